@@ -8,9 +8,15 @@ import pytest
 from PIL import Image
 
 from tests.commands import assert_one_error, run
-from tests.run_helpers import MODEL_FLAGS, assert_goes_on, made_once
+from tests.run_helpers import MODEL_FLAGS, assert_goes_on, made_once, variable_names
 
 IMAGES = 40
+# Name of a run that is not stopped to what is its own: with what is kept beside the network, as well.
+RUNS = {
+    "photos_run": [],
+    "photos_momentum_run": ["--memory=momentum(size=60, start=2, decay=0.9)"],
+    "photos_simsiam_run": ["--loss=simsiam(hidden=8)"],
+}
 
 
 def photos_folder():
@@ -34,12 +40,12 @@ def flags(run_dir, *more):
     return [*data, *MODEL_FLAGS, *length, *own, f"--run_dir={run_dir}", *more]
 
 
-def straight():
+def straight(name="photos_run"):
     def make(run_dir):
-        done = run("tfdml.train", *flags(run_dir))
+        done = run("tfdml.train", *flags(run_dir, *RUNS[name]))
         assert done.returncode == 0 and not done.stderr, done.stderr
 
-    return made_once("photos_run", make)
+    return made_once(name, make)
 
 
 @pytest.mark.slow
@@ -53,9 +59,17 @@ def test_photos_train_and_are_measured_without_classes():
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_it_goes_on_to_the_same_bits(tmp_path):
+@pytest.mark.parametrize("name", RUNS)
+def test_it_goes_on_to_the_same_bits(tmp_path, name):
     run_dir = tmp_path / "run"
-    assert_goes_on(run_dir, flags(run_dir, "--checkpoint_every=3"), straight(), step=3)
+    assert_goes_on(run_dir, flags(run_dir, *RUNS[name], "--checkpoint_every=3"), straight(name), step=6)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_checkpoints_have_what_is_kept_beside_the_network():
+    plain, momentum, simsiam = (len(variable_names(straight(name))) for name in RUNS)
+    assert plain < momentum and plain < simsiam
 
 
 @pytest.mark.slow

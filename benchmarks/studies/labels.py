@@ -1,64 +1,128 @@
-"""Compares what labels teach: `python -m benchmarks.studies.labels --data_dir=data/cars --steps=1000`.
+"""Writes what labels teach into docs/labels.md, and its picture: `python -m benchmarks.studies.labels`.
 
-Trains on a folder of photos in folders of classes, with seed 0, four times: by its classes, by views of images as if
-there were none, by clusters as pseudo-classes, and by both. Flags that follow `--` go to each run, such as
-`-- --initial_weights=imagenet --backbone="keras_applications(name='MobileNetV2')" --image_size=128`. A complete run is
-not trained again. Prints a Markdown table of Recall@1, MAP@R and NMI on test classes, in percent: of the pretrained
-features, of the embedding before training, and of each last model, since without classes none is selected.
+Numbers come from docs/records/labels.jsonl, which `python -m benchmarks.study emoji_labels --seeds=0` and alike with
+the names and flags below write; what it does not have is left out. Nothing is trained.
 """
 
-import argparse
 import sys
-from pathlib import Path
+import tempfile
 
 from benchmarks.markdown import markdown
-from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.study.runs import train
+from benchmarks.pages.catalog import Source
+from benchmarks.pages.claims import difference_of, text_of
+from benchmarks.pages.levels import levels
+from benchmarks.pages.recorded import ROOT, Recorded
+from benchmarks.studies.sources_of_labels import BOTH, CLASSES, CLUSTERS, LOSSES, VIEWS, wrong
 
-METRICS = {"recall_at_1": "Recall@1", "map_at_r": "MAP@R", "nmi": "NMI"}
-VIEWS = ["--sampler=views(images=32)", "--train_transform=random_resized_crop(area=(0.2, 1.0))|flip|color_jitter"]
+PAGE, PICTURE = ROOT / "docs/labels.md", ROOT / "docs/images/labels.svg"
+BEGIN, END = "<!-- Written by `python -m benchmarks.studies.labels`: {}. -->", "<!-- Until here. -->"
+FINE = ("--optimizer=adam(learning_rate=0.0003)",)
+RANDOM = ("--initial_weights=", "--freeze_batch_norm=none", "--optimizer=adam(learning_rate=0.001)")
+SETS = {"emoji": "emoji", "cars": "cars", "omniglot": "Omniglot"}
+# Name for the table to its study and flags.
+TAUGHT = {
+    f"{name}, {weights} weights": (f"{each}_labels", flags)
+    for weights, flags in (("ImageNet", FINE), ("random", RANDOM))
+    for each, name in SETS.items()
+}
+MISTAKEN = {SETS[each]: (f"{each}_wrong_labels", ()) for each in ("emoji", "cars")}
+WAYS = (VIEWS, CLUSTERS, BOTH, CLASSES)
+HEADS = {"features": "of the features", "before training": "before training"}
+TITLE = "What labels teach: Recall@1 on test classes, percent."
+ABOUT = (
+    "Recall@1 on test classes, percent: of the pretrained features, of the embedding before training, and after 600\n"
+    "steps with the same loss, one seed, nothing searched. Views and clusters know no class of a training image."
+)
+ABOUT_MISTAKES = (
+    "Recall@1 on test classes after 800 steps, percent, one seed: with the right labels, with a fifth of them\n"
+    "exchanged, and what that costs, with its 95 % interval:"
+)
 
 
-def ways(clusters):
-    """Flags of each way to learn, by its name for the table."""
-    labels = f"--labels=clusters(k={clusters})"
+def recorded_in(folder):
+    """Returns the studies that are recorded in full or in part: name for the table to `Recorded`, of both tables.
+
+    Args:
+        folder: what `Recorded` takes.
+    """
+    return [
+        {
+            name: found
+            for name, (study, flags) in table.items()
+            if (found := Recorded(Source(study, "labels", flags, seeds=(0,)), folder)).rows
+        }
+        for table in (TAUGHT, MISTAKEN)
+    ]
+
+
+def taught(recorded):
+    """Returns Recall@1 of what studies begin with and of each row, as texts: name to head to text."""
     return {
-        "views": ["--labels=images", *VIEWS, "--loss=nt_xent"],
-        "clusters": [labels, "--sampler=auto", "--loss=n_pair(scale=20.0)"],
-        "views and clusters": [labels, *VIEWS, "--loss=sup_con"],
-        "classes": ["--sampler=auto", "--loss=n_pair(scale=20.0)"],
+        name: {
+            **{head: study.cell(study.rows[0], column) for head, column in HEADS.items()},
+            **{way: study.cell(way, "Recall@1") for way in study.rows},
+        }
+        for name, study in recorded.items()
     }
 
 
-def rows(results):
-    """Rows of the table, of the result of each way by its name; before training a run measures no clusters."""
-    first = next(iter(results.values()))
-    before = {name: first[name] for name in ("features", "untrained") if name in first}
-    scores = before | {name: result["metrics"] for name, result in results.items()}
-    return [[name, *(_percent(each.get(metric)) for metric in METRICS)] for name, each in scores.items()]
+def table_of(found):
+    """Returns the Markdown table of what `taught` returns."""
+    heads = (*HEADS, *WAYS)
+    return markdown(["", *heads], [[name, *(each.get(head) or "–" for head in heads)] for name, each in found.items()])
 
 
-def _percent(value):
-    return "–" if value is None else f"{100 * value:.1f}"
+def mistakes(recorded):
+    """Returns the Markdown table of losses with right and wrong labels."""
+    heads = [head for name in recorded for head in (name, "a fifth wrong", "cost")]
+    rows = [[loss, *(cell for study in recorded.values() for cell in _with_mistakes(study, loss))] for loss in LOSSES]
+    return markdown(["loss", *heads], rows)
+
+
+def _with_mistakes(study, loss):
+    """Recall@1 of a loss with right and with wrong labels, and the difference."""
+    both = [each for each in (loss, wrong(loss)) if each in study.rows]
+    if len(both) < 2:
+        return ["–"] * 3
+    return [
+        *(study.cell(each, "Recall@1") for each in both),
+        text_of(difference_of(study, f"{both[1]} minus {both[0]}")),
+    ]
+
+
+def page_of(recorded, text):
+    """Returns the page with its tables, and the picture, or None where nothing is recorded.
+
+    Args:
+        recorded: what `recorded_in` returns.
+        text: the page as it is, with the lines `BEGIN` and `END` around each table.
+    """
+    found, wrong_ones = taught(recorded[0]), recorded[1]
+    picture = levels(TITLE, found) if found else None
+    told = f"{ABOUT}\n\n{table_of(found)}\n\n![{TITLE}](images/{PICTURE.name})" if found else ""
+    text = _filled(text, "what labels teach", told)
+    return _filled(text, "wrong labels", f"{ABOUT_MISTAKES}\n\n{mistakes(wrong_ones)}" if wrong_ones else ""), picture
+
+
+def _filled(text, name, told):
+    begin = BEGIN.format(name)
+    before, _, rest = text.partition(begin)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise ValueError(f"{PAGE.name}: expected the lines {begin} and {END} around a table.")
+    return f"{before}{begin}\n\n{told}\n\n{END}{after}" if told else f"{before}{begin}\n{END}{after}"
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data_dir", required=True, help="folder of photos in folders of classes")
-    parser.add_argument("--clusters", type=int, default=100, help="number of clusters")
-    parser.add_argument("--steps", type=int, default=1000, help="steps of each run")
-    parser.add_argument("--runs", type=Path, default="runs/labels", help="folder of the run directories")
-    place = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    arguments, flags = parser.parse_args(sys.argv[1:place]), sys.argv[place + 1 :]
-    common = ["--dataset=folder(test_classes=0.3)", f"--data_dir={arguments.data_dir}", f"--steps={arguments.steps}"]
-    common += [f"--metrics={','.join(METRICS)}", "--noprojector"]
-    results = {}
-    for name, own in ways(arguments.clusters).items():
-        run = RunDirectory(arguments.runs / name.replace(" ", "_"))
-        if run.result() is None:
-            train([*common, *own, *flags, f"--run_dir={run.path}"])
-        results[name] = run.result()
-    print(markdown(["learned by", *METRICS.values()], rows(results)))
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            page, picture = page_of(recorded_in(folder), PAGE.read_text(encoding="utf-8"))
+        except ValueError as error:
+            sys.exit(str(error))
+    PAGE.write_text(page, encoding="utf-8")
+    if picture:
+        PICTURE.write_text(picture, encoding="utf-8")
+    print(f"Wrote {PAGE.relative_to(ROOT)}" + f" and {PICTURE.relative_to(ROOT)}" * bool(picture))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ an epoch, and `rows(seed, steps, tables)` computes the batches of any steps, in 
 """
 
 from pipelines.sampling.clusters import Clusters
+from pipelines.sampling.exchanged import Exchanged
 from pipelines.sampling.given import Given
 from pipelines.sampling.hard_neighbors import HardNeighbors
 from pipelines.sampling.image_numbers import ImageNumbers
@@ -22,6 +23,7 @@ from pipelines.sampling.within_clusters import WithinClusters
 
 __all__ = [
     "Clusters",
+    "Exchanged",
     "Given",
     "HardNeighbors",
     "ImageNumbers",

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 
 from tfdml.registry import register
+from tfdml.registry.annotations import Labels
 from tfdml.registry.arguments import integer
 
 
@@ -26,8 +27,9 @@ class Clusters:
     every: int = 1
     iterations: int = 20
 
-    def first(self, count: int, seed: int) -> np.ndarray:
-        """Returns the labels of so many images before training, random ones, until the first clustering."""
+    def first(self, labels: Labels, seed: int) -> np.ndarray:
+        """Returns the labels of training images, in place of theirs: random ones until the first clustering."""
+        count = len(labels)
         if count < 2 * self.k:
             raise ValueError(
                 f"{count} training images are too few for {self.k} clusters; expected two images or more for each."

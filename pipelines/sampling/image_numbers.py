@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 
 from tfdml.registry import register
+from tfdml.registry.annotations import Labels
 
 
 @register("labels", "images")
@@ -12,7 +13,7 @@ from tfdml.registry import register
 class ImageNumbers:
     """Each training image is a class of its own, as if there were no classes; for the sampler views."""
 
-    def first(self, count: int, seed: int) -> np.ndarray:
-        """Returns the labels of so many images before training."""
+    def first(self, labels: Labels, seed: int) -> np.ndarray:
+        """Returns the labels of training images, in place of those they have."""
         del seed
-        return np.arange(count)
+        return np.arange(len(labels))

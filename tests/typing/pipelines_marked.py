@@ -24,6 +24,7 @@ from pipelines.datasets.training_classes import training_classes
 from pipelines.datasets.vehicleid import vehicleid
 from pipelines.sampling import (
     Clusters,
+    Exchanged,
     Given,
     HardNeighbors,
     ImageNumbers,
@@ -86,6 +87,7 @@ Views(views=2)  # marked
 Given(pairs=8)  # marked
 Clusters(clusters=10)  # marked
 ImageNumbers(images=10)  # marked
+Exchanged(images=10)  # marked
 WithinClusters("pxk")  # marked
 WithinClusters(PxK(), proportion=True)  # marked
 group_by_class()  # marked

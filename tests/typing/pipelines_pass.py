@@ -25,6 +25,7 @@ from pipelines.datasets.training_classes import training_classes
 from pipelines.datasets.vehicleid import vehicleid
 from pipelines.sampling import (
     Clusters,
+    Exchanged,
     Given,
     HardNeighbors,
     ImageNumbers,
@@ -77,7 +78,7 @@ sampler.bind(["a", "a", "b", "b"])
 places = sampler.rows(0, tf.range(3))
 samplers = [HardNeighbors(pairs=8, refresh_every=2), Pairs(32), ProportionalPxK(groups=8), Triplets(40), Uniform(64)]
 without_classes = [Views(images=64), Given(count=8), PseudoClasses(PxK(classes=8, groups=2))]
-labelled_by = [Clusters(k=10, every=2), ImageNumbers()]
+labelled_by = [Clusters(k=10, every=2), ImageNumbers(), Exchanged(share=0.2)]
 clusters = WithinClusters(sampler, proportional=True, at_once=4)
 irregular = clusters.assign(np.zeros(4, int), learners=2)["left_out"]
 by_class, starts, sizes = group_by_class([1, 1, 2])

@@ -19,7 +19,9 @@ class DataSettings:
     ignore_images: AbsolutePath = flag(
         "", "File that lists images to leave out, from python -m pipelines.check; empty: none."
     )
-    labels: str = flag("", "In place of classes: clusters(k=100, every=2), or images, each a class; empty: neither.")
+    labels: str = flag(
+        "", "In place of classes: clusters(k=100, every=2); images, each a class; exchanged(share=0.2), mistakes."
+    )
     levels: tuple[str, ...] = flag((), "Levels of classes to learn, from coarse to fine, such as make,class.")
     meta_classes: int = flag(
         0, "Number of random meta-classes to train on instead of the classes; 0: none.", lower_bound=0

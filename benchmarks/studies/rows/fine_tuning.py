@@ -1,39 +1,66 @@
-"""Ways to fine-tune a pretrained network: `python -m benchmarks.study fine_tuning --data_dir=photos`.
+"""Ways to fine-tune a pretrained network: `python -m benchmarks.study fine_tuning --seeds=0`.
 
-Trains configs/photos.flags on a folder of photos for 800 steps with one change in each row: all weights at one rate;
-the embedding alone, on frozen features; the embedding alone for 200 steps, then all; rates that fall from head to stem;
-low-rank changes (LoRA). Prints a Markdown table, mean ± standard deviation over seeds: Recall@1 of the best and the
-last models and of the pretrained features, on test classes, in percent, steps to the best, and seconds. Below are
-differences of best models from the first row. Flags may follow, such as `--initial_weights=mobilenet.weights.h5`.
+Trains configs/emoji.flags, cars_half.flags and omniglot.flags, each for 800 steps of N-pair loss, with one change in a
+row: all weights at two rates; the embedding alone, on frozen features; the embedding alone for 200 steps, then all;
+rates that fall from head to stem; low-rank changes (LoRA); and the first and the two stages from a random embedding, in
+place of discriminants. Rates are those of the rows' names, otherwise 0.0003; none is searched for. Prints a Markdown
+table: Recall@1 of the best and the last models, of the pretrained features and of a linear layer on them, on test
+classes, in percent, steps to the best, and seconds. Below are differences of best models. Runs are kept.
 """
 
-from tfdml.run.study.columns import BEST_AND_LAST, MetricOf, steps_to_best
+from tfdml.run.study.columns import BEST_AND_LAST, MetricOf, spread_of, steps_to_best
 from tfdml.run.study.declaration import Study
 from tfdml.run.study.flagfiles import seconds
 
-ALIKE = ["--steps=800", "--sampler=pxk(classes=16, per_class=4)"]
-ALL = "all weights, one rate"
+SETS = {"emoji": "emoji", "cars": "cars_half", "Omniglot": "omniglot"}
+ALIKE = ["--loss=n_pair(scale=20.0)", "--steps=800", "--eval_every=100", "--eval_unit=steps", "--baselines=linear"]
+DISCRIMINANTS = ["--initial_embedding=lda"]
+ALL, ALONE, TWO_STAGES, RANDOM = "all weights", "the embedding alone, 0.001", "two stages", "random embedding"
+
+
+def rate(value):
+    return f"--optimizer=adam(learning_rate={value})"
+
+
+FREE, LOW = rate(0.0003), rate(0.0001)
 CHANGES = {
-    ALL: [],
-    "the embedding alone": ["--freeze_until=800"],
-    "the embedding alone for 200 steps": ["--freeze_until=200"],
-    "layer decay 0.9": ["--layer_decay=0.9"],
-    "layer decay 0.75": ["--layer_decay=0.75"],
-    "LoRA, rank 4": ["--lora=4"],
-    "LoRA, rank 16": ["--lora=16"],
-    "LoRA, rank 16, triple rate": ["--lora=16", "--optimizer=adam(learning_rate=0.0009)"],
+    ALL: [*DISCRIMINANTS, FREE],
+    f"{ALL}, 0.0001": [*DISCRIMINANTS, LOW],
+    ALONE: [*DISCRIMINANTS, rate(0.001), "--freeze_until=800"],
+    TWO_STAGES: [*DISCRIMINANTS, FREE, "--freeze_until=200"],
+    "layer decay 0.9": [*DISCRIMINANTS, FREE, "--layer_decay=0.9"],
+    "layer decay 0.75": [*DISCRIMINANTS, FREE, "--layer_decay=0.75"],
+    "LoRA, rank 16": [*DISCRIMINANTS, FREE, "--lora=16"],
+    "LoRA, rank 16, 0.001": [*DISCRIMINANTS, rate(0.001), "--lora=16"],
+    f"{RANDOM}, {ALL}": [FREE],
+    f"{RANDOM}, {TWO_STAGES}": [FREE, "--freeze_until=200"],
 }
+# The second minus the first.
+PAIRS = [
+    *((ALL, name) for name in CHANGES if name not in (ALL, f"{RANDOM}, {TWO_STAGES}")),
+    (f"{RANDOM}, {ALL}", f"{RANDOM}, {TWO_STAGES}"),
+]
+
+
+def linear(results, run_dirs):
+    """Column of a linear layer that was trained on stored features of whole images."""
+    return spread_of([result["baselines"]["linear"] for result in results], "recall_at_1")
+
 
 STUDY = Study(
-    flagfile="configs/photos.flags",
-    rows={name: [*ALIKE, *change] for name, change in CHANGES.items()},
+    flagfile="",
+    rows={
+        f"{of_set}: {name}": [f"--flagfile=configs/{flagfile}.flags", *ALIKE, *change]
+        for of_set, flagfile in SETS.items()
+        for name, change in CHANGES.items()
+    },
     columns={
         **BEST_AND_LAST,
-        "of the features": MetricOf("features"),
+        "features": MetricOf("features"),
+        "linear on features": linear,
         "steps to the best": steps_to_best,
         "seconds": seconds,
     },
     folder="runs/fine_tuning",
-    differences=[(ALL, name) for name in CHANGES if name != ALL],
-    measured=False,
+    differences=[(f"{of_set}: {first}", f"{of_set}: {second}") for of_set in SETS for first, second in PAIRS],
 )

@@ -44,6 +44,15 @@ def test_too_many_meta_classes_are_told(photos):
         splits_of(photos, "--meta_classes=99")
 
 
+def test_mistakes_are_in_training_classes_alone(photos):
+    plain, wrong = splits_of(photos), splits_of(photos, "--labels=exchanged(share=0.5)")
+    count = len(plain.train)
+    assert np.sum(plain.train.numbered().labels != wrong.train.labels) == round(count / 2)
+    np.testing.assert_array_equal(wrong.test.labels, plain.test.labels)
+    np.testing.assert_array_equal(wrong.train.images, plain.train.images)
+    assert wrong.clusters is None
+
+
 def test_a_fold_needs_the_number_of_folds(photos):
     with pytest.raises(ValueError, match="--fold=3 needs --folds"):
         splits_of(photos, "--evaluate_on=validation", "--fold=3")

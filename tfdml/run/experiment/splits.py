@@ -169,7 +169,7 @@ def _labelled_by(labels, train, data, seed):
     if train.relations is not None:
         raise ValueError(f"--labels={data.labels}: of these images pairs are known. Leave it out.")
     try:
-        first = labels.first(len(train), seed)
+        first = labels.first(train.labels, seed)
     except ValueError as error:
         raise ValueError(f"--labels={data.labels}: {error}") from None
     return dataclasses.replace(train, labels=first, class_names=None, class_groups=None, levels=None)

@@ -1,0 +1,34 @@
+"""Pictures of levels: a bar for each of several values, group by group."""
+
+from benchmarks.pages.svg import WIDTH, dot, line, svg, text
+
+LEFT, RIGHT, MIDDLE = 16, WIDTH - 16, 150
+ROW, HEAD = 22, 32
+
+
+def levels(title, groups):
+    """Returns the SVG of bars of percents.
+
+    Args:
+        title: what it is of.
+        groups: name of a group to its values, texts of percents by their labels; empty ones are left out.
+    """
+    parts, y = [], 4.0
+    for name, values in groups.items():
+        parts.append(text(LEFT, y + HEAD - 12, name, "head"))
+        y += HEAD
+        for label, value in values.items():
+            if value:
+                parts += _bar(label, value, y + ROW / 2)
+                y += ROW
+    return svg(y + 8, title, parts)
+
+
+def _bar(label, value, y):
+    end = MIDDLE + (RIGHT - 50 - MIDDLE) * float(value) / 100
+    return [
+        text(LEFT, y + 5, label),
+        line(MIDDLE, y, end, y),
+        dot(end, y, True),
+        text(RIGHT, y + 5, value, "end", "small"),
+    ]

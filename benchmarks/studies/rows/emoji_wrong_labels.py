@@ -1,0 +1,11 @@
+"""Losses with wrong labels on the emoji set: `python -m benchmarks.study emoji_wrong_labels --data_dir=data/emoji`.
+
+Trains configs/emoji.flags for 800 steps with losses that bear wrong labels and with what they are made of, each with
+the classes as labels, and with those of a fifth of the training images exchanged for others. Nothing is searched:
+settings are those that validation chose on emoji, or alike. Prints a Markdown table of Recall@1 and MAP@R of the last
+models on test classes, in percent, and of what they began with. docs/labels.md has the results.
+"""
+
+from benchmarks.studies.sources_of_labels import wrong_labels
+
+STUDY = wrong_labels("configs/emoji.flags", "runs/emoji_wrong_labels")

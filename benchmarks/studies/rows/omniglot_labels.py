@@ -1,0 +1,18 @@
+"""What labels teach on the Omniglot set: `python -m benchmarks.study omniglot_labels --data_dir=data/omniglot`.
+
+Trains configs/omniglot.flags for 600 steps with one loss and four sources of labels: views of each image, clusters that
+are found anew every 100 steps, about ten images each, views of clusters, and classes. Prints a Markdown table of
+Recall@1 and MAP@R of the last models on test classes, in percent, and of what they began with. Nothing is searched;
+flags may follow, such as `--optimizer=adam(learning_rate=0.0003)`, and of random weights `--initial_weights=
+--freeze_batch_norm=none`. docs/labels.md has the results.
+"""
+
+from benchmarks.studies.sources_of_labels import sources_of_labels
+
+STUDY = sources_of_labels(
+    "configs/omniglot.flags",
+    "runs/omniglot_labels",
+    clusters=200,
+    images=32,
+    transform="random_resized_crop(area=(0.2, 1.0))|color_jitter",
+)
