@@ -104,5 +104,5 @@ def test_what_a_task_raises_is_one_line(tmp_path):
     (tmp_path / "out").mkdir()
     job = EmbeddingJob.of(tmp_path / "out", images, model="", dimension=16, shard_rows=13)
     job.begin(images)
-    with pytest.raises(ValueError, match=r"^Apache Spark failed: .*none is no SavedModel.* Complete shards stay"):
+    with pytest.raises(ValueError, match=r"^Apache Spark failed: .*none does not exist: .* Complete shards stay"):
         embed_on_spark(job, images, f"{tmp_path}/none", batch_size=None, options=["--spark.master=local[1]"])
