@@ -6,17 +6,21 @@ than the records hold is an error. `python -m benchmarks.evidence emoji_losses` 
 
 import argparse
 import functools
+import re
 import sys
 import tempfile
 
-from benchmarks.pages import effects
+from benchmarks.pages import advice, effects
 from benchmarks.pages.blocks import Blocks
-from benchmarks.pages.catalog import PAGES
+from benchmarks.pages.catalog import ALL, PAGES
 from benchmarks.pages.recorded import ROOT, Recorded
 from benchmarks.pages.template import filled
 
 FOLDER = ROOT / "docs/evidence"
 TEMPLATES = ROOT / "benchmarks/pages/templates"
+CHOOSING = ROOT / "docs/choosing.md"
+BEGIN = "<!-- This table is written by `python -m benchmarks.evidence` from benchmarks/pages/advice.py. -->"
+END = "<!-- The end of the table. -->"
 WRITTEN = "<!-- This page is written by `python -m benchmarks.evidence` from benchmarks/pages/templates/{}.md. -->"
 
 
@@ -44,12 +48,32 @@ def first_page(recorded_of):
     """
     found = effects.found_by(recorded_of)
     template = (TEMPLATES / "README.md").read_text(encoding="utf-8")
-    page = template.replace("{table}", effects.table(found))
+    page = _without_planned(template).replace("{table}", effects.table(found))
     return {"README.md": f"{WRITTEN.format('README')}\n\n{page}", "effects.svg": effects.picture(found)}
 
 
+def _without_planned(text):
+    """Leaves out lines that lead to pages whose records are not there."""
+    planned = [f"]({name}.md)" for name in ALL.keys() - PAGES.keys()]
+    lines = [line for line in text.split("\n") if not any(link in line for link in planned)]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
+
+
+def advice_page(recorded_of):
+    """Returns the text of docs/choosing.md with the table of all sets as the records have it.
+
+    Args:
+        recorded_of: function of a page's name that gives its `Recorded` study.
+    """
+    before, _, rest = CHOOSING.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    if not after:
+        raise ValueError(f"{CHOOSING.name}: expected the lines {BEGIN} and {END} around the table of all sets.")
+    return f"{before}{BEGIN}\n\n{advice.table(recorded_of)}\n\n{END}{after}"
+
+
 def all_texts(names, folder):
-    """Yields the name and the text of every file of some pages, and of the first one if there are all.
+    """Yields the name and the text of every file of some pages, and of those about all studies if there are all.
 
     Args:
         names: of pages, in `PAGES`.
@@ -60,6 +84,7 @@ def all_texts(names, folder):
         yield from written(name, recorded_of(name)).items()
     if len(names) == len(PAGES):
         yield from first_page(recorded_of).items()
+        yield "../choosing.md", advice_page(recorded_of)
 
 
 def main():
@@ -73,7 +98,7 @@ def main():
         try:
             for file, text in all_texts(names, folder):
                 (FOLDER / file).write_text(text, encoding="utf-8")
-                print(f"Wrote {FOLDER.relative_to(ROOT) / file}")
+                print(f"Wrote {(FOLDER / file).resolve().relative_to(ROOT)}")
         except ValueError as error:
             sys.exit(str(error))
 

@@ -41,14 +41,28 @@ PAPERS = {
 def written(page):
     """Returns the text of the page with the lists as they should be now."""
     tables = {heading: [] for heading in SETS.values()}
-    for path in sorted((REPOSITORY / "configs").glob("*.flags")):
-        heading = next(heading for start, heading in SETS.items() if path.name.startswith(start))
-        tables[heading].append(f"| `{path.stem}` | {summary(path.read_text(encoding='utf-8'))} |")
+    paths = sorted((REPOSITORY / "configs").glob("*.flags"))
+    summaries = {path.stem: summary(path.read_text(encoding="utf-8")) for path in paths}
+    for name, text in summaries.items():
+        if not changed_by(text):
+            heading = next(heading for start, heading in SETS.items() if name.startswith(start))
+            tables[heading].append(f"| `{name}` | {text}{_changing(name, summaries)} |")
     sections = (
         "\n".join([f"## {heading}", "", "| recipe | description |", "|---|---|", *rows])
         for heading, rows in tables.items()
     )
     return "\n\n".join([page.partition(BEGIN)[0] + BEGIN, *sections]) + "\n"
+
+
+def changed_by(text):
+    """Returns the name of the recipe that one with this summary changes, or None."""
+    found = re.search(r"\bconfigs/(\w+)\.flags", text)
+    return found and found[1]
+
+
+def _changing(name, summaries):
+    names = [f"`{other}`" for other, text in summaries.items() if changed_by(text) == name]
+    return f" Changed in {', '.join(names)}." if names else ""
 
 
 def summary(flagfile):

@@ -29,11 +29,17 @@ ABOUT = {
 
 # Where the pages of data sets are, by the names of records.
 SETS = {
+    "cars": "half of [Cars196](../cars.md)",
     "emoji": "the [emoji set](../emoji.md)",
     "omniglot": "the [Omniglot set](../omniglot.md)",
     "toycars": "the built-in [toy cars](../data.md)",
     "fine_tuning": "the sets of [emoji](../emoji.md), [cars](../cars.md) and [Omniglot](../omniglot.md)",
 }
+# Of a study that has one, in front of its table.
+ONE_SEED = (
+    "**One seed.** Intervals are over test classes alone: how much other seeds would differ is not in them. So take a\n"
+    "difference whose interval ends near 0 as not seen, also where it is called significant."
+)
 # What does nothing.
 UNTOLD = ("", "0", "constant")
 
@@ -87,7 +93,9 @@ class Blocks:
             command.append(f"--seeds={','.join(map(str, source.seeds))}")
         command += [f"--row={_quoted(row)}" for row in source.rows]
         command += [f"--records=docs/records/{source.records}.jsonl", *["--intervals"] * (len(queries) == 1)]
-        return f"{markdown(['what was run', 'in rows that name no other'], about)}\n\n```\n{_lines(command)}\n```"
+        table = markdown(["what was run", "in rows that name no other"], about)
+        told = f"{ONE_SEED}\n\n" if len(source.seeds) == 1 else ""
+        return f"{told}{table}\n\n```\n{_lines(command)}\n```"
 
     def _table(self, given, best_first=False):
         """Rows and columns: heads in the first line, or none for all, then names of rows, or none for all."""
@@ -125,7 +133,8 @@ class Blocks:
         """Differences: a title in the first line, then `A minus B | label`, `* minus B`, or `# heading`."""
         title, *lines = [line.strip() for line in given.strip().split("\n")]
         entries = [entry for line in lines for entry in self._entries(line)]
-        alternative = f"{title}: points of Recall@1 with 95 % intervals."
+        seeds = ", one seed" if len(self._recorded.seeds) == 1 else ""
+        alternative = f"{title}: points of Recall@1 with 95 % intervals{seeds}."
         return self._picture("differences", alternative, forest(alternative, entries))
 
     def _entries(self, text):

@@ -16,6 +16,11 @@ class Difference(NamedTuple):
         """Whether the interval is above 0."""
         return self.low > 0
 
+    @property
+    def is_significant(self):
+        """Whether the interval does not contain 0."""
+        return self.low > 0 or self.high < 0
+
     def turned(self):
         """The difference of the two rows the other way round."""
         return Difference(-self.mean, -self.high, -self.low)
@@ -68,6 +73,19 @@ def claimed(claim, found):
         raise ValueError(f"Expected {MEANINGS[claim]}, the records have {text_of(found)}.")
     mean, low, high = found.turned() if claim == "worse" else found
     return f"{_number(mean)}", f"({_number(low)} to {_number(high)})"
+
+
+def compared(found):
+    """Returns a difference in words, whatever it is, as `A is ... B`."""
+    how, (mean, low, high) = ("worse", found.turned()) if found.mean < 0 else ("better", found)
+    doubt = "" if found.is_significant else ", not significant"
+    return f"{_number(mean)} points ({_number(low)} to {_number(high)}{doubt}) {how} than"
+
+
+def judged(found):
+    """Returns whether a difference above 0, which a paper claims, is seen."""
+    how = "seen" if found.is_seen else "the opposite is seen" if found.is_significant else "not seen"
+    return f"{how}: {text_of(found)}"
 
 
 def text_of(found):

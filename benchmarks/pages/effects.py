@@ -1,75 +1,93 @@
 """The papers' effects as one picture and one table."""
 
 from benchmarks.markdown import markdown
+from benchmarks.pages.catalog import PAGES
 from benchmarks.pages.claims import difference_of, text_of
 from benchmarks.pages.papers import PAPERS, SETS
 from benchmarks.pages.svg import WIDTH, arrow, dot, line, svg, text
 
 LEFT, GAP = 16, 16
-COLUMN = (WIDTH - 2 * LEFT - GAP * (len(SETS) - 1)) / len(SETS)
 # Points at the ends of each axis; what is farther has an arrow.
 MOST = 16
 HEAD, ROW = 46, 42
-TITLE = "The papers' effects on three sets: points of Recall@1 with 95 % intervals, full where seen."
+TITLE = "The papers' effects: points of Recall@1 with 95 % intervals, full where seen."
 
 
 def found_by(recorded_of):
     """Returns the differences of all effects: paper to pairs of the effect and of set to `Difference`.
 
+    Effects that no page shows yet are left out.
+
     Args:
         recorded_of: function of a page's name that gives its `Recorded` study.
     """
     return {
-        paper: [
-            (effect, {each: difference_of(recorded_of(page), pair) for each, (page, pair) in effect.shown.items()})
-            for effect in effects
-        ]
+        paper: [(effect, found) for effect in effects if (found := differences_of(effect.shown, recorded_of))]
         for paper, effects in PAPERS.items()
     }
 
 
+def differences_of(shown, recorded_of):
+    """Returns the difference on each set whose page there is: set to `Difference`.
+
+    Args:
+        shown: set to a pair of the page and of `A minus B`.
+        recorded_of: function of a page's name that gives its `Recorded` study.
+    """
+    return {each: difference_of(recorded_of(page), pair) for each, (page, pair) in shown.items() if page in PAGES}
+
+
+def sets():
+    """Returns the sets that have a page, and how they are called: those of one seed say so."""
+    pages = {each: set() for each in SETS}
+    for effect in (effect for several in PAPERS.values() for effect in several):
+        for each, (page, _) in effect.shown.items():
+            pages[each] |= {page} & PAGES.keys()
+    seeds = {each: {len(PAGES[page].seeds) for page in found} for each, found in pages.items() if found}
+    return {each: SETS[each] + (", one seed" if counts == {1} else "") for each, counts in seeds.items()}
+
+
 def picture(found):
     """Returns the SVG of what `found_by` returns: a row for each effect, a column for each set."""
+    columns = sets()
+    wide = (WIDTH - 2 * LEFT - GAP * (len(columns) - 1)) / len(columns)
+    middles = [LEFT + number * (wide + GAP) + wide / 2 for number in range(len(columns))]
     parts, y = [], 4.0
     for paper, effects in found.items():
         parts.append(text(LEFT, y + 20, paper, "head"))
-        for number, name in enumerate(SETS.values()):
-            parts.append(text(_middle(number), y + 38, name, "small", "soft", "middle"))
+        for middle, name in zip(middles, columns.values(), strict=True):
+            parts.append(text(middle, y + 38, name, "small", "soft", "middle"))
         y += HEAD
         for effect, differences in effects:
             parts.append(text(LEFT, y + 14, effect.text))
-            for number, name in enumerate(SETS):
-                parts += _cell(number, y + 28, differences.get(name))
+            for middle, name in zip(middles, columns, strict=True):
+                parts += _cell(middle, wide / 2, y + 28, differences.get(name))
             y += ROW
     return svg(y + 4, TITLE, parts)
 
 
 def table(found):
     """Returns the Markdown table of what `found_by` returns, with a link from each number to its page."""
-    rows = []
+    rows, columns = [], sets()
     for paper, effects in found.items():
         for effect, differences in effects:
             cells = [
                 f"[{text_of(differences[name])}]({effect.shown[name][0]}.md)" if name in differences else ""
-                for name in SETS
+                for name in columns
             ]
             rows.append([f"{paper}: {effect.text[0].lower()}{effect.text[1:]}", effect.printed, *cells])
-    return markdown(["effect", "in the paper", *SETS.values()], rows)
+    return markdown(["effect", "in the paper", *columns.values()], rows)
 
 
-def _middle(number):
-    return LEFT + number * (COLUMN + GAP) + COLUMN / 2
-
-
-def _cell(number, y, difference):
+def _cell(zero, half, y, difference):
     """The axis of a set, and on it the difference."""
-    left, right, zero = (_middle(number) + side * COLUMN / 2 for side in (-1, 1, 0))
+    left, right = zero - half, zero + half
     if difference is None:
         return [text(zero, y + 4, "no records", "small", "soft", "middle")]
     parts = [line(left, y, right, y, "grid"), line(zero, y - 7, zero, y + 7, "zero")]
 
     def at(value):
-        return zero + COLUMN / 2 * max(-MOST, min(MOST, value)) / MOST
+        return zero + half * max(-MOST, min(MOST, value)) / MOST
 
     parts.append(line(at(difference.low), y, at(difference.high), y))
     parts += [arrow(right, y, 1)] * (difference.high > MOST) + [arrow(left, y, -1)] * (difference.low < -MOST)

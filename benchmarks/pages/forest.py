@@ -44,5 +44,5 @@ def _entry(label, difference, y, at):
     parts.append(text(RIGHT, y + LINE - 3, text_of(difference), "end", "small"))
     middle = y + LINE * len(words) + BAR / 2 - 2
     parts.append(line(at(difference.low), middle, at(difference.high), middle))
-    parts.append(dot(at(difference.mean), middle, difference.low > 0 or difference.high < 0))
+    parts.append(dot(at(difference.mean), middle, difference.is_significant))
     return parts, middle + BAR / 2 + 2

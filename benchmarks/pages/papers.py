@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-SETS = {"toy cars": "toy cars", "emoji": "emoji", "omniglot": "Omniglot"}
+SETS = {"toy cars": "toy cars", "emoji": "emoji", "omniglot": "Omniglot", "cars": "cars"}
 
 
 class Effect(NamedTuple):
@@ -25,6 +25,8 @@ FULL, N_PAIR = "EDMS (RW, P*)", "EDMS (w/o), P×K batches"
 TWO = f"{N_PAIR}, 272 meta-classes"
 FIRST = "α = 1.2, m = 0.4, T_n = 10"
 RANKED = "ranked list, simpler minus"
+PAPERS_WEIGHT = "ABE-4, λ = 1"
+PLAIN = "hard neighbors"
 # Name of a paper to its effects; the longest runs of a set count.
 PAPERS = {
     "Divide and Conquer": [
@@ -34,6 +36,7 @@ PAPERS = {
                 "toy cars": ("divide_and_conquer", f"{BY_IMAGES} minus one embedding{LONG}"),
                 "emoji": ("emoji_divide", f"K = 4{LONG} minus one embedding{LONG}"),
                 "omniglot": ("omniglot", "K = 4 minus triplet, semi-hard"),
+                "cars": ("cars", "K = 4, in proportion to images minus one embedding"),
             },
             printed="+5.0, Cars196, Table 2",
         ),
@@ -43,6 +46,7 @@ PAPERS = {
                 "toy cars": ("divide_and_conquer", f"K = 4{LONG} minus K = 4, turns on all data{LONG}"),
                 "emoji": ("emoji_divide", f"K = 4{LONG} minus K = 4, turns on all data{LONG}"),
                 "omniglot": ("omniglot", "K = 4 minus K = 4, turns on all data"),
+                "cars": ("cars", "K = 4 minus K = 4, turns on all data"),
             },
         ),
         Effect(
@@ -53,6 +57,7 @@ PAPERS = {
                     "K = 4, in proportion to images minus K = 4, random clusters, in proportion to images",
                 ),
                 "emoji": ("emoji_divide", "K = 4 minus K = 4, random images"),
+                "cars": ("cars", "K = 4 minus K = 4, random images"),
             },
             printed="+2.7, SOP, Table 6",
         ),
@@ -62,6 +67,7 @@ PAPERS = {
                 "toy cars": ("divide_and_conquer", "K = 4 minus K = 4, embedding not split"),
                 "emoji": ("emoji_divide", "K = 4 minus K = 4, embedding not split [5 seeds]"),
                 "omniglot": ("omniglot", "K = 4 minus K = 4, embedding not split"),
+                "cars": ("cars", "K = 4 minus K = 4, embedding not split"),
             },
             printed="+0.9, SOP, Table 6",
         ),
@@ -72,12 +78,16 @@ PAPERS = {
             {
                 "emoji": ("emoji_ensembles", f"ABE-4, λ = 1{LONG} minus ABE-1{LONG}"),
                 "omniglot": ("omniglot", "ABE-4 minus ABE-1"),
+                "cars": ("cars", f"{PAPERS_WEIGHT} minus ABE-1"),
             },
             printed="+15.2, Cars196, Table 1",
         ),
         Effect(
             "The divergence loss helps",
-            {"emoji": ("emoji_ensembles", f"ABE-4, λ = 1{LONG} minus ABE-4 without divergence{LONG}")},
+            {
+                "emoji": ("emoji_ensembles", f"ABE-4, λ = 1{LONG} minus ABE-4 without divergence{LONG}"),
+                "cars": ("cars", f"{PAPERS_WEIGHT} minus ABE-4 without divergence"),
+            },
             printed="+15.5, Cars196, ABE-8, Table 2",
         ),
         Effect(
@@ -85,14 +95,21 @@ PAPERS = {
             {
                 "emoji": ("emoji_ensembles", f"ABE-4, λ = 1{LONG} minus 4-heads{LONG}"),
                 "omniglot": ("omniglot", "ABE-4 minus 4-heads"),
+                "cars": ("cars", f"{PAPERS_WEIGHT} minus 4-heads"),
             },
             printed="+5.9, Cars196, Table 1",
+        ),
+        Effect(
+            "Attention beats heads: ABE-8, 8-heads",
+            {"cars": ("cars", "ABE-8 minus 8-heads")},
+            printed="+9.1, Cars196, Table 1",
         ),
         Effect(
             "Attention helps heads",
             {
                 "emoji": ("emoji_ensembles", f"4-heads+att{LONG} minus 4-heads{LONG}"),
                 "omniglot": ("omniglot", "4-heads+att minus 4-heads"),
+                "cars": ("cars", "4-heads+att minus 4-heads"),
             },
             printed="+3.6, Cars196, 8 heads, supplement",
         ),
@@ -103,6 +120,7 @@ PAPERS = {
             {
                 "toy cars": ("edms_variants", f"{FULL}, 10 members minus {FULL}"),
                 "emoji": ("emoji_edms", f"{TWO}, 5 members minus {TWO}"),
+                "cars": ("cars_edms", f"{N_PAIR}, 39 meta-classes, 5 members minus {N_PAIR}, 39 meta-classes"),
             },
         ),
         Effect(
@@ -110,6 +128,7 @@ PAPERS = {
             {
                 "toy cars": ("edms_variants", "EDMS (w/o) minus EDMS (RW)"),
                 "emoji": ("emoji_edms", "EDMS (w/o) minus EDMS (RW)"),
+                "cars": ("cars_edms", "EDMS (w/o) minus EDMS (RW)"),
             },
             printed="+2.6, CUB, Table 2",
         ),
@@ -118,6 +137,7 @@ PAPERS = {
             {
                 "toy cars": ("edms_variants", "EDMS (RW, P) minus EDMS (RW)"),
                 "emoji": ("emoji_edms", "EDMS (RW, P) minus EDMS (RW)"),
+                "cars": ("cars_edms", "EDMS (RW, P) minus EDMS (RW)"),
             },
             printed="+4.2, CUB, Table 2",
         ),
@@ -126,12 +146,16 @@ PAPERS = {
             {
                 "toy cars": ("edms_variants", f"{FULL} minus EDMS (RW, P)"),
                 "emoji": ("emoji_edms", f"{FULL} minus EDMS (RW, P)"),
+                "cars": ("cars_edms", f"{FULL} minus EDMS (RW, P)"),
             },
             printed="+5.8, CUB, Table 2",
         ),
         Effect(
             "The contextual loss beats the intrinsic one",
-            {"toy cars": ("edms_variants", f"{FULL} minus EDMS (RW-int, P*)")},
+            {
+                "toy cars": ("edms_variants", f"{FULL} minus EDMS (RW-int, P*)"),
+                "cars": ("cars_edms", f"{FULL} minus EDMS (RW-int, P*)"),
+            },
             printed="+5.0, CUB, Table 2",
         ),
         Effect(
@@ -139,6 +163,7 @@ PAPERS = {
             {
                 "toy cars": ("edms_variants", f"{FULL} minus {FULL}, K = 100"),
                 "emoji": ("emoji_edms", f"{N_PAIR} minus {TWO}"),
+                "cars": ("cars_edms", f"{N_PAIR} minus {N_PAIR}, 78 meta-classes"),
             },
         ),
     ],
@@ -148,6 +173,7 @@ PAPERS = {
             {
                 "toy cars": ("ranked_list_losses", f"{RANKED} N-pair"),
                 "emoji": ("emoji_losses", "ranked list minus N-pair"),
+                "cars": ("cars", "ranked list minus N-pair"),
             },
             printed="+19.8, Cars196, Table III",
         ),
@@ -157,6 +183,7 @@ PAPERS = {
                 "toy cars": ("ranked_list_losses", f"{RANKED} triplet, semi-hard"),
                 "emoji": ("emoji_losses", "ranked list minus triplet, semi-hard"),
                 "omniglot": ("omniglot", "H minus triplet, semi-hard"),
+                "cars": ("cars", "ranked list minus triplet, semi-hard"),
             },
             printed="+22.2, Cars196, Table III",
         ),
@@ -166,6 +193,7 @@ PAPERS = {
                 "toy cars": ("ranked_list", "L, M, H minus H"),
                 "emoji": ("emoji_ranked_list", "L, M, H minus H"),
                 "omniglot": ("omniglot", "L, M, H minus H"),
+                "cars": ("cars", "L, M, H minus H"),
             },
             printed="+3.8, SOP, Table VI",
         ),
@@ -174,6 +202,7 @@ PAPERS = {
             {
                 "toy cars": ("ranked_list", "L, M, H minus L, H"),
                 "emoji": ("emoji_ranked_list", "L, M, H minus L, H"),
+                "cars": ("cars", "L, M, H minus L, H"),
             },
             printed="+0.2, SOP, Table VI",
         ),
@@ -182,6 +211,7 @@ PAPERS = {
             {
                 "toy cars": ("ranked_list_boundaries", f"{FIRST} minus m = 0.0"),
                 "emoji": ("emoji_ranked_list", "H minus H, no margin"),
+                "cars": ("cars", "H minus H, no margin"),
             },
             printed="+3.7, SOP, Table XI",
         ),
@@ -190,6 +220,7 @@ PAPERS = {
             {
                 "toy cars": ("ranked_list_boundaries", f"{FIRST} minus m = 1.2"),
                 "emoji": ("emoji_ranked_list", "H minus H, no diameter"),
+                "cars": ("cars", "H minus H, no diameter"),
             },
             printed="+0.7, SOP, Table XI",
         ),
@@ -198,6 +229,7 @@ PAPERS = {
             {
                 "toy cars": ("ranked_list_boundaries", f"{FIRST} minus T_n = 0"),
                 "emoji": ("emoji_ranked_list", "H minus H, negatives weighted equally"),
+                "cars": ("cars", "H minus H, negatives weighted equally"),
             },
             printed="+1.0, SOP, Table IX",
         ),
@@ -208,11 +240,15 @@ PAPERS = {
             {
                 "toy cars": ("lifted", "lifted minus lifted, random negatives"),
                 "emoji": ("emoji_lifted", "hard neighbors minus random negatives"),
+                "cars": ("cars", f"{PLAIN} minus random negatives"),
             },
         ),
         Effect(
             "The smooth bound beats the hardest negative",
-            {"toy cars": ("lifted", "lifted minus lifted, the hardest negative only")},
+            {
+                "toy cars": ("lifted", "lifted minus lifted, the hardest negative only"),
+                "cars": ("cars", f"{PLAIN} minus {PLAIN}, the hardest negative only"),
+            },
         ),
     ],
 }

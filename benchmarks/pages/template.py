@@ -5,6 +5,10 @@ A marker is `{verb: arguments}`:
 - `{better: A minus B}`, `{worse: ...}` and `{alike: ...}` give how many points A is better than B, with the 95 %
   interval, and claim that this is so by more than chance, or not. `{just better: ...}` gives the number alone, and
   `{so better: ...}` nothing: it checks what words say.
+- `{compared: A minus B}` gives the number, the interval and the word, `1.2 points (0.3 to 2.1) better than`, and
+  `{seen: A minus B}` whether a paper's claim that A is better is seen: for sentences that are true of all records.
+- `{highest: A; B}` gives the row with the highest Recall@1 and this, `{level: A; B}` those that are not significantly
+  behind it.
 - `{recall: A}`, `{spread: A}` and `{before: A}` give Recall@1: the mean, with its deviation, and before training.
 - `{value: HEAD; A}` gives the mean of another column, `{range: HEAD; A; B}` the smallest and the largest of some rows.
 - `{tried: A; FLAG}` gives what the best setting with a part of a flag reached on validation classes.
@@ -16,7 +20,7 @@ import fnmatch
 import re
 import textwrap
 
-from benchmarks.pages.claims import CLAIMS, claimed, difference_of
+from benchmarks.pages.claims import CLAIMS, claimed, compared, difference_of, judged
 
 WIDTH = 120
 MARKER = re.compile(r"\{([a-z]+(?: [a-z]+)*)(?::\s([^{}]*))?\}")
@@ -121,12 +125,45 @@ def _tried(recorded, given):
 
 def _range(recorded, given):
     head, *patterns = given
+    means = [_mean(recorded.cell(row, head)) for row in _rows(recorded, patterns)]
+    means.sort(key=_value_of)
+    return f"{means[0]} to {means[-1]}"
+
+
+def _compared(recorded, given):
+    return compared(difference_of(recorded, "; ".join(given)))
+
+
+def _seen(recorded, given):
+    return judged(difference_of(recorded, "; ".join(given)))
+
+
+def _highest(recorded, given):
+    first = _best_of(recorded, given)
+    return f'"{first}" with {_recall(recorded, [first])}'
+
+
+def _level(recorded, given):
+    first = _best_of(recorded, given)
+    others = [row for row in _rows(recorded, given) if row != first]
+    level = [f'"{row}"' for row in others if not difference_of(recorded, f"{first} minus {row}").is_significant]
+    return " and ".join(filter(None, [", ".join(level[:-1]), *level[-1:]])) or "none"
+
+
+def _best_of(recorded, patterns):
+    return max(_rows(recorded, patterns), key=lambda row: _value_of(_recall(recorded, [row])))
+
+
+def _rows(recorded, patterns):
+    """The rows that patterns name, but for those of patterns that begin with `not `."""
     left_out = [pattern.removeprefix("not ") for pattern in patterns if pattern.startswith("not ")]
     rows = matching([pattern for pattern in patterns if not pattern.startswith("not ")], recorded.rows)
     out = matching(left_out, recorded.rows)
-    means = [_mean(recorded.cell(row, head)) for row in rows if row not in out]
-    means.sort(key=lambda text: float(text.replace(",", "")))
-    return f"{means[0]} to {means[-1]}"
+    return [row for row in rows if row not in out]
+
+
+def _value_of(text):
+    return float(text.replace(",", ""))
 
 
 def _cell(recorded, head, row):
@@ -140,4 +177,15 @@ def _mean(cell):
     return cell.partition(" ±")[0]
 
 
-OTHERS = {"recall": _recall, "spread": _spread, "before": _before, "value": _value, "tried": _tried, "range": _range}
+OTHERS = {
+    "recall": _recall,
+    "spread": _spread,
+    "before": _before,
+    "value": _value,
+    "tried": _tried,
+    "range": _range,
+    "compared": _compared,
+    "seen": _seen,
+    "highest": _highest,
+    "level": _level,
+}

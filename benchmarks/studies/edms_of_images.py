@@ -13,7 +13,7 @@ COMMON = ["--meta_classes=50", "--members=2"]
 SAMPLED = f"{WITHOUT}, P×K batches"
 
 
-def edms_of_images(flagfile, folder, few, intrinsic=False, batch=64):
+def edms_of_images(flagfile, folder, few, intrinsic=False, batch=64, classes=0):
     """Returns a study of variants of EDMS, two members each, with four settings.
 
     Args:
@@ -22,18 +22,22 @@ def edms_of_images(flagfile, folder, few, intrinsic=False, batch=64):
         few: number of meta-classes of the rows whose meta-classes have two classes each.
         intrinsic: whether a row has the intrinsic manifold similarity loss.
         batch: number of images of a batch.
+        classes: number of classes that are trained on, of a row that has as many meta-classes; 0: there is none.
     """
     uniform, p_x_k = f"--sampler=uniform(batch_size={batch})", f"--sampler=pxk(classes={batch // 4}, per_class=4)"
     variants = [WITHOUT, WALKS, IMAGES, *[INTRINSIC] * intrinsic, FULL]
     small = f"{SAMPLED}, {few} meta-classes"
-    more = f"{small}, 5 members"
+    more, every = f"{small}, 5 members", f"{SAMPLED}, {classes} meta-classes"
     rows = {name: [uniform, *COMMON] for name in variants}
     rows[SAMPLED] = [p_x_k, *COMMON]
     rows[small] = [p_x_k, f"--meta_classes={few}", "--members=2"]
     rows[more] = [p_x_k, f"--meta_classes={few}", "--members=5"]
+    if classes:
+        rows[every] = [p_x_k, f"--meta_classes={classes}", "--members=2"]
     # The second minus the first: what walks, proxies, hard ones, and members win.
     differences = [(WITHOUT, WALKS), (WALKS, IMAGES), (IMAGES, FULL), (WITHOUT, FULL)]
     differences += [(WITHOUT, SAMPLED), (SAMPLED, small), (small, more), *[(INTRINSIC, FULL)] * intrinsic]
+    differences += [(SAMPLED, every), (small, every)] if classes else []
     return Study(
         flagfile=flagfile,
         rows=rows,
@@ -41,7 +45,7 @@ def edms_of_images(flagfile, folder, few, intrinsic=False, batch=64):
         folder=folder,
         settings={name: settings_of(edms_variants.LOSSES[name], RATES) for name in variants},
         searching=("--members=0", "--steps=400"),
-        follow={name: WITHOUT for name in (SAMPLED, small, more)},
+        follow={name: WITHOUT for name in (SAMPLED, small, more, every) if name in rows},
         learners=1,
         differences=differences,
     )

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import evidence
 from benchmarks.pages import effects, recorded
-from benchmarks.pages.catalog import PAGES
+from benchmarks.pages.catalog import ALL, PAGES
 from benchmarks.pages.claims import Difference, claimed
 from benchmarks.pages.forest import forest
 from benchmarks.pages.learning_curves import _apart, learning_curves
@@ -18,7 +18,7 @@ from benchmarks.pages.recorded import Recorded
 from benchmarks.pages.svg import ticks
 from benchmarks.pages.template import filled, matching
 
-BY_HAND = {"edms_first_trials.md", "ensembles.md", "first_embedding.md", "searches.md"}
+BY_HAND = {"edms_first_trials.md", "ensembles.md", "first_embedding.md", "first_runs.md", "readings.md", "searches.md"}
 
 
 class Study:
@@ -80,6 +80,23 @@ def test_numbers_of_sentences_are_filled_in():
     assert text_of("{recall: A}, {spread: A}, {before: A}") == "40.5, 40.5 ± 1.0, 25.0\n"
     assert text_of("{value: steps; B, long} {range: Recall@1; *}") == "1,000 40.5 to 1,000\n"
     assert text_of("{range: Recall@1; *; not B, long}") == "40.5 to 43.5\n"
+
+
+def test_differences_are_put_in_words_as_the_records_have_them():
+    assert text_of("B is {compared: B minus A} A.") == "B is 3.0 points (1.0 to 5.0) better than A.\n"
+    assert text_of("A is {compared: A minus B} B.") == "A is 3.0 points (1.0 to 5.0) worse than B.\n"
+    doubtful = "B is 1.0 points (-1.0 to 3.0, not significant) better than A.\n"
+    assert text_of("B is {compared: B minus A [5 seeds]} A.") == doubtful
+    assert text_of("{seen: B minus A}, {seen: B minus A [5 seeds]}, {seen: A minus B}") == (
+        "seen: +3.0 (1.0 to 5.0), not seen: +1.0 (-1.0 to 3.0), the opposite is seen: -3.0 (-5.0 to -1.0)\n"
+    )
+
+
+def test_the_highest_rows_are_named():
+    assert text_of("{highest: A; B}, {level: A; B}; {level: *; not B, long}") == '"B" with 43.5, none; none\n'
+    alike = Study()
+    alike.difference = lambda first, second, seeds: (0.5, -1.0, 2.0)
+    assert filled("{level: A; B}", alike, {}) == '"A"\n'
 
 
 def test_paragraphs_are_wrapped_and_blocks_stay():
@@ -159,7 +176,7 @@ def test_effects_are_full_only_where_the_paper_is_right():
 def test_effects_name_pages_and_sets():
     shown = [effect.shown for several in PAPERS.values() for effect in several]
     assert len(shown) >= 20 and {name for each in shown for name in each} <= SETS.keys()
-    assert {page for each in shown for page, _ in each.values()} <= PAGES.keys()
+    assert {page for each in shown for page, _ in each.values()} <= ALL.keys()
 
 
 def test_records_that_are_not_there_or_of_other_flags_are_refused(tmp_path, monkeypatch):

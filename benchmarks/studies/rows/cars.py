@@ -60,6 +60,7 @@ STUDY = losses_and_methods(
     ensembles=(
         "1-head",
         "4-heads",
+        "8-heads",
         "4-heads+att",
         "ABE-1",
         "ABE-2",
@@ -88,6 +89,7 @@ STUDY = losses_and_methods(
         ("ABE-4 without divergence", PAPERS_WEIGHT),
         ("ABE-1", PAPERS_WEIGHT),
         ("4-heads", PAPERS_WEIGHT),
+        ("8-heads", "ABE-8"),
         ("ABE-4", "ABE-8"),
         ("ABE-2", "ABE-4"),
         ("L, H", "L, M, H"),

@@ -1,0 +1,182 @@
+"""What changes of the recipe win on each set, and what follows: the table of docs/choosing.md."""
+
+from typing import NamedTuple
+
+from benchmarks.markdown import markdown
+from benchmarks.pages.claims import CLAIMS, MEANINGS, text_of
+from benchmarks.pages.effects import differences_of, sets
+from benchmarks.pages.papers import PAPERS
+
+LONG = ", four times the steps"
+# About how many images a class has.
+IMAGES = {"toy cars": 40, "emoji": 6, "omniglot": 20, "cars": 41}
+
+
+class Change(NamedTuple):
+    """Something to take in place of something else.
+
+    Args:
+        text: what is changed.
+        shown: set to a pair of the page and of `A minus B`, which is above 0 if the change wins.
+        so: what follows for a reader.
+        claims: set to what `so` says of it, one of `CLAIMS`. Sets that are left out decide nothing.
+    """
+
+    text: str
+    shown: dict
+    so: str
+    claims: dict
+
+
+EFFECTS = {effect.text: effect.shown for effects in PAPERS.values() for effect in effects}
+CHANGES = [
+    Change(
+        "`multilevel` of three depths, not of one",
+        EFFECTS["Three levels beat one"],
+        "take three depths",
+        {"toy cars": "better", "emoji": "better", "omniglot": "better"},
+    ),
+    Change(
+        "three depths, not one of as many dimensions",
+        {
+            "emoji": ("emoji_ranked_list", "L, M, H minus H, 384 dimensions"),
+            "omniglot": ("omniglot", "L, M, H minus H, 384 dimensions"),
+            "cars": ("cars", "L, M, H minus H, 384 dimensions"),
+        },
+        "it is not the dimensions",
+        {"emoji": "better", "omniglot": "better"},
+    ),
+    Change(
+        "four heads with attention, not one head",
+        {
+            "emoji": ("emoji_ensembles", f"4-heads+att{LONG} minus 1-head{LONG}"),
+            "omniglot": ("omniglot", "4-heads+att minus 1-head"),
+            "cars": ("cars", "4-heads+att minus 1-head"),
+        },
+        "the next best",
+        {"emoji": "better", "omniglot": "better"},
+    ),
+    Change(
+        "`attention_ensemble` of four, not one head",
+        {
+            "emoji": ("emoji_ensembles", f"ABE-4, λ = 1{LONG} minus 1-head{LONG}"),
+            "omniglot": ("omniglot", "ABE-4 minus 1-head"),
+            "cars": ("cars", "ABE-4, λ = 1 minus 1-head"),
+        },
+        "only where training is long",
+        {"emoji": "better", "omniglot": "alike"},
+    ),
+    Change(
+        "`divide_and_conquer` of four, not one embedding",
+        EFFECTS["Dividing beats one embedding"],
+        "not seen to win",
+        {"toy cars": "alike", "emoji": "alike", "omniglot": "alike"},
+    ),
+    Change(
+        "`n_pair`, not semi-hard triplets",
+        {
+            "toy cars": ("ranked_list_losses", "N-pair minus triplet, semi-hard"),
+            "emoji": ("emoji_losses", "N-pair minus triplet, semi-hard"),
+            "omniglot": ("omniglot", "N-pair minus triplet, semi-hard"),
+            "cars": ("cars", "N-pair minus triplet, semi-hard"),
+        },
+        "begin with `n_pair`",
+        {"toy cars": "better", "emoji": "alike", "omniglot": "alike"},
+    ),
+    Change(
+        "`ranked_list`, not `n_pair`",
+        {
+            "toy cars": ("ranked_list_losses", "ranked list, simpler minus N-pair"),
+            "emoji": ("emoji_losses", "ranked list minus N-pair"),
+            "omniglot": ("omniglot", "H minus N-pair"),
+            "cars": ("cars", "ranked list minus N-pair"),
+        },
+        "hardly matters",
+        {"emoji": "alike", "omniglot": "alike"},
+    ),
+    Change(
+        "`soft_triple`, not `n_pair`",
+        {
+            "toy cars": ("ranked_list_losses", "SoftTriple minus N-pair"),
+            "emoji": ("emoji_losses", "SoftTriple minus N-pair"),
+            "omniglot": ("omniglot", "SoftTriple minus N-pair"),
+            "cars": ("cars", "SoftTriple minus N-pair"),
+        },
+        "only with 40 images a class",
+        {"toy cars": "better", "emoji": "worse", "omniglot": "alike"},
+    ),
+    Change(
+        "`proxy_nca`, not `n_pair`",
+        {
+            "toy cars": ("ranked_list_losses", "Proxy-NCA minus N-pair"),
+            "emoji": ("emoji_losses", "Proxy-NCA minus N-pair"),
+            "omniglot": ("omniglot", "Proxy-NCA minus N-pair"),
+            "cars": ("cars", "Proxy-NCA minus N-pair"),
+        },
+        "only with 40 images a class",
+        {"toy cars": "better", "emoji": "alike", "omniglot": "alike"},
+    ),
+    Change(
+        "hard neighbors, not random negatives",
+        EFFECTS["Hard neighbors beat random negatives"],
+        "only with 40 images a class",
+        {"toy cars": "better", "emoji": "alike"},
+    ),
+    Change(
+        "five or ten members, not two",
+        EFFECTS["More members beat two"],
+        "if cost does not matter",
+        {"toy cars": "better", "emoji": "better"},
+    ),
+    Change(
+        "four times the steps",
+        {
+            "toy cars": ("divide_and_conquer", f"one embedding{LONG} minus one embedding"),
+            "emoji": ("emoji_losses", f"N-pair{LONG} minus N-pair"),
+        },
+        "if you have the time",
+        {"toy cars": "better", "emoji": "better"},
+    ),
+    Change(
+        "images of 96 pixels, not 64",
+        {"emoji": ("emoji_losses", "N-pair, at 96 px minus N-pair")},
+        "larger, until details are seen",
+        {"emoji": "better"},
+    ),
+]
+
+
+def table(recorded_of):
+    """Returns the Markdown table of what changes win: bold where the interval does not contain 0.
+
+    What a row says, and the records of a set do not hold, is an error.
+
+    Args:
+        recorded_of: function of a page's name that gives its `Recorded` study.
+    """
+    columns = sets()
+    rows = [["images a class", *(str(IMAGES[name]) for name in columns), ""]]
+    for change in CHANGES:
+        found = differences_of(change.shown, recorded_of)
+        _check(change, found)
+        rows.append([change.text, *(_cell(found.get(name)) for name in columns), change.so])
+    return markdown(["points of Recall@1 won by", *columns.values(), "so"], rows)
+
+
+def _check(change, found):
+    for name, claim in change.claims.items():
+        difference = found[name]
+        # That two are alike has no direction.
+        turns = claim == "alike" and difference.mean < 0
+        if not CLAIMS[claim](difference.turned() if turns else difference):
+            raise ValueError(
+                f"{change.text!r}, {change.so!r}: expected {MEANINGS[claim]} on {name}, "
+                f"the records have {text_of(difference)}."
+            )
+
+
+def _cell(difference):
+    if difference is None:
+        return ""
+    number = text_of(difference).partition(" ")[0]
+    return f"**{number}**" if difference.is_significant else number
