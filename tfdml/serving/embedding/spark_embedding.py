@@ -69,6 +69,7 @@ def _loaded(model):
 
 def _reason(error):
     """Returns the last line above the frames of Java: what Python raised, or what Spark says of a lost executor."""
-    text = str(error).partition("\n\tat ")[0].strip().removesuffix("Driver stacktrace:").strip()
-    last = (text.splitlines() or [type(error).__name__])[-1]
-    return last.rpartition("most recent failure: ")[2].rstrip(".")
+    text = str(error).partition("\n\tat ")[0].removesuffix("Driver stacktrace:")
+    # Frames of Python and the code of an error in SQL are indented.
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(" ")]
+    return (lines or [type(error).__name__])[-1].rpartition("most recent failure: ")[2].rstrip(".")
