@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -106,8 +107,11 @@ def test_a_pool_of_workers_as_on_flink_writes_the_files_of_one_process(tmp_path)
         free.bind(("localhost", 0))
         pool = f"localhost:{free.getsockname()[1]}"
     port = tmp_path / "port"
+    # A pool starts the python that comes first.
+    first = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    listening = f"--service_port={pool.partition(':')[2]}"
     started = [
-        Command("apache_beam.runners.worker.worker_pool_main", f"--service_port={pool.partition(':')[2]}"),
+        Command("apache_beam.runners.worker.worker_pool_main", listening, environment=first),
         Command("apache_beam.runners.portability.local_job_service_main", "--port=0", f"--port_file={port}"),
     ]
     try:
