@@ -9,6 +9,7 @@
 #   make test-oracles compares with networks of torch and keras-hub, which it installs into .venv
 #   make test-gpu     compares GPUs with the CPU, in .venv-gpu; without a GPU it installs nothing and says so
 #   make test-beam    bulk embedding on Apache Beam, which it installs into .venv
+#   make test-spark   bulk embedding on Apache Spark, which it installs into .venv; Java has to be there
 #   make test-keras-next  whether Keras' nightly still has the private names that are used
 #   make lint         style and format, and what a type checker says of the docs' examples
 #   make site         builds the documentation site in build/site; its packages are in .venv-docs, without TensorFlow
@@ -36,7 +37,7 @@ BORROWED := $(shell sed -n 's/^ *"\(keras-\(hub\|cv\)~=[^"]*\)",/\1/p' setup.py)
 DOCS := $(shell sed -n '/^DOCS = /,/^]/s/^ *\("[^"]*"\),/\1/p' setup.py)
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: quickstart test test-slow test-ci test-nightly test-all test-versions test-oracles test-gpu test-beam test-keras-next lint site release clean
+.PHONY: quickstart test test-slow test-ci test-nightly test-all test-versions test-oracles test-gpu test-beam test-spark test-keras-next lint site release clean
 
 quickstart: $(VENV)/.cpu-installed
 	$(VENV)/bin/python -m tfdml.train --flagfile=configs/quickstart.flags
@@ -53,7 +54,7 @@ test-ci: $(VENV)/.test-installed
 test-nightly: $(VENV)/.test-installed
 	$(PYTEST) -m nightly $(PYTEST_ARGS)
 
-test-all: test-ci test-oracles test-beam test-nightly
+test-all: test-ci test-oracles test-beam test-spark test-nightly
 
 test-versions:
 	@for version in $(VERSIONS); do \
@@ -73,6 +74,9 @@ test-gpu:
 
 test-beam: $(VENV)/.beam-installed
 	$(VENV)/bin/python -m pytest tests/test_embed_on_beam.py $(PYTEST_ARGS)
+
+test-spark: $(VENV)/.spark-installed
+	$(VENV)/bin/python -m pytest -rs tests/test_embed_on_spark.py $(PYTEST_ARGS)
 
 # In front of Keras as it is installed, which stays.
 test-keras-next: $(VENV)/.test-installed
@@ -139,4 +143,9 @@ $(VENV)/.oracles-installed: setup.py pyproject.toml | $(VENV)/.test-installed
 $(VENV)/.beam-installed: setup.py pyproject.toml | $(VENV)/.test-installed
 	@echo "Installing tfdml[beam] into $(VENV): about 1 GB on disk, a minute"
 	@$(PIP) install --editable '.[beam]'
+	@touch $@
+
+$(VENV)/.spark-installed: setup.py pyproject.toml | $(VENV)/.test-installed
+	@echo "Installing tfdml[spark] into $(VENV): about 0.5 GB on disk, a minute"
+	@$(PIP) install --editable '.[spark]'
 	@touch $@

@@ -122,6 +122,11 @@ BEAM = [
     "apache-beam~=2.77.0",
 ]
 
+SPARK = [
+    # `--runner=spark`; a cluster takes the client of its own minor version. Tested with 4.3; the calls are old.
+    "pyspark>=4.0,<5",
+]
+
 SERVE = [
     # Routes of `python -m tfdml.serve`, and their description in OpenAPI. Before 1.0 a minor release may break.
     "fastapi~=0.165.0",
@@ -296,6 +301,7 @@ setup(
         "onnx": ONNX,
         "lite": LITE,
         "beam": BEAM,
+        "spark": SPARK,
         "share": SHARE,
         "tfds": TFDS,
         "mlflow": MLFLOW,

@@ -9,7 +9,7 @@ COPY tfdml /source/tfdml
 COPY pipelines /source/pipelines
 RUN pip install --no-cache-dir '/source[gpu,pgvector,qdrant]' && rm -rf /source
 
-USER tfdml
+USER 1000
 WORKDIR /work
 ENTRYPOINT ["python", "-m"]
 CMD ["tfdml.train", "--helpshort"]

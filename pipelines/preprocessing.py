@@ -3,9 +3,9 @@
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack, get_args
 
-from tfdml.registry.annotations import ChannelOrder
+from tfdml.registry.annotations import ChannelOrder, Interpolation
 from tfdml.registry.arguments import REFUSED
 from tfdml.registry.image_sizes import SIZE, ImageSize, sides_of
 
@@ -34,6 +34,7 @@ class Preprocessing:
         mean, std: one number per channel; the network takes `(pixels - mean) / std` of pixels from 0 to 255.
         channels: "rgb" or "bgr", the order of the network's channels and of `mean` and `std`.
         shrink: whether to decode a JPEG at 1/2, 1/4 or 1/8 of its size if it is resized to that or less.
+        interpolation: "bilinear", "bicubic", "lanczos3" or "lanczos5", always with antialiasing.
     """
 
     image_size: ImageSize
@@ -42,6 +43,7 @@ class Preprocessing:
     std: Sequence[float] = (255.0,) * 3
     channels: ChannelOrder = "rgb"
     shrink: bool = False
+    interpolation: Interpolation = "bilinear"
 
     def __post_init__(self):
         try:
@@ -52,6 +54,10 @@ class Preprocessing:
             object.__setattr__(self, name, values)
         if self.channels not in ("rgb", "bgr"):
             raise ValueError(f"Expected channels in the order 'rgb' or 'bgr', received {self.channels!r}.")
+        if self.interpolation not in (known := get_args(Interpolation)):
+            raise ValueError(
+                f"Expected interpolation to be one of {', '.join(known)}; received {self.interpolation!r}."
+            )
 
     @classmethod
     def of(cls, model: Any, image_size: int | tuple[int, int] = 0, **arguments: Unpack[PreparationArguments]) -> Self:
@@ -106,7 +112,7 @@ def scaling(mean, std):
 
 
 def declared_by(network):
-    """Returns what a network declares of its input: `mean`, `std`, `channels` and `image_size`, by name.
+    """Returns what a network declares of its input: `mean`, `std`, `channels`, `image_size` and `interpolation`.
 
     Of a network that takes vectors it is `vector_dims`, the number of their dimensions.
 
@@ -116,7 +122,7 @@ def declared_by(network):
     Args:
         network: a backbone, or a model with one.
     """
-    names = ("mean", "std", "channels", "image_size", "vector_dims")
+    names = ("mean", "std", "channels", "image_size", "interpolation", "vector_dims")
     # Models of methods have one.
     backbone = getattr(network, "backbone", network)
     # A user's own declares some, or none.
@@ -124,8 +130,8 @@ def declared_by(network):
 
 
 def preprocessing_of(network):
-    """Returns `mean`, `std` and `channels` that a network declares; by default those that map RGB to 0 ... 1."""
-    default = {"mean": (0.0,) * 3, "std": (255.0,) * 3, "channels": "rgb"}
+    """Returns `mean`, `std`, `channels` and `interpolation` of a network; by default those that map RGB to 0 ... 1."""
+    default = {"mean": (0.0,) * 3, "std": (255.0,) * 3, "channels": "rgb", "interpolation": "bilinear"}
     declared = declared_by(network)
     return {name: declared.get(name, value) for name, value in default.items()}
 

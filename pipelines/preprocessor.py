@@ -5,6 +5,7 @@ of steps, written as `random_resized_crop(area=(0.5, 1.0))|flip`; `pipelines.tra
 """
 
 import dataclasses
+from typing import get_args
 
 import numpy as np
 import tensorflow as tf
@@ -13,12 +14,13 @@ from pipelines.images.crop_and_resize import Cut
 from pipelines.images.decoding import decode, decode_cut
 from pipelines.vector_preprocessing import VectorPreprocessing
 from tfdml.registry import create_chain
+from tfdml.registry.annotations import Interpolation
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import one_of
 from tfdml.registry.image_sizes import ImageSize, sides_of
 
 
-@expects(channels=one_of("rgb", "bgr"))
+@expects(channels=one_of("rgb", "bgr"), interpolation=one_of(*get_args(Interpolation)))
 class Preprocessor:
     """Decodes, transforms and normalizes an image: a function `(contents, seed, box=None) -> image`.
 
@@ -31,14 +33,17 @@ class Preprocessor:
         mean, std: per-channel numbers; the result is `(pixels - mean) / std` with pixels from 0 to 255.
         channels: "rgb" or "bgr", the order of the result's channels and of `mean` and `std`.
         shrink: decode JPEGs at 1/2, 1/4 or 1/8 where they are resized to that or less: faster, other pixels.
+        interpolation: how transforms resize: "bilinear", "bicubic", "lanczos3" or "lanczos5".
 
     Example:
         preprocess = Preprocessor("resize_short|center_crop", image_size=224, mean=(0, 0, 0), std=(255, 255, 255))
         image = preprocess(tf.io.read_file("car.jpg"), seed=tf.constant([0, 0], tf.int64))
     """
 
-    def __init__(self, transform, *, image_size: ImageSize, mean, std, channels="rgb", shrink=False):
-        steps = create_chain("transform", transform, size=image_size)
+    def __init__(
+        self, transform, *, image_size: ImageSize, mean, std, channels="rgb", shrink=False, interpolation="bilinear"
+    ):
+        steps = _resizing(create_chain("transform", transform, size=image_size), interpolation)
         self._steps = steps if shrink else _fused(steps)
         self._transform, self._channels, self._shrink = transform, channels, shrink
         self._shape = (*sides_of(image_size), 3)
@@ -46,7 +51,7 @@ class Preprocessor:
         mean, std = (np.broadcast_to(np.asarray(each, np.float32), self._shape).copy() for each in (mean, std))
         self._mean, self._std = mean, std
         # Tells cached pixels of this preprocessor from those of another.
-        self.name = f"{transform} {image_size} {shrink}"
+        self.name = f"{transform} {image_size} {shrink}{'' if interpolation == 'bilinear' else f' {interpolation}'}"
         depends_on_seed = [not isinstance(step, Cut) or step.random for step in self._steps]
         # How many steps at the start do not depend on the seed.
         self._cacheable_steps = [*depends_on_seed, True].index(True)
@@ -112,7 +117,11 @@ class Preprocessor:
         # Pixels that tell where they lie. Padding is 0 or more.
         across, down = ((np.arange(count) + 0.5) / count for count in (width, height))
         pixels = np.stack(np.broadcast_arrays(across, down[:, None], -1.0), axis=-1).astype(np.float32)
-        seen = np.asarray(self._run(tf.constant(pixels), tf.zeros([2], tf.int64), 0, len(self._steps)))
+        seen = tf.constant(pixels)
+        # No other interpolation takes numbers below 0.
+        for step in _resizing(self._steps, "bilinear"):
+            seen = step(seen, tf.zeros([2], tf.int64))
+        seen = seen.numpy()
         padding = seen[..., 2] > -0.5
         (left, right), (top, bottom) = (
             _ends(np.ma.array(seen[..., channel], mask=padding).mean(axis=channel)) for channel in (0, 1)
@@ -142,6 +151,11 @@ class Preprocessor:
         for number in range(first, end):
             image = self._steps[number](tf.cast(image, tf.float32), _seed_of(seed, number))
         return image
+
+
+def _resizing(steps, interpolation):
+    """Returns steps that resize in this way."""
+    return [dataclasses.replace(step, interpolation=interpolation) if isinstance(step, Cut) else step for step in steps]
 
 
 def _fused(steps):

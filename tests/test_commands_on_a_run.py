@@ -159,7 +159,7 @@ def test_search_and_index_bad_input(tmp_path):
         ),
         ("tfdml.embed", [f"--images={tmp_path}", "--out=x"], "--model is missing"),
         ("tfdml.embed", ["--model=x", f"--images={tmp_path}/*.jpg", "--out=x"], "finds no images"),
-        ("tfdml.embed", ["--images=x", "--", "--direct_num_workers=2"], "options of Apache Beam need --runner"),
+        ("tfdml.embed", ["--images=x", "--", "--direct_num_workers=2"], "options behind -- need --runner"),
         ("tfdml.embed", ["--images=x", "--runner=DirectRunner", "y"], "Unexpected argument 'y'"),
         ("tfdml.index", ["--images=x"], "--out is missing"),
         ("tfdml.index", ["--delete=x", "--out=gs://bucket/index"], "is on no file system of this machine"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import threading
 
 import numpy as np
@@ -194,6 +195,18 @@ def test_workers_of_beam_get_paths_that_are_absolute(images, tmp_path, monkeypat
 
     given, model = [], exported()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(bulk_embedding, "_engine", lambda: engine)
-    embed_images("out", images.part(range(3)), model=os.path.relpath(model), shard_rows=5, beam=[])
+    monkeypatch.setattr(bulk_embedding, "_engine", lambda runner: engine)
+    embed_images("out", images.part(range(3)), model=os.path.relpath(model), shard_rows=5, runner="DirectRunner")
     assert given == [str(tmp_path / "out"), str(model)]
+
+
+@pytest.mark.parametrize(
+    ("runner", "package", "extra"), [("spark", "pyspark", "spark"), ("DirectRunner", "apache_beam", "beam")]
+)
+def test_a_runner_whose_package_is_missing_names_the_extra(images, tmp_path, monkeypatch, runner, package, extra):
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, f"tfdml.serving.embedding.{extra}_embedding", raising=False)
+    words = rf"--runner={runner} needs Apache {extra.title()}: pip install 'tfdml\[{extra}\]'"
+    with pytest.raises(ImportError, match=words):
+        embed_images(tmp_path / "out", images, model=exported(), runner=runner)
+    assert not (tmp_path / "out").exists()

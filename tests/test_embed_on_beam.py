@@ -2,13 +2,17 @@
 
 import json
 import os
+import re
 import signal
+import socket
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.commands import Command, run
+from tests.bulk_fixtures import contents
+from tests.commands import ROOT, Command, run
 from tests.serving_fixtures import exported, picture
 from tfdml.files.embedding_shards import EmbeddingShards
 
@@ -79,3 +83,44 @@ def test_a_killed_worker_is_one_error_and_the_command_goes_on_when_repeated(tmp_
     assert done.returncode == 0, done.stderr
     assert len(EmbeddingShards(tmp_path / "out")) == 200
     assert whole.items() <= {shard.name: shard.stat().st_mtime_ns for shard in tmp_path.glob("out/*.parquet")}.items()
+
+
+def test_the_docs_name_options_of_beam():
+    options = pytest.importorskip("apache_beam.options.pipeline_options", reason="make test-beam installs Apache Beam")
+    rows = re.findall(r"^\| `(\w+Runner)` \|.*\| `(.*)` \|$", (ROOT / "docs/serving.md").read_text(), re.MULTILINE)
+    assert {runner for runner, _ in rows} == {"DirectRunner", "FlinkRunner"}
+    for runner, given in rows:
+        read = options.PipelineOptions([f"--runner={runner}", *given.split()]).get_all_options(drop_default=True)
+        assert {name: str(value) for name, value in read.items()} == {
+            "runner": runner,
+            **dict(option.removeprefix("--").split("=") for option in given.split()),
+        }
+
+
+@pytest.mark.slow
+def test_a_pool_of_workers_as_on_flink_writes_the_files_of_one_process(tmp_path):
+    pytest.importorskip("apache_beam", reason="make test-beam installs Apache Beam")
+    (tmp_path / "photos").mkdir()
+    given = [f"--images={write_photos(tmp_path / 'photos')}", f"--model={exported()}", "--shard_rows=5"]
+    assert run("tfdml.embed", *given, f"--out={tmp_path}/one").returncode == 0
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        pool = f"localhost:{free.getsockname()[1]}"
+    port = tmp_path / "port"
+    # A pool starts the python that comes first.
+    first = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    listening = f"--service_port={pool.partition(':')[2]}"
+    started = [
+        Command("apache_beam.runners.worker.worker_pool_main", listening, environment=first),
+        Command("apache_beam.runners.portability.local_job_service_main", "--port=0", f"--port_file={port}"),
+    ]
+    try:
+        started[1].until(port.exists)
+        options = [f"--job_endpoint=localhost:{port.read_text()}", "--environment_type=EXTERNAL"]
+        options = ["--runner=PortableRunner", "--", *options, f"--environment_config={pool}"]
+        done = run("tfdml.embed", *given, f"--out={tmp_path}/beam", *options)
+    finally:
+        for each in started:
+            each.kill(signal.SIGTERM)
+    assert done.returncode == 0, done.stderr
+    assert contents(tmp_path / "beam") == contents(tmp_path / "one")

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from benchmarks.studies.labels import rows, ways
 from tests.commands import run
 from tests.run_helpers import MODEL_FLAGS, pictures
 from tests.test_docs import run_examples
@@ -62,12 +61,3 @@ def test_its_commands_run_one_after_another(number, folder):
 def test_its_examples_run():
     count, names = run_examples("labels.md")
     assert count == 3 and len(names["batches"]) == 1
-
-
-def test_the_study_tells_what_each_way_learned():
-    scores = {"recall_at_1": 0.5, "map_at_r": 0.25, "nmi": 0.125}
-    untrained = {name: scores[name] for name in ("recall_at_1", "map_at_r")}
-    results = {name: {"metrics": scores, "untrained": untrained} for name in ways(7)}
-    found = rows(results)
-    assert found[0] == ["untrained", "50.0", "25.0", "–"] and found[-1] == ["classes", "50.0", "25.0", "12.5"]
-    assert "--labels=clusters(k=7)" in ways(7)["clusters"]

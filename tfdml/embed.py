@@ -1,9 +1,9 @@
 """Embeds many images into Parquet files: `python -m tfdml.embed --model=exported/1 --images=photos --out=embedded`.
 
 The files have the columns id, path, label and embedding. An interrupted command goes on where it stopped when it is
-repeated. With --runner, Apache Beam embeds; its options follow --.
+repeated. With --runner, Apache Spark or Apache Beam embeds; its options follow --.
 
-python -m tfdml.embed --model=exported/1 --images=photos --out=embedded --runner=DirectRunner -- --direct_num_workers=2
+python -m tfdml.embed --model=exported/1 --images=photos --out=embedded --runner=spark -- --spark.master=local[2]
 """
 
 from absl import flags, logging
@@ -31,7 +31,8 @@ flags.DEFINE_integer(
 flags.DEFINE_string(
     "runner",
     "",
-    "Runner of Apache Beam: DirectRunner, FlinkRunner, SparkRunner, DataflowRunner. Empty: this process embeds.",
+    "spark: Apache Spark, with its properties behind --. DirectRunner, FlinkRunner or another: Apache Beam, with its "
+    "options. Empty: this process embeds.",
 )
 tfdml_flags.define_debug()
 
@@ -39,7 +40,7 @@ tfdml_flags.define_debug()
 def main(others):
     given = flags.FLAGS
     if others and (not given.runner or not others[0].startswith("--")):
-        hint = "" if given.runner else "; options of Apache Beam need --runner"
+        hint = "" if given.runner else "; options behind -- need --runner"
         raise ValueError(f"Unexpected argument {others[0]!r}{hint}.")
     for name, what in {"model": "an exported model", "images": "the images", "out": "the folder to write"}.items():
         if not given[name].value:
@@ -53,9 +54,9 @@ def main(others):
     if not ImageList.is_dataset(given.images):
         command.refuse_unused(["data_dir", "split"], "--images reads files from the working folder")
     images = ImageList.of(given.images, data_dir=given.data_dir, split=given.split)
-    beam = [f"--runner={given.runner}", *others] if given.runner else None
-    options = {"shard_rows": given.shard_rows, "batch_size": given.batch_size, "beam": beam}
-    shards = embed_images(given.out, images, model=given.model, **options)
+    options = {"shard_rows": given.shard_rows, "batch_size": given.batch_size}
+    engine = {"runner": given.runner, "options": others}
+    shards = embed_images(given.out, images, model=given.model, **options, **engine)
     if shards.bad:
         path, reason = min(shards.bad.items())
         print(f"{len(shards.bad):,} of {len(images):,} images cannot be read and are left out, first {path}: {reason}")
@@ -64,4 +65,4 @@ def main(others):
 
 
 if __name__ == "__main__":
-    command.run(main, "[-- OPTIONS OF BEAM...]")
+    command.run(main, "[-- OPTIONS OF THE RUNNER...]")

@@ -57,7 +57,8 @@ ALL = {
     "edms_variants": Source("edms_variants", "edms"),
     "cars": Source("cars", "cars", seeds=(0,)),
     "cars_edms": Source("cars_edms", "cars", seeds=(0,)),
+    "fine_tuning": Source("fine_tuning", "fine_tuning", seeds=(0,)),
 }
 # Pages whose records docs/records does not have yet. Take a name out once they are there, and list it in mkdocs.yml.
-PLANNED = ("cars", "cars_edms")
+PLANNED = ("cars", "cars_edms", "fine_tuning")
 PAGES = {name: source for name, source in ALL.items() if name not in PLANNED}

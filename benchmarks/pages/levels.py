@@ -3,7 +3,7 @@
 from benchmarks.pages.svg import WIDTH, dot, line, svg, text
 
 LEFT, RIGHT, MIDDLE = 16, WIDTH - 16, 150
-ROW, HEAD = 22, 32
+ROW, HEAD = 18, 30
 
 
 def levels(title, groups):

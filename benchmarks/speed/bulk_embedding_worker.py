@@ -11,7 +11,7 @@ from pathlib import Path
 BATCH = 64
 # Files of a shard on Beam: each of two processes gets several, also where files are few.
 SHARD = 32
-BEAM = ["--runner=DirectRunner", "--direct_num_workers=2", "--direct_running_mode=multi_processing"]
+BEAM = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
 
 
 @functools.cache
@@ -33,7 +33,7 @@ def embed(model, files, **options):
 
 
 def on_beam(model, files):
-    return embed(model, files, shard_rows=SHARD, beam=BEAM)
+    return embed(model, files, shard_rows=SHARD, runner="DirectRunner", options=BEAM)
 
 
 def file_by_file(model, files):

@@ -12,11 +12,14 @@ from tfdml.registry.annotations import FilePath
 from tfdml.registry.parts import register
 
 TRAIN, INDEX, QUERIES = "train_clean.csv", "index_image_to_landmark.csv", "retrieval_solution_v2.1.csv"
+# Beside the images of each part is where the authors' script puts the tables.
+TABLES = ((TRAIN, INDEX, QUERIES), (f"train/{TRAIN}", f"index/{INDEX}", f"test/{QUERIES}"))
+TABLES += (tuple(f"metadata/{name}" for name in TABLES[0]),)
 LANDMARKS = Published(
     name="google_landmarks",
     page="https://github.com/cvdfoundation/google-landmark",
     folder="google-landmark",
-    layouts=((TRAIN, INDEX, QUERIES, "train", "index", "test"),),
+    layouts=tuple((*tables, "train", "index", "test") for tables in TABLES),
     archives={},
 )
 COLUMNS = {TRAIN: ("landmark_id", "images"), INDEX: ("id", "landmark_id"), QUERIES: ("id", "images", "Usage")}
@@ -31,31 +34,33 @@ def google_landmarks(data_dir: FilePath) -> Dataset:
     its authors have some in both.
 
     Args:
-        data_dir: folder with `train_clean.csv`, `index_image_to_landmark.csv`, `retrieval_solution_v2.1.csv`, and the
-            images in `train`, `index` and `test`, or the folder `google-landmark` that holds it.
+        data_dir: folder with the images in `train`, `index` and `test`, and with `train_clean.csv`,
+            `index_image_to_landmark.csv` and `retrieval_solution_v2.1.csv`, there, in `metadata` or beside the images
+            of each part; or the folder that holds it as `google-landmark`.
     """
-    folder, _ = LANDMARKS.find(data_dir)
-    of_landmarks = [(_number(folder / TRAIN, row, line), row["images"].split()) for row, line in _rows(folder / TRAIN)]
+    folder, (*tables, _, _, _) = LANDMARKS.find(data_dir)
+    table, *of_test = (folder / path for path in tables)
+    of_landmarks = [(_number(table, row, line), row["images"].split()) for row, line in _rows(table)]
     labels = np.repeat([number for number, _ in of_landmarks], [len(images) for _, images in of_landmarks])
     names = [image for _, images in of_landmarks for image in images]
     train = Split(_paths(folder / "train", names), labels.astype(np.int64))
     LANDMARKS.check_counts("train", train, images=1580470, classes=81313)
-    test = _test(folder, first=int(labels.max()) + 1)
+    test = _test(folder, *of_test, first=int(labels.max()) + 1)
     return Dataset("google_landmarks", train, test, protocol=f"query_gallery(metrics={METRICS})")
 
 
-def _test(folder, first):
+def _test(folder, of_index, of_queries, first):
     """Returns queries, then the index."""
-    index = {row["id"]: first + _number(folder / INDEX, row, line) for row, line in _rows(folder / INDEX)}
+    index = {row["id"]: first + _number(of_index, row, line) for row, line in _rows(of_index)}
     sizes = dict(zip(*np.unique(list(index.values()), return_counts=True), strict=True))
     queries, other = {}, 0
-    for row, line in _rows(folder / QUERIES):
+    for row, line in _rows(of_queries):
         images = row["images"].split()
         if row["Usage"] == "Ignored" or not images:
             continue
         unknown = [image for image in images if image not in index]
         if unknown:
-            raise ValueError(f"{folder / QUERIES}, line {line}: {INDEX} has no image {unknown[0]!r}.")
+            raise ValueError(f"{of_queries}, line {line}: {INDEX} has no image {unknown[0]!r}.")
         landmarks = {index[image] for image in images}
         queries[row["id"]] = min(landmarks)
         other += len(landmarks) > 1 or len(images) != sizes[min(landmarks)]

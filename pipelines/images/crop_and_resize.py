@@ -7,8 +7,8 @@ from typing import Self
 
 import tensorflow as tf
 
-from pipelines.images.resizing import resize, resize_part
-from tfdml.registry.annotations import Tensor
+from pipelines.images.resizing import KERNELS, resize, resize_part
+from tfdml.registry.annotations import Interpolation, Tensor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +25,7 @@ class Cut:
             all of it.
         finish: function `image -> image` that comes last, such as padding. Default: none.
         random: whether the window depends on the seed.
+        interpolation: as of `pipelines.images.resizing.resize`.
     """
 
     window: Callable | None = None
@@ -32,6 +33,7 @@ class Cut:
     part: Callable | None = None
     finish: Callable | None = None
     random: bool = False
+    interpolation: Interpolation = "bilinear"
 
     def __call__(self, image, seed):
         window, complete = self.plan(*tf.unstack(tf.cast(tf.shape(image)[:2], tf.float32)), seed)
@@ -48,7 +50,7 @@ class Cut:
         if self.part:
             return self._plan_part(*window)
         if self.target:
-            return window, lambda pixels: self._finished(resize(pixels, *self.target(*window[2:])))
+            return window, lambda pixels: self._finished(resize(pixels, *self.target(*window[2:]), self.interpolation))
         return window, lambda pixels: self._finished(tf.cast(pixels, tf.float32))
 
     def then(self, other: Self) -> "Cut | None":
@@ -63,28 +65,31 @@ class Cut:
     def _plan_part(self, top, left, height, width):
         sizes = [tf.cast(size, tf.float32) for size in self.target(height, width)]
         part = self.part(*sizes)
-        down, rows, resized_rows = _needed(part[0], part[2], sizes[0], height)
-        right, columns, resized_columns = _needed(part[1], part[3], sizes[1], width)
+        reach = KERNELS[self.interpolation][1]
+        down, rows, resized_rows = _needed(part[0], part[2], sizes[0], height, reach)
+        right, columns, resized_columns = _needed(part[1], part[3], sizes[1], width, reach)
         window = top + down, left + right, rows, columns
-        return window, lambda pixels: self._finished(resize_part(pixels, resized_rows, resized_columns))
+        parts = resized_rows, resized_columns, self.interpolation
+        return window, lambda pixels: self._finished(resize_part(pixels, *parts))
 
     def _finished(self, image):
         return self.finish(image) if self.finish else image
 
 
-def _needed(first, count, length, now):
+def _needed(first, count, length, now, reach):
     """Finds the pixels along one axis that `count` pixels of the resized image, from `first` on, are made of.
 
     Args:
         first, count: of the resized image.
         length, now: the axis' length when resized, and before.
+        reach: that of the interpolation, see `KERNELS`.
 
     Returns:
         Where to begin, how many pixels to read, and the arguments of `resize_part` for these.
     """
     scale = length / now
     # So far a pixel of the result sees, and one more for rounding.
-    reach = tf.maximum(1 / scale, 1.0) + 1.0
+    reach = reach * tf.maximum(1 / scale, 1.0) + 1.0
     begin = tf.maximum(tf.floor(first / scale - reach), 0.0)
     end = tf.minimum(tf.math.ceil((first + count) / scale + reach), now)
     return begin, end - begin, (count, scale, begin * scale - first)

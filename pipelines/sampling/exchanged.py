@@ -28,7 +28,8 @@ class Exchanged:
         classes, numbers = np.unique(labels, return_inverse=True)
         if len(classes) < 2 or each_alone(labels):
             raise ValueError(
-                f"Classes are exchanged where images share them; received {len(numbers)} images of {len(classes)}."
+                "Labels cannot be exchanged. Expected images that share several classes, received "
+                f"{len(numbers)} images of {len(classes)} classes."
             )
         random = np.random.default_rng(seed)
         rows = random.permutation(len(numbers))[: round(self.share * len(numbers))]

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks import evidence
 from benchmarks.pages import effects, recorded
+from benchmarks.pages.blocks import Blocks
 from benchmarks.pages.catalog import ALL, PAGES
 from benchmarks.pages.claims import Difference, claimed
 from benchmarks.pages.forest import forest
@@ -80,6 +81,14 @@ def test_numbers_of_sentences_are_filled_in():
     assert text_of("{recall: A}, {spread: A}, {before: A}") == "40.5, 40.5 ± 1.0, 25.0\n"
     assert text_of("{value: steps; B, long} {range: Recall@1; *}") == "1,000 40.5 to 1,000\n"
     assert text_of("{range: Recall@1; *; not B, long}") == "40.5 to 43.5\n"
+
+
+def test_rows_of_several_sets_are_side_by_side():
+    cells = {"emoji: all": "40.5", "emoji: two | stages": "41.0", "cars: all": "30.5", "cars: two | stages": "29.0"}
+    study = SimpleNamespace(rows=list(cells), cell=lambda row, head: cells[row] if head == "Recall@1" else "")
+    table = Blocks("page", study).by_name["sets"]("Recall@1").splitlines()
+    assert table[0] == "| Recall@1 | emoji | cars |"
+    assert table[2:] == ["| all | 40.5 | 30.5 |", "| two \\| stages | 41.0 | 29.0 |"]
 
 
 def test_differences_are_put_in_words_as_the_records_have_them():

@@ -41,7 +41,7 @@ def network(rate=0.0):
 
 
 def stepped(backbone):
-    """The weights after one step of training, and how often a step calls each block."""
+    """The weights after two steps of training, and how often a step calls each block."""
     keras.utils.set_random_seed(0)
     model = tfdml.Single(backbone, embedding_size=4)
     rng = np.random.default_rng(0)
@@ -49,7 +49,7 @@ def stepped(backbone):
     model.compile(keras.optimizers.SGD(0.1), loss="triplet(margin=2.0, mining='all')")
     model(images)
     CALLS.clear()
-    model.fit(images, labels, batch_size=8, verbose=0)
+    model.fit(images, labels, batch_size=8, epochs=2, verbose=0)
     return [each.numpy() for each in model.weights], len(CALLS)
 
 
@@ -64,6 +64,24 @@ def test_a_step_is_the_same_and_calls_blocks_again():
         np.testing.assert_allclose(one, other, atol=1e-6)
     assert any(np.abs(one - other).max() > 1e-4 for one, other in zip(before, expected, strict=False))
     assert twice == once + 2
+
+
+# Rounding of two steps, in numbers with 8 and 11 bits.
+@pytest.mark.parametrize("policy, rounding", [("mixed_bfloat16", 0.015), ("mixed_float16", 0.001)])
+def test_in_mixed_precision_it_differs_by_rounding_alone(policy, rounding):
+    before, weights = keras.config.dtype_policy(), network().get_weights()
+    keras.config.set_dtype_policy(policy)
+    try:
+        plain, again = network(), network()
+        for each in (plain, again):
+            each.set_weights(weights)
+        recompute_blocks(again)
+        (expected, _), (found, _) = stepped(plain), stepped(again)
+    finally:
+        keras.config.set_dtype_policy(before)
+    assert max(np.abs(one - other).max() for one, other in zip(expected, weights, strict=False)) > 10 * rounding
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=rounding)
 
 
 @pytest.mark.parametrize(

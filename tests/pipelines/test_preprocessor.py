@@ -8,6 +8,7 @@ import tensorflow as tf
 from PIL import Image
 
 from pipelines.images.decoding import decode
+from pipelines.preprocessing import Preprocessing
 from pipelines.preprocessor import Preprocessor
 from tests.pipelines.image_files import encoded
 from tfdml import registry
@@ -318,6 +319,30 @@ def test_which_part_of_an_image_is_seen(transform, height, width, expected):
 def test_which_part_is_seen_of_an_image_that_is_not_as_tall(transform, expected):
     preprocess = Preprocessor(transform, image_size=(32, 16), mean=(0, 0, 0), std=(1, 1, 1))
     assert preprocess.seen_part(40, 40) == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize("kind", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("side", [24, 90])
+def test_images_are_resized_as_pillow_does(kind, side):
+    """A preset that was pretrained with bicubic pixels gets them, also where the crop is computed alone."""
+    # Nowhere black or white, because Pillow cuts pixels off after each axis.
+    image = Image.fromarray(np.random.default_rng(0).integers(80, 176, (50, 80, 3)).astype(np.uint8))
+    options = {"image_size": side, "mean": (0, 0, 0), "std": (1, 1, 1), "interpolation": kind}
+    prepare = Preprocessor("resize_short|center_crop", **options)
+    resized = image.resize((round(side * 80 / 50), side), Image.Resampling[kind.upper()])
+    left = (resized.width - side) // 2
+    expected = np.asarray(resized.crop((left, 0, left + side, side)), np.float32)
+    found = prepare(tf.constant(encoded(np.asarray(image), "PNG")), tf.zeros([2], tf.int64)).numpy()
+    # It rounds there, too.
+    np.testing.assert_allclose(found, expected, atol=2)
+    assert prepare.name.endswith("bicubic") == (kind == "bicubic")
+    assert prepare.seen_part(40, 80) == pytest.approx((0.25, 0, 0.75, 1), abs=0.02)
+
+
+def test_an_interpolation_that_there_is_not_is_told():
+    for make in (Preprocessing, lambda **options: Preprocessor("warp", **options)):
+        with pytest.raises(ValueError, match="interpolation to be one of '?bilinear'?, .*received 'nearest'"):
+            make(image_size=8, mean=(0, 0, 0), std=(1, 1, 1), interpolation="nearest")
 
 
 def test_channels_and_shapes_of_height_and_width():

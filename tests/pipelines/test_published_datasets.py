@@ -110,6 +110,13 @@ def test_landmarks_search_the_index(tmp_path, caplog):
     assert "1 of 2 queries have other images than all of one landmark" in caplog.text
 
 
+@pytest.mark.parametrize("places", [["train", "index", "test"], ["metadata"] * 3])
+def test_tables_of_landmarks_lie_where_they_are_put_after_the_download(tmp_path, places):
+    tiny.write_landmarks(tmp_path, places)
+    dataset = read("google_landmarks", tmp_path)
+    assert dataset.train.labels.tolist() == [5, 5, 9] and dataset.test.labels.tolist() == [19, 13, 19, 19, 13, 14]
+
+
 def test_sop_keeps_its_own_split(tmp_path):
     folder = tiny.write_sop(tmp_path)
     dataset = read("sop", tmp_path)

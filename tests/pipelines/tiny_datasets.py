@@ -189,8 +189,11 @@ def write_deepfashion(root, notes="Anno_coarse"):
     return folder
 
 
-def write_landmarks(root):
-    """Two landmarks to train; two in the index, with two queries, one that is ignored, and one without images."""
+def write_landmarks(root, places=("", "", "")):
+    """Two landmarks to train; two in the index, with two queries, and one that is ignored, without images.
+
+    The tables lie in these places.
+    """
     folder = root / "google-landmark"
     images = {"train": ["00aa", "01ab", "02ba"], "index": ["10aa", "11ab", "12ba", "13bb"], "test": ["20aa", "21ab"]}
     for part, names in images.items():
@@ -201,8 +204,9 @@ def write_landmarks(root):
         "index_image_to_landmark.csv": "id,landmark_id\n10aa,9\n11ab,9\n12ba,3\n13bb,4\n",
         "retrieval_solution_v2.1.csv": "id,images,Usage\n20aa,10aa 11ab,Public\n21ab,12ba,Private\n22,,Ignored\n",
     }
-    for name, text in tables.items():
-        (folder / name).write_text(text)
+    for place, (name, text) in zip(places, tables.items(), strict=True):
+        (folder / place).mkdir(exist_ok=True)
+        (folder / place / name).write_text(text)
     return folder
 
 

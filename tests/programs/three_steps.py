@@ -21,6 +21,7 @@ from pipelines.datasets import Split
 from pipelines.preprocessor import Preprocessor
 from pipelines.sampling import PxK
 from tfdml import registry
+from tfdml.backbones import recompute_blocks
 from tfdml.backbones.backbone import Backbone
 from tfdml.callbacks import ImageProxies, WeightAverage
 from tfdml.layers.frozen_batch_norm import batch_norms
@@ -85,6 +86,8 @@ CASES = {
     "pieces": ("multi_similarity", GENTLE, "single", "xbm(size=40, start=1)", 4),
     "shards_in_pieces": ("norm_softmax(classes=9, sharded=True)", PLAIN, "single", None, 4),
     "fixed_proxies": ("contextual_manifold(classes=8, proxies='images')", GENTLE, "single"),
+    "blocks": ("triplet(mining='all')", GENTLE, "single", None, 1, "kept"),
+    "recomputed_blocks": ("triplet(mining='all')", GENTLE, "single", None, 1, "recomputed"),
 }
 IN_FLOAT32 = {f"{name}_in_float32": CASES[name] for name in ("pairs", "groups", "shards")}
 
@@ -120,13 +123,13 @@ def set_precision(name):
     keras.config.set_dtype_policy(name)
 
 
-def three_steps(strategy, devices, loss, optimizer, method, memory=None, pieces=1):
+def three_steps(strategy, devices, loss, optimizer, method, memory=None, pieces=1, blocks=None):
     """Name to array: all weights and the memory, their average, the loss of the epoch and the number of replicas."""
     keras.utils.set_random_seed(0)
     split = random_split()
     sampler = PxK(classes=4, per_class=4)
     with strategy.scope():
-        model = make_model(loss, optimizer, method, memory, pieces)
+        model = make_model(loss, optimizer, method, memory, pieces, blocks)
     if hasattr(model, "division"):
         sampler = model.wrap_sampler(sampler)
     sampler.bind(split.labels)
@@ -166,10 +169,11 @@ def random_split():
     return Split(images, np.repeat(np.arange(CLASSES), PER_CLASS))
 
 
-def make_model(loss, optimizer, method, memory, pieces):
-    backbone = tfdml.backbones.Small(width=8, stages=2) if keras.config.floatx() == "float64" else smooth_backbone()
-    model = registry.create("method", method, backbone=backbone, embedding_size=16)
+def make_model(loss, optimizer, method, memory, pieces, blocks):
+    model = registry.create("method", method, backbone=make_backbone(blocks), embedding_size=16)
     model(np.zeros((1, SIDE, SIDE, 3), np.float32))
+    if blocks == "recomputed":
+        assert recompute_blocks(model.backbone) == 2
     for norm in batch_norms(model):
         # Its batch statistics are each replica's own, which no loss on the global batch can change.
         norm.trainable = False
@@ -178,6 +182,35 @@ def make_model(loss, optimizer, method, memory, pieces):
     model.compile(registry.create("optimizer", optimizer), loss=loss, **more)
     model.optimizer.build(model.trainable_variables)
     return model
+
+
+def make_backbone(blocks):
+    if blocks:
+        return backbone_of_blocks()
+    return tfdml.backbones.Small(width=8, stages=2) if keras.config.floatx() == "float64" else smooth_backbone()
+
+
+class Block(keras.layers.Layer):
+    """A residual block, made of layers."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.norm, self.dense = keras.layers.LayerNormalization(), keras.layers.Dense(8, "gelu")
+
+    def build(self, shape):
+        self.norm.build(shape)
+        self.dense.build(shape)
+
+    def call(self, features):
+        return features + self.dense(self.norm(features))
+
+
+def backbone_of_blocks():
+    inputs = keras.Input((None, None, 3))
+    features = keras.layers.Conv2D(8, 4, strides=4, name="patches")(inputs)
+    for name in ("first", "second"):
+        features = Block(name=name)(features)
+    return Backbone(inputs, {"output": features}, mean=(127.5,) * 3, std=(64.0,) * 3, image_size=SIDE, name="blocks")
 
 
 def smooth_backbone():

@@ -155,12 +155,14 @@ def test_it_says_what_it_is(run, embedder):
 
 
 def test_the_file_holds_all_of_the_preprocessing(run, tmp_path):
-    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=1), preprocessing=Preprocessing(**OWN, shrink=True))
+    whole = Preprocessing(**OWN, shrink=True, interpolation="bicubic")
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=1), preprocessing=whole)
     model(np.zeros((1, 16, 16, 3), np.float32))
     model.save(tmp_path / "model.keras")
     found = tfdml.load(tmp_path / "model.keras").preprocessing
-    assert found == Preprocessing(**OWN, shrink=True) == Preprocessing(**found.get_config())
+    assert found == whole == Preprocessing(**found.get_config())
     assert (found.mean, found.channels, found.shrink) == ((104.0, 117.0, 123.0), "bgr", True)
+    assert found.interpolation == "bicubic"
 
 
 @pytest.mark.slow

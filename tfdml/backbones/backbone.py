@@ -8,7 +8,7 @@ import keras
 from tfdml.layers.endpoints import Endpoints
 from tfdml.layers.frozen_batch_norm import batch_norms
 from tfdml.layers.precision import layers_in
-from tfdml.registry.annotations import ChannelOrder, ModelArguments, Tensor
+from tfdml.registry.annotations import ChannelOrder, Interpolation, ModelArguments, Tensor
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.image_sizes import ImageSize
 
@@ -27,6 +27,7 @@ class Backbone(keras.Model, Endpoints):
         channels: "rgb" or "bgr".
         image_size: size of the images that the network was designed for, in pixels: the side of a square, or (height,
             width).
+        interpolation: how images are resized for it.
         **kwargs: `name`, `trainable` and `dtype`, as of `keras.Model`.
     """
 
@@ -49,6 +50,7 @@ class Backbone(keras.Model, Endpoints):
         std: Sequence[float],
         channels: ChannelOrder = "rgb",
         image_size: ImageSize,
+        interpolation: Interpolation = "bilinear",
         **kwargs: Unpack[ModelArguments],
     ):
         _check_precision(kwargs.pop("dtype", None))
@@ -58,6 +60,7 @@ class Backbone(keras.Model, Endpoints):
         self.std = tuple(std)
         self.channels = channels
         self.image_size = image_size
+        self.interpolation = interpolation
 
     @property
     def has_batch_norm(self) -> bool:

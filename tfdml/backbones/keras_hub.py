@@ -1,14 +1,14 @@
 """The image backbones of keras-hub: ResNet, ViT, DINOv2, DINOv3 and others, and the image towers of CLIP and SigLIP."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import keras
 import numpy as np
 
 from tfdml.backbones.borrowed import Borrowed, import_extra, load_preset
 from tfdml.backbones.drop_path import with_drop_path, working_drop_path
-from tfdml.registry.annotations import TokenKind
+from tfdml.registry.annotations import Interpolation, TokenKind
 from tfdml.registry.arguments import Text, number
 from tfdml.registry.image_sizes import ImageSize, saved_size, sides_of
 from tfdml.registry.parts import register
@@ -105,11 +105,14 @@ def _prefix(network):
 
 
 def _preprocessing(network, converter):
-    """Converts keras-hub's `pixels * scale + offset` to mean and standard deviation."""
+    """Converts keras-hub's `pixels * scale + offset` to mean and standard deviation, and reads how it resizes."""
     scale = np.broadcast_to(1.0 if converter.scale is None else converter.scale, 3).astype("float64")
     offset = np.broadcast_to(0.0 if converter.offset is None else converter.offset, 3).astype("float64")
     # The network's own size first, because it refuses any other.
     own = network.inputs[0].shape[1:3]
     height, width = own if all(own) else converter.image_size or (224, 224)
     size = saved_size(height, width)
-    return {"mean": (0.0 - offset / scale).tolist(), "std": (1 / scale).tolist(), "image_size": size}
+    about = {"mean": (0.0 - offset / scale).tolist(), "std": (1 / scale).tolist(), "image_size": size}
+    # Without antialiasing "nearest" would lose pixels, and nothing was pretrained with it.
+    known = converter.interpolation in get_args(Interpolation)
+    return {**about, **({"interpolation": converter.interpolation} if known else {})}

@@ -29,6 +29,7 @@ StepCounter: TypeAlias = Callable[[], int]
 Verbosity: TypeAlias = bool | Literal["auto", 0, 1, 2]
 Distance: TypeAlias = Literal["cosine", "euclidean"]
 ChannelOrder: TypeAlias = Literal["rgb", "bgr"]
+Interpolation: TypeAlias = Literal["bilinear", "bicubic", "lanczos3", "lanczos5"]
 # What of a batch normalization stays as it is in training.
 FrozenBatchNorm: TypeAlias = Literal["none", "statistics", "all"]
 PoolingKind: TypeAlias = Literal["avg", "max", "avg+max", "gem", "first"]

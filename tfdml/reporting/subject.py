@@ -140,7 +140,8 @@ class Subject:
 
     def pixels(self, inputs):
         """Converts inputs of the network back to pictures, uint8."""
-        return pixels_of(inputs, **preprocessing_of(self.model))
+        about = preprocessing_of(self.model)
+        return pixels_of(inputs, about["mean"], about["std"], about["channels"])
 
 
 def looked_up(embeddings, search, k, **options):

@@ -18,6 +18,16 @@ def test_it_gives_the_bits_of_tensorflow(dtype, shape, size):
     np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.parametrize("size", [(24, 60), (300, 120)])
+@pytest.mark.parametrize("interpolation", ["bicubic", "lanczos3", "lanczos5"])
+def test_other_interpolations_are_those_of_tensorflow_within_the_range_of_pixels(interpolation, size):
+    image = 255.0 * np.random.default_rng(0).integers(0, 2, (37, 101, 3))
+    expected = tf.image.resize(image, size, method=interpolation, antialias=True).numpy()
+    assert expected.min() < -1 and expected.max() > 256
+    found = resize(tf.constant(image, tf.float32), *size, interpolation)
+    np.testing.assert_allclose(found, np.clip(expected, 0, 255), atol=1e-2)
+
+
 def test_sizes_may_be_tensors_and_known_ones_are_known():
     image = tf.zeros([9, 9, 3], tf.uint8)
     assert resize(image, tf.constant(4.0), tf.constant(5)).shape == (4, 5, 3)

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from pipelines.sampling import Triplets
+from pipelines.sampling import PseudoClasses, PxK, Triplets
 from tfdml import registry
 from tfdml.console.settings import BatchSettings
 from tfdml.run.training.batch_pairs import check_pairs
@@ -80,4 +80,12 @@ def test_few_positive_pairs_are_a_warning(caplog):
 )
 def test_batches_with_pairs_and_losses_without_need_are_fine(sampler, loss, caplog):
     check(sampler, loss)
+    assert not caplog.text
+
+
+def test_labels_that_changed_since_are_those_of_the_sampler(caplog):
+    sampler = PseudoClasses(PxK(classes=8, per_class=4))
+    sampler.bind(EIGHT_OF_EACH)
+    sampler.assign(np.random.default_rng(0).permutation(EIGHT_OF_EACH))
+    check_pairs(registry.create("loss", "n_pair"), sampler, EIGHT_OF_EACH, BatchSettings(), seed=0)
     assert not caplog.text

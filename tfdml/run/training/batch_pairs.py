@@ -42,9 +42,11 @@ def check_pairs(loss, sampler, labels, batches, seed):
     if sampler.gives_relevance:
         # All are given, and no batch is without any.
         return
-    rows = sampler.rows(seed, tf.range(STEPS)).numpy()
-    counts = [np.unique(batch, return_counts=True)[1] for batch in np.asarray(labels)[rows]]
-    with_positive = sum(np.sum(count[count > 1]) for count in counts) / rows.size
+    rows = sampler.rows(seed, tf.range(STEPS))
+    # At the end of a run a sampler has other labels than those that it was bound to.
+    drawn = sampler.labels_of(rows, sampler.tables()) if sampler.gives_labels else tf.gather(labels, rows)
+    counts = [np.unique(batch, return_counts=True)[1] for batch in drawn.numpy()]
+    with_positive = sum(np.sum(count[count > 1]) for count in counts) / tf.size(rows).numpy()
     here = f"--sampler={batches.sampler}"
     if with_positive == 0:
         raise ValueError(

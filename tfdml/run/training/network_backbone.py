@@ -46,5 +46,5 @@ def _scaling(network):
 
 
 def _scaling_of(preprocessing):
-    names = ("mean", "std", "channels", "image_size")
+    names = ("mean", "std", "channels", "image_size", "interpolation")
     return {name: getattr(preprocessing, name) for name in names}

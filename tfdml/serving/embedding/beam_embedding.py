@@ -32,21 +32,22 @@ class ShardEmbedder(ModelHandler):
             yield number, images, *embed_rows(images, range(len(images)), model, batch_size=self._batch_size)
 
 
-def embed_on_beam(job, images, model, *, batch_size, options):
+def embed_on_beam(job, images, model, *, runner, batch_size, options):
     """Writes the missing shards of a job.
 
     Args:
         job: `EmbeddingJob` whose folder all workers can write to.
         images: `ImageList` of files that all workers can read.
         model: folder of the exported model, likewise.
+        runner: name of a runner, such as `DirectRunner`.
         batch_size: see `embed_images`.
-        options: list of texts, such as `--runner=DirectRunner`.
+        options: list of texts, such as `--direct_num_workers=2`.
     """
     parts = [(number, images.part(job.rows(number))) for number in job.missing()]
     if not parts:
         return
     try:
-        with apache_beam.Pipeline(options=PipelineOptions(options)) as pipeline:
+        with apache_beam.Pipeline(options=PipelineOptions([f"--runner={runner}", *options])) as pipeline:
             (
                 pipeline
                 | apache_beam.Create(parts)

@@ -1,5 +1,6 @@
 """Embeds many images into a folder of Parquet files."""
 
+import functools
 import os
 from pathlib import Path
 
@@ -12,8 +13,11 @@ from tfdml.serving.embedding.embedding_pass import embed_rows
 from tfdml.serving.exported.exported_model import ExportedModel
 from tfdml.serving.exported.saved_model_files import model_hash, saved_model_folder
 
+# The value of --runner that is no runner of Apache Beam.
+SPARK = "spark"
 
-def embed_images(out, images, *, model, shard_rows=4096, batch_size=None, beam=None):
+
+def embed_images(out, images, *, model, shard_rows=4096, batch_size=None, runner="", options=()):
     """Embeds images, or what is missing of them where this was interrupted; returns the `EmbeddingShards`.
 
     Args:
@@ -22,11 +26,12 @@ def embed_images(out, images, *, model, shard_rows=4096, batch_size=None, beam=N
         model: folder of the exported model.
         shard_rows: images of a shard.
         batch_size: images that the model embeds at once. Default: 64 on a GPU, 8 without.
-        beam: list of options for Apache Beam, such as `--runner=DirectRunner`; None: this process embeds.
+        runner: `spark`, or the name of a runner of Apache Beam; empty: this process embeds.
+        options: list of options for the runner, such as `--direct_num_workers=2`.
     """
-    embed_on_beam = None if beam is None else _engine()
+    embed_on_engine = _engine(runner) if runner else None
     model = saved_model_folder(model)
-    # Workers of Beam have other working folders.
+    # Workers of an engine have other working folders.
     out, digest = Path(os.path.abspath(local(out, "--out="))), model_hash(model)
     _check_target(out)
     embedder = ExportedModel(model)
@@ -34,10 +39,10 @@ def embed_images(out, images, *, model, shard_rows=4096, batch_size=None, beam=N
     with naming(out), locked(out, "folder of embeddings"):
         job = EmbeddingJob.of(out, images, model=digest, dimension=embedder.dimension, shard_rows=shard_rows)
         job.begin(images)
-        if beam is None:
-            _embed_missing(job, images, embedder, batch_size)
+        if embed_on_engine:
+            embed_on_engine(job, images, os.path.abspath(model), batch_size=batch_size, options=options)
         else:
-            embed_on_beam(job, images, os.path.abspath(model), batch_size=batch_size, options=beam)
+            _embed_missing(job, images, embedder, batch_size)
         shards = job.finish()
     if not len(shards):
         path, reason = min(shards.bad.items())
@@ -57,14 +62,21 @@ def _embed_missing(job, images, embedder, batch_size):
         job.write(number, part, *found)
 
 
-def _engine():
+def _engine(runner):
+    """Returns the function that embeds by a runner, from the one file that imports its package."""
+    extra, package = ("spark", "pyspark") if runner == SPARK else ("beam", "apache_beam")
     try:
+        if runner == SPARK:
+            from tfdml.serving.embedding.spark_embedding import embed_on_spark
+
+            return embed_on_spark
         from tfdml.serving.embedding.beam_embedding import embed_on_beam
+
+        return functools.partial(embed_on_beam, runner=runner)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "apache_beam":
+        if (error.name or "").partition(".")[0] != package:
             raise
-        raise ImportError("--runner needs Apache Beam: pip install 'tfdml[beam]'.") from None
-    return embed_on_beam
+        raise ImportError(f"--runner={runner} needs Apache {extra.title()}: pip install 'tfdml[{extra}]'.") from None
 
 
 def _check_target(out):

@@ -1,0 +1,74 @@
+"""The tables and the picture of docs/labels.md, from records."""
+
+import importlib
+import json
+from xml.etree import ElementTree
+
+import pytest
+
+from benchmarks.pages import recorded
+from benchmarks.studies import labels
+from benchmarks.studies.sources_of_labels import BOTH, CLASSES, CLUSTERS, LOSSES, VIEWS, wrong
+from tfdml.run.study.runs import resolved, runs_of
+
+PAGE = "before\n\n" + "\n\n".join(
+    f"{labels.BEGIN.format(name)}\n{labels.END}" for name in ("what labels teach", "wrong labels")
+)
+
+
+def record_of(study, row, flags, right, features):
+    """A record of a run that was not there: so many of ten queries of each of four classes were right."""
+    declared = importlib.import_module(f"benchmarks.studies.rows.{study}").STUDY
+    (run,) = runs_of([*declared.flags(row), *flags], ["0"], "")
+    result = {"metrics": {"recall_at_1": right / 10, "map_at_r": 0.1}, "untrained": {"recall_at_1": 0.25}, "seconds": 1}
+    if features:
+        result["features"] = {"recall_at_1": 0.125}
+    return {
+        "run": run.path.name,
+        "flags": [*resolved(run.arguments).values()],
+        "result": result,
+        "curve": [],
+        "measured": {"queries": [10] * 4, "right": [right] * 4},
+    }
+
+
+def pages_of(records, tmp_path, monkeypatch):
+    """The page and the picture of some records."""
+    monkeypatch.setattr(recorded, "ROOT", tmp_path)
+    file = tmp_path / "docs/records/labels.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    return labels.page_of(labels.recorded_in(tmp_path / "runs"), PAGE)
+
+
+def test_what_is_recorded_is_told(tmp_path, monkeypatch):
+    recalls = {VIEWS: 1, CLUSTERS: 2, BOTH: 3, CLASSES: 4}
+    records = [record_of("emoji_labels", row, labels.FINE, right, True) for row, right in recalls.items()]
+    records += [record_of("cars_labels", row, labels.RANDOM, 5, False) for row in (VIEWS, CLASSES)]
+    loss, other = list(LOSSES)[:2]
+    records += [record_of("cars_wrong_labels", row, (), right, True) for row, right in ((loss, 8), (wrong(loss), 6))]
+    records += [record_of("cars_wrong_labels", other, (), 7, True)]
+    page, picture = pages_of(records, tmp_path, monkeypatch)
+    assert "| emoji, ImageNet weights | 12.5 | 25.0 | 10.0 | 20.0 | 30.0 | 40.0 |" in page
+    assert "| cars, random weights | – | 25.0 | 50.0 | – | – | 50.0 |" in page and "Omniglot" not in page
+    assert f"| {loss} | 80.0 | 60.0 | -20.0 (-20.0 to -20.0) |" in page and f"| {other} | – | – | – |" in page
+    assert "](images/labels.svg)" in page and page.startswith("before\n\n<!--")
+    texts = [each.text for each in ElementTree.fromstring(picture).iter() if each.tag.endswith("text")]
+    assert texts[:3] == ["emoji, ImageNet weights", "features", "12.5"] and texts.count("50.0") == 2
+    # Writing once more changes nothing.
+    assert labels.page_of(labels.recorded_in(tmp_path / "runs"), page) == (page, picture)
+
+
+def test_without_records_there_is_no_table(tmp_path, monkeypatch):
+    assert pages_of([], tmp_path, monkeypatch) == (PAGE, None)
+
+
+def test_a_page_without_the_place_of_a_table_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="labels.md: expected the lines <!-- Written by .*: wrong labels. --> and"):
+        labels.page_of([{}, {}], PAGE.partition("\n\n<!-- Written")[0] + PAGE.split("\n\n")[1])
+
+
+def test_the_page_of_the_docs_is_that_of_the_records(tmp_path):
+    page, picture = labels.page_of(labels.recorded_in(tmp_path), labels.PAGE.read_text(encoding="utf-8"))
+    assert page == labels.PAGE.read_text(encoding="utf-8"), "run: python -m benchmarks.studies.labels"
+    assert picture is None or picture == labels.PICTURE.read_text(encoding="utf-8")
