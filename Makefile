@@ -3,7 +3,7 @@
 #   make quickstart   trains on toy cars and evaluates
 #   make test         the tests, minutes; arguments for pytest: make test PYTEST_ARGS='-k triplet'
 #   make test-slow    those that are slow: several processes, killed runs, other backends, the wheel
-#   make test-ci      both at once, as .ci/run does: they share processes, and what is made for several
+#                     make test TESTS='not nightly' runs both, as .ci/run does: they share what is made for several
 #   make test-all     all of them, and those that repeat for another method, loss or device what slow ones prove
 #   make test-versions  the tests with each Python from 3.11 to 3.13 that is there, in .venv-3.11 and so on
 #   make test-oracles compares with networks of torch and keras-hub, which it installs into .venv
@@ -21,6 +21,8 @@
 # Found by running it: a version manager's python3.11 can exist but refuse to run.
 PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
 PYTEST_ARGS ?=
+# An expression of pytest's marks.
+TESTS ?= not slow
 VENV ?= .venv
 # As setup.py says.
 VERSIONS := 3.11 3.12 3.13
@@ -37,24 +39,22 @@ BORROWED := $(shell sed -n 's/^ *"\(keras-\(hub\|cv\)~=[^"]*\)",/\1/p' setup.py)
 DOCS := $(shell sed -n '/^DOCS = /,/^]/s/^ *\("[^"]*"\),/\1/p' setup.py)
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: quickstart test test-slow test-ci test-nightly test-all test-versions test-oracles test-gpu test-beam test-spark test-keras-next lint site release clean
+.PHONY: quickstart test test-slow test-nightly test-all test-versions test-oracles test-gpu test-beam test-spark test-keras-next lint site release clean
 
 quickstart: $(VENV)/.cpu-installed
 	$(VENV)/bin/python -m tfdml.train --flagfile=configs/quickstart.flags
 
 test: $(VENV)/.test-installed
-	$(PYTEST) -m 'not slow' $(PYTEST_ARGS)
+	$(PYTEST) -m '$(TESTS)' $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.test-installed
 	$(PYTEST) -m 'slow and not nightly' $(PYTEST_ARGS)
 
-test-ci: $(VENV)/.test-installed
-	$(PYTEST) -m 'not nightly' $(PYTEST_ARGS)
-
 test-nightly: $(VENV)/.test-installed
 	$(PYTEST) -m nightly $(PYTEST_ARGS)
 
-test-all: test-ci test-oracles test-beam test-spark test-nightly
+test-all: TESTS = not nightly
+test-all: test test-oracles test-beam test-spark test-nightly
 
 test-versions:
 	@for version in $(VERSIONS); do \
