@@ -54,6 +54,7 @@ def test_the_result_is_made_anew_and_a_longer_run_has_the_same_bits(tmp_path):
     assert_same_run(longer, straight)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_no_effect_without_pretrained_weights(tmp_path):
     done = train(tmp_path / "run", *FLAGS, "--epochs=1", "--initial_weights=")

@@ -99,6 +99,7 @@ def test_models_that_are_called_or_compiled_outside_the_scope_in_other_ways():
     assert [found[name] for name in names] == ["True"] * 3, printed
 
 
+@pytest.mark.nightly
 def test_models_that_are_called_or_compiled_outside_the_scope():
     learn, refused = ("called_outside", "in_half_precision"), ("model_outside", "backbone_outside", "optimizer_outside")
     found, printed = made_in_parts(*learn, *refused)

@@ -63,6 +63,7 @@ def test_the_table_has_features_their_whitening_and_the_head(head, features):
         model.embed(np.zeros((2, 24, 24, 3)))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_report_is_drawn(head):
     ok("tfdml.report", f"--run_dir={head}")
@@ -139,6 +140,7 @@ def test_models_that_cannot_be_joined_are_one_line(features, head, tmp_path):
     assert_one_error(done, "The trained model takes features of 32 dimensions; the network computes features of 64")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_learners_on_features(features, tmp_path):
     """Methods with several learners and losses with proxies work as on images, also on several devices."""

@@ -45,7 +45,15 @@ def placed(flag, folder):
     return flag.replace("'pairs.csv'", f"'{folder}/pairs.csv'").replace("--dataset=" + f"{folder}/", "--dataset=")
 
 
-@pytest.mark.parametrize("number", range(len(COMMANDS)), ids=[command[0] for command in COMMANDS])
+# Those of the first chain by day: each other training is alone, and a test of its own trains so, too.
+NIGHTLY = [number for number, (module, *_) in enumerate(COMMANDS) if number and module == "tfdml.train"]
+
+
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(n, marks=pytest.mark.nightly) if n in NIGHTLY else n for n in range(len(COMMANDS))],
+    ids=[command[0] for command in COMMANDS],
+)
 def test_its_commands_run_one_after_another(number, folder):
     module, *flags = COMMANDS[number]
     flags = [placed(flag, folder) for flag in flags]

@@ -70,6 +70,7 @@ def test_more_steps_keep_the_epochs_and_a_kill_changes_nothing(killed, tmp_path)
     assert flags_of(longer) == flags_of(straight)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_schedules_that_depend_on_the_length_are_told(tmp_path):
     """A cosine to a tenth of 0.01 and back, and a temperature from 20 to 0 and back."""

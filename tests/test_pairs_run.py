@@ -57,6 +57,7 @@ def test_it_goes_on_to_the_same_bits(tmp_path):
     assert_goes_on(run_dir, flags(run_dir, "--checkpoint_every=3"), straight(), step=3)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_two_devices_learn_what_one_does(tmp_path):
     done = run("tfdml.train", *flags(tmp_path / "run", "--devices=cpu:2", "--epochs=1"))

@@ -40,6 +40,7 @@ def test_it_goes_on_to_the_same_bits(tmp_path):
     assert_goes_on(run_dir, flags(run_dir, "--checkpoint_every=3"), straight(), step=6)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_views_and_clusters_together(tmp_path):
     more = ["--sampler=views(images=8)", "--loss=sup_con", "--epochs=1"]

@@ -31,7 +31,8 @@ def placed(command, folder, engine):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["postgresql", pytest.param("qdrant", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("engine", ["postgresql", "qdrant"])
 def test_the_commands_run(engine, tmp_path):
     for number in range(4):
         for name in ("bus", "car"):

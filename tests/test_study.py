@@ -78,6 +78,7 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_is_trained(tmp_pa
     assert_one_error(done, f"--out={tmp_path}/none/table.csv: there is no folder {tmp_path}/none")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_intervals_are_measured_on_the_models_by_the_command(tmp_path):
     flagfiles = [tmp_path / "a.flags", tmp_path / "b.flags"]

@@ -108,6 +108,7 @@ def test_a_run_that_was_killed_ends_with_the_same_bits(tmp_path, more):
     assert_same_run(tmp_path / "killed", straight)
 
 
+@pytest.mark.nightly
 def test_what_is_served_of_files_is_what_the_run_embeds():
     contents = test_split().images[:9].tolist()
     served, valid = ExportedModel(exported()).embed_contents(contents)
@@ -130,6 +131,7 @@ def test_other_formats_take_the_pixels(file, package, tmp_path):
     np.testing.assert_allclose(embedded_alone(tmp_path / file, pixels), embeddings()[:3], atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_images_are_embedded_in_bulk_indexed_and_found(tmp_path):
     for number, content in enumerate(test_split().images[:9]):
         (tmp_path / f"{number}.png").write_bytes(content)
@@ -151,6 +153,7 @@ def test_images_are_embedded_in_bulk_indexed_and_found(tmp_path):
         service.kill()
 
 
+@pytest.mark.nightly
 def test_reports_and_the_projector_are_written(tmp_path):
     copy = shutil.copytree(tall_run(), tmp_path / "run")
     assert Image.open(copy / "tensorboard/projector/sprite.png").size == (8 * 48, 8 * 48)

@@ -51,6 +51,7 @@ def hub(monkeypatch):
         return network
 
     converter = types.SimpleNamespace(scale=[1 / 50, 1 / 51, 1 / 52], offset=[-2.0, -2.1, -2.2], image_size=(32, 32))
+    converter.interpolation = "bicubic"
     converters = types.SimpleNamespace(from_preset=lambda preset: converter)
     models = types.SimpleNamespace(Backbone=types.SimpleNamespace(from_preset=from_preset))
     package = types.SimpleNamespace(models=models, layers=types.SimpleNamespace(ImageConverter=converters))
@@ -65,7 +66,7 @@ def test_keras_hub_gives_network_weights_and_preprocessing(hub):
     pixels = np.random.default_rng(0).integers(0, 256, (4, 3))
     expected = pixels * np.array(hub.converter.scale) + np.array(hub.converter.offset)
     np.testing.assert_allclose((pixels - np.array(backbone.mean)) / np.array(backbone.std), expected)
-    assert (backbone.channels, backbone.image_size) == ("rgb", 32)
+    assert (backbone.channels, backbone.image_size, backbone.interpolation) == ("rgb", 32, "bicubic")
 
 
 def test_keras_hub_without_scale_or_size(hub):

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory):
-    with Watched("tests.fuzz.faulty_targets", tmp_path_factory.mktemp("faulty"), seconds=5) as reader:
+    with Watched("tests.fuzz.faulty_targets", tmp_path_factory.mktemp("faulty")) as reader:
         yield reader
 
 

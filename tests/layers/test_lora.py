@@ -106,6 +106,7 @@ def lora_run(run_dir, *lengths):
     return run_dir
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_run_is_saved_merged(tmp_path):
     run_dir = lora_run(tmp_path / "run", 1)

@@ -68,18 +68,19 @@ def test_training_evaluation_and_serving_agree(tmp_path):
 
 def test_of_other_networks_pixels_are_scaled_to_one():
     found = preprocessing_of(tfdml.Single(keras.layers.Conv2D(4, 1)))
-    assert found == {"mean": (0.0,) * 3, "std": (255.0,) * 3, "channels": "rgb"}
+    assert found == {"mean": (0.0,) * 3, "std": (255.0,) * 3, "channels": "rgb", "interpolation": "bilinear"}
 
 
 def test_what_a_network_declares_is_the_same_in_a_model():
     small = tfdml.backbones.Small(width=4, stages=1)
     expected = {"mean": (127.5,) * 3, "std": (63.75,) * 3, "channels": "rgb", "image_size": 48}
+    expected["interpolation"] = "bilinear"
     assert declared_by(small) == declared_by(tfdml.Single(small)) == expected
     own = keras.layers.Conv2D(4, 1)
     assert declared_by(own) == declared_by(tfdml.Single(own)) == declared_by(None) == {}
     own.mean, own.std = (1.0, 2.0, 3.0), (4.0, 5.0, 6.0)
     assert declared_by(tfdml.Single(own)) == {"mean": own.mean, "std": own.std}
-    assert preprocessing_of(own) == {"mean": own.mean, "std": own.std, "channels": "rgb"}
+    assert preprocessing_of(own) == declared_by(own) | {"channels": "rgb", "interpolation": "bilinear"}
 
 
 def test_the_size_is_the_backbones_unless_another_is_asked_for():

@@ -112,6 +112,7 @@ def test_a_comparison_tells_who_is_right():
         assert all(found[number][0][2] and not found[1 - number][0][2] for found in shown)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_comparison_of_three_has_all_pairs(tmp_path):
     comparison()

@@ -318,6 +318,7 @@ def test_the_examples_of_the_page_run(photos, tmp_path, monkeypatch, capsys):
     assert len(tfdml.Index.open("saved_index")) == COUNT + 1
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_attributes_and_filters_of_the_commands(photos, tmp_path):
     table, out = tmp_path / "prices.csv", tmp_path / "index"
