@@ -134,7 +134,7 @@ def test_the_page_for_users_of_tensorflow_similarity_has_their_names_and_its_exa
 def test_the_example_for_users_of_pytorch_metric_learning_runs(capsys):
     count, names = run_examples("from_pytorch_metric_learning.md")
     printed = capsys.readouterr().out.splitlines()
-    assert count == 4 and "recall_at_1" in printed[0] and "'queries': 5000" in printed[1]
+    assert count == 3 and "recall_at_1" in printed[0] and "'queries': 5000" in printed[1]
     assert names["replicated"].optimizer.iterations.numpy() == 10
     assert names["model"].loss_layers.learners[0].parts[1].proxies.shape == (16, 32)
 
