@@ -210,7 +210,8 @@ def test_images_of_a_size_that_the_backbone_does_not_take(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "rate, steps_per_epoch", [(1e30, 20), pytest.param(1e39, 20, marks=pytest.mark.nightly), (1e39, 1)]
+    "rate, steps_per_epoch",
+    [pytest.param(1e30, 20, marks=pytest.mark.nightly), pytest.param(1e39, 20, marks=pytest.mark.nightly), (1e39, 1)],
 )
 def test_a_loss_that_is_no_number_stops_the_run(tmp_path, rate, steps_per_epoch):
     """In the middle of an epoch; with weights that one step makes infinite, so that they must not be saved; and

@@ -54,15 +54,15 @@ def on_one_device(cases):
     [
         ("cpu:2", FIRST, AVX2),
         pytest.param("cpu:2", OTHERS, AVX2, marks=pytest.mark.nightly),
-        ("workers", PAIRS, NO_ONEDNN),
+        pytest.param("workers", PAIRS, NO_ONEDNN, marks=pytest.mark.nightly),
         pytest.param("workers", ["tails"], NO_ONEDNN, marks=pytest.mark.nightly),
     ],
     ids=["replicas", "other_cases", "workers", "workers_with_a_memory"],
 )
 def test_same_weights_as_one_device(devices, cases, settings, tmp_path):
     processes = begun(devices, tmp_path, cases, settings)
-    # Meanwhile, since they also wait; once for those of the day.
-    one = on_one_device((*FIRST, *PAIRS) if cases in (FIRST, PAIRS) else tuple(cases))
+    # Meanwhile, since they also wait.
+    one = on_one_device(tuple(cases))
     succeed(processes)
     for case in cases:
         check_same_weights(tmp_path, one, case)
