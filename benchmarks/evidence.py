@@ -14,7 +14,7 @@ from benchmarks.pages import advice, effects
 from benchmarks.pages.blocks import Blocks
 from benchmarks.pages.catalog import ALL, PAGES
 from benchmarks.pages.recorded import ROOT, Recorded
-from benchmarks.pages.template import filled
+from benchmarks.pages.template import filled, placed
 
 FOLDER = ROOT / "docs/evidence"
 TEMPLATES = ROOT / "benchmarks/pages/templates"
@@ -65,11 +65,8 @@ def advice_page(recorded_of):
     Args:
         recorded_of: function of a page's name that gives its `Recorded` study.
     """
-    before, _, rest = CHOOSING.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    if not after:
-        raise ValueError(f"{CHOOSING.name}: expected the lines {BEGIN} and {END} around the table of all sets.")
-    return f"{before}{BEGIN}\n\n{advice.table(recorded_of)}\n\n{END}{after}"
+    page = CHOOSING.read_text(encoding="utf-8")
+    return placed(CHOOSING.name, page, BEGIN, END, advice.table(recorded_of))
 
 
 def all_texts(names, folder):

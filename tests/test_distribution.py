@@ -87,7 +87,7 @@ def test_uneven_batch_is_refused():
 
 
 def made_in_parts(*names):
-    """What models that are made in these ways come to, and all that is printed."""
+    """Returns the result of each way of making a model, by its name, and all that is printed."""
     printed = finish(start([PROGRAMS / "made_in_parts.py", *names]))
     return dict(line.split(maxsplit=1) for line in printed.splitlines() if "_" in line.split(maxsplit=1)[0]), printed
 

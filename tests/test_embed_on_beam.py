@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from tests.bulk_fixtures import contents
 from tests.commands import ROOT, Command, run
 from tests.serving_fixtures import exported, picture
+from tests.worker_processes import free_ports
 from tfdml.files.embedding_shards import EmbeddingShards
 
 
@@ -23,12 +23,18 @@ def write_photos(folder):
     return folder
 
 
+def embedded_by_one_process(folder):
+    """Embeds photos without an engine, into the folder `one`; returns the flags."""
+    (folder / "photos").mkdir()
+    given = [f"--images={write_photos(folder / 'photos')}", f"--model={exported()}", "--shard_rows=5"]
+    assert run("tfdml.embed", *given, f"--out={folder}/one").returncode == 0
+    return given
+
+
 @pytest.mark.slow
 def test_two_workers_write_the_files_of_one_process(tmp_path):
     pytest.importorskip("apache_beam", reason="make test-beam installs Apache Beam")
-    (tmp_path / "photos").mkdir()
-    given = [f"--images={write_photos(tmp_path / 'photos')}", f"--model={exported()}", "--shard_rows=5"]
-    assert run("tfdml.embed", *given, f"--out={tmp_path}/one").returncode == 0
+    given = embedded_by_one_process(tmp_path)
     options = ["--", "--direct_num_workers=2", "--direct_running_mode=multi_processing"]
     done = run("tfdml.embed", *given, f"--out={tmp_path}/beam", "--runner=DirectRunner", *options)
     assert done.returncode == 0, done.stderr
@@ -100,24 +106,19 @@ def test_the_docs_name_options_of_beam():
 @pytest.mark.slow
 def test_a_pool_of_workers_as_on_flink_writes_the_files_of_one_process(tmp_path):
     pytest.importorskip("apache_beam", reason="make test-beam installs Apache Beam")
-    (tmp_path / "photos").mkdir()
-    given = [f"--images={write_photos(tmp_path / 'photos')}", f"--model={exported()}", "--shard_rows=5"]
-    assert run("tfdml.embed", *given, f"--out={tmp_path}/one").returncode == 0
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        pool = f"localhost:{free.getsockname()[1]}"
+    given = embedded_by_one_process(tmp_path)
+    (free,) = free_ports(1)
     port = tmp_path / "port"
     # A pool starts the python that comes first.
     first = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    listening = f"--service_port={pool.partition(':')[2]}"
     started = [
-        Command("apache_beam.runners.worker.worker_pool_main", listening, environment=first),
+        Command("apache_beam.runners.worker.worker_pool_main", f"--service_port={free}", environment=first),
         Command("apache_beam.runners.portability.local_job_service_main", "--port=0", f"--port_file={port}"),
     ]
     try:
         started[1].until(port.exists)
         options = [f"--job_endpoint=localhost:{port.read_text()}", "--environment_type=EXTERNAL"]
-        options = ["--runner=PortableRunner", "--", *options, f"--environment_config={pool}"]
+        options = ["--runner=PortableRunner", "--", *options, f"--environment_config=localhost:{free}"]
         done = run("tfdml.embed", *given, f"--out={tmp_path}/beam", *options)
     finally:
         for each in started:

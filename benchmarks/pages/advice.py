@@ -1,4 +1,4 @@
-"""What changes of the recipe win on each set, and what follows: the table of docs/choosing.md."""
+"""The table of docs/choosing.md: points that changes of the recipe win on each set, and the advice that follows."""
 
 from typing import NamedTuple
 
@@ -26,6 +26,12 @@ class Change(NamedTuple):
     shown: dict
     so: str
     claims: dict
+
+
+def of_losses(pair):
+    """Returns the sets to the pages that compare losses, and to a pair that all of these have."""
+    pages = {"toy cars": "ranked_list_losses", "emoji": "emoji_losses", "omniglot": "omniglot", "cars": "cars"}
+    return {name: (page, pair) for name, page in pages.items()}
 
 
 EFFECTS = {effect.text: effect.shown for effects in PAPERS.values() for effect in effects}
@@ -74,12 +80,7 @@ CHANGES = [
     ),
     Change(
         "`n_pair`, not semi-hard triplets",
-        {
-            "toy cars": ("ranked_list_losses", "N-pair minus triplet, semi-hard"),
-            "emoji": ("emoji_losses", "N-pair minus triplet, semi-hard"),
-            "omniglot": ("omniglot", "N-pair minus triplet, semi-hard"),
-            "cars": ("cars", "N-pair minus triplet, semi-hard"),
-        },
+        of_losses("N-pair minus triplet, semi-hard"),
         "begin with `n_pair`",
         {"toy cars": "better", "emoji": "alike", "omniglot": "alike"},
     ),
@@ -96,23 +97,13 @@ CHANGES = [
     ),
     Change(
         "`soft_triple`, not `n_pair`",
-        {
-            "toy cars": ("ranked_list_losses", "SoftTriple minus N-pair"),
-            "emoji": ("emoji_losses", "SoftTriple minus N-pair"),
-            "omniglot": ("omniglot", "SoftTriple minus N-pair"),
-            "cars": ("cars", "SoftTriple minus N-pair"),
-        },
+        of_losses("SoftTriple minus N-pair"),
         "only with 40 images a class",
         {"toy cars": "better", "emoji": "worse", "omniglot": "alike"},
     ),
     Change(
         "`proxy_nca`, not `n_pair`",
-        {
-            "toy cars": ("ranked_list_losses", "Proxy-NCA minus N-pair"),
-            "emoji": ("emoji_losses", "Proxy-NCA minus N-pair"),
-            "omniglot": ("omniglot", "Proxy-NCA minus N-pair"),
-            "cars": ("cars", "Proxy-NCA minus N-pair"),
-        },
+        of_losses("Proxy-NCA minus N-pair"),
         "only with 40 images a class",
         {"toy cars": "better", "emoji": "alike", "omniglot": "alike"},
     ),

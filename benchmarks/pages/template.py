@@ -50,6 +50,22 @@ def matching(patterns, names):
     return list(found)
 
 
+def placed(name, page, begin, end, told):
+    """Returns a page with other text between two of its lines.
+
+    Args:
+        name: of the page, for the error where it lacks the lines.
+        page: its text.
+        begin, end: the lines, which stay.
+        told: the new text; empty: none.
+    """
+    before, _, rest = page.partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise ValueError(f"{name}: expected the lines {begin} and {end} around a table.")
+    return f"{before}{begin}\n\n{told}\n\n{end}{after}" if told else f"{before}{begin}\n{end}{after}"
+
+
 def _paragraph(text, recorded, blocks):
     block = MARKER.fullmatch(text.strip())
     if block and block[1] in blocks:

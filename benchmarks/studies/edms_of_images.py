@@ -22,7 +22,7 @@ def edms_of_images(flagfile, folder, few, intrinsic=False, batch=64, classes=0):
         few: number of meta-classes of the rows whose meta-classes have two classes each.
         intrinsic: whether a row has the intrinsic manifold similarity loss.
         batch: number of images of a batch.
-        classes: number of classes that are trained on, of a row that has as many meta-classes; 0: there is none.
+        classes: number of classes that are trained on, for a row with as many meta-classes; 0: no such row.
     """
     uniform, p_x_k = f"--sampler=uniform(batch_size={batch})", f"--sampler=pxk(classes={batch // 4}, per_class=4)"
     variants = [WITHOUT, WALKS, IMAGES, *[INTRINSIC] * intrinsic, FULL]

@@ -1,4 +1,4 @@
-"""Writes what labels teach into docs/labels.md, and its picture: `python -m benchmarks.studies.labels`.
+"""Writes the tables of docs/labels.md, and their picture: `python -m benchmarks.studies.labels`.
 
 Numbers come from docs/records/labels.jsonl, which `python -m benchmarks.study emoji_labels --seeds=0` and alike with
 the names and flags below write; what it does not have is left out. Nothing is trained.
@@ -12,6 +12,7 @@ from benchmarks.pages.catalog import Source
 from benchmarks.pages.claims import difference_of, text_of
 from benchmarks.pages.levels import levels
 from benchmarks.pages.recorded import ROOT, Recorded
+from benchmarks.pages.template import placed
 from benchmarks.studies.sources_of_labels import BOTH, CLASSES, CLUSTERS, LOSSES, VIEWS, wrong
 
 PAGE, PICTURE = ROOT / "docs/labels.md", ROOT / "docs/images/labels.svg"
@@ -100,17 +101,10 @@ def page_of(recorded, text):
     found, wrong_ones = taught(recorded[0]), recorded[1]
     picture = levels(TITLE, found) if found else None
     told = f"{ABOUT}\n\n{table_of(found)}\n\n![{TITLE}](images/{PICTURE.name})" if found else ""
-    text = _filled(text, "what labels teach", told)
-    return _filled(text, "wrong labels", f"{ABOUT_MISTAKES}\n\n{mistakes(wrong_ones)}" if wrong_ones else ""), picture
-
-
-def _filled(text, name, told):
-    begin = BEGIN.format(name)
-    before, _, rest = text.partition(begin)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise ValueError(f"{PAGE.name}: expected the lines {begin} and {END} around a table.")
-    return f"{before}{begin}\n\n{told}\n\n{END}{after}" if told else f"{before}{begin}\n{END}{after}"
+    about_mistakes = f"{ABOUT_MISTAKES}\n\n{mistakes(wrong_ones)}" if wrong_ones else ""
+    for name, table in (("what labels teach", told), ("wrong labels", about_mistakes)):
+        text = placed(PAGE.name, text, BEGIN.format(name), END, table)
+    return text, picture
 
 
 def main():

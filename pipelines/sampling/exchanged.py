@@ -34,5 +34,5 @@ class Exchanged:
         random = np.random.default_rng(seed)
         rows = random.permutation(len(numbers))[: round(self.share * len(numbers))]
         numbers[rows] += random.integers(1, len(classes), len(rows))
-        # A class that all its images have left is none: numbers have no gap.
+        # A class may have lost all its images; the numbers of the others have no gap.
         return np.unique(numbers % len(classes), return_inverse=True)[1]

@@ -1,4 +1,4 @@
-"""What labels teach on half of Cars196: `python -m benchmarks.study cars_labels --data_dir=data/cars`.
+"""Sources of labels on half of Cars196: `python -m benchmarks.study cars_labels --data_dir=data/cars`.
 
 Trains configs/cars_half.flags for 600 steps with one loss and four sources of labels: views of each image, clusters
 that are found anew every 100 steps, about ten images each, views of clusters, and classes. Prints a Markdown table of

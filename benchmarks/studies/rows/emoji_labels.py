@@ -1,4 +1,4 @@
-"""What labels teach on the emoji set: `python -m benchmarks.study emoji_labels --data_dir=data/emoji`.
+"""Sources of labels on the emoji set: `python -m benchmarks.study emoji_labels --data_dir=data/emoji`.
 
 Trains configs/emoji.flags for 600 steps with one loss and four sources of labels: views of each image, clusters that
 are found anew every 100 steps, about ten images each, views of clusters, and classes. Prints a Markdown table of

@@ -1,4 +1,4 @@
-"""What labels teach on the Omniglot set: `python -m benchmarks.study omniglot_labels --data_dir=data/omniglot`.
+"""Sources of labels on the Omniglot set: `python -m benchmarks.study omniglot_labels --data_dir=data/omniglot`.
 
 Trains configs/omniglot.flags for 600 steps with one loss and four sources of labels: views of each image, clusters that
 are found anew every 100 steps, about ten images each, views of clusters, and classes. Prints a Markdown table of
