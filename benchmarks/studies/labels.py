@@ -1,7 +1,8 @@
-"""Writes the tables of docs/labels.md, and their picture: `python -m benchmarks.studies.labels`.
+"""Writes the tables and the pictures of labels: `python -m benchmarks.studies.labels`.
 
-Numbers come from docs/records/labels.jsonl, which `python -m benchmarks.study emoji_labels --seeds=0` and alike with
-the names and flags below write; what it does not have is left out. Nothing is trained.
+Tables and a picture of all sets go to docs/evidence/labels.md, a picture of emoji to docs/labels.md. Numbers come from
+docs/records/labels.jsonl, which `python -m benchmarks.study emoji_labels --seeds=0` and alike with the names and flags
+below write; what it does not have is left out. Nothing is trained.
 """
 
 import sys
@@ -13,9 +14,11 @@ from benchmarks.pages.claims import difference_of, text_of
 from benchmarks.pages.levels import levels
 from benchmarks.pages.recorded import ROOT, Recorded
 from benchmarks.pages.template import placed
+from benchmarks.studies.rows import emoji_other_labels as others
 from benchmarks.studies.sources_of_labels import BOTH, CLASSES, CLUSTERS, LOSSES, VIEWS, wrong
 
-PAGE, PICTURE = ROOT / "docs/labels.md", ROOT / "docs/images/labels.svg"
+PAGE, PICTURE = ROOT / "docs/evidence/labels.md", ROOT / "docs/evidence/labels_sources.svg"
+PICTURE_OF_EMOJI = ROOT / "docs/images/labels.svg"
 BEGIN, END = "<!-- Written by `python -m benchmarks.studies.labels`: {}. -->", "<!-- Until here. -->"
 FINE = ("--optimizer=adam(learning_rate=0.0003)",)
 RANDOM = ("--initial_weights=", "--freeze_batch_norm=none", "--optimizer=adam(learning_rate=0.001)")
@@ -27,13 +30,23 @@ TAUGHT = {
     for each, name in SETS.items()
 }
 MISTAKEN = {SETS[each]: (f"{each}_wrong_labels", ()) for each in ("emoji", "cars")}
+OTHERS = {"emoji": ("emoji_other_labels", ())}
+IN_PICTURE = ("NormSoftmax", "generalized cross-entropy")
 WAYS = (VIEWS, CLUSTERS, BOTH, CLASSES)
 HEADS = {"features": "of the features", "before training": "before training"}
 TITLE = "What labels teach: Recall@1 on test classes, percent."
+TITLE_OF_EMOJI = "What labels of each kind teach on the emoji set, on test images, percent."
 ABOUT = (
     "Recall@1 on test classes, percent: of the pretrained features, of the embedding before training, and after 600\n"
     "steps with the same loss, one seed, nothing searched. Views and clusters know no class of a training image."
 )
+ABOUT_OTHERS = "After 600 steps on the emoji set, on test images, percent, one seed, nothing searched:"
+# Place of a table to its rows, which have the same metrics, and to the metric of the picture.
+OF_OTHERS = {
+    "pairs": ((others.PAIRS,), "roc_auc"),
+    "levels": ((others.FINE_ONLY, others.LEVELS, others.FEW_GROUPS), "hierarchical_ap"),
+    "several labels": ((others.TAGS,), "relevance_at_10"),
+}
 ABOUT_MISTAKES = (
     "Recall@1 on test classes after 800 steps, percent, one seed: with the right labels, with a fifth of them\n"
     "exchanged, and what that costs, with its 95 % interval:"
@@ -41,7 +54,7 @@ ABOUT_MISTAKES = (
 
 
 def recorded_in(folder):
-    """Returns the studies that are recorded in full or in part: name for the table to `Recorded`, of both tables.
+    """Returns the studies that are recorded in full or in part, of each kind: name for the table to `Recorded`.
 
     Args:
         folder: what `Recorded` takes.
@@ -52,7 +65,7 @@ def recorded_in(folder):
             for name, (study, flags) in table.items()
             if (found := Recorded(Source(study, "labels", flags, seeds=(0,)), folder)).rows
         }
-        for table in (TAUGHT, MISTAKEN)
+        for table in (TAUGHT, MISTAKEN, OTHERS)
     ]
 
 
@@ -91,32 +104,81 @@ def _with_mistakes(study, loss):
     ]
 
 
+def scores_of(study, rows):
+    """Returns the scores of rows with other labels, and of the pretrained features: name to metric to text."""
+    (of_first,) = study.results(rows[0])
+    scores = {"features": of_first["features"], **{name: study.results(name)[0]["metrics"] for name in rows}}
+    metrics = others.METRICS[rows[0]]
+    return {name: {metric: f"{100 * each[metric]:.1f}" for metric in metrics} for name, each in scores.items()}
+
+
+def tables_of(recorded):
+    """Returns the Markdown of each place of the page, empty where nothing is recorded.
+
+    Args:
+        recorded: what `recorded_in` returns.
+    """
+    found, mistaken, other = taught(recorded[0]), recorded[1], _others(recorded)
+    tables = {
+        "what labels teach": found and f"{ABOUT}\n\n{table_of(found)}\n\n![{TITLE}]({PICTURE.name})",
+        "wrong labels": mistaken and f"{ABOUT_MISTAKES}\n\n{mistakes(mistaken)}",
+        **dict.fromkeys(OF_OTHERS, ""),
+    }
+    for place, scores in other.items():
+        heads = ["trained with", *(f"`{metric}`" for metric in scores["features"])]
+        table = markdown(heads, [[name, *each.values()] for name, each in scores.items()])
+        tables[place] = f"{ABOUT_OTHERS}\n\n{table}"
+    return {place: table or "" for place, table in tables.items()}
+
+
+def _others(recorded):
+    """The scores of each kind of other labels whose rows are all recorded."""
+    study = recorded[2].get("emoji")
+    rows = {place: of_place for place, (of_place, _) in OF_OTHERS.items() if study and set(of_place) <= set(study.rows)}
+    return {place: scores_of(study, of_place) for place, of_place in rows.items()}
+
+
+def pictures_of(recorded):
+    """Returns the pictures that something is recorded for, by their files.
+
+    Args:
+        recorded: what `recorded_in` returns.
+    """
+    found = taught(recorded[0])
+    of_emoji = {"no labels, and classes: Recall@1": found.get("emoji, ImageNet weights", {})}
+    for place, scores in _others(recorded).items():
+        metric = OF_OTHERS[place][1]
+        of_emoji[f"{place}: {metric}"] = {name: each[metric] for name, each in scores.items()}
+    if "emoji" in recorded[1]:
+        study = recorded[1]["emoji"]
+        names = [each for loss in IN_PICTURE for each in (loss, wrong(loss)) if each in study.rows]
+        of_emoji["wrong labels: Recall@1"] = {name: study.cell(name, "Recall@1") for name in names}
+    drawn = {PICTURE: (TITLE, found), PICTURE_OF_EMOJI: (TITLE_OF_EMOJI, {k: v for k, v in of_emoji.items() if v})}
+    return {file: levels(title, groups) for file, (title, groups) in drawn.items() if groups}
+
+
 def page_of(recorded, text):
-    """Returns the page with its tables, and the picture, or None where nothing is recorded.
+    """Returns the page with its tables.
 
     Args:
         recorded: what `recorded_in` returns.
         text: the page as it is, with the lines `BEGIN` and `END` around each table.
     """
-    found, wrong_ones = taught(recorded[0]), recorded[1]
-    picture = levels(TITLE, found) if found else None
-    told = f"{ABOUT}\n\n{table_of(found)}\n\n![{TITLE}](images/{PICTURE.name})" if found else ""
-    about_mistakes = f"{ABOUT_MISTAKES}\n\n{mistakes(wrong_ones)}" if wrong_ones else ""
-    for name, table in (("what labels teach", told), ("wrong labels", about_mistakes)):
-        text = placed(PAGE.name, text, BEGIN.format(name), END, table)
-    return text, picture
+    for place, table in tables_of(recorded).items():
+        text = placed(PAGE.name, text, BEGIN.format(place), END, table)
+    return text
 
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
         try:
-            page, picture = page_of(recorded_in(folder), PAGE.read_text(encoding="utf-8"))
+            recorded = recorded_in(folder)
+            files = {PAGE: page_of(recorded, PAGE.read_text(encoding="utf-8")), **pictures_of(recorded)}
         except ValueError as error:
             sys.exit(str(error))
-    PAGE.write_text(page, encoding="utf-8")
-    if picture:
-        PICTURE.write_text(picture, encoding="utf-8")
-    print(f"Wrote {PAGE.relative_to(ROOT)}" + f" and {PICTURE.relative_to(ROOT)}" * bool(picture))
+    for file, content in files.items():
+        file.write_text(content, encoding="utf-8")
+        print(f"Wrote {file.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

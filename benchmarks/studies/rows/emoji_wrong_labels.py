@@ -3,7 +3,7 @@
 Trains configs/emoji.flags for 800 steps with losses that bear wrong labels and with what they are made of, each with
 the classes as labels, and with those of a fifth of the training images exchanged for others. Nothing is searched:
 settings are those that validation chose on emoji, or alike. Prints a Markdown table of Recall@1 and MAP@R of the last
-models on test classes, in percent, and of what they began with. docs/labels.md has the results.
+models on test classes, in percent, and of what they began with. docs/evidence/labels.md has the results.
 """
 
 from benchmarks.studies.sources_of_labels import wrong_labels

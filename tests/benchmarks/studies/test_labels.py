@@ -8,12 +8,12 @@ import pytest
 
 from benchmarks.pages import recorded
 from benchmarks.studies import labels
+from benchmarks.studies.rows import emoji_other_labels as others
 from benchmarks.studies.sources_of_labels import BOTH, CLASSES, CLUSTERS, LOSSES, VIEWS, wrong
 from tfdml.run.study.runs import resolved, runs_of
 
-PAGE = "before\n\n" + "\n\n".join(
-    f"{labels.BEGIN.format(name)}\n{labels.END}" for name in ("what labels teach", "wrong labels")
-)
+PLACES = ("what labels teach", *labels.OF_OTHERS, "wrong labels")
+PAGE = "before\n\n" + "\n\n".join(f"{labels.BEGIN.format(name)}\n{labels.END}" for name in PLACES)
 
 
 def record_of(study, row, flags, right, features):
@@ -33,12 +33,20 @@ def record_of(study, row, flags, right, features):
 
 
 def pages_of(records, tmp_path, monkeypatch):
-    """The page and the picture of some records."""
+    """The page and the pictures of some records."""
     monkeypatch.setattr(recorded, "ROOT", tmp_path)
     file = tmp_path / "docs/records/labels.jsonl"
     file.parent.mkdir(parents=True)
     file.write_text("".join(f"{json.dumps(record)}\n" for record in records))
-    return labels.page_of(labels.recorded_in(tmp_path / "runs"), PAGE)
+    found = labels.recorded_in(tmp_path / "runs")
+    page, pictures = labels.page_of(found, PAGE), labels.pictures_of(found)
+    # Writing once more changes nothing.
+    assert labels.page_of(found, page) == page
+    return page, [pictures.get(file) for file in (labels.PICTURE, labels.PICTURE_OF_EMOJI)]
+
+
+def texts_of(picture):
+    return [each.text for each in ElementTree.fromstring(picture).iter() if each.tag.endswith("text")]
 
 
 def test_what_is_recorded_is_told(tmp_path, monkeypatch):
@@ -48,27 +56,37 @@ def test_what_is_recorded_is_told(tmp_path, monkeypatch):
     loss, other = list(LOSSES)[:2]
     records += [record_of("cars_wrong_labels", row, (), right, True) for row, right in ((loss, 8), (wrong(loss), 6))]
     records += [record_of("cars_wrong_labels", other, (), 7, True)]
-    page, picture = pages_of(records, tmp_path, monkeypatch)
+    for row, scores in ((others.PAIRS, (0.75, 0.25)), (others.FINE_ONLY, (0.25, 0.5, 0.75))):
+        records.append(record_of("emoji_other_labels", row, (), 5, False))
+        named = dict(zip(others.METRICS[row], scores, strict=True))
+        records[-1]["result"] |= {"metrics": named, "features": {name: value / 2 for name, value in named.items()}}
+    page, (of_sets, of_emoji) = pages_of(records, tmp_path, monkeypatch)
     assert "| emoji, ImageNet weights | 12.5 | 25.0 | 10.0 | 20.0 | 30.0 | 40.0 |" in page
     assert "| cars, random weights | – | 25.0 | 50.0 | – | – | 50.0 |" in page and "Omniglot" not in page
     assert f"| {loss} | 80.0 | 60.0 | -20.0 (-20.0 to -20.0) |" in page and f"| {other} | – | – | – |" in page
-    assert "](images/labels.svg)" in page and page.startswith("before\n\n<!--")
-    texts = [each.text for each in ElementTree.fromstring(picture).iter() if each.tag.endswith("text")]
-    assert texts[:3] == ["emoji, ImageNet weights", "features", "12.5"] and texts.count("50.0") == 2
-    # Writing once more changes nothing.
-    assert labels.page_of(labels.recorded_in(tmp_path / "runs"), page) == (page, picture)
+    assert "| trained with | `roc_auc` | `equal_error_rate` |" in page and "| pairs | 75.0 | 25.0 |" in page
+    assert "| features | 37.5 | 12.5 |" in page
+    # Of levels one of three rows is there.
+    assert "hierarchical_ap" not in page
+    assert "](labels_sources.svg)" in page and page.startswith("before\n\n<!--")
+    assert texts_of(of_sets)[:3] == ["emoji, ImageNet weights", "features", "12.5"]
+    assert texts_of(of_sets).count("50.0") == 2
+    # Those of cars are not there.
+    assert [each for each in texts_of(of_emoji) if ":" in each] == ["no labels, and classes: Recall@1", "pairs: roc_auc"]
+    assert texts_of(of_emoji)[-4:] == ["features", "37.5", "pairs", "75.0"]
 
 
 def test_without_records_there_is_no_table(tmp_path, monkeypatch):
-    assert pages_of([], tmp_path, monkeypatch) == (PAGE, None)
+    assert pages_of([], tmp_path, monkeypatch) == (PAGE, [None, None])
 
 
 def test_a_page_without_the_place_of_a_table_is_refused(tmp_path):
     with pytest.raises(ValueError, match="labels.md: expected the lines <!-- Written by .*: wrong labels. --> and"):
-        labels.page_of([{}, {}], PAGE.partition("\n\n<!-- Written")[0] + PAGE.split("\n\n")[1])
+        labels.page_of([{}, {}, {}], PAGE.partition("\n\n<!-- Written")[0] + PAGE.split("\n\n")[1])
 
 
-def test_the_page_of_the_docs_is_that_of_the_records(tmp_path):
-    page, picture = labels.page_of(labels.recorded_in(tmp_path), labels.PAGE.read_text(encoding="utf-8"))
-    assert page == labels.PAGE.read_text(encoding="utf-8"), "run: python -m benchmarks.studies.labels"
-    assert picture is None or picture == labels.PICTURE.read_text(encoding="utf-8")
+def test_the_page_and_the_pictures_of_the_docs_are_those_of_the_records(tmp_path):
+    found = labels.recorded_in(tmp_path)
+    written = {labels.PAGE: labels.page_of(found, labels.PAGE.read_text(encoding="utf-8")), **labels.pictures_of(found)}
+    for file, content in written.items():
+        assert file.read_text(encoding="utf-8") == content, "run: python -m benchmarks.studies.labels"

@@ -118,6 +118,12 @@ def test_rows_with_other_runs_are_not_compared(tmp_path):
         measured.interval(first, measured_runs(tmp_path / "d", [[5] * 4], groups=[0, 0, 1, 1]))
 
 
+def test_runs_without_classes_are_not_compared(tmp_path):
+    (tmp_path / measured.FILE).write_text(json.dumps({"model": "final"}))
+    with pytest.raises(ValueError, match="no Recall@1 of classes, .* Leave out --intervals and --pairwise"):
+        measured.interval([tmp_path], [tmp_path])
+
+
 def test_rows_that_are_equal_but_for_chance_seldom_differ_significantly(tmp_path):
     """Of 20 rows, 190 pairs, one of these by one interval is no rare thing, and here it is; one that is better is."""
     random = np.random.default_rng(0)

@@ -13,7 +13,7 @@ from tests.serving_fixtures import exported, loaded, models_load_once, picture  
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.exported.saved_model_files import model_hash
 from tfdml.serving.http import current_index
-from tfdml.serving.http.current_index import GONE
+from tfdml.serving.http.current_index import GONE, CurrentIndex
 from tfdml.serving.index.stores.addresses import open_store, searcher_of
 from tfdml.serving.index.stores.loading import load_images
 
@@ -81,3 +81,26 @@ def test_a_table_of_another_model_is_not_answered_from(photos, monkeypatch):
         for more in ({}, {"where": "label = 'odd'"}):
             assert_refused(client.post("/search", json=in_json(picture(3), **more)), 503, "The index is out of reach")
         until(lambda: client.get("/health").json()["status"] == "no index")
+
+
+class LostWhileRead:
+    """A searcher of a table that another model's takes the place of while it is opened again."""
+
+    looks = 0
+
+    def state(self):
+        self.looks += 1
+        if self.looks > 1:
+            raise ValueError("The index is of another model.")
+        return "first"
+
+    def reopened(self):
+        raise ValueError("The index is of another model.")
+
+
+def test_a_table_that_is_lost_while_it_is_read_is_told_and_followed_further(caplog):
+    index = CurrentIndex(LostWhileRead())
+    index.check()
+    assert not index.is_gone and not caplog.messages
+    index.check()
+    assert index.is_gone and index.problem == GONE and len(caplog.messages) == 1

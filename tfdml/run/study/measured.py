@@ -40,20 +40,26 @@ def measure(run_dir, which, learners=0):
     experiment, model = trained(run_dir, which, changes)
     test = experiment.splits.test
     embeddings = experiment.embed(model, test)
-    classes = experiment.scores(embeddings, test).per_class(test.labels)
-    found = {
-        "model": which,
-        "queries": [each["queries"] for each in classes.values()],
-        "right": [round(each["recall_at_1"] * each["queries"]) for each in classes.values()],
-    }
-    groups = groups_of_test(experiment.splits)
-    if groups:
-        found["groups"] = groups
+    found = {"model": which}
+    if test.relations is None and test.attributes is None:
+        found |= _of_classes(experiment, embeddings)
     if learners:
         count = learners if model.learner_count == 1 else model.learner_count
         found["learners"] = diversity_of(experiment, embeddings, count) if count > 1 else None
     # A study that is killed meanwhile would find half of it.
     write_atomically(path, f"{json.dumps(found)}\n".encode())
+
+
+def _of_classes(experiment, embeddings):
+    """The queries of each test class, how many were right, and the groups of the classes."""
+    test = experiment.splits.test
+    classes = experiment.scores(embeddings, test).per_class(test.labels)
+    found = {
+        "queries": [each["queries"] for each in classes.values()],
+        "right": [round(each["recall_at_1"] * each["queries"]) for each in classes.values()],
+    }
+    groups = groups_of_test(experiment.splits)
+    return {**found, "groups": groups} if groups else found
 
 
 def groups_of_test(splits):
@@ -68,7 +74,8 @@ def groups_of_test(splits):
 def measured(run_dir):
     """Returns what `measure` kept of a run.
 
-    That is the queries of each test class, how many were right, groups of the classes if there are, and learners.
+    That is the queries of each test class, how many were right, groups of the classes if there are, and learners. Images
+    with pairs or several labels have no classes.
     """
     path = Path(run_dir) / FILE
     if not path.exists():
@@ -154,7 +161,17 @@ def _errors_of_seeds(right, classes, random):
 
 def _read(run_dirs):
     """Reads the measures of the runs of each seed: for each seed a list, of one run or of its folds."""
-    return [[measured(fold) for fold in (run if isinstance(run, list | tuple) else [run])] for run in run_dirs]
+    return [[_with_classes(fold) for fold in (run if isinstance(run, list | tuple) else [run])] for run in run_dirs]
+
+
+def _with_classes(run_dir):
+    found = measured(run_dir)
+    if "queries" not in found:
+        raise ValueError(
+            f"{run_dir} has no Recall@1 of classes, by which rows are compared: its images have pairs or several labels. "
+            "Leave out --intervals and --pairwise."
+        )
+    return found
 
 
 def _right(seeds):

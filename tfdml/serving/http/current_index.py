@@ -50,13 +50,20 @@ class CurrentIndex:
             self.searcher, self.problem, self._told = self.searcher.reopened(), None, None
         except Exception as error:
             # Written to while it was read, it is read again.
-            if state != self.searcher.state():
+            if self._has_left(state):
                 return
             self._tell(UNUSABLE, error)
             if not isinstance(error, ValueError):
                 # It may pass, as too many open files do, and is tried again.
                 return
         self._state = state
+
+    def _has_left(self, state):
+        """Whether the index has another state by now, or is gone, which the next look tells."""
+        try:
+            return self.searcher.state() != state
+        except (OSError, ValueError):
+            return True
 
     def _tell(self, problem, error):
         self.problem, reason = problem, f"{str(error).rstrip('.')}."

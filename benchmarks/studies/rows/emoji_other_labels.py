@@ -1,0 +1,65 @@
+"""Labels other than one class on the emoji set: `python -m benchmarks.study emoji_other_labels --data_dir=data/emoji`.
+
+Trains configs/emoji.flags for 600 steps with pairs, with two levels, and with several labels an image, and levels also
+with classes alone, and with batches of few groups. `python -m benchmarks.studies.emoji_tables` writes the tables that
+it reads. Prints a Markdown table of the first metric of each row, of the last models on the test split, in percent, and
+of what they began with. Nothing is searched. docs/evidence/labels.md has the results.
+"""
+
+from benchmarks.studies.sources_of_labels import N_PAIR, length
+from tfdml.run.study.columns import spread_of
+from tfdml.run.study.declaration import Study
+from tfdml.run.study.flagfiles import seconds
+
+PAIRS, TAGS = "pairs", "several labels"
+FINE_ONLY, LEVELS, FEW_GROUPS = "classes alone", "groups and classes", "groups and classes, two groups a batch"
+RATE = "--optimizer=adam(learning_rate=0.0003)"
+# Rows to their metrics.
+OF_LEVELS = ("recall_at_1", "recall_at_1_of_group", "hierarchical_ap")
+METRICS = {
+    PAIRS: ("roc_auc", "equal_error_rate"),
+    TAGS: ("relevance_at_1", "relevance_at_10", "graded_map"),
+    **dict.fromkeys((FINE_ONLY, LEVELS, FEW_GROUPS), OF_LEVELS),
+}
+
+
+def by_level(weight):
+    """Flags of two levels, groups with a weight and classes."""
+    loss = N_PAIR.partition("=")[2]
+    return ["--levels=group,class", f"--loss=by_level(loss='{loss}', weights=({weight}, 1.0))"]
+
+
+CHANGES = {
+    PAIRS: ["--dataset=pairs(file='pairs.csv')", "--sampler=given(count=32)", "--loss=contrastive(margin=1.0)"],
+    FINE_ONLY: by_level(0.0),
+    LEVELS: by_level(0.3),
+    FEW_GROUPS: [*by_level(0.3), "--sampler=pxk(classes=16, per_class=4, groups=2)"],
+    TAGS: ["--dataset=csv(path='tags.csv', separator='|')", N_PAIR],
+}
+
+
+def first_of(which):
+    """Column of the first metric of runs."""
+
+    def column(results, run_dirs):
+        return spread_of([result[which] for result in results], next(iter(results[0][which])))
+
+    return column
+
+
+STUDY = Study(
+    flagfile="configs/emoji.flags",
+    rows={
+        name: [*length(600), RATE, f"--metrics={','.join(METRICS[name])}", *change] for name, change in CHANGES.items()
+    },
+    columns={
+        "first metric": first_of("metrics"),
+        "before training": first_of("untrained"),
+        "of the features": first_of("features"),
+        "seconds": seconds,
+    },
+    folder="runs/emoji_other_labels",
+    which="final",
+    differences=[(FINE_ONLY, LEVELS), (LEVELS, FEW_GROUPS)],
+    head="labels",
+)
