@@ -11,7 +11,12 @@ RULES = ("py_library", "py_binary", "py_test", "genrule", "filegroup")
 
 
 def files(pattern):
-    return {path.relative_to(ROOT).as_posix() for path in ROOT.glob(pattern) if path.is_file()}
+    found = ROOT.glob(pattern)
+    if pattern.startswith("**/"):
+        # Hidden folders have ten thousands of files that are not the project's.
+        tops = [top for top in ROOT.iterdir() if top.is_dir() and not top.name.startswith(".")]
+        found = [*ROOT.glob(pattern[3:]), *(path for top in tops for path in top.glob(pattern))]
+    return {path.relative_to(ROOT).as_posix() for path in found if path.is_file()}
 
 
 def glob(include, exclude=()):

@@ -155,6 +155,7 @@ def test_learners_on_features(features, tmp_path):
     assert "learners" in result(tmp_path / "run") and told
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_baselines_stand_in_the_table(tmp_path):
     """The whitened features are those that a run begins with that is told to, and come from one pass."""

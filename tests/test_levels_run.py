@@ -40,6 +40,7 @@ def test_it_goes_on_to_the_same_bits(tmp_path):
     assert_goes_on(run_dir, train_flags(run_dir, *OWN, *LARGER, "--checkpoint_every=2"), straight(), step=2)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_another_loss_is_taken_at_each_level_and_a_run_is_measured_again(tmp_path):
     more = ["--loss=triplet", "--sampler=pxk(classes=4, per_class=4)", "--epochs=1"]

@@ -68,6 +68,7 @@ def test_two_devices_learn_what_one_does(tmp_path):
     assert loss == pytest.approx(first, rel=0.3)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_triplets_train(tmp_path):
     more = ["--loss=triplet(mining='given')", "--epochs=1"]

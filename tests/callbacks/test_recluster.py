@@ -162,6 +162,7 @@ def test_no_step_is_traced_again():
     assert len(traced) == once
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_state_goes_on_within_an_epoch():
     recluster, watch, _ = train(make_model(recluster_every=2), epochs=3)

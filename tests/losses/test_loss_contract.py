@@ -195,7 +195,8 @@ def test_the_policy_of_the_network_changes_no_value(one_spec_a_loss, make_feed, 
 
 @pytest.mark.usefixtures("improved_graphs")
 @pytest.mark.slow
-def test_compiled_functions_give_the_eager_values_and_gradients(one_spec_a_loss, make_feed, make_batch):
+@pytest.mark.parametrize("compiles", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["graph", "XLA"])
+def test_compiled_functions_give_the_eager_values_and_gradients(one_spec_a_loss, compiles, make_feed, make_batch):
     loss = registry.create("loss", one_spec_a_loss)
     feed = make_feed(loss)
     labels, embeddings = make_batch(10, 3)
@@ -209,11 +210,11 @@ def test_compiled_functions_give_the_eager_values_and_gradients(one_spec_a_loss,
     eager = both(tf.constant(labels), tf.constant(embeddings))
     assert np.abs(eager[1]).max() > 1e-3
     unknown_size = [tf.TensorSpec([None], tf.int64), tf.TensorSpec([None, 5], tf.float32)]
-    for compiled in (tf.function(both, input_signature=unknown_size), tf.function(both, jit_compile=True)):
-        for got, expected in zip(compiled(tf.constant(labels), tf.constant(embeddings)), eager, strict=True):
-            # Rounding of a cosine moves a gradient in proportion to its largest entries, 75 for cos_face, which has
-            # cosines times 64. Small entries are sums in which these cancel.
-            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6 * max(10.0, np.abs(expected).max()))
+    compiled = tf.function(both, jit_compile=True) if compiles else tf.function(both, input_signature=unknown_size)
+    for got, expected in zip(compiled(tf.constant(labels), tf.constant(embeddings)), eager, strict=True):
+        # Rounding of a cosine moves a gradient in proportion to its largest entries, 75 for cos_face, which has
+        # cosines times 64. Small entries are sums in which these cancel.
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6 * max(10.0, np.abs(expected).max()))
 
 
 @pytest.mark.slow

@@ -88,7 +88,9 @@ def test_without_a_turn_it_is_that_of_the_whole_embedding(batch, loss, targets):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "optimizer", [pytest.param(name, marks=pytest.mark.nightly) if name == "adamw" else name for name in OPTIMIZERS]
+)
 def test_other_slices_do_not_move_and_neither_does_what_the_optimizer_keeps_for_them(batch, optimizer):
     images, labels = batch
     # As a graph with one of them, since tracing takes longer than the steps.
@@ -225,6 +227,7 @@ def test_a_batch_of_several_learners_or_of_one_too_many_is_refused(batch):
             model.train_on_batch(images, {"label": labels, "learner": np.array(learners)})
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_where_xla_leaves_out_errors_the_loss_of_such_a_batch_is_nan(batch):
     images, labels = batch

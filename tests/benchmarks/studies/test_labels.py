@@ -72,7 +72,8 @@ def test_what_is_recorded_is_told(tmp_path, monkeypatch):
     assert texts_of(of_sets)[:3] == ["emoji, ImageNet weights", "features", "12.5"]
     assert texts_of(of_sets).count("50.0") == 2
     # Those of cars are not there.
-    assert [each for each in texts_of(of_emoji) if ":" in each] == ["no labels, and classes: Recall@1", "pairs: roc_auc"]
+    heads = [each for each in texts_of(of_emoji) if ":" in each]
+    assert heads == ["no labels, and classes: Recall@1", "pairs: roc_auc"]
     assert texts_of(of_emoji)[-4:] == ["features", "37.5", "pairs", "75.0"]
 
 

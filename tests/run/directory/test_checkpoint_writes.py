@@ -125,10 +125,10 @@ print(json.dumps(outcomes))
         pytest.param(3, [1], [1, 2], 1, marks=pytest.mark.nightly),
         pytest.param(1, [0, 1], [2], 1, marks=pytest.mark.nightly),
         pytest.param(3, [1, 2], [1, 2], 1, marks=pytest.mark.nightly),
-        # By day at every fifth line.
-        (3, [1, 2], [1, 2], 5),
+        # By day at every tenth line.
+        (3, [1, 2], [1, 2], 10),
     ],
-    ids=["fresh", "removing_old_ones", "over_a_damaged_one", "every_fifth_line"],
+    ids=["fresh", "removing_old_ones", "over_a_damaged_one", "every_tenth_line"],
 )
 def test_killed_at_any_line_of_writing_a_whole_checkpoint_is_the_newest(tmp_path, keep, before, kept, every):
     """The one before until the new one has its name, the new one from then on, and nothing half-written between."""

@@ -1,6 +1,7 @@
 """Runs of a study that are measured once more."""
 
 import json
+import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tests import test_pairs_run, test_several_labels_run
 from tests.run_helpers import result, train
 from tfdml.run.study import measured
 
@@ -44,6 +46,17 @@ def test_measures_are_those_of_the_run(tmp_path):
     assert numbers[0] == pytest.approx(expected[0], abs=1e-6)
     # Of other resamples.
     np.testing.assert_allclose(numbers[1:], expected[1:], atol=0.005)
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [test_pairs_run, test_several_labels_run], ids=["pairs", "several labels"])
+def test_runs_of_other_labels_are_measured_without_classes(kind, tmp_path):
+    shutil.copytree(kind.straight(), tmp_path / "run")
+    program = "import sys; from tfdml.run.study.measured import measure; measure(sys.argv[1], 'best')"
+    done = subprocess.run([sys.executable, "-c", program, tmp_path / "run"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert measured.measured(tmp_path / "run") == {"model": "best"}
 
 
 def measured_runs(folder, right, **more):

@@ -64,6 +64,7 @@ def unnamed():
     shutil.rmtree(ROOT / folder)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_run_without_a_folder_names_its_own_and_the_command_that_goes_on(unnamed):
     done, folder = unnamed

@@ -140,6 +140,7 @@ def test_an_index_of_another_model_is_refused(current, index, photos, caplog):
     assert "was made anew with another model" in caplog.text
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_an_upgraded_index_takes_the_place_of_the_old_one_and_no_request_is_dropped(index, photos, monkeypatch):
     monkeypatch.setattr(current_index, "INTERVAL", 0.01)

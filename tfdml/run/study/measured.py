@@ -74,8 +74,8 @@ def groups_of_test(splits):
 def measured(run_dir):
     """Returns what `measure` kept of a run.
 
-    That is the queries of each test class, how many were right, groups of the classes if there are, and learners. Images
-    with pairs or several labels have no classes.
+    That is the queries of each test class, how many were right, groups of the classes if there are, and learners.
+    Images with pairs or several labels have no classes.
     """
     path = Path(run_dir) / FILE
     if not path.exists():
@@ -168,8 +168,8 @@ def _with_classes(run_dir):
     found = measured(run_dir)
     if "queries" not in found:
         raise ValueError(
-            f"{run_dir} has no Recall@1 of classes, by which rows are compared: its images have pairs or several labels. "
-            "Leave out --intervals and --pairwise."
+            f"{run_dir} has no Recall@1 of classes, by which rows are compared: its images have pairs or several "
+            "labels. Leave out --intervals and --pairwise."
         )
     return found
 
