@@ -14,6 +14,7 @@ from tests.backbones.test_backbones import BACKBONES
 from tests.commands import Command
 from tests.run_helpers import result
 from tfdml import registry
+from tfdml.backbones.borrowed import INSTALL
 from tfdml.backbones.weights import SOURCES
 
 REPOSITORY = Path(__file__).parents[1]
@@ -219,6 +220,12 @@ def test_every_row_of_the_page_of_losses_is_a_loss():
     page = (REPOSITORY / "docs/losses.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
     assert len(rows) > 20 and set(rows) <= set(registry.names("loss"))
+
+
+def test_the_page_of_backbones_installs_keras_hub_as_its_error_says():
+    command = INSTALL["keras_hub"].rpartition(": ")[2].rstrip(".")
+    assert command.startswith("pip install --no-deps 'keras-hub~=0.32.0' ")
+    assert command in " ".join((REPOSITORY / "docs/backbones.md").read_text(encoding="utf-8").split())
 
 
 def test_backbones_have_their_parameters_and_their_source():

@@ -19,7 +19,7 @@ INSTALL = {
     "keras_hub": (
         "the extra 'hub'. With the extra 'gpu': pip install 'tfdml[hub]'. With the extra 'cpu', where that would "
         "install tensorflow over tensorflow-cpu: pip install --no-deps 'keras-hub~=0.32.0' 'kagglehub!=1.0.1' "
-        "kagglesdk==0.1.28 sentencepiece tokenizers regex rich."
+        "kagglesdk==0.1.28 sentencepiece tokenizers regex rich tqdm pyyaml."
     ),
     "keras_cv": "the extra 'keras-cv': pip install 'tfdml[keras-cv]'.",
 }
