@@ -4,6 +4,7 @@ import os
 
 import tensorflow as tf
 
+from pipelines.class_weights import weighted
 from pipelines.datasets.stored_vectors import vector_dims
 from pipelines.reading.file_reader import PackedReader, file_reader, vector_reader
 
@@ -35,6 +36,7 @@ def training_batches(
     parts=1,
     read=None,
     substitutes=None,
+    weights=None,
 ):
     """Returns the batches `(images, labels)` of the rest of an epoch, a pure function of the seed and the step.
 
@@ -59,6 +61,7 @@ def training_batches(
         parts: number of batches the share is divided into, one for each replica of the worker.
         read: function from a row to what `preprocess` takes. Default: the contents of the row's file.
         substitutes: `Substitutes` for rows that cannot be read. Default: these are an error.
+        weights: `[C]`, how much images of each class count, which comes third in batches. Default: all alike.
     """
     index, workers = worker
     share = sampler.batch_size // workers
@@ -119,6 +122,7 @@ def training_batches(
         options = {"cycle_length": READS, "num_parallel_calls": READS}
         found = numbers.unbatch().interleave(as_it_is(first_readable), **options)
         dataset = found.batch(size, drop_remainder=True).map(as_it_is(noted))
+    dataset = dataset if weights is None else weighted(dataset, weights)
     dataset = dataset.apply(tf.data.experimental.assert_cardinality((length or steps_per_epoch) * parts))
     return _deterministic(dataset.prefetch(BATCHES_AHEAD * parts))
 

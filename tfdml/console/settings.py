@@ -121,6 +121,13 @@ class BatchSettings:
     sampler: str = flag(
         "pxk(classes=32, per_class=4)", "Sampler spec, which determines the batch size; auto: pxk of 64."
     )
+    class_weights: float = flag(
+        0.0,
+        "How much images of small classes count in the loss: with p, of a class with n images n^-p, their mean 1; 0: all "
+        "alike.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
     remat: bool = flag(
         False,
         "Compute the blocks of a transformer again for gradients, in place of keeping what is in them: less memory, "

@@ -31,13 +31,11 @@ def test_compile_refuses_what_it_cannot_do(arguments, message):
         small_model().compile("adam", **arguments)
 
 
-def test_missing_labels_and_weights_are_named(batch):
+def test_missing_labels_are_named(batch):
     model = small_model()
     model.compile("adam", loss="triplet")
     with pytest.raises(ValueError, match="Training needs labels"):
         model.fit(tf.data.Dataset.from_tensors(batch[0]), verbose=0)
-    with pytest.raises(ValueError, match="Sample weights are not supported"):
-        model.fit(*batch, sample_weight=np.ones(16), batch_size=16, verbose=0)
 
 
 class OwnMean(keras.losses.Loss):

@@ -33,6 +33,7 @@ OTHER_VALUES = {
     "initial_embedding": "pca",
     "lora": "4",
     "remat": "True",
+    "class_weights": "0.5",
     "baselines": "linear",
     "image_size": "31x17",
     "train_transform": "random_resized_crop(area=(0.2, 1.0))|flip",

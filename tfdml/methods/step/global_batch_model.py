@@ -25,6 +25,9 @@ from tfdml.methods.step.restrictions import check_targets
 from tfdml.methods.step.step_metrics import Measures, measure
 from tfdml.registry.annotations import ModelArguments, Tensor, Verbosity
 
+# Target of how much each row counts.
+WEIGHT = "weight"
+
 
 class GlobalBatchModel(KerasModel):
     """Trains and tests on the loss of the global batch.
@@ -167,6 +170,8 @@ class GlobalBatchModel(KerasModel):
             )
         learners = gather(learners)
         values = self.loss_values(batch, learners, training)
+        if WEIGHT in batch:
+            values *= ops.cast(batch[WEIGHT], values.dtype)
         if training:
             self.observe(batch, learners)
         loss = ops.mean(values) + self.regularization(batch)
@@ -207,11 +212,11 @@ def _unpack(data):
     images, batch, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     if batch is None:
         raise ValueError("Training needs labels: expected a dataset of (images, labels), received images only.")
-    if sample_weight is not None:
-        raise ValueError("Sample weights are not supported here: pairs have no weight of one sample.")
-    batch = batch if isinstance(batch, dict) else {"label": batch}
+    batch = dict(batch) if isinstance(batch, dict) else {"label": batch}
     if "label" not in batch:
         raise ValueError(f"A dictionary of targets needs the key 'label', received {', '.join(batch)}.")
+    if sample_weight is not None:
+        batch[WEIGHT] = sample_weight
     # Keras passes arrays as they are where it runs eagerly.
     batch = {name: tf.convert_to_tensor(values) for name, values in batch.items()}
     check_targets(batch)

@@ -6,6 +6,7 @@ import math
 import tensorflow as tf
 
 from pipelines.build import evaluation_batches, training_batches
+from pipelines.class_weights import class_weights
 from pipelines.datasets.cache_folder import cache_folder
 from pipelines.datasets.stored_vectors import vector_dims
 from pipelines.preprocessing import Preprocessing, declared_by
@@ -72,8 +73,8 @@ class ImageData:
             prepare = tf.function(self.preprocessor(model, transform), autograph=False)
             prepare.get_concrete_function(tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int64))
 
-    def training(self, model, sampler, progress, length):
-        """The training dataset, whose passes have `length` steps."""
+    def training(self, model, sampler, progress, length, weight_power=0.0):
+        """The training dataset, whose passes have `length` steps; images count as `--class_weights` says."""
         split = self.train
         preprocessor = self.preprocessor(model, self.settings.train_transform)
         if self.settings.max_bad_images and (sampler.gives_relevance or sampler.gives_labels):
@@ -91,6 +92,7 @@ class ImageData:
             "length": length,
             "read": read,
             "substitutes": self._substitutes,
+            "weights": _weights(split, sampler, weight_power),
         }
 
         def share_of(context):
@@ -143,6 +145,17 @@ class ImageData:
         )
 
 
+def _weights(split, sampler, power):
+    """The weights of classes that `--class_weights` asks for, or None."""
+    if not power:
+        return None
+    if sampler.gives_relevance or sampler.gives_labels or split.attributes is not None:
+        raise ValueError(
+            f"--class_weights={power} counts images of classes, and these images have none of their own. Leave it out."
+        )
+    return class_weights(split, power)
+
+
 class Batches:
     """Builds the datasets of training and evaluation, each once: tracing their graphs takes up to a second.
 
@@ -159,7 +172,9 @@ class Batches:
         images = experiment.images
         images.check(model)
         self.evaluation = images.evaluation(experiment.splits.evaluation, model, again=True)
-        self._training = functools.cache(functools.partial(images.training, model, sampler, progress))
+        power = experiment.settings.batches.class_weights
+        make = functools.partial(images.training, model, sampler, progress, weight_power=power)
+        self._training = functools.cache(make)
         self.training(progress.steps_per_epoch)
 
     def training(self, length):
