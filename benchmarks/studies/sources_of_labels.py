@@ -11,8 +11,11 @@ N_PAIR = "--loss=n_pair(scale=20.0)"
 # As validation chose on emoji, in `emoji_losses`, or alike: a row that bears wrong labels differs in one thing from one
 # that does not.
 PROXIES = "--lr_multipliers=loss=100"
+OF_PAIRS = [N_PAIR, "--optimizer=adam(learning_rate=0.0003)"]
 LOSSES = {
-    "N-pair": [N_PAIR, "--optimizer=adam(learning_rate=0.0003)"],
+    "N-pair": OF_PAIRS,
+    "N-pair, memory": [*OF_PAIRS, "--memory=xbm(size=2048, start=100)"],
+    "N-pair, memory of those that agree": [*OF_PAIRS, f"--memory=agreement(size=2048, start=100, share={WRONG})"],
     "NormSoftmax": ["--loss=norm_softmax(temperature=0.1)", PROXIES],
     "generalized cross-entropy": ["--loss=generalized_cross_entropy(q=0.7, temperature=0.1)", PROXIES],
     "ArcFace": ["--loss=arc_face(scale=16.0, margin=0.3)", PROXIES],
@@ -90,7 +93,11 @@ def wrong_labels(flagfile, folder):
     for name, loss in LOSSES.items():
         rows[name] = [*length(800), *loss]
         rows[wrong(name)] = [*rows[name], f"--labels=exchanged(share={WRONG})"]
-    against = [("NormSoftmax", "generalized cross-entropy"), ("ArcFace", "sub-center ArcFace")]
+    against = [
+        ("N-pair, memory", "N-pair, memory of those that agree"),
+        ("NormSoftmax", "generalized cross-entropy"),
+        ("ArcFace", "sub-center ArcFace"),
+    ]
     return Study(
         flagfile=flagfile,
         rows=rows,

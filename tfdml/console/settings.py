@@ -123,8 +123,8 @@ class BatchSettings:
     )
     class_weights: float = flag(
         0.0,
-        "How much images of small classes count in the loss: with p, of a class with n images n^-p, their mean 1; 0: all "
-        "alike.",
+        "How much images of small classes count in the loss: with p, of a class with n images n^-p, their mean 1; 0: "
+        "all alike.",
         lower_bound=0.0,
         upper_bound=1.0,
     )

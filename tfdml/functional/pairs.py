@@ -23,7 +23,7 @@ from tfdml.registry.annotations import Tensor
 
 # Dtypes that may be too small for the number of classes.
 SMALL_INTEGERS = ("bool", "int8", "uint8", "int16", "uint16")
-# Label of a row of a gallery that is no image; for labels in int64.
+# Label of a row that is no image of a gallery, or none that is compared; for labels in int64.
 NO_IMAGE = -(2**63)
 # Relevance from which a pair is a positive, where relevance is graded.
 POSITIVE_FROM = 0.5
@@ -32,11 +32,12 @@ UNKNOWN = -1.0
 
 
 def positive_pairs(labels: Tensor, queries: int | None = None) -> Tensor:
-    """Returns the mask `[B, B]` of different rows of the same class."""
+    """Returns the mask `[B, B]` of different rows of the same class; with `queries`, of images only."""
     if is_graded(labels):
         return ops.logical_and(relevance(labels, queries) >= POSITIVE_FROM, other_rows(labels, queries))
     labels = finest(labels)
-    return ops.logical_and(labels[:queries, None] == labels[None, :], other_rows(labels, queries))
+    same = ops.logical_and(labels[:queries, None] == labels[None, :], other_rows(labels, queries))
+    return same if queries is None else ops.logical_and(same, _of_images(labels, queries))
 
 
 def negative_pairs(labels: Tensor, queries: int | None = None) -> Tensor:
@@ -46,7 +47,7 @@ def negative_pairs(labels: Tensor, queries: int | None = None) -> Tensor:
         return ops.logical_and(differ, other_rows(labels, queries))
     labels = finest(labels)
     different = labels[:queries, None] != labels[None, :]
-    return different if queries is None else ops.logical_and(different, labels[None, :] != NO_IMAGE)
+    return different if queries is None else ops.logical_and(different, _of_images(labels, queries))
 
 
 def other_rows(labels: Tensor, queries: int | None = None) -> Tensor:
@@ -71,11 +72,17 @@ def known_pairs(labels: Tensor, queries: int | None = None) -> Tensor:
     if not is_graded(labels):
         labels = finest(labels)
         known = ops.ones_like(labels[:queries, None] == labels[None, :])
-        return known if queries is None else ops.logical_and(known, labels[None, :] != NO_IMAGE)
+        return known if queries is None else ops.logical_and(known, _of_images(labels, queries))
     if _is_several(labels):
         has = ops.any(labels, axis=1)
         return ops.logical_and(has[:queries, None], has[None, :])
     return labels[:queries] >= 0
+
+
+def _of_images(labels, queries):
+    """The mask `[queries, B]` of pairs of two images, see `NO_IMAGE`."""
+    images = labels != NO_IMAGE
+    return ops.logical_and(images[:queries, None], images[None, :])
 
 
 def is_graded(labels: Tensor) -> bool:

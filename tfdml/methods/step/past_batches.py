@@ -8,7 +8,8 @@ import tensorflow as tf
 from tfdml import registry
 from tfdml.functional.checks import check_class_numbers
 from tfdml.functional.pairs import NO_IMAGE
-from tfdml.methods.memories import XBM, Momentum
+from tfdml.methods.memories import XBM, Agreement, Momentum
+from tfdml.methods.step.agreement import agrees
 from tfdml.methods.step.anchor_values import anchor_values
 from tfdml.methods.step.momentum_encoder import MomentumEncoder
 from tfdml.methods.step.step_checks import message_of_check
@@ -72,16 +73,28 @@ class PastBatches:
         check = tf.debugging.assert_less_equal(queries, size, message=message_of_check(message))
         with tf.control_dependencies([] if check is None else [check]):
             gallery = tf.concat([embeddings, tf.convert_to_tensor(stored)], axis=0)[:size]
-        of_gallery = tf.concat([tf.cast(labels, tf.int64), tf.convert_to_tensor(names)], axis=0)[:size]
+        kept = self._kept(labels, embeddings, stored, names, steps)
+        own = tf.where(kept, tf.cast(labels, tf.int64), NO_IMAGE)
+        of_gallery = tf.concat([own, tf.convert_to_tensor(names)], axis=0)[:size]
         # No condition, whose gradient TensorFlow warns of.
         used = tf.logical_or(tf.convert_to_tensor(steps) >= self.memory.start, tf.range(size) < queries)
         values = anchor_values(loss, tf.where(used, of_gallery, NO_IMAGE), gallery, queries)
+        values = tf.where(kept, values, tf.zeros_like(values))
         if keys is not None:
             gallery = tf.concat([keys[:, learner], tf.convert_to_tensor(stored)], axis=0)[:size]
         stored.assign(tf.stop_gradient(gallery))
         names.assign(of_gallery)
         steps.assign_add(tf.ones((), tf.int64))
         return values
+
+    def _kept(self, labels, embeddings, stored, names, steps):
+        """Which rows of a batch are anchors and go into the queue `[B]`."""
+        if not isinstance(self.memory, Agreement):
+            return tf.ones_like(labels, tf.bool)
+        begun = tf.convert_to_tensor(steps) >= self.memory.start
+        past = tf.where(begun, tf.convert_to_tensor(names), NO_IMAGE)
+        rows = tf.convert_to_tensor(stored)
+        return agrees(tf.cast(labels, tf.int64), embeddings, past, rows, self.memory.share)
 
 
 def past_batches_of(memory, model, loss):
