@@ -47,6 +47,7 @@ tfdml.Multilevel(small, endpoints=3)  # marked
 tfdml.methods.MemberEnsemble(["runs/a", "runs/b"])  # marked
 tfdml.memories.XBM(size="8192")  # marked
 tfdml.memories.Momentum(momentum=0.999)  # marked
+tfdml.memories.Agreement(part=0.2)  # marked
 tfdml.Preprocessing(image_size=224, channels="rbg")  # marked
 tfdml.Preprocessing(image_size="256x128")  # marked
 tfdml.Preprocessing.of(small, transforms="warp")  # marked

@@ -41,6 +41,7 @@ levels = tfdml.Multilevel(inception, endpoints=("inception_3c", "inception_5b"),
 members = tfdml.methods.MemberEnsemble([single, divided], member_weights=[1.0, 2.0])
 memory = tfdml.memories.XBM(size=8192, start=100)
 slow = tfdml.memories.Momentum(size=65536, decay=0.999)
+clean = tfdml.memories.Agreement(size=65536, share=0.2)
 
 single.compile(keras.optimizers.Adam(1e-4), loss="triplet(margin=0.1)", pieces=2, memory=memory, jit_compile=False)
 single.fit([], epochs=10, shuffle=False, verbose=0, steps_per_epoch=5)
