@@ -64,6 +64,25 @@ def test_with_one_level_it_is_average_precision():
     assert metric_of("hierarchical_ap").value(embeddings, fine) == pytest.approx(np.mean(expected))
 
 
+def set_intersection(embeddings, levels):
+    """By sets: the best are sorted by levels, then by their places among the nearest."""
+    values = []
+    for query in range(len(levels)):
+        shared = ranking(embeddings, levels, query)
+        best = sorted(range(len(shared)), key=lambda place: (-shared[place], place))
+        positives = sum(level > 0 for level in shared)
+        shares = [len(set(range(n)) & set(best[:n])) / n for n in range(1, positives + 1)]
+        values += [np.mean(shares)] if shares else []
+    return np.mean(values)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_average_set_intersection_equals_a_loop_over_sets(seed):
+    embeddings, levels = example(seed)
+    found = metric_of("average_set_intersection").value(embeddings, levels)
+    assert found == pytest.approx(set_intersection(embeddings, levels)) and 0.1 < found < 0.9
+
+
 def test_ndcg_equals_scikit_learn():
     embeddings, levels = example(1)
     expected = []
@@ -76,7 +95,7 @@ def test_ndcg_equals_scikit_learn():
 def test_a_perfect_embedding_has_one_and_a_collapsed_one_less_than_a_random_one():
     _, levels = example()
     perfect = np.concatenate([np.eye(9)[levels[:, 2]], 3 * np.eye(3)[levels[:, 1]], 9 * np.eye(2)[levels[:, 0]]], 1)
-    for name in ("hierarchical_ap", "ndcg"):
+    for name in ("hierarchical_ap", "ndcg", "average_set_intersection"):
         metric = metric_of(name)
         assert metric.value(perfect.astype(np.float32), levels) == pytest.approx(1)
         collapsed = metric.value(np.ones((len(levels), 3), np.float32), levels)

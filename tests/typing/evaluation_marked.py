@@ -11,6 +11,7 @@ from tfdml.evaluation.indexes.pq import PQ
 from tfdml.evaluation.metrics.alignment import Alignment
 from tfdml.evaluation.metrics.ami import AMI
 from tfdml.evaluation.metrics.ari import ARI
+from tfdml.evaluation.metrics.average_set_intersection import AverageSetIntersection
 from tfdml.evaluation.metrics.cmc_at_k import CMCAtK
 from tfdml.evaluation.metrics.d_prime import DPrime
 from tfdml.evaluation.metrics.dead_dimensions import DeadDimensions
@@ -94,6 +95,7 @@ EffectiveRank(1)  # marked
 DeadDimensions("0.01")  # marked
 Hubness(neighbors=5)  # marked
 HierarchicalAP(alpha="1")  # marked
+AverageSetIntersection(alpha=1)  # marked
 NDCG(k=5)  # marked
 GradedMAP(k=5)  # marked
 RelevanceAtK()  # marked

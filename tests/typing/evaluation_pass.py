@@ -11,6 +11,7 @@ from tfdml.evaluation.indexes.pq import PQ
 from tfdml.evaluation.metrics.alignment import Alignment
 from tfdml.evaluation.metrics.ami import AMI
 from tfdml.evaluation.metrics.ari import ARI
+from tfdml.evaluation.metrics.average_set_intersection import AverageSetIntersection
 from tfdml.evaluation.metrics.cmc_at_k import CMCAtK
 from tfdml.evaluation.metrics.d_prime import DPrime
 from tfdml.evaluation.metrics.dead_dimensions import DeadDimensions
@@ -71,7 +72,14 @@ of_embeddings = [Alignment(), Uniformity(t=2.0, rows=100), EffectiveRank(), Dead
 of_pairs = [RocAUC(), EqualErrorRate(), TarAtFar(rate=0.001), PairAccuracy(), PairAccuracyThreshold(), DPrime()]
 more_of_pairs = [PairAveragePrecision(), OPIS(low=0.01, high=0.1, steps=100)]
 identified = DirAtFar(rate=0.01)
-of_levels = [HierarchicalAP(alpha=2.0), NDCG(), GradedMAP(), RelevanceAtK(10), MistakeSeverity()]
+of_levels = [
+    HierarchicalAP(alpha=2.0),
+    NDCG(),
+    AverageSetIntersection(),
+    GradedMAP(),
+    RelevanceAtK(10),
+    MistakeSeverity(),
+]
 kept = NeighborsKept(k=5)
 distances = [InterClassDistance(), IntraClassDistance(), DistanceRatio()]
 
