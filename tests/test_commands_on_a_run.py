@@ -32,6 +32,7 @@ def test_evaluate_gives_the_best_of_the_result():
     assert found["dataset"] == "toycars(classes=16, images_per_class=8, image_size=24)"
 
 
+@pytest.mark.slow
 def test_evaluate_a_models_file():
     dataset = "toycars(classes=16, images_per_class=8, image_size=24)"
     found = last_json(run("tfdml.evaluate", f"--model={straight_run()}/model.keras", f"--dataset={dataset}"))
