@@ -8,9 +8,10 @@ import pytest
 from tfdml import registry
 from tfdml.backbones import Backbone, Small
 from tfdml.console.flags import parse
+from tfdml.layers.frozen_batch_norm import batch_norms
 from tfdml.methods import Single
 from tfdml.run.training.fine_tuning import without_auto
-from tfdml.run.training.initial_backbone import check_takes, make_backbone
+from tfdml.run.training.initial_backbone import check_takes, initial_backbone, make_backbone
 from tfdml.run.training.model import _embedding_model
 
 
@@ -18,6 +19,18 @@ def test_a_network_that_declares_nothing_is_an_error(monkeypatch):
     monkeypatch.setitem(registry.registered("backbone"), "own", lambda: keras.Sequential())
     with pytest.raises(ValueError, match="--backbone=own: Sequential must be a tfdml.backbones.Backbone, .*mean="):
         make_backbone("own")
+
+
+@pytest.mark.parametrize("weights", ["", "first.weights.h5"])
+def test_statistics_of_random_weights_follow_the_last_batches(weights, tmp_path, capsys):
+    spec = "keras_applications(name='MobileNetV2', alpha=0.35)"
+    if weights:
+        make_backbone(spec).save_weights(tmp_path / weights)
+        weights = str(tmp_path / weights)
+    settings, _ = parse(f"--backbone={spec}\n--initial_weights={weights}")
+    backbone = initial_backbone(settings.network, tell=True)
+    assert {layer.momentum for layer in batch_norms(backbone)} == {0.999 if weights else 0.9}
+    assert ("moves its statistics with momentum 0.9, not 0.999" in capsys.readouterr().out) == (not weights)
 
 
 def embedding_model(flags):
