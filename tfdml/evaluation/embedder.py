@@ -62,8 +62,7 @@ class Embedder:
         """
         if count is not None:
             check_count(images, count)
-        if broken := nan_weight(self.model):
-            raise NanWeight(broken, self.model)
+        self._check_weights()
         lines = self.verbose == 2
         callbacks, bar = [ProgressLines()] if lines else [], 0 if lines else self.verbose
         if is_multi_worker(self.model.distribute_strategy):
@@ -71,6 +70,15 @@ class Embedder:
         else:
             embeddings = self._checked(self.model.predict(images, verbose=bar, callbacks=callbacks))
         return embeddings[:count]
+
+    def of_batch(self, images: np.ndarray) -> np.ndarray:
+        """Returns the embeddings `[B, D]` of one batch, without a dataset: for few images that takes less time."""
+        self._check_weights()
+        return self._checked(self.model.predict_on_batch(images))
+
+    def _check_weights(self):
+        if broken := nan_weight(self.model):
+            raise NanWeight(broken, self.model)
 
     def _share(self, images):
         """This worker's share of the batches of an array."""

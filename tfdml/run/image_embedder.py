@@ -11,6 +11,7 @@ from pipelines.build import CORES, evaluation_batches
 from pipelines.datasets.split import Split
 from pipelines.preprocessing import Preprocessing, why_no_pixels
 from pipelines.preprocessor import Preprocessor
+from pipelines.reading.file_reader import file_reader
 from pipelines.reading.given_images import FILES, listed, split_of, texts_of
 from pipelines.reading.image_sources import Images
 from pipelines.reading.unreadable import naming_image
@@ -23,6 +24,8 @@ from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import Count
 from tfdml.runtime.workers import ALONE
 
+# So many images at most are prepared one after another: until a dataset of them is made takes longer.
+FEW = 4
 # Specs of elements that have one shape and one type.
 SPECS = tf.TensorSpec | tf.RaggedTensorSpec
 
@@ -84,6 +87,9 @@ class ImageEmbedder:
         images = listed(images)
         if not len(images):
             return self._nothing()
+        if len(images) <= min(FEW, batch_size) and not verbose:
+            # Other workers need not embed these images.
+            return Embedder(self.model, workers=ALONE).of_batch(self.prepare(images)).astype(np.float32, copy=False)
         if isinstance(images[0], FILES):
             return self.embed_split(split_of(images), batch_size, verbose)
         return self._embed_arrays(images, batch_size, verbose)
@@ -99,12 +105,17 @@ class ImageEmbedder:
         images = listed(images)
         if not len(images):
             return np.zeros((0, *self.preprocessing.image_shape), np.float32)
+        seed = tf.zeros([2], tf.int64)
         if isinstance(images[0], FILES):
             split = split_of(images)
-            with naming_image(split):
-                return next(iter(evaluation_batches(split, self._prepare, batch_size=len(split)))).numpy()
+            if len(split) > FEW:
+                with naming_image(split):
+                    return next(iter(evaluation_batches(split, self._prepare, batch_size=len(split)))).numpy()
+            # No other error than those of images.
+            with naming_image(split, blames=lambda error: True):
+                read = file_reader(split)
+                return np.stack([self._prepare(read(row), seed).numpy() for row in range(len(split))])
         _warn(_why_not_all_pixels(images))
-        seed = tf.zeros([2], tf.int64)
         return np.stack([self._prepare.from_pixels(tf.cast(image, tf.float32), seed).numpy() for image in images])
 
     def embed_split(self, split: Split, batch_size: int = 128, verbose: Verbosity = "auto") -> np.ndarray:
