@@ -11,16 +11,16 @@ N_PAIR = "--loss=n_pair(scale=20.0)"
 # As validation chose on emoji, in `emoji_losses`, or alike: a row that bears wrong labels differs in one thing from one
 # that does not.
 PROXIES = "--lr_multipliers=loss=100"
-OF_PAIRS = [N_PAIR, "--optimizer=adam(learning_rate=0.0003)"]
+CONTRASTIVE = ["--loss=contrastive(margin=1.0)", "--optimizer=adam(learning_rate=0.0001)"]
 LOSSES = {
-    "N-pair": OF_PAIRS,
-    "N-pair, memory": [*OF_PAIRS, "--memory=xbm(size=2048, start=100)"],
-    "N-pair, memory of those that agree": [*OF_PAIRS, f"--memory=agreement(size=2048, start=100, share={WRONG})"],
+    "N-pair": [N_PAIR, "--optimizer=adam(learning_rate=0.0003)"],
+    "contrastive": CONTRASTIVE,
+    "contrastive, memory": [*CONTRASTIVE, "--memory=xbm(size=2048, start=200)"],
+    "contrastive, memory that agrees": [*CONTRASTIVE, f"--memory=agreement(size=2048, start=200, share={WRONG})"],
     "NormSoftmax": ["--loss=norm_softmax(temperature=0.1)", PROXIES],
     "generalized cross-entropy": ["--loss=generalized_cross_entropy(q=0.7, temperature=0.1)", PROXIES],
     "ArcFace": ["--loss=arc_face(scale=16.0, margin=0.3)", PROXIES],
     "sub-center ArcFace": ["--loss=sub_center_arc_face(scale=16.0, margin=0.3, per_class=2)", PROXIES],
-    "generalized cross-entropy, q = 0.3": ["--loss=generalized_cross_entropy(q=0.3, temperature=0.1)", PROXIES],
 }
 
 
@@ -94,7 +94,7 @@ def wrong_labels(flagfile, folder):
         rows[name] = [*length(800), *loss]
         rows[wrong(name)] = [*rows[name], f"--labels=exchanged(share={WRONG})"]
     against = [
-        ("N-pair, memory", "N-pair, memory of those that agree"),
+        ("contrastive, memory", "contrastive, memory that agrees"),
         ("NormSoftmax", "generalized cross-entropy"),
         ("ArcFace", "sub-center ArcFace"),
     ]
