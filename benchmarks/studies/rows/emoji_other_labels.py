@@ -1,7 +1,7 @@
 """Labels other than one class on the emoji set: `python -m benchmarks.study emoji_other_labels --data_dir=data/emoji`.
 
-Trains configs/emoji.flags for 600 steps with pairs, with two levels, and with several labels an image, and levels also
-with classes alone, and with batches of few groups. `python -m benchmarks.studies.emoji_tables` writes the tables that
+Trains configs/emoji.flags for 600 steps with pairs, with two levels, and with several labels an image; in place of
+levels also with classes alone, and with levels in batches of two groups. `python -m benchmarks.studies.emoji_tables` writes the tables that
 it reads. Prints a Markdown table of the first metric of each row, of the last models on the test split, in percent, and
 of what they began with. Nothing is searched. docs/evidence/labels.md has the results.
 """
@@ -12,7 +12,7 @@ from tfdml.run.study.declaration import Study
 from tfdml.run.study.flagfiles import seconds
 
 PAIRS, TAGS = "pairs", "several labels"
-FINE_ONLY, LEVELS, FEW_GROUPS = "classes alone", "groups and classes", "groups and classes, two groups a batch"
+FINE_ONLY, LEVELS, FEW_GROUPS = "classes alone", "groups and classes", "two groups a batch"
 RATE = "--optimizer=adam(learning_rate=0.0003)"
 # Rows to their metrics.
 OF_LEVELS = ("recall_at_1", "recall_at_1_of_group", "hierarchical_ap")
