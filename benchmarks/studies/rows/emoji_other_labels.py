@@ -1,9 +1,9 @@
 """Labels other than one class on the emoji set: `python -m benchmarks.study emoji_other_labels --data_dir=data/emoji`.
 
 Trains configs/emoji.flags for 600 steps with pairs, with two levels, and with several labels an image; in place of
-levels also with classes alone, and with levels in batches of two groups. `python -m benchmarks.studies.emoji_tables` writes the tables that
-it reads. Prints a Markdown table of the first metric of each row, of the last models on the test split, in percent, and
-of what they began with. Nothing is searched. docs/evidence/labels.md has the results.
+levels also with classes alone, and with levels in batches of two groups. `python -m benchmarks.studies.emoji_tables`
+writes the tables that it reads. Prints a Markdown table of the first metric of each row, of the last models on the test
+split, in percent, and of what they began with. Nothing is searched. docs/evidence/labels.md has the results.
 """
 
 from benchmarks.studies.sources_of_labels import N_PAIR, length
