@@ -29,6 +29,7 @@ TAUGHT = {
     for weights, flags in (("ImageNet", FINE), ("random", RANDOM))
     for each, name in SETS.items()
 }
+TAUGHT["cars, ImageNet weights, rate 0.0001"] = "cars_labels", ("--optimizer=adam(learning_rate=0.0001)",)
 MISTAKEN = {SETS[each]: (f"{each}_wrong_labels", ()) for each in ("emoji", "cars")}
 OTHERS = {"emoji": ("emoji_other_labels", ())}
 IN_PICTURE = ("NormSoftmax", "generalized cross-entropy")
