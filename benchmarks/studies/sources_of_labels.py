@@ -9,18 +9,18 @@ CLASSES, CLUSTERS, VIEWS, BOTH = "classes", "clusters", "views", "views and clus
 WRONG = 0.2
 N_PAIR = "--loss=n_pair(scale=20.0)"
 # As validation chose on emoji, in `emoji_losses`, or alike: a row that bears wrong labels differs in one thing from one
-# that does not.
-PROXIES = "--lr_multipliers=loss=100"
+# that does not. Proxies begin at random, and the backbone waits for them: otherwise all depends on where they begin.
+PROXIES = ["--lr_multipliers=loss=100", "--freeze_until=200"]
 CONTRASTIVE = ["--loss=contrastive(margin=1.0)", "--optimizer=adam(learning_rate=0.0001)"]
 LOSSES = {
     "N-pair": [N_PAIR, "--optimizer=adam(learning_rate=0.0003)"],
     "contrastive": CONTRASTIVE,
     "contrastive, memory": [*CONTRASTIVE, "--memory=xbm(size=2048, start=200)"],
     "contrastive, memory that agrees": [*CONTRASTIVE, f"--memory=agreement(size=2048, start=200, share={WRONG})"],
-    "NormSoftmax": ["--loss=norm_softmax(temperature=0.1)", PROXIES],
-    "generalized cross-entropy": ["--loss=generalized_cross_entropy(q=0.7, temperature=0.1)", PROXIES],
-    "ArcFace": ["--loss=arc_face(scale=16.0, margin=0.3)", PROXIES],
-    "sub-center ArcFace": ["--loss=sub_center_arc_face(scale=16.0, margin=0.3, per_class=2)", PROXIES],
+    "NormSoftmax": ["--loss=norm_softmax(temperature=0.1)", *PROXIES],
+    "generalized cross-entropy": ["--loss=generalized_cross_entropy(q=0.7, temperature=0.1)", *PROXIES],
+    "ArcFace": ["--loss=arc_face(scale=16.0, margin=0.3)", *PROXIES],
+    "sub-center ArcFace": ["--loss=sub_center_arc_face(scale=16.0, margin=0.3, per_class=2)", *PROXIES],
 }
 
 

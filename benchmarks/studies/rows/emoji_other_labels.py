@@ -6,15 +6,15 @@ writes the tables that it reads. Prints a Markdown table of the first metric of 
 split, in percent, and of what they began with. Nothing is searched. docs/evidence/labels.md has the results.
 """
 
-from benchmarks.studies.sources_of_labels import N_PAIR, length
+from benchmarks.studies.sources_of_labels import CONTRASTIVE, LOSSES, length
 from tfdml.run.study.columns import spread_of
 from tfdml.run.study.declaration import Study
 from tfdml.run.study.flagfiles import seconds
 
 PAIRS, TAGS = "pairs", "several labels"
 FINE_ONLY, LEVELS, FEW_GROUPS = "classes alone", "groups and classes", "two groups a batch"
-RATE = "--optimizer=adam(learning_rate=0.0003)"
-# Rows to their metrics.
+N_PAIR, *OF_PAIRS = LOSSES["N-pair"]
+# Rows to what is told of them.
 OF_LEVELS = ("recall_at_1", "recall_at_1_of_group", "hierarchical_ap")
 METRICS = {
     PAIRS: ("roc_auc", "equal_error_rate"),
@@ -26,15 +26,15 @@ METRICS = {
 def by_level(weight):
     """Flags of two levels, groups with a weight and classes."""
     loss = N_PAIR.partition("=")[2]
-    return ["--levels=group,class", f"--loss=by_level(loss='{loss}', weights=({weight}, 1.0))"]
+    return ["--levels=group,class", f"--loss=by_level(loss='{loss}', weights=({weight}, 1.0))", *OF_PAIRS]
 
 
 CHANGES = {
-    PAIRS: ["--dataset=pairs(file='pairs.csv')", "--sampler=given(count=32)", "--loss=contrastive(margin=1.0)"],
+    PAIRS: ["--dataset=pairs(file='pairs.csv')", "--sampler=given(count=32)", *CONTRASTIVE],
     FINE_ONLY: by_level(0.0),
     LEVELS: by_level(0.3),
     FEW_GROUPS: [*by_level(0.3), "--sampler=pxk(classes=16, per_class=4, groups=2)"],
-    TAGS: ["--dataset=csv(path='tags.csv', separator='|')", N_PAIR],
+    TAGS: ["--dataset=csv(path='tags.csv', separator='|')", *LOSSES["N-pair"]],
 }
 
 
@@ -47,11 +47,14 @@ def first_of(which):
     return column
 
 
+def shown(name):
+    """The flag of what is measured for a row; metrics of ranks are also measured at each level."""
+    return f"--metrics={','.join(each for each in METRICS[name] if '_of_' not in each)}"
+
+
 STUDY = Study(
     flagfile="configs/emoji.flags",
-    rows={
-        name: [*length(600), RATE, f"--metrics={','.join(METRICS[name])}", *change] for name, change in CHANGES.items()
-    },
+    rows={name: [*length(600), shown(name), *change] for name, change in CHANGES.items()},
     columns={
         "first metric": first_of("metrics"),
         "before training": first_of("untrained"),
