@@ -23,7 +23,7 @@ BEGIN, END = "<!-- Written by `python -m benchmarks.studies.labels`: {}. -->", "
 FINE = ("--optimizer=adam(learning_rate=0.0003)",)
 # A network that learns something in so few steps; of MobileNet's embeddings nearly all are alike as long.
 RANDOM = (
-    "--backbone=small(width=32)",
+    "--backbone=small(width=16)",
     "--initial_weights=",
     "--freeze_batch_norm=none",
     "--optimizer=adam(learning_rate=0.001)",

@@ -3,7 +3,7 @@
 Trains configs/cars_half.flags for 600 steps with one loss and four sources of labels: views of each image, clusters
 that are found anew every 100 steps, about ten images each, views of clusters, and classes. Prints a Markdown table of
 Recall@1 and MAP@R of the last models on test classes, in percent, and of what they began with. Nothing is searched;
-flags may follow, such as `--optimizer=adam(learning_rate=0.0003)`, and of random weights `--backbone=small(width=32)
+flags may follow, such as `--optimizer=adam(learning_rate=0.0003)`, and of random weights `--backbone=small(width=16)
 --initial_weights= --freeze_batch_norm=none`. docs/evidence/labels.md has the results.
 """
 
