@@ -2,7 +2,7 @@
 
 from benchmarks.pages.svg import WIDTH, dot, line, svg, text
 
-LEFT, RIGHT, MIDDLE = 16, WIDTH - 16, 150
+LEFT, RIGHT, MIDDLE = 16, WIDTH - 16, 160
 ROW, HEAD = 18, 30
 
 
