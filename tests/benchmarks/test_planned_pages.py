@@ -104,22 +104,6 @@ def test_a_page_is_written_from_any_records(page, recorded_of):
         assert f"]({name})" in text and ElementTree.fromstring(drawing) is not None
 
 
-def test_ways_to_fine_tune_have_a_page_of_all_sets(tmp_path, monkeypatch):
-    (tmp_path / "docs/records").mkdir(parents=True)
-    study, draw = study_of("fine_tuning"), random.Random(0)
-    records = {name: record_of(study.flags(name), draw) for name in study.rows}
-    for name, record in records.items():
-        # Other sets have other test images, and no row is compared with one of another set.
-        record["measured"]["queries"] = [IMAGES + len(name.partition(":")[0])] * CLASSES
-    lines = "\n".join(map(json.dumps, records.values()))
-    (tmp_path / "docs/records/fine_tuning.jsonl").write_text(lines)
-    monkeypatch.setattr(recorded, "ROOT", tmp_path)
-    texts = evidence.written("fine_tuning", Recorded(ALL["fine_tuning"], tmp_path / "runs"))
-    page = texts["fine_tuning.md"]
-    assert page.count("| two stages |") == 2 and "| Recall@1 | emoji | cars | Omniglot |" in page and "{" not in page
-    assert "**One seed.**" in page and "--intervals" not in page and "has 15.0, 15.0 and 15.0" in " ".join(page.split())
-
-
 def test_every_effect_has_its_rows_in_the_studies():
     shown = [(effect, pair) for several in PAPERS.values() for effect in several for pair in effect.shown.values()]
     shown += [(change, pair) for change in advice.CHANGES for pair in change.shown.values()]

@@ -8,13 +8,10 @@ import tensorflow as tf
 
 from tfdml import registry
 from tfdml.backbones import Backbone
+from tfdml.backbones.batch_statistics import MOMENTUM, follow_batches
 from tfdml.console.tensorflow_errors import tensorflow_reason
-from tfdml.layers.frozen_batch_norm import batch_norms
 from tfdml.registry.image_sizes import sides_of
 from tfdml.run.directory.models_on_disk import load_weights, ways_to_weights
-
-# Of moving statistics where weights begin at random, and change fast.
-MOMENTUM = 0.9
 
 
 def initial_backbone(network, tell, vector_dims=None):
@@ -31,18 +28,10 @@ def initial_backbone(network, tell, vector_dims=None):
         if tell:
             print(loaded, flush=True)
     elif not backbone.pretrained:
-        _follow_batches(backbone, tell)
+        before = follow_batches(backbone)
+        if before and tell:
+            print(f"Batch norm of random weights moves its statistics with momentum {MOMENTUM}, not {before:g}.")
     return backbone
-
-
-def _follow_batches(backbone, tell):
-    """Lets moving statistics of random weights follow the last batches; some networks' would take 1,000 of them."""
-    slow = [layer for layer in batch_norms(backbone) if layer.momentum > MOMENTUM]
-    if slow and tell:
-        most = max(layer.momentum for layer in slow)
-        print(f"Batch norm of random weights moves its statistics with momentum {MOMENTUM}, not {most:g}.", flush=True)
-    for layer in slow:
-        layer.momentum = MOMENTUM
 
 
 def make_backbone(spec, vector_dims=None):
