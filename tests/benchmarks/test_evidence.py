@@ -20,7 +20,7 @@ from benchmarks.pages.svg import ticks
 from benchmarks.pages.template import filled, matching
 
 BY_HAND = {"edms_first_trials.md", "ensembles.md", "first_embedding.md", "first_runs.md", "readings.md", "searches.md"}
-BY_HAND |= {"labels.md", "labels_sources.svg", "stores.md"}
+BY_HAND |= {"labels.md", "stores.md"}
 
 
 class Study:
@@ -64,7 +64,7 @@ def test_the_page_of_all_effects_is_written_anew(recorded_of):
     files = {path.name for path in evidence.FOLDER.iterdir()} - BY_HAND - texts.keys()
     names = {file for file in files if file.removesuffix(".md") in PAGES}
     assert len(names) == len(PAGES) and all(file in texts["README.md"] for file in {*names, *BY_HAND})
-    pictures = {file for name in names for file in files if f"]({file})" in committed(name)}
+    pictures = {file for name in {*names, *BY_HAND} for file in files if f"]({file})" in committed(name)}
     assert names | pictures == files
 
 
