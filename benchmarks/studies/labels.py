@@ -129,13 +129,12 @@ def tables_of(recorded):
     tables = {
         "what labels teach": found and f"{ABOUT}\n\n{table_of(found)}\n\n![{TITLE}]({PICTURE.name})",
         "wrong labels": mistaken and f"{ABOUT_MISTAKES}\n\n{mistakes(mistaken)}",
-        **dict.fromkeys(OF_OTHERS, ""),
     }
     for place, scores in other.items():
         heads = ["trained with", *(f"`{metric}`" for metric in scores["features"])]
         table = markdown(heads, [[name, *each.values()] for name, each in scores.items()])
         tables[place] = f"{ABOUT_OTHERS}\n\n{table}"
-    return {place: table or "" for place, table in tables.items()}
+    return {place: tables.get(place) or "" for place in ("what labels teach", "wrong labels", *OF_OTHERS)}
 
 
 def _others(recorded):
@@ -160,9 +159,10 @@ def pictures_of(recorded):
         study = recorded[1]["emoji"]
         for loss in IN_PICTURE:
             names = {"right labels": loss, "a fifth wrong": wrong(loss)}
-            found_of = {head: study.cell(name, "Recall@1") for head, name in names.items() if name in study.rows}
-            of_emoji[f"{loss}: Recall@1"] = found_of
-    drawn = {PICTURE: (TITLE, found), PICTURE_OF_EMOJI: (TITLE_OF_EMOJI, {k: v for k, v in of_emoji.items() if v})}
+            scores = {head: study.cell(name, "Recall@1") for head, name in names.items() if name in study.rows}
+            of_emoji[f"{loss}: Recall@1"] = scores
+    of_emoji = {head: scores for head, scores in of_emoji.items() if scores}
+    drawn = {PICTURE: (TITLE, found), PICTURE_OF_EMOJI: (TITLE_OF_EMOJI, of_emoji)}
     return {file: levels(title, groups) for file, (title, groups) in drawn.items() if groups}
 
 

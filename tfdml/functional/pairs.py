@@ -23,7 +23,7 @@ from tfdml.registry.annotations import Tensor
 
 # Dtypes that may be too small for the number of classes.
 SMALL_INTEGERS = ("bool", "int8", "uint8", "int16", "uint16")
-# Label of a row that is no image of a gallery, or none that is compared; for labels in int64.
+# Label of a row in no pair: an empty place of a gallery, or an image that is left out. For labels in int64.
 NO_IMAGE = -(2**63)
 # Relevance from which a pair is a positive, where relevance is graded.
 POSITIVE_FROM = 0.5

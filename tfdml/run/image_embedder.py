@@ -88,8 +88,7 @@ class ImageEmbedder:
         if not len(images):
             return self._nothing()
         if len(images) <= min(FEW, batch_size) and not verbose:
-            # Other workers need not embed these images.
-            return Embedder(self.model, workers=ALONE).of_batch(self.prepare(images)).astype(np.float32, copy=False)
+            return self._embedder(verbose).of_batch(self.prepare(images)).astype(np.float32, copy=False)
         if isinstance(images[0], FILES):
             return self.embed_split(split_of(images), batch_size, verbose)
         return self._embed_arrays(images, batch_size, verbose)
@@ -190,9 +189,11 @@ class ImageEmbedder:
         return pixels.map(prepared, num_parallel_calls=CORES).batch(batch_size).prefetch(2)
 
     def _run(self, batches, count, verbose):
+        return self._embedder(verbose)(batches, count).astype(np.float32, copy=False)
+
+    def _embedder(self, verbose):
         # Other workers need not embed these images.
-        embedder = Embedder(self.model, verbose=verbose, workers=ALONE)
-        return embedder(batches, count).astype(np.float32, copy=False)
+        return Embedder(self.model, verbose=verbose, workers=ALONE)
 
     def _nothing(self):
         images = keras.KerasTensor((None, *self.preprocessing.image_shape))

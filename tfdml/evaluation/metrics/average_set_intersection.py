@@ -3,7 +3,7 @@
 import numpy as np
 
 from tfdml.evaluation.metrics.embedding_metric import EmbeddingMetric
-from tfdml.evaluation.metrics.graded_relevance import grades_in_order, levels_of
+from tfdml.evaluation.metrics.graded_relevance import grades_in_order, levels_of, mean_over_queries
 from tfdml.registry import register
 
 
@@ -25,8 +25,7 @@ class AverageSetIntersection(EmbeddingMetric):
     def value(self, embeddings, labels):
         count = levels_of(labels).shape[1]
         found = [_of_queries(shared, count) for shared in grades_in_order(embeddings, labels)]
-        values = np.concatenate(found) if found else np.zeros(0)
-        return float(np.mean(values)) if len(values) else None
+        return mean_over_queries(found)
 
 
 def _of_queries(shared, count):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tfdml.evaluation.metrics.embedding_metric import EmbeddingMetric
-from tfdml.evaluation.metrics.graded_relevance import full_grade, grades_in_order
+from tfdml.evaluation.metrics.graded_relevance import full_grade, grades_in_order, mean_over_queries
 from tfdml.registry import register
 
 
@@ -28,8 +28,7 @@ class GradedMAP(EmbeddingMetric):
         for found in grades_in_order(embeddings, labels):
             relevance = found[np.any(found > 0, axis=1)] / full
             values.append(_precision(relevance) / _precision(-np.sort(-relevance, axis=1)))
-        values = np.concatenate(values) if values else np.zeros(0)
-        return float(np.mean(values)) if len(values) else None
+        return mean_over_queries(values)
 
 
 def _precision(relevance):

@@ -67,6 +67,12 @@ def grades_in_order(embeddings, labels):
         yield np.take_along_axis(shared, order, axis=1)[:, :-1]
 
 
+def mean_over_queries(blocks):
+    """Returns the mean of the values of all queries, which come in blocks; None if there is no query."""
+    values = np.concatenate(blocks) if blocks else np.zeros(0)
+    return float(np.mean(values)) if len(values) else None
+
+
 def grades_of_nearest(embeddings, labels, k):
     """Returns `[N, k]` what each image has in common with the k nearest others, of fewer with all; see `grades`."""
     rows, labels = np.arange(len(embeddings)), np.asarray(labels)

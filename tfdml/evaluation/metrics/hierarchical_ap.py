@@ -3,7 +3,7 @@
 import numpy as np
 
 from tfdml.evaluation.metrics.embedding_metric import EmbeddingMetric
-from tfdml.evaluation.metrics.graded_relevance import grades_in_order, levels_of
+from tfdml.evaluation.metrics.graded_relevance import grades_in_order, levels_of, mean_over_queries
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive
 
@@ -32,8 +32,7 @@ class HierarchicalAP(EmbeddingMetric):
         count = levels_of(labels).shape[1]
         grades = (np.arange(count + 1) / count) ** self.alpha
         found = [self._of_queries(shared, grades) for shared in grades_in_order(embeddings, labels)]
-        values = np.concatenate(found) if found else np.zeros(0)
-        return float(np.mean(values)) if len(values) else None
+        return mean_over_queries(found)
 
     def _of_queries(self, shared, grades):
         """The values of the queries of a block that have a positive."""

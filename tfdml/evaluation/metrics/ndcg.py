@@ -3,7 +3,7 @@
 import numpy as np
 
 from tfdml.evaluation.metrics.embedding_metric import EmbeddingMetric
-from tfdml.evaluation.metrics.graded_relevance import grades_in_order
+from tfdml.evaluation.metrics.graded_relevance import grades_in_order, mean_over_queries
 from tfdml.registry import register
 
 
@@ -30,5 +30,4 @@ class NDCG(EmbeddingMetric):
             discounts = 1 / np.log2(np.arange(2, shared.shape[1] + 2))
             best = -np.sort(-gains, axis=1) @ discounts
             values.append((gains @ discounts)[best > 0] / best[best > 0])
-        values = np.concatenate(values) if values else np.zeros(0)
-        return float(np.mean(values)) if len(values) else None
+        return mean_over_queries(values)

@@ -12,7 +12,7 @@ def agrees(labels, embeddings, names, stored, share):
     Args:
         labels: `[B]`, int64.
         embeddings: `[B, d]`.
-        names: `[M]` labels of past embeddings, `NO_IMAGE` where there is none.
+        names: `[M]` labels of past embeddings; empty places have `NO_IMAGE`.
         stored: `[M, d]` past embeddings.
         share: fraction of the rows whose class is among the past ones.
     """
@@ -20,7 +20,6 @@ def agrees(labels, embeddings, names, stored, share):
     there = tf.not_equal(classes, NO_IMAGE)
     cosines = tf.matmul(unit_length(tf.stop_gradient(embeddings)), centers, transpose_b=True)
     own = tf.logical_and(labels[:, None] == classes[None, :], there)
-    # Of no class at all it is no number, and not asked for.
     probabilities = tf.nn.softmax(tf.where(there, cosines, cosines.dtype.min))
     right = tf.reduce_sum(tf.where(own, probabilities, 0.0), axis=1)
     judged = tf.reduce_any(own, axis=1)

@@ -73,13 +73,13 @@ class PastBatches:
         check = tf.debugging.assert_less_equal(queries, size, message=message_of_check(message))
         with tf.control_dependencies([] if check is None else [check]):
             gallery = tf.concat([embeddings, tf.convert_to_tensor(stored)], axis=0)[:size]
-        kept = self._kept(labels, embeddings, stored, names, steps)
-        own = tf.where(kept, tf.cast(labels, tf.int64), NO_IMAGE)
+        own = self._compared(labels, embeddings, stored, names, steps)
         of_gallery = tf.concat([own, tf.convert_to_tensor(names)], axis=0)[:size]
         # No condition, whose gradient TensorFlow warns of.
         used = tf.logical_or(tf.convert_to_tensor(steps) >= self.memory.start, tf.range(size) < queries)
         values = anchor_values(loss, tf.where(used, of_gallery, NO_IMAGE), gallery, queries)
-        values = tf.where(kept, values, tf.zeros_like(values))
+        if isinstance(self.memory, Agreement):
+            values = tf.where(tf.equal(own, NO_IMAGE), tf.zeros_like(values), values)
         if keys is not None:
             gallery = tf.concat([keys[:, learner], tf.convert_to_tensor(stored)], axis=0)[:size]
         stored.assign(tf.stop_gradient(gallery))
@@ -87,14 +87,15 @@ class PastBatches:
         steps.assign_add(tf.ones((), tf.int64))
         return values
 
-    def _kept(self, labels, embeddings, stored, names, steps):
-        """Which rows of a batch are anchors and go into the queue `[B]`."""
+    def _compared(self, labels, embeddings, stored, names, steps):
+        """The labels `[B]` of a batch, `NO_IMAGE` of rows that the memory leaves out."""
+        labels = tf.cast(labels, tf.int64)
         if not isinstance(self.memory, Agreement):
-            return tf.ones_like(labels, tf.bool)
+            return labels
         begun = tf.convert_to_tensor(steps) >= self.memory.start
         past = tf.where(begun, tf.convert_to_tensor(names), NO_IMAGE)
         rows = tf.convert_to_tensor(stored)
-        return agrees(tf.cast(labels, tf.int64), embeddings, past, rows, self.memory.share)
+        return tf.where(agrees(labels, embeddings, past, rows, self.memory.share), labels, NO_IMAGE)
 
 
 def past_batches_of(memory, model, loss):

@@ -30,7 +30,8 @@ def initial_backbone(network, tell, vector_dims=None):
     elif not backbone.pretrained:
         before = follow_batches(backbone)
         if before and tell:
-            print(f"Batch norm of random weights moves its statistics with momentum {MOMENTUM}, not {before:g}.")
+            about = f"with momentum {MOMENTUM}, not {before:g}"
+            print(f"Batch norm of random weights moves its statistics {about}.", flush=True)
     return backbone
 
 
