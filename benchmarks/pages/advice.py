@@ -30,7 +30,7 @@ class Change(NamedTuple):
 
 def of_losses(pair):
     """Returns the sets to the pages that compare losses, and to a pair that all of these have."""
-    pages = {"toy cars": "ranked_list_losses", "emoji": "emoji_losses", "omniglot": "omniglot", "cars": "cars"}
+    pages = {"toy cars": "ranked_list_losses", "emoji": "emoji_losses", "omniglot": "omniglot", "cars": "cars_losses"}
     return {name: (page, pair) for name, page in pages.items()}
 
 
@@ -47,7 +47,7 @@ CHANGES = [
         {
             "emoji": ("emoji_ranked_list", "L, M, H minus H, 384 dimensions"),
             "omniglot": ("omniglot", "L, M, H minus H, 384 dimensions"),
-            "cars": ("cars", "L, M, H minus H, 384 dimensions"),
+            "cars": ("cars_ranked_list", "L, M, H minus H, 384 dimensions"),
         },
         "it is not the dimensions",
         {"emoji": "better", "omniglot": "better"},
@@ -57,7 +57,7 @@ CHANGES = [
         {
             "emoji": ("emoji_ensembles", f"4-heads+att{LONG} minus 1-head{LONG}"),
             "omniglot": ("omniglot", "4-heads+att minus 1-head"),
-            "cars": ("cars", "4-heads+att minus 1-head"),
+            "cars": ("cars_ensembles", "4-heads+att minus 1-head"),
         },
         "the next best",
         {"emoji": "better", "omniglot": "better"},
@@ -67,7 +67,7 @@ CHANGES = [
         {
             "emoji": ("emoji_ensembles", f"ABE-4, λ = 1{LONG} minus 1-head{LONG}"),
             "omniglot": ("omniglot", "ABE-4 minus 1-head"),
-            "cars": ("cars", "ABE-4, λ = 1 minus 1-head"),
+            "cars": ("cars_ensembles", "ABE-4, λ = 1 minus 1-head"),
         },
         "only where training is long",
         {"emoji": "better", "omniglot": "alike"},
@@ -90,7 +90,7 @@ CHANGES = [
             "toy cars": ("ranked_list_losses", "ranked list, simpler minus N-pair"),
             "emoji": ("emoji_losses", "ranked list minus N-pair"),
             "omniglot": ("omniglot", "H minus N-pair"),
-            "cars": ("cars", "ranked list minus N-pair"),
+            "cars": ("cars_losses", "ranked list minus N-pair"),
         },
         "hardly matters",
         {"emoji": "alike", "omniglot": "alike"},

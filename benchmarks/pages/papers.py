@@ -36,7 +36,7 @@ PAPERS = {
                 "toy cars": ("divide_and_conquer", f"{BY_IMAGES} minus one embedding{LONG}"),
                 "emoji": ("emoji_divide", f"K = 4{LONG} minus one embedding{LONG}"),
                 "omniglot": ("omniglot", "K = 4 minus triplet, semi-hard"),
-                "cars": ("cars", "K = 4, in proportion to images minus one embedding"),
+                "cars": ("cars_divide", "K = 4, in proportion to images minus one embedding"),
             },
             printed="+5.0, Cars196, Table 2",
         ),
@@ -46,7 +46,7 @@ PAPERS = {
                 "toy cars": ("divide_and_conquer", f"K = 4{LONG} minus K = 4, turns on all data{LONG}"),
                 "emoji": ("emoji_divide", f"K = 4{LONG} minus K = 4, turns on all data{LONG}"),
                 "omniglot": ("omniglot", "K = 4 minus K = 4, turns on all data"),
-                "cars": ("cars", "K = 4 minus K = 4, turns on all data"),
+                "cars": ("cars_divide", "K = 4 minus K = 4, turns on all data"),
             },
         ),
         Effect(
@@ -57,7 +57,7 @@ PAPERS = {
                     "K = 4, in proportion to images minus K = 4, random clusters, in proportion to images",
                 ),
                 "emoji": ("emoji_divide", "K = 4 minus K = 4, random images"),
-                "cars": ("cars", "K = 4 minus K = 4, random images"),
+                "cars": ("cars_divide", "K = 4 minus K = 4, random images"),
             },
             printed="+2.7, SOP, Table 6",
         ),
@@ -67,7 +67,7 @@ PAPERS = {
                 "toy cars": ("divide_and_conquer", "K = 4 minus K = 4, embedding not split"),
                 "emoji": ("emoji_divide", "K = 4 minus K = 4, embedding not split [5 seeds]"),
                 "omniglot": ("omniglot", "K = 4 minus K = 4, embedding not split"),
-                "cars": ("cars", "K = 4 minus K = 4, embedding not split"),
+                "cars": ("cars_divide", "K = 4 minus K = 4, embedding not split"),
             },
             printed="+0.9, SOP, Table 6",
         ),
@@ -78,7 +78,7 @@ PAPERS = {
             {
                 "emoji": ("emoji_ensembles", f"ABE-4, λ = 1{LONG} minus ABE-1{LONG}"),
                 "omniglot": ("omniglot", "ABE-4 minus ABE-1"),
-                "cars": ("cars", f"{PAPERS_WEIGHT} minus ABE-1"),
+                "cars": ("cars_ensembles", f"{PAPERS_WEIGHT} minus ABE-1"),
             },
             printed="+15.2, Cars196, Table 1",
         ),
@@ -86,7 +86,7 @@ PAPERS = {
             "The divergence loss helps",
             {
                 "emoji": ("emoji_ensembles", f"ABE-4, λ = 1{LONG} minus ABE-4 without divergence{LONG}"),
-                "cars": ("cars", f"{PAPERS_WEIGHT} minus ABE-4 without divergence"),
+                "cars": ("cars_ensembles", f"{PAPERS_WEIGHT} minus ABE-4 without divergence"),
             },
             printed="+15.5, Cars196, ABE-8, Table 2",
         ),
@@ -95,13 +95,13 @@ PAPERS = {
             {
                 "emoji": ("emoji_ensembles", f"ABE-4, λ = 1{LONG} minus 4-heads{LONG}"),
                 "omniglot": ("omniglot", "ABE-4 minus 4-heads"),
-                "cars": ("cars", f"{PAPERS_WEIGHT} minus 4-heads"),
+                "cars": ("cars_ensembles", f"{PAPERS_WEIGHT} minus 4-heads"),
             },
             printed="+5.9, Cars196, Table 1",
         ),
         Effect(
             "Attention beats heads: ABE-8, 8-heads",
-            {"cars": ("cars", "ABE-8 minus 8-heads")},
+            {"cars": ("cars_ensembles", "ABE-8 minus 8-heads")},
             printed="+9.1, Cars196, Table 1",
         ),
         Effect(
@@ -109,7 +109,7 @@ PAPERS = {
             {
                 "emoji": ("emoji_ensembles", f"4-heads+att{LONG} minus 4-heads{LONG}"),
                 "omniglot": ("omniglot", "4-heads+att minus 4-heads"),
-                "cars": ("cars", "4-heads+att minus 4-heads"),
+                "cars": ("cars_ensembles", "4-heads+att minus 4-heads"),
             },
             printed="+3.6, Cars196, 8 heads, supplement",
         ),
@@ -173,7 +173,7 @@ PAPERS = {
             {
                 "toy cars": ("ranked_list_losses", f"{RANKED} N-pair"),
                 "emoji": ("emoji_losses", "ranked list minus N-pair"),
-                "cars": ("cars", "ranked list minus N-pair"),
+                "cars": ("cars_losses", "ranked list minus N-pair"),
             },
             printed="+19.8, Cars196, Table III",
         ),
@@ -183,7 +183,7 @@ PAPERS = {
                 "toy cars": ("ranked_list_losses", f"{RANKED} triplet, semi-hard"),
                 "emoji": ("emoji_losses", "ranked list minus triplet, semi-hard"),
                 "omniglot": ("omniglot", "H minus triplet, semi-hard"),
-                "cars": ("cars", "ranked list minus triplet, semi-hard"),
+                "cars": ("cars_losses", "ranked list minus triplet, semi-hard"),
             },
             printed="+22.2, Cars196, Table III",
         ),
@@ -193,7 +193,7 @@ PAPERS = {
                 "toy cars": ("ranked_list", "L, M, H minus H"),
                 "emoji": ("emoji_ranked_list", "L, M, H minus H"),
                 "omniglot": ("omniglot", "L, M, H minus H"),
-                "cars": ("cars", "L, M, H minus H"),
+                "cars": ("cars_ranked_list", "L, M, H minus H"),
             },
             printed="+3.8, SOP, Table VI",
         ),
@@ -202,7 +202,7 @@ PAPERS = {
             {
                 "toy cars": ("ranked_list", "L, M, H minus L, H"),
                 "emoji": ("emoji_ranked_list", "L, M, H minus L, H"),
-                "cars": ("cars", "L, M, H minus L, H"),
+                "cars": ("cars_ranked_list", "L, M, H minus L, H"),
             },
             printed="+0.2, SOP, Table VI",
         ),
@@ -211,7 +211,7 @@ PAPERS = {
             {
                 "toy cars": ("ranked_list_boundaries", f"{FIRST} minus m = 0.0"),
                 "emoji": ("emoji_ranked_list", "H minus H, no margin"),
-                "cars": ("cars", "H minus H, no margin"),
+                "cars": ("cars_ranked_list", "H minus H, no margin"),
             },
             printed="+3.7, SOP, Table XI",
         ),
@@ -220,7 +220,7 @@ PAPERS = {
             {
                 "toy cars": ("ranked_list_boundaries", f"{FIRST} minus m = 1.2"),
                 "emoji": ("emoji_ranked_list", "H minus H, no diameter"),
-                "cars": ("cars", "H minus H, no diameter"),
+                "cars": ("cars_ranked_list", "H minus H, no diameter"),
             },
             printed="+0.7, SOP, Table XI",
         ),
@@ -229,7 +229,7 @@ PAPERS = {
             {
                 "toy cars": ("ranked_list_boundaries", f"{FIRST} minus T_n = 0"),
                 "emoji": ("emoji_ranked_list", "H minus H, negatives weighted equally"),
-                "cars": ("cars", "H minus H, negatives weighted equally"),
+                "cars": ("cars_ranked_list", "H minus H, negatives weighted equally"),
             },
             printed="+1.0, SOP, Table IX",
         ),
@@ -240,14 +240,14 @@ PAPERS = {
             {
                 "toy cars": ("lifted", "lifted minus lifted, random negatives"),
                 "emoji": ("emoji_lifted", "hard neighbors minus random negatives"),
-                "cars": ("cars", f"{PLAIN} minus random negatives"),
+                "cars": ("cars_lifted", f"{PLAIN} minus random negatives"),
             },
         ),
         Effect(
             "The smooth bound beats the hardest negative",
             {
                 "toy cars": ("lifted", "lifted minus lifted, the hardest negative only"),
-                "cars": ("cars", f"{PLAIN} minus {PLAIN}, the hardest negative only"),
+                "cars": ("cars_lifted", f"{PLAIN} minus {PLAIN}, the hardest negative only"),
             },
         ),
     ],

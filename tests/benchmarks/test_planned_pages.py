@@ -3,6 +3,7 @@
 import importlib
 import json
 import random
+import re
 from xml.etree import ElementTree
 
 import pytest
@@ -16,7 +17,7 @@ from benchmarks.studies import rows
 from tfdml.run.study.runs import resolved, runs_of
 from tfdml.run.study.searches import trials_of
 
-CARS = ("cars", "cars_edms")
+CARS = [page for page in ALL if page.startswith("cars_")]
 CLASSES, IMAGES = 98, 42
 
 
@@ -52,9 +53,9 @@ def record_of(flags, draw):
     }
 
 
-def write_records(page, file):
-    """Writes records of all that a page's study tries, and of every row with the best of it."""
-    study, draw, records = study_of(page), random.Random(0), {}
+def write_records(study, file):
+    """Writes records of all that a study tries, and of every row with the best of it."""
+    draw, records = random.Random(0), {}
     flags = {name: study.flags(name) for name in study.rows}
     searched = {name: row for name, row in flags.items() if name not in study.follow}
     tried = {name: [] for name in searched}
@@ -77,8 +78,9 @@ def recorded_of(tmp_path_factory):
     root = tmp_path_factory.mktemp("root")
     (root / "docs/records").mkdir(parents=True)
     found = {}
-    for page in CARS:
-        write_records(page, root / f"docs/records/{ALL[page].records}.jsonl")
+    studies = {ALL[page].study: page for page in CARS}
+    for page in studies.values():
+        write_records(study_of(page), root / f"docs/records/{ALL[page].records}.jsonl")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recorded, "ROOT", root)
         for page in CARS:
@@ -96,10 +98,11 @@ def recorded_of(tmp_path_factory):
 def test_a_page_is_written_from_any_records(page, recorded_of):
     texts = evidence.written(page, recorded_of(page))
     text = texts.pop(f"{page}.md")
-    names = study_of(page).rows
+    names = recorded_of(page).rows
+    assert names == list(ALL[page].rows or study_of(page).rows)
     assert "**One seed.**" in text and "95 % intervals, one seed." in text and "{" not in text
     assert all(f"| {name} |" in text for name in names)
-    assert "better than" in text and "seen: " in text
+    assert re.search(r"(better|worse) than", text) and "seen: " in text
     for name, drawing in texts.items():
         assert f"]({name})" in text and ElementTree.fromstring(drawing) is not None
 
@@ -122,15 +125,15 @@ def test_effects_and_advice_have_a_column_for_cars_once_there_are_records(record
     table = [line for line in texts["README.md"].splitlines() if line.startswith("| ") and "](cars" in line]
     count = sum(map(len, PAPERS.values()))
     assert len(table) >= count + len(CARS) and "cars, one seed |" in texts["README.md"]
-    assert "half of [Cars196]" in texts["README.md"] and ">cars, one seed<" in texts["effects.svg"]
+    assert ">cars, one seed<" in texts["effects.svg"]
     told = advice.table(recorded_of).splitlines()
     assert told[0].endswith("| cars, one seed | so |") and told[2].endswith("| 41 |  |")
 
 
 @pytest.mark.skipif(not PLANNED, reason="all pages have records")
-def test_until_then_no_page_leads_there(recorded_of):
+def test_no_page_leads_to_one_that_is_planned(recorded_of):
     text = evidence.first_page(recorded_of)["README.md"]
-    assert "](cars" not in text and "\n\n\n" not in text and "cars, one seed" not in text
+    assert not any(f"]({page}.md)" in text for page in PLANNED) and "\n\n\n" not in text
     assert all(difference.keys() <= effects.sets().keys() for _, difference in effects.found_by(recorded_of)["EDMS"])
 
 

@@ -39,39 +39,54 @@ OF_HARDEST = [
     [flag.replace("lifted_structure(", "lifted_structure(form='hard', ") for flag in setting]
     for setting in emoji_losses.settings_of(emoji_lifted.LOSS)
 ]
+LOSSES = (
+    FIRST,
+    "N-pair",
+    "contrastive",
+    "margin",
+    "multi-similarity",
+    "ranked list",
+    "Proxy-NCA",
+    "SoftTriple",
+    "NormSoftmax",
+    "Proxy-Anchor",
+)
+ENSEMBLES = (
+    "1-head",
+    "4-heads",
+    "8-heads",
+    "4-heads+att",
+    "ABE-1",
+    "ABE-2",
+    "ABE-4",
+    PAPERS_WEIGHT,
+    "ABE-4 without divergence",
+    "ABE-8",
+)
+LEVELS = (
+    "H",
+    "L, M, H",
+    "H, 384 dimensions",
+    "L, H",
+    "H, no margin",
+    "H, no diameter",
+    "H, negatives weighted equally",
+)
 DIVIDED = ("one embedding", "K = 4", "K = 4, turns on all data", "K = 4, embedding not split")
-LEVELS = ("H", "L, M, H", "H, 384 dimensions")
+DIVIDED += tuple(name for name, other in FOLLOW.items() if other == "K = 4")
+LIFTED = (HARD, "random negatives")
+# Rows of a page of docs/evidence each, beside losses and ensembles.
+OF_LEVELS = (*LEVELS, "M, H", "L, M", "N-pair", LONG, THREE, "Proxy-NCA", THREE_PROXIES)
+OF_LIFTED = (*LIFTED, HARDEST)
 
 STUDY = losses_and_methods(
     "configs/cars_half.flags",
     "runs/cars",
-    losses=(
-        FIRST,
-        "N-pair",
-        "contrastive",
-        "margin",
-        "multi-similarity",
-        "ranked list",
-        "Proxy-NCA",
-        "SoftTriple",
-        "NormSoftmax",
-        "Proxy-Anchor",
-    ),
-    ensembles=(
-        "1-head",
-        "4-heads",
-        "8-heads",
-        "4-heads+att",
-        "ABE-1",
-        "ABE-2",
-        "ABE-4",
-        PAPERS_WEIGHT,
-        "ABE-4 without divergence",
-        "ABE-8",
-    ),
-    levels=(*LEVELS, "L, H", "H, no margin", "H, no diameter", "H, negatives weighted equally"),
-    divided=(*DIVIDED, *(name for name, other in FOLLOW.items() if other == "K = 4")),
-    lifted=(HARD, "random negatives"),
+    losses=LOSSES,
+    ensembles=ENSEMBLES,
+    levels=LEVELS,
+    divided=DIVIDED,
+    lifted=LIFTED,
     more=MORE,
     settings={HARDEST: OF_HARDEST},
     follow=FOLLOW,
