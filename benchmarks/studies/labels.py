@@ -29,13 +29,18 @@ RANDOM = (
     "--optimizer=adam(learning_rate=0.001)",
 )
 SETS = {"emoji": "emoji", "cars": "cars", "omniglot": "Omniglot"}
+
+
+def _of_sets(weights, flags):
+    return {f"{name}, {weights} weights": (f"{each}_labels", flags) for each, name in SETS.items()}
+
+
 # Name for the table to its study and flags.
 TAUGHT = {
-    f"{name}, {weights} weights": (f"{each}_labels", flags)
-    for weights, flags in (("ImageNet", FINE), ("random", RANDOM))
-    for each, name in SETS.items()
+    **_of_sets("ImageNet", FINE),
+    "cars, ImageNet weights, rate 0.0001": ("cars_labels", ("--optimizer=adam(learning_rate=0.0001)",)),
+    **_of_sets("random", RANDOM),
 }
-TAUGHT["cars, ImageNet weights, rate 0.0001"] = "cars_labels", ("--optimizer=adam(learning_rate=0.0001)",)
 MISTAKEN = {SETS[each]: (f"{each}_wrong_labels", ()) for each in ("emoji", "cars")}
 OTHERS = {"emoji": ("emoji_other_labels", ())}
 IN_PICTURE = ("NormSoftmax", "generalized cross-entropy")
