@@ -57,7 +57,7 @@ ALL = {
     "ranked_list_losses": Source("ranked_list_losses", "ranked_list_losses", ON_SMALL_IMAGES),
     "lifted": Source("lifted", "lifted", LONGER, seeds=(1, 2)),
     "edms_variants": Source("edms_variants", "edms"),
-    "cars_losses": Source("cars", "cars", seeds=(0,), rows=cars.LOSSES),
+    "cars_losses": Source("cars", "cars", seeds=(0,), rows=cars.OF_LOSSES),
     "cars_ranked_list": Source("cars", "cars", seeds=(0,), rows=cars.OF_LEVELS),
     "cars_ensembles": Source("cars", "cars", seeds=(0,), rows=cars.ENSEMBLES),
     "cars_divide": Source("cars", "cars", seeds=(0,), rows=cars.DIVIDED),

@@ -15,8 +15,10 @@ from benchmarks.studies.rows.emoji_ranked_list import RANKED_LIST, levels
 
 BY_IMAGES = "K = 4, in proportion to images"
 HARD, HARDEST = "hard neighbors", "hard neighbors, the hardest negative only"
+SMALL_BASE = "multi-similarity, base of 0.5"
 THREE, THREE_PROXIES, LONG = "N-pair, three levels", "Proxy-NCA, three levels", "N-pair, 384 dimensions"
 MORE = {
+    SMALL_BASE: [],
     "M, H": [RANKED_LIST, *levels("MH")],
     "L, M": [RANKED_LIST, *levels("LM")],
     THREE: levels("LMH"),
@@ -39,6 +41,8 @@ OF_HARDEST = [
     [flag.replace("lifted_structure(", "lifted_structure(form='hard', ") for flag in setting]
     for setting in emoji_losses.settings_of(emoji_lifted.LOSS)
 ]
+# The settings of that loss with the base of its authors' code, not of its paper.
+OF_SMALL_BASE = [each for each in emoji_losses.settings_of("multi-similarity") if "base=0.5" in each[0]]
 LOSSES = (
     FIRST,
     "N-pair",
@@ -75,7 +79,8 @@ LEVELS = (
 DIVIDED = ("one embedding", "K = 4", "K = 4, turns on all data", "K = 4, embedding not split")
 DIVIDED += tuple(name for name, other in FOLLOW.items() if other == "K = 4")
 LIFTED = (HARD, "random negatives")
-# Rows of a page of docs/evidence each, beside losses and ensembles.
+# Rows of a page of docs/evidence each, beside ensembles and dividing.
+OF_LOSSES = (*LOSSES, SMALL_BASE)
 OF_LEVELS = (*LEVELS, "M, H", "L, M", "N-pair", LONG, THREE, "Proxy-NCA", THREE_PROXIES)
 OF_LIFTED = (*LIFTED, HARDEST)
 
@@ -88,10 +93,11 @@ STUDY = losses_and_methods(
     divided=DIVIDED,
     lifted=LIFTED,
     more=MORE,
-    settings={HARDEST: OF_HARDEST},
+    settings={HARDEST: OF_HARDEST, SMALL_BASE: OF_SMALL_BASE},
     follow=FOLLOW,
     differences=[
         ("N-pair", "Proxy-NCA"),
+        ("multi-similarity", SMALL_BASE),
         (FIRST, "N-pair"),
         (FIRST, "ranked list"),
         (FIRST, "H"),
