@@ -9,7 +9,8 @@ A marker is `{verb: arguments}`:
   `{seen: A minus B}` whether a paper's claim that A is better is seen: for sentences that are true of all records.
 - `{highest: A; B}` gives the row with the highest Recall@1 and this, `{level: A; B}` those that are not significantly
   behind it.
-- `{recall: A}`, `{spread: A}` and `{before: A}` give Recall@1: the mean, with its deviation, and before training.
+- `{recall: A}`, `{spread: A}`, `{before: A}` and `{features: A}` give Recall@1: the mean, with its deviation, before
+  training, and of the pretrained features.
 - `{value: HEAD; A}` gives the mean of another column, `{range: HEAD; A; B}` the smallest and the largest of some rows.
 - `{tried: A; FLAG}` gives what the best setting with a part of a flag reached on validation classes.
 
@@ -120,9 +121,13 @@ def _spread(recorded, given):
     return _cell(recorded, next(iter(recorded.study.columns)), given[0])
 
 
-def _before(recorded, given):
+def _before(recorded, given, of="untrained"):
     (row,) = matching(given, recorded.rows)
-    return f"{100 * recorded.results(row)[0]['untrained']['recall_at_1']:.1f}"
+    return f"{100 * recorded.results(row)[0][of]['recall_at_1']:.1f}"
+
+
+def _features(recorded, given):
+    return _before(recorded, given, of="features")
 
 
 def _value(recorded, given):
@@ -197,6 +202,7 @@ OTHERS = {
     "recall": _recall,
     "spread": _spread,
     "before": _before,
+    "features": _features,
     "value": _value,
     "tried": _tried,
     "range": _range,
