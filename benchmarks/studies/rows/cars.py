@@ -8,7 +8,7 @@ and what Recall@1 on validation classes gained in the last quarter of the steps,
 the table are differences between rows, of best models. Runs are kept. docs/cars.md is about the images.
 """
 
-from benchmarks.studies.losses_and_methods import FIRST, losses_and_methods
+from benchmarks.studies.losses_and_methods import FIRST, losses_and_methods, rates
 from benchmarks.studies.rows import emoji_divide, emoji_lifted, emoji_losses
 from benchmarks.studies.rows.emoji_ensembles import PAPERS_WEIGHT
 from benchmarks.studies.rows.emoji_ranked_list import RANKED_LIST, levels
@@ -18,7 +18,8 @@ HARD, HARDEST = "hard neighbors", "hard neighbors, the hardest negative only"
 SMALL_BASE = "multi-similarity, base of 0.5"
 THREE, THREE_PROXIES, LONG = "N-pair, three levels", "Proxy-NCA, three levels", "N-pair, 384 dimensions"
 MORE = {
-    SMALL_BASE: [],
+    # That of its authors' code, not of its paper.
+    SMALL_BASE: ["--loss=multi_similarity(beta=40.0, base=0.5)"],
     "M, H": [RANKED_LIST, *levels("MH")],
     "L, M": [RANKED_LIST, *levels("LM")],
     THREE: levels("LMH"),
@@ -41,8 +42,6 @@ OF_HARDEST = [
     [flag.replace("lifted_structure(", "lifted_structure(form='hard', ") for flag in setting]
     for setting in emoji_losses.settings_of(emoji_lifted.LOSS)
 ]
-# The settings of that loss with the base of its authors' code, not of its paper.
-OF_SMALL_BASE = [each for each in emoji_losses.settings_of("multi-similarity") if "base=0.5" in each[0]]
 LOSSES = (
     FIRST,
     "N-pair",
@@ -93,7 +92,7 @@ STUDY = losses_and_methods(
     divided=DIVIDED,
     lifted=LIFTED,
     more=MORE,
-    settings={HARDEST: OF_HARDEST, SMALL_BASE: OF_SMALL_BASE},
+    settings={HARDEST: OF_HARDEST, **rates([SMALL_BASE])},
     follow=FOLLOW,
     differences=[
         ("N-pair", "Proxy-NCA"),
