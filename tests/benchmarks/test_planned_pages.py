@@ -101,7 +101,9 @@ def test_a_page_is_written_from_any_records(page, recorded_of):
     assert names == list(ALL[page].rows or study_of(page).rows)
     assert "**One seed.**" in text and "95 % intervals, one seed." in text and "{" not in text
     assert all(f"| {name} |" in text for name in names)
-    assert re.search(r"(better|worse) than", text) and "seen: " in text
+    template, told = (evidence.TEMPLATES / f"{page}.md").read_text(), " ".join(text.split())
+    assert len(re.findall("(?:better|worse) than", told)) == template.count("{compared: ") > 0
+    assert told.count("seen: ") == template.count("{seen: ") > 0
     for name, drawing in texts.items():
         assert f"]({name})" in text and ElementTree.fromstring(drawing) is not None
 
@@ -124,6 +126,7 @@ def test_effects_and_advice_have_a_column_for_cars_once_there_are_records(record
     table = [line for line in texts["README.md"].splitlines() if line.startswith("| ") and "](cars" in line]
     count = sum(map(len, PAPERS.values()))
     assert len(table) >= count + len(PLANNED) and "cars, one seed |" in texts["README.md"]
+    assert "half of the photos of Cars196" in " ".join(texts["README.md"].split())
     assert ">cars, one seed<" in texts["effects.svg"]
     told = advice.table(recorded_of).splitlines()
     assert told[0].endswith("| cars, one seed | so |") and told[2].endswith("| 41 |  |")
