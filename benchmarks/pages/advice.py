@@ -67,7 +67,7 @@ CHANGES = [
         {
             "emoji": ("emoji_ensembles", f"ABE-4, λ = 1{LONG} minus 1-head{LONG}"),
             "omniglot": ("omniglot", "ABE-4 minus 1-head"),
-            "cars": ("cars_ensembles", "ABE-4, λ = 1 minus 1-head"),
+            "cars": ("cars_ensembles", "ABE-4 minus 1-head"),
         },
         "only where training is long",
         {"emoji": "better", "omniglot": "alike"},
@@ -124,6 +124,7 @@ CHANGES = [
         {
             "toy cars": ("divide_and_conquer", f"one embedding{LONG} minus one embedding"),
             "emoji": ("emoji_losses", f"N-pair{LONG} minus N-pair"),
+            "cars": ("cars_divide", f"one embedding{LONG} minus one embedding"),
         },
         "if you have the time",
         {"toy cars": "better", "emoji": "better"},

@@ -60,7 +60,7 @@ ALL = {
     "cars_losses": Source("cars", "cars", seeds=(0,), rows=cars.OF_LOSSES),
     "cars_ranked_list": Source("cars", "cars", seeds=(0,), rows=cars.OF_LEVELS),
     "cars_ensembles": Source("cars", "cars", seeds=(0,), rows=cars.ENSEMBLES),
-    "cars_divide": Source("cars", "cars", seeds=(0,), rows=cars.DIVIDED),
+    "cars_divide": Source("cars", "cars", seeds=(0,), rows=cars.OF_DIVIDED),
     "cars_lifted": Source("cars", "cars", seeds=(0,), rows=cars.OF_LIFTED),
     "cars_edms": Source("cars_edms", "cars", seeds=(0,)),
     "fine_tuning": Source("fine_tuning", "fine_tuning", seeds=(0,)),

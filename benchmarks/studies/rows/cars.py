@@ -8,16 +8,32 @@ and what Recall@1 on validation classes gained in the last quarter of the steps,
 the table are differences between rows, of best models. Runs are kept. docs/cars.md is about the images.
 """
 
+from benchmarks.studies.added_rows import FOUR_TIMES
 from benchmarks.studies.losses_and_methods import FIRST, losses_and_methods, rates
-from benchmarks.studies.rows import emoji_divide, emoji_lifted, emoji_losses
-from benchmarks.studies.rows.emoji_ensembles import PAPERS_WEIGHT
+from benchmarks.studies.rows import emoji_divide, emoji_ensembles, emoji_lifted, emoji_losses
 from benchmarks.studies.rows.emoji_ranked_list import RANKED_LIST, levels
 
 BY_IMAGES = "K = 4, in proportion to images"
 HARD, HARDEST = "hard neighbors", "hard neighbors, the hardest negative only"
 SMALL_BASE = "multi-similarity, base of 0.5"
 THREE, THREE_PROXIES, LONG = "N-pair, three levels", "Proxy-NCA, three levels", "N-pair, 384 dimensions"
+# Each with the paper's weight of the divergence, if it has one, and twice the steps of other rows, which learn faster.
+ABE, WEAKER, NO_DIVERGENCE = "ABE-4", "ABE-4, λ = 0.1", "ABE-4 without divergence"
+ENSEMBLES = {
+    **dict.fromkeys(("1-head", "4-heads", "8-heads", "4-heads+att", "ABE-1", NO_DIVERGENCE), "0.0"),
+    **dict.fromkeys(("ABE-2", ABE, "ABE-8"), "1.0"),
+    WEAKER: "0.1",
+}
+
+
+def ensemble(name, weight):
+    """Flags of a row of `emoji_ensembles` with a weight of the divergence."""
+    method, _ = emoji_ensembles.METHODS[ABE if name == WEAKER else name]
+    return [*emoji_ensembles.CHANGES[ABE], f"--method={method}, divergence_weight={weight})", "--steps=3200"]
+
+
 MORE = {
+    **{name: ensemble(name, weight) for name, weight in ENSEMBLES.items()},
     # That of its authors' code, not of its paper.
     SMALL_BASE: ["--loss=multi_similarity(beta=40.0, base=0.5)"],
     "M, H": [RANKED_LIST, *levels("MH")],
@@ -35,8 +51,17 @@ FOLLOW = {
     **{name: "N-pair" for name in (THREE, LONG)},
     THREE_PROXIES: "Proxy-NCA",
     **{name: "K = 4" for name in ("K = 2", "K = 8", BY_IMAGES, "K = 4, random images")},
+    **{name: "4-heads" for name in ("8-heads", "4-heads+att")},
+    **{name: ABE for name in ("ABE-1", "ABE-2", "ABE-8", WEAKER, NO_DIVERGENCE)},
+    "random negatives": HARD,
     **{name: "K = 4" for name in ("K = 4, random classes", "K = 4, every slice on every batch")},
 }
+DIVIDED = ("one embedding", "K = 4", "K = 4, turns on all data", "K = 4, embedding not split")
+DIVIDED += tuple(name for name, other in FOLLOW.items() if other == "K = 4")
+# A learner of four has had as many steps as one embedding without this.
+for name in ("one embedding", "K = 4", BY_IMAGES):
+    MORE[f"{name}{FOUR_TIMES}"] = [*(MORE.get(name) or emoji_divide.CHANGES[name]), "--steps=6400"]
+    FOLLOW[f"{name}{FOUR_TIMES}"] = FOLLOW.get(name, name)
 # Of the lifted loss's settings, each with the hardest negative in place of the smooth bound.
 OF_HARDEST = [
     [flag.replace("lifted_structure(", "lifted_structure(form='hard', ") for flag in setting]
@@ -54,18 +79,6 @@ LOSSES = (
     "NormSoftmax",
     "Proxy-Anchor",
 )
-ENSEMBLES = (
-    "1-head",
-    "4-heads",
-    "8-heads",
-    "4-heads+att",
-    "ABE-1",
-    "ABE-2",
-    "ABE-4",
-    PAPERS_WEIGHT,
-    "ABE-4 without divergence",
-    "ABE-8",
-)
 LEVELS = (
     "H",
     "L, M, H",
@@ -75,24 +88,23 @@ LEVELS = (
     "H, no diameter",
     "H, negatives weighted equally",
 )
-DIVIDED = ("one embedding", "K = 4", "K = 4, turns on all data", "K = 4, embedding not split")
-DIVIDED += tuple(name for name, other in FOLLOW.items() if other == "K = 4")
 LIFTED = (HARD, "random negatives")
 # Rows of a page of docs/evidence each, beside ensembles and dividing.
 OF_LOSSES = (*LOSSES, SMALL_BASE)
 OF_LEVELS = (*LEVELS, "M, H", "L, M", "N-pair", LONG, THREE, "Proxy-NCA", THREE_PROXIES)
+OF_DIVIDED = (*DIVIDED, *(name for name in MORE if name.endswith(FOUR_TIMES)))
 OF_LIFTED = (*LIFTED, HARDEST)
 
 STUDY = losses_and_methods(
     "configs/cars_half.flags",
     "runs/cars",
     losses=LOSSES,
-    ensembles=ENSEMBLES,
+    ensembles=(),
     levels=LEVELS,
     divided=DIVIDED,
     lifted=LIFTED,
     more=MORE,
-    settings={HARDEST: OF_HARDEST, **rates([SMALL_BASE])},
+    settings={HARDEST: OF_HARDEST, **rates([SMALL_BASE, "1-head", "4-heads", ABE])},
     follow=FOLLOW,
     differences=[
         ("N-pair", "Proxy-NCA"),
@@ -105,13 +117,15 @@ STUDY = losses_and_methods(
         ("K = 4, random images", "K = 4"),
         ("K = 4, random classes", "K = 4"),
         ("one embedding", BY_IMAGES),
+        *((f"one embedding{FOUR_TIMES}", f"{name}{FOUR_TIMES}") for name in ("K = 4", BY_IMAGES)),
+        *((name, f"{name}{FOUR_TIMES}") for name in ("one embedding", "K = 4", BY_IMAGES)),
         ("K = 4, embedding not split", "K = 4"),
-        ("ABE-4 without divergence", PAPERS_WEIGHT),
-        ("ABE-1", PAPERS_WEIGHT),
-        ("4-heads", PAPERS_WEIGHT),
+        (NO_DIVERGENCE, ABE),
+        (NO_DIVERGENCE, WEAKER),
+        ("ABE-2", ABE),
+        (ABE, "ABE-8"),
+        ("4-heads", "8-heads"),
         ("8-heads", "ABE-8"),
-        ("ABE-4", "ABE-8"),
-        ("ABE-2", "ABE-4"),
         ("L, H", "L, M, H"),
         ("H, no margin", "H"),
         ("H, no diameter", "H"),
