@@ -82,6 +82,33 @@ def test_a_run_that_mlflow_has_lost_is_told(tmp_path, monkeypatch):
     assert len(runs) == 1
 
 
+def failing(*given, **named):
+    raise ConnectionError("the server is away")
+
+
+def test_a_client_that_fails_does_not_end_training(tmp_path, monkeypatch, caplog):
+    runs = stub_clients.mlflow(monkeypatch)
+    run = begun(tmp_path, "--logger=mlflow")
+    log = RunLog(tmp_path, logger="mlflow")
+    log.write("train", 1, {"loss": 1.0})
+    monkeypatch.setattr(sys.modules["mlflow"].MlflowClient, "log_batch", failing)
+    for step in (2, 3):
+        log.write("train", step, {"loss": 1.0})
+    assert [json.loads(line)["step"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()] == [1, 2, 3]
+    log_result(run, RESULT)
+    # Of training and of its result, each once.
+    assert caplog.text.count("--logger=mlflow has failed (the server is away)") == 2
+    assert runs["run0"]["metrics"] == [("train/loss", 1.0, 1)] and runs["run0"]["status"] == "RUNNING"
+
+
+def test_a_client_that_fails_at_once_ends_the_run_in_one_line(tmp_path, monkeypatch):
+    stub_clients.wandb(monkeypatch)
+    monkeypatch.setattr(sys.modules["wandb"], "init", failing)
+    begun(tmp_path, "--logger=wandb")
+    with pytest.raises(ValueError, match="--logger=wandb does not log: the server is away"):
+        RunLog(tmp_path, logger="wandb").write("train", 1, {"loss": 1.0})
+
+
 def test_wandb(tmp_path, monkeypatch):
     runs = stub_clients.wandb(monkeypatch)
     log_twice(tmp_path / "run", "wandb")

@@ -7,7 +7,7 @@ from absl import logging
 from tfdml.files.checked_files import naming
 from tfdml.run.directory.log_lines import LogLines
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.loggers.choice import LOGGERS
+from tfdml.run.loggers.choice import make_logger
 
 
 class RunLog:
@@ -22,7 +22,7 @@ class RunLog:
     def __init__(self, run_dir, enabled=True, logger="tensorboard"):
         self.enabled = enabled
         self._events, self._lines = 0, LogLines(run_dir)
-        self._logger = LOGGERS[logger](RunDirectory(run_dir)) if enabled else None
+        self._logger = make_logger(RunDirectory(run_dir), logger) if enabled else None
 
     def write(self, event, step, values, **more):
         """Appends an event; numbers in `values` become scalars `event/name`."""

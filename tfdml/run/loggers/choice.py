@@ -2,6 +2,7 @@
 
 import importlib.util
 
+from tfdml.run.loggers.forgiving_logger import ForgivingLogger
 from tfdml.run.loggers.mlflow_logger import MLflowLogger
 from tfdml.run.loggers.tensorboard_logger import TensorBoardLogger
 from tfdml.run.loggers.wandb_logger import WandbLogger
@@ -18,6 +19,12 @@ def check_client(name):
         raise ImportError(f"--logger={name} needs {CLIENTS[name]}: pip install 'tfdml[{name}]'.")
 
 
+def make_logger(run, name):
+    """Returns the logger of a name for a `RunDirectory`."""
+    logger = LOGGERS[name](run)
+    return ForgivingLogger(logger, name) if name in CLIENTS else logger
+
+
 def log_result(run, result):
     """Logs the settings and the scores of a complete run, or of an ensemble.
 
@@ -25,4 +32,4 @@ def log_result(run, result):
         run: `RunDirectory`, whose flags name the logger.
         result: its result.
     """
-    LOGGERS[run.settings().run.logger](run).finish(result)
+    make_logger(run, run.settings().run.logger).finish(result)
