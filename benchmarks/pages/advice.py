@@ -110,8 +110,8 @@ CHANGES = [
     Change(
         "hard neighbors, not random negatives",
         EFFECTS["Hard neighbors beat random negatives"],
-        "only with 40 images a class",
-        {"toy cars": "better", "emoji": "alike"},
+        "not with pretrained weights",
+        {"toy cars": "better", "emoji": "alike", "cars": "alike"},
     ),
     Change(
         "five or ten members, not two",
