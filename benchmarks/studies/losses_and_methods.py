@@ -45,6 +45,7 @@ def losses_and_methods(
     settings=None,
     follow=None,
     differences=(),
+    columns=COLUMNS,
 ):
     """Returns a study of losses and methods by their names on emoji, with four settings each.
 
@@ -60,6 +61,7 @@ def losses_and_methods(
         settings: names of those of them that follow no other row to their settings.
         follow: names of rows to those whose settings they have.
         differences: pairs of names of rows, besides those that each such study has.
+        columns: of its table.
     """
     follow = follow or {}
     all_settings = {
@@ -79,7 +81,7 @@ def losses_and_methods(
             **{name: emoji_lifted.CHANGES[name] for name in lifted},
             **(more or {}),
         },
-        columns=COLUMNS,
+        columns=columns,
         folder=folder,
         settings={name: tried for name, tried in all_settings.items() if name not in follow},
         searching=SEARCHING,

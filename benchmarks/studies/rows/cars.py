@@ -11,7 +11,10 @@ the table are differences between rows, of best models. Runs are kept. docs/cars
 from benchmarks.studies.added_rows import FOUR_TIMES
 from benchmarks.studies.losses_and_methods import FIRST, losses_and_methods, rates
 from benchmarks.studies.rows import emoji_divide, emoji_ensembles, emoji_lifted, emoji_losses
+from benchmarks.studies.rows.emoji_ensembles import cosine_of_self_pairs
+from benchmarks.studies.rows.emoji_losses import COLUMNS
 from benchmarks.studies.rows.emoji_ranked_list import RANKED_LIST, levels
+from tfdml.run.study.columns import recall_alone
 
 BY_IMAGES = "K = 4, in proportion to images"
 HARD, HARDEST = "hard neighbors", "hard neighbors, the hardest negative only"
@@ -94,6 +97,8 @@ LIFTED = (HARD, "random negatives")
 # Rows of a page of docs/evidence each, beside ensembles and dividing.
 OF_LOSSES = (*LOSSES, SMALL_BASE)
 OF_LEVELS = (*LEVELS, "M, H", "L, M", "N-pair", LONG, THREE, "Proxy-NCA", THREE_PROXIES)
+# Of eight learners there are no records yet.
+OF_ENSEMBLES = ("1-head", "4-heads", "4-heads+att", "ABE-1", ABE, NO_DIVERGENCE)
 OF_DIVIDED = (*DIVIDED, *(f"{name}{FOUR_TIMES}" for name in LONGER))
 OF_LIFTED = (*LIFTED, HARDEST)
 
@@ -108,6 +113,8 @@ STUDY = losses_and_methods(
     more=MORE,
     settings={HARDEST: OF_HARDEST, **rates([SMALL_BASE, "1-head", "4-heads", ABE])},
     follow=FOLLOW,
+    # Empty where there is one learner.
+    columns={**COLUMNS, "a learner's Recall@1": recall_alone, "cosine of self pairs": cosine_of_self_pairs},
     differences=[
         ("N-pair", "Proxy-NCA"),
         ("multi-similarity", SMALL_BASE),
