@@ -99,6 +99,11 @@ PAPERS = {
             printed="+5.9, Cars196, Table 1",
         ),
         Effect(
+            "Attention beats heads: ABE-8, 8-heads",
+            {"cars": ("cars_learners", "ABE-8 minus 8-heads")},
+            printed="+9.1, Cars196, Table 1",
+        ),
+        Effect(
             "Attention helps heads",
             {
                 "emoji": ("emoji_ensembles", f"4-heads+att{LONG} minus 4-heads{LONG}"),

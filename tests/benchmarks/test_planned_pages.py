@@ -83,7 +83,7 @@ def recorded_of(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recorded, "ROOT", root)
         for page in PLANNED:
-            found[page] = Recorded(ALL[page], root / "runs")
+            found[page] = Recorded(ALL[page], root / "drawn")
 
     def give(page):
         if page not in found:
@@ -115,7 +115,7 @@ def test_every_effect_has_its_rows_in_the_studies():
         names = pair.partition(" [")[0].split(" minus ")
         assert len(names) == 2 and set(names) <= study_of(page).rows.keys(), f"{each.text}: {page}"
     of_cars = [effect.shown.get("cars") for several in PAPERS.values() for effect in several]
-    assert len(of_cars) >= 23 and all(of_cars)
+    assert len(of_cars) >= 24 and all(of_cars)
     assert {page for page, _ in of_cars} == {page for page in ALL if page.startswith("cars_")}
 
 

@@ -20,23 +20,23 @@ BY_IMAGES = "K = 4, in proportion to images"
 HARD, HARDEST = "hard neighbors", "hard neighbors, the hardest negative only"
 SMALL_BASE = "multi-similarity, base of 0.5"
 THREE, THREE_PROXIES, LONG = "N-pair, three levels", "Proxy-NCA, three levels", "N-pair, 384 dimensions"
-# Each with the paper's weight of the divergence, if it has one, and twice the steps of other rows, which learn faster.
 ABE, WEAKER, NO_DIVERGENCE = "ABE-4", "ABE-4, λ = 0.1", "ABE-4 without divergence"
-ENSEMBLES = {
-    **dict.fromkeys(("1-head", "4-heads", "8-heads", "4-heads+att", "ABE-1", NO_DIVERGENCE), "0.0"),
-    **dict.fromkeys(("ABE-2", ABE, "ABE-8"), "1.0"),
-    WEAKER: "0.1",
-}
 
 
 def ensemble(name, weight):
-    """Flags of a row of `emoji_ensembles` with a weight of the divergence."""
-    method, _ = emoji_ensembles.METHODS[ABE if name == WEAKER else name]
-    return [*emoji_ensembles.CHANGES[ABE], f"--method={method}, divergence_weight={weight})", "--steps=3200"]
+    """Flags of a row of `emoji_ensembles` with a weight of the divergence, and twice the steps that others learn in."""
+    method, _ = emoji_ensembles.METHODS[name]
+    return [*emoji_ensembles.CHANGES[name], emoji_ensembles.method_flag(method, weight), "--steps=3200"]
 
 
+# With the paper's weight, where no other is named. Those that follow another have its learning rate.
+ENSEMBLES = {
+    **{name: ensemble(name, 0.0) for name in ("1-head", "4-heads", "8-heads", "4-heads+att", "ABE-1", NO_DIVERGENCE)},
+    **{name: ensemble(name, 1.0) for name in ("ABE-2", ABE, "ABE-8")},
+    WEAKER: ensemble(ABE, 0.1),
+}
 MORE = {
-    **{name: ensemble(name, weight) for name, weight in ENSEMBLES.items()},
+    **ENSEMBLES,
     # That of its authors' code, not of its paper.
     SMALL_BASE: ["--loss=multi_similarity(beta=40.0, base=0.5)"],
     "M, H": [RANKED_LIST, *levels("MH")],
@@ -97,8 +97,8 @@ LIFTED = (HARD, "random negatives")
 # Rows of a page of docs/evidence each, beside ensembles and dividing.
 OF_LOSSES = (*LOSSES, SMALL_BASE)
 OF_LEVELS = (*LEVELS, "M, H", "L, M", "N-pair", LONG, THREE, "Proxy-NCA", THREE_PROXIES)
-# Of eight learners there are no records yet.
 OF_ENSEMBLES = ("1-head", "4-heads", "4-heads+att", "ABE-1", ABE, NO_DIVERGENCE)
+OF_NUMBERS = ("4-heads", "8-heads", "ABE-1", "ABE-2", ABE, "ABE-8", WEAKER, NO_DIVERGENCE)
 OF_DIVIDED = (*DIVIDED, *(f"{name}{FOUR_TIMES}" for name in LONGER))
 OF_LIFTED = (*LIFTED, HARDEST)
 

@@ -105,10 +105,11 @@ DIFFERENCES = [
 def settings_of(method, weights):
     """Four settings: two rates with two weights of the divergence, or four rates with one."""
     tried = itertools.product(RATES if len(weights) > 1 else MORE_RATES, weights)
-    return [
-        [f"--optimizer=adam(learning_rate={rate})", f"--method={method}, divergence_weight={weight})"]
-        for rate, weight in tried
-    ]
+    return [[f"--optimizer=adam(learning_rate={rate})", method_flag(method, weight)] for rate, weight in tried]
+
+
+def method_flag(method, weight):
+    return f"--method={method}, divergence_weight={weight})"
 
 
 def cosine_of_self_pairs(results, run_dirs):

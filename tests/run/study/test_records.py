@@ -147,3 +147,14 @@ def test_measures_that_come_later_are_kept(trained, tmp_path):
     records.keep(run_dir, file)
     assert len(file.read_text().splitlines()) == 3
     assert records.read(file)["plain-seed0"]["measured"] == {"model": "best", "right": [3], "learners": 0.123457}
+
+
+def test_members_are_recorded_without_the_folders_of_a_machine(tmp_path):
+    run, file = runs.RunDirectory(tmp_path / "run"), tmp_path / "study.jsonl"
+    run.claim(resolve(["--members=2"]))
+    run.metrics.touch()
+    run.write_result({"members": [{"run_dir": str(tmp_path / f"run/member_00{number}")} for number in (0, 1)]})
+    for _ in range(2):
+        records.keep(run.path, file)
+    (kept,) = [json.loads(line) for line in file.read_text().splitlines()]
+    assert kept["result"]["members"] == [{"run_dir": "member_000"}, {"run_dir": "member_001"}]

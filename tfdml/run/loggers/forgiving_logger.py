@@ -6,7 +6,7 @@ from absl import logging
 class ForgivingLogger:
     """Logs with the client of another program, and goes on without it where it fails during training.
 
-    The first numbers are written before the first step: where they fail, the run has lost nothing yet, and ends.
+    The first numbers of a new run come before its first step: where they fail, nothing is lost yet, and the run ends.
 
     Args:
         logger: logger to call.

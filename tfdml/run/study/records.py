@@ -31,7 +31,8 @@ def keep(run_dir, file):
     """Adds a complete run to the records: its flags, result, learning curve and measures, unless they have these."""
     run, path = RunDirectory(run_dir), Path(file)
     name, measured = Path(run_dir).name, run.path / MEASURED
-    record = {"run": name, "flags": [*map(_without_folders, run.serialized().values())], "result": run.result()}
+    flags, result = [*map(_without_folders, run.serialized().values())], _of_any_machine(run.result())
+    record = {"run": name, "flags": flags, "result": result}
     if measured.exists():
         record["measured"] = _rounded(json.loads(measured.read_text()))
     known = read(path).get(name)
@@ -82,6 +83,13 @@ def _without_folders(flag):
     """A flag with the name alone of a file that other machines have elsewhere."""
     name, _, value = flag.partition("=")
     return f"{name}={Path(value).name}" if name in PLACES else flag
+
+
+def _of_any_machine(result):
+    """A result whose members have no folder."""
+    if "members" not in result:
+        return result
+    return {**result, "members": [{**each, "run_dir": Path(each["run_dir"]).name} for each in result["members"]]}
 
 
 def _is_cut(path):
