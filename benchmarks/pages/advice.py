@@ -110,11 +110,11 @@ CHANGES = [
     Change(
         "hard neighbors, not random negatives",
         EFFECTS["Hard neighbors beat random negatives"],
-        "not with pretrained weights",
+        "not with ImageNet's weights",
         {"toy cars": "better", "emoji": "alike", "cars": "alike"},
     ),
     Change(
-        "five or ten members, not two",
+        "five or ten members of EDMS, not two",
         EFFECTS["More members beat two"],
         "if cost does not matter",
         {"toy cars": "better", "emoji": "better"},

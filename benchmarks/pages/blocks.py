@@ -38,7 +38,7 @@ SETS = {
 # Of a study that has one, in front of its table.
 ONE_SEED = (
     "**One seed.** Intervals are over test classes alone: how much other seeds would differ is not in them. So take a\n"
-    "difference whose interval ends near 0 as not seen, also where it is called significant."
+    "difference whose interval ends within a point of 0 as not seen, also where it is called significant."
 )
 # What does nothing.
 UNTOLD = ("", "0", "constant")
@@ -127,7 +127,7 @@ class Blocks:
             told = " ".join(f"`{flag}`" for flag in chosen if any(flag not in flags for flags, _ in tried))
             rows.append([_escaped(name), _escaped(told or "as it is"), values[place], min(values, key=float)])
         told = markdown(["", "chosen", "Recall@1 on validation classes", "the worst setting"], rows)
-        return f"What validation chose for each row:\n\n{told}"
+        return f"What validation chose. Rows that are not named have the setting of the row that they change.\n\n{told}"
 
     def _forest(self, given):
         """Differences: a title in the first line, then `A minus B | label`, `* minus B`, or `# heading`."""

@@ -158,7 +158,7 @@ PAPERS = {
             printed="+5.0, CUB, Table 2",
         ),
         Effect(
-            "Fewer meta-classes than classes are best",
+            "Few meta-classes are best: 50",
             {
                 "toy cars": ("edms_variants", f"{FULL} minus {FULL}, K = 100"),
                 "emoji": ("emoji_edms", f"{N_PAIR} minus {TWO}"),
@@ -197,7 +197,7 @@ PAPERS = {
             printed="+3.8, SOP, Table VI",
         ),
         Effect(
-            "Three levels beat two",
+            "Three levels beat two, L and H",
             {
                 "toy cars": ("ranked_list", "L, M, H minus L, H"),
                 "emoji": ("emoji_ranked_list", "L, M, H minus L, H"),
