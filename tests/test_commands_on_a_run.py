@@ -141,6 +141,9 @@ def test_search_and_index_bad_input(tmp_path):
         ),
         ("tfdml.search", ["--index=x", f"--picture={tmp_path}", "query.jpg"], f"--picture={tmp_path} is a folder"),
         ("tfdml.search", ["--index=x", "--picture=found.xyz", "query.jpg"], "--picture=found.xyz does not end as"),
+        # Pillow only reads it.
+        ("tfdml.search", ["--index=x", "--picture=found.psd", "query.jpg"], "--picture=found.psd does not end as"),
+        ("tfdml.export", ["--run_dir=none", "--out=."], "--out=. cannot be replaced; give a folder by a name of its"),
         # Before the run is opened.
         (
             "tfdml.evaluate",

@@ -66,7 +66,7 @@ def test_flags_that_the_command_does_not_have_are_those_of_training(monkeypatch,
     assert (folder, records, measured) == ("runs/lifted", "", True)
 
 
-@pytest.mark.parametrize("seeds", ["0,0", "1,x", "00,0"])
+@pytest.mark.parametrize("seeds", ["0,0", "1,x", "00,0", ""])
 def test_seeds_that_are_none_or_come_twice_are_told(seeds):
     with flagsaver.flagsaver(), pytest.raises(ValueError, match=f"Expected --seeds=0,1,2, each once, received {seeds}"):
         _, *rest = flags.FLAGS(["study", LIFTED, f"--seeds={seeds}"])

@@ -99,6 +99,7 @@ def test_a_run_judges_its_images(tmp_path):
         (["--embeddings=a.npz", "--which=final"], "which does not use --which"),
         (["--embeddings=a.npz", "--split=validation"], "--split=validation is of runs"),
         (["--embeddings=none.npz"], "none.npz does not exist"),
+        ([f"--embeddings={__file__}", f"--out={__file__}/list"], "test_suspects.py is a file. Give a folder"),
     ],
 )
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """`python -m tfdml.threshold`: thresholds against loops over pairs, of embeddings and of runs, and what it refuses."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -113,7 +114,7 @@ def test_a_run_without_validation_classes_says_what_it_is_fitted_on(finished):
 
 
 @pytest.mark.slow
-def test_a_run_gets_the_threshold_of_its_validation_classes(tmp_path):
+def test_a_run_gets_the_threshold_of_its_validation_classes(tmp_path, caplog):
     folder = tmp_path / "run"
     done = run("tfdml.train", *train_flags(folder, "--evaluate_on=validation", "--metrics=roc_auc,recall_at_1"))
     assert done.returncode == 0, done.stderr
@@ -129,6 +130,8 @@ def test_a_run_gets_the_threshold_of_its_validation_classes(tmp_path):
     metadata = json.loads((tmp_path / "exported" / "metadata.json").read_text())
     assert metadata["threshold"]["threshold"] == found["threshold"] and "run_dir" not in metadata["threshold"]
     assert f"| threshold | {found['threshold']:.4f};" in (tmp_path / "exported/README.md").read_text()
+    shutil.copy(folder / "final.keras", folder / "model.keras")
+    assert threshold_of(folder, "best") is None and "is of another best model than the run has now" in caplog.text
     (folder / "threshold.json").write_text("[]")
     assert_one_error(
         run("tfdml.export", f"--run_dir={folder}", f"--out={tmp_path}/again"), "threshold.json is damaged", "fit"

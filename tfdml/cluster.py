@@ -12,7 +12,9 @@ flags.DEFINE_string("embeddings", "", "Folder that tfdml.embed has written.")
 flags.DEFINE_integer("clusters", None, "Number of clusters.", lower_bound=1)
 flags.DEFINE_string("out", "", "Parquet file to write.")
 flags.DEFINE_enum("metric", "cosine", ["cosine", "euclidean"], "How embeddings are compared; cosine: at unit length.")
-flags.DEFINE_integer("seed", 0, "Seed of the sample that centroids are computed from, and of the first centroids.")
+flags.DEFINE_integer(
+    "seed", 0, "Seed of the sample that centroids are computed from, and of the first centroids.", lower_bound=0
+)
 tfdml_flags.define_debug()
 
 

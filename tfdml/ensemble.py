@@ -6,8 +6,6 @@ python -m tfdml.ensemble --run_dirs=runs/ensemble --out=runs/fitted --fit_weight
 A folder of `python -m tfdml.train --members=...` stands for all its members that are complete.
 """
 
-from pathlib import Path
-
 from absl import flags
 
 from tfdml.console import command
@@ -26,11 +24,7 @@ def main():
     from tfdml.run.directory.ensemble_directory import runs_of
     from tfdml.run.ensembles.joining import join_aside, print_ensemble
 
-    given, out = flags.FLAGS, Path(flags.FLAGS.out)
-    if not given.out:
-        raise ValueError("--out is missing: the folder for the ensemble.")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"--out={out} exists and is not empty; give a new folder.")
+    given, out = flags.FLAGS, command.new_folder(flags.FLAGS.out, "the ensemble")
     runs, asked = runs_of(given.run_dirs)
     weights = weights_of(given.weights, len(runs))
     if weights and given.fit_weights:

@@ -4,8 +4,6 @@ python -m tfdml.export --run_dir=runs/quickstart --out=exported/1
 python -m tfdml.export --backbone="keras_applications(name='MobileNetV2')" --initial_weights=imagenet --out=exported/1
 """
 
-from pathlib import Path
-
 from absl import flags, logging
 
 from tfdml.console import command
@@ -36,11 +34,7 @@ flags.DEFINE_bool("whiten", False, "With --dims: project to principal components
 def main():
     from tfdml.serving.exported.onnx_file import import_converter
 
-    given, out = flags.FLAGS, Path(flags.FLAGS.out)
-    if not given.out:
-        raise ValueError("--out is missing: the folder for the SavedModel.")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"--out={out} exists and is not empty; give a new folder.")
+    given, out = flags.FLAGS, command.new_folder(flags.FLAGS.out, "the SavedModel")
     if given.whiten and not given.dims:
         raise ValueError("--whiten needs --dims, the number of components.")
     if not given.run_dir + given.backbone:

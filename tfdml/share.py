@@ -22,8 +22,6 @@ def main():
     from tfdml.serving.presets.run_preset import share_run
 
     given = flags.FLAGS
-    if not given.out:
-        raise ValueError("--out is missing: the folder for the preset.")
     about = {"licence": given.licence or None, "changes": command.given("import_modules")}
     share_run(given.run_dir, given.which, given.out, upload=given.upload, **about)
     print(f"Wrote the preset {given.out}: tfdml.from_preset({given.out!r}) loads it.")

@@ -37,10 +37,11 @@ def main(given):
     values = flags.FLAGS
     names = [each for each in given if not each.startswith("--")]
     of_training = [*values.set, *(each for each in given if each.startswith("--"))]
-    if not all(re.fullmatch(r"0|[1-9]\d*", seed) for seed in values.seeds) or len(set(values.seeds)) < len(
-        values.seeds
-    ):
+    known = values.seeds and all(re.fullmatch(r"0|[1-9]\d*", seed) for seed in values.seeds)
+    if not known or len(set(values.seeds)) < len(values.seeds):
         raise ValueError(f"Expected --seeds=0,1,2, each once, received {','.join(values.seeds)}.")
+    if not values.metrics:
+        raise ValueError("--metrics is empty: expected metrics of the table, such as recall_at_1,map_at_r.")
     command.check_file("out")
     # Here, because they import NumPy, which help does without.
     from tfdml.run.study.driver import run_study
@@ -68,7 +69,8 @@ def study_of(names, of_training, metrics):
     if declared:
         command.refuse_unused(["metrics"], f"{names[0]} has a table of its own")
         return declared
-    return of_flagfiles(names, of_training, metrics)
+    # Of those that nobody has asked for, some protocols measure only the first.
+    return of_flagfiles(names, of_training, metrics, required=flags.FLAGS["metrics"].present)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ def main():
         command.refuse_unused(["which", "import_modules"], "--embeddings are what is judged")
         if given.split == "validation":
             raise ValueError("--split=validation is of runs; --embeddings are judged as they are.")
+    command.check_folder("out")
     # Here, after TensorFlow.
     from tfdml.reporting.suspects_report import report_suspects
 

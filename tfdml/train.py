@@ -17,9 +17,7 @@ tfdml_flags.define_run_dir(
     "Folder of the run; the same flags resume a run in it, larger --steps go on. Default: runs/<time>."
 )
 tfdml_flags.define_debug()
-flags.DEFINE_integer(
-    "member", None, "Train this member of --members alone, counted from 0. Default: all, then join them."
-)
+flags.DEFINE_integer("member", None, "Train this member of --members alone, from 0 on. Default: all, then join them.")
 flags.DEFINE_bool("list", False, "Print every dataset, backbone, method, loss, sampler, ... with arguments, and exit.")
 WITHOUT_FLAGS = (
     f"No flag says what to train: --backbone=small learns --dataset=toycars, drawn cars, with --loss=triplet, for "
@@ -64,6 +62,7 @@ def begin():
     if photos.without_network(flags.FLAGS):
         print("--dataset has features, which no network computes: --backbone=identity.")
     run_dir, named = _folder()
+    photos.check_outside(flags.FLAGS, "run_dir", run_dir)
     if not named:
         print(f"The run is in {run_dir}; with --run_dir={run_dir} the same flags go on with it.")
     print("Starting TensorFlow ...")

@@ -46,6 +46,7 @@ def begin():
         raise ValueError("A search runs on one machine; leave out --devices=workers.")
     given.extend(name for name in TRAINING_FLAGS if flags.FLAGS[name].present)
     recipe = photos.complete(flags.FLAGS, any_dataset=True)
+    photos.check_outside(flags.FLAGS, "tune_dir", flags.FLAGS.tune_dir)
     if photos.without_network(flags.FLAGS):
         given.extend(photos.OF_IMAGES)
     print(f"The recipe that the search begins with has, beside the flags that are given: {shlex.join(recipe)}")

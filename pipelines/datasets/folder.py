@@ -123,7 +123,7 @@ def _read_split(classes, first_label, groups, levels):
         if not found:
             raise ValueError(
                 f"The class folder {class_folder} has no images. Expected files ending in {', '.join(ENDINGS)}; "
-                "put some in, or remove the folder."
+                "put some in, or take the folder elsewhere."
             )
         paths += [str(path) for path in found]
         labels += [label] * len(found)

@@ -10,6 +10,7 @@ from absl import logging
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DATA_DIR
 from pipelines.datasets.folder import ENDINGS, OTHER_IMAGES
+from pipelines.datasets.linked_folders import check_links
 from pipelines.datasets.second_views import with_second_views
 from pipelines.datasets.split import Split
 from tfdml.registry.annotations import FilePath
@@ -37,6 +38,7 @@ def photos(data_dir: FilePath, held_out: float = 0.1, seed: Seed = 0) -> Dataset
     root = Path(data_dir).expanduser()
     if not root.is_dir():
         raise FileNotFoundError(f"No folder {root}. Expected images in it, at any depth. Give --data_dir.")
+    check_links(root)
     names = _images_below(root)
     count = max(FEWEST, round(len(names) * held_out))
     if len(names) < 2 * FEWEST or count >= len(names):

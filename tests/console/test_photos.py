@@ -26,7 +26,7 @@ def folders(root, count):
 
 
 @pytest.mark.parametrize(
-    "count, held_out", [(60, 0.2), (30, 0.2), (10, 0.43), (4, 0.5)], ids=["many", "30", "ten", "four"]
+    "count, held_out", [(60, 0.2), (30, 0.2), (10, 0.43), (6, 0.5)], ids=["many", "30", "ten", "six"]
 )
 def test_a_folder_of_classes_is_divided(tmp_path, count, held_out):
     settings, recipe = completed(f"--data_dir={folders(tmp_path, count)}")
@@ -42,6 +42,45 @@ def test_a_folder_that_is_divided_stays_so(tmp_path):
     (tmp_path / "test").mkdir()
     settings, _ = completed(f"--data_dir={tmp_path}")
     assert settings.data.dataset == "folder" and settings.evaluation.validation_classes == 0.2
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_too_few_classes_to_hold_some_out(tmp_path, count):
+    data = f"--data_dir={folders(tmp_path, count)}"
+    with pytest.raises(ValueError, match=f"has {count} class folders, too few .*Expected 6 class folders or more"):
+        completed(data)
+    completed(data, "--evaluate_on=test")
+
+
+def test_too_few_classes_beside_a_test(tmp_path):
+    folders(tmp_path / "train", 3)
+    (tmp_path / "test").mkdir()
+    with pytest.raises(ValueError, match="has 3 class folders in train, too few .*Expected 4 class folders in .*train"):
+        completed(f"--data_dir={tmp_path}")
+
+
+@pytest.mark.parametrize(
+    "dataset, folder, inside",
+    [
+        ("folder(test_classes=0.3)", "runs/a", True),
+        ("photos", "deep/runs/a", True),
+        ("folder", "train/run", True),
+        ("folder", "runs/a", False),
+        ("csv(path='all.csv')", "runs/a", False),
+        ("photos", "../runs/a", False),
+    ],
+)
+def test_runs_are_not_among_the_images(tmp_path, monkeypatch, dataset, folder, inside):
+    (tmp_path / "photos").mkdir()
+    monkeypatch.chdir(tmp_path / "photos")
+    values = flags.FlagValues()
+    define_training(values)
+    values(["train", "--data_dir=.", f"--dataset={dataset}"])
+    if not inside:
+        photos.check_outside(values, "run_dir", folder)
+        return
+    with pytest.raises(ValueError, match=f"--run_dir={folder} is in --data_dir=.*, where all folders are read as"):
+        photos.check_outside(values, "run_dir", folder)
 
 
 def test_what_is_given_stays(tmp_path):

@@ -1,5 +1,7 @@
 """A folder of images without classes."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -48,13 +50,21 @@ def test_each_measured_image_has_a_whole_view_and_a_part(folder):
 
 
 def test_a_new_image_moves_no_other(folder, tmp_path):
-    import shutil
-
     grown = tmp_path / "grown"
     shutil.copytree(folder, grown)
     shutil.copy(grown / "0.jpg", grown / "new.jpg")
     before, after = (names_of(photos(each, held_out=0.25).test, each) for each in (folder, grown))
     assert len(before - after) <= 1
+
+
+def test_links_in_a_circle_are_told(folder, tmp_path):
+    linked = tmp_path / "photos"
+    shutil.copytree(folder, linked)
+    (linked / "trip" / "more").symlink_to(folder)
+    photos(linked)
+    (linked / "trip" / "all").symlink_to(linked)
+    with pytest.raises(ValueError, match="trip/all is a link to .*photos, which holds it"):
+        photos(linked)
 
 
 def test_validation_is_measured_in_two_views_too(folder):

@@ -1,5 +1,6 @@
 """Charts of similarities, of recall and of training: what stands on their axes."""
 
+import hashlib
 import json
 from types import SimpleNamespace
 
@@ -160,7 +161,9 @@ def test_classes_have_thresholds_where_one_was_fitted(charts, tmp_path):
     about = {"pairs": Pairs.of(embeddings, Search.of(labels)), "distance": "cosine"}
     subject, picture = SimpleNamespace(run=SimpleNamespace(path=tmp_path), **about), class_file.ClassThresholds()
     assert not picture.can_be_drawn(subject)
+    (tmp_path / "model.keras").write_bytes(b"a model")
     fitted = {"run_dir": "", "model": "best", "distance": "cosine", "threshold": 0.5, "far": 0.1}
+    fitted["sha256"] = hashlib.sha256(b"a model").hexdigest()
     (tmp_path / "threshold.json").write_text(json.dumps({**fitted, "false_accept_rate": 0.09}))
     assert picture.can_be_drawn(subject)
     assert picture.draw(subject, tmp_path) == [tmp_path / "class_thresholds.png"] and len(charts) == 1

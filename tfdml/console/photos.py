@@ -21,6 +21,8 @@ OF_IMAGES = ("image_size", "train_transform", "method")
 TEST_CLASSES = 0.3
 # Classes that validation holds out at least, where there are so many.
 VALIDATION = 3
+# Two of which train, and two of which choose the best model: with one class every neighbor is right.
+FEWEST = 4
 
 
 def complete(values, *, any_dataset=False):
@@ -44,10 +46,31 @@ def complete(values, *, any_dataset=False):
             "dataset that makes its files, such as toycars, give --dataset, too."
         )
     recipe = _fitting(_recipe(Path(given)), values)
+    if not (named or values["evaluate_on"].present or values["validation_classes"].present):
+        _check_count(Path(given))
     missing = {name: value for name, value in recipe.items() if not values[name].present}
     for name, value in missing.items():
         values[name].value = value
     return [values[name].serialize() for name in missing]
+
+
+def check_outside(values, name, folder):
+    """Raises a ValueError if a folder that is written to would be read as images, such as one below `--data_dir=.`.
+
+    Args:
+        values: absl `FlagValues`.
+        name: name of the flag that names it.
+        folder: its path.
+    """
+    dataset, root = values["dataset"].value, Path(values["data_dir"].value).resolve()
+    whole = dataset.startswith("photos") or "test_classes=" in dataset
+    read = [root] if whole else [root / "train", root / "test"]
+    if values["data_dir"].value and dataset.startswith(("folder", "photos")):
+        if any(Path(folder).resolve().is_relative_to(each) for each in read):
+            raise ValueError(
+                f"--{name}={folder} is in --data_dir={values['data_dir'].value}, where all folders are read as images. "
+                f"Give --{name}, a folder elsewhere."
+            )
 
 
 def without_network(values):
@@ -83,9 +106,24 @@ def _has_vectors(values):
     return values["dataset"].value.startswith("embeddings(")
 
 
-def _recipe(root):
+def _check_count(root):
+    folders, train, divided = _classes(root)
+    if 0 < folders and train < FEWEST:
+        what = f"{FEWEST} class folders in {root}/train" if divided else "6 class folders"
+        raise ValueError(
+            f"{root} has {folders} class folders{' in train' if divided else ''}, too few to hold classes out that "
+            f"choose the best model and others for the test. Expected {what} or more."
+        )
+
+
+def _classes(root):
+    """Returns how many class folders there are, how many of them train, and whether they are divided."""
     divided = (root / "test").is_dir()
     folders = sum(each.is_dir() for each in (root / "train" if divided else root).glob("[!.]*"))
-    train = folders if divided else folders * (1 - TEST_CLASSES)
+    return folders, folders if divided else folders - round(folders * TEST_CLASSES), divided
+
+
+def _recipe(root):
+    _, train, divided = _classes(root)
     few = {"validation_classes": round(min(0.5, VALIDATION / train), 2)} if 0 < train < VALIDATION / 0.2 else {}
     return {"dataset": "folder" if divided else f"folder(test_classes={TEST_CLASSES})", **few, **RECIPE}

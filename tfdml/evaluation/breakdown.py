@@ -3,6 +3,7 @@
 import numpy as np
 
 from tfdml.evaluation.metrics.graded_relevance import grades_of_nearest
+from tfdml.evaluation.metrics.unit_length import unit_length
 
 # How many times as large as the smallest class the largest one is, from which sizes are told apart.
 DIFFERENT = 2
@@ -50,16 +51,18 @@ def nearest_shares(embeddings, hierarchy, names):
     return dict(zip([*reversed(names), "none"], shares[::-1].tolist(), strict=True))
 
 
-def breakdown(scores, embeddings, rows):
+def breakdown(scores, embeddings, rows, distance):
     """Returns what the result of a run says beside its scores: `by_class_size`, and `nearest` where there are levels.
 
     Args:
         scores: `Scores` of the embeddings.
         embeddings: `[N, d]` array.
         rows: a `Split`, or its columns.
+        distance: `cosine` or `euclidean`, the protocol's.
     """
     sizes = by_class_size(scores, rows.labels)
     found = {"by_class_size": sizes} if sizes else {}
     if rows.hierarchy is not None and len(rows.labels) > 1:
-        found["nearest"] = nearest_shares(embeddings, rows.hierarchy, rows.level_names)
+        compared = embeddings if distance == "euclidean" else unit_length(embeddings)
+        found["nearest"] = nearest_shares(compared, rows.hierarchy, rows.level_names)
     return found

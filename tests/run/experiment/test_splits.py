@@ -10,7 +10,7 @@ from tfdml.console.settings import DataSettings, Settings
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment import experiment
 from tfdml.run.experiment.experiment import _moved
-from tfdml.run.experiment.splits import Splits, check_images, of_one_class, to_record
+from tfdml.run.experiment.splits import Splits, check_images, check_queries, of_one_class, to_record
 
 
 def splits_of(photos, *more):
@@ -63,13 +63,40 @@ def test_a_fold_needs_the_number_of_folds(photos):
 def test_a_resumed_run_has_as_many_images_as_when_it_began(photos):
     splits = splits_of(photos)
     record = to_record(DataSettings(dataset="folder", data_dir=str(photos)), splits.dataset)
-    check_images(record, splits.dataset, "runs/a")
-    check_images({}, splits.dataset, "runs/a")
-    fewer = dataclasses.replace(splits.dataset, test=splits.test.where(np.arange(3)))
+    check_images(record, splits, "runs/a")
+    check_images({}, splits, "runs/a")
+    test = splits.test.where(np.arange(3))
+    fewer = dataclasses.replace(splits.dataset, test=test)
+    fewer = dataclasses.replace(splits, dataset=fewer, test=test, evaluation=test)
     with pytest.raises(
         ValueError, match="The test split of folder has 3 images, and had .* when the run in runs/a began"
     ):
         check_images(record, fewer, "runs/a")
+
+
+def test_a_test_image_that_only_the_end_reads_may_be_removed(photos, caplog):
+    splits = splits_of(photos, "--evaluate_on=validation")
+    record = to_record(DataSettings(dataset="folder", data_dir=str(photos)), splits.dataset)
+    test, train = splits.test.where(np.arange(3)), splits.dataset.train.where(np.arange(5))
+    check_images(record, dataclasses.replace(splits, dataset=dataclasses.replace(splits.dataset, test=test)), "runs/a")
+    assert "The test split of folder has 3 images" in caplog.text and "of the images that are there" in caplog.text
+    fewer = dataclasses.replace(splits.dataset, test=test, train=train)
+    with pytest.raises(ValueError, match="The train split of folder has 5 images"):
+        check_images(record, dataclasses.replace(splits, dataset=fewer), "runs/a")
+
+
+def test_a_split_without_two_images_of_a_class_is_told_before_training(photos):
+    splits = splits_of(photos, "--evaluate_on=validation")
+    check_queries(splits)
+    single = np.unique(splits.test.labels, return_index=True)[1]
+    alone = dataclasses.replace(splits, test=splits.test.where(single))
+    with pytest.raises(ValueError, match="The test split has no query with another image of its class .*recall_at_1"):
+        check_queries(alone)
+    single = np.unique(splits.evaluation.labels, return_index=True)[1]
+    with pytest.raises(ValueError, match="The validation split has no query"):
+        check_queries(dataclasses.replace(splits, evaluation=splits.evaluation.where(single)))
+    # What needs no ranks needs no such query.
+    check_queries(dataclasses.replace(alone, protocol=splits.protocol.with_metrics(["alignment"])))
 
 
 def test_a_list_of_bad_images_that_was_cut_is_told_where_a_run_is_measured(photos, tmp_path, monkeypatch, caplog):

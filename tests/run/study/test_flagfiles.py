@@ -229,3 +229,12 @@ def test_a_metric_without_a_value_is_an_empty_cell_and_one_that_was_not_measured
     assert MetricOf("best", "far")(results, []) == ""
     with pytest.raises(ValueError, match="that the runs have measured, recall_at_1; received recal"):
         MetricOf("best", "recal")(results, [])
+    # That was not asked for, as by the default of --metrics.
+    assert MetricOf("best", "recal", required=False)(results, []) == ""
+
+
+def test_metrics_of_the_default_need_not_be_measured(tmp_path):
+    flagfiles = flagfiles_in(tmp_path, some="--metrics=recall_at_1,nmi\n")
+    table = of_flagfiles(flagfiles, [], ["recall_at_1", "recall_at_2"], required=False).columns
+    result = {"metrics": {"recall_at_1": 0.3}, "best": {"recall_at_1": 0.5}}
+    assert table["best R@2"]([result], []) == "" and str(table["best R@1"]([result], []))

@@ -1,5 +1,6 @@
 """Runs of a study that are measured once more."""
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -56,7 +57,7 @@ def test_runs_of_other_labels_are_measured_without_classes(kind, tmp_path):
     program = "import sys; from tfdml.run.study.measured import measure; measure(sys.argv[1], 'best')"
     done = subprocess.run([sys.executable, "-c", program, tmp_path / "run"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert measured.measured(tmp_path / "run") == {"model": "best"}
+    assert measured.measured(tmp_path / "run").keys() == {"model", "sha256"}
 
 
 def measured_runs(folder, right, **more):
@@ -106,11 +107,13 @@ def test_groups_that_training_has_are_not_drawn():
         return SimpleNamespace(labels=np.array([3, 1, 1, 2]), class_groups=groups["groups"])
 
     birds = SimpleNamespace(train=split(groups={0: "owl"}), test=split(groups={1: "jay", 2: "auk", 3: "jay"}))
-    assert measured.groups_of_test(birds) == [1, 0, 1]
+    assert measured.groups_of_test(birds, [1, 2, 3]) == [1, 0, 1]
+    # A class of one image has no query.
+    assert measured.groups_of_test(birds, [1, 3]) == [0, 0]
     birds.train = split(groups={0: "jay"})
-    assert measured.groups_of_test(birds) is None
+    assert measured.groups_of_test(birds, [1, 2, 3]) is None
     birds.test = split(groups=None)
-    assert measured.groups_of_test(birds) is None
+    assert measured.groups_of_test(birds, [1, 2, 3]) is None
 
 
 def test_a_seed_is_the_mean_of_its_folds(tmp_path):
@@ -176,3 +179,14 @@ def test_what_another_study_measured_is_said(tmp_path):
 def test_a_run_without_models_is_not_measured(tmp_path):
     measured.measure(tmp_path, "best")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_run_whose_model_has_changed_is_measured_again(tmp_path):
+    """As one that went on; here there is no run to measure it on."""
+    (tmp_path / "model.keras").write_bytes(b"one")
+    known = {"model": "best", "sha256": hashlib.sha256(b"one").hexdigest()}
+    (tmp_path / measured.FILE).write_text(json.dumps(known))
+    measured.measure(tmp_path, "best")
+    (tmp_path / "model.keras").write_bytes(b"another")
+    with pytest.raises(FileNotFoundError, match="is no run directory"):
+        measured.measure(tmp_path, "best")

@@ -120,6 +120,48 @@ def test_a_run_that_is_trained_again_replaces_its_record(trained, tmp_path, caps
     assert records.read(tmp_path / "kept" / "study.jsonl")["plain-seed0"]["result"]["metrics"]["recall_at_1"] == 0.5
 
 
+def test_an_ensemble_that_was_stopped_goes_on(trained, tmp_path):
+    """Before its members are joined its folder has no flags."""
+    (tmp_path / "first" / "plain-seed0" / "member_000").mkdir(parents=True)
+    study(tmp_path, "first", only=["plain"])
+    assert trained == ["plain-seed0"]
+
+
+def test_an_ensemble_without_some_of_its_members_is_not_complete(trained, tmp_path):
+    study(tmp_path, "first", only=["plain"])
+    run = runs.RunDirectory(tmp_path / "first" / "plain-seed0")
+    result = {"metrics": {"recall_at_1": 0.5}, "asked": 2}
+    for members in (["a"], ["a", "b"]):
+        run.write_result({**result, "members": [{"run_dir": each} for each in members]})
+        study(tmp_path, "first", only=["plain"])
+    assert trained == ["plain-seed0"] * 2
+
+
+def test_runs_of_other_images_are_not_taken(trained, tmp_path):
+    study(tmp_path, "first", "--data_dir=photos/birds", only=["plain"])
+    study(tmp_path, "first", "--data_dir=moved/birds", only=["plain"])
+    with pytest.raises(ValueError, match="received --data_dir=.*/photos/cars. Give the same, or --runs"):
+        study(tmp_path, "first", "--data_dir=photos/cars", only=["plain"])
+    (tmp_path / "plain.flags").write_text("--ignore_images=bad.txt")
+    with pytest.raises(ValueError, match="received --ignore_images=.*bad.txt. Give the same, or --runs"):
+        study(tmp_path, "first", "--data_dir=photos/birds", only=["plain"])
+
+
+def test_a_record_is_restored_whole_or_not_at_all(trained, tmp_path, monkeypatch):
+    study(tmp_path, "first", only=["plain"])
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patches:
+        patches.setattr(runs.RunDirectory, "write_result", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            study(tmp_path, "second", only=["plain"])
+    assert not (tmp_path / "second" / "plain-seed0").exists()
+    study(tmp_path, "second", only=["plain"])
+    assert trained == ["plain-seed0"] and [each.name for each in (tmp_path / "second").iterdir()] == ["plain-seed0"]
+
+
 def test_a_record_that_was_cut_is_passed_over(trained, tmp_path, capsys):
     study(tmp_path, "first", only=["plain"])
     file = tmp_path / "kept" / "study.jsonl"

@@ -27,6 +27,9 @@ def test_patterns_list_a_file_once_and_only_themselves_are_patterns(tmp_path, mo
     for pattern in ("**/**/*.jpg", "a/**/**/*.jpg", "../[[]1]/a/../**/**/*.jpg"):
         assert ImageList.of(pattern).paths == list(map(str, files))
     assert ImageList.of("a/**/*.jpg").labels == [None, "b"]
+    (here / "a" / "b" / "all").symlink_to(here)
+    with pytest.raises(ValueError, match="a/b/all is a link to .*, which holds it"):
+        ImageList.of("a/**/*.jpg")
 
 
 def test_lists_of_images(tmp_path):

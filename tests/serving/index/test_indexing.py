@@ -12,13 +12,14 @@ from tests.serving_fixtures import exported, loaded, models_load_once, picture  
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.files.embedding_shards import EmbeddingShards
 from tfdml.serving import ExportedModel, Searcher
+from tfdml.serving.embedding.bulk_embedding import embed_images
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.exported.saved_model_files import model_hash
 from tfdml.serving.index import index_build, index_folder, indexing
 from tfdml.serving.index.deleting import delete_images
 from tfdml.serving.index.index_build import build
 from tfdml.serving.index.index_folder import IndexFolder
-from tfdml.serving.index.indexing import index_images
+from tfdml.serving.index.indexing import index_embeddings, index_images
 
 COUNT = 13
 
@@ -138,6 +139,11 @@ def test_another_list_does_not_go_on_with_it(photos, tmp_path, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(ValueError, match="holds an indexing of other images that was interrupted, such as .*00.png"):
         index_images(tmp_path / "index", ImageList.of(photos / "odd"), model=exported())
+    embed_images(tmp_path / "few", ImageList.of(photos / "odd"), model=exported())
+    embed_images(tmp_path / "all", ImageList.of(photos), model=exported())
+    with pytest.raises(ValueError, match="holds an indexing of other images that was interrupted, such as .*00.png"):
+        index_embeddings(tmp_path / "index", tmp_path / "few", model=exported())
+    assert index_embeddings(tmp_path / "index", tmp_path / "all", model=exported())[0] == COUNT
 
 
 def test_what_could_not_be_read_of_another_list_is_forgotten(photos, tmp_path, monkeypatch):

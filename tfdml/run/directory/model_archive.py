@@ -4,7 +4,7 @@ import io
 import zipfile
 
 from tfdml.files.archive_sizes import BROKEN, check_datasets, check_zip
-from tfdml.files.checked_files import json_of, open_file, reason_of
+from tfdml.files.checked_files import fingerprint, json_of, open_file, reason_of
 
 WEIGHTS, METADATA, CONFIG = "model.weights.h5", "metadata.json", "config.json"
 
@@ -21,6 +21,12 @@ def damage_of(path):
     except BROKEN as error:
         return reason_of(error)
     return None
+
+
+def sha256_of(run, which):
+    """Returns the SHA-256 of the `best` or `final` model of a `RunDirectory`; None where only its results are there."""
+    path = {"best": run.model, "final": run.final_model}[which]
+    return fingerprint(path)["sha256"] if path.is_file() else None
 
 
 def load_archive(path):

@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+from absl import logging
 
 from pipelines.datasets import load
 from pipelines.datasets.csv import from_anywhere
@@ -11,6 +12,8 @@ from pipelines.datasets.levels import with_levels
 from pipelines.datasets.split import Split
 from pipelines.sampling import Clusters
 from tfdml import registry
+from tfdml.evaluation.indexes.class_members import ClassMembers
+from tfdml.evaluation.metrics import RankMetric
 from tfdml.evaluation.protocols import Protocol, protocol_of
 from tfdml.run.experiment.measurable import measurable
 from tfdml.run.experiment.meta_classes import random_meta_classes
@@ -94,14 +97,18 @@ def to_record(data, dataset):
     return record
 
 
-def check_images(record, dataset, run_dir):
-    """Raises if a dataset has another number of images than when a run began, whose epochs would change.
+def check_images(record, splits, run_dir):
+    """Raises if training or evaluation have another number of images than when a run began; of others it warns.
 
     Args:
-        record, dataset, run_dir: as `changed_images` takes them.
+        record, run_dir: as `changed_images` takes them.
+        splits: `Splits` of the dataset now.
     """
-    changed = changed_images(record, dataset, run_dir)
-    if changed:
+    changed = changed_images(record, splits.dataset, run_dir)
+    # One that cannot be read may be found at the end alone, and be removed then.
+    if changed.startswith("The test split") and splits.evaluation is not splits.test:
+        logging.warning("%s The result is of the images that are there.", changed)
+    elif changed:
         raise ValueError(f"{changed} Restore its images, or train again in another --run_dir.")
 
 
@@ -121,6 +128,22 @@ def changed_images(record, dataset, run_dir):
                 f"{run_dir} began."
             )
     return ""
+
+
+def check_queries(splits):
+    """Raises where a split of `Splits` that is measured by ranks has no query with another image of its class."""
+    ranked = [each for each in splits.protocol.metrics if isinstance(each, RankMetric) and not each.graded]
+    if not ranked or not splits.dataset.has_classes:
+        return
+    measured = {"test": splits.test}
+    if splits.evaluation is not splits.test:
+        measured["validation"] = splits.evaluation
+    for name, split in measured.items():
+        if not any(ClassMembers.of(search).positives.any() for search in splits.protocol.searches(split)):
+            raise ValueError(
+                f"The {name} split has no query with another image of its class in the gallery, which "
+                f"{ranked[0].name} needs. Check its labels, and which rows are queries and gallery."
+            )
 
 
 def of_one_class(splits):

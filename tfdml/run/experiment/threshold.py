@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 
 import numpy as np
+from absl import logging
 
 from tfdml.evaluation.verification.fitted_threshold import fit_threshold
 from tfdml.files.checked_files import json_of, read_bytes, write_atomically
+from tfdml.run.directory.model_archive import sha256_of
+from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.held_out import on_validation
 from tfdml.run.experiment.measured_source import Source, source_of_files
 
@@ -62,15 +65,19 @@ def threshold_of(run_dir, which="best", distance=None):
         return None
     try:
         found = json_of(read_bytes(file))
-        whole = isinstance(found, dict) and {"run_dir", "model", "distance"} <= {*found}
+        whole = isinstance(found, dict) and {"run_dir", "model", "sha256", "distance"} <= {*found}
         if not (whole and isinstance(found.get("threshold"), float)):
-            raise ValueError("expected an object with threshold, distance, model and run_dir")
+            raise ValueError("expected an object with threshold, distance, model, sha256 and run_dir")
     except (OSError, ValueError) as error:
         raise ValueError(f"{file} is damaged ({error}); fit the threshold again.") from None
     # Where the run is matters to nobody who has its export.
     del found["run_dir"]
-    fits = found["model"] == which and distance in (None, found["distance"])
-    return found if fits else None
+    if found["model"] != which or distance not in (None, found["distance"]):
+        return None
+    if found.pop("sha256") != sha256_of(RunDirectory(run_dir), which):
+        logging.warning("%s is of another %s model than the run has now, and is not used; fit it again.", file, which)
+        return None
+    return found
 
 
 def _of_run(given, changes):
@@ -81,6 +88,11 @@ def _of_run(given, changes):
         changes = on_validation(changes, given.run_dir, "--split=test, to fit on the test classes")
     experiment, model = trained(given.run_dir, given.which, changes, test_only=given.split == "test")
     split = experiment.splits.test if given.split == "test" else experiment.splits.evaluation
-    about = {"run_dir": given.run_dir, "model": given.which, "dataset": experiment.settings.data.dataset}
+    about = {
+        "run_dir": given.run_dir,
+        "model": given.which,
+        "sha256": sha256_of(RunDirectory(given.run_dir), given.which),
+    }
+    about["dataset"] = experiment.settings.data.dataset
     about |= {"split": given.split, "protocol": experiment.protocol_spec}
     return Source(about, experiment.splits.protocol, experiment.embed(model, split), split)

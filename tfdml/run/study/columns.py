@@ -12,12 +12,18 @@ from tfdml.run.study.runs import curve
 
 @dataclass(frozen=True)
 class MetricOf:
-    """Column of a metric of the models that results have under `best`, or of the last ones, `metrics`."""
+    """Column of a metric of the models that results have under `best`, or of the last ones, `metrics`.
+
+    One that was not measured is an error, or, if it is not `required`, an empty cell.
+    """
 
     which: str
     name: str = "recall_at_1"
+    required: bool = True
 
     def __call__(self, results, run_dirs):
+        if not self.required and not any(self.name in result[self.which] for result in results):
+            return ""
         return spread_of([result[self.which] for result in results], self.name)
 
 

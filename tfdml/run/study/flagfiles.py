@@ -10,13 +10,14 @@ from tfdml.run.study.declaration import Study
 from tfdml.run.study.runs import resolved
 
 
-def of_flagfiles(flagfiles, flags, metrics):
+def of_flagfiles(flagfiles, flags, metrics, required=True):
     """Returns the study whose rows are flagfiles.
 
     Args:
         flagfiles: their paths.
         flags: flags of training for all of them.
         metrics: metrics of the table; by the first, on validation classes, a flagfile is chosen.
+        required: whether a metric that runs have not measured is an error, and not an empty cell.
     """
     missing = [flagfile for flagfile in flagfiles if not Path(flagfile).is_file()]
     if missing or not flagfiles:
@@ -25,11 +26,12 @@ def of_flagfiles(flagfiles, flags, metrics):
     rows = {Path(flagfile).stem: [f"--flagfile={flagfile}"] for flagfile in flagfiles}
     if len(rows) < len(set(flagfiles)):
         raise ValueError(f"Expected flagfiles with different names, received {', '.join(flagfiles)}.")
-    settings = [settings_of([*row, *flags], metrics) for row in rows.values()]
+    settings = [settings_of([*row, *flags], metrics if required else metrics[:1]) for row in rows.values()]
+    validated = any(each.evaluation.evaluate_on == "validation" for each in settings)
     return Study(
         flagfile="",
         rows=rows,
-        columns=columns(metrics, validated=any(each.evaluation.evaluate_on == "validation" for each in settings)),
+        columns=columns(metrics, validated, required),
         folder="runs/study",
         head="run",
         curve=metrics[0],
@@ -52,15 +54,15 @@ def settings_of(row, metrics):
     return settings
 
 
-def columns(metrics, validated):
+def columns(metrics, validated, required=True):
     """The columns of the table: mean ± standard deviation over seeds, in percent."""
     names = {short(metric): metric for metric in metrics}
     first = short(metrics[0])
     return {
         "seeds": lambda results, run_dirs: len(results),
         **({f"validation {first}": lambda results, run_dirs: validation_of(results, metrics[0])} if validated else {}),
-        **{f"final {name}": MetricOf("metrics", metric) for name, metric in names.items()},
-        **{f"best {name}": MetricOf("best", metric) for name, metric in names.items()},
+        **{f"final {name}": MetricOf("metrics", metric, required) for name, metric in names.items()},
+        **{f"best {name}": MetricOf("best", metric, required) for name, metric in names.items()},
         "steps to the best": steps_to_best,
         "seconds": seconds,
     }

@@ -8,6 +8,8 @@ import numpy as np
 from tfdml.console import command
 from tfdml.evaluation.all_pairs import all_pairs
 from tfdml.files.checked_files import write_atomically
+from tfdml.run.directory.model_archive import sha256_of
+from tfdml.run.directory.run_directory import RunDirectory
 
 FILE = "measured.json"
 
@@ -24,12 +26,14 @@ def measure(run_dir, which, learners=0):
     path = Path(run_dir) / FILE
     known = json.loads(path.read_text()) if path.exists() else {}
     complete = known.get("model") == which and (not learners or "learners" in known)
-    if known and not complete and not _has_models(run_dir):
+    model = sha256_of(RunDirectory(run_dir), which)
+    if known and not complete and model is None:
         raise ValueError(
             f"{path} is of the {known.get('model')} model{'' if 'learners' in known else ' without its learners'}, and "
             "there is no model to measure again. Delete the folder and the record, so that the run is trained again."
         )
-    if complete or not _has_models(run_dir):
+    # A run may have become longer since.
+    if model is None or (complete and known.get("sha256") == model):
         return
     # Only here, because it starts TensorFlow. A study's command has postponed the classes that a model's file names.
     command.import_package()
@@ -40,7 +44,7 @@ def measure(run_dir, which, learners=0):
     experiment, model = trained(run_dir, which, changes)
     test = experiment.splits.test
     embeddings = experiment.embed(model, test)
-    found = {"model": which}
+    found = {"model": which, "sha256": model}
     if test.relations is None and test.attributes is None:
         found |= _of_classes(experiment, embeddings)
     if learners:
@@ -56,19 +60,24 @@ def _of_classes(experiment, embeddings):
     classes = experiment.scores(embeddings, test).per_class(test.labels)
     found = {
         "queries": [each["queries"] for each in classes.values()],
-        "right": [round(each["recall_at_1"] * each["queries"]) for each in classes.values()],
+        # Not whole where a query has the mean of several draws.
+        "right": [round(each["recall_at_1"] * each["queries"], 6) for each in classes.values()],
     }
-    groups = groups_of_test(experiment.splits)
+    groups = groups_of_test(experiment.splits.dataset, classes)
     return {**found, "groups": groups} if groups else found
 
 
-def groups_of_test(splits):
-    """Returns the number of each test class' group, or None where they have none, or training has the same ones."""
-    train, test = splits.train, splits.test
+def groups_of_test(dataset, classes):
+    """Returns the number of each test class' group, or None where they have none, or training has the same ones.
+
+    Args:
+        dataset: the `Dataset`.
+        classes: numbers of the test classes that have queries.
+    """
+    train, test = dataset.train, dataset.test
     if test.class_groups is None or set(test.class_groups.values()) & set((train.class_groups or {}).values()):
         return None
-    _, groups = np.unique([test.class_groups[label] for label in np.unique(test.labels).tolist()], return_inverse=True)
-    return groups.tolist()
+    return np.unique([test.class_groups[label] for label in classes], return_inverse=True)[1].tolist()
 
 
 def measured(run_dir):
@@ -177,7 +186,3 @@ def _with_classes(run_dir):
 def _right(seeds):
     """How many queries of each test class were right with each seed: `[seeds, classes]`."""
     return np.array([np.mean([fold["right"] for fold in folds], axis=0) for folds in seeds])
-
-
-def _has_models(run_dir):
-    return any(Path(run_dir).glob("*.keras"))

@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from tfdml.files.checked_files import write_atomically
+from tfdml.files.checked_files import cleared, write_atomically
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.study.measured import FILE as MEASURED
 
@@ -35,6 +35,8 @@ def keep(run_dir, file):
     record = {"run": name, "flags": flags, "result": result}
     if measured.exists():
         record["measured"] = _rounded(json.loads(measured.read_text()))
+        # Models are not kept.
+        record["measured"].pop("sha256", None)
     known = read(path).get(name)
     same = known and known["result"] == _rounded(record["result"])
     if same and record.get("measured") in (None, known.get("measured")):
@@ -56,8 +58,6 @@ def restore(record, run_dir, flags):
         flags: `{name: "--name=value"}` of the run now: those of `PLACES` replace the recorded ones, which are names
             without folders. `imagenet` stands for a file of such weights.
     """
-    path = Path(run_dir)
-    run = RunDirectory(path)
     here = {place: flags[place.removeprefix("--")] for place in PLACES}
     for flag in record["flags"]:
         now = here.get(flag.partition("=")[0], flag)
@@ -66,11 +66,36 @@ def restore(record, run_dir, flags):
                 f"The record of {record['run']} is of a run with {flag}; received {now}. Give the same, or a file of "
                 "--records of its own."
             )
+    path = Path(run_dir)
+    # Whole or not there: a part of it would be trained again, with measures of before.
+    run = RunDirectory(cleared(path.with_name(f".writing-{path.name}")))
     run.claim(dict(enumerate(here.get(flag.partition("=")[0], flag) for flag in record["flags"])))
     run.metrics.write_text("".join(json.dumps(event) + "\n" for event in record["curve"]))
     if "measured" in record:
-        write_atomically(path / MEASURED, f"{json.dumps(record['measured'])}\n".encode())
+        write_atomically(run.path / MEASURED, f"{json.dumps(record['measured'])}\n".encode())
     run.write_result(record["result"])
+    run.path.rename(path)
+
+
+def check_images(run_dir, flags):
+    """Raises if a run that is there is of images of another folder, by its name, or without others.
+
+    Args:
+        run_dir: path of a run; it need not exist.
+        flags: `{name: "--name=value"}` of the run now.
+    """
+    run = RunDirectory(run_dir)
+    there = run.serialized() if run.has_flags else flags
+    for name in ("data_dir", "ignore_images"):
+        if _name_in(there[name]) != _name_in(flags[name]):
+            raise ValueError(
+                f"The run in {run_dir} is of {there[name]}; received {flags[name]}. Give the same, or --runs, another "
+                "folder."
+            )
+
+
+def _name_in(flag):
+    return Path(flag.partition("=")[2]).name
 
 
 def _are_equal(recorded, now):

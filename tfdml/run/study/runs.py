@@ -16,8 +16,9 @@ from absl import flags
 from tfdml.console.command import STOPPED_STATUS
 from tfdml.console.flags import resolve
 from tfdml.console.training_stopped import TrainingStopped
+from tfdml.run.directory.ensemble_directory import EnsembleDirectory
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.study.records import PLACES, keep, read, restore
+from tfdml.run.study.records import PLACES, check_images, keep, read, restore
 from tfdml.run.training.training_process import status_of_training
 
 # Longer names of runs are cut, because folders have names of at most 255 bytes.
@@ -58,11 +59,13 @@ def complete(runs, records=None, measure=None):
         serialized = resolved(run.arguments)
         if run.path.name in recorded and not run.path.exists():
             restore(recorded[run.path.name], run.path, serialized)
-        RunDirectory(run.path).check_claim(serialized)
+        # One that was stopped before its members were joined has no flags.
+        EnsembleDirectory(run.path).check_claim(serialized)
+        check_images(run.path, serialized)
     results = []
     for number, (arguments, path) in enumerate(runs, 1):
         run = RunDirectory(path)
-        if run.result() is None:
+        if not _is_whole(run.result()):
             print(f"Run {number} of {len(runs)}: {path}", file=sys.stderr, flush=True)
             train(arguments)
         if measure:
@@ -71,6 +74,11 @@ def complete(runs, records=None, measure=None):
             keep(path, records)
         results.append(run.result())
     return results
+
+
+def _is_whole(result):
+    """Whether a run is complete; of an ensemble that has joined only some of its members it is not."""
+    return result is not None and len(result.get("members", ())) >= result.get("asked", 0)
 
 
 def resolved(arguments):

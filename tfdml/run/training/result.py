@@ -86,7 +86,7 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
             "selected_on": selected_on,
             "selected_by": evaluation.monitor,
         },
-        **breakdown(best, embeddings, test),
+        **breakdown(best, embeddings, test, experiment.splits.protocol.distance),
         **_intervals(best, test.labels),
         **({"gain": gain_of(features, best, test.labels, evaluation.monitor)} if features else {}),
         **watched,

@@ -13,7 +13,7 @@ from tfdml.run.directory.environment import environment
 from tfdml.run.experiment.experiment import Experiment
 from tfdml.run.experiment.image_data import Batches
 from tfdml.run.experiment.length import late_rise
-from tfdml.run.experiment.splits import check_images, of_one_class, to_record
+from tfdml.run.experiment.splits import check_images, check_queries, of_one_class, to_record
 from tfdml.run.experiment.tensorflow_setup import set_up
 from tfdml.run.loggers.choice import check_client, log_result
 from tfdml.run.training.baselines import check_baselines
@@ -67,7 +67,8 @@ def train(settings, run, serialized):
         run.check_free()
     strategy = set_up(settings.run)
     experiment = Experiment.of(settings, strategy, classes=recorded.get("classes"))
-    check_images(recorded, experiment.splits.dataset, run.path)
+    check_images(recorded, experiment.splits, run.path)
+    check_queries(experiment.splits)
     check_baselines(experiment)
     for sentence in of_one_class(experiment.splits):
         logging.warning(sentence)

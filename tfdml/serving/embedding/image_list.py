@@ -13,6 +13,7 @@ import numpy as np
 from pipelines.datasets import load
 from pipelines.datasets.folder import ENDINGS
 from pipelines.datasets.header_checks import ENDING_OF
+from pipelines.datasets.linked_folders import check_links
 from pipelines.datasets.loading import check_names
 from pipelines.datasets.packed_images import PackedImages, local
 from pipelines.datasets.stored_vectors import refuse_vectors
@@ -126,6 +127,8 @@ class ImageList:
         parts = Path(os.path.normpath(pattern)).parts
         named = [glob.has_magic(part) for part in parts].index(True)
         root = Path(os.path.abspath(os.path.join("", *parts[:named])))
+        if "**" in parts:
+            check_links(root)
         # A name that the working folder has is no pattern; with ** twice a file is found more than once.
         files = glob.glob(os.path.join(glob.escape(str(root)), *parts[named:]), recursive=True)
         found = sorted(set(map(Path, files)))

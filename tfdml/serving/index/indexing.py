@@ -48,7 +48,9 @@ def index_images(out, images, *, model="", kind="flat", add=False, update=False,
             finish_deletion(folder)
         shards, embedder = _opened(folder, model, add)
         if not add:
-            _check_same(folder, shards, images)
+            _check_same(folder, shards, set(images.paths))
+            if gone := shards.bad.keys() - set(images.paths):
+                shards.forget_bad(gone)
         in_memory = images.contents is not None
 
         def keep(path, contents):
@@ -79,6 +81,8 @@ def index_embeddings(out, source, *, model, kind="flat", attributes=None):
     check_files(source, given)
     folder.path.mkdir(parents=True, exist_ok=True)
     with naming(folder.path), locked(folder.path, "index"):
+        if folder.embeddings.is_dir():
+            _check_same(folder, EmbeddingShards(folder.embeddings), given.paths())
         shutil.rmtree(folder.embeddings, ignore_errors=True)
         copy_model(model, folder.model)
         shards = given.copy_to(folder.embeddings)
@@ -217,13 +221,10 @@ def copy_model(model, target):
     unfinished.rename(target)
 
 
-def _check_same(folder, shards, images):
-    others = shards.paths() - set(images.paths)
+def _check_same(folder, shards, paths):
+    others = shards.paths() - paths
     if others:
         raise ValueError(
             f"{folder.path} holds an indexing of other images that was interrupted, such as {min(others)}. Repeat its "
             "command, or give another --out."
         )
-    gone = shards.bad.keys() - set(images.paths)
-    if gone:
-        shards.forget_bad(gone)

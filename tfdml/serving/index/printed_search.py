@@ -22,7 +22,8 @@ DUPLICATES = 0.95
 
 def check_picture(path):
     """Raises a ValueError if a picture cannot be written to a path because of its ending; empty: there is none."""
-    if path and Path(path).suffix.lower() not in Image.registered_extensions():
+    # Pillow reads some formats that it does not write.
+    if path and Image.registered_extensions().get(Path(path).suffix.lower()) not in Image.SAVE:
         raise ValueError(f"--picture={path} does not end as an image file does, such as found.png.")
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from tfdml.console.command import new_folder
 from tfdml.files.checked_files import cleared, fingerprint, flush, naming, read_manifest, write_manifest
 from tfdml.registry.annotations import FilePath
 from tfdml.registry.argument_checks import expects
@@ -27,7 +28,7 @@ def save_preset(model, folder, about=()):
         folder: the folder; it must be empty or not exist.
         about: facts that the model does not say, see `preset_card.readme`.
     """
-    out = check_new(folder)
+    out = new_folder(folder, "the preset", given="")
     # It refuses a model without preprocessing.
     ImageEmbedder(model)
     facts = {**facts_of_model(model), **dict(about)}
@@ -43,14 +44,6 @@ def save_preset(model, folder, about=()):
         (unfinished / README).write_text(readme(facts, out.name), encoding="utf-8")
         flush(unfinished)
         unfinished.rename(out)
-
-
-def check_new(folder):
-    """Returns the path of a folder to write to; a ValueError if there is something."""
-    out = Path(folder)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"{out} exists and is not empty; give a new folder.")
-    return out
 
 
 @expects()

@@ -1,10 +1,11 @@
 """The preset of a run, with its scores."""
 
+from tfdml.console.command import new_folder
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import trained_model
 from tfdml.serving.exported.run_export import facts_of_run
 from tfdml.serving.presets import hubs
-from tfdml.serving.presets.preset import check_new, save_preset, upload_preset
+from tfdml.serving.presets.preset import save_preset, upload_preset
 
 
 def share_run(run_dir, which, out, *, licence=None, upload="", changes=()):
@@ -18,7 +19,7 @@ def share_run(run_dir, which, out, *, licence=None, upload="", changes=()):
         upload: address on a hub; empty: it stays here.
         changes: settings to replace, see `trained_model`.
     """
-    check_new(out)
+    new_folder(out, "the preset")
     if upload:
         # Before there is work that would be lost.
         hubs.check_upload(upload)
