@@ -118,6 +118,7 @@ def test_gradients_do_not_move_them_and_an_epoch_renews_them(batch):
     renewed = np.array(layer.proxies)
     # In the middle of an epoch, where a resumed run goes on.
     callback._step = lambda: 3
+    callback.set_model(model)
     callback.on_epoch_begin(1)
     np.testing.assert_array_equal(layer.proxies, renewed)
 

@@ -123,6 +123,16 @@ def test_plain_keras_models_in_half_precision():
     assert [variable.dtype for variable in average.variables] == ["float32", "float32"]
 
 
+def test_a_second_fit_goes_on_with_a_model_that_begins_with_a_random_layer():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dropout(0.1), keras.layers.Dense(3)])
+    model.compile("sgd", loss="mse", run_eagerly=True)
+    average, data = WeightAverage(0.5), tf.data.Dataset.from_tensors((np.ones((4, 2), "f"), np.ones((4, 3), "f")))
+    average.make(model)
+    for _ in range(2):
+        model.fit(data, callbacks=[average], verbose=0)
+    assert average.steps == 2
+
+
 @pytest.mark.parametrize("decay", [0, 1, -0.1, 1.5])
 def test_decays_that_average_nothing_are_refused(decay):
     with pytest.raises(ValueError, match=f"between 0 and 1.*received {decay}"):

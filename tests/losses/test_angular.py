@@ -98,3 +98,14 @@ def test_bad_angles_are_told(make_batch, alpha):
     for use in (lambda: Angular(alpha=alpha), lambda: angular_loss(*make_batch(), alpha=alpha)):
         with pytest.raises(ValueError, match=f"angle in degrees above 0 and at most 60; received {alpha!r}"):
             use()
+
+
+def test_negatives_are_those_of_the_anchor_where_a_positive_does_not_share_them():
+    """As of triplets: row 1, the positive of row 0, knows no negative; row 0 has row 2."""
+    given = np.array([[1, 1, 0], [1, 1, -1], [0, -1, 1]], "float32")
+    embeddings = tf.Variable(np.random.default_rng(0).normal(size=(3, 4)).astype("float32"))
+    with tf.GradientTape() as tape:
+        values = Angular(alpha=40.0).call(tf.constant(given), embeddings)
+        total = tf.reduce_sum(values)
+    np.testing.assert_allclose(values, [naive([0, 0, 1], embeddings.numpy(), 40.0)[0], 0, 0], rtol=1e-5)
+    assert np.isfinite(tape.gradient(total, embeddings)).all()

@@ -59,6 +59,16 @@ def test_labels_of_which_nothing_can_be_learnt_are_named(make_batch, labels, mes
         registry.create("loss", "triplet")(np.array(labels), make_batch(4)[1])
 
 
+@pytest.mark.parametrize("dtype", ["int64", "float32"])
+def test_one_hot_labels_are_not_trained_on_in_a_graph(make_batch, dtype):
+    """Where no value is known, and no error can be raised, the loss is NaN; class numbers and a tree are not."""
+    loss, embeddings = registry.create("loss", "triplet"), make_batch(4)[1]
+    compiled = tf.function(lambda labels: loss(labels, embeddings))
+    assert np.isnan(compiled(tf.constant(np.eye(4)[[1, 2, 1, 0]].astype(dtype))))
+    assert np.isfinite(compiled(tf.constant([[0, 0], [0, 0], [0, 1], [2, 3]])))
+    assert np.isfinite(compiled(tf.constant(np.kron(np.eye(2), np.ones((2, 2))).astype("float32"))))
+
+
 def test_proxies_take_one_class_an_image(make_batch, make_feed):
     loss = registry.create("loss", "proxy_anchor(classes=4)")
     labels, embeddings = make_batch(8)

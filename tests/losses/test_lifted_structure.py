@@ -100,3 +100,20 @@ def test_unknown_form_names_the_known(make_batch):
     for use in (LiftedStructure, lambda **arguments: lifted_structure_loss(*make_batch(), **arguments)):
         with pytest.raises(ValueError, match="form to be one of 'smooth', 'hard'; received 'soft'"):
             use(form="soft")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("margin", [1.0, 4.0])
+def test_an_end_without_a_negative_adds_nothing(form, margin):
+    """Row 0 and row 1 are a pair, and only row 0 knows a negative; of rows 3 and 4 none does."""
+    given = np.full((5, 5), -1, "float32")
+    given[0, 1] = given[1, 0] = given[3, 4] = given[4, 3] = 1
+    given[0, 2] = given[2, 0] = 0
+    embeddings = tf.Variable([[0.0], [0.5], [3.0], [9.0], [10.0]])
+    with tf.GradientTape() as tape:
+        values = LiftedStructure(margin, form).call(tf.constant(given), embeddings)
+        total = tf.reduce_sum(values)
+    # The other form of one exponential is the same.
+    cost = max(margin - 3.0 + 0.5, 0.0) ** 2
+    assert float(total) / 5 == pytest.approx(cost / (2 * 2), rel=1e-5)
+    assert np.isfinite(tape.gradient(total, embeddings)).all()

@@ -54,10 +54,13 @@ class EmbeddingCallback(keras.callbacks.Callback):
         self.steps_per_epoch = steps_per_epoch
         self.log, self.verbose = log, verbose
         self._step = step or (lambda: steps_taken(self.model))
+        self._first = True
 
     def set_model(self, model):
         super().set_model(model)
         self._embedder = Embedder(model, verbose=self.verbose)
+        # Keras sets it at each `fit`.
+        self._first = True
 
     @property
     def workers(self) -> Workers:
@@ -65,7 +68,10 @@ class EmbeddingCallback(keras.callbacks.Callback):
         return self._embedder.workers
 
     def on_epoch_begin(self, epoch, logs=None):
-        self.begin_epoch(epoch, bool(self.steps_per_epoch and self._step() % self.steps_per_epoch))
+        # Later ones are whole, whatever steps a scaled loss has skipped, or gradients have been accumulated.
+        goes_on = self._first and bool(self.steps_per_epoch and self._step() % self.steps_per_epoch)
+        self._first = False
+        self.begin_epoch(epoch, goes_on)
 
     def begin_epoch(self, epoch: int, goes_on: bool) -> None:
         """Does what is to be done at the start of an epoch.

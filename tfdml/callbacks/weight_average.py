@@ -46,12 +46,12 @@ class WeightAverage(keras.callbacks.Callback):
         if model is not None:
             self.set_model(model)
         if self.variables:
-            if self._averaged[0] is not self.model.variables[0]:
+            if self._averaged[0] is not _float_variables(self.model)[0]:
                 raise ValueError("WeightAverage averages the weights of another model. Make a new one for each model.")
             return
         if not self.model.built:
             raise ValueError("WeightAverage needs a model with weights: call it on a batch before it is trained.")
-        self._averaged = [each for each in self.model.variables if keras.backend.is_float_dtype(each.dtype)]
+        self._averaged = _float_variables(self.model)
         with self.model.distribute_strategy.scope():
             self.variables = [_copy(variable) for variable in self._averaged]
 
@@ -91,6 +91,11 @@ def _copy(variable):
     if isinstance(variable, ShardedVariable):
         return variable.copy(name)
     return keras.Variable(variable.numpy(), name=name, dtype=variable.dtype, trainable=False)
+
+
+def _float_variables(model):
+    """The weights that have a mean: the state of random layers has none."""
+    return [each for each in model.variables if keras.backend.is_float_dtype(each.dtype)]
 
 
 def _parts(variable):

@@ -19,6 +19,7 @@ The other rows are constant to the gradient of distances and products.
 from keras import ops
 from keras.backend import standardize_dtype
 
+from tfdml.functional.checks import is_floating
 from tfdml.registry.annotations import Tensor
 
 # Dtypes that may be too small for the number of classes.
@@ -120,6 +121,13 @@ def no_tree(labels: Tensor) -> Tensor:
     levels = levels_of(labels)
     same = levels[:, None] == levels[None, :]
     return ops.any(ops.logical_and(same[..., 1:], ops.logical_not(same[..., :-1])))
+
+
+def contradictory(labels: Tensor) -> Tensor:
+    """Returns whether labels are no kind of labels, as one-hot numbers are not: no tree, or not the same both ways."""
+    if is_graded(labels):
+        return ops.any(labels != ops.transpose(labels)) if is_floating(labels) else ops.convert_to_tensor(False)
+    return no_tree(labels)
 
 
 def given_pairs(labels: Tensor, parts: int, other: int = 1) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Annotated
 from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
-from tfdml.functional.cosines import cosines, dot_products
+from tfdml.functional.cosines import cosines
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.loss_function import function_of
@@ -52,18 +52,19 @@ class Angular(EmbeddingLoss):
 
 
 def _log_sum_of_products(similarity, scale, negatives, pairs):
-    """`log sum_n exp(scale (s_an + s_pn))` `[B, B]` for pairs (a, p), over their negatives n, which they share.
+    """`log sum_n exp(scale (s_an + s_pn))` `[B, B]` for pairs (a, p), over the negatives n of a.
 
-    The sum is a product of matrices, `exp(e) exp(e)^T`, so that no triplet needs memory of its own.
+    The sum is a product of matrices, so that no triplet needs memory of its own.
     """
     among = ops.where(negatives, similarity, -math.inf)
     highest = ops.stop_gradient(ops.max(among, axis=1, keepdims=True))
     # Where an anchor has no negative.
     highest = ops.where(highest == -math.inf, 0.0, highest)
-    # After this shift an entry is above exp(-24), and a sum above exp(-48), since alpha has its bound.
-    sums = dot_products(ops.exp(scale * (among - highest)))
-    shift = scale * highest
-    return ops.log(ops.where(pairs, sums, 1.0)) + shift + ops.transpose(shift)
+    nearest = ops.stop_gradient(ops.max(similarity, axis=1, keepdims=True))
+    # After these shifts an entry is above exp(-24), since alpha has its bound, and one of each anchor is 1.
+    of_anchors, of_positives = ops.exp(scale * (among - highest)), ops.exp(scale * (similarity - nearest))
+    sums = ops.matmul(of_anchors, ops.transpose(of_positives))
+    return ops.log(ops.where(pairs, sums, 1.0)) + scale * highest + ops.transpose(scale * nearest)
 
 
 angular_loss = function_of(Angular, "angular_loss")

@@ -11,7 +11,7 @@ import numpy as np
 from keras import ops
 
 from tfdml.functional.checks import check_classes, check_pairs_input, concrete, nan_with
-from tfdml.functional.pairs import finest, in_batch, is_graded
+from tfdml.functional.pairs import contradictory, finest, in_batch, is_graded
 from tfdml.losses.named_function import QUERIES, take_function
 from tfdml.registry.annotations import Tensor
 from tfdml.registry.fields import OF_KERAS, Declared
@@ -77,7 +77,9 @@ class EmbeddingLoss(Declared, LossHooks, keras.losses.Loss):
         if self.needs_pairs and self.batch_parts == 1 and not is_graded(labels):
             _warn_of_missing_pairs(type(self).__name__, finest(labels))
         numbers = in_batch(labels) if self.numbers_anew else labels
-        return nan_with(super().__call__(numbers, embeddings, sample_weight=sample_weight), embeddings, labels)
+        values = nan_with(super().__call__(numbers, embeddings, sample_weight=sample_weight), embeddings, labels)
+        # A compiled function knows no values that an error could be about.
+        return values if len(labels.shape) == 1 else ops.where(contradictory(labels), float("nan"), values)
 
     def call(self, labels: Tensor, embeddings: Tensor, queries: int | None = None) -> Tensor:
         """The loss `[B]` of each row; with `queries`, of so many rows, the first, compared with all, see `pairs`."""

@@ -42,8 +42,8 @@ class LiftedStructure(EmbeddingLoss):
         embeddings: `[B, d]`.
 
     Returns:
-        `[B]`; 0 for an anchor without a positive, and 0 for all in a batch of one class, where the sum over negatives
-        is empty and J_ij is minus infinity.
+        `[B]`; 0 for an anchor without a positive, and for a pair of which no end has a negative, where the sum over
+        negatives is empty and J_ij is minus infinity.
     """
 
     margin: NotNegative = 1.0
@@ -53,7 +53,7 @@ class LiftedStructure(EmbeddingLoss):
     def call(self, labels, embeddings):
         labels, embeddings = check_pairs_input(labels, embeddings)
         positives, distance, objectives = self._objectives(labels, embeddings)
-        counted = ops.logical_and(positives, ops.any(negative_pairs(labels)))
+        counted = ops.logical_and(positives, _with_negatives(labels))
         costs = ops.where(counted, ops.square(ops.maximum(objectives, 0.0)), 0.0)
         # Every pair stands in the matrix twice.
         pairs = ops.maximum(ops.sum(ops.cast(positives, distance.dtype)), 1.0) / 2.0
@@ -64,11 +64,13 @@ class LiftedStructure(EmbeddingLoss):
         """The mask of positive pairs, distances, and J of each pair, all `[B, B]`."""
         distance = distances(unit_length(embeddings) if self.normalize else embeddings)
         positives, negatives = positive_pairs(labels), negative_pairs(labels)
+        # In place of minus infinity, of which the gradient is NaN: an end may have no negative where not all are known.
+        none = ops.logical_not(ops.any(negatives, axis=1))
         if self.form == "hard":
-            ends = self.margin - hardest_negative(distance, negatives)
+            ends = ops.where(none, -1e9, self.margin - hardest_negative(distance, negatives))
             violations = ops.maximum(ends[:, None], ends[None, :])
         else:
-            ends = log_sum_exp(negatives, self.margin - distance)
+            ends = ops.where(none, -1e9, log_sum_exp(negatives, self.margin - distance))
             violations = ops.logaddexp(ends[:, None], ends[None, :])
         return positives, distance, violations + distance
 
@@ -76,8 +78,14 @@ class LiftedStructure(EmbeddingLoss):
         """Of the positive pairs that cost something, see `mined_pairs`; each has all negatives."""
         labels, embeddings = self.check_input(labels, embeddings)
         positives, distance, costs = self._objectives(labels, embeddings)
-        mined = ops.logical_and(positives, ops.any(negative_pairs(labels)))
+        mined = ops.logical_and(positives, _with_negatives(labels))
         return mined_pairs(distance, ops.logical_and(mined, costs > 0.0))
+
+
+def _with_negatives(labels):
+    """The mask `[B, B]` of pairs of which an end has a negative."""
+    some = ops.any(negative_pairs(labels), axis=1)
+    return ops.logical_or(some[:, None], some[None, :])
 
 
 lifted_structure_loss = function_of(LiftedStructure, "lifted_structure_loss")

@@ -69,6 +69,14 @@ def test_the_recipe_may_be_the_second_or_win(compared):
     assert outcome.sentences(state, found)[0] == "Best of 3 trials: the recipe; no other one was better."
 
 
+def test_a_recipe_that_was_trained_longest_alone_has_won_nothing(compared):
+    state = state_of([*ROWS[:3], (0, 12, 0.5)])
+    assert outcome.sentences(state, outcome.leads(state, SearchDirectory("search"), {}))[0] == (
+        "Best of 3 trials: the recipe; no time was left to train another one as long. After 4 steps trial 001, "
+        "--loss=circle, had 0.400 beside its 0.300: give more --minutes."
+    )
+
+
 def test_without_intervals_nothing_is_sure(compared):
     state = state_of(interval=None)
     assert outcome.leads(state, SearchDirectory("search"), {}) == [] == compared

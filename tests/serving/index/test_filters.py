@@ -8,6 +8,7 @@ import pyarrow
 import pytest
 
 from tfdml.serving.index import index_rows
+from tfdml.serving.index.filter_tokens import tokens_of
 from tfdml.serving.index.filters import DEEPEST, filter_of
 from tfdml.serving.index.index_rows import IndexRows
 
@@ -73,6 +74,8 @@ def test_a_filter_takes_what_python_takes(rows, where, expected):
         ("price == true", "price is a number, and not a boolean", 10),
         ("price < label", "price is a number, and label a text", 9),
         ("taken > 'soon'", "expected a time such as '2024-05-01'", 9),
+        ("taken > '0001-01-01T00:00+05:00'", "expected a time such as '2024-05-01'", 9),
+        ("price < 3 \ud800", "no such sign", 11),
         ("label", "label is a text, which is neither true nor false", 1),
         ("3 < 4", "no column is compared", 1),
         ("label in (label)", "received the column label", 11),
@@ -96,6 +99,13 @@ def test_what_is_wrong_with_a_filter_is_told_with_its_place(rows, where, problem
     with pytest.raises(ValueError, match=re.escape(problem)) as caught:
         rows.selected(where)
     assert f", at character {place}: " in str(caught.value) and "\n" not in str(caught.value)
+    str(caught.value).encode()
+
+
+def test_whole_numbers_are_those_that_were_given():
+    numbers = [token.value for token in tokens_of(f"{2**53 + 1} {2**63 - 1} {-(2**63)}")[:-1]]
+    assert numbers == [2**53 + 1, 2**63 - 1, -(2**63)]
+    assert isinstance(tokens_of(str(2**63))[0].value, float)
 
 
 def test_a_filter_that_is_no_text_or_too_long(rows):

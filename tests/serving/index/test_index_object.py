@@ -14,6 +14,7 @@ import tfdml
 from tests.commands import assert_one_error, run
 from tests.serving.index.test_indexing import COUNT, embeddings_of, write_pictures
 from tests.serving_fixtures import SIZE, exported, models_load_once, picture, two_learners  # noqa: F401
+from tfdml.files.embedding_shards import EmbeddingShards
 from tfdml.serving import ExportedModel, Searcher
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.index import image_searcher
@@ -241,6 +242,41 @@ def test_what_cannot_be_done(vectors, tmp_path):
         tfdml.Index(3)
     with pytest.raises(ValueError, match="is no tfdml index"):
         tfdml.Index.open(tmp_path)
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_what_could_not_be_added_is_not_there(vectors, tmp_path, monkeypatch, error):
+    def fails(*_, **__):
+        raise error
+
+    for start in (0, 2):
+        with tfdml.Index(store=tmp_path / "index") as index:
+            with monkeypatch.context() as patches:
+                patches.setattr(IndexFolder, "write", fails)
+                with pytest.raises(error):
+                    index.add(vectors=vectors[start : start + 2])
+            index.add(vectors=vectors[start : start + 2])
+            assert len(index) == start + 2 == len(EmbeddingShards(tmp_path / "index" / "embeddings"))
+
+
+def test_rows_that_a_kill_has_left_are_not_twice_there(vectors, tmp_path, monkeypatch):
+    about = {"vectors": vectors[:2], "paths": ["a", "b"]}
+    with tfdml.Index(store=tmp_path / "index") as index:
+        with monkeypatch.context() as patches:
+            patches.setattr(IndexFolder, "write", lambda *_, **__: 1 / 0)
+            patches.setattr(EmbeddingShards, "remove", lambda *_: None)
+            with pytest.raises(ZeroDivisionError):
+                index.add(**about)
+        index.add(**about)
+        assert len(index) == 2 and len(index.search(vectors=vectors[:1], k=9)[0]) == 2
+
+
+def test_duplicates_by_distance_need_a_threshold(vectors):
+    with tfdml.Index(metric="euclidean") as index:
+        index.add(vectors=np.concatenate([vectors[:5], vectors[:1]]))
+        with pytest.raises(ValueError, match="minus a distance, which is at most 0; received threshold=0.95"):
+            index.duplicates()
+        assert [sorted(each.id for each in pair) for pair in index.duplicates(-0.001)] == [[0, 5]]
 
 
 def test_groups_of_duplicates(vectors):

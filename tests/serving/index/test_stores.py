@@ -87,6 +87,13 @@ def test_neighbors_are_those_of_exact_search(address, vectors, metric):
         about = store.about()
         assert (about.model, about.dimension, about.metric, about.kind) == (MODEL, DIM, metric, "flat")
         assert ids_of(store.search(given[:1], 3)) == nearest(given, given[:1], range(ROWS), 3, metric)
+        # What is added then is compared as before.
+        added = given[:2] + given[2:4]
+        added = added / np.linalg.norm(added, axis=1, keepdims=True) * (1 if metric == "cosine" else 2)
+        store.add(None, added, table(range(ROWS, ROWS + 2)))
+        more = np.concatenate([given, added])
+        assert ids_of(store.search(given[:1], 3)) == nearest(more, given[:1], range(ROWS + 2), 3, metric)
+        assert store.about().metric == metric
 
 
 WHERE = [

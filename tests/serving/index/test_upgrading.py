@@ -111,6 +111,16 @@ def test_an_image_that_is_gone_stops_it_before_anything_changes(index, photos):
     assert upgrade_index(index, exported_tolerant()) == COUNT - 1
 
 
+def test_what_a_kill_has_left_of_an_upgrade_goes_with_the_next_command(index, monkeypatch):
+    monkeypatch.setattr(upgrading, "_remove_before", lambda *_: None)
+    upgrade_index(index, exported_tolerant())
+    monkeypatch.undo()
+    assert (index / "model").is_dir() and (index / "embeddings").is_dir()
+    with pytest.raises(ValueError, match="has this model already"):
+        upgrade_index(index, exported_tolerant())
+    assert {path.name for path in index.iterdir() if path.is_dir()} == {"model-1", "embeddings-1"}
+
+
 def test_what_is_refused(index, tmp_path):
     with pytest.raises(ValueError, match="has this model already"):
         upgrade_index(index, exported())

@@ -167,6 +167,11 @@ def _check_pairs(labels):
         others = tf.linalg.set_diag(labels, tf.fill([tf.shape(labels)[0]], tf.cast(UNKNOWN, labels.dtype)))
         message = message_of_check("No pair of the batch is known: all labels are below 0.")
         tf.debugging.assert_equal(tf.reduce_any(others >= 0), True, message)
+        message = message_of_check(
+            "Expected the relevance of each pair, which is the same both ways, received others. Of one-hot labels take "
+            "the class number: labels.argmax(axis=1)."
+        )
+        tf.debugging.assert_equal(tf.reduce_all(labels == tf.transpose(labels)), True, message)
 
 
 _TEXT = (

@@ -93,11 +93,24 @@ def sentences(state, found):
     won = RECIPE if winner.trial == FIRST else f"trial {winner.trial:03}"
     lines = [f"Best of {len(state.ranked())} trials: {won}, {_about(state, winner.trial)}."]
     if won == RECIPE:
-        lines = [f"Best of {len(state.ranked())} trials: {RECIPE}; no other one was better."]
+        lines = [f"Best of {len(state.ranked())} trials: {RECIPE}; {_beside_recipe(state, winner, others)}."]
     lines += [lead.told(state.metric) for lead in found]
     if others and not found:
         lines.append(f"How sure that is nobody knows: {state.metric} has no interval here.")
     return [*lines, CAUTION]
+
+
+def _beside_recipe(state, recipe, others):
+    """Says what the others were that were not better than the recipe, of which none may be as long."""
+    shorter = state.ranked()[1:]
+    if others or not shorter:
+        return "no other one was better"
+    best, then = shorter[0], state.at(FIRST, shorter[0].steps)
+    beside = f" beside its {then.score:.3f}" if then else ""
+    return (
+        f"no time was left to train another one as long. After {best.steps:,} steps trial {best.trial:03}, "
+        f"{_about(state, best.trial)}, had {best.score:.3f}{beside}: give more --minutes"
+    )
 
 
 def write_best(state, folder, serialized, longest, epoch=1):

@@ -75,6 +75,10 @@ def _root(parents, row):
 
 def _pairs(searcher, threshold):
     """Returns pairs of rows and their similarities, `[((row, row), similarity)]`, the most similar first."""
+    if searcher.manifest["metric"] == "euclidean" and threshold > 0:
+        raise ValueError(
+            f"The similarity is minus a distance, which is at most 0; received a threshold of {threshold:g}."
+        )
     found, count, live = {}, len(searcher), np.flatnonzero(~searcher.rows.deleted)
     first = 0
     for embeddings in _embeddings(searcher, searcher.rows.ids[live]):

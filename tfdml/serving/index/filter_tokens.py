@@ -57,6 +57,8 @@ def filter_error(problem, text, place):
     """Returns the ValueError of a problem at a place of a filter, which it shows."""
     # A text of somebody else may have lines, and a message is one.
     shown = " ".join(text[place : place + SHOWN].split()) or "the end"
+    # JSON may have half of a character, which no answer can.
+    shown = shown.encode("utf-8", "backslashreplace").decode()
     return ValueError(f"The filter cannot be used: {problem}, at character {place + 1}: {shown}")
 
 
@@ -74,6 +76,6 @@ def _token(kind, text, place):
 
 def _number(text):
     # What is larger than the integers of a table is compared as a float.
-    if re.fullmatch(r"[+-]?\d{1,18}", text):
+    if re.fullmatch(r"[+-]?\d{1,19}", text) and -(2**63) <= int(text) < 2**63:
         return int(text)
     return float(text)

@@ -167,7 +167,7 @@ class _Parser:
         if kind == "time" and isinstance(value, str):
             try:
                 return _time(value)
-            except ValueError:
+            except (ValueError, OverflowError):
                 raise self.error("expected a time such as '2024-05-01' or '2024-05-01 12:30'", token) from None
         received = {bool: "boolean", str: "text"}.get(type(value), "number")
         if received != kind:

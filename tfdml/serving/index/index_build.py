@@ -40,7 +40,7 @@ def build(folder, shards, spec, metric, anew=False, attributes=None, upgrades=No
         folder: `IndexFolder`.
         shards: its `EmbeddingShards`.
         spec: kind of a new index; one that is there keeps its own.
-        metric: `cosine` or `euclidean`.
+        metric: `cosine` or `euclidean`, of a new index or of another model; one that is there keeps its own.
         anew: whether the vectors of an index that is there are not used again.
         attributes: table with the column `path` and others; None: no new ones.
         upgrades: how often the index has then got another model; None: as often as it has.
@@ -51,6 +51,7 @@ def build(folder, shards, spec, metric, anew=False, attributes=None, upgrades=No
     manifest = folder.manifest() if folder.exists() else None
     rows = folder.read_rows(manifest) if manifest else None
     spec = manifest["spec"] if manifest else spec
+    metric = manifest["metric"] if manifest and upgrades is None else metric
     columns = _columns(shards)
     deleted = _deleted(columns, rows)
     if manifest and not anew and _can_grow(manifest, rows, columns["id"], deleted):
@@ -96,11 +97,10 @@ def _columns(shards):
 def _deleted(columns, rows):
     """Returns a mask `[N]` of the rows that are deleted, or whose image has a later row."""
     ids, paths = np.array(columns["id"]), columns["path"]
-    if rows is None:
-        return np.zeros(len(ids), bool)
-    deleted = np.isin(ids, rows.ids[rows.deleted])
+    known, gone = ((), ()) if rows is None else (rows.ids, rows.ids[rows.deleted])
+    deleted = np.isin(ids, gone)
     # Only a row that is new takes the place of another one.
-    last = {paths[place]: place for place in np.flatnonzero(~np.isin(ids, rows.ids)).tolist()}
+    last = {paths[place]: place for place in np.flatnonzero(~np.isin(ids, known)).tolist()}
     for place, path in enumerate(paths if last else ()):
         deleted[place] |= last.get(path, place) != place
     return deleted

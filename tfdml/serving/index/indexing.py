@@ -130,7 +130,8 @@ def add_rows(folder, ids, vectors, table, *, model, kind="flat", metric="cosine"
         shards.append(paths, table["label"].to_pylist(), vectors, bad or {}, ids)
         try:
             build(folder, shards, kind, metric, attributes=table.drop_columns("label"))
-        except ValueError:
+        except BaseException:
+            # Also of a full disk, or Ctrl-C: who repeats the call would add them twice.
             shards.remove(set(ids.tolist()))
             raise
         return ids

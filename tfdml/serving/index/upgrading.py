@@ -33,6 +33,8 @@ def upgrade_index(out, model, *, shard_rows=4096, batch_size=None):
     with naming(folder.path), locked(folder.path, "index"):
         finish_deletion(folder)
         manifest, digest = folder.manifest(), model_hash(model)
+        # What a kill has left of an upgrade that was done.
+        _remove_before(folder, manifest.get("upgrades", 0))
         if digest == manifest["model"]:
             raise ValueError(f"{out} has this model already; give the new one.")
         number = manifest.get("upgrades", 0) + 1
@@ -42,9 +44,15 @@ def upgrade_index(out, model, *, shard_rows=4096, batch_size=None):
         before = EmbeddingShards(folder.embeddings)
         shards.skip_ids(before.manifest["next_id"], before.bad)
         build(folder, shards, manifest["spec"], embedder.metric, anew=True, upgrades=number)
-        for old in (folder.model_after(number - 1), folder.embeddings_after(number - 1)):
-            shutil.rmtree(old, ignore_errors=True)
+        _remove_before(folder, number)
         return folder.size()
+
+
+def _remove_before(folder, number):
+    """Removes the models and the embeddings that an index had before so many upgrades."""
+    for earlier in range(number):
+        for old in (folder.model_after(earlier), folder.embeddings_after(earlier)):
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def _begun(folder, model, digest, number):

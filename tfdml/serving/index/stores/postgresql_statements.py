@@ -132,6 +132,7 @@ def settings(index, k, exact):
         return [*found, "SET LOCAL enable_indexscan = off"]
     if index.name == "hnsw":
         found += [f"SET LOCAL hnsw.ef_search = {min(max(index.ef_search, k), MOST_CANDIDATES)}"]
-        # Goes on until k rows are found that the filter takes.
+        # Goes on until k rows are found that the filter takes; by default it would end after 20,000.
+        found += ["SET LOCAL hnsw.max_scan_tuples = 2147483647", "SET LOCAL hnsw.scan_mem_multiplier = 1000"]
         return [*found, "SET LOCAL hnsw.iterative_scan = strict_order"]
     return [*found, f"SET LOCAL ivfflat.probes = {index.probes}", "SET LOCAL ivfflat.iterative_scan = relaxed_order"]
