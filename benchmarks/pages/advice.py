@@ -117,7 +117,7 @@ CHANGES = [
         "five or ten members of EDMS, not two",
         EFFECTS["More members beat two"],
         "if cost does not matter",
-        {"toy cars": "better", "emoji": "better"},
+        {"toy cars": "better", "emoji": "better", "cars": "better"},
     ),
     Change(
         "four times the steps",
