@@ -6,13 +6,12 @@ than the records hold is an error. `python -m benchmarks.evidence emoji_losses` 
 
 import argparse
 import functools
-import re
 import sys
 import tempfile
 
 from benchmarks.pages import advice, effects
 from benchmarks.pages.blocks import Blocks
-from benchmarks.pages.catalog import ALL, PAGES
+from benchmarks.pages.catalog import PAGES
 from benchmarks.pages.recorded import ROOT, Recorded
 from benchmarks.pages.template import filled, placed
 
@@ -48,15 +47,8 @@ def first_page(recorded_of):
     """
     found = effects.found_by(recorded_of)
     template = (TEMPLATES / "README.md").read_text(encoding="utf-8")
-    page = _without_planned(template).replace("{table}", effects.table(found))
+    page = template.replace("{table}", effects.table(found))
     return {"README.md": f"{WRITTEN.format('README')}\n\n{page}", "effects.svg": effects.picture(found)}
-
-
-def _without_planned(text):
-    """Leaves out lines that lead to pages whose records are not there."""
-    planned = [f"]({name}.md)" for name in ALL.keys() - PAGES.keys()]
-    lines = [line for line in text.split("\n") if not any(link in line for link in planned)]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
 
 
 def advice_page(recorded_of):

@@ -28,21 +28,21 @@ def found_by(recorded_of):
 
 
 def differences_of(shown, recorded_of):
-    """Returns the difference on each set whose page there is: set to `Difference`.
+    """Returns the difference on each set: set to `Difference`.
 
     Args:
         shown: set to a pair of the page and of `A minus B`.
         recorded_of: function of a page's name that gives its `Recorded` study.
     """
-    return {each: difference_of(recorded_of(page), pair) for each, (page, pair) in shown.items() if page in PAGES}
+    return {each: difference_of(recorded_of(page), pair) for each, (page, pair) in shown.items()}
 
 
 def sets():
-    """Returns the sets that have a page, and how they are called: those of one seed say so."""
+    """Returns the sets that an effect has a page of, and how they are called: those of one seed say so."""
     pages = {each: set() for each in SETS}
     for effect in (effect for several in PAPERS.values() for effect in several):
         for each, (page, _) in effect.shown.items():
-            pages[each] |= {page} & PAGES.keys()
+            pages[each].add(page)
     seeds = {each: {len(PAGES[page].seeds) for page in found} for each, found in pages.items() if found}
     return {each: SETS[each] + (", one seed" if counts == {1} else "") for each, counts in seeds.items()}
 

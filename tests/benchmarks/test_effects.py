@@ -1,0 +1,63 @@
+"""The papers' effects and the advice of docs/choosing.md have a place on every set, and say what the records hold."""
+
+import functools
+import importlib
+
+import pytest
+
+from benchmarks import evidence
+from benchmarks.pages import advice
+from benchmarks.pages.catalog import PAGES
+from benchmarks.pages.papers import PAPERS
+from benchmarks.pages.recorded import Recorded
+from benchmarks.studies import rows
+
+
+def study_of(page):
+    return importlib.import_module(f"{rows.__name__}.{PAGES[page].study}").STUDY
+
+
+@pytest.fixture(scope="module")
+def recorded_of(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    return functools.cache(lambda page: Recorded(PAGES[page], folder))
+
+
+def test_every_effect_has_its_rows_in_the_studies():
+    shown = [(effect, pair) for several in PAPERS.values() for effect in several for pair in effect.shown.values()]
+    shown += [(change, pair) for change in advice.CHANGES for pair in change.shown.values()]
+    for each, (page, pair) in shown:
+        names = pair.partition(" [")[0].split(" minus ")
+        assert len(names) == 2 and set(names) <= study_of(page).rows.keys(), f"{each.text}: {page}"
+    of_cars = [effect.shown.get("cars") for several in PAPERS.values() for effect in several]
+    assert len(of_cars) >= 24 and all(of_cars)
+    assert {page for page, _ in of_cars} == {page for page in PAGES if page.startswith("cars_")}
+
+
+def test_every_effect_has_its_dot_for_cars(recorded_of):
+    texts = evidence.first_page(recorded_of)
+    table = [line for line in texts["README.md"].splitlines() if line.startswith("| ") and "](cars_" in line]
+    effects = [line for line in table if not line.startswith("| [")]
+    assert len(effects) == sum(map(len, PAPERS.values())) and "cars, one seed |" in texts["README.md"]
+    assert ">cars, one seed<" in texts["effects.svg"]
+    told = advice.table(recorded_of).splitlines()
+    assert told[0].endswith("| cars, one seed | so |") and told[2].endswith("| 41 |  |")
+
+
+def test_advice_that_the_records_do_not_hold_is_an_error(recorded_of, monkeypatch):
+    change = advice.CHANGES[0]._replace(claims={"emoji": "worse"})
+    monkeypatch.setattr(advice, "CHANGES", [change])
+    with pytest.raises(ValueError, match="expected an interval below 0 on emoji, the records have"):
+        advice.table(recorded_of)
+
+
+def test_the_table_of_the_docs_is_that_of_the_records(recorded_of):
+    page = evidence.CHOOSING.read_text(encoding="utf-8")
+    assert evidence.advice_page(recorded_of) == page, "run: python -m benchmarks.evidence"
+
+
+def test_a_page_without_the_place_of_the_table_is_refused(recorded_of, monkeypatch, tmp_path):
+    monkeypatch.setattr(evidence, "CHOOSING", tmp_path / "choosing.md")
+    evidence.CHOOSING.write_text("# Choosing\n")
+    with pytest.raises(ValueError, match="choosing.md: expected the lines <!--"):
+        evidence.advice_page(recorded_of)
