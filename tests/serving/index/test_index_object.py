@@ -274,7 +274,7 @@ def test_rows_that_a_kill_has_left_are_not_twice_there(vectors, tmp_path, monkey
 def test_duplicates_by_distance_need_a_threshold(vectors):
     with tfdml.Index(metric="euclidean") as index:
         index.add(vectors=np.concatenate([vectors[:5], vectors[:1]]))
-        with pytest.raises(ValueError, match="minus a distance, which is at most 0; received threshold=0.95"):
+        with pytest.raises(ValueError, match="minus a distance, which is at most 0; received a threshold of 0.95"):
             index.duplicates()
         assert [sorted(each.id for each in pair) for pair in index.duplicates(-0.001)] == [[0, 5]]
 
