@@ -95,7 +95,7 @@ LEVELS = (
 )
 LIFTED = (HARD, "random negatives")
 # Rows of a page of docs/evidence each, beside ensembles and dividing.
-OF_LOSSES = (*LOSSES, SMALL_BASE)
+OF_LOSSES = (*LOSSES, SMALL_BASE, *(f"{name}{FOUR_TIMES}" for name in ("one embedding", "N-pair", "Proxy-NCA")))
 OF_LEVELS = (*LEVELS, "M, H", "L, M", "N-pair", LONG, THREE, "Proxy-NCA", THREE_PROXIES)
 OF_ENSEMBLES = ("1-head", "4-heads", "4-heads+att", "ABE-1", ABE, NO_DIVERGENCE)
 OF_NUMBERS = ("4-heads", "8-heads", "ABE-1", "ABE-2", ABE, "ABE-8", WEAKER, NO_DIVERGENCE)
