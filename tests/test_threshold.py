@@ -1,7 +1,6 @@
 """`python -m tfdml.threshold`: thresholds against loops over pairs, of embeddings and of runs, and what it refuses."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -130,8 +129,10 @@ def test_a_run_gets_the_threshold_of_its_validation_classes(tmp_path, caplog):
     metadata = json.loads((tmp_path / "exported" / "metadata.json").read_text())
     assert metadata["threshold"]["threshold"] == found["threshold"] and "run_dir" not in metadata["threshold"]
     assert f"| threshold | {found['threshold']:.4f};" in (tmp_path / "exported/README.md").read_text()
-    shutil.copy(folder / "final.keras", folder / "model.keras")
+    model = (folder / "model.keras").read_bytes()
+    (folder / "model.keras").write_bytes(b"another model")
     assert threshold_of(folder, "best") is None and "is of another best model than the run has now" in caplog.text
+    (folder / "model.keras").write_bytes(model)
     (folder / "threshold.json").write_text("[]")
     assert_one_error(
         run("tfdml.export", f"--run_dir={folder}", f"--out={tmp_path}/again"), "threshold.json is damaged", "fit"

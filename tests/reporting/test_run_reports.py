@@ -13,7 +13,6 @@ from tfdml.console.progress_bar import ProgressBar
 from tfdml.evaluation.search import Search
 from tfdml.registry import create
 from tfdml.reporting import subject as subject_file
-from tfdml.reporting.pictures import recall
 from tfdml.reporting.run_reports import caption_of, pictures_of
 from tfdml.reporting.subject import Subject, looked_up
 
@@ -22,27 +21,13 @@ def test_the_searches_of_all_learners_tell_how_far_they_are(tmp_path, monkeypatc
     labels = np.repeat(np.arange(3), 4)
     embeddings = np.random.default_rng(0).normal(size=(12, 6)).astype(np.float32)
     search = Search.of(labels)
-    subject = SimpleNamespace(embeddings=embeddings, search=search, learner_count=2, distance="cosine")
+    subject = SimpleNamespace(embeddings=embeddings, search=search, learner_count=2)
     subject.retrieved = looked_up(embeddings, search, 1)
     capsys.readouterr()
     monkeypatch.setattr(subject_file, "ProgressBar", functools.partial(ProgressBar, every=0.0))
     assert create("picture", "recall").draw(subject, tmp_path) == [tmp_path / "recall.png"]
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(",")[0] for line in lines] == ["12/24 lookups", "24/24 lookups"] * 2
-
-
-def test_learners_are_compared_by_the_distance_of_the_protocol(tmp_path, monkeypatch):
-    labels = np.repeat(np.arange(2), 2)
-    # By angle the neighbors of a learner are of its class, by distance of the other one.
-    of_learner = np.array([[1, 0], [9, 0], [0.9, 0.9], [9, 4]], np.float32)
-    subject = SimpleNamespace(embeddings=np.tile(of_learner, 2), search=Search.of(labels), learner_count=2)
-    drawn = {}
-    monkeypatch.setattr(recall, "draw_recall", lambda curves, path: drawn.update(curves))
-    for distance, expected in (("cosine", 1), ("euclidean", 0)):
-        subject.distance = distance
-        subject.retrieved = looked_up(subject.embeddings, subject.search, 1, distance=distance)
-        create("picture", "recall").draw(subject, tmp_path)
-        assert [values[0] for _, values in drawn.values()] == [expected] * 3
 
 
 def test_attention_is_drawn_for_models_that_have_it(tmp_path):

@@ -30,7 +30,7 @@ class Recall(Picture):
         if count > 1:
             learners = learners_of(subject.embeddings, count)
             for k in range(count):
-                alone = looked_up(learners[:, k], subject.search, 1, most=MOST_QUERIES, distance=subject.distance)
+                alone = looked_up(learners[:, k], subject.search, 1, most=MOST_QUERIES)
                 curves[f"learner {k}"] = (ranks, alone.recall(ranks))
         draw_recall(curves, path)
         return [path]
