@@ -54,7 +54,6 @@ class EmbeddingCallback(keras.callbacks.Callback):
         self.steps_per_epoch = steps_per_epoch
         self.log, self.verbose = log, verbose
         self._step = step or (lambda: steps_taken(self.model))
-        self._first = True
 
     def set_model(self, model):
         super().set_model(model)

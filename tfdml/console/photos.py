@@ -45,9 +45,10 @@ def complete(values, *, any_dataset=False):
             f"--data_dir={given}: without --dataset that is a folder of photos, and there is no folder there. For a "
             "dataset that makes its files, such as toycars, give --dataset, too."
         )
-    recipe = _fitting(_recipe(Path(given)), values)
+    folders, train, divided = _classes(Path(given))
     if not (named or values["evaluate_on"].present or values["validation_classes"].present):
-        _check_count(Path(given))
+        _check_count(given, folders, train, divided)
+    recipe = _fitting(_recipe(train, divided), values)
     missing = {name: value for name, value in recipe.items() if not values[name].present}
     for name, value in missing.items():
         values[name].value = value
@@ -106,8 +107,7 @@ def _has_vectors(values):
     return values["dataset"].value.startswith("embeddings(")
 
 
-def _check_count(root):
-    folders, train, divided = _classes(root)
+def _check_count(root, folders, train, divided):
     if 0 < folders and train < FEWEST:
         what = f"{FEWEST} class folders in {root}/train" if divided else "6 class folders"
         raise ValueError(
@@ -123,7 +123,6 @@ def _classes(root):
     return folders, folders if divided else folders - round(folders * TEST_CLASSES), divided
 
 
-def _recipe(root):
-    _, train, divided = _classes(root)
+def _recipe(train, divided):
     few = {"validation_classes": round(min(0.5, VALIDATION / train), 2)} if 0 < train < VALIDATION / 0.2 else {}
     return {"dataset": "folder" if divided else f"folder(test_classes={TEST_CLASSES})", **few, **RECIPE}

@@ -15,6 +15,9 @@ from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative
 
+# The violation of an end without a negative.
+NO_NEGATIVE = -1e30
+
 
 @register("loss", "lifted_structure")
 class LiftedStructure(EmbeddingLoss):
@@ -53,8 +56,7 @@ class LiftedStructure(EmbeddingLoss):
     def call(self, labels, embeddings):
         labels, embeddings = check_pairs_input(labels, embeddings)
         positives, distance, objectives = self._objectives(labels, embeddings)
-        counted = ops.logical_and(positives, _with_negatives(labels))
-        costs = ops.where(counted, ops.square(ops.maximum(objectives, 0.0)), 0.0)
+        costs = ops.where(positives, ops.square(ops.maximum(objectives, 0.0)), 0.0)
         # Every pair stands in the matrix twice.
         pairs = ops.maximum(ops.sum(ops.cast(positives, distance.dtype)), 1.0) / 2.0
         batch = ops.cast(ops.shape(distance)[0], distance.dtype)
@@ -64,13 +66,13 @@ class LiftedStructure(EmbeddingLoss):
         """The mask of positive pairs, distances, and J of each pair, all `[B, B]`."""
         distance = distances(unit_length(embeddings) if self.normalize else embeddings)
         positives, negatives = positive_pairs(labels), negative_pairs(labels)
-        # In place of minus infinity, of which the gradient is NaN: an end may have no negative where not all are known.
+        # In place of minus infinity, of which the gradient is NaN: without a negative at either end J is far below 0.
         none = ops.logical_not(ops.any(negatives, axis=1))
         if self.form == "hard":
-            ends = ops.where(none, -1e9, self.margin - hardest_negative(distance, negatives))
+            ends = ops.where(none, NO_NEGATIVE, self.margin - hardest_negative(distance, negatives))
             violations = ops.maximum(ends[:, None], ends[None, :])
         else:
-            ends = ops.where(none, -1e9, log_sum_exp(negatives, self.margin - distance))
+            ends = ops.where(none, NO_NEGATIVE, log_sum_exp(negatives, self.margin - distance))
             violations = ops.logaddexp(ends[:, None], ends[None, :])
         return positives, distance, violations + distance
 
@@ -78,14 +80,7 @@ class LiftedStructure(EmbeddingLoss):
         """Of the positive pairs that cost something, see `mined_pairs`; each has all negatives."""
         labels, embeddings = self.check_input(labels, embeddings)
         positives, distance, costs = self._objectives(labels, embeddings)
-        mined = ops.logical_and(positives, _with_negatives(labels))
-        return mined_pairs(distance, ops.logical_and(mined, costs > 0.0))
-
-
-def _with_negatives(labels):
-    """The mask `[B, B]` of pairs of which an end has a negative."""
-    some = ops.any(negative_pairs(labels), axis=1)
-    return ops.logical_or(some[:, None], some[None, :])
+        return mined_pairs(distance, ops.logical_and(positives, costs > 0.0))
 
 
 lifted_structure_loss = function_of(LiftedStructure, "lifted_structure_loss")

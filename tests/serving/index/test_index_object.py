@@ -17,7 +17,7 @@ from tests.serving_fixtures import SIZE, exported, models_load_once, picture, tw
 from tfdml.files.embedding_shards import EmbeddingShards
 from tfdml.serving import ExportedModel, Searcher
 from tfdml.serving.embedding.image_list import ImageList
-from tfdml.serving.index import image_searcher
+from tfdml.serving.index import image_searcher, index_build
 from tfdml.serving.index.deleting import compact_index, delete_images
 from tfdml.serving.index.index_folder import IndexFolder
 from tfdml.serving.index.indexing import index_images
@@ -257,6 +257,15 @@ def test_what_could_not_be_added_is_not_there(vectors, tmp_path, monkeypatch, er
                     index.add(vectors=vectors[start : start + 2])
             index.add(vectors=vectors[start : start + 2])
             assert len(index) == start + 2 == len(EmbeddingShards(tmp_path / "index" / "embeddings"))
+
+
+def test_what_the_index_has_keeps_its_embeddings_whatever_fails_then(vectors, tmp_path, monkeypatch):
+    with tfdml.Index(store=tmp_path / "index") as index:
+        with monkeypatch.context() as patches:
+            patches.setattr(index_build, "_write_bad", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                index.add(vectors=np.repeat(vectors[:1], 2, axis=0))
+        assert len(index) == 2 and len(index.duplicates()) == 1
 
 
 def test_rows_that_a_kill_has_left_are_not_twice_there(vectors, tmp_path, monkeypatch):

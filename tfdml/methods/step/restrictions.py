@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfdml.callbacks import RetrievalEvaluation
 from tfdml.functional.checks import check_classes
-from tfdml.functional.pairs import UNKNOWN, no_tree
+from tfdml.functional.pairs import UNKNOWN, contradictory
 from tfdml.layers.loss_layer import layer_of
 from tfdml.methods.step.step_checks import message_of_check
 from tfdml.optimizers.replicated import check_elementwise
@@ -162,7 +162,7 @@ def _check_pairs(labels):
             "Expected labels as categories from coarse to fine, received a category that is in two of the level above "
             "it: no tree. Of one-hot labels take the class number: labels.argmax(axis=1)."
         )
-        tf.debugging.assert_equal(no_tree(labels), False, message)
+        tf.debugging.assert_equal(contradictory(labels), False, message)
     elif labels.dtype.is_floating and labels.shape[0] == labels.shape[1]:
         others = tf.linalg.set_diag(labels, tf.fill([tf.shape(labels)[0]], tf.cast(UNKNOWN, labels.dtype)))
         message = message_of_check("No pair of the batch is known: all labels are below 0.")
@@ -171,7 +171,7 @@ def _check_pairs(labels):
             "Expected the relevance of each pair, which is the same both ways, received others. Of one-hot labels take "
             "the class number: labels.argmax(axis=1)."
         )
-        tf.debugging.assert_equal(tf.reduce_all(labels == tf.transpose(labels)), True, message)
+        tf.debugging.assert_equal(contradictory(labels), False, message)
 
 
 _TEXT = (

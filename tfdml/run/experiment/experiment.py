@@ -103,9 +103,7 @@ def trained(run_dir, which, changes=(), *, test_only=True):
 
 def _warn_of_changes(experiment, run_dir, parts):
     """Warns of images of these splits that are gone or new, as where a list that leaves some out was cut."""
-    counts = RunDirectory(run_dir).recorded_dataset().get("images", {})
-    record = {"images": {part: count for part, count in counts.items() if part in parts}}
-    changed = changed_images(record, experiment.splits.dataset, run_dir)
+    changed = changed_images(RunDirectory(run_dir).recorded_dataset(), experiment.splits.dataset, run_dir, parts)
     if changed:
         logging.warning("%s The numbers are those of other images.", changed)
 

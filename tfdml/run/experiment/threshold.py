@@ -92,7 +92,8 @@ def _of_run(given, changes):
         "run_dir": given.run_dir,
         "model": given.which,
         "sha256": sha256_of(RunDirectory(given.run_dir), given.which),
+        "dataset": experiment.settings.data.dataset,
+        "split": given.split,
+        "protocol": experiment.protocol_spec,
     }
-    about["dataset"] = experiment.settings.data.dataset
-    about |= {"split": given.split, "protocol": experiment.protocol_spec}
     return Source(about, experiment.splits.protocol, experiment.embed(model, split), split)

@@ -26,14 +26,14 @@ def measure(run_dir, which, learners=0):
     path = Path(run_dir) / FILE
     known = json.loads(path.read_text()) if path.exists() else {}
     complete = known.get("model") == which and (not learners or "learners" in known)
-    model = sha256_of(RunDirectory(run_dir), which)
-    if known and not complete and model is None:
+    digest = sha256_of(RunDirectory(run_dir), which)
+    if known and not complete and digest is None:
         raise ValueError(
             f"{path} is of the {known.get('model')} model{'' if 'learners' in known else ' without its learners'}, and "
             "there is no model to measure again. Delete the folder and the record, so that the run is trained again."
         )
     # A run may have become longer since.
-    if model is None or (complete and known.get("sha256") == model):
+    if digest is None or (complete and known.get("sha256") == digest):
         return
     # Only here, because it starts TensorFlow. A study's command has postponed the classes that a model's file names.
     command.import_package()
@@ -44,7 +44,7 @@ def measure(run_dir, which, learners=0):
     experiment, model = trained(run_dir, which, changes)
     test = experiment.splits.test
     embeddings = experiment.embed(model, test)
-    found = {"model": which, "sha256": model}
+    found = {"model": which, "sha256": digest}
     if test.relations is None and test.attributes is None:
         found |= _of_classes(experiment, embeddings)
     if learners:

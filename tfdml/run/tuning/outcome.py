@@ -93,14 +93,14 @@ def sentences(state, found):
     won = RECIPE if winner.trial == FIRST else f"trial {winner.trial:03}"
     lines = [f"Best of {len(state.ranked())} trials: {won}, {_about(state, winner.trial)}."]
     if won == RECIPE:
-        lines = [f"Best of {len(state.ranked())} trials: {RECIPE}; {_beside_recipe(state, winner, others)}."]
+        lines = [f"Best of {len(state.ranked())} trials: {RECIPE}; {_beside_recipe(state, others)}."]
     lines += [lead.told(state.metric) for lead in found]
     if others and not found:
         lines.append(f"How sure that is nobody knows: {state.metric} has no interval here.")
     return [*lines, CAUTION]
 
 
-def _beside_recipe(state, recipe, others):
+def _beside_recipe(state, others):
     """Says what the others were that were not better than the recipe, of which none may be as long."""
     shorter = state.ranked()[1:]
     if others or not shorter:

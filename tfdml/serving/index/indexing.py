@@ -48,8 +48,9 @@ def index_images(out, images, *, model="", kind="flat", add=False, update=False,
             finish_deletion(folder)
         shards, embedder = _opened(folder, model, add)
         if not add:
-            _check_same(folder, shards, set(images.paths))
-            if gone := shards.bad.keys() - set(images.paths):
+            paths = set(images.paths)
+            _check_same(folder, shards, paths)
+            if gone := shards.bad.keys() - paths:
                 shards.forget_bad(gone)
         in_memory = images.contents is not None
 
@@ -131,8 +132,8 @@ def add_rows(folder, ids, vectors, table, *, model, kind="flat", metric="cosine"
         try:
             build(folder, shards, kind, metric, attributes=table.drop_columns("label"))
         except BaseException:
-            # Also of a full disk, or Ctrl-C: who repeats the call would add them twice.
-            shards.remove(set(ids.tolist()))
+            # Also of a full disk, or Ctrl-C: who repeats the call would add them twice. The index may have them.
+            _remove_unknown(folder, shards, set(ids.tolist()))
             raise
         return ids
 
@@ -153,16 +154,21 @@ def _check_new(folder, shards, kind, metric, ids):
     used = {id for block in shards.blocks() for id in block.ids.tolist()} & ids
     if not used:
         return
-    rows = folder.read_rows(folder.manifest()) if folder.exists() else None
-    known = set() if rows is None else set(rows.ids.tolist())
-    if used - known:
-        # A kill left them without the index that has them.
-        shards.remove(used - known)
-    there = used & known - (set() if rows is None else rows.deleted_ids)
+    # A kill left others without the index that has them.
+    known = _remove_unknown(folder, shards, used)
+    there = known - folder.read_rows(folder.manifest()).deleted_ids if known else known
     if there:
         raise ValueError(f"The index has an image {min(there)} already; delete it first, or leave ids out.")
-    if used & known:
+    if known:
         build(folder, shards, kind, metric, anew=True)
+
+
+def _remove_unknown(folder, shards, ids):
+    """Removes the embeddings with these ids that the index does not have; returns the ids that it has."""
+    known = ids & set(folder.read_rows(folder.manifest()).ids.tolist()) if folder.exists() else set()
+    if ids - known:
+        shards.remove(ids - known)
+    return known
 
 
 def _check_target(folder, add):
