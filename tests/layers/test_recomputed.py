@@ -61,8 +61,8 @@ def test_a_step_is_the_same_and_calls_blocks_again():
     assert recompute_blocks(again) == 2
     (expected, once), (found, twice) = stepped(plain), stepped(again)
     for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-6)
-    assert any(np.abs(one - other).max() > 1e-4 for one, other in zip(before, expected, strict=False))
+        np.testing.assert_allclose(one, other, atol=1e-5)
+    assert any(np.abs(one - other).max() > 1e-3 for one, other in zip(before, expected, strict=False))
     assert twice == once + 2
 
 

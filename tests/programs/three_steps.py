@@ -101,7 +101,7 @@ class HeldProxies(ImageProxies):
     def set_model(self, model):
         keras.callbacks.Callback.set_model(self, model)
 
-    def begin_epoch(self, epoch, goes_on):
+    def on_epoch_begin(self, epoch, logs=None):
         pass
 
 

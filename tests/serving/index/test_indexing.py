@@ -10,6 +10,7 @@ import pytest
 from tests.pipelines.image_files import with_scans
 from tests.serving_fixtures import exported, loaded, models_load_once, picture  # noqa: F401
 from tfdml.console.progress_bar import ProgressBar
+from tfdml.files import embedding_shards
 from tfdml.files.embedding_shards import EmbeddingShards
 from tfdml.serving import ExportedModel, Searcher
 from tfdml.serving.embedding.bulk_embedding import embed_images
@@ -144,6 +145,21 @@ def test_another_list_does_not_go_on_with_it(photos, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="holds an indexing of other images that was interrupted, such as .*00.png"):
         index_embeddings(tmp_path / "index", tmp_path / "few", model=exported())
     assert index_embeddings(tmp_path / "index", tmp_path / "all", model=exported())[0] == COUNT
+
+
+@pytest.mark.parametrize("embedded", [False, True])
+def test_files_that_no_manifest_has_are_replaced(embedded, photos, tmp_path, monkeypatch):
+    def index():
+        if embedded:
+            return index_embeddings(tmp_path / "index", tmp_path / "embedded", model=exported())[0]
+        return index_images(tmp_path / "index", ImageList.of(photos), model=exported())[0]
+
+    embed_images(tmp_path / "embedded", ImageList.of(photos), model=exported())
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(embedding_shards, "write_manifest", lambda *_: 1 / 0)
+        index()
+    assert (tmp_path / "index" / "embeddings").is_dir()
+    assert index() == COUNT and len(Searcher(tmp_path / "index")) == COUNT
 
 
 def test_what_could_not_be_read_of_another_list_is_forgotten(photos, tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from tfdml.files.checked_files import cleared, naming
-from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.files.embedding_shards import MANIFEST, EmbeddingShards
 from tfdml.files.folder_lock import locked
 from tfdml.serving.embedding.embedding_pass import embed_into
 from tfdml.serving.exported.exported_model import ExportedModel
@@ -82,7 +82,7 @@ def index_embeddings(out, source, *, model, kind="flat", attributes=None):
     check_files(source, given)
     folder.path.mkdir(parents=True, exist_ok=True)
     with naming(folder.path), locked(folder.path, "index"):
-        if folder.embeddings.is_dir():
+        if _has_embeddings(folder):
             _check_same(folder, EmbeddingShards(folder.embeddings), given.paths())
         shutil.rmtree(folder.embeddings, ignore_errors=True)
         copy_model(model, folder.model)
@@ -190,10 +190,10 @@ def _is_ours(names):
 
 def _opened(folder, model, add):
     """Returns the shards and the model of an index; puts both there if it is new."""
-    begun = folder.embeddings.is_dir() and folder.model.is_dir()
+    begun = _has_embeddings(folder) and folder.model.is_dir()
     if not begun:
         if add:
-            gone = folder.model if folder.embeddings.is_dir() else folder.embeddings
+            gone = folder.model if _has_embeddings(folder) else folder.embeddings
             raise ValueError(f"The index {folder.path} is damaged: {gone} is missing. Make the index again.")
         if not model:
             raise ValueError(f"--model is missing: the exported model that {folder.path} is made with.")
@@ -210,6 +210,11 @@ def _opened(folder, model, add):
     if embedder.dimension != shards.dimension:
         raise ValueError(f"The embeddings in {folder.embeddings} do not have the dimensions of the model.")
     return shards, embedder
+
+
+def _has_embeddings(folder):
+    """Whether there are embeddings: a kill leaves files without a manifest, if it came before the first one."""
+    return (folder.embeddings / MANIFEST).is_file()
 
 
 def _deleted_ids(folder):
