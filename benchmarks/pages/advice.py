@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from benchmarks.markdown import markdown
 from benchmarks.pages.claims import CLAIMS, MEANINGS, text_of
-from benchmarks.pages.effects import differences_of, sets
-from benchmarks.pages.papers import PAPERS
+from benchmarks.pages.effects import differences_of, has_one_seed
+from benchmarks.pages.papers import PAPERS, SETS
 
 LONG = ", four times the steps"
 # About how many images a class has.
@@ -139,20 +139,20 @@ CHANGES = [
 
 
 def table(recorded_of):
-    """Returns the Markdown table of what changes win: bold where the interval does not contain 0.
+    """Returns the Markdown table of what changes win: bold where the interval does not contain 0, italic of one seed.
 
     What a row says, and the records of a set do not hold, is an error.
 
     Args:
         recorded_of: function of a page's name that gives its `Recorded` study.
     """
-    columns = sets()
-    rows = [["images a class", *(str(IMAGES[name]) for name in columns), ""]]
+    rows = [["images a class", *(str(IMAGES[name]) for name in SETS), ""]]
     for change in CHANGES:
         found = differences_of(change.shown, recorded_of)
         _check(change, found)
-        rows.append([change.text, *(_cell(found.get(name)) for name in columns), change.so])
-    return markdown(["points of Recall@1 won by", *columns.values(), "so"], rows)
+        cells = [_cell(found[name], has_one_seed(change.shown, name)) if name in found else "" for name in SETS]
+        rows.append([change.text, *cells, change.so])
+    return markdown(["points of Recall@1 won by", *SETS.values(), "so"], rows)
 
 
 def _check(change, found):
@@ -167,8 +167,7 @@ def _check(change, found):
             )
 
 
-def _cell(difference):
-    if difference is None:
-        return ""
+def _cell(difference, one_seed):
     number = text_of(difference).partition(" ")[0]
-    return f"**{number}**" if difference.is_significant else number
+    mark = "**" * difference.is_significant + "*" * one_seed
+    return f"{mark}{number}{mark}"

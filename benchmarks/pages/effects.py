@@ -4,13 +4,13 @@ from benchmarks.markdown import markdown
 from benchmarks.pages.catalog import PAGES
 from benchmarks.pages.claims import difference_of, text_of
 from benchmarks.pages.papers import PAPERS, SETS
-from benchmarks.pages.svg import WIDTH, arrow, dot, line, svg, text
+from benchmarks.pages.svg import WIDTH, arrow, dot, line, square, svg, text
 
 LEFT, GAP = 16, 16
 # Points at the ends of each axis; what is farther has an arrow.
 MOST = 16
 HEAD, ROW = 46, 42
-TITLE = "The papers' effects: points of Recall@1 with 95 % intervals, full where seen."
+TITLE = "The papers' effects: points of Recall@1 with 95 % intervals, full where seen, square of one seed."
 
 
 def found_by(recorded_of):
@@ -37,50 +37,49 @@ def differences_of(shown, recorded_of):
     return {each: difference_of(recorded_of(page), pair) for each, (page, pair) in shown.items()}
 
 
-def sets():
-    """Returns the sets that an effect has a page of, and how they are called: those of one seed say so."""
-    pages = {each: set() for each in SETS}
-    for effect in (effect for several in PAPERS.values() for effect in several):
-        for each, (page, _) in effect.shown.items():
-            pages[each].add(page)
-    seeds = {each: {len(PAGES[page].seeds) for page in found} for each, found in pages.items() if found}
-    return {each: SETS[each] + (", one seed" if counts == {1} else "") for each, counts in seeds.items()}
+def has_one_seed(shown, name):
+    """Whether the page that shows a difference on a set has one seed."""
+    page, _ = shown[name]
+    return len(PAGES[page].seeds) == 1
 
 
 def picture(found):
     """Returns the SVG of what `found_by` returns: a row for each effect, a column for each set."""
-    columns = sets()
-    wide = (WIDTH - 2 * LEFT - GAP * (len(columns) - 1)) / len(columns)
-    middles = [LEFT + number * (wide + GAP) + wide / 2 for number in range(len(columns))]
+    wide = (WIDTH - 2 * LEFT - GAP * (len(SETS) - 1)) / len(SETS)
+    middles = [LEFT + number * (wide + GAP) + wide / 2 for number in range(len(SETS))]
     parts, y = [], 4.0
     for paper, effects in found.items():
         parts.append(text(LEFT, y + 20, paper, "head"))
-        for middle, name in zip(middles, columns.values(), strict=True):
+        for middle, name in zip(middles, SETS.values(), strict=True):
             parts.append(text(middle, y + 38, name, "small", "soft", "middle"))
         y += HEAD
         for effect, differences in effects:
             parts.append(text(LEFT, y + 14, effect.text))
-            for middle, name in zip(middles, columns, strict=True):
-                parts += _cell(middle, wide / 2, y + 28, differences.get(name))
+            for middle, name in zip(middles, SETS, strict=True):
+                mark = square if name in differences and has_one_seed(effect.shown, name) else dot
+                parts += _cell(middle, wide / 2, y + 28, differences.get(name), mark)
             y += ROW
     return svg(y + 4, TITLE, parts)
 
 
 def table(found):
     """Returns the Markdown table of what `found_by` returns, with a link from each number to its page."""
-    rows, columns = [], sets()
+    rows = []
     for paper, effects in found.items():
         for effect, differences in effects:
-            cells = [
-                f"[{text_of(differences[name])}]({effect.shown[name][0]}.md)" if name in differences else ""
-                for name in columns
-            ]
+            cells = [_link(effect.shown, name, differences[name]) if name in differences else "" for name in SETS]
             rows.append([f"{paper}: {effect.text[0].lower()}{effect.text[1:]}", effect.printed, *cells])
-    return markdown(["effect", "in the paper", *columns.values()], rows)
+    return markdown(["effect", "in the paper", *SETS.values()], rows)
 
 
-def _cell(zero, half, y, difference):
-    """The axis of a set, and on it the difference."""
+def _link(shown, name, difference):
+    """A difference as a link, in italics if it has one seed."""
+    mark = "*" if has_one_seed(shown, name) else ""
+    return f"[{mark}{text_of(difference)}{mark}]({shown[name][0]}.md)"
+
+
+def _cell(zero, half, y, difference, mark):
+    """The axis of a set, and on it the difference: a mark and a line."""
     left, right = zero - half, zero + half
     if difference is None:
         return [text(zero, y + 4, "no records", "small", "soft", "middle")]
@@ -92,5 +91,5 @@ def _cell(zero, half, y, difference):
     parts.append(line(at(difference.low), y, at(difference.high), y))
     parts += [arrow(right, y, 1)] * (difference.high > MOST) + [arrow(left, y, -1)] * (difference.low < -MOST)
     if abs(difference.mean) <= MOST:
-        parts.append(dot(at(difference.mean), y, difference.is_seen))
+        parts.append(mark(at(difference.mean), y, difference.is_seen))
     return parts

@@ -45,6 +45,10 @@ def dot(x, y, is_full):
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" class="{"full" if is_full else "hollow"}"/>'
 
 
+def square(x, y, is_full):
+    return f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8" class="{"full" if is_full else "hollow"}"/>'
+
+
 def arrow(x, y, direction):
     """The end of a line that goes on, to the right with direction 1 and to the left with -1."""
     points = f"{x - 7 * direction:.1f},{y - 5:.1f} {x:.1f},{y:.1f} {x - 7 * direction:.1f},{y + 5:.1f}"

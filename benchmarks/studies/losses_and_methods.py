@@ -23,6 +23,12 @@ DIFFERENCES = [
     ("H", "L, M, H"),
     ("H, 384 dimensions", "L, M, H"),
 ]
+# As the recipe of a folder of photos begins, with its loss and with one on proxies.
+BEGUN = ", three levels, from discriminants"
+BEGUN_ROWS = {
+    f"{name}{BEGUN}": [*emoji_ranked_list.levels("LMH"), "--initial_embedding=lda"] for name in ("N-pair", "Proxy-NCA")
+}
+BEGUN_FOLLOW = {name: name.removesuffix(BEGUN) for name in BEGUN_ROWS}
 
 
 def rates(names):
@@ -60,7 +66,7 @@ def losses_and_methods(
         more: names of other rows to their flags.
         settings: names of those of them that follow no other row to their settings.
         follow: names of rows to those whose settings they have.
-        differences: pairs of names of rows, besides those that each such study has.
+        differences: pairs of names of rows, besides those of `DIFFERENCES` that it has.
         columns: of its table.
     """
     follow = follow or {}
@@ -71,20 +77,21 @@ def losses_and_methods(
         **{name: emoji_lifted.SETTINGS[name] for name in lifted},
         **(settings or {}),
     }
+    rows = {
+        **{name: emoji_losses.CHANGES[name] for name in losses},
+        **{name: emoji_ensembles.CHANGES[name] for name in ensembles},
+        **{name: emoji_ranked_list.CHANGES[name] for name in levels},
+        **{name: emoji_divide.CHANGES[name] for name in divided},
+        **{name: emoji_lifted.CHANGES[name] for name in lifted},
+        **(more or {}),
+    }
     return Study(
         flagfile=flagfile,
-        rows={
-            **{name: emoji_losses.CHANGES[name] for name in losses},
-            **{name: emoji_ensembles.CHANGES[name] for name in ensembles},
-            **{name: emoji_ranked_list.CHANGES[name] for name in levels},
-            **{name: emoji_divide.CHANGES[name] for name in divided},
-            **{name: emoji_lifted.CHANGES[name] for name in lifted},
-            **(more or {}),
-        },
+        rows=rows,
         columns=columns,
         folder=folder,
         settings={name: tried for name, tried in all_settings.items() if name not in follow},
         searching=SEARCHING,
         follow=follow,
-        differences=[*DIFFERENCES, *differences],
+        differences=[*(pair for pair in DIFFERENCES if rows.keys() >= set(pair)), *differences],
     )

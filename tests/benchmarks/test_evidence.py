@@ -14,7 +14,7 @@ from benchmarks.pages.catalog import PAGES
 from benchmarks.pages.claims import Difference, claimed
 from benchmarks.pages.forest import forest
 from benchmarks.pages.learning_curves import _apart, learning_curves
-from benchmarks.pages.papers import PAPERS, SETS
+from benchmarks.pages.papers import PAPERS, SETS, Effect
 from benchmarks.pages.recorded import Recorded
 from benchmarks.pages.svg import ticks
 from benchmarks.pages.template import filled, matching
@@ -180,7 +180,19 @@ def test_effects_are_full_only_where_the_paper_is_right():
     # That of emoji is farther than the axis.
     assert [each.get("class") for each in dots] == ["full"]
     assert "[-20.0 (-30.0 to -10.0)](emoji_edms.md)" in effects.table(found)
-    assert effects.picture(found).count("no records") == len(effects.sets()) - 2
+    assert effects.picture(found).count("no records") == len(SETS) - 2
+
+
+def test_one_seed_has_a_square_and_italics():
+    effect = Effect("Few beat many", {"emoji": ("emoji_edms", "A minus B"), "cars": ("cars_edms", "A minus B")})
+    found = {"A paper": [(effect, {"emoji": Difference(2, 1, 3), "cars": Difference(1, -1, 2)})]}
+    drawn = [
+        (each.tag.rpartition("}")[2], each.get("class")) for each in ElementTree.fromstring(effects.picture(found))
+    ]
+    marks = [each for each in drawn if each[0] in ("circle", "rect") and each[1] != "back"]
+    assert marks == [("circle", "full"), ("rect", "hollow")]
+    assert "[+2.0 (1.0 to 3.0)](emoji_edms.md)" in effects.table(found)
+    assert "[*+1.0 (-1.0 to 2.0)*](cars_edms.md)" in effects.table(found)
 
 
 def test_effects_name_pages_and_sets():

@@ -9,7 +9,7 @@ the table are differences between rows, of best models. Runs are kept. docs/cars
 """
 
 from benchmarks.studies.added_rows import FOUR_TIMES
-from benchmarks.studies.losses_and_methods import FIRST, losses_and_methods, rates
+from benchmarks.studies.losses_and_methods import BEGUN_FOLLOW, BEGUN_ROWS, FIRST, losses_and_methods, rates
 from benchmarks.studies.rows import emoji_divide, emoji_ensembles, emoji_lifted, emoji_losses
 from benchmarks.studies.rows.emoji_ensembles import cosine_of_self_pairs
 from benchmarks.studies.rows.emoji_losses import COLUMNS
@@ -36,6 +36,7 @@ ENSEMBLES = {
     WEAKER: ensemble(ABE, 0.1),
 }
 MORE = {
+    **BEGUN_ROWS,
     **ENSEMBLES,
     # That of its authors' code, not of its paper.
     SMALL_BASE: ["--loss=multi_similarity(beta=40.0, base=0.5)"],
@@ -49,6 +50,7 @@ MORE = {
     BY_IMAGES: [*emoji_divide.CHANGES[BY_IMAGES], "--sampler=proportional_pxk(groups=8, per_class=4)"],
 }
 FOLLOW = {
+    **BEGUN_FOLLOW,
     **{name: "L, M, H" for name in ("L, H", "M, H", "L, M")},
     **{name: "H" for name in ("H, no margin", "H, no diameter", "H, negatives weighted equally")},
     **{name: "N-pair" for name in (THREE, LONG)},
@@ -94,6 +96,7 @@ LEVELS = (
     "H, negatives weighted equally",
 )
 LIFTED = (HARD, "random negatives")
+OF_MAIN = ("N-pair", "Proxy-NCA", "H", THREE, THREE_PROXIES, "L, M, H", "1-head", "4-heads", ABE)
 # Rows of a page of docs/evidence each, beside ensembles and dividing.
 OF_LOSSES = (*LOSSES, SMALL_BASE, *(f"{name}{FOUR_TIMES}" for name in ("one embedding", "N-pair", "Proxy-NCA")))
 OF_LEVELS = (*LEVELS, "M, H", "L, M", "N-pair", LONG, THREE, "Proxy-NCA", THREE_PROXIES)
@@ -145,6 +148,7 @@ STUDY = losses_and_methods(
         (LONG, THREE),
         ("Proxy-NCA", THREE_PROXIES),
         (THREE_PROXIES, THREE),
+        tuple(BEGUN_ROWS),
         ("4-heads+att", THREE),
         ("random negatives", HARD),
         (HARDEST, HARD),

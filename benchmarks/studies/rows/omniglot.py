@@ -8,7 +8,7 @@ of the steps, near 0 where a run is finished. Below the table are differences be
 kept. docs/omniglot.md is about the images.
 """
 
-from benchmarks.studies.losses_and_methods import FIRST, losses_and_methods
+from benchmarks.studies.losses_and_methods import BEGUN_FOLLOW, BEGUN_ROWS, FIRST, losses_and_methods
 
 STUDY = losses_and_methods(
     "configs/omniglot.flags",
@@ -17,4 +17,7 @@ STUDY = losses_and_methods(
     ensembles=("1-head", "4-heads", "4-heads+att", "ABE-1", "ABE-4"),
     # Ranked list loss with one level, with three, and with as many dimensions.
     levels=("H", "L, M, H", "H, 384 dimensions"),
+    more=BEGUN_ROWS,
+    follow=BEGUN_FOLLOW,
+    differences=[tuple(BEGUN_ROWS)],
 )
