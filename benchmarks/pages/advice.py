@@ -8,6 +8,8 @@ from benchmarks.pages.effects import differences_of, has_one_seed
 from benchmarks.pages.papers import PAPERS, SETS
 
 LONG = ", four times the steps"
+# Three levels that begin as discriminants.
+OF_RECIPE = "Proxy-NCA, three levels, from discriminants minus N-pair, three levels, from discriminants"
 # About how many images a class has.
 IMAGES = {"toy cars": 40, "emoji": 6, "omniglot": 20, "cars": 41}
 
@@ -67,7 +69,7 @@ CHANGES = [
         {
             "emoji": ("emoji_ensembles", f"ABE-4, λ = 1{LONG} minus 1-head{LONG}"),
             "omniglot": ("omniglot", "ABE-4 minus 1-head"),
-            "cars": ("cars_ensembles", "ABE-4 minus 1-head"),
+            "cars": ("cars_main", "ABE-4 minus 1-head"),
         },
         "only where training is long",
         {"emoji": "better", "omniglot": "alike", "cars": "better"},
@@ -103,9 +105,20 @@ CHANGES = [
     ),
     Change(
         "`proxy_nca`, not `n_pair`",
-        of_losses("Proxy-NCA minus N-pair"),
+        of_losses("Proxy-NCA minus N-pair") | {"cars": ("cars_main", "Proxy-NCA minus N-pair")},
         "only with 40 images a class",
         {"toy cars": "better", "emoji": "alike", "omniglot": "alike", "cars": "better"},
+    ),
+    Change(
+        "`proxy_nca`, not `n_pair`, in the recipe",
+        {
+            "toy cars": ("toycars_recipe", OF_RECIPE),
+            "emoji": ("emoji_recipe", OF_RECIPE),
+            "omniglot": ("omniglot", OF_RECIPE),
+            "cars": ("cars_main", OF_RECIPE),
+        },
+        "keep `n_pair` with ImageNet's weights",
+        {"toy cars": "better", "emoji": "worse", "omniglot": "alike", "cars": "alike"},
     ),
     Change(
         "hard neighbors, not random negatives",

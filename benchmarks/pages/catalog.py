@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from benchmarks.studies.rows import cars
+from benchmarks.studies.losses_and_methods import BEGUN_ROWS
+from benchmarks.studies.rows import cars, ranked_list_losses
 
 ON_EMOJI = ("--data_dir=data/emoji",)
 # As the studies on toy cars were run that have longer ones in their records.
@@ -46,6 +47,7 @@ PAGES = {
     "emoji_ranked_list": Source("emoji_ranked_list", "emoji", ON_EMOJI),
     "emoji_lifted": Source("emoji_lifted", "emoji", ON_EMOJI),
     "emoji_edms": Source("emoji_edms", "emoji", ON_EMOJI),
+    "emoji_recipe": Source("emoji_recipe", "emoji", ON_EMOJI, rows=tuple(BEGUN_ROWS)),
     "omniglot": Source("omniglot", "omniglot", ("--data_dir=data/omniglot",)),
     "divide_and_conquer": Source("divide_and_conquer", "toycars_dnc"),
     "divide_and_conquer_tuned": Source("divide_and_conquer_tuned", "toycars_dnc"),
@@ -54,9 +56,13 @@ PAGES = {
     ),
     "ranked_list": Source("ranked_list", "ranked_list", LONGER, seeds=(1, 2)),
     "ranked_list_boundaries": Source("ranked_list_boundaries", "ranked_list_boundaries", ON_SMALL_IMAGES),
-    "ranked_list_losses": Source("ranked_list_losses", "ranked_list_losses", ON_SMALL_IMAGES),
+    "ranked_list_losses": Source(
+        "ranked_list_losses", "ranked_list_losses", ON_SMALL_IMAGES, rows=ranked_list_losses.ROWS
+    ),
+    "toycars_recipe": Source("ranked_list_losses", "ranked_list_losses", ON_SMALL_IMAGES, rows=tuple(BEGUN_ROWS)),
     "lifted": Source("lifted", "lifted", LONGER, seeds=(1, 2)),
     "edms_variants": Source("edms_variants", "edms"),
+    "cars_main": Source("cars", "cars", rows=cars.OF_MAIN),
     "cars_losses": Source("cars", "cars", seeds=(0,), rows=cars.OF_LOSSES),
     "cars_ranked_list": Source("cars", "cars", seeds=(0,), rows=cars.OF_LEVELS),
     "cars_ensembles": Source("cars", "cars", seeds=(0,), rows=cars.OF_ENSEMBLES),

@@ -94,7 +94,7 @@ PAPERS = {
             {
                 "emoji": ("emoji_ensembles", f"ABE-4, λ = 1{LONG} minus 4-heads{LONG}"),
                 "omniglot": ("omniglot", "ABE-4 minus 4-heads"),
-                "cars": ("cars_ensembles", "ABE-4 minus 4-heads"),
+                "cars": ("cars_main", "ABE-4 minus 4-heads"),
             },
             printed="+5.9, Cars196, Table 1",
         ),
@@ -192,7 +192,7 @@ PAPERS = {
                 "toy cars": ("ranked_list", "L, M, H minus H"),
                 "emoji": ("emoji_ranked_list", "L, M, H minus H"),
                 "omniglot": ("omniglot", "L, M, H minus H"),
-                "cars": ("cars_ranked_list", "L, M, H minus H"),
+                "cars": ("cars_main", "L, M, H minus H"),
             },
             printed="+3.8, SOP, Table VI",
         ),

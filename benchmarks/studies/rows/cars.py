@@ -96,7 +96,7 @@ LEVELS = (
     "H, negatives weighted equally",
 )
 LIFTED = (HARD, "random negatives")
-OF_MAIN = ("N-pair", "Proxy-NCA", "H", THREE, THREE_PROXIES, "L, M, H", "1-head", "4-heads", ABE)
+OF_MAIN = ("N-pair", "Proxy-NCA", "H", THREE, THREE_PROXIES, *BEGUN_ROWS, "L, M, H", "1-head", "4-heads", ABE)
 # Rows of a page of docs/evidence each, beside ensembles and dividing.
 OF_LOSSES = (*LOSSES, SMALL_BASE, *(f"{name}{FOUR_TIMES}" for name in ("one embedding", "N-pair", "Proxy-NCA")))
 OF_LEVELS = (*LEVELS, "M, H", "L, M", "N-pair", LONG, THREE, "Proxy-NCA", THREE_PROXIES)

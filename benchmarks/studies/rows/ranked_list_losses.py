@@ -7,7 +7,7 @@ quarter of the steps, near 0 where a run is finished. Runs are kept. Longer:
 `python -m benchmarks.study ranked_list_losses --epochs=32 --eval_every=4 "--schedule=step(at=(20,))"`.
 """
 
-from benchmarks.studies.losses_and_methods import BEGUN
+from benchmarks.studies.losses_and_methods import BEGUN_FOLLOW
 from benchmarks.studies.rows.emoji_losses import LOSSES, PROXIES
 from tfdml.run.study.columns import MetricOf, gained_late
 from tfdml.run.study.declaration import Study
@@ -32,8 +32,9 @@ CHANGES["lifted structure"] = [
     "--protocol=self_retrieval(distance='euclidean')",
 ]
 # As the recipe of a folder of photos begins, with its loss and with one on proxies.
-FOLLOW = {f"{name}{BEGUN}": name for name in ("N-pair", "Proxy-NCA")}
-CHANGES |= {name: [*CHANGES[other][len(ONE_LEVEL) :], "--initial_embedding=lda"] for name, other in FOLLOW.items()}
+CHANGES |= {
+    name: [*CHANGES[other][len(ONE_LEVEL) :], "--initial_embedding=lda"] for name, other in BEGUN_FOLLOW.items()
+}
 SETTINGS = {name: [[f"--loss={loss}"] for loss in LOSSES[name]] for name in ROWS}
 SEARCHING = ("--evaluate_on=validation", "--epochs=12", "--eval_every=4", "--patience=0")
 COLUMNS = {"Recall@1": MetricOf("metrics"), "gain in the last quarter": gained_late}
@@ -45,6 +46,6 @@ STUDY = Study(
     folder="runs/ranked_list_losses",
     settings=SETTINGS,
     searching=SEARCHING,
-    follow=FOLLOW,
+    follow=BEGUN_FOLLOW,
     which="final",
 )
