@@ -32,7 +32,8 @@ class Block(keras.layers.Layer):
 
 
 def network(rate=0.0):
-    keras.utils.set_random_seed(0)
+    # Whose weights change much in two steps.
+    keras.utils.set_random_seed(2)
     images = keras.layers.Input((8, 8, 3))
     tokens = keras.layers.Reshape((4, 8))(keras.layers.Conv2D(8, 4, strides=4)(images))
     tokens = Block(rate, name="first")(tokens)
@@ -83,7 +84,7 @@ def test_in_mixed_precision_it_differs_by_rounding_alone(policy, rounding):
         (expected, _), (found, _) = stepped(plain), stepped(again)
     finally:
         keras.config.set_dtype_policy(before)
-    assert max(np.abs(one - other).max() for one, other in zip(expected, weights, strict=False)) > 5 * rounding
+    assert max(np.abs(one - other).max() for one, other in zip(expected, weights, strict=False)) > 10 * rounding
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=rounding)
 

@@ -7,12 +7,12 @@ classes, of the best and the last models, MAP@R of the best, steps to it, and wh
 in the last quarter of the steps, near 0 where a run is finished. Runs are kept. docs/cars.md is about the images.
 """
 
+from benchmarks.studies.losses_and_methods import rates
 from benchmarks.studies.rows.emoji_losses import COLUMNS, SEARCHING
 from tfdml.run.study.declaration import Study
 
 # As `cars` writes them, so that they share runs.
 LOSS = "--loss=n_pair(scale=10.0)"
-SETTINGS = [[f"--optimizer=adam(learning_rate={rate})"] for rate in ("3e-05", "0.0001", "0.0003")]
 FIRST = "8 × 4 images of 96 px, 128 dimensions, 1,600 steps"
 WIDE = "--backbone=keras_applications(name='MobileNetV2')"
 SEARCHED = {
@@ -40,7 +40,7 @@ STUDY = Study(
     rows={name: [*change, LOSS] for name, change in (SEARCHED | FOLLOWING).items()},
     columns=COLUMNS,
     folder="runs/cars_training",
-    settings=dict.fromkeys(SEARCHED, SETTINGS),
+    settings=rates(SEARCHED),
     searching=SEARCHING,
     follow=dict.fromkeys(FOLLOWING, FIRST),
 )

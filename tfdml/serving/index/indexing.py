@@ -156,8 +156,7 @@ def _check_new(folder, shards, kind, metric, ids):
         return
     # A kill left others without the index that has them.
     known = _remove_unknown(folder, shards, used)
-    there = known - folder.read_rows(folder.manifest()).deleted_ids if known else known
-    if there:
+    if there := known - _deleted_ids(folder):
         raise ValueError(f"The index has an image {min(there)} already; delete it first, or leave ids out.")
     if known:
         build(folder, shards, kind, metric, anew=True)
