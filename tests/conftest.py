@@ -46,11 +46,28 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize(fixture, specs_by_fixture()[fixture])
 
 
+# Bytes that have to be free in memory for the files of the tests, which are less than one GiB at a time.
+ENOUGH = 4 * 2**30
+
+
 def pytest_configure(config):
-    """Makes the folder that all processes of the tests share, in the first of them, which removes it."""
-    if SHARED_FOLDER not in os.environ:
-        os.environ[SHARED_FOLDER] = tempfile.mkdtemp(prefix="tfdml-tests-")
-        config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(SHARED_FOLDER), ignore_errors=True))
+    """Makes the folder that all processes of the tests share, in the first of them, which removes it.
+
+    Where there is room for it in memory it is there, and so are all temporary files of the tests: on a disk they would
+    wait for minutes until it has flushed. `TMPDIR=/tmp make test` keeps those of tests that fail.
+    """
+    if SHARED_FOLDER in os.environ:
+        return
+    in_memory = "TMPDIR" not in os.environ and free_bytes("/dev/shm") > ENOUGH
+    folder = tempfile.mkdtemp(prefix="tfdml-tests-", dir="/dev/shm" if in_memory else None)
+    os.environ[SHARED_FOLDER] = folder
+    config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(SHARED_FOLDER), ignore_errors=True))
+    if in_memory:
+        os.environ["TMPDIR"] = tempfile.tempdir = folder
+
+
+def free_bytes(folder):
+    return shutil.disk_usage(folder).free if os.access(folder, os.W_OK) else 0
 
 
 # Files that take a minute or more come first: at the end one process would wait for the other.
