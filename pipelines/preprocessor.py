@@ -101,9 +101,14 @@ class Preprocessor:
     def from_cached_pixels(self, pixels, seed):
         """Preprocesses an image from its `cacheable_pixels`."""
         # A tensor that was stored has lost its shape.
-        image = tf.ensure_shape(pixels, self._shape if self._cacheable_steps == len(self._steps) else [None, None, 3])
+        image = tf.ensure_shape(pixels, self._cacheable_shape())
         image = self._run(image, seed, self._cacheable_steps, len(self._steps))
         return self.normalize(image)
+
+    def _cacheable_shape(self):
+        """Returns what is known of the shape of `cacheable_pixels` whatever the image."""
+        first = tf.function(lambda image: self._run(image, tf.zeros([2], tf.int64), 0, self._cacheable_steps))
+        return first.get_concrete_function(tf.TensorSpec([None, None, 3])).structured_outputs.shape
 
     def seen_part(self, height, width):
         """Finds the part of an image of this size that the result shows.

@@ -19,8 +19,14 @@ from tfdml.console.flags import define_training
 
 ROWS = 10
 PLENTY = 10**9
-# Nothing of the first is the same every time; the first step of the second is; all of the third.
-CHAINS = ("random_resized_crop|flip", "resize_short(size=12)|random_crop|flip", "resize_short|center_crop")
+# Nothing of the first is the same every time; the first step of the second is, all of the third, and of the last the
+# step that gives the images their size.
+CHAINS = (
+    "random_resized_crop|flip",
+    "resize_short(size=12)|random_crop|flip",
+    "resize_short|center_crop",
+    "warp|flip",
+)
 
 
 def test_the_flag_offers_the_kinds_that_there_are():
