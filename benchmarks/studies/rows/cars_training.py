@@ -14,15 +14,13 @@ from tfdml.run.study.declaration import Study
 # As `cars` writes them, so that they share runs.
 LOSS = "--loss=n_pair(scale=10.0)"
 FIRST = "8 × 4 images of 96 px, 128 dimensions, 1,600 steps"
-WIDE = "--backbone=keras_applications(name='MobileNetV2')"
 SEARCHED = {
     FIRST: [],
     "16 × 4 images": ["--sampler=pxk(classes=16, per_class=4)"],
     "16 × 2 images": ["--sampler=pxk(classes=16, per_class=2)"],
     "statistics of each batch": ["--freeze_batch_norm=none"],
     "128 px": ["--image_size=128"],
-    "MobileNetV2 of full width": [WIDE],
-    "MobileNetV2 of full width, 128 px": [WIDE, "--image_size=128"],
+    "MobileNetV2 of full width": ["--backbone=keras_applications(name='MobileNetV2')"],
 }
 FOLLOWING = {
     "32 dimensions": ["--embedding_size=32"],
