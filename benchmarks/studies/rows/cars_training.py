@@ -1,8 +1,8 @@
 """Batches, images, networks and steps on half of Cars196: `python -m benchmarks.study cars_training`.
 
 Trains configs/cars_half.flags with N-pair loss and one change in each row. Validation chooses the learning rate of each
-row with one seed and 400 steps; rows that change the length, the crops or the embedding's size have the rate of the
-first row. Prints a Markdown table of all rates, and one of all seeds: mean ± standard deviation, in percent, on test
+row with one seed and 400 steps; rows that change the length, the crops or the embedding's size, or say so, have the
+rate of the first row. Prints a Markdown table of all rates, and one of all seeds: mean ± standard deviation, in percent, on test
 classes, of the best and the last models, MAP@R of the best, steps to it, and what Recall@1 on validation classes gained
 in the last quarter of the steps, near 0 where a run is finished. Runs are kept. docs/cars.md is about the images.
 """
@@ -23,6 +23,8 @@ SEARCHED = {
     "MobileNetV2 of full width": ["--backbone=keras_applications(name='MobileNetV2')"],
 }
 FOLLOWING = {
+    "128 px, at the same rate": ["--image_size=128"],
+    "16 × 4 images, at the same rate": ["--sampler=pxk(classes=16, per_class=4)"],
     "32 dimensions": ["--embedding_size=32"],
     "384 dimensions": ["--embedding_size=384"],
     "the whole image, and flips": ["--train_transform=warp|flip"],
