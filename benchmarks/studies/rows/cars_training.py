@@ -2,9 +2,10 @@
 
 Trains configs/cars_half.flags with N-pair loss and one change in each row. Validation chooses the learning rate of each
 row with one seed and 400 steps; rows that change the length, the crops or the embedding's size, or say so, have the
-rate of the first row. Prints a Markdown table of all rates, and one of all seeds: mean ± standard deviation, in percent, on test
-classes, of the best and the last models, MAP@R of the best, steps to it, and what Recall@1 on validation classes gained
-in the last quarter of the steps, near 0 where a run is finished. Runs are kept. docs/cars.md is about the images.
+rate of the first row. Prints a Markdown table of all rates, and one of all seeds: mean ± standard deviation, in
+percent, on test classes, of the best and the last models, MAP@R of the best, steps to it, and what Recall@1 on
+validation classes gained in the last quarter of the steps, near 0 where a run is finished. Runs are kept. docs/cars.md
+is about the images.
 """
 
 from benchmarks.studies.losses_and_methods import rates
