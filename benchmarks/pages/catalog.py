@@ -63,6 +63,7 @@ PAGES = {
     "lifted": Source("lifted", "lifted", LONGER, seeds=(1, 2)),
     "edms_variants": Source("edms_variants", "edms"),
     "cars_main": Source("cars", "cars", rows=cars.OF_MAIN),
+    "cars_training": Source("cars_training", "cars", seeds=(0,)),
     "cars_losses": Source("cars", "cars", seeds=(0,), rows=cars.OF_LOSSES),
     "cars_ranked_list": Source("cars", "cars", seeds=(0,), rows=cars.OF_LEVELS),
     "cars_ensembles": Source("cars", "cars", seeds=(0,), rows=cars.OF_ENSEMBLES),

@@ -31,7 +31,8 @@ def test_every_effect_has_its_rows_in_the_studies():
         assert len(names) == 2 and set(names) <= study_of(page).rows.keys(), f"{each.text}: {page}"
     of_cars = [effect.shown.get("cars") for several in PAPERS.values() for effect in several]
     assert len(of_cars) >= 24 and all(of_cars)
-    assert {page for page, _ in of_cars} == {page for page in PAGES if page.startswith("cars_")}
+    advised = [change.shown["cars"] for change in advice.CHANGES if "cars" in change.shown]
+    assert {page for page, _ in of_cars + advised} == {page for page in PAGES if page.startswith("cars_")}
 
 
 def test_every_effect_has_its_dot_for_cars(recorded_of):

@@ -100,6 +100,7 @@ OF_MAIN = ("N-pair", "Proxy-NCA", "H", THREE, THREE_PROXIES, *BEGUN_ROWS, "L, M,
 # Rows of a page of docs/evidence each, beside ensembles and dividing.
 OF_LOSSES = (*LOSSES, SMALL_BASE, *(f"{name}{FOUR_TIMES}" for name in ("one embedding", "N-pair", "Proxy-NCA")))
 OF_LEVELS = (*LEVELS, "M, H", "L, M", "N-pair", LONG, THREE, "Proxy-NCA", THREE_PROXIES)
+OF_LEVELS += tuple(f"{name}{FOUR_TIMES}" for name in LONGER_LOSSES)
 OF_ENSEMBLES = ("1-head", "4-heads", "4-heads+att", "ABE-1", ABE, NO_DIVERGENCE)
 OF_NUMBERS = ("4-heads", "8-heads", "ABE-1", "ABE-2", ABE, "ABE-8", WEAKER, NO_DIVERGENCE)
 OF_DIVIDED = (*DIVIDED, *(f"{name}{FOUR_TIMES}" for name in LONGER))

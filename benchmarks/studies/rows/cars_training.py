@@ -24,8 +24,6 @@ SEARCHED = {
     "MobileNetV2 of full width": ["--backbone=keras_applications(name='MobileNetV2')"],
 }
 FOLLOWING = {
-    "128 px, at the same rate": ["--image_size=128"],
-    "16 × 4 images, at the same rate": ["--sampler=pxk(classes=16, per_class=4)"],
     "32 dimensions": ["--embedding_size=32"],
     "384 dimensions": ["--embedding_size=384"],
     "the whole image, and flips": ["--train_transform=warp|flip"],
@@ -34,6 +32,9 @@ FOLLOWING = {
     "800 steps": ["--steps=800"],
     "3,200 steps": ["--steps=3200"],
     "6,400 steps": ["--steps=6400"],
+    "128 px, at the same rate": ["--image_size=128"],
+    "16 × 4 images, at the same rate": ["--sampler=pxk(classes=16, per_class=4)"],
+    "statistics of each batch, at the same rate": ["--freeze_batch_norm=none"],
 }
 
 STUDY = Study(
