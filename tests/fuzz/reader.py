@@ -37,8 +37,13 @@ class Watch:
         # Names that are relative to an open folder look like files of the working folder, which are not there.
         if path.startswith(self._hostile) and os.path.exists(path):
             self.noted.append(f"opened {path}")
-        elif flags & WRITING and not path.startswith((str(self.folder), self.temporary, "/dev/", "/proc/")):
+        elif flags & WRITING and not self._may_write(path):
             self.noted.append(f"wrote {path}")
+
+    def _may_write(self, path):
+        # The files of the tests may be in /dev/shm.
+        is_device = path.startswith(("/dev/", "/proc/")) and not path.startswith("/dev/shm/")
+        return is_device or path.startswith((str(self.folder), self.temporary))
 
 
 def read(watch, target, folder):
