@@ -32,9 +32,10 @@ FOLLOWING = {
     "800 steps": ["--steps=800"],
     "3,200 steps": ["--steps=3200"],
     "6,400 steps": ["--steps=6400"],
-    "128 px, at the same rate": ["--image_size=128"],
-    "16 × 4 images, at the same rate": ["--sampler=pxk(classes=16, per_class=4)"],
-    "statistics of each batch, at the same rate": ["--freeze_batch_norm=none"],
+}
+# Those for which 400 steps choose another rate than the first row's.
+FOLLOWING |= {
+    f"{name}, at the same rate": SEARCHED[name] for name in ("128 px", "16 × 4 images", "statistics of each batch")
 }
 
 STUDY = Study(
