@@ -1,11 +1,16 @@
 """Rules that every file of the package keeps."""
 
 import ast
+from pathlib import Path
 
 from tests.rooms import ROOT, TABLE, arrows, imported, trees
 
 FILES = ("tfdml", "pipelines")
-MOST_LINES, MOST_LINES_OF_COMMANDS, MEDIAN_OF_FUNCTIONS = 250, 80, 8
+LONGEST_FILE, SMALL_FILE = 600, 40
+# Ratchets: what the house has today. Lower a number when the code gets better; never raise it. The goals are 300 files,
+# 12 small files, functions of at most 70 lines, and neither a print nor a bag of flags below the commands.
+MOST_FILES, MOST_SMALL_FILES, LONGEST_FUNCTION, MOST_PRINTS, MOST_BAGS_OF_FLAGS = 758, 181, 102, 86, 32
+DOORS = ("__init__", "__main__")
 # Of `hasattr`, and of `getattr` with a default.
 MOST_GUESSES = 20
 # What the house has; a new room needs a reason. Commands count, too: `tfdml.share`, `tfdml.threshold` and
@@ -102,21 +107,46 @@ def test_few_guesses_whether_there_is_an_attribute():
     assert offenders(guesses_without_a_reason) == {}
 
 
-def test_files_stay_short():
-    lines = {str(file): len((ROOT / file).read_text().splitlines()) for file in trees(*FILES)}
-    assert {file: count for file, count in lines.items() if count > MOST_LINES} == {}
+def lines_of(file):
+    return len((ROOT / file).read_text().splitlines())
 
 
-def test_commands_stay_thin():
-    lines = {str(file): len((ROOT / file).read_text().splitlines()) for file in trees("tfdml") if is_command(file)}
-    assert {file: count for file, count in lines.items() if count > MOST_LINES_OF_COMMANDS} == {}
+def test_files_say_one_complete_thing():
+    """Neither one long file for several subjects, nor one subject in fragments."""
+    lines = {str(file): lines_of(file) for file in trees(*FILES)}
+    assert {file: count for file, count in lines.items() if count > LONGEST_FILE} == {}
+    assert len(lines) <= MOST_FILES
+    small = [file for file, count in lines.items() if count < SMALL_FILE and Path(file).stem not in DOORS]
+    assert len(small) <= MOST_SMALL_FILES
 
 
-def test_functions_stay_short():
-    lengths = sorted(
-        node.end_lineno - node.lineno + 1
-        for tree in trees(*FILES).values()
+def test_functions_stay_readable():
+    lengths = {
+        f"{file}:{node.lineno}": node.end_lineno - node.lineno + 1
+        for file, tree in trees(*FILES).items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    )
-    assert lengths[len(lengths) // 2] <= MEDIAN_OF_FUNCTIONS
+    }
+    assert {place: count for place, count in lengths.items() if count > LONGEST_FUNCTION} == {}
+
+
+def below_the_commands():
+    """Yields each file that is neither a command nor part of what commands share."""
+    for file, tree in trees(*FILES).items():
+        if not is_command(file) and file.parts[:2] != ("tfdml", "console"):
+            yield tree
+
+
+def test_printing_and_flags_stay_in_the_commands():
+    """Functions below the commands take values and return results, which the commands print."""
+    nodes = [node for tree in below_the_commands() for node in ast.walk(tree)]
+    prints = [node for node in nodes if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"]
+    bags = [
+        node
+        for node in nodes
+        if isinstance(node, ast.FunctionDef)
+        for argument in node.args.args
+        if argument.arg == "given"
+    ]
+    assert len(prints) <= MOST_PRINTS
+    assert len(bags) <= MOST_BAGS_OF_FLAGS
