@@ -104,10 +104,11 @@ def _settings_for(backbone, experiment, tell):
     settings = experiment.settings
     before, after = settings.values(), without_auto(settings, backbone, experiment.splits.train.labels)
     chosen = [f"--{name}={value}" for name, value in after.values().items() if value != before[name]]
-    if chosen and tell:
-        print(f"Defaults for this backbone: {' '.join(chosen)}", flush=True)
-    if tell and after.optimization.blend and not is_pretrained(after, backbone):
-        print("--blend has no effect: it takes back what pretrained weights knew, and this backbone begins at random.")
+    sentences = [f"Defaults for this backbone: {' '.join(chosen)}"] if chosen else []
+    if after.optimization.blend and not is_pretrained(after, backbone):
+        sentences.append("--blend has no effect, because this backbone starts from random weights.")
+    for sentence in sentences if tell else ():
+        print(sentence, flush=True)
     return after
 
 

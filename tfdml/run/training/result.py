@@ -53,8 +53,11 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
     tested = experiment.embed(bare, test) if pretrained else None
     features = experiment.scores(tested, test) if pretrained else None
     baselines = baselines_of(experiment, bare, tested) if pretrained else {}
+    chosen = {}
     if blends or selected_on != "test":
-        for initial in initial_embedding(experiment, begun):
+        for initial in initial_embedding(
+            experiment, begun, on_choice=lambda kind, recalls: chosen.update(kind=kind, recall_at_1=recalls)
+        ):
             initial.apply(begun)
     if selected_on == "test":
         untrained, watched = evaluation.history[0]["metrics"], {}
@@ -78,6 +81,7 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
         **({"index": repr(index)} if index.is_approximate else {}),
         **({"features": features.summary()} if features else {}),
         **baselines,
+        **({"initial_embedding": chosen} if chosen else {}),
         "untrained": untrained,
         "metrics": final,
         "best": {
