@@ -54,6 +54,12 @@ def test_discriminants_separate_class_means(vectors, labels):
     np.testing.assert_allclose(projectors(found), projectors(expected[:, ::-1][:, :3]), atol=1e-9)
 
 
+def test_features_that_are_narrower_than_the_discriminants_have_all_their_directions(vectors):
+    labels = np.arange(ROWS) % 10
+    found = linear_discriminants(vectors, labels, WIDTH + 2)
+    assert found.shape == (WIDTH, WIDTH) and np.linalg.matrix_rank(found) == WIDTH
+
+
 def test_noise_is_no_discriminant():
     """Of two features one is noise of a large variance, and the other one tells 20 classes apart."""
     random = np.random.default_rng(0)

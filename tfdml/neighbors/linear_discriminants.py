@@ -29,7 +29,8 @@ def linear_discriminants(vectors, labels, count, shrinkage=SHRINKAGE):
     strengths, axes = np.linalg.eigh(means.T * sizes @ means)
     separating = np.flatnonzero(strengths > SMALLEST * strengths[-1])[::-1][: min(count, len(sizes) - 1)]
     discriminants = whiten @ axes[:, separating]
-    if len(separating) == count:
+    # Narrow features of many classes have no other directions.
+    if len(separating) in (count, len(axes)):
         return discriminants
     rest = np.delete(axes, separating, axis=1)
     turns = _components(centered @ rest, count - len(separating))
