@@ -135,7 +135,7 @@ OF_LOSSES = {
 }
 OF_LOSSES = {name: [*flags, "--embedding_size=64", *length(3200)] for name, flags in OF_LOSSES.items()}
 
-# Claim 2. An epoch has 101 steps: 6,400 are 64 epochs, and the embedding alone learns on all data in the last 8.
+# Claim 2. An epoch has about 100 steps. Of 64 epochs the last 8 train the embedding alone, on all data.
 DIVIDED, UNDIVIDED = "K = 4, margin loss", "one embedding, margin loss"
 UNSPLIT, UNSPLIT_SHORT = "K = 4, not split, steps of all learners", "K = 4, not split, steps of one learner"
 RANDOM, RANDOM_CLASSES = "K = 4, random images", "K = 4, random classes"
