@@ -11,7 +11,7 @@ from absl import app, flags
 from tfdml.console import flag_hints, startup
 from tfdml.console import help as command_help
 from tfdml.console.disk_errors import told, told_of_disk
-from tfdml.console.flagfiles import check_flagfiles
+from tfdml.console.flagfiles import expanded
 from tfdml.console.training_stopped import TrainingStopped
 
 STOPPED_STATUS = 75
@@ -152,9 +152,9 @@ def _parse(given, arguments, others):
     if "--helpfull" in asked:
         app.usage(writeto_stdout=True, exitcode=0)
     try:
-        check_flagfiles(asked[1:])
+        given = [given[0], *expanded(given[1:])]
     except (ValueError, OSError) as error:
-        print(f"Error: {error}", file=sys.stderr)
+        print(f"Error: {told(error)}", file=sys.stderr)
         sys.exit(1)
     rest = _read(given, others)
     for flag in map(flags.FLAGS.__getitem__, flags.FLAGS):
