@@ -90,6 +90,17 @@ class PxK(Sampler):
             raise ValueError(f"pxk(groups={self.groups}) needs categories of classes: bind_split(split) gives them.")
         return [rows, *grouped_tables(self._group_of[rows[starts]], starts, sizes, self.groups, self.classes)]
 
+    def fitted_to(self, labels):
+        """Returns no more classes than have two rows, and per class no more rows than half of these classes have."""
+        sizes = group_by_class(labels)[2]
+        sizes = np.sort(sizes[sizes > 1])
+        if not len(sizes):
+            return {}
+        classes = min(self.classes, len(sizes))
+        # A batch has equally many classes of each category.
+        classes -= classes % (self.groups or 1)
+        return {"classes": max(classes, 1), "per_class": min(self.per_class, int(sizes[len(sizes) // 2]))}
+
     def draw_rows(self, seed, steps, by_class, starts, sizes, *groups):
         """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`, class after class."""
         if groups:

@@ -24,6 +24,12 @@ def parse(text, taking_first=()):
         return [_parse_step(node, text, taking_first) for node in _operands(_tree(text), ast.BitOr)]
 
 
+def written(name, arguments):
+    """Returns the spec of a name with arguments, `{argument: value}`, as `parse` reads it."""
+    texts = [repr(value) if name == FIRST else f"{name}={value!r}" for name, value in arguments.items()]
+    return f"{name}({', '.join(texts)})" if texts else name
+
+
 def parse_sum(text, taking_first=()):
     """Splits a weighted sum into `[(weight, (name, {argument: value})), ...]`; empty if there is no sum or weight."""
     with _told(text):
