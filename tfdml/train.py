@@ -61,7 +61,7 @@ def main():
 def _scale_to_data(run_dir):
     """Gives flags the values that fit the dataset, and prints them."""
     from tfdml.run.directory.run_directory import RunDirectory
-    from tfdml.run.training.scaled_to_data import scaled_to_data
+    from tfdml.run.training.run_sampler import scaled_to_data
 
     # A run that has begun keeps its classes, where a folder has new ones since.
     classes = RunDirectory(run_dir).recorded_dataset().get("classes")

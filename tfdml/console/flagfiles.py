@@ -33,8 +33,10 @@ def expanded(arguments):
             if named is None:
                 raise ValueError("--flagfile has no value. Expected --flagfile=FILE, such as configs/quickstart.flags.")
             path = located(named)
-            if path in [each for each, _ in reading[1:]]:
-                raise ValueError(f"--flagfile={named} names itself, or a flagfile that names it. Remove that line.")
+            above = [each for each, _ in reading[1:]]
+            if path in above:
+                names = " names ".join([*above[above.index(path) :], path])
+                raise ValueError(f"--flagfile={named} leads back to itself: {names}. Remove one of these lines.")
             if path.startswith(OF_THE_SHELL):
                 flags.append(f"--flagfile={path}")
             elif path:

@@ -10,8 +10,7 @@ from tests.run_helpers import assert_same_run
 from tfdml.console import flags
 from tfdml.console.settings import Settings
 from tfdml.run.experiment.splits import Splits
-from tfdml.run.training.run_sampler import make_sampler
-from tfdml.run.training.scaled_to_data import scaled_to_data
+from tfdml.run.training.run_sampler import make_sampler, scaled_to_data
 
 PAPERS = ("_abe", "_dnc", "_edms", "_lifted", "_rll")
 RECIPES = sorted(

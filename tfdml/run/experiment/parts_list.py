@@ -14,13 +14,9 @@ def print_parts(modules):
         modules: the user's own, which register parts.
     """
     registry.import_modules(modules)
-    for kind in registry.ROOMS:
-        print(f"{kind}:")
-        for line in registry.describe(kind):
-            print(f"  {line}")
-    print("flagfile:")
-    for name in recipes():
-        print(f"  configs/{name}: {_about(Path(recipes_folder(), name))}")
+    parts = {kind: registry.describe(kind) for kind in registry.ROOMS}
+    parts["flagfile"] = [f"configs/{name}: {_about(Path(recipes_folder(), name))}" for name in recipes()]
+    print("\n".join(line for kind, lines in parts.items() for line in [f"{kind}:", *(f"  {each}" for each in lines)]))
 
 
 def _about(path):
