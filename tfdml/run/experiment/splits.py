@@ -8,9 +8,10 @@ from absl import logging
 from pipelines.datasets import load
 from pipelines.datasets.csv import from_anywhere
 from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.folder import WITHOUT_CLASSES
 from pipelines.datasets.levels import with_levels
 from pipelines.datasets.split import Split
-from pipelines.sampling import Clusters
+from pipelines.sampling import Clusters, each_alone
 from tfdml import registry
 from tfdml.evaluation.indexes.class_members import ClassMembers
 from tfdml.evaluation.metrics import RankMetric
@@ -153,6 +154,11 @@ def check_queries(splits):
     if splits.evaluation is not splits.test:
         measured["validation"] = splits.evaluation
     for name, split in measured.items():
+        if each_alone(split.labels):
+            raise ValueError(
+                f"Each class of the {name} split has one image, and {ranked[0].name} needs two or more. Expected "
+                f"several images of each class. {WITHOUT_CLASSES}"
+            )
         if not any(ClassMembers.of(search).positives.any() for search in splits.protocol.searches(split)):
             raise ValueError(
                 f"The {name} split has no query with another image of its class in the gallery, which "
