@@ -1,5 +1,6 @@
 """P×K: batches of several classes with several images each."""
 
+import re
 from typing import Annotated
 
 import numpy as np
@@ -14,7 +15,16 @@ from pipelines.sampling.rows_by_class import group_by_class
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import as_long_as, stream_keys
 from tfdml.registry.arguments import Count, integer
-from tfdml.registry.parts import register
+from tfdml.registry.parts import register, register_short_form
+
+
+@register_short_form("sampler")
+def meant_sampler(text):
+    """Returns the spec of batches of as many images, if a text is their number."""
+    size = int(text) if re.fullmatch(r"[1-9]\d{0,5}", text) else 0
+    if size >= 8 and size % 4 == 0:
+        return f'"pxk(classes={size // 4}, per_class=4)"'
+    return f'"uniform(batch_size={size})"' if size else ""
 
 
 @register("sampler", "pxk")

@@ -52,7 +52,7 @@ def run(main, arguments="", before=None, others=False, imports=True):
             print(stopped, file=sys.stderr)
             sys.exit(STOPPED_STATUS)
         except (ValueError, OSError, ImportError, FloatingPointError) as error:
-            _end(told(error))
+            _end(f"{_flag_of(error)}{told(error)}")
         except _tensorflow_errors() as error:
             from tfdml.console.tensorflow_errors import tensorflow_reason
 
@@ -171,7 +171,7 @@ def _read(given, others):
     except flags.UnrecognizedFlagError as error:
         message = flag_hints.in_place_of(error.flagname, flags.FLAGS) or str(error).replace(" ?", "?")
     except flags.Error as error:
-        message = str(error)
+        message = flag_hints.told_of_value(str(error))
     print(f"Error: {' '.join(message.split())} (--help shows all flags)", file=sys.stderr)
     sys.exit(1)
 
@@ -186,6 +186,19 @@ def _tensorflow_errors():
     """TensorFlow's errors, for an `except`; empty if the command has not imported TensorFlow."""
     module = sys.modules.get("tensorflow")
     return (module.errors.OpError,) if module else ()
+
+
+def _flag_of(error):
+    """Returns the flag that has the spec of an error, as the beginning of the message; empty if the message has it."""
+    # Without it there was no spec to read.
+    specs = sys.modules.get("tfdml.registry.specs")
+    if not (specs and isinstance(error, specs.SpecError)):
+        return ""
+    for name in flags.FLAGS:
+        value = flags.FLAGS[name].value
+        if error.spec and (error.spec == value or (isinstance(value, list) and error.spec in value)):
+            return "" if f"--{name}" in str(error) else f"--{name}={error.spec}: "
+    return ""
 
 
 def _end(message):
