@@ -281,9 +281,12 @@ setup(
     ],
     # Keras 3.15 starts at 3.11; TensorFlow 2.21 has wheels up to 3.13.
     python_requires=">=3.11,<3.14",
-    # Tests, benchmarks, documentation and configurations stay in the repository.
-    packages=find_packages(include=["tfdml", "tfdml.*", "pipelines", "pipelines.*"]),
+    # Tests, benchmarks and documentation stay in the repository. The recipes are installed as tfdml/configs, where
+    # --flagfile=configs/quickstart.flags finds them from any folder.
+    packages=[*find_packages(include=["tfdml", "tfdml.*", "pipelines", "pipelines.*"]), "tfdml.configs"],
+    package_dir={"tfdml.configs": "configs"},
     package_data={
+        "tfdml.configs": ["*.flags"],
         "tfdml": ["*.pyi", "py.typed"],
         "pipelines": ["py.typed"],
         "tfdml.backbones.weights": ["*.h5", "*.json"],

@@ -1,5 +1,6 @@
 """Checks a dataset on disk: `python -m pipelines.check --dataset=cub200 --data_dir=data`; status 1 if any are bad."""
 
+import os
 import sys
 
 from absl import flags
@@ -37,7 +38,14 @@ def main():
 
     settings = flags.FLAGS
     if not settings.dataset:
-        raise ValueError("--dataset is missing, such as --dataset=cub200.")
+        if settings.data_dir and not os.path.isdir(settings.data_dir):
+            raise FileNotFoundError(
+                f"--data_dir={settings.data_dir} is not a folder. Expected the folder of the images."
+            )
+        raise ValueError(
+            "--dataset is missing. Use --dataset='folder(test_classes=0.3)' for a folder with a folder for each class, "
+            "--dataset=photos for images without classes, or a name such as --dataset=cub200."
+        )
     # An unwritable path is an error now, and not after all images are decoded.
     out = list_path(settings.out, settings.data_dir)
     registry.import_modules(settings.import_modules)

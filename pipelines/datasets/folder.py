@@ -19,6 +19,10 @@ ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".webp")
 OTHER_IMAGES = (".bmp", ".gif", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2")
 OTHER_IMAGES += (".svg", ".raw", ".cr2", ".nef", ".dng")
 
+# For images that are not in class folders.
+WITHOUT_CLASSES = (
+    "Without classes, use --dataset=photos --sampler=auto, which reads images at any depth and learns from their views."
+)
 
 PARTS = ("train", "test")
 
@@ -106,8 +110,17 @@ def _folders_in(folder):
 def _class_folders(part):
     classes = _folders_in(part)
     if not classes:
-        raise ValueError(f"{part} has no class folders. Expected images at {part}/<class>/*.jpg.")
+        images = sum(path.suffix.lower() in ENDINGS and path.name[0] != "." for path in part.iterdir())
+        found = f"{images:,} images and no class folders" if images else "no class folders"
+        hint = f" {WITHOUT_CLASSES}" if images else ""
+        raise ValueError(f"{part} has {found}. Expected images at {part}/<class>/*.jpg.{hint}")
     return classes
+
+
+def _image_inside(class_folder):
+    """Returns the path of an image in a folder in a class folder; None if there is none."""
+    images = (path for path in sorted(class_folder.rglob("*")) if path.suffix.lower() in ENDINGS)
+    return next((path for path in images if path.name[0] != "." and path.is_file()), None)
 
 
 def _read_split(classes, first_label, groups, levels):
@@ -120,6 +133,11 @@ def _read_split(classes, first_label, groups, levels):
         entries = [path for path in entries if path.name[0] != "."]
         found = [path for path in entries if path.suffix.lower() in ENDINGS and not path.is_dir()]
         left_out += [path for path in entries if path.suffix.lower() in OTHER_IMAGES or path.is_dir()]
+        if not found and (inside := _image_inside(class_folder)):
+            raise ValueError(
+                f"The images of the class folder {class_folder} are in folders in it, such as {inside}. Expected them "
+                f"at {class_folder}/*.jpg: move them up. {WITHOUT_CLASSES}"
+            )
         if not found:
             raise ValueError(
                 f"The class folder {class_folder} has no images. Expected files ending in {', '.join(ENDINGS)}; "

@@ -45,9 +45,7 @@ class ProportionalPxK(Sampler):
     def tables_of(self, labels):
         """Returns the rows sorted by class, and of each group the place and size of its class, and its number there."""
         rows, starts, sizes = group_by_class(labels)
-        # Rounding must not take a group from a whole number of them.
-        wanted = np.floor((sizes // self.per_class) ** self.power + 1e-9).astype(np.int64)
-        counts = np.where(sizes > 1, np.maximum(wanted, 1), 0)
+        counts = self._groups_of(sizes)
         total = int(np.sum(counts))
         if total < self.groups:
             raise ValueError(
@@ -56,6 +54,17 @@ class ProportionalPxK(Sampler):
             )
         number = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
         return [rows, np.repeat(starts, counts), np.repeat(sizes, counts), number]
+
+    def fitted_to(self, labels):
+        """Returns no more groups than the rows have."""
+        total = int(np.sum(self._groups_of(group_by_class(labels)[2])))
+        return {"groups": min(self.groups, total)} if total else {}
+
+    def _groups_of(self, sizes):
+        """Returns the number of groups of classes of these sizes."""
+        # Rounding must not take a group from a whole number of them.
+        wanted = np.floor((sizes // self.per_class) ** self.power + 1e-9).astype(np.int64)
+        return np.where(sizes > 1, np.maximum(wanted, 1), 0)
 
     def drawn(self, labels):
         sizes = group_by_class(labels)[2]

@@ -59,7 +59,7 @@ def test_help_of_training_shows_every_flag_by_topic_with_its_default():
     values = absl_flags.FlagValues()
     names = flags.define_training(values)
     shown = shown_flags(done.stdout)
-    assert shown.keys() == {*names, "run_dir", "member", "list", "debug"}
+    assert shown.keys() == {*names, "run_dir", "member", "scale_to_data", "list", "debug"}
     assert (shown["epochs"], shown["loss"], shown["projector"], shown["data_dir"]) == ("0", "triplet", "true", "")
     assert "Dimensions of the embedding. (a positive integer)" in done.stdout
     assert "(one of float32, mixed_bfloat16, mixed_float16)" in done.stdout.replace("\n      ", " ")

@@ -200,8 +200,11 @@ def test_the_command_where_all_is_well_and_copies_are_told(products):
 @pytest.mark.slow
 def test_the_command_with_bad_flags(products):
     of_its_own = Command("pipelines.check", "--dataset=sop", f"--data_dir={products}/none")
-    assert_one_error(run("pipelines.check"), "--dataset is missing")
-    assert_one_error(run("pipelines.check", "--dataset=sopp"), "'sopp'", "Did you mean 'sop'")
+    assert_one_error(run("pipelines.check"), "--dataset is missing. Use --dataset='folder(test_classes=0.3)'")
+    assert_one_error(
+        run("pipelines.check", f"--data_dir={products}/none"), f"--data_dir={products}/none is not a folder"
+    )
+    assert_one_error(run("pipelines.check", "--dataset=sopp"), "--dataset=sopp: ", "'sopp'", "Did you mean 'sop'")
     assert_one_error(check(products, "--treads=3"), "treads", "threads")
     assert_one_error(check(products, f"--out={products}/no/such/folder"), f"{products}/no/such/folder")
     assert_one_error(of_its_own.wait(), f"there is no folder {products}/none", "Get it from https://")

@@ -185,6 +185,23 @@ def empty_class(birds):
     return birds / "test/empty", "has no images"
 
 
+def flat_folder(birds):
+    for path in list((birds / "train").glob("*/*.*")):
+        path.rename(birds / "train" / f"{path.parent.name}-{path.name}")
+    for path in list((birds / "train").iterdir()):
+        if path.is_dir():
+            shutil.rmtree(path)
+    return birds / "train", r"has \d images and no class folders.*use --dataset=photos --sampler=auto"
+
+
+def folders_in_class_folders(birds):
+    (birds / "train/wren/nest").mkdir()
+    for path in list((birds / "train/wren").glob("*.*")):
+        path.rename(birds / "train/wren/nest" / path.name)
+    told = "are in folders in it, such as .*wren/nest/.*: move them up.*use --dataset=photos --sampler=auto"
+    return birds / "train/wren", told
+
+
 def class_of_text_files(birds):
     (birds / "train/texts").mkdir()
     (birds / "train/texts/a.txt").write_text("")
@@ -213,7 +230,7 @@ def bmp_under_another_name(birds):
 
 
 CHANGES = (no_folder, no_test_folder, no_class, empty_class, class_of_text_files, text_called_image, zero_bytes)
-CHANGES += (broken_link, bmp_under_another_name)
+CHANGES += (broken_link, bmp_under_another_name, flat_folder, folders_in_class_folders)
 
 
 @pytest.mark.parametrize("change", [break_by(change) for change in CHANGES])

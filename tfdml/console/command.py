@@ -11,7 +11,7 @@ from absl import app, flags
 from tfdml.console import flag_hints, startup
 from tfdml.console import help as command_help
 from tfdml.console.disk_errors import told, told_of_disk
-from tfdml.console.flagfiles import check_flagfiles
+from tfdml.console.flagfiles import expanded
 from tfdml.console.training_stopped import TrainingStopped
 
 STOPPED_STATUS = 75
@@ -52,7 +52,7 @@ def run(main, arguments="", before=None, others=False, imports=True):
             print(stopped, file=sys.stderr)
             sys.exit(STOPPED_STATUS)
         except (ValueError, OSError, ImportError, FloatingPointError) as error:
-            _end(told(error))
+            _end(f"{_flag_of(error)}{told(error)}")
         except _tensorflow_errors() as error:
             from tfdml.console.tensorflow_errors import tensorflow_reason
 
@@ -152,9 +152,9 @@ def _parse(given, arguments, others):
     if "--helpfull" in asked:
         app.usage(writeto_stdout=True, exitcode=0)
     try:
-        check_flagfiles(asked[1:])
+        given = [given[0], *expanded(given[1:])]
     except (ValueError, OSError) as error:
-        print(f"Error: {error}", file=sys.stderr)
+        print(f"Error: {told(error)}", file=sys.stderr)
         sys.exit(1)
     rest = _read(given, others)
     for flag in map(flags.FLAGS.__getitem__, flags.FLAGS):
@@ -171,7 +171,7 @@ def _read(given, others):
     except flags.UnrecognizedFlagError as error:
         message = flag_hints.in_place_of(error.flagname, flags.FLAGS) or str(error).replace(" ?", "?")
     except flags.Error as error:
-        message = str(error)
+        message = flag_hints.told_of_value(str(error))
     print(f"Error: {' '.join(message.split())} (--help shows all flags)", file=sys.stderr)
     sys.exit(1)
 
@@ -186,6 +186,19 @@ def _tensorflow_errors():
     """TensorFlow's errors, for an `except`; empty if the command has not imported TensorFlow."""
     module = sys.modules.get("tensorflow")
     return (module.errors.OpError,) if module else ()
+
+
+def _flag_of(error):
+    """Returns the flag that has the spec of an error, as the beginning of the message; empty if the message has it."""
+    # Without it there was no spec to read.
+    specs = sys.modules.get("tfdml.registry.specs")
+    if not (specs and isinstance(error, specs.SpecError)):
+        return ""
+    for name in flags.FLAGS:
+        value = flags.FLAGS[name].value
+        if error.spec and (error.spec == value or (isinstance(value, list) and error.spec in value)):
+            return "" if f"--{name}" in str(error) else f"--{name}={error.spec}: "
+    return ""
 
 
 def _end(message):

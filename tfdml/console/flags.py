@@ -6,6 +6,7 @@ import typing
 
 from absl import flags
 
+from tfdml.console.flagfiles import expanded
 from tfdml.console.path_parser import PathParser
 from tfdml.console.setting_fields import AbsolutePath, ImageSize
 from tfdml.console.settings import Settings
@@ -106,7 +107,7 @@ def resolve(arguments):
     values = flags.FlagValues()
     names = define_training(values)
     define_run_dir("", values)
-    values(["train", *arguments])
+    values(["train", *expanded(arguments)])
     return serialize(names, values)
 
 

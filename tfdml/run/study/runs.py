@@ -14,6 +14,7 @@ from typing import NamedTuple
 from absl import flags
 
 from tfdml.console.command import STOPPED_STATUS
+from tfdml.console.flag_hints import told_of_value
 from tfdml.console.flags import resolve
 from tfdml.console.training_stopped import TrainingStopped
 from tfdml.run.directory.ensemble_directory import EnsembleDirectory
@@ -86,7 +87,7 @@ def resolved(arguments):
     try:
         return resolve(arguments)
     except flags.Error as error:
-        raise ValueError(f"{arguments[0].partition('=')[2]}: {error}") from None
+        raise ValueError(f"{arguments[0].partition('=')[2]}: {told_of_value(str(error))}") from None
 
 
 def run_name(row):
