@@ -12,6 +12,7 @@ import pytest
 
 from pipelines.datasets import load
 from tests.commands import DIES_AT, Forked, run
+from tests.run_helpers import straight_run
 from tests.serving.index.store_places import place, server
 from tests.serving_fixtures import exported, picture
 from tfdml.files.embedding_shards import EmbeddingShards
@@ -84,6 +85,18 @@ def embedded(tmp_path_factory):
     for row in range(3 * COUNT):
         shards.append([f"/photos/{row:03d}.jpg"], [f"class{row % 2}"], random.normal(size=(1, 16)))
     return shards
+
+
+def test_an_export_is_made_again_of_another_model(tmp_path):
+    out = tmp_path / "exported"
+    flags = [f"--run_dir={straight_run()}", f"--out={out}"]
+    killed = Forked("tfdml.export", *flags, environment={DIES_AT: "pathlib:Path rename 3"}).wait()
+    assert killed.returncode == -signal.SIGKILL and not out.exists() and (tmp_path / ".writing-exported").is_dir()
+    done = run("tfdml.export", *flags, "--which=final")
+    assert done.returncode == 0, done.stderr
+    assert [entry.name for entry in tmp_path.iterdir()] == ["exported"]
+    card = json.loads((out / "metadata.json").read_text())
+    assert card["model"] == "final" and card["sha256"] == model_hash(out)
 
 
 def rows_written(address):

@@ -210,7 +210,10 @@ def test_a_study_that_is_stopped_stops_its_run(tmp_path, monkeypatch, number, sc
         time.sleep(0.1)
         os.kill(pid, number)
 
-    threading.Thread(target=stop).start()
+    thread = threading.Thread(target=stop)
+    thread.start()
     with pytest.raises(SystemExit) as ended:
         runs.train(["--seed=0"])
+    # It would wait forever for a file in a folder that is removed after the test.
+    thread.join()
     assert ended.value.code == status and not (tmp_path / "went_on").exists()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tfdml.backbones.weights import adapted_layers, advice, load_by_name, save_adapter
 from tfdml.files.checked_files import flush, open_file, vacated
+from tfdml.runtime.keras_internals import not_compiled
 
 
 def load_weights(backbone, path):
@@ -71,11 +72,22 @@ def save_best(model, run):
         save_adapter(model.backbone, run.adapter)
 
 
+def load_best(model, run):
+    """Gives a model the weights of the best one of its run, which `save_best` has saved."""
+    # Keras would warn that the file has no state for the optimizer.
+    with not_compiled(model):
+        model.load_weights(run.model)
+
+
 def save_model(model, path):
-    """Saves so that `path` holds a whole model at any time."""
+    """Saves a model, without its optimizer, so that `path` holds a whole model at any time.
+
+    A run goes on from a checkpoint, which has the state of the optimizer.
+    """
     temporary = path.with_name(f".writing-{path.name}")
     try:
-        model.save(vacated(temporary))
+        with not_compiled(model):
+            model.save(vacated(temporary))
         flush(temporary)
         temporary.rename(path)
     except OSError as error:

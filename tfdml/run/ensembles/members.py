@@ -7,6 +7,7 @@ import numpy as np
 
 from tfdml.console import flags
 from tfdml.run.directory.ensemble_directory import EnsembleDirectory
+from tfdml.run.directory.run_directory import ENDING
 from tfdml.run.ensembles.joining import join, print_ensemble
 from tfdml.run.experiment.splits import validation_seed_of
 from tfdml.run.loggers.choice import check_client, log_result
@@ -111,7 +112,7 @@ def _train_missing(settings, run, serialized, more):
             continue
         print(f"Member {number + 1} of {count}: {member.path}")
         own = member_flags(settings, serialized, number)
-        reason = run_member([*own.values(), f"--run_dir={member.path}", *more])
+        reason = _taken(member) or run_member([*own.values(), f"--run_dir={member.path}", *more])
         if reason and not run.members():
             # The flags do not work together, for no member.
             raise ValueError(reason)
@@ -127,6 +128,15 @@ def _complete(member):
     except ValueError:
         # Its own process says how its file is damaged.
         return False
+
+
+def _taken(member):
+    """Returns why a member's folder is not free, or None. The process of a command that was killed may be ending."""
+    try:
+        member.check_free(ENDING)
+    except ValueError as taken:
+        return str(taken)
+    return None
 
 
 def run_member(arguments):

@@ -18,7 +18,7 @@ from tfdml.console.flag_hints import told_of_value
 from tfdml.console.flags import resolve
 from tfdml.console.training_stopped import TrainingStopped
 from tfdml.run.directory.ensemble_directory import EnsembleDirectory
-from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.directory.run_directory import ENDING, RunDirectory
 from tfdml.run.study.records import PLACES, check_images, keep, read, restore
 from tfdml.run.training.training_process import status_of_training
 
@@ -67,6 +67,8 @@ def complete(runs, records=None, measure=None):
     for number, (arguments, path) in enumerate(runs, 1):
         run = RunDirectory(path)
         if not _is_whole(run.result()):
+            # The process of a study that was killed may be about to end.
+            run.check_free(ENDING)
             print(f"Run {number} of {len(runs)}: {path}", file=sys.stderr, flush=True)
             train(arguments)
         if measure:

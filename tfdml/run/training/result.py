@@ -8,7 +8,7 @@ from tfdml.evaluation import cost, diversity
 from tfdml.evaluation.bootstrap import bootstrap_intervals
 from tfdml.evaluation.breakdown import breakdown
 from tfdml.methods import Features
-from tfdml.run.directory.models_on_disk import save_best, save_model
+from tfdml.run.directory.models_on_disk import load_best, save_best, save_model
 from tfdml.run.experiment.embedded_clusters import clusters_of
 from tfdml.run.training.baselines import baselines_of
 from tfdml.run.training.blend import Blend, between, set_aside
@@ -72,7 +72,7 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
         for selected in watched.values():
             selected["best"] = blend.metrics
     elif evaluation.best["step"] != step:
-        model.load_weights(run.model)
+        load_best(model, run)
     if blend or evaluation.best["step"] != step:
         embeddings = experiment.embed(model, test)
     best = experiment.scores(embeddings, test)
