@@ -14,9 +14,9 @@ SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 A_VALUE = "a number, a text in quotes, true or false"
 
 
-def filter_of(text, kinds):
-    """Returns the `pyarrow.compute.Expression` of a filter, see `condition_of`."""
-    return expression_of(condition_of(text, kinds))
+def filter_of(text, kinds, schema):
+    """Returns the `pyarrow.compute.Expression` of a filter of a table with a schema, see `condition_of`."""
+    return expression_of(condition_of(text, kinds), schema)
 
 
 def condition_of(text, kinds):
