@@ -29,6 +29,23 @@ def test_columns_of_a_csv_file_get_the_type_of_all_their_values(tmp_path, monkey
     }
 
 
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["2024-05-01T12:00:00Z", "2024-05-02 01:30:00.25Z"],
+        ["2024-05-01T14:00+02:00", "2024-05-01T20:30:00.25-0500"],
+        ["2024-05-01T14+02", "2024-05-02 01:30:00.25"],
+        ["2024-05-01 12:00:00", "2024-05-02T01:30:00.250000+00:00"],
+    ],
+)
+def test_times_of_a_csv_file_are_in_utc_whatever_their_offset(times, tmp_path):
+    lines = ["path,taken,text", f"/a,{times[0]},2024-05-01", f"/b,{times[1]},yesterday", "/c,,"]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    found = read_attributes(tmp_path / "t.csv", ["/a", "/b", "/c"])
+    expected = [datetime.datetime(2024, 5, 1, 12), datetime.datetime(2024, 5, 2, 1, 30, 0, 250_000), None]
+    assert found["taken"].to_pylist() == expected and found["text"].to_pylist()[1] == "yesterday"
+
+
 def test_columns_of_a_parquet_file(tmp_path):
     columns = {
         "path": ["/a", "/b"],

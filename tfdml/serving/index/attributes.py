@@ -12,6 +12,8 @@ from tfdml.files.parquet_files import read_columns, values_of
 OWN = {"id": "number", "path": "text", "label": "text"}
 EXPECTED = "expected texts, numbers, booleans or times"
 ENDINGS = (".csv", ".parquet")
+# The end of a time with an offset from UTC: Z, +02, +0200 or +02:00.
+OFFSET = r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$"
 
 
 def kind_of(name, type):
@@ -216,9 +218,24 @@ def _typed(texts, name):
     """Returns a column of texts as numbers, booleans or times if all of them are such."""
     import pyarrow
 
-    for type in (pyarrow.int64(), pyarrow.float64(), pyarrow.bool_(), pyarrow.timestamp("us")):
+    for type in (pyarrow.int64(), pyarrow.float64(), pyarrow.bool_()):
         try:
             return texts if name == "path" else texts.cast(type)
         except pyarrow.ArrowInvalid:
             continue
-    return texts
+    try:
+        return _times(texts)
+    except pyarrow.ArrowInvalid:
+        return texts
+
+
+def _times(texts):
+    """Returns texts as times in UTC; those without an offset are in UTC. An ArrowInvalid if one is no time."""
+    import pyarrow
+    import pyarrow.compute
+
+    # pyarrow reads texts with an offset, or those without one, and no column of both.
+    with_offset, nothing = pyarrow.compute.match_substring_regex(texts, OFFSET), pyarrow.scalar(None, pyarrow.string())
+    naive = pyarrow.compute.if_else(with_offset, nothing, texts).cast(pyarrow.timestamp("us"))
+    others = pyarrow.compute.if_else(with_offset, texts, nothing).cast(pyarrow.timestamp("us", "UTC"))
+    return pyarrow.compute.coalesce(naive, others.cast(pyarrow.timestamp("us")))
