@@ -51,11 +51,13 @@ def test_columns_of_a_parquet_file(tmp_path):
         "path": ["/a", "/b"],
         "day": [datetime.date(2024, 5, 1), None],
         "n": pyarrow.array([1, 2], pyarrow.int8()),
+        "x": [float("nan"), 2.0],
     }
     columns |= {"t": pyarrow.array([0, 1], pyarrow.timestamp("ns", "Europe/Berlin")), "text": ["x", "y"]}
     pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
     found = read_attributes(tmp_path / "t.parquet", ["/b", "/a"])
-    assert found["n"].to_pylist() == [2, 1] and found["day"].to_pylist() == [None, datetime.datetime(2024, 5, 1)]
+    assert found["n"].to_pylist() == [2, 1] and found["x"].to_pylist() == [2.0, None]
+    assert found["day"].to_pylist() == [None, datetime.datetime(2024, 5, 1)]
     assert found["t"].to_pylist()[1] == datetime.datetime(1970, 1, 1) and found["text"].to_pylist() == ["y", "x"]
 
 

@@ -145,6 +145,14 @@ def test_filters(filtered, vectors, where):
     assert found.matching == len(rows) == filtered.count(where)
 
 
+def test_nan_is_a_missing_value(address, vectors):
+    prices = pyarrow.array([float("nan"), 30.0, None, 10.0])
+    with open_store(address, model=MODEL) as store:
+        store.add(None, vectors[:4], table_of_rows(list("abcd"), [None] * 4, {"price": prices}))
+        for where, expected in (("not price < 20", {1}), ("price is null", {0, 2}), ("price != 30", {3})):
+            assert set(ids_of(store.search(vectors[:1], 4, where))[0]) == expected
+
+
 @pytest.mark.parametrize("where", ["`the color` < 'h'", "price > weight and price < 20"])
 def test_filters_that_qdrant_has_not(filtered, vectors, where):
     if filtered.address.startswith("qdrant"):

@@ -170,7 +170,19 @@ def _checked(columns):
     )
     if wrong is not None:
         raise ValueError(f"An attribute cannot have the name {wrong!r}: expected a text other than {', '.join(OWN)}.")
-    return pyarrow.table({name: _of_one_type(name, column) for name, column in columns.items()})
+    return nan_as_missing(pyarrow.table({name: _of_one_type(name, column) for name, column in columns.items()}))
+
+
+def nan_as_missing(table):
+    """Returns a table whose numbers are missing where they are NaN, of which no comparison is true or false."""
+    import pyarrow
+    import pyarrow.compute
+
+    for place, (name, type) in enumerate(zip(table.column_names, table.schema.types, strict=True)):
+        if pyarrow.types.is_float64(type):
+            is_nan, missing = pyarrow.compute.is_nan(table[name]), pyarrow.scalar(None, type)
+            table = table.set_column(place, name, pyarrow.compute.if_else(is_nan, missing, table[name]))
+    return table
 
 
 def _of_one_type(name, column):
