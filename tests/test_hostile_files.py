@@ -1,7 +1,9 @@
 """Small files that stand for gigabytes, and files that never end, are refused by name before they are read."""
 
 import io
+import itertools
 import os
+import re
 import socket
 import tracemalloc
 import zipfile
@@ -25,6 +27,7 @@ from tfdml.backbones import Small
 from tfdml.backbones.weights.caffemodel import read_caffemodel
 from tfdml.backbones.weights.state_dicts import read_state_dict
 from tfdml.console.flagfiles import check_flagfiles
+from tfdml.console.flags import resolve
 from tfdml.files import embedding_files
 from tfdml.files.archive_sizes import ALWAYS_ALLOWED
 from tfdml.files.checked_files import read_manifest
@@ -275,9 +278,9 @@ def test_a_picture_of_an_index_that_is_a_pipe_is_grey(tmp_path):
 
 def test_flagfiles_of_flagfiles_are_looked_at_once(tmp_path):
     first, second = tmp_path / "first.flags", tmp_path / "second.flags"
-    first.write_text(f"# --flagfile={tmp_path}/none\n--flagfile={second}\n")
-    second.write_text(f"--epochs=3\n  --flagfile={first}\n")
-    check_flagfiles(["--flagfile", str(first)])
+    first.write_text(f"# --flagfile={tmp_path}/none\n--flagfile={second}\n  --flagfile={second}\n")
+    second.write_text(f"--epochs=3\n--flagfile={tmp_path}/none\n")
+    check_flagfiles(["--flagfile", str(first), f"--flagfile={second}"])
     pipe(tmp_path / "third.flags")
     second.write_text(f"--flagfile={tmp_path}/third.flags\n")
     with pytest.raises(OSError, match=f"{tmp_path}/third.flags is a pipe, and no file"):
@@ -285,6 +288,28 @@ def test_flagfiles_of_flagfiles_are_looked_at_once(tmp_path):
     second.write_bytes(b"--epochs=3\n\xff")
     with pytest.raises(ValueError, match=f"--flagfile={second} cannot be read: it is no UTF-8 text, from byte 11 on"):
         check_flagfiles([f"--flagfile={first}"])
+
+
+def test_flagfiles_that_lead_back_to_themselves_or_too_deep(tmp_path):
+    first, second = tmp_path / "first.flags", tmp_path / "second.flags"
+    first.write_text(f"--epochs=3\n--flagfile={second}\n")
+    second.write_text(f"--flagfile={first}\n--seed=1\n")
+    told = f"--flagfile={first} leads back to itself: {first} names {second} names {first}."
+    assert_one_error(run("tfdml.evaluate", f"--flagfile={first}"), told)
+    with pytest.raises(ValueError, match=re.escape(told)):
+        resolve([f"--flagfile={first}"])
+    first.write_text(f"--flagfile={first}")
+    with pytest.raises(ValueError, match=f"leads back to itself: {first} names {first}"):
+        check_flagfiles(["--flagfile", str(first)])
+    chain = [tmp_path / f"{number}.flags" for number in range(1500)]
+    for file, following in itertools.pairwise(chain):
+        file.write_text(f"--flagfile={following}\n")
+    chain[-1].write_text("--epochs=3\n")
+    assert_one_error(run("tfdml.evaluate", f"--flagfile={chain[0]}"), f"{chain[0]} leads to", "more than 100 deep")
+    assert resolve([f"--flagfile={chain[-100]}"])["epochs"] == "--epochs=3"
+    with pytest.raises(ValueError, match="more than 100 deep"):
+        # Also where a part of the chain was read before.
+        check_flagfiles([f"--flagfile={chain[-50]}", f"--flagfile={chain[-101]}"])
 
 
 def test_a_command_refuses_a_flagfile_that_is_a_pipe(tmp_path):

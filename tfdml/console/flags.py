@@ -6,6 +6,7 @@ import typing
 
 from absl import flags
 
+from tfdml.console.flagfiles import check_flagfiles
 from tfdml.console.path_parser import PathParser
 from tfdml.console.setting_fields import AbsolutePath, ImageSize
 from tfdml.console.settings import Settings
@@ -103,6 +104,7 @@ def serialize(names, values=flags.FLAGS):
 
 def resolve(arguments):
     """Parses command line arguments of training; returns `{name: "--name=value"}`."""
+    check_flagfiles(arguments)
     values = flags.FlagValues()
     names = define_training(values)
     define_run_dir("", values)
