@@ -27,7 +27,7 @@ def rows():
     columns |= {name: pyarrow.array([row[name] for row in ROWS]) for name in ROWS[0]}
     # As files give texts.
     columns["label"] = columns["label"].dictionary_encode()
-    columns["the price"] = columns["price"]
+    columns["the price"] = columns["`price`"] = columns["price"]
     return IndexRows(np.arange(4), names, columns["label"].to_pylist(), pyarrow.table(columns), np.zeros(4, bool))
 
 
@@ -54,6 +54,7 @@ def rows():
         ("taken in ('2024-06-01T14:30+02:00')", lambda row: row["price"] == 25),
         ("label is null or path = '/0.jpg' or id == 1", lambda row: row["label"] in (None, "mug", "cup")),
         ("`the price` < 20", lambda row: row["price"] == 12),
+        ("```price``` < 20 and `price` > 1", lambda row: row["price"] == 12),
         ("price < 99999999999999999999999", lambda row: row["price"] is not None),
         ("sold and price < 15 or label = 'cup'", lambda row: row["label"] in ("mug", "cup")),
         ("label < 'm'", lambda row: row["label"] is not None and row["label"] < "m"),

@@ -34,7 +34,8 @@ def condition_of(text, kinds):
     | `and`, `or`, `not`, brackets | |
 
     Args:
-        text: the filter. A column whose name is no word stands in backquotes, a quote in a text is doubled.
+        text: the filter. A column whose name is no word stands in backquotes; a quote in a text is doubled, and a
+            backquote in a name.
         kinds: name of a column to `text`, `number`, `boolean` or `time`.
     """
     return _Parser(text, kinds).whole()
