@@ -29,6 +29,29 @@ def test_columns_of_a_csv_file_get_the_type_of_all_their_values(tmp_path, monkey
     }
 
 
+def test_columns_that_are_not_used_are_told(tmp_path, caplog):
+    columns = {
+        "path": ["/a", "/b"],
+        "label": ["x", "y"],
+        "n": [1, None],
+        "note": [None, "late"],
+        "nan": [float("nan")] * 2,
+    }
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("path,label,n,note,nan\n/a,x,1,,\n/b,y,,late,nan\n")
+    for file in (tmp_path / "t.parquet", tmp_path / "t.csv"):
+        caplog.clear()
+        assert set(read_attributes(file, ["/a"]).column_names) == {"path", "n"}
+        label, empty = (record.getMessage() for record in caplog.records)
+        assert label == f"The column label of {file} is not used: labels are those of the images or the embeddings."
+        assert empty == f"{file} has no value for these images in note, nan, which is not added."
+        caplog.clear()
+        assert set(read_attributes(file, ["/b"]).column_names) == {"path", "note"}
+    (tmp_path / "t.csv").write_text("path,n\n/a,1\n")
+    caplog.clear()
+    assert read_attributes(tmp_path / "t.csv", ["/a"]).column_names == ["path", "n"] and not caplog.records
+
+
 @pytest.mark.parametrize(
     "times",
     [

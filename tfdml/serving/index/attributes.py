@@ -3,6 +3,7 @@
 import os
 
 import numpy as np
+from absl import logging
 
 from pipelines.datasets.tables import read_table, row_of
 from tfdml.files.checked_files import reason_of
@@ -99,9 +100,15 @@ def read_attributes(file, paths):
             raise ValueError(f"it has no row for {len(missing):,} of {len(paths):,} images, such as {missing[0]}")
         table = table.take([places[path] for path in paths])
         columns = {name: table[name] for name in table.column_names if name != "label"}
-        return _checked(columns | {"path": pyarrow.array(paths, pyarrow.string())})
+        found = _checked(columns | {"path": pyarrow.array(paths, pyarrow.string())})
     except (pyarrow.ArrowException, ValueError) as error:
         raise ValueError(f"{file} cannot be used: {reason_of(error).rstrip('.')}.") from None
+    if "label" in table.column_names:
+        logging.warning("The column label of %s is not used: labels are those of the images or the embeddings.", file)
+    empty = [name for name in found.column_names if found[name].null_count == len(found)]
+    if empty:
+        logging.warning("%s has no value for these images in %s, which is not added.", file, ", ".join(empty))
+    return found.drop_columns(empty)
 
 
 def _places(found, wanted):
