@@ -1,5 +1,6 @@
 """P×K: batches of several classes with several images each."""
 
+import warnings
 from typing import Annotated
 
 import numpy as np
@@ -15,6 +16,9 @@ from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import as_long_as, stream_keys
 from tfdml.registry.arguments import Count, integer
 from tfdml.registry.parts import register
+
+# Fraction of the images of a batch that may be there already without a warning.
+MOST_REPEATED = 0.5
 
 
 @register("sampler", "pxk")
@@ -65,6 +69,20 @@ class PxK(Sampler):
         else:
             labels, self._having = np.nonzero(split.attributes.T)
             self.bind(labels)
+
+    def bind(self, labels):
+        super().bind(labels)
+        sizes = np.unique(labels, return_counts=True)[1]
+        # Within clusters classes have fewer images, which is not the user's choice.
+        repeated = 1 - np.minimum(sizes[sizes > 1], self.per_class).mean() / self.per_class
+        if repeated > MOST_REPEATED:
+            warnings.warn(
+                f"{repeated:.0%} of the images in batches of pxk(per_class={self.per_class}) are repeats of others in the "
+                f"batch, which count as positives, because classes have {np.median(sizes):g} images (median). "
+                f"Expected most images of a batch to differ. Use per_class={max(2, int(np.median(sizes)))} or fewer, "
+                "and more classes for a batch of the same size.",
+                stacklevel=2,
+            )
 
     @property
     def batch_size(self) -> int:
