@@ -1,6 +1,7 @@
 """P×K: batches of several classes with several images each."""
 
 import re
+import warnings
 from typing import Annotated
 
 import numpy as np
@@ -25,6 +26,10 @@ def meant_sampler(text):
     if size >= 8 and size % 4 == 0:
         return f'"pxk(classes={size // 4}, per_class=4)"'
     return f'"uniform(batch_size={size})"' if size else ""
+
+
+# Fraction of the images of a batch that may be there already without a warning.
+MOST_REPEATED = 0.5
 
 
 @register("sampler", "pxk")
@@ -75,6 +80,20 @@ class PxK(Sampler):
         else:
             labels, self._having = np.nonzero(split.attributes.T)
             self.bind(labels)
+
+    def bind(self, labels):
+        super().bind(labels)
+        sizes = np.unique(labels, return_counts=True)[1]
+        # Within clusters classes have fewer images, which is not the user's choice.
+        repeated = 1 - np.minimum(sizes[sizes > 1], self.per_class).mean() / self.per_class
+        if repeated > MOST_REPEATED:
+            warnings.warn(
+                f"{repeated:.0%} of the images in batches of pxk(per_class={self.per_class}) are repeats of others in the "
+                f"batch, which count as positives, because classes have {np.median(sizes):g} images (median). "
+                f"Expected most images of a batch to differ. Use per_class={max(2, int(np.median(sizes)))} or fewer, "
+                "and more classes for a batch of the same size.",
+                stacklevel=2,
+            )
 
     @property
     def batch_size(self) -> int:

@@ -37,6 +37,37 @@ def test_behind_a_callback_that_watches_its_metrics_it_is_refused(watching):
         single().fit(IMAGES, LABELS, batch_size=8, callbacks=[watching(), evaluation], verbose=0)
 
 
+def test_where_nothing_measures_what_is_watched_it_is_told_before_the_first_step():
+    model = single()
+    for mode in ("auto", "max"):
+        with pytest.raises(ValueError, match=r"'val_recall_at_1'.*nothing measures.*RetrievalEvaluation\(images, lab"):
+            watching = keras.callbacks.EarlyStopping("val_recall_at_1", mode=mode)
+            model.fit(IMAGES, LABELS, batch_size=8, callbacks=[watching], verbose=0)
+    with pytest.raises(ValueError, match=r"EarlyStopping\(monitor='val_recall_at_1'\).*Expected mode='max'"):
+        watching = [RetrievalEvaluation(IMAGES, LABELS), keras.callbacks.EarlyStopping("val_recall_at_1")]
+        model.fit(IMAGES, LABELS, batch_size=8, callbacks=watching, verbose=0)
+    assert model.optimizer.iterations == 0
+
+
+def test_a_callback_of_the_users_own_may_measure_what_is_watched():
+    class Own(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            logs["val_recall_at_1"] = 0.5
+
+    adding = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: logs.update({"val_recall_at_1": 0.5}))
+    for own in (Own(), adding):
+        watching = keras.callbacks.EarlyStopping("val_recall_at_1", mode="max")
+        history = single().fit(IMAGES, LABELS, batch_size=8, callbacks=[own, watching], verbose=0).history
+        assert history["val_recall_at_1"] == [0.5]
+
+
+def test_equal_embeddings_are_told_once():
+    evaluation, equal = RetrievalEvaluation(np.zeros_like(IMAGES), LABELS), "All 8 embeddings are equal at step 0"
+    with pytest.warns(UserWarning, match=equal) as told:
+        single().fit(IMAGES, LABELS, batch_size=8, epochs=2, callbacks=[evaluation], verbose=0)
+    assert len([each for each in told if "embeddings are equal" in str(each.message)]) == 1
+
+
 @pytest.mark.slow
 def test_callbacks_that_watch_other_metrics_may_stand_before_it():
     before = [

@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.losses import ArcFace, IntrinsicManifold, Margin, NormSoftmax, ProxyAnchor, ProxyNCA, ProxyNPair, SoftTriple
+from tfdml.losses import (
+    ArcFace,
+    IntrinsicManifold,
+    Margin,
+    NormSoftmax,
+    ProxyAnchor,
+    ProxyNCA,
+    ProxyNPair,
+    SoftTriple,
+    Triplet,
+)
 
 IMAGES = np.random.default_rng(0).normal(size=(8, 4, 4, 3)).astype(np.float32)
 LABELS = np.repeat(np.arange(4), 2)
@@ -90,6 +100,19 @@ def test_embeddings_of_as_many_dimensions_as_classes_are_told(options):
         warnings.simplefilter("error", UserWarning)
         right.fit(IMAGES, LABELS, batch_size=8, verbose=0)
         loss(LABELS, right.predict(IMAGES, verbose=0))
+
+
+def test_numbers_that_are_not_cosines_are_told():
+    loss = ProxyAnchor(classes=4)
+    with pytest.warns(UserWarning, match=r"embeddings of 4 dimensions have this shape.*loss.make_layer\(\)"):
+        loss(np.arange(4), 3.0 * np.eye(4, dtype=np.float32) + 1.0)
+
+
+def test_batches_of_one_image_are_told_in_a_compiled_step():
+    model = keras.Model(*embedder_of_16_dimensions())
+    model.compile("sgd", loss=Triplet())
+    with pytest.warns(UserWarning, match="batch has a single image, so Triplet has no pair to learn from"):
+        model.fit(IMAGES, LABELS, batch_size=1, verbose=0)
 
 
 def test_an_error_of_a_layer_is_as_it_was_raised():

@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal
@@ -14,7 +15,11 @@ from tfdml.callbacks.steps_taken import steps_taken
 from tfdml.callbacks.weight_average import WeightAverage
 from tfdml.evaluation.embedder import Embedder, ImageBatches, NanWeight
 from tfdml.evaluation.evaluate import evaluate
+from tfdml.evaluation.metrics import is_metric
 from tfdml.registry.annotations import Labels, StepCounter, Verbosity
+
+# Difference at which embeddings count as equal, relative to the largest value: what rounding makes of equal ones.
+EQUAL = 2.0**-20
 
 
 class RetrievalEvaluation(keras.callbacks.Callback):
@@ -84,6 +89,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         # Evaluations since the highest value that counts for patience, and that value.
         self._waited, self._highest = 0, None
         self._ended = False
+        self._told_of_equal = False
         self._step = step or (lambda: steps_taken(self.model))
 
     def set_model(self, model):
@@ -93,9 +99,8 @@ class RetrievalEvaluation(keras.callbacks.Callback):
     def check_order(self, callbacks: Sequence[keras.callbacks.Callback], model: keras.Model) -> None:
         """Raises a ValueError if a callback that monitors these metrics is listed before this one."""
         for callback in callbacks[: callbacks.index(self)]:
-            # Several classes of Keras have one, and a user's own.
-            watched = getattr(callback, "monitor", None)
-            name = watched.removeprefix(f"{self.prefix}_") if isinstance(watched, str) else watched
+            watched = monitored(callback)
+            name = watched.removeprefix(f"{self.prefix}_")
             # Keras computes the model's own metrics itself, on `validation_data`.
             if name != watched and name not in [metric.name for metric in model.metrics]:
                 raise ValueError(
@@ -170,6 +175,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
             raise TrainingDiverged(f"The weight {error.path} is NaN", self._step()) from None
         if not np.isfinite(self.embeddings).all():
             raise TrainingDiverged("Embeddings are not finite", self._step())
+        self._warn_of_equal()
         metrics = self.measure(self.embeddings)
         if self.monitor not in metrics:
             raise ValueError(
@@ -192,3 +198,56 @@ class RetrievalEvaluation(keras.callbacks.Callback):
             self._highest = metrics[self.monitor] if improves else self._highest
         if self.on_evaluation:
             self.on_evaluation(entry["step"], metrics, is_best, time.monotonic() - began)
+
+    def _warn_of_equal(self):
+        """Warns once if all embeddings are equal, with which every metric is that of chance or 0."""
+        largest = np.abs(self.embeddings).max(initial=0.0)
+        if self._told_of_equal or len(self.embeddings) < 2 or np.ptp(self.embeddings, axis=0).max() > EQUAL * largest:
+            return
+        self._told_of_equal = True
+        warnings.warn(
+            f"All {len(self.embeddings)} embeddings are equal at step {self._step()}, so that no image is found: "
+            "Recall@1 is 0. Check that the images differ and that their pixels are scaled as the backbone expects; if "
+            "the embeddings differed before, lower the learning rate or use another loss or mining.",
+            stacklevel=2,
+        )
+
+
+def monitored(callback: keras.callbacks.Callback) -> str:
+    """Returns the name of the metric that a callback monitors, "" if it monitors none."""
+    # Several classes of Keras have one, and a user's own.
+    name = getattr(callback, "monitor", None)
+    return name if isinstance(name, str) else ""
+
+
+def check_monitors(callbacks: Sequence[keras.callbacks.Callback | None], model: keras.Model) -> None:
+    """Raises a ValueError for callbacks that monitor metrics of retrieval which nothing measures before them.
+
+    Args:
+        callbacks: those of `fit`, in order.
+        model: the model that is trained.
+    """
+    evaluations = [each for each in callbacks if isinstance(each, RetrievalEvaluation)]
+    for evaluation in evaluations:
+        evaluation.check_order(callbacks, model)
+    for place, callback in enumerate(callbacks):
+        watched, name = monitored(callback), type(callback).__name__
+        if not watched.startswith("val_") or not is_metric(watched.removeprefix("val_")):
+            continue
+        if not evaluations and not any(_may_add_metrics(each) for each in callbacks[:place]):
+            raise ValueError(
+                f"{name}(monitor={watched!r}) monitors a metric that nothing measures. Expected RetrievalEvaluation "
+                f"before it. Use callbacks=[tfdml.callbacks.RetrievalEvaluation(images, labels), {name}(...)] with "
+                "held-out images."
+            )
+        if isinstance(callback, keras.callbacks.EarlyStopping) and callback.mode == "auto":
+            raise ValueError(
+                f"{name}(monitor={watched!r}) does not say whether larger values are better, which Keras cannot infer "
+                "from this name. Expected mode='max' or mode='min'. Received: mode='auto'."
+            )
+
+
+def _may_add_metrics(callback):
+    """Whether a callback may add metrics to the logs: a user's own, or the functions of a LambdaCallback."""
+    known = type(callback).__module__.partition(".")[0] in ("keras", "tfdml")
+    return isinstance(callback, keras.callbacks.LambdaCallback) or not known

@@ -119,13 +119,16 @@ class EmbeddingLoss(Declared, LossHooks, keras.losses.Loss):
 
 
 def _warn_of_missing_pairs(name, labels):
-    """Warns of labels that leave a loss on pairs nothing to compare; not in a compiled function, which knows none."""
+    """Warns of labels that leave a loss on pairs nothing to compare, as far as a compiled function knows any."""
     known = concrete(labels)
+    # A compiled function may know that a batch has one image.
+    known = np.zeros(1) if known is None and labels.shape[0] == 1 else known
     classes = 0 if known is None else len(np.unique(known))
     if classes and classes in (1, len(known)):
         which, missing = ("equal", "negative") if classes == 1 else ("different", "positive")
+        batch = "The batch has a single image" if len(known) == 1 else f"All labels of the batch are {which}"
         warnings.warn(
-            f"All labels of the batch are {which}, so {name} has no {missing} pair to learn from. Batches of "
+            f"{batch}, so {name} has no {'' if len(known) == 1 else f'{missing} '}pair to learn from. Batches of "
             "tfdml.data.pxk have several images of each of several classes.",
             stacklevel=3,
         )

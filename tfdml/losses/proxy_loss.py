@@ -13,6 +13,9 @@ from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry.annotations import Tensor
 from tfdml.registry.arguments import Count
 
+# With what rounding adds in half precision.
+LARGEST_COSINE = 1.01
+
 
 class ProxyLoss(EmbeddingLoss):
     """Base of losses on `(labels [B], similarities [B, C])`, the similarities being those of a `Proxies` layer.
@@ -96,8 +99,13 @@ class ProxyLoss(EmbeddingLoss):
 
 
 def _may_be_embeddings(similarities):
-    """Whether `[B, C]` may not be similarities: no layer computed them, and as far as known rows have unit length."""
+    """Whether `[B, C]` may not be similarities.
+
+    No layer computed them, and as far as known rows have unit length, or numbers that are not cosines.
+    """
     if is_computed_by_layer(similarities) is not False:
         return False
     known = concrete(similarities)
-    return known is None or len(known) > 1 and np.allclose(np.linalg.norm(known, axis=1), 1.0, atol=1e-3)
+    if known is None or np.max(np.abs(known), initial=0.0) > LARGEST_COSINE:
+        return True
+    return len(known) > 1 and np.allclose(np.linalg.norm(known, axis=1), 1.0, atol=1e-3)

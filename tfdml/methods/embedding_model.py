@@ -16,12 +16,12 @@ from tfdml.layers.precision import layers_in
 from tfdml.methods.memories import XBM
 from tfdml.methods.method_arguments import CompileArguments
 from tfdml.methods.step.anchor_values import anchor_values
+from tfdml.methods.step.first_batch import PixelCheck
 from tfdml.methods.step.fused_batch_norm import prepare_batch_norms
 from tfdml.methods.step.global_batch_model import GlobalBatchModel
 from tfdml.methods.step.loss_layers import LossLayers
 from tfdml.methods.step.loss_statistics import LABELS, LossStatistics, statistics_of
 from tfdml.methods.step.past_batches import past_batches_of
-from tfdml.methods.step.pixel_check import PixelCheck
 from tfdml.methods.step.restrictions import check_compile_arguments, check_shards
 from tfdml.optimizers.layer_groups import LayerGroups
 from tfdml.optimizers.loss_scaling import without_loss_scaling

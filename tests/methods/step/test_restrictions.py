@@ -22,7 +22,7 @@ def ensemble():
         ({"loss": "triplet(margn=1)"}, "Did you mean 'margin'"),
         ({"loss": lambda labels, embeddings: 0.0}, "Expected a keras.losses.Loss"),
         ({"loss": Triplet(reduction="sum")}, "averages over anchors"),
-        ({"loss": "triplet", "metrics": ["accuracy"]}, "metrics"),
+        ({"loss": "triplet", "metrics": ["recall_at_1"]}, r"metrics=.*tfdml.callbacks.RetrievalEvaluation\("),
         ({"loss": "triplet", "loss_weights": [1.0]}, "loss_weights"),
     ],
 )
@@ -167,3 +167,16 @@ def test_compiling_again_without_a_loss_is_told():
     ) as told:
         model.compile("sgd")
     assert told[0].filename == __file__
+
+
+@pytest.mark.parametrize("loss", [keras.losses.SparseCategoricalCrossentropy(), keras.losses.MeanSquaredError()])
+def test_a_loss_on_predictions_is_told(loss):
+    with pytest.warns(UserWarning, match=rf"{type(loss).__name__} compares.*embeddings.*NormSoftmax\(classes="):
+        small_model().compile("sgd", loss=loss)
+
+
+def test_losses_on_embeddings_give_no_alarm():
+    for loss in (keras.losses.Circle(), OwnSquares(), Triplet()):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            small_model().compile("sgd", loss=loss)

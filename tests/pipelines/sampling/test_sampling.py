@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -44,6 +46,15 @@ def test_pxk_batches_are_balanced(classes, per_class):
             of_class[label] += 1
         assert max(of_class.values()) - min(of_class.values()) <= 1
     assert of_row.min() > 0
+
+
+def test_pxk_says_that_most_images_of_a_batch_are_repeats():
+    with pytest.warns(UserWarning, match=r"85% of the images.*pxk\(per_class=40\).*have 6 images.*per_class=6 or"):
+        bound(PxK(3, 40), labels_of([6] * 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        # As in Stanford Online Products, of whose classes some are small.
+        bound(PxK(3, 4), labels_of([1, 2, 2, 3, 9]))
 
 
 def test_pxk_leaves_single_images_out_and_says_so(monkeypatch):

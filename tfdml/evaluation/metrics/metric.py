@@ -51,6 +51,15 @@ def _metric_of(spec):
     return registry.create("metric", f"{short[1]}_k(k={int(short[2])})" if short else spec)
 
 
+def is_metric(spec):
+    """Whether text is the spec of a metric."""
+    try:
+        metric_of(spec)
+    except ValueError:
+        return False
+    return True
+
+
 def metrics_of(specs):
     """Creates metrics from their specs, or from one spec; no two may have the same name.
 

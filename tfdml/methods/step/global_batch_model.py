@@ -12,6 +12,7 @@ from tfdml.functional.distances import unit_length
 from tfdml.layers.blocks import Block, blocks_of
 from tfdml.layers.frozen_batch_norm import batch_norms
 from tfdml.methods.method_arguments import EvaluateArguments
+from tfdml.methods.step.first_batch import FirstBatch
 from tfdml.methods.step.keras_model import KerasModel
 from tfdml.methods.step.pieces import gradients_at_once, gradients_in_pieces
 from tfdml.methods.step.replicas import (
@@ -45,6 +46,7 @@ class GlobalBatchModel(KerasModel):
     def __init__(self, **kwargs: Unpack[ModelArguments]):
         super().__init__(**kwargs)
         self._measures = Measures()
+        self.first_batch = FirstBatch(self)
         self._evaluates = False
 
     @property
@@ -144,6 +146,7 @@ class GlobalBatchModel(KerasModel):
         if not self._skips_infinite():
             # A relu may make zeros of an image's NaN, which then are in the weights alone, after this step.
             measured["loss"] = nan_with(measured["loss"], norm)
+        self.first_batch.note(images, batch["label"], measured)
         self.apply_gradients(batch, self._with_zeros(gradients, variables))
         average_moving_statistics(self._moving_variables())
         return self.update_measures(batch, measured, values)

@@ -76,6 +76,7 @@ class KerasModel(keras.Model):
     ):
         """Keras' fit. Targets are class numbers `[N]`; `x` may be a dataset of `(images, labels)`."""
         check_fit_arguments(self, y, callbacks)
+        self.first_batch.unchecked = True
         with plain_errors():
             return super().fit(x, y, batch_size, epochs, verbose, callbacks, *args, **kwargs)
 
@@ -96,10 +97,12 @@ class KerasModel(keras.Model):
             return super().__call__(images, *args, **kwargs)
 
     def make_train_function(self, force=False):
+        if self.train_function is not None and not force:
+            return
         # Keras' reduction of the step's results fails with several workers.
         if not is_multi_worker(self.distribute_strategy):
             super().make_train_function(force)
-        elif self.train_function is None or force:
+        else:
             strategy = self.distribute_strategy
 
             @tf.function(reduce_retracing=True)
@@ -108,6 +111,7 @@ class KerasModel(keras.Model):
                 return {name: strategy.experimental_local_results(value)[0] for name, value in logs.items()}
 
             self.train_function = one_step
+        self.train_function = _ChecksAfterFirst(self.train_function, self.first_batch)
 
     def make_predict_function(self, force=False):
         if self.predict_function is None or force:
@@ -165,6 +169,19 @@ class KerasModel(keras.Model):
                 self.call_on(tf.nest.map_structure(_shape, images))
             check_scope(self)
             self._build_optimizer()
+
+
+class _ChecksAfterFirst:
+    """A function that takes the next steps of an iterator; after the first ones what they noted is checked."""
+
+    def __init__(self, function, first_batch):
+        self._function, self._first_batch = function, first_batch
+
+    def __call__(self, iterator):
+        logs = self._function(iterator)
+        if self._first_batch.unchecked:
+            self._first_batch.check()
+        return logs
 
 
 class _ChecksFirst:

@@ -1,12 +1,13 @@
 """Checks of the arguments of `compile` and `fit`."""
 
+import inspect
 import warnings
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfdml.callbacks import RetrievalEvaluation
+from tfdml.callbacks.retrieval_evaluation import check_monitors
 from tfdml.functional.checks import check_classes
 from tfdml.functional.pairs import UNKNOWN, contradictory
 from tfdml.layers.loss_layer import layer_of
@@ -17,6 +18,11 @@ from tfdml.runtime.devices import is_multi_worker
 
 # Keras applies these to each replica's own gradient or variables, so several replicas would differ from one.
 PER_REPLICA_OPTIONS = ("clipnorm", "clipvalue", "gradient_accumulation_steps", "use_ema")
+# Keras' own losses of predictions and targets: all but the base, and Circle, which is a loss on embeddings.
+OF_TARGETS = {each for each in vars(keras.losses).values() if inspect.isclass(each)} - {
+    keras.losses.Loss,
+    keras.losses.Circle,
+}
 
 
 def check_compile_arguments(strategy, optimizer, loss, unsupported, pieces, options):
@@ -32,11 +38,25 @@ def check_compile_arguments(strategy, optimizer, loss, unsupported, pieces, opti
     """
     for name, value in unsupported.items():
         if value is not None:
-            raise ValueError(f"compile({name}=...) is not supported: the step owns its metrics. Received {value!r}.")
+            instead = (
+                " To measure retrieval while training, use fit(..., callbacks=[tfdml.callbacks.RetrievalEvaluation("
+                "images, labels)]), which adds val_recall_at_1 and others to the logs."
+            )
+            raise ValueError(
+                f"compile({name}=...) is not supported, because the training step has its own metrics. Expected None. "
+                f"Received: {name}={value!r}.{'' if name == 'loss_weights' else instead}"
+            )
     if loss is not None and not isinstance(loss, keras.losses.Loss):
         raise ValueError(f"Expected a keras.losses.Loss with one value an anchor, or a spec; received {loss!r}.")
     if loss is not None and loss.reduction not in ("sum_over_batch_size", "mean"):
         raise ValueError(f"The step averages over anchors; expected such a reduction, received {loss.reduction!r}.")
+    if type(loss) in OF_TARGETS:
+        warnings.warn(
+            f"{type(loss).__name__} compares each column of what the model returns with a target, but a model of tfdml "
+            "returns embeddings, whose columns are not classes. Use a loss of tfdml.losses: for cross-entropy over "
+            "classes loss=tfdml.losses.NormSoftmax(classes=...), on pairs loss='multi_similarity'.",
+            stacklevel=3,
+        )
     if not isinstance(pieces, int) or pieces < 1:
         raise ValueError(f"Expected pieces to be an integer of 1 or more, received {pieces!r}.")
     if strategy.num_replicas_in_sync > 1:
@@ -73,9 +93,7 @@ def check_fit_arguments(model, targets, callbacks):
     listed = callbacks.callbacks if isinstance(callbacks, keras.callbacks.CallbackList) else callbacks
     listed = listed if isinstance(listed, list | tuple) else [listed]
     hooks_of(model.loss).check_callbacks(listed)
-    for callback in listed:
-        if isinstance(callback, RetrievalEvaluation):
-            callback.check_order(listed, model)
+    check_monitors(listed, model)
 
 
 def check_scope(model):
