@@ -62,7 +62,8 @@ def test_vectors_alone(index, vectors):
     assert (first.id, first.path, first.label) == (3, "#3", "odd") and first.similarity == pytest.approx(1, abs=1e-6)
     assert (found.matching, found.exact) == (60, True)
     # At any length.
-    assert ids_of(index.search(vectors=7 * vectors[:9], k=4)) == ids_of(found)
+    for factor in (7, 1e-30, 1e30):
+        assert ids_of(index.search(vectors=np.float32(factor) * vectors[:9], k=4)) == ids_of(found)
 
 
 def test_filters(index, vectors):

@@ -7,7 +7,7 @@ import keras
 
 from tfdml.evaluation import cost
 from tfdml.evaluation.fusion import fit_weights, fuse
-from tfdml.evaluation.metrics.unit_length import unit_length
+from tfdml.evaluation.measure import unit_length
 from tfdml.files.folder_lock import whole_folder
 from tfdml.methods.member_ensemble import MemberEnsemble
 from tfdml.run.directory.hparams import write_hparams
