@@ -107,8 +107,8 @@ CHANGES = [
     Change(
         "`proxy_nca`, not `n_pair`",
         of_losses("Proxy-NCA minus N-pair") | {"cars": ("cars_main", "Proxy-NCA minus N-pair")},
-        "only with 40 images a class",
-        {"toy cars": "better", "emoji": "alike", "omniglot": "alike", "cars": "better"},
+        "seen only on toy cars",
+        {"toy cars": "better", "emoji": "alike", "omniglot": "alike", "cars": "alike"},
     ),
     Change(
         "`proxy_nca`, not `n_pair`, in the recipe",

@@ -61,6 +61,19 @@ def resampled_means(values, clusters=None, *, samples=2000, seed=0, memory=2**22
     return totals[:, :-1] / totals[:, -1:]
 
 
+def degrees_of(sizes):
+    """Returns the degrees of freedom of resamples of clusters: of n clusters of one size n - 1, otherwise less.
+
+    Where few clusters have most of the queries, means vary as if there were fewer: `sum(sizes)^2 / sum(sizes^2)`, the
+    effective number of Kish, "Survey Sampling", 1965. The result is at least 1.
+
+    Args:
+        sizes: number of queries of each cluster; of queries that are drawn themselves, 1 for each.
+    """
+    sizes = np.asarray(sizes, float)
+    return max(1.0, float(sizes.sum() ** 2 / np.sum(sizes**2)) - 1)
+
+
 def times_drawn(random, samples, count):
     """Returns `[samples, count]`: how often each of `count` things is in a resample of as many."""
     draws = random.integers(count, size=(samples, count))
