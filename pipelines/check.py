@@ -93,4 +93,4 @@ def check(splits, settings):
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run(main, reads_images=True)

@@ -76,4 +76,4 @@ def main():
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run(main, reads_images=True)

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from absl import flags as absl_flags
 
-from tests.commands import PATIENCE, ROOT, Command
+from tests.commands import PATIENCE, ROOT, Command, run
 from tests.run_helpers import train_flags
 from tfdml import registry
 from tfdml.__main__ import COMMANDS
@@ -236,3 +236,12 @@ def test_what_python_runs(monkeypatch, argv, orig_argv, expected):
     monkeypatch.setattr(sys, "orig_argv", orig_argv)
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
     assert startup.module_run() == expected
+
+
+def test_messages_of_the_log_have_neither_time_nor_process(tmp_path):
+    for name in ("scan.tif", "a.png", "b.png"):
+        (tmp_path / "mug").mkdir(exist_ok=True)
+        tf.io.write_file(str(tmp_path / "mug" / name), tf.io.encode_png(np.zeros((9, 9, 3), np.uint8)))
+    done = run("pipelines.check", "--dataset=folder(test_classes=0.5)", f"--data_dir={tmp_path}")
+    warning, error = done.stderr.splitlines()
+    assert warning.startswith("Warning: 1 ") and error.startswith("Error: ")

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from absl import app, flags
+from absl import logging as absl_logging
 
 from tfdml.console import flag_hints, startup
 from tfdml.console import help as command_help
@@ -17,9 +18,19 @@ from tfdml.console.training_stopped import TrainingStopped
 STOPPED_STATUS = 75
 # Flags that only print long text.
 READ_BY_PEOPLE = {*command_help.ASKED_BY, "--helpfull", "--list"}
+# Value of TensorFlow's variable for the level of its log.
+ONLY_FATAL = "3"
 
 
-def run(main, arguments="", before=None, others=False, imports=True):
+class _Plain(logging.Formatter):
+    """Formats the messages of the log as commands print lines: without time, process and place in the code."""
+
+    def format(self, record):
+        message = super().format(record)
+        return message if record.levelno <= logging.INFO else f"{record.levelname.capitalize()}: {message}"
+
+
+def run(main, arguments="", before=None, others=False, imports=True, reads_images=False):
     """Runs a command under absl. Expected errors print one line; `--debug` adds the traceback.
 
     Args:
@@ -29,6 +40,8 @@ def run(main, arguments="", before=None, others=False, imports=True):
         before: function without arguments, called before TensorFlow is imported, which takes some seconds.
         imports: whether TensorFlow is imported before `main`; if not, `main` calls `import_package` where it is needed.
         others: whether `main` also receives flags that the command does not have, among the positional arguments.
+        reads_images: whether the command lists the images that cannot be read, and goes on. TensorFlow's own log would
+            say the same of each image in many lines, so it is silent unless `--debug` or the environment asks for it.
     """
 
     def guarded(given):
@@ -37,6 +50,9 @@ def run(main, arguments="", before=None, others=False, imports=True):
             sys.exit(1)
         # A line is seen when it is printed, where output goes to a file, too.
         sys.stdout.reconfigure(line_buffering=True)
+        absl_logging.get_absl_handler().setFormatter(_Plain())
+        if reads_images and not flags.FLAGS.debug:
+            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", ONLY_FATAL)
         try:
             if before:
                 before()
