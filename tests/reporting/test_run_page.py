@@ -26,7 +26,9 @@ def report():
     """The page of the straight run, and its data."""
     path = scratch() / "one.html"
     done = run("tfdml.report", f"--run_dir={straight_run()}", "--only=page", f"--out={path}")
-    assert done.returncode == 0 and done.stdout.splitlines()[-1] == f"Wrote {path}", done.stderr
+    wrote, following = done.stdout.splitlines()
+    assert done.returncode == 0 and wrote == f"Wrote {path}", done.stderr
+    assert following.startswith(f"Next: python -m tfdml.export --run_dir={straight_run()} --out=exported/")
     return path, *read(path)
 
 

@@ -79,7 +79,7 @@ class InitialEmbedding(keras.callbacks.Callback):
         parts = _linear_parts(model)
         with model.distribute_strategy.scope():
             seen = _LinearInputs(model, [part.before for part in parts])
-        found = Embedder(seen, verbose=self.verbose)(self.images, self.count)
+        found = Embedder(seen, verbose=self.verbose, of="training images")(self.images, self.count)
         check_finite(found)
         widths = [part.kernel.shape[0] for part in parts]
         # One layer for several learners has a row for each.

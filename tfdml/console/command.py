@@ -13,6 +13,7 @@ from tfdml.console import flag_hints, startup
 from tfdml.console import help as command_help
 from tfdml.console.disk_errors import told, told_of_disk
 from tfdml.console.flagfiles import check_flagfiles
+from tfdml.console.flags import command_line
 from tfdml.console.training_stopped import TrainingStopped
 
 STOPPED_STATUS = 75
@@ -88,6 +89,33 @@ def run(main, arguments="", before=None, others=False, imports=True, reads_image
 def given(*names):
     """Returns name to value of those of these flags that have one."""
     return {name: flags.FLAGS[name].value for name in names if flags.FLAGS[name].value}
+
+
+def print_next(module, *words):
+    """Prints the command that comes next, as a shell takes it when it is pasted.
+
+    Args:
+        module: the command, such as `tfdml.report`.
+        *words: its flags and arguments.
+    """
+    print(f"Next: {command_line('python', '-m', module, *words)}")
+
+
+def own_modules(names):
+    """Returns the flag that names a user's own modules, in a list; none where there are none."""
+    return [f"--import_modules={','.join(names)}"] if names else []
+
+
+def free_path(name, number):
+    """Returns a path that does not exist yet, by its number.
+
+    Args:
+        name: function from a number to a path.
+        number: the first one.
+    """
+    while Path(name(number)).exists():
+        number += 1
+    return name(number)
 
 
 def refuse_unused(names, reason):
