@@ -24,7 +24,7 @@ REQUIRES = [
     "h5py",
     # Rows, labels and scores on the host. Unbounded: TensorFlow bounds it, for binary compatibility.
     "numpy",
-    # Draws toycars, checks image files, makes sprites. Image.Transform and Image.Resampling need 9.1.
+    # Draws toycars, checks image files, makes sprites. Image.Transform and Image.Resampling need 9.1; 11.3 reads AVIF.
     "pillow>=9.1",
     # Charts of `python -m tfdml.report`. 3.9 is built for numpy 2; the functions used are old and stable.
     "matplotlib>=3.9",
@@ -93,6 +93,12 @@ LITE = [
     # Runs model.tflite of `python -m tfdml.export --lite=int8`, which TensorFlow writes. Unbounded: every version reads
     # the files of older ones.
     "ai-edge-litert",
+]
+
+HEIC = [
+    # Reads HEIC photos of phones, which Pillow does not read by itself. 0.16 is the first with `register_heif_opener`
+    # for Pillow 10, and the function is its main one.
+    "pillow-heif>=0.16",
 ]
 
 TFDS = [
@@ -164,6 +170,8 @@ TEST = [
     *LITE,
     # They prepare small datasets.
     *TFDS,
+    # They read photos of phones.
+    *HEIC,
     # Reads the front matter of cards, and the files of hosts. Unbounded: the function used is its oldest.
     "pyyaml",
     # The client of Starlette's tests, which FastAPI's are. Its interface is stable within a major release.
@@ -306,6 +314,7 @@ setup(
         "beam": BEAM,
         "spark": SPARK,
         "share": SHARE,
+        "heic": HEIC,
         "tfds": TFDS,
         "mlflow": MLFLOW,
         "wandb": WANDB,

@@ -18,7 +18,12 @@ flags.DEFINE_string(
     "Where to write the list of bad images, if there are any; empty: bad_images.jsonl in --data_dir, or in "
     "the working directory if that is empty.",
 )
-flags.DEFINE_integer("min_side", 8, "Images with a shorter side are too small, pixels.", lower_bound=1)
+flags.DEFINE_integer(
+    "min_side",
+    1,
+    "Images with a shorter side than this count as bad, pixels. Training and tfdml.index read images of any size.",
+    lower_bound=1,
+)
 flags.DEFINE_integer("threads", 8, "Images that are decoded at once.", lower_bound=1)
 flags.DEFINE_bool("near_duplicates", False, "Also find test images that are nearly training images.")
 flags.DEFINE_float("similarity", 0.99, "Smallest similarity of near-duplicates.", -1.0, 1.0)
@@ -28,6 +33,9 @@ flags.DEFINE_list(
     "Embeddings of training and of test images by which near-duplicates are found, two .npy files; empty: the images.",
 )
 flags.DEFINE_list("import_modules", [], "Your own modules to import first, such as one that registers a dataset.")
+
+# Pixels of the shorter side of an image that shows something. Smaller ones are often placeholders of web pages.
+SMALL = 8
 
 
 def main():
@@ -86,6 +94,13 @@ def check(splits, settings):
         lost = classes_without_image(split, verdicts[part])
         if lost:
             print(f"{part}: {len(lost):,} classes have no image that can be used: {', '.join(lost[:5])}")
+        sides = zip(names[part], verdicts[part], strict=True)
+        if small := [name for name, verdict in sides if verdict.side is not None and verdict.side < SMALL]:
+            count = "1 image has" if len(small) == 1 else f"{len(small):,} images have"
+            print(
+                f"{part}: {count} less than {SMALL} pixels on a side, first {small[0]!r}. Such images are read; "
+                f"--min_side={SMALL} lists them as bad."
+            )
     duplicates = copies(verdicts.get("train", []), verdicts["test"])
     if duplicates:
         one, other = names["train"][duplicates[0][0]], names["test"][duplicates[0][1]]
@@ -101,4 +116,4 @@ def check(splits, settings):
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run(main, reads_images=True)

@@ -126,7 +126,7 @@ def test_a_load_loses_and_doubles_nothing(store, embedded, tmp_path):
     before = rows_written(address)
     assert 3 < len(before) < 3 * COUNT
     done = run("tfdml.index", *flags)
-    assert done.returncode == 0 and done.stdout.endswith(f"Indexed {3 * COUNT} images in {address}.\n"), done.stderr
+    assert done.returncode == 0 and f"Indexed {3 * COUNT} images in {address}.\n" in done.stdout, done.stderr
     # Rows that were there have not been written again.
     assert not is_engine(address) or before < rows_written(address)
     with open_store(address) as opened:

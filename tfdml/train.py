@@ -2,7 +2,6 @@
 
 import datetime
 import functools
-import shlex
 import sys
 
 from absl import flags
@@ -47,15 +46,17 @@ def main():
     settings, serialized = tfdml_flags.settings_of(TRAINING_FLAGS), tfdml_flags.serialize(TRAINING_FLAGS)
     try:
         if settings.run.members:
-            train_members(settings, run_dir, serialized, flags.FLAGS.member, ["--debug"] * flags.FLAGS.debug)
+            result = train_members(settings, run_dir, serialized, flags.FLAGS.member, ["--debug"] * flags.FLAGS.debug)
         elif flags.FLAGS.member is not None:
             raise ValueError("--member is the number of one of --members; give their number, too.")
         else:
-            train(settings, RunDirectory(run_dir), serialized)
+            result = train(settings, RunDirectory(run_dir), serialized)
     except TrainingStopped as stopped:
-        again = shlex.join(["python", "-m", "tfdml.train", *sys.argv[1:], f"--run_dir={run_dir}"])
+        again = tfdml_flags.command_line("python", "-m", "tfdml.train", *sys.argv[1:], f"--run_dir={run_dir}")
         how = "The same command goes on from there." if named else f"This command goes on from there: {again}"
         raise TrainingStopped(f"{stopped} {how}") from None
+    if result:
+        command.print_next("tfdml.report", f"--run_dir={run_dir}", *command.own_modules(settings.run.import_modules))
 
 
 def _scale_to_data(run_dir):
@@ -81,7 +82,8 @@ def begin():
     if not any(flags.FLAGS[name].present for name in TRAINING_FLAGS):
         print(WITHOUT_FLAGS)
     if recipe := photos.complete(flags.FLAGS):
-        print(f"--data_dir without --dataset is a folder of photos. Flags that are not given: {shlex.join(recipe)}")
+        listed = tfdml_flags.command_line(*recipe)
+        print(f"--data_dir without --dataset is a folder of photos. Flags that are not given: {listed}")
     if photos.without_network(flags.FLAGS):
         print("--dataset has features, which no network computes: --backbone=identity.")
     run_dir, named = _folder()

@@ -93,7 +93,7 @@ class InitialEmbedding(keras.callbacks.Callback):
         parts = _linear_parts(model)
         with model.distribute_strategy.scope():
             seen = _LinearInputs(model, [part.before for part in parts])
-        inputs = Embedder(seen, verbose=self.verbose)(self.images, self.count)
+        inputs = Embedder(seen, verbose=self.verbose, of="training images")(self.images, self.count)
         check_finite(inputs)
         labels = None if self.labels is None else np.asarray(self.labels)[: len(inputs)]
         kind = self._choose(parts, inputs, labels) if self.kind == "auto" else self.kind

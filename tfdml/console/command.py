@@ -7,19 +7,31 @@ import sys
 from pathlib import Path
 
 from absl import app, flags
+from absl import logging as absl_logging
 
 from tfdml.console import flag_hints, startup
 from tfdml.console import help as command_help
 from tfdml.console.disk_errors import told, told_of_disk
 from tfdml.console.flagfiles import expanded
+from tfdml.console.flags import command_line
 from tfdml.console.training_stopped import TrainingStopped
 
 STOPPED_STATUS = 75
 # Flags that only print long text.
 READ_BY_PEOPLE = {*command_help.ASKED_BY, "--helpfull", "--list"}
+# Value of TensorFlow's variable for the level of its log.
+ONLY_FATAL = "3"
 
 
-def run(main, arguments="", before=None, others=False, imports=True):
+class _Plain(logging.Formatter):
+    """Formats the messages of the log as commands print lines: without time, process and place in the code."""
+
+    def format(self, record):
+        message = super().format(record)
+        return message if record.levelno <= logging.INFO else f"{record.levelname.capitalize()}: {message}"
+
+
+def run(main, arguments="", before=None, others=False, imports=True, reads_images=False):
     """Runs a command under absl. Expected errors print one line; `--debug` adds the traceback.
 
     Args:
@@ -29,6 +41,8 @@ def run(main, arguments="", before=None, others=False, imports=True):
         before: function without arguments, called before TensorFlow is imported, which takes some seconds.
         imports: whether TensorFlow is imported before `main`; if not, `main` calls `import_package` where it is needed.
         others: whether `main` also receives flags that the command does not have, among the positional arguments.
+        reads_images: whether the command lists the images that cannot be read, and goes on. TensorFlow's own log would
+            say the same of each image in many lines, so it is silent unless `--debug` or the environment asks for it.
     """
 
     def guarded(given):
@@ -37,6 +51,9 @@ def run(main, arguments="", before=None, others=False, imports=True):
             sys.exit(1)
         # A line is seen when it is printed, where output goes to a file, too.
         sys.stdout.reconfigure(line_buffering=True)
+        absl_logging.get_absl_handler().setFormatter(_Plain())
+        if reads_images and not flags.FLAGS.debug:
+            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", ONLY_FATAL)
         try:
             if before:
                 before()
@@ -72,6 +89,33 @@ def run(main, arguments="", before=None, others=False, imports=True):
 def given(*names):
     """Returns name to value of those of these flags that have one."""
     return {name: flags.FLAGS[name].value for name in names if flags.FLAGS[name].value}
+
+
+def print_next(module, *words):
+    """Prints the command that comes next, as a shell takes it when it is pasted.
+
+    Args:
+        module: the command, such as `tfdml.report`.
+        *words: its flags and arguments.
+    """
+    print(f"Next: {command_line('python', '-m', module, *words)}")
+
+
+def own_modules(names):
+    """Returns the flag that names a user's own modules, in a list; none where there are none."""
+    return [f"--import_modules={','.join(names)}"] if names else []
+
+
+def free_path(name, number):
+    """Returns a path that does not exist yet, by its number.
+
+    Args:
+        name: function from a number to a path.
+        number: the first one.
+    """
+    while Path(name(number)).exists():
+        number += 1
+    return name(number)
 
 
 def refuse_unused(names, reason):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import shlex
 import typing
 
 from absl import flags
@@ -90,6 +91,24 @@ def define_import_modules():
 
 def define_debug():
     flags.DEFINE_bool("debug", False, "Show the traceback of an error.")
+
+
+def command_line(*words):
+    """Returns a command, or flags, as one line that a shell takes when it is pasted.
+
+    Args:
+        *words: such as `python`, `-m` and `--loss=triplet(mining='hard')`.
+    """
+    return " ".join(map(quoted, words))
+
+
+def quoted(word):
+    """Returns a word as a shell takes it, in double quotes where those are enough: specs have single ones in them."""
+    word = str(word)
+    if shlex.quote(word) == word or set('"$`\\!') & set(word):
+        return shlex.quote(word)
+    name, separator, value = word.partition("=")
+    return f'{name}="{value}"' if separator and shlex.quote(name) == name else f'"{word}"'
 
 
 def settings_of(names, values=flags.FLAGS):

@@ -391,7 +391,8 @@ def test_attributes_and_filters_of_the_commands(photos, tmp_path):
     assert run(*search, "--where=price < 3").stdout.startswith("2 of 13 images match")
     run("tfdml.index", f"--out={out}", f"--delete={files[1]}", "--nocompact")
     assert list(out.glob("deleted-*.bits"))
-    assert run("tfdml.index", f"--out={out}", "--compact").stdout == f"{out} has 12 images.\n"
+    compacted = run("tfdml.index", f"--out={out}", "--compact").stdout
+    assert compacted == f"{out} has 12 images.\nNext: python -m tfdml.serve --index={out}\n"
     assert not list(out.glob("deleted-*.bits"))
     groups = run("tfdml.search", f"--index={out}", "--duplicates", "--groups", "--threshold=-1").stdout
     assert groups.endswith("1 groups of 12 images\n")

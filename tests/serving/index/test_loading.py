@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -254,7 +255,13 @@ def test_connections_are_used_again(photos, model, monkeypatch):
 def test_the_commands(engine, photos, embedded, tmp_path):
     address, flags = place(engine, tmp_path), [f"--model={exported()}"]
     done = run("tfdml.index", *flags, f"--images={photos / 'odd'}", f"--out={address}")
-    assert (done.returncode, done.stdout) == (0, f"Indexed {COUNT // 2:,} images in {address}.\n"), done.stderr
+    assert done.returncode == 0, done.stderr
+    indexed, following = done.stdout.splitlines()
+    assert indexed == f"Indexed {COUNT // 2:,} images in {address}."
+    # An engine has no copy of the model.
+    python, dash, module, *words = shlex.split(following.removeprefix("Next: "))
+    assert (python, dash, module) == ("python", "-m", "tfdml.search") and f"--model={exported()}" in words
+    assert run(module, *words).stdout.splitlines()[1].split()[0] == "1.0000"
     done = run("tfdml.index", *flags, f"--images={photos}", f"--out={address}", "--add")
     assert f"Indexed {COUNT} images" in done.stdout, done.stderr
     query = photos / "odd" / "03.png"
@@ -279,7 +286,7 @@ def test_the_commands(engine, photos, embedded, tmp_path):
         assert_one_error(run(*command), *words)
     other = place(engine, tmp_path)
     done = run("tfdml.index", *flags, f"--embeddings={embedded}", f"--out={other}", "--kind=hnsw")
-    assert done.stdout == f"Indexed {COUNT} images in {other}.\n", done.stderr
+    assert done.stdout.startswith(f"Indexed {COUNT} images in {other}.\nNext: "), done.stderr
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ def member_flags(settings, serialized, number):
 
 
 def train_members(settings, run_dir, serialized, number=None, more=()):
-    """Trains one member, or all that are missing, and joins them.
+    """Trains one member, or all that are missing, and joins them; returns the result of the ensemble, if there is one.
 
     Args:
         settings, serialized, more: as `train_ensemble` takes them.
@@ -47,9 +47,9 @@ def train_members(settings, run_dir, serialized, number=None, more=()):
     """
     run = EnsembleDirectory(run_dir)
     if number is None:
-        train_ensemble(settings, run, serialized, more)
-    else:
-        train_member(settings, run, serialized, number)
+        return train_ensemble(settings, run, serialized, more)
+    train_member(settings, run, serialized, number)
+    return None
 
 
 def train_member(settings, run, serialized, number):
@@ -88,7 +88,7 @@ def train_ensemble(settings, run, serialized, more=()):
     if result is not None:
         print(f"The ensemble in {run.path} is complete; give another --run_dir to train again.")
         print_ensemble(result, run)
-        return
+        return result
     failed = _train_missing(settings, run, serialized, more)
     complete = [run.member(number) for number in range(count) if number not in failed]
     if complete:
@@ -100,6 +100,7 @@ def train_ensemble(settings, run, serialized, more=()):
         reasons = "; ".join(f"{run.member(number).path}: {reason}" for number, reason in failed.items())
         again = AGAIN.format(number=next(iter(failed)))
         raise ValueError(f"{len(failed)} of {count} members failed: {reasons.rstrip('.')}. {again}")
+    return result
 
 
 def _train_missing(settings, run, serialized, more):

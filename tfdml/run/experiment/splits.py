@@ -66,6 +66,11 @@ class Splits:
             protocol.selecting(evaluation.select_by)
         return cls(dataset, train, evaluated, dataset.test, protocol, clusters)
 
+    def part_of(self, split):
+        """Returns which part of the dataset a split is, such as `test`; empty if it is none of them as a whole."""
+        parts = {"test": self.test, "training": self.train, "validation": self.evaluation}
+        return next((name for name, each in parts.items() if each is split), "")
+
 
 def labeled(train, data, seed, labels=None):
     """Returns the training split with the labels that `--meta_classes` and `--labels` ask for.

@@ -5,7 +5,6 @@ A run that is complete is not run again, and one that was stopped goes on.
 
 import hashlib
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,7 @@ from absl import flags
 
 from tfdml.console.command import STOPPED_STATUS
 from tfdml.console.flag_hints import told_of_value
-from tfdml.console.flags import resolve
+from tfdml.console.flags import command_line, resolve
 from tfdml.console.training_stopped import TrainingStopped
 from tfdml.run.directory.ensemble_directory import EnsembleDirectory
 from tfdml.run.directory.run_directory import ENDING, RunDirectory
@@ -113,7 +112,7 @@ def train(arguments):
         print(stopped, file=sys.stderr)
         sys.exit(STOPPED_STATUS)
     if status:
-        print(f"python -m tfdml.train {shlex.join(arguments)} ended with status {status}.", file=sys.stderr)
+        print(f"{command_line('python', '-m', 'tfdml.train', *arguments)} ended with status {status}.", file=sys.stderr)
         sys.exit(status if status > 0 else 1)
 
 

@@ -6,6 +6,7 @@ from pipelines.datasets.stored_vectors import vector_dims
 from pipelines.preprocessing import declared_by, image_size_of
 from tfdml import registry
 from tfdml.backbones import Identity, enable_lora, recompute_blocks
+from tfdml.console.flags import quoted
 from tfdml.console.settings import NetworkSettings
 from tfdml.registry.image_sizes import sides_of
 from tfdml.registry.loss_hooks import hooks_of
@@ -103,7 +104,7 @@ def _settings_for(backbone, experiment, tell):
     """The settings without `auto`; prints what took its place, and what has no effect."""
     settings = experiment.settings
     before, after = settings.values(), without_auto(settings, backbone, experiment.splits.train.labels)
-    chosen = [f"--{name}={value}" for name, value in after.values().items() if value != before[name]]
+    chosen = [quoted(f"--{name}={value}") for name, value in after.values().items() if value != before[name]]
     sentences = [f"Defaults for this backbone: {' '.join(chosen)}"] if chosen else []
     if after.optimization.blend and not is_pretrained(after, backbone):
         sentences.append("--blend has no effect, because this backbone starts from random weights.")
