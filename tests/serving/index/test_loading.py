@@ -273,17 +273,26 @@ def test_the_commands(engine, photos, embedded, tmp_path):
     done = run("tfdml.index", f"--out={address}", f"--delete={query}")
     assert done.stdout == f"Deleted 1 images from {address}; it has {COUNT - 1} images.\n", done.stderr
     for command, words in (
-        (["tfdml.index", f"--out={address}", f"--delete={query}"], ["is not in the index", "nothing is deleted"]),
+        (
+            ["tfdml.index", f"--out={address}", f"--delete={query},{photos / 'even' / '02.png'}"],
+            ["is not in the index", "nothing is deleted"],
+        ),
         (["tfdml.search", f"--index={address}", str(query)], ["--model is missing"]),
         (["tfdml.search", f"--index={address}", f"--model={exported_tolerant()}", str(query)], ["with another model"]),
         (
             ["tfdml.search", *flags, f"--index={address}", "--duplicates"],
             ["Duplicates are found"],
         ),
-        (["tfdml.index", *flags, f"--out={address}", "--upgrade"], ["has this model already"]),
         (["tfdml.index", *flags, f"--out={address}", f"--images={photos}", "--workers=2"], ["does not use --workers"]),
     ):
         assert_one_error(run(*command), *words)
+    # As after a kill at the end.
+    for command, words in (
+        ([f"--delete={query}"], f"{address} has {COUNT - 1} images. {query} is not among them, and nothing is left"),
+        ([*flags, "--upgrade"], f"{address} has the model {exported()} already, and nothing is left to do."),
+    ):
+        done = run("tfdml.index", f"--out={address}", *command)
+        assert done.returncode == 0 and words in done.stdout, done.stderr
     other = place(engine, tmp_path)
     done = run("tfdml.index", *flags, f"--embeddings={embedded}", f"--out={other}", "--kind=hnsw")
     assert done.stdout.startswith(f"Indexed {COUNT} images in {other}.\nNext: "), done.stderr

@@ -108,6 +108,9 @@ def delete(given):
         deleted, left = _delete_from_engine(given.out, given.delete)
     else:
         deleted, left = delete_images(given.out, given.delete, compact=given.compact is not False)
+    if not deleted:
+        print(f"{given.out} has {left:,} images. {given.delete[0]} is not among them, and nothing is left to delete.")
+        return
     print(f"Deleted {deleted:,} images from {given.out}; it has {left:,} images.")
 
 
@@ -115,7 +118,7 @@ def _delete_from_engine(out, paths):
     with open_store(out) as store:
         found = store.ids_of({each for path in paths for each in (path, os.path.abspath(path))})
         unknown = sorted(path for path in paths if not {path, os.path.abspath(path)} & found.keys())
-        if unknown:
+        if found and unknown:
             raise ValueError(f"{unknown[0]} is not in the index {out}, and nothing is deleted.")
         store.delete(found.values())
         return len(found), store.count()
@@ -129,4 +132,7 @@ def upgrade(given):
     """
     upgraded = upgrade_engine if is_engine(given.out) else upgrade_index
     count = upgraded(given.out, given.model, batch_size=given.batch_size)
+    if not count:
+        print(f"{given.out} has the model {given.model} already, and nothing is left to do.")
+        return
     print(f"{given.out} has the model {given.model} now, which has embedded {count:,} images.")
