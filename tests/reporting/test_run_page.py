@@ -60,6 +60,9 @@ def test_the_page_has_what_the_run_has():
     _, text, data = report()
     best = result(straight_run())["best"]
     assert f"Best (step {best['step']:,})" in text and f"<td>{best['recall_at_1']:.3f}<small>" in text
+    # One interval for one number, also in the model card and in result.json.
+    low, high = result(straight_run())["intervals"]["recall_at_1"]
+    assert f"<td>{best['recall_at_1']:.3f}<small>{low:.3f} to {high:.3f}" in text
     assert "<code>ranked_list(negative_temperature=20.0, final_negative_temperature=0.0)</code>" in text
     assert f"<h1>{straight_run().name}: similar images of toy cars, found by small, trained with ranked list" in text
     box = text.partition('<section id="what-to-try-next"')[2].partition("</section>")[0]

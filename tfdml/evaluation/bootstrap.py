@@ -33,6 +33,19 @@ def bootstrap_intervals(per_query, clusters=None, *, samples=2000, seed=0, memor
     return dict(zip(per_query, percentile_intervals(means), strict=True))
 
 
+def class_intervals(scores, labels):
+    """Returns the bootstrap intervals over classes of the means over queries, `{}` where there are none or one class.
+
+    Args:
+        scores: `Scores`.
+        labels: `[N]` class numbers of the split that they are of.
+    """
+    classes = None if scores.queries is None else labels[scores.queries]
+    if classes is None or len(np.unique(classes)) < 2:
+        return {}
+    return bootstrap_intervals(scores.per_query, classes)
+
+
 def percentile_intervals(means):
     """Returns a list of intervals `[low, high]` of the means of resamples `[samples, M]`."""
     return np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0).T.tolist()

@@ -5,7 +5,7 @@ import numpy as np
 from pipelines.images.stored_images import thumbnails
 from tfdml.callbacks import Projector
 from tfdml.evaluation import cost, diversity
-from tfdml.evaluation.bootstrap import bootstrap_intervals
+from tfdml.evaluation.bootstrap import class_intervals
 from tfdml.evaluation.breakdown import breakdown
 from tfdml.methods import Features
 from tfdml.run.directory.models_on_disk import load_best, save_best, save_model
@@ -91,7 +91,7 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
             "selected_by": evaluation.monitor,
         },
         **breakdown(best, embeddings, test, experiment.splits.protocol.distance),
-        **_intervals(best, test.labels),
+        **({"intervals": intervals} if (intervals := class_intervals(best, test.labels)) else {}),
         **({"gain": gain_of(features, best, test.labels, evaluation.monitor)} if features else {}),
         **watched,
         "selected_on": selected_on,
@@ -117,14 +117,6 @@ def _features_alone(experiment, model):
     """Returns a model of the pooled features of a model's backbone."""
     with experiment.strategy.scope():
         return Features(model.backbone)
-
-
-def _intervals(scores, labels):
-    """Returns the bootstrap intervals over classes of what are means over queries; nothing of a single class."""
-    classes = None if scores.queries is None else labels[scores.queries]
-    if classes is None or len(np.unique(classes)) < 2:
-        return {}
-    return {"intervals": bootstrap_intervals(scores.per_query, classes)}
 
 
 def _watched(experiment, model, evaluation, step):
