@@ -8,8 +8,8 @@ from tfdml.run.study.measured import compared, interval, recall
 from tfdml.run.study.table import Table
 
 OF_PAIRS = (
-    "How much higher Recall@1 of the second is, with intervals that hold for all pairs together with 95 %, and p-values "
-    "corrected for their number:"
+    "How much higher Recall@1 of the second is, with intervals that hold for all pairs together with 95 %, and "
+    "p-values corrected for their number:"
 )
 
 
