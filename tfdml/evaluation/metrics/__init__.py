@@ -6,5 +6,13 @@ from tfdml.evaluation.metrics.metric import Metric, is_metric, metric_of, metric
 from tfdml.evaluation.metrics.pair_metric import PairMetric
 from tfdml.evaluation.metrics.rank_metric import RankMetric
 
-__all__ = ["ClusterMetric", "EmbeddingMetric", "Metric", "PairMetric", "RankMetric"]
-__all__ += ["is_metric", "metric_of", "metrics_of"]
+__all__ = [
+    "ClusterMetric",
+    "EmbeddingMetric",
+    "Metric",
+    "PairMetric",
+    "RankMetric",
+    "is_metric",
+    "metric_of",
+    "metrics_of",
+]
