@@ -2,10 +2,12 @@
 
 import numpy as np
 
+from tfdml.neighbors.principal_components import largest_eigenpairs
+
 # This fraction of the mean variance within classes is added in every direction. Without it, directions in which a small
 # set of images hardly varies by chance would dominate all others.
 SHRINKAGE = 0.3
-# Variances below this fraction of the largest one are rounding errors.
+# Variances below this fraction of the total are rounding errors.
 SMALLEST = 1e-10
 
 
@@ -26,15 +28,13 @@ def linear_discriminants(vectors, labels, count, shrinkage=SHRINKAGE):
         Array `[D, n]`, where n is at most `count`. The strongest directions come first.
     """
     whiten, centered, means, sizes = _whitened(vectors, labels, shrinkage)
-    strengths, axes = np.linalg.eigh(means.T * sizes @ means)
-    separating = np.flatnonzero(strengths > SMALLEST * strengths[-1])[::-1][: min(count, len(sizes) - 1)]
-    discriminants = whiten @ axes[:, separating]
-    # Narrow features of many classes have no other directions.
-    if len(separating) in (count, len(axes)):
-        return discriminants
-    rest = np.delete(axes, separating, axis=1)
-    turns = _components(centered @ rest, count - len(separating))
-    return np.concatenate([discriminants, whiten @ rest @ turns], axis=1)
+    _, strengths, axes = np.linalg.svd(np.sqrt(sizes)[:, None] * means, full_matrices=False)
+    known = np.flatnonzero(np.square(strengths) > SMALLEST * np.square(strengths[0]))
+    separating = axes[known[: min(count, len(sizes) - 1)]].T
+    # What the discriminants do not see.
+    rest = centered - centered @ separating @ separating.T
+    others = _components(rest, count - separating.shape[1], np.square(centered).sum())
+    return whiten @ np.concatenate([separating, others], axis=1)
 
 
 def within_class_whitened_components(vectors, labels, count, shrinkage=SHRINKAGE):
@@ -53,7 +53,7 @@ def within_class_whitened_components(vectors, labels, count, shrinkage=SHRINKAGE
         Array `[D, n]`, where n is at most `count`. The strongest directions come first.
     """
     whiten, centered, _, _ = _whitened(vectors, labels, shrinkage)
-    return whiten @ _components(centered, count)
+    return whiten @ _components(centered, count, np.square(centered).sum())
 
 
 def _whitened(vectors, labels, shrinkage):
@@ -72,13 +72,19 @@ def _whitened(vectors, labels, shrinkage):
             f"Received: {len(vectors)} images of {len(sizes)} classes without such a class. Use principal components, "
             "which need no classes."
         )
-    variances, axes = np.linalg.eigh(within)
-    whiten = axes / np.sqrt(np.maximum(variances, 0.0) + shrinkage * mean_variance)
+    within[np.diag_indices_from(within)] += shrinkage * mean_variance
+    # Any map that whitens will do, since directions in whitened coordinates are found afterwards.
+    whiten = np.linalg.inv(np.linalg.cholesky(within)).T
     mean = vectors.mean(axis=0)
     return whiten, (vectors - mean) @ whiten, (means - mean) @ whiten, sizes
 
 
-def _components(centered, count):
-    """Returns the directions `[D, n]` of the largest variance of centered vectors, at most `count`."""
-    strengths, axes = np.linalg.eigh(centered.T @ centered)
-    return axes[:, np.flatnonzero(strengths > SMALLEST * strengths[-1])[::-1][:count]]
+def _components(centered, count, total):
+    """Returns the directions `[D, n]` of the largest variance of centered vectors, at most `count`.
+
+    Directions with less than a fraction `SMALLEST` of the `total` sum of squares are left out.
+    """
+    if count < 1:
+        return np.zeros((centered.shape[1], 0))
+    strengths, axes = largest_eigenpairs(centered.T @ centered, count)
+    return axes[:, strengths > SMALLEST * total]
