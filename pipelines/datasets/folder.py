@@ -44,13 +44,16 @@ def folder(
     """
     if not data_dir:
         raise ValueError(
-            "The dataset 'folder' needs --data_dir: the folder that holds train/<class>/ and test/<class>/, or "
-            "<class>/ with --dataset='folder(test_classes=0.3)'."
+            "The dataset 'folder' needs data_dir: the folder that holds train/<class>/ and test/<class>/, or "
+            "<class>/ with 'folder(test_classes=0.3)'. In a command it is --data_dir."
         )
     root = Path(data_dir).expanduser()
     if not root.is_dir():
         layout = f"{root}/train/<class>/*.jpg and {root}/test/" if test_classes is None else f"{root}/<class>/*.jpg"
-        raise FileNotFoundError(f"No folder {root}. Expected images at {layout}. If they have moved, give --data_dir.")
+        raise FileNotFoundError(
+            f"No folder {root}. Expected images at {layout}. If they have moved, pass data_dir, in a command "
+            "--data_dir."
+        )
     table = root / "classes.csv"
     groups = None if class_groups is None else read_class_groups(table, class_groups)
     levels = read_levels(table)

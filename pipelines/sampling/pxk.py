@@ -77,8 +77,8 @@ class PxK(Sampler):
         repeated = 1 - np.minimum(sizes[sizes > 1], self.per_class).mean() / self.per_class
         if repeated > MOST_REPEATED:
             warnings.warn(
-                f"{repeated:.0%} of the images in batches of pxk(per_class={self.per_class}) are repeats of others in the "
-                f"batch, which count as positives, because classes have {np.median(sizes):g} images (median). "
+                f"{repeated:.0%} of the images in batches of pxk(per_class={self.per_class}) are repeats of others in "
+                f"the batch, which count as positives, because classes have {np.median(sizes):g} images (median). "
                 f"Expected most images of a batch to differ. Use per_class={max(2, int(np.median(sizes)))} or fewer, "
                 "and more classes for a batch of the same size.",
                 stacklevel=2,

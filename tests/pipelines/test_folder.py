@@ -63,7 +63,7 @@ def test_images_that_are_not_read_are_told_of(birds, caplog):
 
 @pytest.mark.parametrize("data_dir", ["", None])
 def test_the_folder_must_be_given(data_dir):
-    with pytest.raises(ValueError, match="needs --data_dir.*train/<class>/ and test/<class>/"):
+    with pytest.raises(ValueError, match="needs data_dir.*train/<class>/ and test/<class>/"):
         folder(data_dir)
 
 

@@ -188,6 +188,9 @@ def test_files_that_are_no_model_are_named(run, tmp_path):
     (tmp_path / "cut.keras").write_bytes((run.path / "model.keras").read_bytes()[:1000])
     with pytest.raises(ValueError, match="cut.keras is not a Keras model, or is damaged"):
         tfdml.load(tmp_path / "cut.keras")
+    (tmp_path / "x.weights.h5").write_bytes(b"HDF")
+    with pytest.raises(ValueError, match="x.weights.h5 holds weights without their model.*load_weights"):
+        tfdml.load(tmp_path / "x.weights.h5")
     keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)]).save(tmp_path / "other.keras")
     with pytest.raises(ValueError, match="other.keras contains a Sequential"):
         tfdml.load(tmp_path / "other.keras")

@@ -47,6 +47,11 @@ def load(
     check_modules(modules, folder, given=modules if trust else ())
     registry.import_modules(modules)
     file = RunDirectory(path).model_file(model) if path.is_dir() else path
+    if path.suffix == ".h5":
+        raise ValueError(
+            f"{path} holds weights without their model. Expected a run directory, or a .keras file. Make the model as "
+            "it was trained, build it, and call model.load_weights(file); model.save('model.keras') then saves both."
+        )
     # That of a run has been looked at: it is read whole for that.
     if not path.is_dir() and (damage := damage_of(file)):
         raise ValueError(f"{file} is not a Keras model, or is damaged: {damage}.")

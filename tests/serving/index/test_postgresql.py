@@ -210,7 +210,7 @@ def test_another_table_and_another_layout():
 
 
 def test_kinds_that_it_has_not():
-    with pytest.raises(ValueError, match="--kind=pq: postgresql://.* has no such index; expected flat, hnsw, ivf"):
+    with pytest.raises(ValueError, match="^kind=pq: postgresql://.* has no such index; expected flat, hnsw, ivf"):
         open_store(postgresql(), model=MODEL, kind="pq")
     with open_store(postgresql(), model=MODEL, kind="hnsw") as store:
         store.add(None, np.eye(1, 2001))
