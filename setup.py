@@ -24,7 +24,7 @@ REQUIRES = [
     "h5py",
     # Rows, labels and scores on the host. Unbounded: TensorFlow bounds it, for binary compatibility.
     "numpy",
-    # Draws toycars, checks image files, makes sprites. Image.Transform and Image.Resampling need 9.1.
+    # Draws toycars, checks image files, makes sprites. Image.Transform and Image.Resampling need 9.1; 11.3 reads AVIF.
     "pillow>=9.1",
     # Charts of `python -m tfdml.report`. 3.9 is built for numpy 2; the functions used are old and stable.
     "matplotlib>=3.9",
@@ -93,6 +93,12 @@ LITE = [
     # Runs model.tflite of `python -m tfdml.export --lite=int8`, which TensorFlow writes. Unbounded: every version reads
     # the files of older ones.
     "ai-edge-litert",
+]
+
+HEIC = [
+    # Reads HEIC photos of phones, which Pillow does not read by itself. 0.16 is the first with `register_heif_opener`
+    # for Pillow 10, and the function is its main one.
+    "pillow-heif>=0.16",
 ]
 
 TFDS = [
@@ -164,6 +170,8 @@ TEST = [
     *LITE,
     # They prepare small datasets.
     *TFDS,
+    # They read photos of phones.
+    *HEIC,
     # Reads the front matter of cards, and the files of hosts. Unbounded: the function used is its oldest.
     "pyyaml",
     # The client of Starlette's tests, which FastAPI's are. Its interface is stable within a major release.
@@ -281,9 +289,12 @@ setup(
     ],
     # Keras 3.15 starts at 3.11; TensorFlow 2.21 has wheels up to 3.13.
     python_requires=">=3.11,<3.14",
-    # Tests, benchmarks, documentation and configurations stay in the repository.
-    packages=find_packages(include=["tfdml", "tfdml.*", "pipelines", "pipelines.*"]),
+    # Tests, benchmarks and documentation stay in the repository. The recipes are installed as tfdml/configs, where
+    # --flagfile=configs/quickstart.flags finds them from any folder.
+    packages=[*find_packages(include=["tfdml", "tfdml.*", "pipelines", "pipelines.*"]), "tfdml.configs"],
+    package_dir={"tfdml.configs": "configs"},
     package_data={
+        "tfdml.configs": ["*.flags"],
         "tfdml": ["*.pyi", "py.typed"],
         "pipelines": ["py.typed"],
         "tfdml.backbones.weights": ["*.h5", "*.json"],
@@ -303,6 +314,7 @@ setup(
         "beam": BEAM,
         "spark": SPARK,
         "share": SHARE,
+        "heic": HEIC,
         "tfds": TFDS,
         "mlflow": MLFLOW,
         "wandb": WANDB,

@@ -1,5 +1,6 @@
 """Checks a dataset on disk: `python -m pipelines.check --dataset=cub200 --data_dir=data`; status 1 if any are bad."""
 
+import os
 import sys
 
 from absl import flags
@@ -17,7 +18,12 @@ flags.DEFINE_string(
     "Where to write the list of bad images, if there are any; empty: bad_images.jsonl in --data_dir, or in "
     "the working directory if that is empty.",
 )
-flags.DEFINE_integer("min_side", 8, "Images with a shorter side are too small, pixels.", lower_bound=1)
+flags.DEFINE_integer(
+    "min_side",
+    1,
+    "Images with a shorter side than this count as bad, pixels. Training and tfdml.index read images of any size.",
+    lower_bound=1,
+)
 flags.DEFINE_integer("threads", 8, "Images that are decoded at once.", lower_bound=1)
 flags.DEFINE_bool("near_duplicates", False, "Also find test images that are nearly training images.")
 flags.DEFINE_float("similarity", 0.99, "Smallest similarity of near-duplicates.", -1.0, 1.0)
@@ -28,6 +34,9 @@ flags.DEFINE_list(
 )
 flags.DEFINE_list("import_modules", [], "Your own modules to import first, such as one that registers a dataset.")
 
+# Pixels of the shorter side of an image that shows something. Smaller ones are often placeholders of web pages.
+SMALL = 8
+
 
 def main():
     from pipelines.datasets.ignoring import list_path, write_list
@@ -37,7 +46,14 @@ def main():
 
     settings = flags.FLAGS
     if not settings.dataset:
-        raise ValueError("--dataset is missing, such as --dataset=cub200.")
+        if settings.data_dir and not os.path.isdir(settings.data_dir):
+            raise FileNotFoundError(
+                f"--data_dir={settings.data_dir} is not a folder. Expected the folder of the images."
+            )
+        raise ValueError(
+            "--dataset is missing. Use --dataset='folder(test_classes=0.3)' for a folder with a folder for each class, "
+            "--dataset=photos for images without classes, or a name such as --dataset=cub200."
+        )
     # An unwritable path is an error now, and not after all images are decoded.
     out = list_path(settings.out, settings.data_dir)
     registry.import_modules(settings.import_modules)
@@ -78,6 +94,13 @@ def check(splits, settings):
         lost = classes_without_image(split, verdicts[part])
         if lost:
             print(f"{part}: {len(lost):,} classes have no image that can be used: {', '.join(lost[:5])}")
+        sides = zip(names[part], verdicts[part], strict=True)
+        if small := [name for name, verdict in sides if verdict.side is not None and verdict.side < SMALL]:
+            count = "1 image has" if len(small) == 1 else f"{len(small):,} images have"
+            print(
+                f"{part}: {count} less than {SMALL} pixels on a side, first {small[0]!r}. Such images are read; "
+                f"--min_side={SMALL} lists them as bad."
+            )
     duplicates = copies(verdicts.get("train", []), verdicts["test"])
     if duplicates:
         one, other = names["train"][duplicates[0][0]], names["test"][duplicates[0][1]]
@@ -93,4 +116,4 @@ def check(splits, settings):
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run(main, reads_images=True)

@@ -74,11 +74,14 @@ class Command:
 
     def until(self, condition):
         """Waits for a condition to come true while the command runs."""
-        given_up = time.monotonic() + PATIENCE
-        while not condition():
+
+        def happened():
+            if condition():
+                return True
             assert self.poll() is None, f"ended with {self.poll()} before that: {self.wait().stderr}"
-            assert time.monotonic() < given_up, "waited in vain"
-            time.sleep(0.002)
+            return False
+
+        until(happened)
         return self
 
     def kill(self, number=signal.SIGKILL):
@@ -94,6 +97,14 @@ class Command:
         self.returncode = self.poll()
         self.stdout, self.stderr = ((self._output / name).read_text() for name in ("stdout", "stderr"))
         return self
+
+
+def until(condition):
+    """Waits for a condition to come true."""
+    given_up = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < given_up, "waited in vain"
+        time.sleep(0.002)
 
 
 # The environment's variable that says where a fork is killed: "pathlib:Path rename 3" is before the third call of that

@@ -96,7 +96,9 @@ def test_report_of_one_learner_says_which_runs_have_a_picture(finished):
 def test_export(tmp_path):
     done = run("tfdml.export", f"--run_dir={straight_run()}", f"--out={tmp_path}/out")
     assert (done.returncode, done.stderr) == (0, "")
-    assert f"Exported {straight_run()} to {tmp_path}/out" in done.stdout.splitlines()[-1]
+    exported, following = done.stdout.splitlines()[-2:]
+    assert f"Exported {straight_run()} to {tmp_path}/out" in exported
+    assert following.startswith(f"Next: python -m tfdml.index --model={tmp_path}/out --images=")
     assert (tmp_path / "out" / "saved_model.pb").is_file()
 
 
@@ -209,7 +211,8 @@ def test_report_draws_all_that_a_run_of_one_learner_has(finished):
     }
     folder = finished / "tensorboard"
     written = [f"Wrote {path}" for path in [*map(drawn.get, names), folder / "projector_config.pbtxt"]]
-    assert done.stdout.splitlines()[-len(written) :] == written and any((folder / "report").iterdir())
+    # The last line is the next command.
+    assert done.stdout.splitlines()[-len(written) - 1 : -1] == written and any((folder / "report").iterdir())
     lines = (folder / "projector/metadata.tsv").read_text().splitlines()
     assert lines[0].split("\t") == ["label", "name", "nearest", "image"] and len(lines) == 65
     assert Image.open(folder / "projector/sprite.png").size == (8 * 48, 8 * 48)

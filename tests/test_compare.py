@@ -68,7 +68,7 @@ def test_two_runs():
 @pytest.mark.slow
 def test_several_seeds_over_classes():
     a, noisy = straight_run(), [noisy_run(0), noisy_run(1)]
-    flags = ["--bootstrap=classes", "--samples=300", "--seed=3", "--metrics=map_at_r"]
+    flags = ["--samples=300", "--seed=3", "--metrics=map_at_r"]
     table, found = compare(f"--run_dirs={noisy[0]},{noisy[1]}:{a}", *flags)
     assert (found["a"], found["b"]) == ([str(each) for each in noisy], [str(a)])
     assert (found["bootstrap"], found["samples"], found["seed"]) == ("classes", 300, 3)
@@ -85,13 +85,13 @@ def test_several_seeds_over_classes():
 def test_metrics_of_pairs_over_classes():
     a, b = straight_run(), noisy_run(0)
     flags = ["--metrics=recall_at_1,roc_auc", "--samples=200"]
-    table, found = compare(f"--run_dirs={a},{b}", "--bootstrap=classes", *flags)
+    table, found = compare(f"--run_dirs={a},{b}", *flags)
     each = found["metrics"]["roc_auc"]
     assert list(found["metrics"]) == ["recall_at_1", "roc_auc"]
     assert each["difference"] == pytest.approx(each["b"] - each["a"])
     assert each["interval"][0] < each["difference"] < each["interval"][1]
     assert [line.split()[1] for line in table if line.startswith("roc_auc ")] == [f"{each['a']:.3f}"]
-    done = run("tfdml.compare", f"--run_dirs={a},{b}", *flags)
+    done = run("tfdml.compare", f"--run_dirs={a},{b}", "--bootstrap=queries", *flags)
     assert_one_error(done, "roc_auc: metrics of pairs are no means over queries. Compare them with --bootstrap=classes")
 
 

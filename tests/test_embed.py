@@ -14,6 +14,7 @@ from pipelines.datasets import Split, packing
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.packed_images import PackedImages
 from tests.bulk_fixtures import BAD, COUNT, OPTIONS, contents, models_load_once, write_photos  # noqa: F401
+from tests.commands import Command
 from tests.serving_fixtures import exported, exported_tolerant, loaded, picture
 from tfdml.files.checked_files import fingerprint
 from tfdml.files.embedding_files import EmbeddingFiles
@@ -210,3 +211,22 @@ def test_a_runner_whose_package_is_missing_names_the_extra(images, tmp_path, mon
     with pytest.raises(ImportError, match=words):
         embed_images(tmp_path / "out", images, model=exported(), runner=runner)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_broken_photo_takes_one_line_and_not_those_of_tensorflows_log(tmp_path):
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    whole = picture(0, kind="JPEG")
+    for name, content in {"whole.jpg": whole, "cut.jpg": whole[: len(whole) // 2], "text.jpg": b"text"}.items():
+        (photos / name).write_bytes(content)
+    model = f"--model={exported_tolerant()}"
+    # A process of its own, since TensorFlow reads the level of its log once.
+    embedded = Command("tfdml.embed", model, f"--images={photos}", f"--out={tmp_path}/embedded").wait()
+    indexed = Command("tfdml.index", model, f"--images={photos}", f"--out={tmp_path}/index").wait()
+    searched = Command("tfdml.search", f"--index={tmp_path}/index", f"{photos}/cut.jpg").wait()
+    assert (embedded.returncode, embedded.stderr) == (0, ""), embedded.stderr
+    assert (indexed.returncode, indexed.stderr) == (0, ""), indexed.stderr
+    assert "2 of 3 images cannot be read" in indexed.stdout and "2 of 3 images cannot be read" in embedded.stdout
+    (line,) = searched.stderr.splitlines()
+    assert searched.returncode == 1 and line.startswith(f"Error: {photos}/cut.jpg cannot be read")

@@ -24,7 +24,7 @@ from tests.run.parsed_flags import parsed
 from tfdml.backbones import Small
 from tfdml.backbones.weights.caffemodel import read_caffemodel
 from tfdml.backbones.weights.state_dicts import read_state_dict
-from tfdml.console.flagfiles import check_flagfiles
+from tfdml.console.flagfiles import expanded
 from tfdml.files import embedding_files
 from tfdml.files.archive_sizes import ALWAYS_ALLOWED
 from tfdml.files.checked_files import read_manifest
@@ -224,7 +224,7 @@ READERS = {
     "images.parquet": read_image_table,
     "model.keras": model_loading.load,
     "bad_images.jsonl": read_list,
-    "outer.flags": lambda path: check_flagfiles(["--epochs=3", f"--flagfile={path}"]),
+    "outer.flags": lambda path: expanded(["--epochs=3", f"--flagfile={path}"]),
     "weights.safetensors": read_state_dict,
     "x.caffemodel": read_caffemodel,
     "x.weights.h5": lambda path: load_weights(Small(), str(path)),
@@ -273,18 +273,49 @@ def test_a_picture_of_an_index_that_is_a_pipe_is_grey(tmp_path):
     assert _tile(tmp_path / "1.jpg").getextrema() == ((211, 211),) * 3
 
 
-def test_flagfiles_of_flagfiles_are_looked_at_once(tmp_path):
+def test_flagfiles_of_flagfiles_are_read_where_they_are_named(tmp_path):
     first, second = tmp_path / "first.flags", tmp_path / "second.flags"
-    first.write_text(f"# --flagfile={tmp_path}/none\n--flagfile={second}\n")
-    second.write_text(f"--epochs=3\n  --flagfile={first}\n")
-    check_flagfiles(["--flagfile", str(first)])
+    first.write_text(f"# --flagfile={tmp_path}/none\n--seed=1\n\n  --flagfile={second}\n--seed=3\n")
+    second.write_text("// a comment\n--seed=2\n")
+    read = ["--epochs=3", "--seed=1", "--seed=2", "--seed=3", "file", "--", "--flagfile=none"]
+    assert expanded(["--epochs=3", "--flagfile", str(first), "file", "--", "--flagfile=none"]) == read
     pipe(tmp_path / "third.flags")
     second.write_text(f"--flagfile={tmp_path}/third.flags\n")
     with pytest.raises(OSError, match=f"{tmp_path}/third.flags is a pipe, and no file"):
-        check_flagfiles([f"--flagfile={first}"])
+        expanded([f"--flagfile={first}"])
     second.write_bytes(b"--epochs=3\n\xff")
-    with pytest.raises(ValueError, match=f"--flagfile={second} cannot be read: it is no UTF-8 text, from byte 11 on"):
-        check_flagfiles([f"--flagfile={first}"])
+    with pytest.raises(ValueError, match=f"--flagfile={second} cannot be read: it is not UTF-8 text, from byte 11 on"):
+        expanded([f"--flagfile={first}"])
+    with pytest.raises(ValueError, match="--flagfile has no value"):
+        expanded(["--flagfile"])
+
+
+def test_a_flagfile_that_names_itself_is_an_error(tmp_path):
+    first, second = tmp_path / "first.flags", tmp_path / "second.flags"
+    first.write_text(f"--flagfile={second}\n")
+    second.write_text(f"--seed=2\n--flagfile={first}\n")
+    with pytest.raises(ValueError, match=f"{first} leads back to itself: {first} names {second} names {first}"):
+        expanded([f"--flagfile={first}"])
+
+
+def test_a_chain_of_flagfiles_may_be_long(tmp_path):
+    for number in range(1500):
+        (tmp_path / f"{number}.flags").write_text(f"--flagfile={tmp_path}/{number + 1}.flags\n")
+    (tmp_path / "1500.flags").write_text("--seed=7\n")
+    assert expanded([f"--flagfile={tmp_path}/0.flags"]) == ["--seed=7"]
+
+
+def test_a_recipe_is_found_from_any_folder_unless_a_file_has_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "--dataset=cub200" in expanded(["--flagfile=configs/cub_edms_no_walk.flags"])
+    assert "--run_dir=runs/quickstart" in expanded(["--flagfile=quickstart.flags"])
+    (tmp_path / "quickstart.flags").write_text("--seed=7\n")
+    assert expanded(["--flagfile=quickstart.flags"]) == ["--seed=7"]
+    for missing in ("configs/quickstrat.flags", "configs/quickstart", "~/quickstart.flag"):
+        with pytest.raises(FileNotFoundError, match="does not exist.*mean --flagfile=configs/quickstart.flags?"):
+            expanded([f"--flagfile={missing}"])
+    with pytest.raises(FileNotFoundError, match=f"--flagfile={tmp_path} is a folder. Expected a file of flags.$"):
+        expanded([f"--flagfile={tmp_path}"])
 
 
 def test_a_command_refuses_a_flagfile_that_is_a_pipe(tmp_path):

@@ -50,6 +50,9 @@ def test_photos_in_the_wrong_folder(folder):
     assert "2 images are nearer to another class than to their own, by 96 judgements of 2 models on 48" in done.stdout
     text = (path / "out" / "index.html").read_text()
     assert listed[0] in text and "data:image/jpeg" in text and not re.search(r"https?://", text)
+    gallery = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])["gallery"]
+    reasons = [json.loads(line)["reason"] for line in (path / "out" / "suspects.jsonl").read_text().splitlines()]
+    assert [query["note"] for query in gallery["queries"]] == [reason.partition(" than ")[0] for reason in reasons]
     done = run("tfdml.suspects", files, f"--out={path}/few", "--share=0.01")
     assert last_json(done)["doubted"] == 2 and "Listed are the 1 most doubtful." in done.stdout
     assert read_list(path / "few" / "suspects.jsonl") == listed[:1]

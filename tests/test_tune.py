@@ -1,12 +1,13 @@
 """The command that searches for settings: `python -m tfdml.tune`."""
 
-import os
+import json
 import shutil
+from pathlib import Path
 
 import pytest
 
 from pipelines.datasets.folder import folder
-from tests.commands import Forked, assert_one_error, run
+from tests.commands import DIES_AT, Forked, assert_one_error, run, until
 from tests.run_helpers import MODEL_FLAGS, result, steps
 from tfdml.console import flags
 
@@ -42,10 +43,7 @@ def test_a_search_that_is_killed_goes_on_and_never_opens_the_test(animals, tmp_p
     given = [f"--data_dir={animals}", *FIXED, f"--tune_dir={search}"]
     command, second = Forked("tfdml.tune", *given), search / "trials/001"
     command.until(lambda: max(steps(second), default=0) >= 2)
-    (child,) = open(f"/proc/{command.pid}/task/{command.pid}/children").read().split()
-    # The one that trains first, if it does still: it would go on without the command.
-    os.kill(command.pid, 19)
-    os.kill(int(child), 9)
+    # Its trial ends with it, and the search that follows at once finds the folder free.
     assert command.kill().returncode == -9
     first = (search / "trials/000/result.json").read_bytes()
     assert not (search / "trials/002").exists()
@@ -78,6 +76,36 @@ def test_a_search_that_is_killed_goes_on_and_never_opens_the_test(animals, tmp_p
     # The run itself measures the test, and says that its images are none.
     trained = run("tfdml.train", f"--flagfile={search / 'best.flags'}", f"--run_dir={tmp_path / 'best'}")
     assert_one_error(trained, "is not a readable image")
+
+
+def processes(folder):
+    """Numbers of the processes with a folder in their flags."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            flags_of = path.read_bytes()
+        except OSError:
+            # It has ended.
+            continue
+        if str(folder).encode() in flags_of:
+            found.append(int(path.parent.name))
+    return found
+
+
+@pytest.mark.slow
+def test_a_kill_while_a_trial_starts_ends_it_and_the_next_search_trains_it(animals, tmp_path):
+    search = tmp_path / "search"
+    given, first = [f"--data_dir={animals}", *FIXED, f"--tune_dir={search}"], search / "trials" / "000"
+    # The first call follows the start of the process, which imports TensorFlow for seconds.
+    killed = Forked("tfdml.tune", *given, environment={DIES_AT: "subprocess:Popen wait 1"}).wait()
+    assert killed.returncode == -9
+    until(lambda: not processes(first))
+    assert (search / "trials" / "000.log").exists() and not first.exists()
+
+    command = Forked("tfdml.tune", *given).until((first / "result.json").exists)
+    assert command.kill().returncode == -9
+    assert json.loads((search / "tune.json").read_text())["failed"] == {}
+    until(lambda: not processes(first.parent))
 
 
 @pytest.mark.parametrize(

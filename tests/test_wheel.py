@@ -49,13 +49,14 @@ def installed(wheel, tmp_path_factory):
     return folder
 
 
-def test_it_holds_both_packages_and_nothing_else(wheel):
+def test_it_holds_both_packages_and_the_recipes_and_nothing_else(wheel):
     files = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
     files += (ROOT / package / "py.typed" for package in PACKAGES)
     files += (ROOT / "tfdml").glob("*.pyi")
     for folder in ("tfdml/backbones/weights", "tfdml/reporting/page", "tfdml/serving/http"):
         files += (path for path in (ROOT / folder).glob("*.*") if path.suffix != ".py")
     expected = {path.relative_to(ROOT).as_posix() for path in files}
+    expected |= {f"tfdml/configs/{path.name}" for path in (ROOT / "configs").glob("*.flags")}
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert held == expected
@@ -85,6 +86,22 @@ def test_it_is_imported_from_where_it_was_unpacked(installed, tmp_path):
 def test_its_command_line_runs(installed, tmp_path):
     printed = run("-m", "tfdml.train", "--list", cwd=tmp_path, PYTHONPATH=str(installed))
     assert "triplet" in printed and "toycars" in printed
+    assert "\n  configs/cub_abe.flags: Attention-based Ensemble for Deep Metric Learning (Kim et al., " in printed
+
+
+def test_its_recipes_are_found_from_any_folder(installed, tmp_path):
+    """The one that help begins with, one that names another, and one by its name alone."""
+    code = "import sys; from tfdml.console.flags import resolve; print(*resolve(sys.argv[1:]).values())"
+    for named, line in {
+        "configs/quickstart.flags": "--loss=triplet(margin=0.2, mining='semi_hard', squared=False)",
+        "configs/cub_rll_dynamic.flags": "--dataset=cub200",
+        "cub_abe.flags": "--sampler=pairs(images=32)",
+    }.items():
+        assert line in run("-c", code, f"--flagfile={named}", cwd=tmp_path, PYTHONPATH=str(installed))
+    printed = run(
+        "-m", "tfdml.train", "--flagfile=configs/quickstart.flags", "--help", cwd=tmp_path, PYTHONPATH=str(installed)
+    )
+    assert printed.startswith("Trains an embedding: `python -m tfdml.train --flagfile=configs/quickstart.flags`.")
 
 
 def test_its_program_runs_commands_before_tensorflow_is_imported(wheel, installed, tmp_path):

@@ -16,7 +16,12 @@ flags.DEFINE_string("run_dirs", "", "Folders of runs, A,B or A,B,C, or of severa
 tfdml_flags.define_which()
 tfdml_flags.define_debug()
 flags.DEFINE_list("metrics", [], "Metrics, such as recall_at_1,map; empty: the protocol's that are means over queries.")
-flags.DEFINE_enum("bootstrap", "queries", ["queries", "classes"], "What is drawn; metrics of pairs need classes.")
+flags.DEFINE_enum(
+    "bootstrap",
+    "classes",
+    ["queries", "classes"],
+    "What is drawn for 95% intervals. Queries of one class are not independent, so queries make them too narrow.",
+)
 flags.DEFINE_string("data_dir", "", "Folder of the dataset, if it has moved; empty: the run's own.")
 tfdml_flags.define_import_modules()
 flags.DEFINE_integer("samples", 2000, "Number of bootstrap resamples.", lower_bound=100)

@@ -65,4 +65,4 @@ def main(others):
 
 
 if __name__ == "__main__":
-    command.run(main, "[-- OPTIONS OF THE RUNNER...]")
+    command.run(main, "[-- OPTIONS OF THE RUNNER...]", reads_images=True)

@@ -47,6 +47,17 @@ def main():
     formats = {"tolerant": given.tolerant, "lite": None if given.lite == "none" else given.lite, "onnx": given.onnx}
     _export(given, out, formats)
     print(f"Exported {given.run_dir or given.backbone} to {out}: serving_default(image_bytes [B]) -> embedding [B, D].")
+    index = command.free_path(lambda number: "index" if number == 1 else f"index_{number}", 1)
+    command.print_next("tfdml.index", f"--model={out}", *_images(given), f"--out={index}")
+
+
+def _images(given):
+    """Returns the flags of tfdml.index that name images: those of the run, or of --images."""
+    if not given.run_dir:
+        return [f"--images={given.images or 'photos'}", *([f"--data_dir={given.data_dir}"] if given.data_dir else [])]
+    from tfdml.serving.exported.run_export import images_of
+
+    return [f"--{name}={value}" for name, value in images_of(given.run_dir, given.data_dir).items() if value]
 
 
 def _export(given, out, formats):

@@ -57,6 +57,7 @@ tfdml_flags.define_debug()
 
 def main():
     from tfdml.serving.index import index_command
+    from tfdml.serving.index.stores.addresses import is_engine
 
     given = flags.FLAGS
     if not given.out:
@@ -67,13 +68,19 @@ def main():
     index_command.check(given)
     # TensorFlow logs how it reads the model.
     logging.set_verbosity(logging.WARNING)
+    # An index in a folder has a copy of its model.
+    own = [f"--model={given.model}"] if is_engine(given.out) else []
     if given.images or given.embeddings:
-        index_command.add(given)
-    elif given.upgrade:
+        query = index_command.add(given)
+        command.print_next("tfdml.search", f"--index={given.out}", *own, query)
+        return
+    if given.upgrade:
         index_command.upgrade(given)
     else:
         index_command.delete(given)
+    if given.model or not own:
+        command.print_next("tfdml.serve", f"--index={given.out}", *own)
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run(main, reads_images=True)

@@ -42,7 +42,11 @@ def main():
     if not given.run_dir:
         raise ValueError("Expected --run_dir, the folder of a run, or --run_dirs, several.")
     chosen = {name: numbers for name in ("channels", "learners") if (numbers := numbers_of(name))}
-    report_run(given.run_dir, given.only, given.out, changes, chosen)
+    settings = report_run(given.run_dir, given.only, given.out, changes, chosen)
+    if settings and settings.network.backbone != "identity":
+        out = command.free_path(lambda number: f"exported/{number}", 1)
+        modules = command.own_modules(given.import_modules)
+        command.print_next("tfdml.export", f"--run_dir={given.run_dir}", f"--out={out}", *modules)
 
 
 def numbers_of(name):

@@ -69,4 +69,4 @@ def main(queries):
 
 
 if __name__ == "__main__":
-    command.run(main, arguments="QUERY...")
+    command.run(main, arguments="QUERY...", reads_images=True)

@@ -76,4 +76,4 @@ def _is_local(host):
 
 
 if __name__ == "__main__":
-    command.run(main, before=check)
+    command.run(main, before=check, reads_images=True)

@@ -2,7 +2,6 @@
 
 import datetime
 import functools
-import shlex
 import sys
 
 from absl import flags
@@ -18,7 +17,14 @@ tfdml_flags.define_run_dir(
 )
 tfdml_flags.define_debug()
 flags.DEFINE_integer("member", None, "Train this member of --members alone, from 0 on. Default: all, then join them.")
-flags.DEFINE_bool("list", False, "Print every dataset, backbone, method, loss, sampler, ... with arguments, and exit.")
+flags.DEFINE_bool(
+    "scale_to_data",
+    False,
+    "Fit flags to the dataset that is there, so that a paper's recipe runs on a few classes of few images: classes, "
+    "images and neighbors in a batch, learners with clusters, --meta_classes, clusters of --labels, and the length of "
+    "an epoch. The values that fit are printed, and are the run's own.",
+)
+flags.DEFINE_bool("list", False, "Print every dataset, backbone, method, loss, sampler, recipe, ... and exit.")
 WITHOUT_FLAGS = (
     f"No flag says what to train: --backbone=small learns --dataset=toycars, drawn cars, with --loss=triplet, for "
     f"{STEPS:,} steps. That takes some 20 minutes on two CPU cores. Ctrl-C stops it; --help shows all flags."
@@ -34,19 +40,37 @@ def main():
     if flags.FLAGS.list:
         print_parts(flags.FLAGS.import_modules)
         return
-    settings, serialized = tfdml_flags.settings_of(TRAINING_FLAGS), tfdml_flags.serialize(TRAINING_FLAGS)
     run_dir, named = _folder()
+    if flags.FLAGS.scale_to_data:
+        _scale_to_data(run_dir)
+    settings, serialized = tfdml_flags.settings_of(TRAINING_FLAGS), tfdml_flags.serialize(TRAINING_FLAGS)
     try:
         if settings.run.members:
-            train_members(settings, run_dir, serialized, flags.FLAGS.member, ["--debug"] * flags.FLAGS.debug)
+            result = train_members(settings, run_dir, serialized, flags.FLAGS.member, ["--debug"] * flags.FLAGS.debug)
         elif flags.FLAGS.member is not None:
             raise ValueError("--member is the number of one of --members; give their number, too.")
         else:
-            train(settings, RunDirectory(run_dir), serialized)
+            result = train(settings, RunDirectory(run_dir), serialized)
     except TrainingStopped as stopped:
-        again = shlex.join(["python", "-m", "tfdml.train", *sys.argv[1:], f"--run_dir={run_dir}"])
+        again = tfdml_flags.command_line("python", "-m", "tfdml.train", *sys.argv[1:], f"--run_dir={run_dir}")
         how = "The same command goes on from there." if named else f"This command goes on from there: {again}"
         raise TrainingStopped(f"{stopped} {how}") from None
+    if result:
+        command.print_next("tfdml.report", f"--run_dir={run_dir}", *command.own_modules(settings.run.import_modules))
+
+
+def _scale_to_data(run_dir):
+    """Gives flags the values that fit the dataset, and prints them."""
+    from tfdml.run.directory.run_directory import RunDirectory
+    from tfdml.run.training.run_sampler import scaled_to_data
+
+    # A run that has begun keeps its classes, where a folder has new ones since.
+    classes = RunDirectory(run_dir).recorded_dataset().get("classes")
+    changed = []
+    for name, value in scaled_to_data(tfdml_flags.settings_of(TRAINING_FLAGS), classes).items():
+        before, flags.FLAGS[name].value = flags.FLAGS[name].value, value
+        changed.append(f"--{name}={value} instead of {before}")
+    print(f"--scale_to_data: {'; '.join(changed) or 'all flags fit the dataset, and none changes'}.")
 
 
 def begin():
@@ -58,7 +82,8 @@ def begin():
     if not any(flags.FLAGS[name].present for name in TRAINING_FLAGS):
         print(WITHOUT_FLAGS)
     if recipe := photos.complete(flags.FLAGS):
-        print(f"--data_dir without --dataset is a folder of photos. Flags that are not given: {shlex.join(recipe)}")
+        listed = tfdml_flags.command_line(*recipe)
+        print(f"--data_dir without --dataset is a folder of photos. Flags that are not given: {listed}")
     if photos.without_network(flags.FLAGS):
         print("--dataset has features, which no network computes: --backbone=identity.")
     run_dir, named = _folder()

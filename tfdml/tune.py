@@ -4,8 +4,6 @@ Trials train on some of the training classes and are measured on the others; non
 that are given stay as they are; of loss, learning rate, method, image size and crops those that are not are chosen.
 """
 
-import shlex
-
 from absl import flags
 
 from tfdml.console import command, photos
@@ -49,7 +47,8 @@ def begin():
     photos.check_outside(flags.FLAGS, "tune_dir", flags.FLAGS.tune_dir)
     if photos.without_network(flags.FLAGS):
         given.extend(photos.OF_IMAGES)
-    print(f"The recipe that the search begins with has, beside the flags that are given: {shlex.join(recipe)}")
+    listed = tfdml_flags.command_line(*recipe)
+    print(f"The recipe that the search begins with has, beside the flags that are given: {listed}")
     print(f"The search is in {flags.FLAGS.tune_dir}; the same command goes on with it.\nStarting TensorFlow ...")
 
 

@@ -1,9 +1,10 @@
 """Recall@1 of embeddings before any training: `python -m benchmarks.studies.first_embedding --data_dir=photos`.
 
 Pools the features of a pretrained backbone, fits directions to four fifths of the training classes of a folder, and
-measures the others, in eight divisions: the features as they are, principal components, as they are and whitened, and
-linear discriminants, with several parts of the mean variance added to each, 0.1 of which is what `pca_whitened` adds,
-and 0.3 what `lda` does. Prints a row of a Markdown table, in percent. The test classes are not looked at.
+measures the others, in eight divisions: the features as they are, principal components, as they are and whitened,
+components after whitening within classes, and linear discriminants. Each kind of whitening adds a fraction of the mean
+variance to every variance: `pca_whitened` adds 0.1 of it, `wccn` and `lda` 0.3. Prints a row of a Markdown table, in
+percent. The test classes are not used.
 """
 
 import argparse
@@ -18,12 +19,12 @@ from pipelines.preprocessing import Preprocessing
 from pipelines.preprocessor import Preprocessor
 from tfdml import registry
 from tfdml.evaluation import Embedder, evaluate
-from tfdml.neighbors.linear_discriminants import linear_discriminants
+from tfdml.neighbors.linear_discriminants import linear_discriminants, within_class_whitened_components
 from tfdml.neighbors.principal_components import principal_components
 from tfdml.run.directory.models_on_disk import load_weights
 
 DIVISIONS, HELD_OUT = 8, 0.2
-SHRINKAGES = {"whitened": (0.0, 0.1, 1.0), "discriminants": (0.1, 0.3, 1.0, 3.0)}
+SHRINKAGES = {"whitened": (0.0, 0.1, 1.0), "wccn": (0.1, 0.3, 1.0, 3.0), "lda": (0.3,)}
 
 
 def pooled_features(given):
@@ -46,9 +47,10 @@ def recalls(features, labels, dims, seed):
     mean_variance = variances.mean()
     whitened = [components / np.sqrt(variances + part * mean_variance) for part in SHRINKAGES["whitened"]]
     fitted = features[~held_out], labels[~held_out]
-    kernels = [linear_discriminants(*fitted, dims, part) for part in SHRINKAGES["discriminants"]]
-    discriminants = [(features[held_out] - mean) @ kernel for kernel in kernels]
-    embedded = [features[held_out], components, *whitened, *discriminants]
+    kernels = [within_class_whitened_components(*fitted, dims, part) for part in SHRINKAGES["wccn"]]
+    kernels += [linear_discriminants(*fitted, dims, part) for part in SHRINKAGES["lda"]]
+    of_classes = [(features[held_out] - mean) @ kernel for kernel in kernels]
+    embedded = [features[held_out], components, *whitened, *of_classes]
     return [evaluate(each.astype(np.float32), labels[held_out])["recall_at_1"] for each in embedded]
 
 

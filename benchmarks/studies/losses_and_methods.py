@@ -24,9 +24,9 @@ DIFFERENCES = [
     ("H, 384 dimensions", "L, M, H"),
 ]
 # As the recipe of a folder of photos begins, with its loss and with one on proxies.
-BEGUN = ", three levels, from discriminants"
+BEGUN = ", three levels, from WCCN"
 BEGUN_ROWS = {
-    f"{name}{BEGUN}": [*emoji_ranked_list.levels("LMH"), "--initial_embedding=lda"] for name in ("N-pair", "Proxy-NCA")
+    f"{name}{BEGUN}": [*emoji_ranked_list.levels("LMH"), "--initial_embedding=wccn"] for name in ("N-pair", "Proxy-NCA")
 }
 BEGUN_FOLLOW = {name: name.removesuffix(BEGUN) for name in BEGUN_ROWS}
 

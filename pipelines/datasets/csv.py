@@ -17,7 +17,8 @@ from pipelines.datasets.split import Split
 from pipelines.datasets.tables import read_table, row_of
 from tfdml.registry.annotations import FilePath
 from tfdml.registry.arguments import Seed, optional, path, text
-from tfdml.registry.parts import parse, register
+from tfdml.registry.parts import register
+from tfdml.registry.specs import parse, written
 
 NEEDED = ("path", "label", "split")
 MARKS = ("is_query", "is_gallery")
@@ -90,7 +91,7 @@ def from_anywhere(spec, data_dir):
     """Returns the spec with paths that are valid in every working directory: absolute, or relative to `data_dir`."""
     ((name, arguments),) = parse(spec)
     if name == "embeddings":
-        return _written(name, paths_made_absolute(arguments))
+        return written(name, paths_made_absolute(arguments))
     argument = {"csv": "path", "packed": "path", "pairs": "file"}.get(name)
     path = argument and arguments.get(argument)
     if not path or is_remote(path):
@@ -102,11 +103,7 @@ def from_anywhere(spec, data_dir):
         arguments[argument] = str(Path(path).expanduser().absolute())
     if own:
         arguments["data_dir"] = str(Path(own).expanduser().absolute())
-    return _written(name, arguments)
-
-
-def _written(name, arguments):
-    return f"{name}({', '.join(f'{argument}={value!r}' for argument, value in arguments.items())})"
+    return written(name, arguments)
 
 
 def _check_base(table, base, path, image):

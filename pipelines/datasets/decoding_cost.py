@@ -19,7 +19,8 @@ FEW_SCANS, MANY_SCANS, SCANNED = 25, 1000, 1_000_000_000
 FREE, LEAST_PIXELS = 20_000_000_000, 2**13
 # The header of a scan of 1 to 4 components. With its length, which libjpeg checks, it hardly occurs by chance in what
 # else a file holds, such as the film behind a phone's photo.
-SCAN = tuple(b"\xff\xda\x00" + bytes((6 + 2 * count, count)) for count in range(1, 5))
+SCAN_START = b"\xff\xda"
+SCAN = tuple(SCAN_START + b"\x00" + bytes((6 + 2 * count, count)) for count in range(1, 5))
 # Texts that are compressed: libpng unpacks up to 8 MB of each, in 30 ms, and keeps all of them. Programs
 # write one or two.
 TEXTS, MOST_TEXTS = (b"zTXt", b"iTXt"), 20
@@ -49,9 +50,10 @@ def most_scans(pixels):
 
 
 def why_costly(contents):
-    """Returns why the contents of an image file take too long to decode, such as `has 1,010 scans`, or None."""
+    """Returns why the contents of an image file are not worth decoding, such as `has 1,010 scans`, or None."""
     if contents[:2] == b"\xff\xd8":
-        return _costly_jpeg(contents)
+        # libjpeg writes to standard error by itself where a file ends in its header.
+        return _costly_jpeg(contents) if SCAN_START in contents else "ends before its pixels"
     if contents[:4] == b"\x89PNG" and len(contents) >= PNG_HEADER.size:
         return _costly_png(contents)
     return None

@@ -1,5 +1,8 @@
 """Your own images in one folder per class."""
 
+import collections
+import os
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -8,17 +11,26 @@ from absl import logging
 from pipelines.datasets.class_division import TEST_CLASSES, Undivided
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.header_checks import converted_endings, why_unread
 from pipelines.datasets.similar_classes import in_order_of_groups, read_class_groups, read_levels
 from pipelines.datasets.split import Split
 from tfdml.registry.annotations import FilePath
 from tfdml.registry.arguments import Seed, optional
 from tfdml.registry.parts import register
 
-ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".webp")
-# Of images in formats that are not read: a warning names them.
-OTHER_IMAGES = (".bmp", ".gif", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2")
-OTHER_IMAGES += (".svg", ".raw", ".cr2", ".nef", ".dng")
+ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".webp", *converted_endings())
+# Of images in formats that are not read: a warning counts them. Pillow converts the first ones.
+PILLOWS = (".bmp", ".gif", ".tif", ".tiff", ".jp2")
+OTHER_IMAGES = (*PILLOWS, ".heic", ".heif", ".hif", ".avif", ".svg", ".raw", ".cr2", ".nef", ".dng")
+CONVERT = (
+    "python -c \"import sys; from PIL import Image; [Image.open(each).convert('RGB').save(each + '.png') for each in "
+    'sys.argv[1:]]"'
+)
 
+# For images that are not in class folders.
+WITHOUT_CLASSES = (
+    "Without classes, use --dataset=photos --sampler=auto, which reads images at any depth and learns from their views."
+)
 
 PARTS = ("train", "test")
 
@@ -109,21 +121,72 @@ def _folders_in(folder):
 def _class_folders(part):
     classes = _folders_in(part)
     if not classes:
-        raise ValueError(f"{part} has no class folders. Expected images at {part}/<class>/*.jpg.")
+        images = sum(path.suffix.lower() in ENDINGS and path.name[0] != "." for path in part.iterdir())
+        found = f"{images:,} images and no class folders" if images else "no class folders"
+        hint = f" {WITHOUT_CLASSES}" if images else ""
+        raise ValueError(f"{part} has {found}. Expected images at {part}/<class>/*.jpg.{hint}")
     return classes
+
+
+def _image_inside(class_folder):
+    """Returns the path of an image in a folder in a class folder; None if there is none."""
+    images = (path for path in sorted(class_folder.rglob("*")) if path.suffix.lower() in ENDINGS)
+    return next((path for path in images if path.name[0] != "." and path.is_file()), None)
+
+
+def is_other_image(path):
+    """Returns whether a path is that of an image in a format that is not read."""
+    return path.suffix.lower() in set(OTHER_IMAGES) - set(ENDINGS) and not path.is_dir()
+
+
+def tell_of_others(paths):
+    """Warns of images in formats that are not read: how many of each, and what to do about them.
+
+    Args:
+        paths: list of `Path`.
+    """
+    if paths:
+        root = os.path.commonpath([path.parent for path in paths])
+        counts = collections.Counter(path.suffix.lower() for path in paths)
+        logging.warning("%s", " ".join([_counted(counts, root), *_remedies(counts, root)]))
+
+
+def _counted(counts, root):
+    listed = ", ".join(f"{count:,} {ending}" for ending, count in counts.most_common())
+    total = sum(counts.values())
+    return f"{total:,} {'image' if total == 1 else 'images'} in {root} cannot be read and will be left out: {listed}."
+
+
+def _remedies(counts, root):
+    """Yields sentences on how to read or convert images with endings, which a shell takes as they are."""
+    for remedy in dict.fromkeys(filter(None, map(why_unread, counts))):
+        yield f"To read {' and '.join(ending for ending in counts if why_unread(ending) == remedy)}: {remedy}."
+    if convertible := [ending for ending in counts if ending in PILLOWS]:
+        names = " -o ".join(f"-iname '*{ending}'" for ending in convertible)
+        yield f"To write a PNG next to each {' and '.join(convertible)}:"
+        yield f"find {shlex.quote(root)} \\( {names} \\) -exec {CONVERT} {{}} +"
+    elif any(why_unread(ending) is None for ending in counts):
+        yield "Save them as JPEG or PNG."
 
 
 def _read_split(classes, first_label, groups, levels):
     if groups is not None:
         classes = in_order_of_groups(classes, groups)
-    paths, labels, left_out = [], [], []
+    paths, labels, left_out, others = [], [], [], []
     for label, class_folder in enumerate(classes.values(), start=first_label):
         entries = sorted(class_folder.iterdir())
         # A name that begins with a dot is no photo of yours: macOS writes ._photo.jpg beside photo.jpg.
         entries = [path for path in entries if path.name[0] != "."]
         found = [path for path in entries if path.suffix.lower() in ENDINGS and not path.is_dir()]
-        left_out += [path for path in entries if path.suffix.lower() in OTHER_IMAGES or path.is_dir()]
+        left_out += [path for path in entries if path.is_dir()]
+        others += [path for path in entries if is_other_image(path)]
+        if not found and (inside := _image_inside(class_folder)):
+            raise ValueError(
+                f"The images of the class folder {class_folder} are in folders in it, such as {inside}. Expected them "
+                f"at {class_folder}/*.jpg: move them up. {WITHOUT_CLASSES}"
+            )
         if not found:
+            tell_of_others(others)
             raise ValueError(
                 f"The class folder {class_folder} has no images. Expected files ending in {', '.join(ENDINGS)}; "
                 "put some in, or take the folder elsewhere."
@@ -132,12 +195,11 @@ def _read_split(classes, first_label, groups, levels):
         labels += [label] * len(found)
     if left_out:
         logging.warning(
-            "%d entries of class folders are left out, first %s: folders in class folders are not searched, and only "
-            "%s are read. Convert other images to JPEG or PNG.",
+            "%d entries of class folders are left out, first %s: folders in class folders are not searched.",
             len(left_out),
             left_out[0],
-            ", ".join(ENDINGS),
         )
+    tell_of_others(others)
     names = dict(enumerate(classes, start=first_label))
     about = {"class_groups": None if groups is None else {number: groups[name] for number, name in names.items()}}
     if levels:

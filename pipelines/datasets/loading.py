@@ -1,6 +1,7 @@
 """Loads a dataset by its spec, and checks its files."""
 
 import os
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,35 @@ from tfdml.registry.annotations import FilePath
 
 # Files that are opened at once: on a network disk most of the time is waiting.
 THREADS = 16
+
+
+# Names of datasets elsewhere, in small letters without hyphens, to ours.
+ELSEWHERE = {
+    "cub": "cub200",
+    "cub2002011": "cub200",
+    "cars": "cars196",
+    "stanfordcars": "cars196",
+    "stanfordonlineproducts": "sop",
+    "imagefolder": "folder",
+}
+
+
+@registry.register_short_form("dataset")
+def meant_dataset(text):
+    """Returns the spec of a dataset, if a text is the path of its table, file or folder, or another name of it."""
+    path, name = text.lower(), ELSEWHERE.get(re.sub(r"[-_ ]", "", text.lower()))
+    if path.endswith(".csv"):
+        return f'"csv(path={text!r})"'
+    if path.endswith((".npz", ".parquet")):
+        return f'"embeddings(path={text!r}, test_classes=0.3)"'
+    if path.endswith(".npy"):
+        return f"\"embeddings(path={text!r}, labels='labels.npy', test_classes=0.3)\""
+    if name:
+        return repr(name)
+    if os.path.isdir(text):
+        divided = os.path.isdir(os.path.join(text, "test"))
+        return f'"{"folder" if divided else "folder(test_classes=0.3)"}" with --data_dir={text}'
+    return ""
 
 
 def load(

@@ -5,11 +5,10 @@ import os
 from pathlib import Path
 
 import numpy as np
-from absl import logging
 
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DATA_DIR
-from pipelines.datasets.folder import ENDINGS, OTHER_IMAGES
+from pipelines.datasets.folder import ENDINGS, is_other_image, tell_of_others
 from pipelines.datasets.linked_folders import check_links
 from pipelines.datasets.second_views import with_second_views
 from pipelines.datasets.split import Split
@@ -62,7 +61,7 @@ def photos(data_dir: FilePath, held_out: float = 0.1, seed: Seed = 0) -> Dataset
 
 def _images_below(root):
     """Returns the names of images, relative to a folder, sorted; names that begin with a dot are no photos."""
-    found, left_out = [], []
+    found, others = [], []
     for folder, below, files in os.walk(root, followlinks=True):
         below[:] = sorted(name for name in below if name[0] != ".")
         base = os.path.relpath(folder, root)
@@ -70,11 +69,9 @@ def _images_below(root):
             path = os.path.normpath(os.path.join(base, name))
             if name[0] != "." and name.lower().endswith(ENDINGS):
                 found.append(path)
-            elif name[0] != "." and name.lower().endswith(OTHER_IMAGES):
-                left_out.append(path)
-    if left_out:
-        message = "%d images of %s are left out, first %s: only %s are read. Convert them to JPEG or PNG."
-        logging.warning(message, len(left_out), root, left_out[0], ", ".join(ENDINGS))
+            elif name[0] != "." and is_other_image(root / path):
+                others.append(root / path)
+    tell_of_others(others)
     return found
 
 

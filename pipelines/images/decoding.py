@@ -1,7 +1,8 @@
-"""Decodes image files; of a JPEG only the part that a transform takes."""
+"""Reads and decodes image files; of a JPEG only the part that a transform takes."""
 
 import tensorflow as tf
 
+from pipelines.datasets.header_checks import CONVERTED_START, MOVES, as_decodable
 from pipelines.images.cold_path import cold_path
 from pipelines.images.crop_and_resize import Cut, slice_window
 from pipelines.images.image_headers import check_file_size, check_header, jpeg_orientation, jpeg_size
@@ -13,6 +14,32 @@ JPEG = {"channels": 3, "dct_method": "INTEGER_ACCURATE", "fancy_upscaling": Fals
 WHOLE = (0, 0, 2**30, 2**30)
 # How many times smaller libjpeg can decode, by leaving out fine waves.
 SHRINKS = (1, 2, 4, 8)
+# How a file starts that is no JPEG, PNG or still WebP, but is converted. The flags of a WebP have six bits.
+MOVING = "".join(rf"\x{flags:02x}" for flags in range(64) if flags & MOVES)
+CONVERTED = rf"\C{{4}}ftyp\C*|RIFF\C{{4}}WEBPVP8X\C{{4}}[{MOVING}]"
+
+
+def read_image(path: Tensor) -> tf.Tensor:
+    """Reads an image file, and returns contents that `decode` takes; see `converted`."""
+    return converted(tf.io.read_file(path))
+
+
+def converted(contents: Tensor) -> tf.Tensor:
+    """Returns contents that `decode` takes: of an AVIF, a HEIC or an animated WebP those of a PNG of its first picture.
+
+    Python converts them, so an exported model cannot.
+    """
+    start = tf.strings.substr(contents, 0, CONVERTED_START)
+    return tf.cond(tf.strings.regex_full_match(start, CONVERTED), lambda: _converted(contents), lambda: contents)
+
+
+@cold_path(tf.TensorSpec([], tf.string))
+def _converted(contents):
+    # Outside of graphs TensorFlow gives the function an array. An array of bytes would lose zeros at their end.
+    def convert(file):
+        return as_decodable(file if isinstance(file, bytes) else file.item())
+
+    return tf.ensure_shape(tf.numpy_function(convert, [contents], tf.string, stateful=False), [])
 
 
 def decode(contents: Tensor, box: Tensor | None = None) -> tf.Tensor:

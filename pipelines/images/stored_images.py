@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from pipelines.datasets.split import Split
 from pipelines.datasets.stored_vectors import vector_dims
-from pipelines.images.decoding import decode
+from pipelines.images.decoding import converted, decode, read_image
 from tfdml.registry.annotations import Rows
 
 # Pictures that are copied at once.
@@ -16,7 +16,7 @@ def image_of(split: Split, row: int) -> np.ndarray:
     """Returns the decoded image of a row, uint8 `[H, W, 3]`; of a vector a picture."""
     if vector_dims(split):
         return tf.constant(split.images.picture(row))
-    contents = tf.constant(split.images[row]) if split.encoded else tf.io.read_file(split.images[row])
+    contents = converted(tf.constant(split.images[row])) if split.encoded else read_image(split.images[row])
     return decode(contents, None if split.boxes is None else split.boxes[row])
 
 
@@ -33,7 +33,7 @@ def thumbnails(split: Split, rows: Rows, side: int) -> np.ndarray:
     boxes = [] if chosen.boxes is None else [chosen.boxes]
 
     def prepared(image, *box):
-        contents = image if chosen.encoded else tf.io.read_file(image)
+        contents = converted(image) if chosen.encoded else read_image(image)
         return _shrunk(decode(contents, *box), side)
 
     dataset = tf.data.Dataset.from_tensor_slices((chosen.images.tolist(), *boxes))

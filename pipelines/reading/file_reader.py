@@ -3,7 +3,9 @@
 import numpy as np
 import tensorflow as tf
 
+from pipelines.datasets.header_checks import as_decodable
 from pipelines.datasets.packed_images import PackedImages
+from pipelines.images.decoding import converted, read_image
 from pipelines.reading.free_memory import free_memory
 
 FLOAT = 4
@@ -29,7 +31,9 @@ class PackedReader:
         return tf.ensure_shape(contents, [None])
 
     def _read(self, rows):
-        return self._images.read(np.asarray(rows))
+        found = self._images.read(np.asarray(rows))
+        found[:] = list(map(as_decodable, found))
+        return found
 
 
 def vector_reader(vectors):
@@ -57,6 +61,6 @@ def file_reader(split):
     images, encoded = tf.constant(split.images), split.encoded
 
     def read(row):
-        return images[row] if encoded else tf.io.read_file(images[row])
+        return converted(images[row]) if encoded else read_image(images[row])
 
     return read

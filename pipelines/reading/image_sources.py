@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.datasets.loading import check_headers, missing_files
+from pipelines.images.decoding import converted, read_image
 from tfdml.registry.annotations import FilePath
 
 # Files that a message names at most.
@@ -65,7 +66,7 @@ def source_of(images):
         if any(isinstance(row, bytes) and b"\0" in row for row in rows):
             with tf.device("CPU"):
                 contents = tf.constant(rows)
-            return Source(lambda row: contents[row], True, len(rows))
+            return Source(lambda row: converted(contents[row]), True, len(rows))
         return _files([os.path.expanduser(os.fsdecode(row)) for row in rows])
     return _arrays([np.asarray(row) for row in rows])
 
@@ -118,7 +119,7 @@ def _files(paths):
     check_headers(paths)
     with tf.device("CPU"):
         names = tf.constant(paths)
-    return Source(lambda row: tf.io.read_file(names[row]), True, len(paths))
+    return Source(lambda row: read_image(names[row]), True, len(paths))
 
 
 def _array(images):

@@ -12,6 +12,7 @@ from pipelines.images.stored_images import thumbnails
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.files.checked_files import json_of, read_bytes, write_atomically
 from tfdml.neighbors.clustering import check_finite
+from tfdml.neighbors.nearest import unit_length
 
 # What was found, for the report of a run; and the test images, for --ignore_images.
 FILE, LIST = "near_duplicates.json", "near_duplicates.jsonl"
@@ -54,9 +55,9 @@ class NearDuplicates:
         pairs = 0
         for start in range(0, len(test), ROWS):
             rows = slice(start, start + ROWS)
-            block = _unit_length(test[rows])
+            block = unit_length(np.asarray(test[rows], np.float32))
             for first in range(0, len(train), COLUMNS):
-                products = block @ _unit_length(train[first : first + COLUMNS]).T
+                products = block @ unit_length(np.asarray(train[first : first + COLUMNS], np.float32)).T
                 pairs += int(np.count_nonzero(products >= least))
                 columns = products.argmax(axis=1)
                 found = products[np.arange(len(block)), columns]
@@ -210,9 +211,3 @@ def read_near_duplicates(data_dir, dataset):
 
 def _folder(data_dir):
     return Path(data_dir or ".").expanduser()
-
-
-def _unit_length(vectors):
-    vectors = np.asarray(vectors, np.float32)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(lengths > 0, lengths, 1)

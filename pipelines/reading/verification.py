@@ -8,7 +8,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from pipelines.datasets.decoding_cost import why_costly
-from pipelines.datasets.header_checks import wrong_header
+from pipelines.datasets.header_checks import as_decodable, wrong_header
 from pipelines.images.decoding import decode
 from pipelines.images.image_headers import jpeg_orientation
 from tfdml.console.tensorflow_errors import tensorflow_reason
@@ -19,10 +19,17 @@ ROWS_AT_ONCE = 256
 
 
 class Verdict(NamedTuple):
-    """The result for an image: why it is bad, or None; and the digest of its file, or None if there is no file."""
+    """The result for an image.
+
+    Args:
+        reason: why it is bad; None: it is not.
+        digest: of its file; None if there is no file.
+        side: pixels of its shorter side; None if it is bad.
+    """
 
     reason: str | None
     digest: bytes | None
+    side: int | None = None
 
 
 def verify(split, *, min_side, threads, on_rows=lambda count: None):
@@ -56,7 +63,8 @@ def _verdict(split, row, min_side):
         # Of a shard.
         return Verdict(str(error), None)
     box = None if split.boxes is None else split.boxes[row]
-    return Verdict(_why_bad(contents, box, min_side), hashlib.blake2b(contents, digest_size=16).digest())
+    reason, side = _judged(contents, box, min_side)
+    return Verdict(reason, hashlib.blake2b(contents, digest_size=16).digest(), side)
 
 
 @tf.function(input_signature=[tf.TensorSpec([], tf.string)])
@@ -67,24 +75,24 @@ def _decoded_size(contents):
     return size, turned
 
 
-def _why_bad(contents, box, min_side):
-    """Returns why an image file is bad, or None."""
+def _judged(contents, box, min_side):
+    """Returns why an image file is bad, or None, and the pixels of its shorter side."""
     if not contents:
-        return "is empty"
+        return "is empty", None
     reason = wrong_header(io.BytesIO(contents)) or why_costly(contents)
     if reason:
-        return reason
+        return reason, None
     try:
-        (height, width), turned = (part.numpy() for part in _decoded_size(tf.constant(contents)))
+        (height, width), turned = (part.numpy() for part in _decoded_size(tf.constant(as_decodable(contents))))
     except tf.errors.OpError as error:
-        return f"cannot be decoded ({tensorflow_reason(error)})"
+        return f"cannot be decoded ({tensorflow_reason(error)})", None
     if min(height, width) < min_side:
-        return f"is {width} x {height} pixels; expected at least {min_side} on each side"
+        return f"is {width} x {height} pixels; expected at least {min_side} on each side", None
     if turned:
         height, width = width, height
     if box is not None and not (box[0] < min(box[2], width) and box[1] < min(box[3], height) and min(box[2:]) > 0):
-        return f"is {width} x {height} pixels, and its box {box.tolist()} is not inside"
-    return None
+        return f"is {width} x {height} pixels, and its box {box.tolist()} is not inside", None
+    return None, int(min(height, width))
 
 
 def classes_without_image(split, verdicts):

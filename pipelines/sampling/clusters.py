@@ -27,6 +27,10 @@ class Clusters:
     every: int = 1
     iterations: int = 20
 
+    def fitted_to(self, labels: Labels) -> dict[str, int]:
+        """Returns the arguments that fit training images: no more clusters than have two images each."""
+        return {"k": max(2, min(self.k, len(labels) // 2))}
+
     def first(self, labels: Labels, seed: int) -> np.ndarray:
         """Returns the labels of training images, in place of theirs: random ones until the first clustering."""
         count = len(labels)

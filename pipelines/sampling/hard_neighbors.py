@@ -6,7 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.sampling.cluster_neighbors import ClusterNeighbors
-from pipelines.sampling.partners import draw_with_partners, partner_tables
+from pipelines.sampling.partners import draw_with_partners, most_drawn, partner_tables
+from pipelines.sampling.rows_by_class import group_by_class
 from pipelines.sampling.sampler import Sampler, check_embeddings
 from pipelines.sampling.streams import Stream, stream_key
 from tfdml.neighbors.nearest import NONE, nearest_negatives
@@ -51,6 +52,11 @@ class HardNeighbors(Sampler):
         """Returns the tables of partners and the neighbors `[N, neighbors]` of each row, which are none yet."""
         tables = partner_tables(labels, self.pairs, f"hard_neighbors(pairs={self.pairs})")
         return [*tables, np.full((len(labels), self.neighbors), NONE, np.int32)]
+
+    def fitted_to(self, labels):
+        """Returns no more pairs than fill a batch, and no more neighbors than other classes have rows."""
+        others = len(labels) - int(np.max(group_by_class(labels)[2]))
+        return {"pairs": min(self.pairs, most_drawn(labels, 4)), "neighbors": max(1, min(self.neighbors, others))}
 
     def refresh(self, embeddings, workers=None):
         """Finds the neighbors of all rows by their embeddings; the next pass over the dataset draws them.

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from pipelines.sampling.partners import draw_with_partners, partner_tables
+from pipelines.sampling.partners import draw_with_partners, most_drawn, partner_tables
 from pipelines.sampling.rows_by_class import group_by_class
 from pipelines.sampling.sampler import Sampler
 from tfdml.registry.arguments import integer
@@ -44,6 +44,10 @@ class Pairs(Sampler):
 
     def tables_of(self, labels):
         return partner_tables(labels, self.images, f"pairs(images={self.images})")
+
+    def fitted_to(self, labels):
+        # Half of the images have a partner of their class.
+        return {"images": max(2, min(self.images, most_drawn(labels, 2) // 2 * 2))}
 
     def draw_rows(self, seed, steps, *tables):
         drawn = draw_with_partners(seed, steps, tables, self.images)

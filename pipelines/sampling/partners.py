@@ -59,6 +59,17 @@ def partner_tables(labels, count, sampler):
     return [by_class, drawn, start, size]
 
 
+def most_drawn(labels, parts):
+    """Returns how many rows a batch can draw without more rows than there are, at least 1.
+
+    Args:
+        labels: `[N]`.
+        parts: rows of a batch for each that is drawn, itself among them.
+    """
+    sizes = group_by_class(labels)[2]
+    return max(1, min(int(np.sum(sizes[sizes > 1])), len(labels) // parts))
+
+
 def draw_with_partners(seed, steps, tables, count):
     """Draws `count` rows of classes of two or more for each of the steps; all come once before any comes twice.
 

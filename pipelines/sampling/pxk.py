@@ -1,5 +1,6 @@
 """P×K: batches of several classes with several images each."""
 
+import re
 import warnings
 from typing import Annotated
 
@@ -15,7 +16,17 @@ from pipelines.sampling.rows_by_class import group_by_class
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import as_long_as, stream_keys
 from tfdml.registry.arguments import Count, integer
-from tfdml.registry.parts import register
+from tfdml.registry.parts import register, register_short_form
+
+
+@register_short_form("sampler")
+def meant_sampler(text):
+    """Returns the spec of batches of as many images, if a text is their number."""
+    size = int(text) if re.fullmatch(r"[1-9]\d{0,5}", text) else 0
+    if size >= 8 and size % 4 == 0:
+        return f'"pxk(classes={size // 4}, per_class=4)"'
+    return f'"uniform(batch_size={size})"' if size else ""
+
 
 # Fraction of the images of a batch that may be there already without a warning.
 MOST_REPEATED = 0.5
@@ -107,6 +118,17 @@ class PxK(Sampler):
         if self._group_of is None:
             raise ValueError(f"pxk(groups={self.groups}) needs categories of classes: bind_split(split) gives them.")
         return [rows, *grouped_tables(self._group_of[rows[starts]], starts, sizes, self.groups, self.classes)]
+
+    def fitted_to(self, labels):
+        """Returns no more classes than have two rows, and per class no more rows than half of these classes have."""
+        sizes = group_by_class(labels)[2]
+        sizes = np.sort(sizes[sizes > 1])
+        if not len(sizes):
+            return {}
+        classes = min(self.classes, len(sizes))
+        # A batch has equally many classes of each category.
+        classes -= classes % (self.groups or 1)
+        return {"classes": max(classes, 1), "per_class": min(self.per_class, int(sizes[len(sizes) // 2]))}
 
     def draw_rows(self, seed, steps, by_class, starts, sizes, *groups):
         """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`, class after class."""

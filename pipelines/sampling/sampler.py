@@ -55,6 +55,14 @@ class Sampler(Declared):
         """Returns how many of the rows with these labels `[N]` batches are drawn from."""
         return len(labels)
 
+    def fitted_to(self, labels: np.ndarray) -> dict[str, Any]:
+        """Returns arguments, by name, with which rows with these labels `[N]` fill a batch; default: none change.
+
+        An argument that fits keeps its value.
+        """
+        del labels
+        return {}
+
     def draw_rows(self, seed: Tensor, steps: Tensor, *tables: Tensor) -> tf.Tensor:
         """Returns row numbers `[n, batch_size]`, by TensorFlow operations that depend on the arguments alone.
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from pipelines.sampling.partners import draw_with_partners, partner_tables
+from pipelines.sampling.partners import draw_with_partners, most_drawn, partner_tables
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import Stream, stream_key
 from tfdml.registry.arguments import Count
@@ -32,6 +32,9 @@ class Triplets(Sampler):
 
     def tables_of(self, labels):
         return partner_tables(labels, self.triplets, f"triplets(triplets={self.triplets})")
+
+    def fitted_to(self, labels):
+        return {"triplets": min(self.triplets, most_drawn(labels, 3))}
 
     def draw_rows(self, seed, steps, *tables):
         drawn = draw_with_partners(seed, steps, tables, self.triplets)

@@ -29,6 +29,9 @@ class Uniform(Sampler):
             )
         return [np.int64(len(labels))]
 
+    def fitted_to(self, labels):
+        return {"batch_size": min(self.batch_size, len(labels))}
+
     def draw_rows(self, seed, steps, total):
         """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`."""
         count = tf.constant(self.batch_size, tf.int64)

@@ -38,6 +38,9 @@ class Views(Sampler):
             raise ValueError(f"views(images={self.images}) needs that many training rows, there are {len(labels)}.")
         return [np.int64(len(labels))]
 
+    def fitted_to(self, labels):
+        return {"images": min(self.images, len(labels))}
+
     def draw_rows(self, seed, steps, total):
         count = tf.constant(self.images, tf.int64)
         rows = draw(stream_keys(seed, steps), steps, *as_long_as(steps, total, count), self.images)

@@ -1,5 +1,6 @@
 """Any preprocessing layer of Keras or keras-cv as a step of a transform."""
 
+import functools
 import importlib
 import inspect
 import numbers
@@ -9,6 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from pipelines.datasets.header_checks import MOST_PIXELS
 from pipelines.transforms.seeded_draws import drawing_from, refusing_python_draws, unseeded_operations
 from tfdml.registry.annotations import ImageStep
 from tfdml.registry.arguments import Text
@@ -23,10 +25,13 @@ MIXING = ("CutMix", "FourierMix", "MixUp", "Mosaic")
 ALLOWED = ("preprocessing.image_preprocessing", "preprocessing.rescaling", "preprocessing.normalization")
 ALLOWED += ("regularization", "pooling", "reshaping")
 PACKAGES = {"keras": ALLOWED, "keras_cv": ("preprocessing",), "keras_hub": (), "keras_nlp": (), "tfdml": ()}
-# This enlarges an image by any factor, and again where it is named again: a file's transform would fill memory.
-ENLARGING = ("UpSampling2D",)
 # Of a layer's other arguments none is above `MOST_SIDE`: many are sizes.
 OF_PIXELS = ("mean", "variance", "scale", "offset")
+LAST = "channels_last"
+# Layers that take so many times the memory of others, up to 50 MB for a megapixel: they count 256 levels of each pixel,
+# or move it in many steps. Their images are so many times smaller at most.
+HEAVY = {"ContrastLimitedAdaptiveHistogramEqualization": 64, "RandomElasticTransform": 4}
+HEAVY |= {"Equalization": 2, "RandAugment": 2}
 # Arguments that the step sets.
 OURS = {"dtype": "Pixels are float32", "seed": "The run's --seed decides what is drawn", "name": "A step has no name"}
 
@@ -36,7 +41,8 @@ def layer(name: Text, /, **arguments: Any) -> ImageStep:
     """A preprocessing layer of Keras or keras-cv, such as `layer('RandomHue', factor=0.2)`, with the layer's arguments.
 
     The layer receives one image at a time, pixels from 0 to 255; its random numbers depend on `--seed` and on the place
-    of the image in the run. Results are clipped to 0 and 255. Layers with weights or other state are an error.
+    of the image in the run. Results are clipped to 0 and 255. Layers with weights or other state are an error, and so
+    are images of more than 100 megapixels, before a layer or after it, or fewer where a layer takes much memory.
 
     Args:
         name: name of a class in `keras.layers`, or else in `keras_cv.layers`, that changes images alone;
@@ -66,6 +72,8 @@ def layer(name: Text, /, **arguments: Any) -> ImageStep:
 
 def _drawn(written, made, image, seed):
     """Applies the layer to one image, in a graph."""
+    most = MOST_PIXELS // HEAVY.get(type(made).__name__, 1)
+    image = _bounded(written, most, image, functools.partial(_most_pixels, made))
     # keras-cv's layers need AutoGraph, which only a separate function enables here.
     call = tf.function(lambda images: made(images, training=True))
     with drawing_from(seed), refusing_python_draws(written):
@@ -80,7 +88,43 @@ def _drawn(written, made, image, seed):
     if not (tf.is_tensor(images) and images.shape.rank == 4 and images.shape[0] == 1 and images.shape[3] == 3):
         shape = images.shape if tf.is_tensor(images) else type(images).__name__
         raise ValueError(f"{written} makes {shape} of a batch of one image; expected (1, height, width, 3).")
-    return tf.clip_by_value(tf.cast(images[0], tf.float32), 0.0, 255.0)
+    result = _bounded(written, most, images[0], lambda height, width, largest: height * width)
+    return tf.clip_by_value(tf.cast(result, tf.float32), 0.0, 255.0)
+
+
+def _bounded(written, most, image, pixels_of):
+    """Returns an image after checking its pixels: layers may enlarge it again and again, until it fills memory.
+
+    Args:
+        written: the layer in an error.
+        most: pixels that there may be.
+        image: `[H, W, 3]`.
+        pixels_of: function of its height and width, and of a function that returns the larger of two numbers.
+    """
+    told = f"{written} expects and makes images of at most {most:,} pixels, received or would make more:"
+    if image.shape[:2].is_fully_defined():
+        # At once, because operations that make constants would not wait for a check in the graph.
+        pixels = pixels_of(*image.shape[:2].as_list(), max)
+        if pixels > most:
+            raise ValueError(f"{told} {pixels:,}.")
+        return image
+    # Not integers, which would overflow.
+    pixels = pixels_of(*tf.unstack(tf.cast(tf.shape(image)[:2], tf.float64)), tf.maximum)
+    with tf.control_dependencies([tf.raw_ops.Assert(condition=pixels <= most, data=[told, pixels])]):
+        return tf.identity(image)
+
+
+def _most_pixels(made, height, width, largest):
+    """Returns the pixels of the largest image that a layer of Keras makes of one of this size, or the image's own."""
+    pixels = height * width
+    if isinstance(made, keras.layers.ZeroPadding2D | keras.layers.UpSampling2D):
+        _, rows, columns, _ = made.compute_output_shape((1, height, width, 3))
+        pixels = largest(pixels, rows * columns)
+    if isinstance(made, keras.layers.Resizing) and made.pad_to_aspect_ratio:
+        # Keras pads the image first, and then resizes it.
+        rows, columns = width * made.height // made.width, height * made.width // made.height
+        pixels = largest(height, rows) * largest(width, columns)
+    return pixels
 
 
 def _class_of(name):
@@ -107,8 +151,6 @@ def _class_of(name):
             f"layer({name!r}) mixes images of a batch and their labels, which metric learning cannot: an image has "
             "one class."
         )
-    if short in ENLARGING:
-        raise ValueError(f"layer({name!r}) may enlarge an image without end. Use layer('Resizing', ...) instead.")
     return found
 
 
@@ -128,8 +170,12 @@ def _made(written, kind, arguments):
             )
         if _is_of_others(kind) and name not in OF_PIXELS and (largest := _largest(value)) > MOST_SIDE:
             raise ValueError(f"{written} expects {name} of at most {MOST_SIDE}, received {largest}.")
+    if _is_of_others(kind) and arguments.get("data_format", LAST) != LAST:
+        raise ValueError(f"{written} expects images with their channels last. Remove data_format.")
     range_needed = "value_range" in parameters and parameters["value_range"].default is inspect.Parameter.empty
     offered = {"value_range": (0, 255)} if range_needed else {}
+    # Keras' own default may be another one.
+    offered |= {"data_format": LAST} if _is_of_others(kind) and "data_format" in parameters else {}
     try:
         return kind(**{**offered, **arguments}, dtype="float32")
     except (TypeError, ValueError) as error:

@@ -13,8 +13,8 @@ from tests.run_helpers import MODEL_FLAGS, events, pictures, result
 from tfdml.callbacks import image_proxies
 from tfdml.callbacks.hard_proxies import hard_proxies
 from tfdml.callbacks.image_proxies import ImageProxies
-from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.losses import ContextualManifold, ProxyNPair, Triplet, WeightedSum
+from tfdml.neighbors.nearest import unit_length
 
 CLASSES = 4
 

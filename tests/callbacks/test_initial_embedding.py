@@ -11,8 +11,8 @@ import tfdml
 from tests.commands import run
 from tests.run_helpers import result, train_flags
 from tfdml.callbacks import InitialEmbedding, RetrievalEvaluation, WeightAverage
-from tfdml.evaluation.metrics.unit_length import unit_length
-from tfdml.neighbors.linear_discriminants import linear_discriminants
+from tfdml.neighbors.linear_discriminants import linear_discriminants, within_class_whitened_components
+from tfdml.neighbors.nearest import unit_length
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.training.gain import told
 
@@ -60,15 +60,69 @@ def test_one_embedding(images, kind):
     np.testing.assert_allclose(cosines(found), cosines(expected), atol=1e-4)
 
 
-def discriminants(features, places, labels=LABELS):
-    return (features - features.mean(axis=0)) @ linear_discriminants(features, labels, WIDTH)[:, places]
+def discriminants(features, places, labels=LABELS, directions=linear_discriminants):
+    return (features - features.mean(axis=0)) @ directions(features, labels, max(places) + 1)[:, places]
 
 
-def test_discriminants(images):
+@pytest.mark.parametrize(
+    "kind, directions", [("lda", linear_discriminants), ("wccn", within_class_whitened_components)]
+)
+def test_directions_of_classes(images, kind, directions):
     model = tfdml.Single(backbone(), embedding_size=5)
-    found = begun(model, images, "lda")
+    found = begun(model, images, kind)
     features = model.backbone(images).numpy().mean(axis=(1, 2))
-    np.testing.assert_allclose(cosines(found), cosines(discriminants(features, np.arange(5))), atol=1e-4)
+    expected = discriminants(features, np.arange(5), directions=directions)
+    np.testing.assert_allclose(cosines(found), cosines(expected), atol=1e-4)
+
+
+def vectors_of(scales, *, separating, classes=12, of_each=10):
+    """Vectors with noise of these scales within classes, and class means that differ in some directions."""
+    random = np.random.default_rng(0)
+    vectors = random.normal(size=(classes * of_each, len(scales))) * scales
+    labels = np.arange(classes).repeat(of_each)
+    vectors[:, separating] += random.normal(size=(classes, len(separating)))[labels] * 2
+    return vectors.astype(np.float32), labels
+
+
+def test_auto_chooses_on_classes_that_were_held_out():
+    """Noise of a large variance misleads principal components, but not discriminants."""
+    vectors, labels = vectors_of([9.0, 9.0, 9.0, 0.1, 0.1, 0.1], separating=[3, 4, 5])
+    told = []
+    model = tfdml.Single(tfdml.backbones.Identity(6), embedding_size=3)
+    model.call_on((1, 6))
+    initial = InitialEmbedding(vectors, labels, kind="auto", on_choice=lambda *choice: told.append(choice))
+    initial.apply(model)
+    ((kind, recalls),) = told
+    assert kind == "lda" and set(recalls) == {"pca", "pca_whitened", "lda", "wccn"}
+    assert recalls["lda"] > 0.8 > 0.4 > recalls["pca"]
+    other = tfdml.Single(tfdml.backbones.Identity(6), embedding_size=3)
+    other.call_on((1, 6))
+    InitialEmbedding(vectors, labels, kind="lda").apply(other)
+    np.testing.assert_allclose(cosines(model(vectors)), cosines(other(vectors)), atol=1e-5)
+
+
+def test_auto_needs_classes_to_hold_out():
+    """Three classes cannot be divided into parts of two, so nothing is compared."""
+    vectors, labels = vectors_of([1.0, 1.0, 1.0], separating=[0], classes=3)
+    model = tfdml.Single(tfdml.backbones.Identity(3), embedding_size=2)
+    model.call_on((1, 3))
+    InitialEmbedding(vectors, labels, kind="auto", on_choice=pytest.fail).apply(model)
+    expected = discriminants(vectors, np.arange(2), labels, within_class_whitened_components)
+    np.testing.assert_allclose(cosines(model(vectors)), cosines(expected), atol=1e-4)
+
+
+@pytest.mark.parametrize("method", [tfdml.MultiHead, tfdml.DivideAndConquer, tfdml.AttentionEnsemble])
+def test_auto_compares_for_several_learners(images, method):
+    """What is compared is as many embeddings as there are held-out images."""
+    options = {"branch": "stage1", "attention_depth": 1} if method is tfdml.AttentionEnsemble else {}
+    model = method(backbone(), embedding_size=8, learners=2, **options)
+    told = []
+    model(images[:1])
+    InitialEmbedding(images, LABELS, kind="auto", on_choice=lambda kind, recalls: told.append((kind, recalls))).apply(
+        model
+    )
+    ((kind, recalls),) = told
+    assert recalls[kind] == max(recalls.values()) and all(0 <= recall <= 1 for recall in recalls.values())
 
 
 def test_weights_are_as_large_as_before(images):
@@ -170,9 +224,11 @@ def test_the_same_under_a_strategy(images):
 
 
 def test_what_does_not_fit_is_told(images):
-    with pytest.raises(ValueError, match="kind to be one of pca, pca_whitened, lda; received 'ica'"):
+    with pytest.raises(
+        ValueError, match="kind must be one of pca, pca_whitened, lda, wccn, auto. Received: kind='ica'"
+    ):
         InitialEmbedding(images, kind="ica")
-    with pytest.raises(ValueError, match="tells classes apart: give the labels"):
+    with pytest.raises(ValueError, match="needs class labels. Pass the labels"):
         InitialEmbedding(images, kind="lda")
     with pytest.raises(ValueError, match="needs a model with weights"):
         InitialEmbedding(images).apply(tfdml.Single(backbone(), embedding_size=5))
@@ -199,8 +255,10 @@ def test_a_run_tells_what_it_won(tmp_path):
         "--steps_per_epoch=2",
     ]
     done = run("tfdml.train", *train_flags(tmp_path / "run", *flags))
-    assert "--initial_embedding=lda" in done.stdout, done.stderr
     found = result(tmp_path / "run")
+    chosen = found["initial_embedding"]
+    assert chosen["recall_at_1"][chosen["kind"]] == max(chosen["recall_at_1"].values())
+    assert f"--initial_embedding={chosen['kind']} has the best Recall@1 on held-out" in done.stdout, done.stderr
     assert found["features"].keys() == found["untrained"].keys() == found["metrics"].keys()
     assert found["untrained"] == found["metrics"] == {name: found["best"][name] for name in found["metrics"]}
     difference = found["best"]["recall_at_1"] - found["features"]["recall_at_1"]

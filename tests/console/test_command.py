@@ -13,11 +13,11 @@ import pytest
 import tensorflow as tf
 from absl import flags as absl_flags
 
-from tests.commands import PATIENCE, ROOT, Command
+from tests.commands import PATIENCE, ROOT, Command, run
 from tests.run_helpers import train_flags
 from tfdml import registry
 from tfdml.__main__ import COMMANDS
-from tfdml.console import flags, startup
+from tfdml.console import command, flags, startup
 from tfdml.console.flag_hints import WRITE, in_place_of
 from tfdml.console.tensorflow_errors import tensorflow_reason
 
@@ -59,7 +59,7 @@ def test_help_of_training_shows_every_flag_by_topic_with_its_default():
     values = absl_flags.FlagValues()
     names = flags.define_training(values)
     shown = shown_flags(done.stdout)
-    assert shown.keys() == {*names, "run_dir", "member", "list", "debug"}
+    assert shown.keys() == {*names, "run_dir", "member", "scale_to_data", "list", "debug"}
     assert (shown["epochs"], shown["loss"], shown["projector"], shown["data_dir"]) == ("0", "triplet", "true", "")
     assert "Dimensions of the embedding. (a positive integer)" in done.stdout
     assert "(one of float32, mixed_bfloat16, mixed_float16)" in done.stdout.replace("\n      ", " ")
@@ -236,3 +236,37 @@ def test_what_python_runs(monkeypatch, argv, orig_argv, expected):
     monkeypatch.setattr(sys, "orig_argv", orig_argv)
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
     assert startup.module_run() == expected
+
+
+@pytest.mark.parametrize(
+    "word, line",
+    [
+        ("--steps=3", "--steps=3"),
+        ("--loss=triplet(mining='hard')", "--loss=\"triplet(mining='hard')\""),
+        ("--run_dir=runs/my run", '--run_dir="runs/my run"'),
+        ("my photos/a.jpg", '"my photos/a.jpg"'),
+        ("--blend", "--blend"),
+        ("", '""'),
+        ('--where=label == "cup"', "'--where=label == \"cup\"'"),
+        ("--out=$HOME", "'--out=$HOME'"),
+        ("--a b=c", '"--a b=c"'),
+    ],
+)
+def test_a_shell_takes_printed_words_as_they_are(word, line):
+    assert flags.command_line("python", word) == f"python {line}"
+    shown = subprocess.run(f"printf %s {line}", shell=True, capture_output=True, text=True, check=True).stdout
+    assert shown == word
+
+
+def test_the_next_free_path_is_found(tmp_path):
+    (tmp_path / "1").mkdir()
+    assert command.free_path(lambda number: f"{tmp_path}/{number}", 1) == f"{tmp_path}/2"
+
+
+def test_messages_of_the_log_have_neither_time_nor_process(tmp_path):
+    for name in ("scan.tif", "a.png", "b.png"):
+        (tmp_path / "mug").mkdir(exist_ok=True)
+        tf.io.write_file(str(tmp_path / "mug" / name), tf.io.encode_png(np.zeros((9, 9, 3), np.uint8)))
+    done = run("pipelines.check", "--dataset=folder(test_classes=0.5)", f"--data_dir={tmp_path}")
+    warning, error = done.stderr.splitlines()
+    assert warning.startswith("Warning: 1 ") and error.startswith("Error: ")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfdml.evaluation.bootstrap import bootstrap_intervals
+from tfdml.evaluation.bootstrap import bootstrap_intervals, degrees_of
 
 
 def naive_interval(values, clusters, samples, seed):
@@ -35,6 +35,11 @@ def test_the_seed_determines_the_interval():
     assert bootstrap_intervals(values) != bootstrap_intervals(values, seed=1)
     # A class for each query draws queries.
     assert bootstrap_intervals(values, np.arange(30)) == bootstrap_intervals(values)
+
+
+def test_clusters_of_other_sizes_have_fewer_degrees_of_freedom():
+    assert degrees_of([3] * 24) == pytest.approx(23)
+    assert degrees_of([1, 2, 3]) == pytest.approx(36 / 14 - 1) and degrees_of([1000, 1, 1]) == 1
 
 
 TRIALS, CLASSES, SIZE = 300, 40, 8

@@ -58,8 +58,12 @@ def test_what_is_better():
 
 def test_classes_are_drawn():
     a, b = scores(*np.zeros(8)), scores(1, 1, 1, 1, 0, 0, 0, 0)
-    assert compare([a], [b], [RECALL], np.arange(8))["recall_at_1"]["interval"] != [0.0, 1.0]
-    assert compare([a], [b], [RECALL], np.arange(8) // 4)["recall_at_1"]["interval"] == [0.0, 1.0]
+    low, high = compare([a], [b], [RECALL], np.arange(8))["recall_at_1"]["interval"]
+    # 7 degrees of freedom, and a standard error of (8 / 7)^0.5 * 0.5 / 8^0.5.
+    assert [low, high] == pytest.approx([0.5 - 2.36 * 0.189, 0.5 + 2.36 * 0.189], abs=0.06)
+    low, high = compare([a], [b], [RECALL], np.arange(8) // 4)["recall_at_1"]["interval"]
+    # Of two classes it is unknown.
+    assert low < -3 and high > 4
 
 
 def test_all_pairs_of_three():

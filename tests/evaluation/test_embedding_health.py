@@ -109,6 +109,15 @@ def test_evaluate_scales_to_unit_length_for_cosine(name):
     assert evaluate(embeddings, labels, name, distance="euclidean")[name] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize("factor", [1e-30, 1e-23, 1e20, 1e30])
+def test_cosine_similarities_do_not_depend_on_lengths(factor):
+    embeddings, labels = example()
+    names = ("uniformity", "alignment", "nmi", "graded_map", "relevance_at_1", "recall_at_1", "roc_auc")
+    single = embeddings.astype(np.float32)
+    found = evaluate(single * np.float32(factor), labels, names)
+    assert found == pytest.approx(evaluate(single, labels, names), rel=1e-5)
+
+
 @pytest.mark.parametrize("order", list(itertools.permutations(NAMES[:3])))
 def test_distances_are_computed_once(order, monkeypatch):
     embeddings, labels = example()

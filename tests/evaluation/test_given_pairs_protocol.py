@@ -37,6 +37,23 @@ def test_it_equals_scikit_learn_on_the_pairs_that_are_known(rows, distance, monk
     assert list(found) == ["roc_auc", "pair_average_precision", "equal_error_rate", "effective_rank"]
 
 
+@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
+@pytest.mark.parametrize("seed", range(4))
+def test_equal_similarities_tie(seed, distance):
+    random = np.random.default_rng(seed)
+    codes = np.where(random.random((60, 9)) < 0.5, -1, 1)
+    # Equal codes are of any length for cosine similarity.
+    lengths = random.uniform(0.1, 9, (60, 1)) if distance == "cosine" else 0.3
+    relations = np.append(random.integers(0, 60, (300, 2)), np.full((300, 1), -1), axis=1)
+    relations[::2, 1:] = relations[::2, :0:-1]
+    rows = Split(np.array([str(row) for row in range(60)], dtype=object), np.arange(60), relations=relations)
+    found = registry.create("protocol", f"given_pairs(distance='{distance}')")(np.float32(lengths * codes), rows)
+    same, other = relations[:, 1] >= 0, relations[:, 1:].max(axis=1)
+    scores = np.sum(codes[relations[:, 0]] * codes[other], axis=1)
+    assert found["roc_auc"] == pytest.approx(roc_auc_score(same, scores))
+    assert found["pair_average_precision"] == pytest.approx(average_precision_score(same, scores))
+
+
 def test_what_it_cannot_measure_is_told(rows):
     embeddings = np.ones((10, 4), np.float32)
     with pytest.raises(ValueError, match="knows no classes, which recall_at_1, nmi needs"):

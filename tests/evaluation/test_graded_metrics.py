@@ -13,6 +13,8 @@ from tfdml.evaluation.breakdown import by_class_size, nearest_shares
 from tfdml.evaluation.metrics import metric_of
 from tfdml.evaluation.metrics.graded_relevance import grades_in_order
 
+GRADED = ("relevance_at_4", "mistake_severity", "ndcg", "hierarchical_ap", "average_set_intersection")
+
 
 def example(seed=0, rows=40):
     random = np.random.default_rng(seed)
@@ -22,11 +24,22 @@ def example(seed=0, rows=40):
     return (centers[fine] + 1.5 * random.normal(size=(rows, 5))).astype(np.float32), levels
 
 
+def in_order(embeddings, query, grade):
+    """Grades of the others, nearest first; of others that are equally near the lowest grade first."""
+    squared = [np.sum((embeddings[query].astype(float) - row) ** 2) for row in embeddings]
+    others = [row for row in range(len(embeddings)) if row != query]
+    return [grade for _, grade in sorted((round(squared[row], 6), grade(row)) for row in others)]
+
+
 def ranking(embeddings, levels, query):
     """Levels shared with the others, nearest first."""
-    others = [row for row in range(len(levels)) if row != query]
-    others.sort(key=lambda row: np.sum((embeddings[query].astype(float) - embeddings[row]) ** 2))
-    return [sum(a == b for a, b in zip(levels[query], levels[row], strict=True)) for row in others]
+    return in_order(embeddings, query, lambda row: sum(a == b for a, b in zip(levels[query], levels[row], strict=True)))
+
+
+def codes(seed=0, rows=40):
+    """Codes of -1 and 1, of which many are equally near."""
+    random = np.random.default_rng(seed)
+    return np.where(random.random((rows, 7)) < 0.5, -1, 1).astype(np.float32)
 
 
 def hierarchical_ap(embeddings, levels, alpha):
@@ -92,6 +105,36 @@ def test_ndcg_equals_scikit_learn():
     assert metric_of("ndcg").value(embeddings, levels) == pytest.approx(np.mean(expected))
 
 
+@pytest.mark.parametrize("scale", [1.0, 7**-0.5, 0.3])
+def test_equally_near_images_count_against_the_model(scale):
+    embeddings, (_, levels) = codes() * np.float32(scale), example()
+    found = {name: metric_of(name).value(embeddings, levels) for name in GRADED}
+    nearest = [ranking(embeddings, levels, query) for query in range(len(levels))]
+    gains = [2.0 ** np.array([each]) - 1 for each in nearest]
+    assert found == pytest.approx(
+        {
+            "relevance_at_4": np.mean([each[:4] for each in nearest]) / 3,
+            "mistake_severity": np.mean([3 - each[0] for each in nearest if each[0] < 3]),
+            "ndcg": np.mean([ndcg_score(each, -np.arange(each.size)[None]) for each in gains]),
+            "hierarchical_ap": hierarchical_ap(embeddings, levels, 1.0),
+            "average_set_intersection": set_intersection(embeddings, levels),
+        }
+    )
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-8])
+def test_a_collapsed_embedding_has_what_precision_has(noise):
+    embeddings = (np.ones((40, 3)) + noise * np.random.default_rng(0).normal(size=(40, 3))).astype(np.float32)
+    embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
+    labels = np.arange(40) // 20
+    found = evaluate(embeddings, labels, ("relevance_at_1", "precision_at_1", "graded_map", "map"))
+    assert found["relevance_at_1"] == found["precision_at_1"] == 0
+    assert found["graded_map"] == pytest.approx(found["map"])
+    levels = np.stack([labels * 0, labels], axis=1)
+    assert metric_of("mistake_severity").value(embeddings, levels) == 1
+    assert nearest_shares(embeddings, levels, ("genus", "class")) == {"class": 0, "genus": 1, "none": 0}
+
+
 def test_a_perfect_embedding_has_one_and_a_collapsed_one_less_than_a_random_one():
     _, levels = example()
     perfect = np.concatenate([np.eye(9)[levels[:, 2]], 3 * np.eye(3)[levels[:, 1]], 9 * np.eye(2)[levels[:, 0]]], 1)
@@ -124,13 +167,12 @@ def jaccard(one, other):
 
 
 def relevance_in_order(embeddings, several, query):
-    others = [row for row in range(len(several)) if row != query]
-    others.sort(key=lambda row: np.sum((embeddings[query].astype(float) - embeddings[row]) ** 2))
-    return np.array([jaccard(several[query], several[row]) for row in others])
+    return np.array(in_order(embeddings, query, lambda row: jaccard(several[query], several[row])))
 
 
-def test_several_labels_against_loops_and_scikit_learn():
-    embeddings, _ = example()
+@pytest.mark.parametrize("kind", ["normal", "codes", "codes at unit length"])
+def test_several_labels_against_loops_and_scikit_learn(kind):
+    embeddings = {"normal": example()[0], "codes": codes(), "codes at unit length": codes() / np.float32(7**0.5)}[kind]
     several, expected = several_labels(), {"relevance_at_4": [], "ndcg": [], "graded_map": []}
     for query in range(len(several)):
         found = relevance_in_order(embeddings, several, query)

@@ -106,6 +106,19 @@ def test_equal_and_collapsed_embeddings_tie():
     assert found["pair_accuracy_threshold"] > 1
 
 
+@pytest.mark.parametrize("scale", [1.0, 0.3])
+@pytest.mark.parametrize("seed, dim, kind", [(7, 22, "codes"), (14, 5, "counts"), (22, 18, "counts")])
+def test_equal_distances_tie(seed, dim, kind, scale):
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, 8, 60)
+    signs = np.where(random.random((60, dim)) < 0.5, -1, 1)
+    embeddings = np.float32(scale) * (signs if kind == "codes" else random.integers(0, 3, (60, dim))).astype(np.float32)
+    scores, same, _ = naive_pairs(embeddings, labels, distance="euclidean")
+    wanted = expected(scores.round(5), same)
+    found = evaluate(embeddings, labels, NAMES, distance="euclidean")
+    assert {name: found[name] for name in wanted} == pytest.approx(wanted, abs=5e-6)
+
+
 @pytest.mark.parametrize("length", [1e2, 1e4, 1e7])
 def test_an_outlier_makes_no_other_distances_equal(length):
     embeddings, labels = example(3)

@@ -136,3 +136,12 @@ def test_distances_do_not_depend_on_the_origin():
 def test_a_share_is_no_more_than_it_says():
     judgement = Judgement(np.arange(100), np.ones(100), np.zeros(100, int))
     assert [len(Suspects.of([judgement], 100, share=share).rows) for share in (0.07, 0.071, 1, 0)] == [7, 8, 100, 0]
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e30])
+def test_lengths_do_not_matter_for_cosine_similarity(factor):
+    embeddings, labels = clusters(2)
+    margins, others = class_margins(embeddings, labels)
+    scaled = class_margins(np.float32(embeddings) * np.float32(factor), labels)
+    np.testing.assert_allclose(scaled[0], margins, atol=1e-5)
+    np.testing.assert_array_equal(scaled[1], others)

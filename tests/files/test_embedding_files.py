@@ -124,6 +124,7 @@ def broken_files(folder):
     "embeddings, labels, words",
     [
         ("none.npy", "labels.npy", "none.npy does not exist"),
+        ("none.npy", "", "none.npy does not exist. Expected a file of embeddings or a folder of tfdml.embed."),
         ("cut.npy", "labels.npy", "cut.npy cannot be read"),
         ("text.npy", "labels.npy", "text.npy cannot be read"),
         ("good.npy", "", "good.npy needs --labels"),

@@ -17,12 +17,25 @@ def naive(first, second, weight):
 
 
 @pytest.mark.parametrize("weight", [0.005, 0.5])
-def test_equal_to_the_equations_on_pairs_in_both_orders(weight):
-    views = np.random.default_rng(0).normal(size=(14, 4)) * [1, 2, 3, 4] + [0, 1, 5, 0]
-    one, other = views[:7], views[7:]
-    labels = np.tile(np.arange(7), 2)
-    expected = naive(np.concatenate([one, other]), np.concatenate([other, one]), weight)
-    np.testing.assert_allclose(barlow_twins_loss(labels, views, weight=weight), np.full(14, expected), rtol=1e-9)
+@pytest.mark.parametrize("images", [4, 8])
+def test_equal_to_the_equations(weight, images):
+    views = np.random.default_rng(0).normal(size=(2 * images, 4)) * [1, 2, 3, 4] + [0, 1, 5, 0]
+    expected = naive(views[:images], views[images:], weight)
+    labels = np.tile(np.arange(images), 2)
+    values = barlow_twins_loss(labels, views, weight=weight)
+    np.testing.assert_allclose(values, np.full(2 * images, expected), rtol=1e-9)
+    # Views of an image next to each other.
+    order = np.arange(2 * images).reshape(2, images).T.ravel()
+    np.testing.assert_allclose(barlow_twins_loss(labels[order], views[order], weight=weight), values, rtol=1e-9)
+
+
+def test_of_several_views_each_pair_counts_in_its_order():
+    views = np.random.default_rng(0).normal(size=(11, 4))
+    labels = np.array([3, 1, 1, 3, 2, 3, 1, 2, 1, 0, 2])
+    pairs = [(i, j) for j in range(11) for i in range(j) if labels[i] == labels[j]]
+    expected = naive(views[[i for i, _ in pairs]], views[[j for _, j in pairs]], 0.5)
+    values = barlow_twins_loss(labels, views, weight=0.5)
+    np.testing.assert_allclose(values, np.where(labels > 0, expected, 0), rtol=1e-9)
 
 
 def test_an_image_with_one_view_is_left_out():

@@ -27,6 +27,9 @@ WEIGHTS_HELD_CONSTANT = {
     "triplet(mining='distance_weighted')",
 }
 
+# The first view of an image is another one than the second.
+VIEWS_IN_ORDER = {"barlow_twins(projector=(8, 4))"}
+
 few = settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -97,9 +100,13 @@ def test_missing_kinds_of_pairs_give_no_nan(compute, make_batch, labels):
 
 @few
 @given(seed=st.integers(0, 10**6), size=st.integers(2, 12), classes=st.integers(1, 5))
-def test_order_of_the_batch_changes_nothing(compute, make_batch, seed, size, classes):
+def test_order_of_the_batch_changes_nothing(loss_spec, compute, make_batch, seed, size, classes):
     labels, embeddings = make_batch(size, classes, seed=seed, dtype="float64")
     order = np.random.default_rng(seed).permutation(size)
+    if loss_spec in VIEWS_IN_ORDER:
+        # Images change places, and the views of each keep their order.
+        places = np.argsort(labels[order], kind="stable")
+        order[places] = np.argsort(labels, kind="stable")
     expected = compute(labels, embeddings).numpy()[order]
     np.testing.assert_allclose(compute(labels[order], embeddings[order]), expected, rtol=1e-9, atol=1e-9)
 

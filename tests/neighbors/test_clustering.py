@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tfdml.neighbors import clustering
-from tfdml.neighbors.clustering import kmeans, matched, overlap
+from tfdml.neighbors.clustering import distinct_count, kmeans, matched, overlap
 from tfdml.run.experiment.embedded_clusters import nearest_means
 
 
@@ -120,3 +120,15 @@ def test_what_cannot_be_clustered_is_told():
         kmeans(broken, 2, seed=0)
     with pytest.raises(ValueError, match="5 clusters need as many distinct embeddings, but the 120 rows have 3"):
         kmeans(points[np.arange(120) % 3], 5, seed=0)
+
+
+@pytest.mark.parametrize("dim", [3, 33, 64, 129])
+def test_equal_rows_are_one_wherever_they_lie(dim):
+    row = np.random.default_rng(dim).normal(size=dim).astype(np.float32)
+    assert [distinct_count(np.tile(row, (count, 1))) for count in range(1, 70)] == [1] * 69
+    signs = np.where(np.random.default_rng(0).random((500, dim)) < 0.5, -1, 1)
+    for rows in (signs, signs.astype(np.float32), np.asfortranarray(signs * row)):
+        assert distinct_count(rows) == len(np.unique(signs, axis=0))
+    assert distinct_count(np.array([[0.0, 1.0], [-0.0, 1.0]])) == 1
+    with pytest.raises(ValueError, match="2 clusters need as many distinct embeddings, but the 50 rows have 1"):
+        kmeans(np.tile(row, (50, 1)), 2, seed=0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfdml.neighbors.nearest import nearest_negatives
+from tfdml.neighbors.nearest import nearest_negatives, unit_length
 
 
 def distances(embeddings, labels):
@@ -62,3 +62,14 @@ def test_embeddings_near_each_other_but_far_from_0_are_told_apart():
     embeddings, labels = made(300, classes=9)
     near, far = nearest_negatives(embeddings, labels, 3), nearest_negatives(embeddings + 2.0**12, labels, 3)
     assert np.mean(near == far) > 0.98
+
+
+@pytest.mark.parametrize("dtype, factors", [("float16", (2e-7, 1, 6e3)), ("float32", (1e-40, 1e-23, 1, 1e20, 3e37))])
+def test_no_vector_is_too_long_or_too_short_for_unit_length(dtype, factors):
+    vectors = (made(9, classes=2)[0] * np.array([1, -1] * 3)).astype(dtype)
+    rows = np.concatenate([vectors * np.array(factor, dtype) for factor in factors])
+    found, exact = unit_length(rows), rows.astype(np.float64)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, exact / np.linalg.norm(exact, axis=1, keepdims=True), atol=1e-3)
+    np.testing.assert_array_equal(unit_length(np.zeros((2, 3), dtype)), np.zeros((2, 3)))
+    assert unit_length(vectors[:, None]).shape == (9, 1, 6) and unit_length(vectors[:0]).shape == (0, 6)

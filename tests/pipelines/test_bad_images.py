@@ -1,5 +1,7 @@
 """Files that are no good images: right pixels or a clear error, wherever images are decoded."""
 
+import importlib.util
+import io
 import re
 
 import keras
@@ -8,12 +10,13 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from pipelines.datasets.header_checks import as_decodable, converted_endings, wrong_header
 from pipelines.images import image_headers
-from pipelines.images.decoding import decode
+from pipelines.images.decoding import converted, decode, read_image
 from pipelines.preprocessor import Preprocessor
 from tests.pipelines.image_files import claiming, encoded, gradient, moving, noise, with_orientation
 from tfdml.console.tensorflow_errors import tensorflow_reason
-from tfdml.serving import export
+from tfdml.serving import ExportedModel, export
 
 SIDE = 16
 PREPARE = Preprocessor("resize_short|center_crop", image_size=SIDE, mean=(0, 0, 0), std=(1, 1, 1))
@@ -105,6 +108,63 @@ def test_an_unusual_file_has_its_pixels(file, pixels, tolerance):
     np.testing.assert_allclose(image.numpy().astype(int), expected.astype(int), atol=tolerance)
 
 
+def heic(pixels, **options):
+    pillow_heif = pytest.importorskip("pillow_heif")
+    pillow_heif.register_heif_opener()
+    return encoded(pixels, "HEIF", **options)
+
+
+# Name: a function that makes the file, and by how much the pixels of `FRAMES[0]` may differ.
+CONVERTED = {
+    "animated WebP": (lambda: moving("WebP", FRAMES, lossless=True), 0),
+    "AVIF": (lambda: encoded(FRAMES[0], "AVIF"), 4),
+    "animated AVIF": (lambda: moving("AVIF", FRAMES), 4),
+    "HEIC": (lambda: heic(FRAMES[0]), 4),
+}
+
+
+@pytest.mark.parametrize("make, tolerance", CONVERTED.values(), ids=CONVERTED)
+def test_what_pillow_reads_for_tensorflow_has_its_first_picture(make, tolerance, tmp_path):
+    file = make()
+    assert wrong_header(io.BytesIO(file)) is None
+    (tmp_path / "photo").write_bytes(file)
+    paths = tf.data.Dataset.from_tensors(str(tmp_path / "photo"))
+    (in_a_graph,) = paths.map(lambda path: decode(read_image(path)))
+    for image in (in_a_graph, decode(converted(tf.constant(file)))):
+        np.testing.assert_allclose(image.numpy().astype(int), FRAMES[0].astype(int), atol=tolerance)
+
+
+def test_a_converted_photo_is_upright():
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    file = encoded(gradient(20, 30), "AVIF", quality=95, exif=exif)
+    found = decode(tf.constant(as_decodable(file))).numpy().astype(int)
+    np.testing.assert_allclose(found, np.rot90(gradient(20, 30), -1).astype(int), atol=16)
+
+
+def test_other_files_are_not_converted():
+    for file in [file for file, *_ in (*BAD.values(), *GOOD.values()) if file != BAD["animated WebP"][0]]:
+        assert as_decodable(file) is file
+        assert converted(tf.constant(file)).numpy() == file
+
+
+def test_a_damaged_file_is_not_converted_and_decoding_says_so():
+    for file in (encoded(noise(40, 30), "AVIF"), moving("WebP", FRAMES)):
+        short = file[: len(file) // 3]
+        assert as_decodable(short) == short
+        with pytest.raises(tf.errors.OpError):
+            decode(converted(tf.constant(short)))
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    file = encoded(noise(40, 30), "AVIF")
+    heif = file[:8] + b"heic" + file[12:]
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pillow_heif" else found(name))
+    assert ".avif" in converted_endings() and ".heic" not in converted_endings()
+    assert "pip install 'tfdml[heic]' lets tfdml read HEIF" in wrong_header(io.BytesIO(heif[:60]))
+
+
 @pytest.mark.parametrize("chain", ["random_resized_crop", "random_crop", "center_crop", "resize_short|random_crop"])
 @pytest.mark.parametrize("shape", [(1, 1), (20000, 3), (3, 20000)])
 def test_extreme_shapes_come_to_a_square(shape, chain):
@@ -139,3 +199,14 @@ def test_serving_refuses_a_bad_file_and_goes_on(served, file):
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[Image\] \[1\] \[of the batch cannot be read"):
         served(image_bytes=tf.constant([good, file]))
     assert np.all(np.isfinite(served(image_bytes=tf.constant([good]))["embedding"]))
+
+
+@pytest.mark.parametrize("make", [make for make, _ in CONVERTED.values()], ids=CONVERTED)
+def test_an_exported_model_in_python_reads_what_is_converted(tmp_path, make):
+    inputs = keras.Input((SIDE, SIDE, 3))
+    export(keras.Model(inputs, keras.layers.GlobalAveragePooling2D()(inputs)), PREPARE, tmp_path / "model")
+    model = ExportedModel(tmp_path / "model")
+    embeddings, valid = model.embed_contents([make(), encoded(FRAMES[0], "PNG")])
+    assert valid.all()
+    np.testing.assert_allclose(embeddings[0], embeddings[1], atol=4)
+    assert model.read(make()).shape == (SIDE, SIDE, 3)

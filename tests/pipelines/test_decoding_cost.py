@@ -76,9 +76,14 @@ def test_others_are_decoded(file):
     assert decode(tf.constant(file)).shape[2] == 3
 
 
-@pytest.mark.parametrize("file", [b"", b"\xff\xd8", b"\x89PNG", b"\x89PNG\r\n\x1a\n" + b"\xff" * 40, b"text"])
+@pytest.mark.parametrize("file", [b"", b"\x89PNG", b"\x89PNG\r\n\x1a\n" + b"\xff" * 40, b"text"])
 def test_what_is_no_image_is_not_its_business(file):
     assert why_costly(file) is None
+
+
+def test_a_jpeg_that_ends_in_its_header_is_not_decoded():
+    file = encoded(noise(40, 30), "JPEG")
+    assert why_costly(file[: file.index(b"\xff\xda")]) == "ends before its pixels" and why_costly(file) is None
 
 
 def test_only_small_images_are_quick():

@@ -1,11 +1,15 @@
+import shlex
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from pipelines.datasets import folder as folder_module
 from pipelines.datasets import load
-from pipelines.datasets.folder import folder
+from pipelines.datasets.folder import folder, is_other_image, tell_of_others
 from tfdml import registry
 
 FILES = {
@@ -53,12 +57,39 @@ def test_other_files_and_hidden_folders_are_left_alone(birds):
 
 
 def test_images_that_are_not_read_are_told_of(birds, caplog):
-    for name in ("fax.gif", "paint.bmp", "scan.TIF"):
+    for name in ("fax.gif", "more.GIF", "raw.cr2", "scan.TIF"):
         (birds / f"train/wren/{name}").write_bytes(b"")
     (birds / "train/wren/more.jpg").mkdir()
     (birds / "train/wren/.cache").mkdir()
     assert len(folder(birds).train) == 3
-    assert f"4 entries of class folders are left out, first {birds}/train/wren/" in caplog.text
+    assert f"1 entries of class folders are left out, first {birds}/train/wren/more.jpg" in caplog.text
+    assert f"4 images in {birds}/train/wren cannot be read and will be left out: 2 .gif, 1 " in caplog.text
+
+
+def test_the_printed_command_converts_other_images(tmp_path, caplog):
+    photos = tmp_path / "my photos"
+    (photos / "mug").mkdir(parents=True)
+    for name in ("mug/a b.GIF", "c.bmp", "d.png"):
+        Image.new("RGB", (3, 2)).save(photos / name)
+    tell_of_others([photos / "mug/a b.GIF", photos / "c.bmp"])
+    command = caplog.messages[0].partition("To write a PNG next to each .gif and .bmp: ")[2]
+    # A user's shell finds the Python of the environment.
+    command = command.replace(" python ", f" {shlex.quote(sys.executable)} ")
+    subprocess.run(command, shell=True, check=True)
+    assert sorted(path.name for path in photos.rglob("*.png")) == ["a b.GIF.png", "c.bmp.png", "d.png"]
+
+
+def test_heic_is_counted_with_how_to_read_it(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(folder_module, "ENDINGS", (".jpg",))
+    for name in ("a.HEIC", "b.heic", "c.avif", "d.jpg"):
+        (tmp_path / name).write_bytes(b"")
+    assert [path.name for path in sorted(tmp_path.iterdir()) if is_other_image(path)] == ["a.HEIC", "b.heic", "c.avif"]
+    tell_of_others([path for path in sorted(tmp_path.iterdir()) if is_other_image(path)])
+    (message,) = caplog.messages
+    assert message == (
+        f"3 images in {tmp_path} cannot be read and will be left out: 2 .heic, 1 .avif. To read .heic: pip install "
+        "'tfdml[heic]'. To read .avif: pip install --upgrade pillow."
+    )
 
 
 @pytest.mark.parametrize("data_dir", ["", None])
@@ -185,6 +216,23 @@ def empty_class(birds):
     return birds / "test/empty", "has no images"
 
 
+def flat_folder(birds):
+    for path in list((birds / "train").glob("*/*.*")):
+        path.rename(birds / "train" / f"{path.parent.name}-{path.name}")
+    for path in list((birds / "train").iterdir()):
+        if path.is_dir():
+            shutil.rmtree(path)
+    return birds / "train", r"has \d images and no class folders.*use --dataset=photos --sampler=auto"
+
+
+def folders_in_class_folders(birds):
+    (birds / "train/wren/nest").mkdir()
+    for path in list((birds / "train/wren").glob("*.*")):
+        path.rename(birds / "train/wren/nest" / path.name)
+    told = "are in folders in it, such as .*wren/nest/.*: move them up.*use --dataset=photos --sampler=auto"
+    return birds / "train/wren", told
+
+
 def class_of_text_files(birds):
     (birds / "train/texts").mkdir()
     (birds / "train/texts/a.txt").write_text("")
@@ -213,7 +261,7 @@ def bmp_under_another_name(birds):
 
 
 CHANGES = (no_folder, no_test_folder, no_class, empty_class, class_of_text_files, text_called_image, zero_bytes)
-CHANGES += (broken_link, bmp_under_another_name)
+CHANGES += (broken_link, bmp_under_another_name, flat_folder, folders_in_class_folders)
 
 
 @pytest.mark.parametrize("change", [break_by(change) for change in CHANGES])

@@ -1,9 +1,13 @@
 """Parts are registered by name and created from specs."""
 
+import pickle
+import re
+
 import keras
 import pytest
 
 from tfdml import registry
+from tfdml.registry.specs import SpecError
 
 
 @pytest.fixture
@@ -145,6 +149,59 @@ def test_wrong_names_and_missing_arguments_are_told(things, spec, parts):
         registry.create("thing", spec)
     for part in parts:
         assert part in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "kind, written, meant",
+    [
+        ("backbone", "MobileNetV2", "\"keras_applications(name='MobileNetV2')\""),
+        ("backbone", "mobilenet-v3", "\"keras_applications(name='MobileNetV3Large')\""),
+        ("backbone", "ResNet50", '"resnet50" or "keras_applications(name=\'ResNet50\')"'),
+        ("dataset", "photos.csv", "\"csv(path='photos.csv')\""),
+        ("dataset", "a/features.npz", "\"embeddings(path='a/features.npz', test_classes=0.3)\""),
+        ("dataset", "a.npy", "\"embeddings(path='a.npy', labels='labels.npy', test_classes=0.3)\""),
+        ("dataset", "CUB-200-2011", "'cub200'"),
+        ("dataset", "Market-1501", "'market1501'"),
+        ("optimizer", "0.001", '"adam(learning_rate=0.001)"'),
+        ("optimizer", "1e-4", '"adam(learning_rate=1e-4)"'),
+        ("sampler", "64", '"pxk(classes=16, per_class=4)"'),
+        ("sampler", "50", '"uniform(batch_size=50)"'),
+        ("loss", "proxy-anchor", "'proxy_anchor'"),
+        ("loss", "Multi Similarity Loss", "'multi_similarity'"),
+    ],
+)
+def test_short_forms_name_the_spec_that_is_meant(kind, written, meant):
+    with pytest.raises(ValueError) as error:
+        registry.create(kind, written)
+    assert str(error.value) == f"{written!r} is not a {kind} spec. Did you mean {meant}?"
+    for spec in meant.split(" or "):
+        assert registry.parse(spec.strip("\"'"))[0][0] in registry.names(kind)
+
+
+def test_the_path_of_a_folder_names_the_dataset_of_a_folder(tmp_path):
+    told = f'Did you mean "folder{{}}" with --data_dir={tmp_path}?'
+    with pytest.raises(ValueError, match=re.escape(told.format("(test_classes=0.3)"))):
+        registry.create("dataset", str(tmp_path))
+    (tmp_path / "test").mkdir()
+    with pytest.raises(ValueError, match=re.escape(told.format(""))):
+        registry.create("dataset", str(tmp_path))
+
+
+def test_an_error_knows_the_whole_spec_and_other_kinds_of_errors_stay_as_they_are(things):
+    @registry.register("thing", "broken")
+    def broken(kind=""):
+        if kind == "file":
+            raise FileNotFoundError("no file")
+        registry.create("thing", "box(width=(")
+
+    for spec in ("box|bx", "box(height=1)|nothing", "broken"):
+        with pytest.raises(SpecError) as error:
+            registry.create_chain("thing", spec)
+        assert error.value.spec == spec
+        again = pickle.loads(pickle.dumps(error.value))
+        assert (str(again), again.spec) == (str(error.value), spec)
+    with pytest.raises(FileNotFoundError, match="^no file$"):
+        registry.create("thing", "broken(kind='file')")
 
 
 def test_nothing_is_suggested_for_what_is_not_near(things):

@@ -2,8 +2,10 @@
 
 import base64
 import functools
+import html
 import json
 import re
+import shlex
 import shutil
 
 import keras
@@ -26,7 +28,9 @@ def report():
     """The page of the straight run, and its data."""
     path = scratch() / "one.html"
     done = run("tfdml.report", f"--run_dir={straight_run()}", "--only=page", f"--out={path}")
-    assert done.returncode == 0 and done.stdout.splitlines()[-1] == f"Wrote {path}", done.stderr
+    wrote, following = done.stdout.splitlines()
+    assert done.returncode == 0 and wrote == f"Wrote {path}", done.stderr
+    assert following.startswith(f"Next: python -m tfdml.export --run_dir={straight_run()} --out=exported/")
     return path, *read(path)
 
 
@@ -56,7 +60,15 @@ def test_the_page_has_what_the_run_has():
     _, text, data = report()
     best = result(straight_run())["best"]
     assert f"Best (step {best['step']:,})" in text and f"<td>{best['recall_at_1']:.3f}<small>" in text
+    # One interval for one number, also in the model card and in result.json.
+    low, high = result(straight_run())["intervals"]["recall_at_1"]
+    assert f"<td>{best['recall_at_1']:.3f}<small>{low:.3f} to {high:.3f}" in text
     assert "<code>ranked_list(negative_temperature=20.0, final_negative_temperature=0.0)</code>" in text
+    assert f"<h1>{straight_run().name}: similar images of toy cars, found by small, trained with ranked list" in text
+    box = text.partition('<section id="what-to-try-next"')[2].partition("</section>")[0]
+    commands = [shlex.split(html.unescape(each)) for each in re.findall("<code>(.*?)</code>", box)]
+    assert commands[0][0].startswith("--backbone=keras_applications(") and commands[1][2] == "tfdml.suspects"
+    assert commands[2][:4] == ["python", "-m", "tfdml.export", f"--run_dir={straight_run()}"]
     for name in ("what-was-run", "scores", "training", "queries-and-neighbors", "how-to-reproduce"):
         assert f'<section id="{name}"' in text
     assert "python -m tfdml.train" in text and "</svg>Recall@1</li>" in text
@@ -64,7 +76,8 @@ def test_the_page_has_what_the_run_has():
     assert {"tfdml", "TensorFlow", "machine"} <= versions.keys()
     assert all(f"<dt>{name}</dt>" in text and version in text for name, version in versions.items())
     gallery = data["gallery"]
-    assert gallery["kinds"] == ["Worst", "Best", "Random"] and gallery["closeness"] == "cosine similarity"
+    assert gallery["kinds"] == ["Random", "Worst", "Best"] and "Random" in gallery["queries"][0]["kinds"]
+    assert gallery["closeness"] == "cosine similarity"
     of_class = {row: image["class"] for row, image in gallery["images"].items()}
     for query in gallery["queries"]:
         (found,) = query["found"]
@@ -86,6 +99,9 @@ def test_a_run_without_a_model_has_a_page(finished):
     text, data = read(finished / "report" / "index.html")
     assert "not complete, and no process trains it: step 40 of 40" in text and "There is no model yet." in text
     assert "<dt>TensorFlow, of this report</dt>" in text
+    assert (
+        "Resume the run where it stopped:" in text and f"--flagfile={finished}/flags.txt --run_dir={finished}<" in text
+    )
     assert data["gallery"] is None and '<section id="training"' in text and 'id="queries-and-neighbors"' not in text
 
 

@@ -180,3 +180,29 @@ def test_an_error_of_tfdml_leaves_keras_as_it_was_raised(symbolic):
     with pytest.raises(ValueError, match="(?s)Exception encountered when calling.*Mine"):
         with keras_internals.errors_as_raised():
             Refuses(error_of_a_user)(inputs)
+
+
+def test_a_model_is_saved_and_loaded_as_one_that_is_not_compiled(tmp_path, recwarn):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(100)])
+    model.compile("adam", "mse")
+    batch = np.ones((2, 3)), np.ones((2, 100))
+    model.fit(*batch, verbose=0)
+    optimizer, expected = model.optimizer, model.get_weights()
+    model.save(tmp_path / "compiled.keras")
+    with keras_internals.not_compiled(model):
+        model.save(tmp_path / "model.keras")
+    sizes = [(tmp_path / name).stat().st_size for name in ("model.keras", "compiled.keras")]
+    assert sizes[0] < sizes[1] - 2 * 4 * model.count_params()
+    assert model.optimizer is optimizer and model.compiled
+    # Training goes on with the state that it had.
+    model.fit(*batch, verbose=0)
+    assert int(optimizer.iterations) == 2
+    with keras_internals.not_compiled(model):
+        model.load_weights(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert not loaded.compiled and int(optimizer.iterations) == 2
+    told = [str(each.message) for each in recwarn.list if "optimizer" in str(each.message)]
+    assert not told, told
+    for each in (model, loaded):
+        for found, weight in zip(each.get_weights(), expected, strict=True):
+            np.testing.assert_array_equal(found, weight)

@@ -14,7 +14,7 @@ from tfdml.backbones.backbone import Backbone
 from tfdml.registry.annotations import ModelArguments
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import Text, boolean, integer, number, optional, several, text
-from tfdml.registry.parts import register
+from tfdml.registry.parts import names, register, register_short_form
 
 # Side of the images that a network was trained on, if it is not 224.
 IMAGE_SIZES = {
@@ -36,6 +36,10 @@ IMAGE_SIZES = {
     "NASNetLarge": 331,
     "Xception": 299,
 }
+
+
+# Letters of the beginning of a network's name by which it is recognized.
+SHORTEST = 4
 
 
 # Arguments of networks in keras.applications that change the features; a network has none, one or two of them.
@@ -127,6 +131,18 @@ class KerasApplication(Backbone):
         config = {BEFORE.get(name, name): value for name, value in config.items()}
         config |= config.pop("own_arguments", {})
         return super().from_config(config, custom_objects)
+
+
+@register_short_form("backbone")
+def meant_backbone(text):
+    """Returns the spec of the network of keras.applications whose name a text is, or begins."""
+    word = text.lower().replace("-", "").replace("_", "")
+    found = [name for name in dir(keras.applications) if name[0].isupper() and name.lower().startswith(word)]
+    if len(word) < SHORTEST or not found:
+        return ""
+    name = min(found, key=lambda name: (len(name), name))
+    own = f'"{name.lower()}" or ' if name.lower() in names("backbone") else ""
+    return f'{own}"keras_applications(name={name!r})"'
 
 
 @register("backbone", "keras_applications", **ARGUMENTS)

@@ -57,7 +57,7 @@ class EmbeddingCallback(keras.callbacks.Callback):
 
     def set_model(self, model):
         super().set_model(model)
-        self._embedder = Embedder(model, verbose=self.verbose)
+        self._embedder = Embedder(model, verbose=self.verbose, of="training images")
         # Keras sets it at each `fit`.
         self._first = True
 

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import numpy as np
 
+from tfdml.neighbors.nearest import unit_length
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import Count, NotNegative, Positive, integer
 
@@ -51,14 +52,14 @@ def hard_proxies(
     """
     meta_classes, images = np.asarray(meta_classes), np.asarray(images)
     _check(features, meta_classes, images, block)
-    proxies = _unit_length(np.asarray(features[images], np.float64))
+    proxies = unit_length(np.asarray(features[images], np.float64))
     for _ in range(steps):
         _, gradients = objective(proxies, features, meta_classes, images, block=block)
         along = gradients - np.sum(gradients * proxies, axis=1, keepdims=True) * proxies
         moving = np.linalg.norm(along, axis=1, keepdims=True) > tolerance
         if not np.any(moving):
             break
-        proxies = np.where(moving, _unit_length(proxies - learning_rate * along), proxies)
+        proxies = np.where(moving, unit_length(proxies - learning_rate * along), proxies)
     return proxies.astype(features.dtype)
 
 
@@ -80,10 +81,6 @@ def objective(proxies, features, meta_classes, images, *, block=8192):
         weighted[present] += np.add.reduceat((weights[:, None] * rows)[order], begins, axis=0, dtype=np.float64)
     # The image that gives the proxy is in these sums: its term exp(0) is the 1 of the equation.
     return np.log(sums), weighted / sums[:, None] - starts
-
-
-def _unit_length(rows):
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def _check(features, meta_classes, images, block):

@@ -7,7 +7,7 @@ import numpy as np
 from tfdml.callbacks.embedding_callback import EmbeddingCallback, PassArguments
 from tfdml.callbacks.hard_proxies import hard_proxies
 from tfdml.evaluation.embedder import ImageBatches
-from tfdml.evaluation.metrics.unit_length import unit_length
+from tfdml.neighbors.nearest import unit_length
 from tfdml.registry.annotations import Labels
 from tfdml.registry.loss_hooks import hooks_of
 

@@ -1,7 +1,8 @@
-"""`InitialEmbedding`: training begins with the directions in which features tell images apart."""
+"""`InitialEmbedding`: training starts from the directions in which pretrained features tell images apart."""
 
 import contextlib
 import dataclasses
+from collections.abc import Callable
 from typing import Literal
 
 import keras
@@ -9,40 +10,51 @@ import numpy as np
 from keras import ops
 
 from tfdml.callbacks.steps_taken import steps_taken
+from tfdml.evaluation import evaluate
 from tfdml.evaluation.embedder import Embedder, ImageBatches
 from tfdml.layers.feature_embedding import FeatureEmbedding
 from tfdml.neighbors.clustering import check_finite
-from tfdml.neighbors.linear_discriminants import linear_discriminants
+from tfdml.neighbors.linear_discriminants import linear_discriminants, within_class_whitened_components
 from tfdml.neighbors.principal_components import principal_components
 from tfdml.registry.annotations import Labels, StepCounter, Verbosity
 from tfdml.runtime.keras_internals import layers_of
 
-KINDS = ("pca", "pca_whitened", "lda")
+# Those that need class labels, and all that `auto` compares. The first of equally good kinds is chosen.
+OF_CLASSES = {"wccn": within_class_whitened_components, "lda": linear_discriminants}
+COMPARED = (*OF_CLASSES, "pca_whitened", "pca")
+KINDS = ("pca", "pca_whitened", "lda", "wccn", "auto")
+# `auto` holds each training class out once, in this many turns.
+TURNS = 3
 # The part of the mean variance of the components that whitening adds to each, so that what hardly varies, and in a few
 # images by chance, does not count as much as all else.
 SHRINKAGE = 0.1
 
 
 class InitialEmbedding(keras.callbacks.Callback):
-    """Gives the linear layers of an embedding principal components or discriminants of features, before the first step.
+    """Callback that initializes the linear layers of an embedding from features, before the first step.
 
-    The untrained model then embeds images as the pretrained network tells them apart, in place of random directions.
-    Several heads on the same features share the directions out in turns, so that each learner has others; each level
-    of a network has its own. Where features vary in fewer dimensions than the embedding has, the other dimensions keep
-    their random directions. Weights are as large as they were, so that the learning rate means the same.
+    The untrained model then tells images apart as well as the pretrained network does, instead of projecting features
+    on random directions. Several heads on the same features take turns in choosing directions, so each learner has
+    different ones. Each level of a network has its own. If the embedding has more dimensions than the features vary in,
+    the other dimensions keep their random directions. The weights keep their norm, so a learning rate has the same
+    effect as before.
 
-    Example: `model.fit(batches, callbacks=[InitialEmbedding(images, labels, kind="lda")])`.
+    Example: `model.fit(batches, callbacks=[InitialEmbedding(images, labels, kind="auto")])`.
 
     Args:
-        images: training images, preprocessed as in evaluation: batches or an array. Some thousand tell enough.
-        labels: `[N]` class numbers of the images, for `lda`.
-        kind: `pca`; or `pca_whitened`: components of variance v are divided by sqrt(v + m / 10), m the mean variance of
-            all, so that all but the smallest have about the same variance; or `lda`, linear discriminant analysis:
-            directions in which classes differ most beside how much images of a class do, where a variance v within
-            classes counts as v + 0.3 m, m the mean of these in all directions.
-        count: number of images; None: as many as `labels`, or all of `images`.
-        step: function that returns the number of steps taken; None: the optimizer's `iterations`.
-        verbose: verbosity of the pass over the images, see `tfdml.evaluation.embedder.Embedder`.
+        images: Training images, preprocessed as in evaluation: batches or an array. A few thousand are enough.
+        labels: `[N]` integer class labels of the images. Required for `lda`, `wccn` and `auto`.
+        kind: Which directions to use. `pca`: principal components. `pca_whitened`: principal components, of which one
+            with variance v is divided by sqrt(v + m / 10), where m is their mean variance. `lda`: linear discriminants,
+            which maximize the scatter between class means relative to the variance within classes. C classes have
+            C - 1 of them, followed by components of what remains. `wccn`: principal components after whitening within
+            classes (within-class covariance normalization). For `lda` and `wccn`, a variance v within classes counts as
+            v + 0.3 m, where m is the mean variance within classes. `auto`: the one of these with the highest Recall@1
+            on training classes that it was not fitted to. Defaults to `pca_whitened`.
+        count: Number of images. If `None`, the number of `labels`, or all of `images`.
+        step: Function that returns the number of steps taken. If `None`, the optimizer's `iterations`.
+        verbose: Verbosity of the pass over the images, see `tfdml.evaluation.embedder.Embedder`.
+        on_choice: Function that `auto` calls with the chosen kind and a dictionary from each kind to its Recall@1.
     """
 
     def __init__(
@@ -50,18 +62,20 @@ class InitialEmbedding(keras.callbacks.Callback):
         images: ImageBatches,
         labels: Labels | None = None,
         *,
-        kind: Literal["pca", "pca_whitened", "lda"] = "pca_whitened",
+        kind: Literal["pca", "pca_whitened", "lda", "wccn", "auto"] = "pca_whitened",
         count: int | None = None,
         step: StepCounter | None = None,
         verbose: Verbosity = 0,
+        on_choice: Callable[[str, dict[str, float]], None] | None = None,
     ):
         super().__init__()
         if kind not in KINDS:
-            raise ValueError(f"Expected kind to be one of {', '.join(KINDS)}; received {kind!r}.")
-        if kind == "lda" and labels is None:
-            raise ValueError("InitialEmbedding(kind='lda') tells classes apart: give the labels of the images.")
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}. Received: kind={kind!r}.")
+        if kind in (*OF_CLASSES, "auto") and labels is None:
+            raise ValueError(f"InitialEmbedding(kind={kind!r}) needs class labels. Pass the labels of the images.")
         self.images, self.labels, self.kind, self.verbose = images, labels, kind, verbose
         self.count = len(labels) if count is None and labels is not None else count
+        self.on_choice = on_choice
         self._step = step or (lambda: steps_taken(self.model))
 
     @staticmethod
@@ -79,44 +93,89 @@ class InitialEmbedding(keras.callbacks.Callback):
         parts = _linear_parts(model)
         with model.distribute_strategy.scope():
             seen = _LinearInputs(model, [part.before for part in parts])
-        found = Embedder(seen, verbose=self.verbose)(self.images, self.count)
-        check_finite(found)
-        widths = [part.kernel.shape[0] for part in parts]
-        # One layer for several learners has a row for each.
-        inputs = [found.reshape(-1, widths[0])] if len(parts) == 1 else np.split(found, np.cumsum(widths)[:-1], axis=1)
-        for part, features in zip(parts, inputs, strict=True):
-            kernel = self._kernel(features, part)
+        inputs = Embedder(seen, verbose=self.verbose, of="training images")(self.images, self.count)
+        check_finite(inputs)
+        labels = None if self.labels is None else np.asarray(self.labels)[: len(inputs)]
+        kind = self._choose(parts, inputs, labels) if self.kind == "auto" else self.kind
+        for part, kernel, mean in zip(parts, *_fitted(parts, inputs, labels, kind), strict=True):
             part.kernel.assign(kernel)
-            part.bias.assign(-features.mean(axis=0) @ kernel)
+            part.bias.assign(-mean @ kernel)
 
-    def _kernel(self, features, part):
-        """The kernel `[c, d]` of a linear layer for its inputs `[N, c]`."""
-        before = ops.convert_to_numpy(part.kernel.value).astype(np.float32)
-        directions = self._directions(features, part.components)
-        known = part.components < directions.shape[1]
-        kernel = before.copy()
-        kernel[:, known] = directions[:, part.components[known]]
-        # The others vary as the last component does.
-        smallest = (features @ kernel[:, known]).std(axis=0).min()
-        others = (features @ before[:, ~known]).std(axis=0)
-        kernel[:, ~known] *= smallest / np.maximum(others, np.finfo(np.float32).tiny)
-        return kernel * np.sqrt(np.square(before).sum() / np.square(kernel).sum())
+    def _choose(self, parts, inputs, labels):
+        """Returns the kind with the highest Recall@1 on training classes that it was not fitted to."""
+        classes, sizes = np.unique(labels, return_counts=True)
+        # A class with a single image has no neighbor to find.
+        classes = np.random.default_rng(0).permutation(classes[sizes > 1])
+        # With a single held-out class every neighbor would be right.
+        turns = min(TURNS, len(classes) // 2)
+        if turns < 2:
+            return COMPARED[0] if len(classes) else "pca_whitened"
+        recalls = dict.fromkeys(COMPARED, 0.0)
+        for turn in range(turns):
+            held_out = np.isin(labels, classes[turn::turns])
+            rest = ~held_out
+            for kind in COMPARED:
+                fitted = _fitted(parts, inputs[rest], labels[rest], kind)
+                found = evaluate(_embedded(parts, inputs[held_out], *fitted), labels[held_out], ("recall_at_1",))
+                recalls[kind] += found["recall_at_1"] / turns
+        chosen = max(recalls, key=recalls.get)
+        if self.on_choice is not None:
+            self.on_choice(chosen, recalls)
+        return chosen
 
-    def _directions(self, features, components):
-        """Directions `[c, n]`, of which a layer takes those at `components`; features may vary in fewer."""
-        count = max(components) + 1
-        if self.kind == "lda":
-            # Inputs of one layer for several learners are as many to an image.
-            labels = np.repeat(self.labels[: self.count], len(features) // self.count)
-            return linear_discriminants(features, labels, count)
-        _, directions, deviations = principal_components(features, count)
-        if not len(deviations):
-            raise ValueError(f"{len(features)} training images have all the same features, which have no components.")
-        if self.kind == "pca":
-            return directions
-        variances = np.square(deviations)
-        mean = variances[components[components < len(deviations)]].mean()
-        return directions / np.sqrt(variances + SHRINKAGE * mean)
+
+def _by_part(parts, inputs):
+    """Returns the inputs `[rows, c]` of each linear layer. A layer that L learners share has L rows per image."""
+    widths = [part.kernel.shape[0] for part in parts]
+    return [inputs.reshape(-1, widths[0])] if len(parts) == 1 else np.split(inputs, np.cumsum(widths)[:-1], axis=1)
+
+
+def _fitted(parts, inputs, labels, kind):
+    """Returns the kernel of each linear layer for inputs `[N, n]`, and the mean of what the layer receives."""
+    features = _by_part(parts, inputs)
+    kernels = [
+        _kernel(rows, part, kind, None if labels is None else np.repeat(labels, len(rows) // len(inputs)))
+        for part, rows in zip(parts, features, strict=True)
+    ]
+    return kernels, [rows.mean(axis=0) for rows in features]
+
+
+def _embedded(parts, inputs, kernels, means):
+    """Returns embeddings `[N, d]` of inputs by fitted kernels: the layers' outputs at unit length, concatenated."""
+    outputs = [
+        (rows - mean) @ kernel for rows, kernel, mean in zip(_by_part(parts, inputs), kernels, means, strict=True)
+    ]
+    rows = [each / np.maximum(np.linalg.norm(each, axis=1, keepdims=True), 1e-12) for each in outputs]
+    return np.concatenate([each.reshape(len(inputs), -1) for each in rows], axis=1)
+
+
+def _kernel(features, part, kind, labels):
+    """Returns the kernel `[c, d]` of a linear layer for its inputs `[N, c]`."""
+    before = ops.convert_to_numpy(part.kernel.value).astype(np.float32)
+    directions = _directions(features, part.components, kind, labels)
+    known = part.components < directions.shape[1]
+    kernel = before.copy()
+    kernel[:, known] = directions[:, part.components[known]]
+    # The others vary as the last component does.
+    smallest = (features @ kernel[:, known]).std(axis=0).min()
+    others = (features @ before[:, ~known]).std(axis=0)
+    kernel[:, ~known] *= smallest / np.maximum(others, np.finfo(np.float32).tiny)
+    return kernel * np.sqrt(np.square(before).sum() / np.square(kernel).sum())
+
+
+def _directions(features, components, kind, labels):
+    """Returns directions `[c, n]`, of which a layer uses those at `components`. Features may vary in fewer."""
+    count = max(components) + 1
+    if kind in OF_CLASSES:
+        return OF_CLASSES[kind](features, labels, count)
+    _, directions, deviations = principal_components(features, count)
+    if not len(deviations):
+        raise ValueError(f"{len(features)} training images have all the same features, which have no components.")
+    if kind == "pca":
+        return directions
+    variances = np.square(deviations)
+    mean = variances[components[components < len(deviations)]].mean()
+    return directions / np.sqrt(variances + SHRINKAGE * mean)
 
 
 class _LinearInputs(keras.Model):

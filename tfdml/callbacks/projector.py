@@ -8,9 +8,9 @@ import numpy as np
 
 from tfdml.evaluation.diversity import learners_of, margins
 from tfdml.evaluation.embedder import Embedder, ImageBatches, check_count
-from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.evaluation.search import flat_labels
 from tfdml.files.checked_files import folder_in, vacated
+from tfdml.neighbors.nearest import unit_length
 from tfdml.registry.annotations import Embeddings, FilePath, Labels, Verbosity
 
 # Limits of the projector: number of points, and side of the sprite in pixels.

@@ -94,7 +94,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
 
     def set_model(self, model):
         super().set_model(model)
-        self._embedder = Embedder(self.embedder or model, verbose=self.verbose)
+        self._embedder = Embedder(self.embedder or model, verbose=self.verbose, of=f"{self.prefix} images")
 
     def check_order(self, callbacks: Sequence[keras.callbacks.Callback], model: keras.Model) -> None:
         """Raises a ValueError if a callback that monitors these metrics is listed before this one."""

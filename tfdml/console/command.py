@@ -7,19 +7,31 @@ import sys
 from pathlib import Path
 
 from absl import app, flags
+from absl import logging as absl_logging
 
 from tfdml.console import flag_hints, startup
 from tfdml.console import help as command_help
 from tfdml.console.disk_errors import told, told_of_disk
-from tfdml.console.flagfiles import check_flagfiles
+from tfdml.console.flagfiles import expanded
+from tfdml.console.flags import command_line
 from tfdml.console.training_stopped import TrainingStopped
 
 STOPPED_STATUS = 75
 # Flags that only print long text.
 READ_BY_PEOPLE = {*command_help.ASKED_BY, "--helpfull", "--list"}
+# Value of TensorFlow's variable for the level of its log.
+ONLY_FATAL = "3"
 
 
-def run(main, arguments="", before=None, others=False, imports=True):
+class _Plain(logging.Formatter):
+    """Formats the messages of the log as commands print lines: without time, process and place in the code."""
+
+    def format(self, record):
+        message = super().format(record)
+        return message if record.levelno <= logging.INFO else f"{record.levelname.capitalize()}: {message}"
+
+
+def run(main, arguments="", before=None, others=False, imports=True, reads_images=False):
     """Runs a command under absl. Expected errors print one line; `--debug` adds the traceback.
 
     Args:
@@ -29,6 +41,8 @@ def run(main, arguments="", before=None, others=False, imports=True):
         before: function without arguments, called before TensorFlow is imported, which takes some seconds.
         imports: whether TensorFlow is imported before `main`; if not, `main` calls `import_package` where it is needed.
         others: whether `main` also receives flags that the command does not have, among the positional arguments.
+        reads_images: whether the command lists the images that cannot be read, and goes on. TensorFlow's own log would
+            say the same of each image in many lines, so it is silent unless `--debug` or the environment asks for it.
     """
 
     def guarded(given):
@@ -37,6 +51,9 @@ def run(main, arguments="", before=None, others=False, imports=True):
             sys.exit(1)
         # A line is seen when it is printed, where output goes to a file, too.
         sys.stdout.reconfigure(line_buffering=True)
+        absl_logging.get_absl_handler().setFormatter(_Plain())
+        if reads_images and not flags.FLAGS.debug:
+            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", ONLY_FATAL)
         try:
             if before:
                 before()
@@ -52,7 +69,7 @@ def run(main, arguments="", before=None, others=False, imports=True):
             print(stopped, file=sys.stderr)
             sys.exit(STOPPED_STATUS)
         except (ValueError, OSError, ImportError, FloatingPointError) as error:
-            _end(told(error))
+            _end(f"{_flag_of(error)}{told(error)}")
         except _tensorflow_errors() as error:
             from tfdml.console.tensorflow_errors import tensorflow_reason
 
@@ -72,6 +89,33 @@ def run(main, arguments="", before=None, others=False, imports=True):
 def given(*names):
     """Returns name to value of those of these flags that have one."""
     return {name: flags.FLAGS[name].value for name in names if flags.FLAGS[name].value}
+
+
+def print_next(module, *words):
+    """Prints the command that comes next, as a shell takes it when it is pasted.
+
+    Args:
+        module: the command, such as `tfdml.report`.
+        *words: its flags and arguments.
+    """
+    print(f"Next: {command_line('python', '-m', module, *words)}")
+
+
+def own_modules(names):
+    """Returns the flag that names a user's own modules, in a list; none where there are none."""
+    return [f"--import_modules={','.join(names)}"] if names else []
+
+
+def free_path(name, number):
+    """Returns a path that does not exist yet, by its number.
+
+    Args:
+        name: function from a number to a path.
+        number: the first one.
+    """
+    while Path(name(number)).exists():
+        number += 1
+    return name(number)
 
 
 def refuse_unused(names, reason):
@@ -152,9 +196,9 @@ def _parse(given, arguments, others):
     if "--helpfull" in asked:
         app.usage(writeto_stdout=True, exitcode=0)
     try:
-        check_flagfiles(asked[1:])
+        given = [given[0], *expanded(given[1:])]
     except (ValueError, OSError) as error:
-        print(f"Error: {error}", file=sys.stderr)
+        print(f"Error: {told(error)}", file=sys.stderr)
         sys.exit(1)
     rest = _read(given, others)
     for flag in map(flags.FLAGS.__getitem__, flags.FLAGS):
@@ -171,7 +215,7 @@ def _read(given, others):
     except flags.UnrecognizedFlagError as error:
         message = flag_hints.in_place_of(error.flagname, flags.FLAGS) or str(error).replace(" ?", "?")
     except flags.Error as error:
-        message = str(error)
+        message = flag_hints.told_of_value(str(error))
     print(f"Error: {' '.join(message.split())} (--help shows all flags)", file=sys.stderr)
     sys.exit(1)
 
@@ -186,6 +230,19 @@ def _tensorflow_errors():
     """TensorFlow's errors, for an `except`; empty if the command has not imported TensorFlow."""
     module = sys.modules.get("tensorflow")
     return (module.errors.OpError,) if module else ()
+
+
+def _flag_of(error):
+    """Returns the flag that has the spec of an error, as the beginning of the message; empty if the message has it."""
+    # Without it there was no spec to read.
+    specs = sys.modules.get("tfdml.registry.specs")
+    if not (specs and isinstance(error, specs.SpecError)):
+        return ""
+    for name in flags.FLAGS:
+        value = flags.FLAGS[name].value
+        if error.spec and (error.spec == value or (isinstance(value, list) and error.spec in value)):
+            return "" if f"--{name}" in str(error) else f"--{name}={error.spec}: "
+    return ""
 
 
 def _end(message):

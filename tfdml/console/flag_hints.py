@@ -1,4 +1,6 @@
-"""What to write in place of a flag that other programs have, and a command of tfdml has not."""
+"""What to write instead of a flag that other programs have, and of a value that a flag cannot have."""
+
+import re
 
 RATE = "--optimizer='adam(learning_rate=0.001)'"
 # Its name to the flag in its place.
@@ -35,3 +37,23 @@ def in_place_of(name, known):
     written = WRITE.get(name, "")
     flag = written.removeprefix("--").partition("=")[0].partition(",")[0]
     return f"Unknown flag --{name}. Write {written}." if flag in known else None
+
+
+def told_of_value(message):
+    """Returns absl's message about the value of a flag, or if it is in Python's words, what the flag expects.
+
+    Args:
+        message: such as `flag --steps=1.5: invalid literal for int() with base 10: '1.5'`.
+    """
+    found = re.fullmatch(r"flag --(\w+)=(.*?): (.*)", message, re.DOTALL)
+    if not found:
+        return message
+    name, value, reason = found.groups()
+    received = f"Received: --{name}={value}."
+    if reason.startswith("invalid literal for int()"):
+        return f"--{name} must be an integer. {received}"
+    if reason.startswith("could not convert string to float"):
+        return f"--{name} must be a number. {received}"
+    if "Non-boolean argument" in reason:
+        return f"--{name} must be true or false. {received} Use --{name} or --no{name}."
+    return message

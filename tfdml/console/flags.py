@@ -2,10 +2,12 @@
 
 import dataclasses
 import math
+import shlex
 import typing
 
 from absl import flags
 
+from tfdml.console.flagfiles import expanded
 from tfdml.console.path_parser import PathParser
 from tfdml.console.setting_fields import AbsolutePath, ImageSize
 from tfdml.console.settings import Settings
@@ -91,6 +93,24 @@ def define_debug():
     flags.DEFINE_bool("debug", False, "Show the traceback of an error.")
 
 
+def command_line(*words):
+    """Returns a command, or flags, as one line that a shell takes when it is pasted.
+
+    Args:
+        *words: such as `python`, `-m` and `--loss=triplet(mining='hard')`.
+    """
+    return " ".join(map(quoted, words))
+
+
+def quoted(word):
+    """Returns a word as a shell takes it, in double quotes where those are enough: specs have single ones in them."""
+    word = str(word)
+    if shlex.quote(word) == word or set('"$`\\!') & set(word):
+        return shlex.quote(word)
+    name, separator, value = word.partition("=")
+    return f'{name}="{value}"' if separator and shlex.quote(name) == name else f'"{word}"'
+
+
 def settings_of(names, values=flags.FLAGS):
     """Returns the `Settings` that the named flags say. Everything but commands sees only these."""
     return Settings().replace(**{name: values[name].value for name in names})
@@ -106,7 +126,7 @@ def resolve(arguments):
     values = flags.FlagValues()
     names = define_training(values)
     define_run_dir("", values)
-    values(["train", *arguments])
+    values(["train", *expanded(arguments)])
     return serialize(names, values)
 
 

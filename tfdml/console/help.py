@@ -24,7 +24,8 @@ def help_text(about, command, arguments, values, own):
     for topic, names in _by_topic(values, own).items():
         parts.append("\n".join([f"{topic}:", *(_described(values[name]) for name in names)]))
     parts.append(
-        "The values shown are defaults. --flagfile=FILE reads flags from a file; --helpfull also shows absl's flags."
+        "The values shown are defaults. --flagfile=FILE reads flags from a file, which may be one of tfdml's recipes, "
+        "such as configs/quickstart.flags, from any folder. --helpfull also shows absl's flags."
     )
     return "\n\n".join(parts)
 

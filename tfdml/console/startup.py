@@ -6,6 +6,7 @@ import importlib.util
 import os
 import signal
 import sys
+import threading
 
 NOISE = ("absl::InitializeLog", "oneDNN custom operations", "cpu_feature_guard", "To enable the following instructions")
 INTERRUPTED_STATUS = 130
@@ -17,6 +18,9 @@ COMMAND_LINES = ("tfdml", "pipelines")
 # Packages that a command hides while it imports TensorFlow and Keras, which import them where they are installed, for
 # converters, wrappers and galleries: that takes as long again as all the rest. TensorFlow itself imports Keras.
 HIDDEN = ("jax", "matplotlib", "scipy", "sklearn")
+
+# The environment's variable with the number of a pipe, of which the process that started this one holds the other end.
+PIPE_OF_PARENT = "TFDML_PIPE_OF_PARENT"
 
 # File descriptor of standard error; another one while `import_keras_quietly` captures 2.
 _standard_error = 2
@@ -30,6 +34,8 @@ def begin():
     if _postponed is None:
         name = module_run()
         _postponed = any(name == known or name.startswith(f"{known}.") for known in COMMAND_LINES)
+        if _postponed:
+            _end_with_parent()
         try:
             _check_pipelines()
             if _postponed:
@@ -41,6 +47,22 @@ def begin():
         if _postponed:
             end_on_interrupt()
     return not _postponed
+
+
+def _end_with_parent():
+    """Ends this process at once when the one that started it ends, even by SIGKILL, if that one passed a pipe."""
+    # Not for the processes that this one starts.
+    pipe = os.environ.pop(PIPE_OF_PARENT, "")
+    if not pipe:
+        return
+    os.set_inheritable(int(pipe), False)
+
+    def wait():
+        # Nobody writes, so this returns when the other end is closed.
+        os.read(int(pipe), 1)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _check_pipelines():

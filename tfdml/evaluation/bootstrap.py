@@ -33,6 +33,19 @@ def bootstrap_intervals(per_query, clusters=None, *, samples=2000, seed=0, memor
     return dict(zip(per_query, percentile_intervals(means), strict=True))
 
 
+def class_intervals(scores, labels):
+    """Returns the bootstrap intervals over classes of the means over queries, `{}` where there are none or one class.
+
+    Args:
+        scores: `Scores`.
+        labels: `[N]` class numbers of the split that they are of.
+    """
+    classes = None if scores.queries is None else labels[scores.queries]
+    if classes is None or len(np.unique(classes)) < 2:
+        return {}
+    return bootstrap_intervals(scores.per_query, classes)
+
+
 def percentile_intervals(means):
     """Returns a list of intervals `[low, high]` of the means of resamples `[samples, M]`."""
     return np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0).T.tolist()
@@ -59,6 +72,19 @@ def resampled_means(values, clusters=None, *, samples=2000, seed=0, memory=2**22
     totals = [times_drawn(random, min(block, samples - start), len(sizes)) @ sums for start in range(0, samples, block)]
     totals = np.concatenate(totals)
     return totals[:, :-1] / totals[:, -1:]
+
+
+def degrees_of(sizes):
+    """Returns the degrees of freedom of resamples of clusters: of n clusters of one size n - 1, otherwise less.
+
+    Where few clusters have most of the queries, means vary as if there were fewer: `sum(sizes)^2 / sum(sizes^2)`, the
+    effective number of Kish, "Survey Sampling", 1965. The result is at least 1.
+
+    Args:
+        sizes: number of queries of each cluster; of queries that are drawn themselves, 1 for each.
+    """
+    sizes = np.asarray(sizes, float)
+    return max(1.0, float(sizes.sum() ** 2 / np.sum(sizes**2)) - 1)
 
 
 def times_drawn(random, samples, count):

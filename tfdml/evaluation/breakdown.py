@@ -3,7 +3,7 @@
 import numpy as np
 
 from tfdml.evaluation.metrics.graded_relevance import grades_of_nearest
-from tfdml.evaluation.metrics.unit_length import unit_length
+from tfdml.neighbors.nearest import unit_length
 
 # How many times as large as the smallest class the largest one is, from which sizes are told apart.
 DIFFERENT = 2

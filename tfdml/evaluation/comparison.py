@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from tfdml.evaluation.all_pairs import all_pairs
-from tfdml.evaluation.bootstrap import bootstrap_intervals, percentile_intervals, resampled_means
+from tfdml.evaluation.bootstrap import degrees_of, percentile_intervals, resampled_means
 from tfdml.evaluation.scores import Scores
 from tfdml.evaluation.verification.pair_intervals import resampled_pairs
 
@@ -13,7 +13,8 @@ from tfdml.evaluation.verification.pair_intervals import resampled_pairs
 def compare(first, second, metrics, clusters=None, *, samples=2000, seed=0):
     """Compares A and B, each one model or several that differ in their seed, by the same queries.
 
-    The values of several models are averaged for each query.
+    The values of several models are averaged for each query. The interval is that of `all_pairs`, which allows for few
+    classes.
 
     Args:
         first, second: lists of `Scores`, of A and of B.
@@ -25,18 +26,14 @@ def compare(first, second, metrics, clusters=None, *, samples=2000, seed=0):
         None}`; of several models also `a_std` and `b_std`, the standard deviation of their means. The better one is
         None if the interval contains 0.
     """
-    a, b = (Scores.mean(several).per_query for several in (first, second))
-    differences = {metric.name: b[metric.name] - a[metric.name] for metric in metrics}
-    intervals = bootstrap_intervals(differences, clusters, samples=samples, seed=seed)
-    found = {}
-    for metric in metrics:
-        name = metric.name
+    found, groups = {}, {"a": first, "b": second}
+    for name, larger_is_better, means, _, pairs in _of_queries(groups, metrics, clusters, samples, seed):
+        difference, *interval = pairs.interval(1, 0)
         found[name] = {
-            "a": float(np.mean(a[name])),
-            "b": float(np.mean(b[name])),
-            "difference": float(np.mean(differences[name])),
-            "interval": intervals[name],
-            "better": _better(intervals[name], metric.larger_is_better),
+            **dict(zip(groups, means.tolist(), strict=True)),
+            "difference": difference,
+            "interval": interval,
+            "better": _better(interval, larger_is_better),
             **_spread("a_std", first, name),
             **_spread("b_std", second, name),
         }
@@ -59,21 +56,29 @@ def compare_all(groups, metrics, clusters=None, *, samples=2000, seed=0):
         `std`, the standard deviation of their means; and `pairs`, a list of `{"first": name, "second": name,
         "difference": second - first, "interval": [low, high], "p": p-value, "better": name or None}`.
     """
-    means = {name: Scores.mean(several).per_query for name, several in groups.items()}
     found = {}
-    for metric in metrics:
-        name = metric.name
-        values = np.stack([each[name] for each in means.values()], axis=1)
-        resampled = resampled_means(values, clusters, samples=samples, seed=seed)
-        alone = zip(groups, values.mean(axis=0).tolist(), percentile_intervals(resampled), strict=True)
+    for name, larger_is_better, means, resampled, pairs in _of_queries(groups, metrics, clusters, samples, seed):
+        alone = zip(groups, means.tolist(), percentile_intervals(resampled), strict=True)
         found[name] = {
             **{
                 group: {"mean": mean, "interval": interval, **_spread("std", groups[group], name)}
                 for group, mean, interval in alone
             },
-            "pairs": _pairs(list(groups), all_pairs(values.mean(axis=0), resampled), metric.larger_is_better),
+            "pairs": _pairs(groups, pairs, larger_is_better),
         }
     return found
+
+
+def _of_queries(groups, metrics, clusters, samples, seed):
+    """Yields of each metric its name and direction, the groups' means, those of resamples, and their `AllPairs`."""
+    values = {name: Scores.mean(several).per_query for name, several in groups.items()}
+    for metric in metrics:
+        of_queries = np.stack([each[metric.name] for each in values.values()], axis=1)
+        resampled = resampled_means(of_queries, clusters, samples=samples, seed=seed)
+        sizes = np.ones(len(of_queries)) if clusters is None else np.unique(clusters, return_counts=True)[1]
+        means = of_queries.mean(axis=0)
+        pairs = all_pairs(means, resampled, degrees_of(sizes))
+        yield metric.name, metric.larger_is_better, means, resampled, pairs
 
 
 def compare_pairs(groups, metrics, *, samples=2000, seed=0):
@@ -103,30 +108,32 @@ def compare_pairs(groups, metrics, *, samples=2000, seed=0):
             for pairs in group
         ]
         resampled[name] = {metric.name: np.mean([each[metric.name] for each in draws], axis=0) for metric in metrics}
-    found = {}
+    pairs = next(iter(groups.values()))[0]
+    images = pairs.search.labels[np.union1d(pairs.queries, pairs.gallery)]
+    found, degrees = {}, degrees_of(np.unique(images, return_counts=True)[1])
     for metric in metrics:
         of_runs = {name: [each[metric.name] for each in several] for name, several in values.items()}
         draws = np.stack([each[metric.name] for each in resampled.values()], axis=1)
         draws = draws[np.isfinite(draws).all(axis=1)]
         if not len(draws):
             raise ValueError(f"{metric.name} has no value in any resample of so few classes. Choose other metrics.")
-        found[metric.name] = _of_values(of_runs, draws, metric.larger_is_better)
+        found[metric.name] = _of_values(of_runs, draws, degrees, metric.larger_is_better)
     return found
 
 
-def _of_values(of_runs, draws, larger_is_better):
+def _of_values(of_runs, draws, degrees, larger_is_better):
     """Compares groups by the values of their runs, name to list, and those of resamples `[samples, groups]`."""
     names, means = list(of_runs), [float(np.mean(several)) for several in of_runs.values()]
     deviations = [float(np.std(several, ddof=1)) if len(several) > 1 else None for several in of_runs.values()]
     if len(names) == 2:
-        (interval,) = percentile_intervals(draws[:, 1:] - draws[:, :1])
+        difference, *interval = all_pairs(means, draws, degrees).interval(1, 0)
         spread = {f"{name}_std": each for name, each in zip("ab", deviations, strict=True) if each is not None}
-        about = {"a": means[0], "b": means[1], "difference": means[1] - means[0], "interval": interval}
+        about = {"a": means[0], "b": means[1], "difference": difference, "interval": interval}
         return {**about, "better": _better(interval, larger_is_better), **spread}
     alone = {}
     for name, mean, interval, deviation in zip(names, means, percentile_intervals(draws), deviations, strict=True):
         alone[name] = {"mean": mean, "interval": interval, **({} if deviation is None else {"std": deviation})}
-    return {**alone, "pairs": _pairs(names, all_pairs(means, draws), larger_is_better)}
+    return {**alone, "pairs": _pairs(names, all_pairs(means, draws, degrees), larger_is_better)}
 
 
 def right_alone(groups):
@@ -155,7 +162,7 @@ def right_by_all(scores):
 
 
 def _pairs(names, found, larger_is_better):
-    pairs = []
+    names, pairs = list(names), []
     for first, second in itertools.combinations(range(len(names)), 2):
         difference, *interval = found.interval(second, first)
         pairs.append(

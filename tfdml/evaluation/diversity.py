@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from tfdml.evaluation.metrics.recall_at_k import RecallAtK
-from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.evaluation.ranks.metric_depths import depths_of
 from tfdml.evaluation.ranks.positive_ranks import positive_ranks
 from tfdml.evaluation.search import Search
+from tfdml.neighbors.nearest import unit_length
 from tfdml.registry.annotations import Embeddings, Labels
 
 # Number of negative pairs sampled of each kind.

@@ -44,11 +44,14 @@ class Embedder:
         verbose: 1 shows a progress bar, 2 a line every ten seconds, 0 nothing.
         workers: the `Workers` that share each pass, all of which must call this object; None: those of the model's
             distribution strategy.
+        of: what the images are, for the lines of progress, such as `test images`.
     """
 
-    def __init__(self, model: keras.Model, verbose: Verbosity = 1, workers: Workers | None = None):
+    def __init__(
+        self, model: keras.Model, verbose: Verbosity = 1, workers: Workers | None = None, *, of: str = "images"
+    ):
         self.model = model
-        self.verbose = verbose
+        self.verbose, self.of = verbose, of
         self.workers = workers or Workers.of(model.distribute_strategy)
         self._forward = tf.function(lambda images: model(images, training=False), reduce_retracing=True)
 
@@ -64,7 +67,8 @@ class Embedder:
             check_count(images, count)
         self._check_weights()
         lines = self.verbose == 2
-        callbacks, bar = [ProgressLines()] if lines else [], 0 if lines else self.verbose
+        of = f"the {self.of}" if count is None else f"{count:,} {self.of}"
+        callbacks, bar = [ProgressLines(of=of)] if lines else [], 0 if lines else self.verbose
         if is_multi_worker(self.model.distribute_strategy):
             (embeddings,) = self.workers.gather(lambda: self._embeddings(self._share(images), callbacks, bar))
         else:

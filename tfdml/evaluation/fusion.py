@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfdml.evaluation.metrics.unit_length import unit_length
+from tfdml.neighbors.nearest import unit_length
 
 
 def fuse(members, weights=None):

@@ -5,13 +5,13 @@ import functools
 import numpy as np
 
 from tfdml.evaluation.metrics import ClusterMetric, EmbeddingMetric, PairMetric, RankMetric
-from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.evaluation.ranks.metric_depths import depths_of
 from tfdml.evaluation.ranks.pooled_queries import PooledQueries
 from tfdml.evaluation.ranks.positive_ranks import positive_ranks
 from tfdml.evaluation.scores import Scores
 from tfdml.evaluation.verification.pairs import Pairs
 from tfdml.neighbors.clustering import check_finite, kmeans
+from tfdml.neighbors.nearest import unit_length
 from tfdml.runtime.workers import ALONE
 
 DISTANCES = ("cosine", "euclidean")

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from tfdml.evaluation.metrics.unit_length import unit_length
+from tfdml.neighbors.nearest import unit_length
 
 # Similarities that are in memory at once.
 AT_ONCE = 2**24

@@ -50,6 +50,8 @@ class EmbeddingFiles:
         readers = {".npy": _read_npy, ".npz": _read_npz, ".parquet": _read_parquet, "folder": _read_folder}
         if kind not in readers:
             raise ValueError(f"{path}: expected a folder, or a file that ends in .npy, .npz or .parquet.")
+        if kind != "folder" and not os.path.exists(path):
+            raise ValueError(f"{path} does not exist. Expected a file of embeddings or a folder of tfdml.embed.")
         if bool(labels_path) != (kind == ".npy"):
             raise ValueError(
                 f"{path} needs --labels, a .npy file with a label for each row."

@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY
 from keras import ops
 
 from tfdml.functional.distances import unit_length
-from tfdml.functional.partners import centered, partner_weights
+from tfdml.functional.pairs import positive_pairs
 from tfdml.layers.projector import Projector
 from tfdml.losses.loss_function import function_of
 from tfdml.losses.view_loss import Projected, ViewLoss, projections
@@ -19,7 +19,9 @@ class BarlowTwins(ViewLoss):
 
     `sum_i (1 - C_ii)^2 + weight sum_i sum_j!=i C_ij^2`, C being the correlation over the batch of dimension i of a view
     with dimension j of another one: equations (1) and (2) of Zbontar et al., Barlow Twins: Self-Supervised Learning
-    via Redundancy Reduction, 2021. Their projector has three layers of 8192 units.
+    via Redundancy Reduction, 2021. Of two views of an image, the one that comes first in the batch is the paper's A and
+    the other its B, as in batches of `tfdml.data.views`; of more views, this holds for each pair. Their projector has
+    three layers of 8192 units.
 
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.BarlowTwins())`, with batches of `tfdml.data.views`.
 
@@ -46,14 +48,23 @@ class BarlowTwins(ViewLoss):
 
     def call(self, labels, embeddings):
         labels, rows = projections(labels, embeddings)
-        weights, counts = partner_weights(labels, rows.dtype)
-        # Columns of length 1 over the batch, by which the equation divides.
-        columns = unit_length(ops.transpose(centered(rows, counts)[0]))
-        correlation = ops.matmul(columns, ops.matmul(weights, ops.transpose(columns)))
+        # The diagonal is 0: no row is a view of itself.
+        pairs = ops.triu(ops.cast(positive_pairs(labels), rows.dtype))
+        first, second = ops.sum(pairs, axis=1), ops.sum(pairs, axis=0)
+        # Columns have length 1 over the pairs, by which the equation divides.
+        weights = pairs / ops.sqrt(ops.maximum(first[:, None] * second, 1.0))
+        one, other = (unit_length(ops.transpose(_weighted(rows, times))) for times in (first, second))
+        correlation = ops.matmul(one, ops.matmul(weights, ops.transpose(other)))
         diagonal = ops.diagonal(correlation)
         between = ops.sum(ops.square(correlation)) - ops.sum(ops.square(diagonal))
         value = ops.sum(ops.square(1.0 - diagonal)) + self.weight * between
-        return ops.where(counts, value, 0.0)
+        return ops.where(first + second > 0.0, value, 0.0)
+
+
+def _weighted(rows, times):
+    """Returns rows `[B, d]` minus their mean over pairs, times the root of how many pairs have each."""
+    mean = ops.sum(times[:, None] * rows, axis=0) / ops.maximum(ops.sum(times), 1.0)
+    return ops.sqrt(times)[:, None] * (rows - mean)
 
 
 barlow_twins_loss = function_of(BarlowTwins, "barlow_twins_loss")

@@ -17,8 +17,8 @@ Projected = Annotated[Sequence[int], several(integer(1), at_least=0)]
 class ViewLoss(EmbeddingLoss):
     """Base of losses that compare the views of an image, and no others: rows of one label, the number of the image.
 
-    The papers' pairs (z, z') are each row with each other view of its image; a pair stands in both orders. With one
-    class an image, all images of a class are views.
+    The papers' pairs (z, z') are each row with each other view of its image; a pair stands in both orders, except in
+    `BarlowTwins`. With one class an image, all images of a class are views.
 
     The loss takes what its layer gives, a projection of the embedding, which only training needs. The models of
     `tfdml.methods` make the layer themselves; in plain Keras the model that is trained ends with it,

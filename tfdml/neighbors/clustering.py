@@ -10,6 +10,8 @@ from tfdml.neighbors.lloyd import Lloyd
 ROWS = 8192
 # What random numbers of restarts differ by in faiss.
 NEXT = 15_486_557
+# An odd factor whose products have each bit of a number in many of theirs: 2^64 divided by the golden ratio.
+MIXING = np.uint64(0x9E3779B97F4A7C15)
 
 
 def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1, at_most=False):
@@ -56,8 +58,8 @@ def nearest_centroids(embeddings, centroids):
 
 
 def distinct_count(embeddings):
-    """Returns a number of rows that differ from each other: nearly always that of all distinct rows."""
-    return len(np.unique(_projected(embeddings)))
+    """Returns the number of distinct rows of `[N, d]`, compared in float32."""
+    return len(np.unique(_row_numbers(embeddings)))
 
 
 def overlap(before, after, clusters):
@@ -117,11 +119,23 @@ def _starts(points, clusters, seed):
     """Returns the random rows where centroids are at first: those of faiss, but none twice."""
     faiss, order = load_faiss(), np.empty(len(points), np.int32)
     faiss.rand_perm(faiss.swig_ptr(order), len(order), seed)
-    _, first = np.unique(_projected(points)[order], return_index=True)
+    _, first = np.unique(_row_numbers(points)[order], return_index=True)
     return order[np.sort(first)[:clusters]]
 
 
-def _projected(embeddings):
-    """Returns a number for each row. Rows whose numbers differ are distinct; comparing these is much faster."""
-    direction = np.random.default_rng(0).normal(size=embeddings.shape[1]).astype(np.float32)
-    return embeddings @ direction
+def _row_numbers(embeddings):
+    """Returns a number `[N]` for each row: the same for equal rows, and, but for a chance of 2^-64, not for others.
+
+    Comparing numbers is much faster than comparing rows. They are computed of integers, because a floating-point sum
+    depends on where a row lies in memory.
+    """
+    weights = np.random.default_rng(0).integers(2**64, size=embeddings.shape[1], dtype=np.uint64)
+    numbers = np.empty(len(embeddings), np.uint64)
+    for start in range(0, len(embeddings), ROWS):
+        # Adding 0 makes -0 the same as 0.
+        block = np.asarray(embeddings[start : start + ROWS], np.float32) + np.float32(0)
+        bits = block.view(np.uint32).astype(np.uint64) * MIXING
+        # Low bits of a sum of products depend on no high bits, such as signs.
+        bits ^= bits >> np.uint64(32)
+        numbers[start : start + ROWS] = bits @ weights
+    return numbers

@@ -15,6 +15,27 @@ GROUP = 32
 NONE = -1
 
 
+def unit_length(vectors):
+    """Returns vectors `[..., d]` at unit length; zeros stay zeros.
+
+    Args:
+        vectors: array of floats. However long or short they are, no square overflows or vanishes.
+    """
+    vectors = np.asarray(vectors)
+    with np.errstate(over="ignore"):
+        lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    found = vectors / np.where(lengths > 0, lengths, 1.0)
+    limits = np.finfo(lengths.dtype)
+    # Shorter ones lose digits in their squares.
+    extreme = (~np.isfinite(lengths) | (lengths < np.sqrt(limits.tiny / limits.eps)))[..., 0]
+    if extreme.any():
+        largest = np.abs(vectors[extreme]).max(axis=-1, keepdims=True, initial=0.0)
+        scaled = vectors[extreme] / np.where(largest > 0, largest, 1.0)
+        lengths = np.linalg.norm(scaled, axis=-1, keepdims=True)
+        found[extreme] = scaled / np.where(lengths > 0, lengths, 1.0)
+    return found
+
+
 def nearest(queries, gallery, k):
     """Returns the `[Q, k]` rows of the gallery that are nearest to each query, nearest first, by Euclidean distance.
 

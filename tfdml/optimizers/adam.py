@@ -1,12 +1,19 @@
 """Adam with layer groups."""
 
+import re
 from typing import TYPE_CHECKING, Unpack
 
 import keras
 
 from tfdml.optimizers.layer_groups import LayerGroups
 from tfdml.optimizers.optimizer_arguments import ADAM_ARGUMENTS, LearningRate, OptimizerArguments
-from tfdml.registry.parts import register
+from tfdml.registry.parts import register, register_short_form
+
+
+@register_short_form("optimizer")
+def meant_optimizer(text):
+    """Returns the spec of Adam with a learning rate, if a text is one."""
+    return f'"adam(learning_rate={text})"' if re.fullmatch(r"[\d.]+(e-?\d+)?", text) else ""
 
 
 @register("optimizer", "adam", **ADAM_ARGUMENTS)

@@ -5,14 +5,15 @@ A spec names its arguments, except for a positional-only first one: `def layer(n
 """
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
 from tfdml.registry.argument_checks import guarded, takes_fields
 from tfdml.registry.arguments import Expected
 from tfdml.registry.part_modules import import_room
-from tfdml.registry.specs import FIRST, parse, parse_sum
-from tfdml.registry.suggestions import nearest
+from tfdml.registry.specs import FIRST, of_spec, parse, parse_sum
+from tfdml.registry.suggestions import nearest, same
 
 # The package or module of each kind. Importing its modules registers their parts.
 ROOMS = {
@@ -40,6 +41,8 @@ Thing = TypeVar("Thing")
 _registered = {}
 # Kind to the function that makes one object of a weighted sum.
 _sums = {}
+# Kind to the function that returns the spec that is meant by a short form.
+_short_forms = {}
 
 
 def register(kind: str, name: str, /, **declared: Expected) -> Callable[[Thing], Thing]:
@@ -98,6 +101,20 @@ def register_sum(kind):
     return decorate
 
 
+def register_short_form(kind):
+    """Decorator for a function that returns what people mean who write a text that is not a spec, or an empty string.
+
+    Errors show its result after "Did you mean": a spec in double quotes, such as `"adam(learning_rate=0.001)"` for
+    `0.001`.
+    """
+
+    def decorate(meant):
+        _short_forms[kind] = meant
+        return meant
+
+    return decorate
+
+
 def create(kind, spec, demanded=None, /, **offers):
     """Creates the object that `spec` describes.
 
@@ -111,6 +128,26 @@ def create(kind, spec, demanded=None, /, **offers):
         **offers: arguments that the caller supplies. Each is passed only if `spec` takes an argument of that name and
             does not set it.
     """
+    with of_spec(spec):
+        _check_short_form(kind, spec)
+        return _created(kind, spec, demanded or {}, offers)
+
+
+def _check_short_form(kind, spec):
+    """Raises a ValueError if a text is a short form of a spec, or a name as papers write it, such as Market-1501."""
+    known = registered(kind)
+    if not isinstance(spec, str) or spec.partition("(")[0].strip() in known:
+        return
+    meant = _short_forms[kind](spec.strip()) if kind in _short_forms else ""
+    # Of others that Python could read, the error about an unknown name has a suggestion.
+    if not meant and re.fullmatch(r"[\w -]*[ -][\w -]*", spec.strip()):
+        found = same(spec, known)
+        meant = repr(found) if found else ""
+    if meant:
+        raise ValueError(f"{spec!r} is not a {kind} spec. Did you mean {meant}?")
+
+
+def _created(kind, spec, demanded, offers):
     taking_first = _taking_first(kind)
     if kind in _sums and (terms := parse_sum(spec, taking_first)):
         return _sums[kind]([(weight, _create(kind, *step, offers)) for weight, step in terms])
@@ -119,19 +156,28 @@ def create(kind, spec, demanded=None, /, **offers):
         hint = " Write a sum with +." if kind in _sums else ""
         raise ValueError(f"Expected one {kind}, received a chain of {len(steps)}: {spec!r}.{hint}")
     name, arguments = steps[0]
-    for argument, source in (demanded or {}).items():
+    for argument, source in demanded.items():
         _check_demand(kind, name, arguments, argument, offers[argument], source)
     return _create(kind, name, arguments, offers)
 
 
 def create_chain(kind, spec, **offers):
     """Creates a list of objects from a chain, `first(...)|second(...)`; see `create`."""
-    return [_create(kind, name, arguments, offers) for name, arguments in parse(spec, _taking_first(kind))]
+    with of_spec(spec):
+        return [_create(kind, name, arguments, offers) for name, arguments in parse(spec, _taking_first(kind))]
+
+
+def parsed(kind, spec):
+    """Returns the name and the arguments, `{argument: value}`, of the first part that a spec describes."""
+    with of_spec(spec):
+        _check_short_form(kind, spec)
+        return parse(spec, _taking_first(kind))[0]
 
 
 def takes(kind, spec, argument):
     """Returns whether what a spec names has an argument of a name."""
-    return argument in _parameters(_thing(kind, parse(spec, _taking_first(kind))[0][0]))
+    with of_spec(spec):
+        return argument in _parameters(_thing(kind, parsed(kind, spec)[0]))
 
 
 def names(kind):

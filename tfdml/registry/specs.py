@@ -13,6 +13,30 @@ FIRST = ""
 LONGEST_SHOWN = 500
 
 
+class SpecError(ValueError):
+    """A spec is wrong, or what it names cannot be made.
+
+    Args:
+        message: what is wrong.
+        spec: the spec as it was received, by which commands find the flag that has it.
+    """
+
+    def __init__(self, message, spec=""):
+        super().__init__(message)
+        self.spec = spec
+
+
+@contextlib.contextmanager
+def of_spec(spec):
+    """Returns a context whose ValueErrors become a `SpecError` of this spec; errors of other kinds stay as they are."""
+    try:
+        yield
+    except ValueError as error:
+        if type(error) not in (ValueError, SpecError):
+            raise
+        raise SpecError(str(error), spec).with_traceback(error.__traceback__) from error.__cause__
+
+
 def parse(text, taking_first=()):
     """Splits a spec or a chain into `[(name, {argument: value}), ...]`, evaluating literals only.
 
@@ -22,6 +46,12 @@ def parse(text, taking_first=()):
     """
     with _told(text):
         return [_parse_step(node, text, taking_first) for node in _operands(_tree(text), ast.BitOr)]
+
+
+def written(name, arguments):
+    """Returns the spec of a name with arguments, `{argument: value}`, as `parse` reads it."""
+    texts = [repr(value) if name == FIRST else f"{name}={value!r}" for name, value in arguments.items()]
+    return f"{name}({', '.join(texts)})" if texts else name
 
 
 def parse_sum(text, taking_first=()):
@@ -35,9 +65,10 @@ def parse_sum(text, taking_first=()):
 
 @contextlib.contextmanager
 def _told(text):
-    """Returns a context that tells what Python's parser cannot read."""
+    """Returns a context that tells what Python's parser cannot read, and whose errors are a `SpecError`."""
     try:
-        yield
+        with of_spec(text):
+            yield
     except SyntaxError as error:
         reason = error.msg
     except UnicodeEncodeError as error:
@@ -47,7 +78,7 @@ def _told(text):
     else:
         return
     shown = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
-    raise ValueError(f"Cannot read the spec {shown!r}: {reason}. Expected name(argument=value, ...).")
+    raise SpecError(f"Cannot read the spec {shown!r}: {reason}. Expected name(argument=value, ...).", text)
 
 
 def _tree(text):

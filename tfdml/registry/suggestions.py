@@ -1,6 +1,7 @@
 """Says which name was meant, where there is none of that name, or where a module has it."""
 
 import difflib
+import re
 import sys
 import types
 
@@ -46,14 +47,19 @@ class Guide(types.ModuleType):
         raise TypeError(f"{self.__name__} is a module, not a class.{meant(name, sys.modules[package])}")
 
 
-def _closest(word, known):
-    """Returns the known word that is the same but for spelling, or else the most similar one; None without any."""
+def same(word, known):
+    """Returns the known word that differs in capitals, hyphens and the like alone; None without any."""
     simple = {}
     for each in known:
         # Of a class and a function of one name the first, which is the class.
         simple.setdefault(_simple(each), each)
-    return simple.get(_simple(word)) or next(iter(difflib.get_close_matches(word, list(known), n=1)), None)
+    return simple.get(_simple(word))
+
+
+def _closest(word, known):
+    """Returns the known word that is the same but for spelling, or else the most similar one; None without any."""
+    return same(word, known) or next(iter(difflib.get_close_matches(word, list(known), n=1)), None)
 
 
 def _simple(name):
-    return name.lower().replace("_", "").removesuffix("loss")
+    return re.sub(r"[-_ ]", "", name.lower()).removesuffix("loss")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tfdml.evaluation.bootstrap import class_intervals
 from tfdml.evaluation.comparison import compare, compare_all, right_by_all
 from tfdml.evaluation.metrics import metric_of
 from tfdml.evaluation.scores import Scores
@@ -12,7 +13,6 @@ from tfdml.reporting import page
 from tfdml.reporting.gallery import gallery_of_several
 from tfdml.reporting.pictures.training import training_curves
 from tfdml.reporting.run_page import state, subject_of, write_text
-from tfdml.reporting.score_tables import intervals_of
 from tfdml.run.directory.environment import environment
 from tfdml.run.directory.run_record import Record
 from tfdml.run.experiment.run_comparison import check_alike, means_over_queries
@@ -40,7 +40,7 @@ def write_comparison(groups, path, changes=()):
     metrics = means_over_queries(next(iter(firsts.values())).experiment.splits.protocol)
     scores = _scores(subjects, metrics)
     right, alone = right_by_all(scores)
-    queries = next(iter(scores.values()))[0].queries
+    queries, labels = next(iter(scores.values()))[0].queries, next(iter(firsts.values())).test.labels
     gallery = gallery_of_several(firsts, queries, alone)
     counts = {name: (int(right[name].sum()), int(alone[name].sum())) for name in right}
     several = any(len(group) > 1 for group in groups)
@@ -52,8 +52,10 @@ def write_comparison(groups, path, changes=()):
             ),
             page.element("p", OF_SEVERAL) if several else None,
         ),
-        "Scores": _scores_table(scores, metrics),
-        "Differences": page.joined(_differences(scores, metrics), page.right_table(counts, len(queries))),
+        "Scores": _scores_table(scores, metrics, labels),
+        "Differences": page.joined(
+            _differences(scores, metrics, labels[queries]), page.right_table(counts, len(queries))
+        ),
         "Training": page.curve_figures(overlaid(records)),
         "Queries and neighbors": page.gallery(gallery),
         "How to reproduce": page.joined(
@@ -113,7 +115,7 @@ def _scores(subjects, metrics):
     }
 
 
-def _scores_table(scores, metrics):
+def _scores_table(scores, metrics, labels):
     means = {name: Scores.mean(group) for name, group in scores.items()}
     deviations = {
         name: {metric.name: float(np.std([each.values[metric.name] for each in group], ddof=1)) for metric in metrics}
@@ -123,16 +125,16 @@ def _scores_table(scores, metrics):
     return page.scores_table(
         "Test split, best models",
         {name: {metric.name: each.values[metric.name] for metric in metrics} for name, each in means.items()},
-        {name: intervals_of(each) for name, each in means.items()},
+        {name: class_intervals(each, labels) for name, each in means.items()},
         deviations,
     )
 
 
-def _differences(scores, metrics):
+def _differences(scores, metrics, classes):
     if len(scores) > 2:
-        return page.pairs_table(compare_all(scores, metrics))
+        return page.pairs_table(compare_all(scores, metrics, classes))
     (first, baseline), (second, other) = scores.items()
-    return page.differences_table(first, {second: compare(baseline, other, metrics)})
+    return page.differences_table(first, {second: compare(baseline, other, metrics, classes)})
 
 
 def overlaid(records):

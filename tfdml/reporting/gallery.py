@@ -17,13 +17,13 @@ from tfdml.reporting.subject import NEIGHBORS, looked_up
 SAMPLE = 32
 # Queries whose neighbors are in memory at once as the network takes them.
 AT_ONCE = 8
-# Kinds of queries of one run.
-KINDS = ("worst", "best", "random")
+# Kinds of queries of one run. The first ones that a page shows are like most.
+KINDS = ("random", "worst", "best")
 CLOSENESS = {"cosine": "cosine similarity", "euclidean": "Euclidean distance"}
 
 
 def gallery_of(subject):
-    """Returns the gallery of a run: its worst, best and random queries.
+    """Returns the gallery of a run: its random, worst and best queries.
 
     Args:
         subject: `Subject`.

@@ -3,6 +3,9 @@
 import time
 
 from pipelines.reading.near_duplicates import in_words, read_near_duplicates
+from tfdml import registry
+from tfdml.console.command import free_path, own_modules
+from tfdml.console.flags import command_line
 from tfdml.files.checked_files import write_atomically
 from tfdml.reporting import page
 from tfdml.reporting.gallery import gallery_of
@@ -11,7 +14,17 @@ from tfdml.reporting.score_tables import score_tables
 from tfdml.reporting.subject import Subject
 from tfdml.run.directory.environment import environment
 from tfdml.run.experiment.experiment import trained
-from tfdml.run.training.gain import told
+from tfdml.run.training.gain import told, untried
+
+# What the images of a dataset are, where its name is no word for them.
+DATA = {
+    "folder": "among your photos",
+    "photos": "among your photos",
+    "csv": "of your table",
+    "toycars": "of toy cars",
+    "embeddings": "by stored features",
+    "packed": "of a packed dataset",
+}
 
 
 def write_page(record, subject, pictures, path):
@@ -26,6 +39,7 @@ def write_page(record, subject, pictures, path):
     gallery = subject and gallery_of(subject)
     sections = {
         "Scores": page.joined(score_tables(record, subject), _near_duplicates(record.settings.data)),
+        "What to try next": page.what_next(next_steps(record)),
         "Training": page.curve_figures(_curves(record.events)),
         "Queries and neighbors": gallery and page.gallery(gallery),
         "Learners": subject and _learners(subject.learners, record.result),
@@ -33,8 +47,60 @@ def write_page(record, subject, pictures, path):
         "What was run": page.about_run(record.main(), record.changed()),
         "How to reproduce": page.reproduce(record.command(), _environment(record)),
     }
-    title = f"{record.run.path.resolve().name}: {record.settings.network.method} on {record.settings.data.dataset}"
-    write_text(page.document(title, {state(record): not record.result}, sections, {"gallery": gallery}), path)
+    state_of = {state(record): not record.result}
+    write_text(page.document(title_of(record), state_of, sections, {"gallery": gallery}), path)
+
+
+def title_of(record):
+    """Returns what a run does in words, such as `quickstart: similar images of toy cars, trained with triplet loss`."""
+    settings = record.settings
+    data, loss = (registry.parse(spec)[0][0] for spec in (settings.data.dataset, settings.batches.loss))
+    images = DATA.get(data, f"of {_in_words(data)}")
+    network = f", found by {found}" if (found := _network(settings.network)) else ""
+    return f"{record.run.path.resolve().name}: similar images {images}{network}, trained with {_in_words(loss)} loss"
+
+
+def _network(settings):
+    """Returns the name of a run's network; empty where it has none of its own."""
+    if settings.initial_model:
+        return "another model"
+    name, arguments = registry.parse(settings.backbone)[0]
+    return "" if name == "identity" else arguments.get("name") or arguments.get("preset") or _in_words(name)
+
+
+def _in_words(name):
+    return name.replace("_", " ")
+
+
+def next_steps(record):
+    """Returns what to do next with a run: a sentence to a command, or to None where the sentence names a flag.
+
+    Args:
+        record: `Record` of the run.
+    """
+    run, values = record.run.path, record.settings.values()
+    modules = own_modules(values["import_modules"])
+    here, several = [f"--run_dir={run}", *modules], [f"--run_dirs={run}", *modules]
+    if not record.result:
+        resume = command_line("python", "-m", "tfdml.train", f"--flagfile={run / 'flags.txt'}", f"--run_dir={run}")
+        return {} if record.is_training() else {"Resume the run where it stopped:": resume}
+    steps = {}
+    if "features" in record.result:
+        steps |= {f"For a better model, try {text}.": None for text in untried(values)}
+    elif not values["backbone"].startswith("identity"):
+        flags = "--backbone=keras_applications(name='MobileNetV2')", "--initial_weights=imagenet"
+        steps["For a better model, start from a pretrained network:"] = command_line(*flags)
+    if values["backbone"].startswith("identity"):
+        # Other commands have the images.
+        return steps
+    out = free_path(lambda number: f"exported/{number}", 1)
+    find, export = (
+        command_line("python", "-m", f"tfdml.{name}", *flags)
+        for name, *flags in (("suspects", *several, "--out=suspects"), ("export", *here, f"--out={out}"))
+    )
+    steps["Look for training images that may be in the wrong class:"] = find
+    steps["Export the model, to search your own images with it:"] = export
+    return steps
 
 
 def _near_duplicates(data):

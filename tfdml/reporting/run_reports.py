@@ -19,7 +19,7 @@ PAGE = "page"
 
 
 def report_run(run_dir, only, out, changes, chosen):
-    """Draws pictures of a run, and writes its page.
+    """Draws pictures of a run, and writes its page; returns the `Settings` of a run that is complete, else None.
 
     Args:
         run_dir: folder of the run.
@@ -35,7 +35,7 @@ def report_run(run_dir, only, out, changes, chosen):
     if not ensemble.has_flags and ensemble.begun() and set(only) <= {PAGE}:
         write_members_page(ensemble, page)
         print(f"Wrote {page}")
-        return
+        return None
     record = Record.of(run_dir)
     subject = subject_of(record, changes)
     if pictures is None:
@@ -45,6 +45,7 @@ def report_run(run_dir, only, out, changes, chosen):
     if PAGE in only or not only:
         write_page(record, subject, drawn, page)
         print(f"Wrote {page}")
+    return record.settings if record.result else None
 
 
 def report_comparison(run_dirs, out, changes):

@@ -1,6 +1,6 @@
 """The metrics of a run, with intervals, as the page of a report shows them."""
 
-from tfdml.evaluation.bootstrap import bootstrap_intervals
+from tfdml.evaluation.bootstrap import class_intervals
 from tfdml.evaluation.metrics import RankMetric
 from tfdml.evaluation.scores import Scores
 from tfdml.reporting.page import scores_table
@@ -16,9 +16,9 @@ def score_tables(record, subject):
         subject: its `Subject`; None while it has no model.
     """
     measured = means_over_queries(subject) if subject else Scores({})
-    intervals = intervals_of(measured)
+    intervals = class_intervals(measured, subject.test.labels) if subject else {}
     tables = _of_result(record.result, intervals) if record.result else _of_log(record, subject, measured, intervals)
-    note = element("p", "Small numbers are 95% bootstrap intervals over queries.") if intervals else None
+    note = element("p", "Small numbers are 95% bootstrap intervals over classes.") if intervals else None
     return joined(*tables, note) if tables else None
 
 
@@ -27,12 +27,6 @@ def means_over_queries(subject):
     protocol = subject.experiment.splits.protocol
     metrics = [metric for metric in protocol.metrics if isinstance(metric, RankMetric)]
     return protocol.scores(subject.embeddings, subject.test, metrics) if metrics else Scores({})
-
-
-def intervals_of(scores):
-    """Returns metric name to bootstrap interval; nothing where there are too few queries for it."""
-    several = scores.queries is not None and len(scores.queries) > 1
-    return bootstrap_intervals(scores.per_query) if several else {}
 
 
 def _of_result(result, intervals):

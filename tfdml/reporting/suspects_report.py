@@ -95,6 +95,7 @@ def _page(images, found):
         CLOSENESS[images.judges[0].distance],
         lambda row: image_of(images.split, row).numpy(),
         lambda row: ("/".join(PurePath(images.names[row]).parts[-2:]), images.named(images.labels[row])),
+        notes={int(row): f"nearer to {images.named(other)}" for row, other in zip(shown, found.others, strict=False)},
     )
     listed = _rows(images, found)[:LISTED]
     caption = f"The {len(listed):,} most doubtful of {len(found.rows):,}"

@@ -104,6 +104,22 @@ def iterations_replaced(optimizer, steps):
         attributes["_iterations"] = before
 
 
+@contextlib.contextmanager
+def not_compiled(model):
+    """Returns a context in which a model is saved, and loads weights, as one that is not compiled: without optimizer.
+
+    Keras saves the optimizer's state with any model that is compiled: that of Adam is twice as large as the weights.
+    """
+    # Not by setattr, which would track the optimizer again.
+    attributes = vars(model)
+    before = {name: attributes[name] for name in ("compiled", "optimizer") if name in attributes}
+    attributes.update(dict.fromkeys(before))
+    try:
+        yield
+    finally:
+        attributes.update(before)
+
+
 def replace_sum_over_replicas(optimizer, function):
     """Replaces an optimizer's sum over replicas of what they bring, a function of `[(gradient, variable), ...]`."""
     vars(optimizer)["_all_reduce_sum_gradients"] = function

@@ -1,6 +1,6 @@
 """The recipe of a folder of photos on the emoji set, in small: `python -m benchmarks.study emoji_recipe`.
 
-Trains configs/emoji.flags with three levels that begin as discriminants, once with the recipe's loss and once with one
+Trains configs/emoji.flags with three levels that start from WCCN, once with the recipe's loss and once with one
 on proxies, each with the setting that validation chose of four for one embedding in `emoji_losses`. Prints the tables
 of that study. docs/emoji.md is about the images; --data_dir says where they are.
 """

@@ -3,7 +3,7 @@
 Trains configs/emoji.flags, cars_half.flags and omniglot.flags, each for 800 steps of N-pair loss, with one change in a
 row: all weights at two rates; the embedding alone, on frozen features; the embedding alone for 200 steps, then all;
 rates that fall from head to stem; low-rank changes (LoRA); and the first and the two stages from a random embedding, in
-place of discriminants. Rates are those of the rows' names, otherwise 0.0003; none is searched for. Prints a Markdown
+place of WCCN. Rates are those of the rows' names, otherwise 0.0003; none is searched for. Prints a Markdown
 table: Recall@1 of the best and the last models, of the pretrained features and of a linear layer on them, on test
 classes, in percent, steps to the best, and seconds. Below are differences of best models. Runs are kept.
 """
@@ -14,7 +14,7 @@ from tfdml.run.study.flagfiles import seconds
 
 SETS = {"emoji": "emoji", "cars": "cars_half", "Omniglot": "omniglot"}
 ALIKE = ["--loss=n_pair(scale=20.0)", "--steps=800", "--eval_every=100", "--eval_unit=steps", "--baselines=linear"]
-DISCRIMINANTS = ["--initial_embedding=lda"]
+WCCN = ["--initial_embedding=wccn"]
 ALL, ALONE, TWO_STAGES, RANDOM = "all weights", "the embedding alone, 0.001", "two stages", "random embedding"
 
 
@@ -24,14 +24,14 @@ def rate(value):
 
 FREE, LOW = rate(0.0003), rate(0.0001)
 CHANGES = {
-    ALL: [*DISCRIMINANTS, FREE],
-    f"{ALL}, 0.0001": [*DISCRIMINANTS, LOW],
-    ALONE: [*DISCRIMINANTS, rate(0.001), "--freeze_until=800"],
-    TWO_STAGES: [*DISCRIMINANTS, FREE, "--freeze_until=200"],
-    "layer decay 0.9": [*DISCRIMINANTS, FREE, "--layer_decay=0.9"],
-    "layer decay 0.75": [*DISCRIMINANTS, FREE, "--layer_decay=0.75"],
-    "LoRA, rank 16": [*DISCRIMINANTS, FREE, "--lora=16"],
-    "LoRA, rank 16, 0.001": [*DISCRIMINANTS, rate(0.001), "--lora=16"],
+    ALL: [*WCCN, FREE],
+    f"{ALL}, 0.0001": [*WCCN, LOW],
+    ALONE: [*WCCN, rate(0.001), "--freeze_until=800"],
+    TWO_STAGES: [*WCCN, FREE, "--freeze_until=200"],
+    "layer decay 0.9": [*WCCN, FREE, "--layer_decay=0.9"],
+    "layer decay 0.75": [*WCCN, FREE, "--layer_decay=0.75"],
+    "LoRA, rank 16": [*WCCN, FREE, "--lora=16"],
+    "LoRA, rank 16, 0.001": [*WCCN, rate(0.001), "--lora=16"],
     f"{RANDOM}, {ALL}": [FREE],
     f"{RANDOM}, {TWO_STAGES}": [FREE, "--freeze_until=200"],
 }

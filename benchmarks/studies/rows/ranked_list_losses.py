@@ -33,7 +33,7 @@ CHANGES["lifted structure"] = [
     "--protocol=self_retrieval(distance='euclidean')",
 ]
 # As the recipe of a folder of photos begins, with its loss and with one on proxies.
-CHANGES |= {name: [*FASTER[other], "--initial_embedding=lda"] for name, other in BEGUN_FOLLOW.items()}
+CHANGES |= {name: [*FASTER[other], "--initial_embedding=wccn"] for name, other in BEGUN_FOLLOW.items()}
 SETTINGS = {name: [[f"--loss={loss}"] for loss in LOSSES[name]] for name in ROWS}
 SEARCHING = ("--evaluate_on=validation", "--epochs=12", "--eval_every=4", "--patience=0")
 COLUMNS = {"Recall@1": MetricOf("metrics"), "gain in the last quarter": gained_late}

@@ -1,5 +1,7 @@
 """Weights files of Keras, loaded by the names of layers."""
 
+import re
+
 import h5py
 import keras
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 from tfdml.backbones import Small
 from tfdml.backbones.weights import load_by_name
 from tfdml.registry import create
+from tfdml.run.directory.models_on_disk import load_weights
 
 
 def random_small(**arguments):
@@ -153,3 +156,15 @@ def names_of(file):
     names = []
     file.visit(names.append)
     return names
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["a.weights.h5", "a.keras"])
+def test_weights_that_are_not_finite_are_told_by_their_file(tmp_path, name, wrong):
+    saved = random_small(stages=1)
+    damaged = saved.weights[-1]
+    damaged.assign(np.full(damaged.shape, wrong))
+    (saved.save_weights if name.endswith(".h5") else saved.save)(tmp_path / name)
+    told = f"--initial_weights={tmp_path / name} has numbers in {damaged.path} that are NaN or infinite"
+    with pytest.raises(ValueError, match=re.escape(told)):
+        load_weights(Small(width=4, stages=1), str(tmp_path / name))

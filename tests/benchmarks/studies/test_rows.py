@@ -5,10 +5,11 @@ import importlib
 import json
 import pkgutil
 
+import numpy as np
 import pytest
 
 from benchmarks.studies import rows
-from benchmarks.studies.rows import emoji_divide, emoji_losses, emoji_ranked_list, ranked_list
+from benchmarks.studies.rows import decisive, emoji_divide, emoji_losses, emoji_ranked_list, ranked_list
 from tfdml import registry
 from tfdml.console import flags
 from tfdml.run.experiment.length import Length
@@ -107,6 +108,35 @@ def test_methods_fit_the_backbone(name, monkeypatch, request):
     for method, backbone in specs:
         options = {"embedding_size": 128, "freeze_batch_norm": "none"}
         registry.create("method", method, backbone=make_backbone(backbone), **options)
+
+
+@pytest.mark.slow
+def test_decisive_heads_have_as_many_parameters_as_the_levels(monkeypatch, request):
+    monkeypatch.chdir(request.config.rootpath)
+    counts = {}
+    for name in decisive.OF_LEVELS:
+        spec = {flag: text.partition("=")[2] for flag, text in flags.resolve(decisive.STUDY.flags(name)).items()}
+        backbone = registry.create("backbone", spec["backbone"])
+        options = {"embedding_size": int(spec["embedding_size"]), "freeze_batch_norm": spec["freeze_batch_norm"]}
+        method = registry.create("method", spec["method"], backbone=backbone, **options)
+        method(np.zeros((1, 96, 96, 3), "float32"))
+        counts[name] = sum(int(np.prod(variable.shape)) for variable in method.learning_variables())
+    assert counts[decisive.HEADS] == pytest.approx(counts[decisive.THREE], rel=0.001)
+    assert counts[decisive.LINEAR_LEVELS] < counts[decisive.LINEAR_HEADS] == counts[decisive.ONE]
+    for count in counts.values():
+        assert f"{count:,}" in decisive.__doc__
+
+
+def test_decisive_rows_have_three_settings_and_the_steps_of_their_controls():
+    study = decisive.STUDY
+    assert {len(tried) for tried in study.settings.values()} == {3} and study.searching == ("--members=0",)
+    lengths = {
+        name: {flag for flag in row if flag.startswith(("--steps=", "--epochs="))} for name, row in study.rows.items()
+    }
+    # Those about length itself, or about frozen features, which are not trained.
+    apart = (decisive.UNSPLIT_SHORT, decisive.FROZEN, decisive.FROZEN_LEVELS)
+    for first, second in study.differences:
+        assert first in apart or lengths[first] == lengths[second], (first, second)
 
 
 def test_long_names_of_runs_differ():

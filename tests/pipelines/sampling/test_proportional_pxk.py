@@ -46,6 +46,19 @@ def test_images_of_a_round_are_different_and_another_round_divides_them_anew():
     assert counts[LABELS == 4].min() > 25
 
 
+@pytest.mark.parametrize(
+    "groups, power", [(4, 1.0), (6, 1.0), (7, 1.0), (9, 1.0), (12, 1.0), (14, 1.0), (4, 0.5), (6, 0.5)]
+)
+def test_no_image_comes_twice_in_a_batch_in_which_a_round_ends(groups, power):
+    drawn = batches(ProportionalPxK(groups=groups, power=power), range(200))
+    for batch in drawn:
+        # Classes of fewer than four images repeat them within their one group.
+        images = batch[LABELS[batch[:, 0]] > 2].ravel()
+        assert len(np.unique(images)) == len(images)
+    # All images of all classes that are not alone still come.
+    assert len(np.unique(drawn)) == len(LABELS) - 1
+
+
 def test_small_classes_repeat_their_images_evenly():
     groups = batches(ProportionalPxK(groups=15), range(1))[0]
     for label, most in ((1, 2), (2, 2), (3, 1)):

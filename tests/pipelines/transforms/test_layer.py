@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tfdml
+from pipelines.transforms import layer as layer_module
 from tests.pipelines.steps import IMAGE, apply
 from tfdml import registry
 
@@ -184,7 +185,10 @@ def test_patches_end_with_the_layer():
         ("layer('ZeroPadding2D', padding=((0, 0), (0, 1000000000)))", "padding of at most 4096"),
         ("layer('RandAugment', num_ops=1e9)", "num_ops of at most 4096, received 1000000000.0"),
         ("layer('RandomContrast', factor={1: 0, 'a': [5000]})", "factor of at most 4096, received 5000"),
-        ("layer('UpSampling2D', size=2)", "may enlarge an image without end"),
+        (
+            "layer('ZeroPadding2D', padding=1, data_format='channels_first')",
+            "layer\\('ZeroPadding2D'\\) expects images with their channels last. Remove data_format.",
+        ),
     ],
 )
 def test_what_is_refused_when_it_is_made(spec, words):
@@ -235,6 +239,73 @@ def test_a_file_runs_no_other_program_through_its_preprocessing(tmp_path):
         tfdml.load(tmp_path / "model.keras")
 
 
+def chain_on(shape, spec):
+    """A function that applies a chain to one image, in a graph that knows this shape."""
+
+    @tf.function(input_signature=[tf.TensorSpec(shape, tf.float32)], autograph=False)
+    def apply_all(image):
+        for step in registry.create_chain("transform", spec, size=8):
+            image = step(image, SEED)
+        return image
+
+    return apply_all
+
+
+# What makes of an image of 40 × 30 pixels first 80 × 70 and then more.
+TWICE = "layer('ZeroPadding2D', padding=20)|layer('{name}', {arguments})"
+GROWING = [
+    ("ZeroPadding2D", "padding=20", (120, 110)),
+    ("UpSampling2D", "size=2", (160, 140)),
+    ("mine>Twice", "", (160, 140)),
+]
+
+
+@pytest.mark.parametrize("name, arguments, sides", GROWING)
+@pytest.mark.parametrize("shape", [(40, 30, 3), (None, None, 3)])
+def test_a_chain_of_layers_makes_no_image_above_the_bound(name, arguments, sides, shape, monkeypatch):
+    """Whether the shape is known when the graph is made, or only when it runs."""
+    spec = TWICE.format(name=name, arguments=arguments)
+    monkeypatch.setattr(layer_module, "MOST_PIXELS", sides[0] * sides[1])
+    assert chain_on(shape, spec)(IMAGE32).shape == (*sides, 3)
+    monkeypatch.setattr(layer_module, "MOST_PIXELS", sides[0] * sides[1] - 1)
+    told = f"'{name}.{{1,2}}\\) expects and makes images of at most {sides[0] * sides[1] - 1:,} pixels"
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match=told):
+        chain_on(shape, spec)(IMAGE32)
+
+
+@pytest.mark.parametrize("shape", [(40, 30, 3), (None, None, 3)])
+def test_an_image_that_is_padded_before_it_is_resized_is_bounded(shape, monkeypatch):
+    spec = "layer('Resizing', height=8, width=1, pad_to_aspect_ratio=True)"
+    monkeypatch.setattr(layer_module, "MOST_PIXELS", 240 * 30)
+    assert chain_on(shape, spec)(IMAGE32).shape == (8, 1, 3)
+    monkeypatch.setattr(layer_module, "MOST_PIXELS", 240 * 30 - 1)
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="images of at most 7,199 pixels"):
+        chain_on(shape, spec)(IMAGE32)
+
+
+def test_layers_that_would_take_gigabytes_are_refused_before_they_run():
+    """Four times 4,000 pixels on each side would take 12 GB, and one thin image that is made square 50 GB."""
+    with pytest.raises(ValueError, match=r"at most 100,000,000 pixels, received or would make more: 257,024,960\."):
+        chain_on([40, 24, 3], "|".join(["layer('ZeroPadding2D', padding=4000)"] * 4)).get_concrete_function()
+    square = "layer('Resizing', height=8, width=8, pad_to_aspect_ratio=True)"
+    with pytest.raises(ValueError, match="at most 100,000,000 pixels, received or would make more: 4,225,000,000"):
+        chain_on([65000, 1500, 3], square).get_concrete_function()
+
+
+@pytest.mark.parametrize("name", layer_module.HEAVY)
+def test_layers_that_take_more_memory_take_smaller_images(name, monkeypatch):
+    monkeypatch.setattr(layer_module, "MOST_PIXELS", 1200 * layer_module.HEAVY[name] - 1)
+    with pytest.raises(ValueError, match=f"layer.'{name}'.* at most 1,199 pixels"):
+        step_of(f"layer('{name}')")(IMAGE32, SEED)
+
+
+def test_the_bound_does_not_overflow(monkeypatch):
+    """The sides of the image that is padded have a product above 2^63."""
+    made = keras.layers.Resizing(4096, 1, pad_to_aspect_ratio=True)
+    sides = [tf.constant(side, tf.float64) for side in (1, 10**8)]
+    assert float(layer_module._most_pixels(made, *sides, tf.maximum)) == pytest.approx(4096e16)
+
+
 @pytest.mark.parametrize(
     "spec, draw, words",
     [
@@ -257,6 +328,14 @@ def test_what_is_refused_when_it_sees_an_image(spec, draw, words):
 
 IMAGE32 = tf.constant(IMAGE, tf.float32)
 keras.saving.register_keras_serializable("mine")(Own)
+
+
+@keras.saving.register_keras_serializable("mine")
+class Twice(keras.layers.Layer):
+    """Doubles both sides, and does not say so."""
+
+    def call(self, images):
+        return tf.repeat(tf.repeat(images, 2, axis=1), 2, axis=2)
 
 
 @keras.saving.register_keras_serializable("mine")

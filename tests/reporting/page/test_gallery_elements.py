@@ -58,6 +58,16 @@ def test_a_query_of_two_kinds_is_listed_once_and_images_are_those_that_are_shown
     assert opened(made["images"][3]["src"])[1].size == (30, 20)
 
 
+def test_words_about_queries_are_in_the_data_where_there_are_any():
+    image = np.zeros((20, 30, 3), np.uint8)
+    notes = {3: "nearer to mug", 0: "nearer to cup"}
+    made = gallery_data(
+        {"Suspects": [0, 3]}, {"": found()}, "cosine", lambda row: image, lambda row: (str(row), ""), notes=notes
+    )
+    assert [query["note"] for query in made["queries"]] == ["nearer to cup", "nearer to mug"]
+    assert all("note" not in query for query in data()["queries"])
+
+
 def test_choices_hold_any_name():
     made = gallery(data())
     assert EVIL not in made and "&lt;/option&gt;&lt;script&gt;1" in made

@@ -7,6 +7,7 @@ import zipfile
 import pytest
 
 from tests.run.parsed_flags import parsed
+from tfdml.run.directory import run_directory
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.training import run_training as training
 
@@ -82,6 +83,12 @@ def test_a_folder_where_another_process_trains_is_told_before_any_work(run, monk
     monkeypatch.setattr(training, "set_up", lambda *_: pytest.fail("went on"))
     with pytest.raises(ValueError, match=f"Another process is training in --run_dir={run.path}"):
         training.train(settings, other, serialized)
+
+
+def test_a_process_that_is_about_to_end_is_waited_for(run, monkeypatch):
+    run.claim(parsed()[1])
+    monkeypatch.setattr(run_directory.time, "sleep", lambda seconds: run._held.close())
+    RunDirectory(run.path).check_free(patience=1e6)
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):

@@ -5,6 +5,7 @@ import pytest
 
 from tfdml.console import flags
 from tfdml.console.training_stopped import TrainingStopped
+from tfdml.files.checked_files import open_locked
 from tfdml.run.directory.ensemble_directory import EnsembleDirectory
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.ensembles import members
@@ -108,6 +109,16 @@ def test_a_failed_member_is_named_and_the_others_are_joined(ensemble, tmp_path, 
     assert "Member 2 of 3 failed: no memory for 1." in capsys.readouterr().err
     # Only it is trained again, and then all are joined.
     assert ensemble() == ([1], NAMES, "")
+
+
+def test_a_member_that_another_process_trains_is_named(ensemble, tmp_path, monkeypatch):
+    monkeypatch.setattr(members, "ENDING", 0.0)
+    taken = tmp_path / "ensemble" / "member_001"
+    taken.mkdir(parents=True)
+    with open_locked(taken / ".lock"):
+        ran, joined, error = ensemble()
+    assert (ran, joined) == ([0, 2], [NAMES[0], NAMES[2]])
+    assert error.startswith(f"1 of 3 members failed: {taken}: Another process is training in --run_dir={taken}")
 
 
 def test_where_all_fail_nothing_is_joined(ensemble, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 from tfdml.console import flags
 from tfdml.console.settings import DataSettings, Settings
+from tfdml.evaluation.protocols import protocol_of
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment import experiment
 from tfdml.run.experiment.experiment import _moved
@@ -90,10 +91,15 @@ def test_a_split_without_two_images_of_a_class_is_told_before_training(photos):
     check_queries(splits)
     single = np.unique(splits.test.labels, return_index=True)[1]
     alone = dataclasses.replace(splits, test=splits.test.where(single))
-    with pytest.raises(ValueError, match="The test split has no query with another image of its class .*recall_at_1"):
+    told = "Each class of the test split has one image, and recall_at_1 needs two or more.*use --dataset=photos"
+    with pytest.raises(ValueError, match=told):
         check_queries(alone)
+    no_query = dataclasses.replace(splits.test, is_query=np.zeros(len(splits.test), bool))
+    marked = dataclasses.replace(splits, test=no_query, protocol=protocol_of("query_gallery"))
+    with pytest.raises(ValueError, match="The test split has no query with another image of its class .*recall_at_1"):
+        check_queries(marked)
     single = np.unique(splits.evaluation.labels, return_index=True)[1]
-    with pytest.raises(ValueError, match="The validation split has no query"):
+    with pytest.raises(ValueError, match="Each class of the validation split has one image"):
         check_queries(dataclasses.replace(splits, evaluation=splits.evaluation.where(single)))
     # What needs no ranks needs no such query.
     check_queries(dataclasses.replace(alone, protocol=splits.protocol.with_metrics(["alignment"])))

@@ -31,17 +31,17 @@ FINE, COARSE = "adam(learning_rate=0.0001)", "adam(learning_rate=0.001)"
     "arguments, expected",
     [
         ({}, (COARSE, "none", "random")),
-        ({"flags": "--initial_weights=imagenet\n--initial_embedding=auto"}, (FINE, "statistics", "lda")),
-        ({"pretrained": True}, (FINE, "statistics", "lda")),
+        ({"flags": "--initial_weights=imagenet\n--initial_embedding=auto"}, (FINE, "statistics", "auto")),
+        ({"pretrained": True}, (FINE, "statistics", "auto")),
         ({"pretrained": True, "labels": (3, 4, 5)}, (FINE, "statistics", "pca_whitened")),
-        ({"pretrained": True, "norm": False}, (FINE, "none", "lda")),
+        ({"pretrained": True, "norm": False}, (FINE, "none", "auto")),
         # Labels that are drawn at random have no directions.
         ({"pretrained": True, "flags": f"{AUTO}\n--labels=clusters(k=2)"}, (FINE, "statistics", "pca_whitened")),
         (
             {"pretrained": True, "flags": f"{AUTO}\n--meta_classes=2\n--meta_classes_of=images"},
             (FINE, "statistics", "pca_whitened"),
         ),
-        ({"pretrained": True, "flags": f"{AUTO}\n--meta_classes=2"}, (FINE, "statistics", "lda")),
+        ({"pretrained": True, "flags": f"{AUTO}\n--meta_classes=2"}, (FINE, "statistics", "auto")),
     ],
 )
 def test_what_is_chosen(arguments, expected):

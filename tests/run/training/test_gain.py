@@ -64,7 +64,7 @@ def test_what_was_tried_is_not_advised():
     tried = Settings().replace(**given)
     for optimizer in ("adam", "sgd(learning_rate=0.01)"):
         sentences = told(result(0.5, 0.5), tried.replace(optimizer=optimizer))
-        assert sentences.endswith("Try a lower learning rate, --optimizer='adam(learning_rate=0.0001)'.")
+        assert sentences.endswith('Try a lower learning rate, --optimizer="adam(learning_rate=0.0001)".')
     # Of a pretrained network `auto` takes that rate.
     for optimizer in ("auto", "adam(learning_rate=1e-4)", "adamw(learning_rate=0.00001)"):
         assert told(result(0.5, 0.5), tried.replace(optimizer=optimizer)).endswith("0.0).")

@@ -36,6 +36,13 @@ def test_auto_draws_views_of_images_without_classes_and_pairs_that_are_given():
     assert isinstance(given, Given) and given.batch_size == 20
 
 
+def test_classes_of_one_image_are_told_of_the_dataset_without_classes():
+    train = Split(np.array([f"{row}.jpg" for row in range(40)], dtype=object), np.arange(40))
+    splits = SimpleNamespace(train=train, clusters=None, dataset=SimpleNamespace(has_classes=True))
+    with pytest.raises(ValueError, match="Each class has one image. Without classes, use --dataset=photos"):
+        make_sampler("pxk", splits, None)
+
+
 class Rows:
     """A training split of 96 images in 16 classes."""
 

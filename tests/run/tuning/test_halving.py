@@ -16,7 +16,7 @@ class Stub:
     def __init__(self, score=lambda number, steps: number, step=lambda number: 0.1, fail=(), stop_after=None):
         self.now, self.trained, self.left = 0.0, [], stop_after
         self.score, self.step, self.fail, self.taken = score, step, fail, {}
-        self.said = []
+        self.said, self.reason = [], "the loss is NaN"
 
     def __call__(self, number, steps):
         if self.left is not None:
@@ -26,7 +26,7 @@ class Stub:
         cost = Cost(10.0, self.step(number))
         self.now += cost.of(steps - self.taken.get(number, 0))
         if number in self.fail:
-            raise TrialFailed("the loss is NaN")
+            raise TrialFailed(self.reason)
         self.taken[number] = steps
         self.trained.append((number, steps))
         return Measured(number, steps, self.score(number, steps), None, cost)
@@ -95,6 +95,35 @@ def test_a_trial_that_fails_is_left_out():
     stub.fail = ()
     search(stub, state)
     assert 9 not in stub.taken
+
+
+def test_a_trial_that_was_killed_is_trained_by_the_next_search():
+    """In the rung that has begun last; what it is tried for again in others would change nothing."""
+    stub = Stub(fail=(9,), stop_after=20)
+    stub.reason = "It ended by signal 9."
+    state = SearchState({})
+    with pytest.raises(KeyboardInterrupt):
+        search(stub, state)
+    assert state.failed == {9: "It ended by signal 9."} and (9, 100) not in stub.trained
+    stub.fail, stub.left = (), None
+    search(stub, state)
+    assert state.failed == {} and (9, 100) in stub.trained and (39, 300) in stub.trained
+
+
+def test_what_is_measured_stays_where_no_time_is_left_for_a_trial_that_was_killed():
+    """Ten seconds less are left than it takes, and than the next rungs take."""
+    stub = Stub(fail=(9,), stop_after=41)
+    stub.reason = "It ended by signal 9."
+    state = SearchState({})
+    with pytest.raises(KeyboardInterrupt):
+        search(stub, state)
+    assert [number for number in range(41) if state.at(number, 100)] == [*range(9), *range(10, 41)]
+    state.rungs = state.rungs[:1]
+    stub.fail, stub.left = (), None
+    state.seconds = 1700.0 - state.plan.seconds_after(0, 40, Cost(10.0, 0.1)) - 10.0
+    search(stub, state)
+    assert "No time is left for 1 of the trials of 100 steps." in stub.said
+    assert (40, 300) in stub.trained and state.rungs[0] == [number for number in range(41) if number != 9]
 
 
 def test_a_recipe_that_fails_ends_the_search():

@@ -136,7 +136,8 @@ def test_a_trial_that_fails_is_told(made):
         made(fail="The loss is NaN.")[0](1, 4)
 
 
-def test_a_process_that_a_killed_search_left_is_told(made, tmp_path):
+def test_a_process_that_a_killed_search_left_is_told(made, tmp_path, monkeypatch):
+    monkeypatch.setattr(trials, "ENDING", 0.0)
     of_search, _ = made()
     run = RunDirectory(tmp_path / "trials" / "001")
     run.claim(flags.resolve([]))
@@ -154,3 +155,13 @@ def test_a_full_disk_stops_the_search_and_no_trial_is_given_up(made):
         with pytest.raises(OSError, match="The trial 001 stopped. Cannot write"):
             of_search(1, 4)
         assert of_search.state.failed == {}
+
+
+def test_a_folder_that_another_process_takes_stops_the_search_and_no_trial_is_given_up(made, tmp_path):
+    """As a trial tells it that starts when the folder is free, and comes second."""
+    run = RunDirectory(tmp_path / "other")
+    run.claim(flags.resolve([]))
+    with pytest.raises(ValueError) as told:
+        RunDirectory(tmp_path / "other").check_free()
+    with pytest.raises(OSError, match="The trial 001 stopped. Another process is training in"):
+        made(fail=str(told.value))[0](1, 4)

@@ -64,6 +64,18 @@ def test_images_of_the_index_by_id_only(client, searcher):
     assert_refused(client.get("/images/104"), 404, "image 104 cannot be read any more")
 
 
+def test_a_photo_that_browsers_may_not_show_is_sent_as_a_png(client, searcher):
+    was = searcher.files[0].read_bytes()
+    searcher.files[0].write_bytes(encoded("AVIF"))
+    try:
+        found = client.get("/images/100")
+        assert (found.status_code, found.headers["content-type"], found.content[:4]) == (200, "image/png", b"\x89PNG")
+        searcher.files[0].write_bytes(encoded("AVIF")[:-30])
+        assert_refused(client.get("/images/100"), 404, "image 100 is no image any more")
+    finally:
+        searcher.files[0].write_bytes(was)
+
+
 def test_health_metrics_and_openapi(searcher):
     with running(searcher) as client:
         assert client.get("/health").json() == {"status": "ok", "token": False}

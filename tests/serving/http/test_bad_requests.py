@@ -50,7 +50,7 @@ def bomb():
         (b"text", 400, "is not a readable image"),
         (encoded("GIF"), 400, "is a GIF, which is not read"),
         (encoded("JPEG")[:10], 400, "is not a readable image"),
-        (encoded() + b"damaged", 400, "cannot be read: expected a whole JPEG, PNG or still WebP"),
+        (encoded() + b"damaged", 400, "cannot be read: expected a whole JPEG, PNG, WebP or AVIF"),
         (encoded(size=(101, 100)), 400, "has 101 x 100 pixels, more than 10,000"),
         (bomb(), 400, "pixels"),
         (encoded() + bytes(100_000), 413, "bytes, more than 100,000"),

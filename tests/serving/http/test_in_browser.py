@@ -91,7 +91,17 @@ def test_the_page_finds_neighbors(browser, index, photos, tmp_path):
         wait.until(lambda _: shows(10, second))
         find("#k option")[0].click()
         wait.until(lambda _: shows(5, second))
+        # A filter, and the label by vote; the model has no threshold.
+        find("#where")[0].send_keys("label == 'even'" + keys.TAB)
+        wait.until(lambda _: find("#state")[0].text == "5 nearest images of 6 that match the filter")
+        assert find("#label")[0].text.startswith(
+            "even by vote, without a threshold; the nearest image of its label has a"
+        )
+        assert find("#threshold")[0].text == "none; every neighbor is accepted"
         assert browser.get_log("browser") == []
+        find("#where")[0].send_keys("=" + keys.TAB)
+        wait.until(lambda _: find("#error")[0].is_displayed() and not find("#answer")[0].is_displayed())
+        find("#where")[0].clear()
         # What is no image is told; the console tells of the answer, too.
         browser.execute_script(DROP, base64.b64encode(b"text").decode(), "text/plain")
         wait.until(lambda _: "That is no image" in find("#error")[0].text)
@@ -102,6 +112,22 @@ def test_the_page_finds_neighbors(browser, index, photos, tmp_path):
     finally:
         done = service.kill(signal.SIGTERM)
     assert done.returncode == -signal.SIGTERM and "Traceback" not in done.stderr, done.stderr
+
+
+def test_the_page_shows_the_threshold_in_force(browser, index, photos):
+    wait = pytest.importorskip("selenium.webdriver.support.wait").WebDriverWait(browser, 10)
+    service = Service(index, flags=["--threshold=0.99"])
+    try:
+        browser.get(service.address)
+        browser.find_element("css selector", "#file").send_keys(str(photos / "odd" / "03.png"))
+        wait.until(lambda _: browser.find_element("css selector", "#answer").is_displayed())
+        texts = {
+            name: browser.find_element("css selector", f"#{name}").text for name in ("label", "threshold", "state")
+        }
+    finally:
+        service.kill(signal.SIGTERM)
+    assert texts["threshold"] == "0.9900" and texts["state"].endswith(" below the threshold")
+    assert texts["label"] == "odd; the nearest image of its label has a similarity of 1.0000"
 
 
 def test_a_client_and_ctrl_c(index):

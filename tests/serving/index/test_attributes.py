@@ -29,16 +29,58 @@ def test_columns_of_a_csv_file_get_the_type_of_all_their_values(tmp_path, monkey
     }
 
 
+def test_columns_that_are_not_used_are_told(tmp_path, caplog):
+    columns = {
+        "path": ["/a", "/b"],
+        "label": ["x", "y"],
+        "n": [1, None],
+        "note": [None, "late"],
+        "nan": [float("nan")] * 2,
+    }
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("path,label,n,note,nan\n/a,x,1,,\n/b,y,,late,nan\n")
+    for file in (tmp_path / "t.parquet", tmp_path / "t.csv"):
+        caplog.clear()
+        assert set(read_attributes(file, ["/a"]).column_names) == {"path", "n"}
+        label, empty = (record.getMessage() for record in caplog.records)
+        assert label == f"The column label of {file} is not used: labels are those of the images or the embeddings."
+        assert empty == f"{file} has no value for these images in note, nan, which is not added."
+        caplog.clear()
+        assert set(read_attributes(file, ["/b"]).column_names) == {"path", "note"}
+    (tmp_path / "t.csv").write_text("path,n\n/a,1\n")
+    caplog.clear()
+    assert read_attributes(tmp_path / "t.csv", ["/a"]).column_names == ["path", "n"] and not caplog.records
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["2024-05-01T12:00:00Z", "2024-05-02 01:30:00.25Z"],
+        ["2024-05-01T14:00+02:00", "2024-05-01T20:30:00.25-0500"],
+        ["2024-05-01T14+02", "2024-05-02 01:30:00.25"],
+        ["2024-05-01 12:00:00", "2024-05-02T01:30:00.250000+00:00"],
+    ],
+)
+def test_times_of_a_csv_file_are_in_utc_whatever_their_offset(times, tmp_path):
+    lines = ["path,taken,text", f"/a,{times[0]},2024-05-01", f"/b,{times[1]},yesterday", "/c,,"]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    found = read_attributes(tmp_path / "t.csv", ["/a", "/b", "/c"])
+    expected = [datetime.datetime(2024, 5, 1, 12), datetime.datetime(2024, 5, 2, 1, 30, 0, 250_000), None]
+    assert found["taken"].to_pylist() == expected and found["text"].to_pylist()[1] == "yesterday"
+
+
 def test_columns_of_a_parquet_file(tmp_path):
     columns = {
         "path": ["/a", "/b"],
         "day": [datetime.date(2024, 5, 1), None],
         "n": pyarrow.array([1, 2], pyarrow.int8()),
+        "x": [float("nan"), 2.0],
     }
     columns |= {"t": pyarrow.array([0, 1], pyarrow.timestamp("ns", "Europe/Berlin")), "text": ["x", "y"]}
     pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
     found = read_attributes(tmp_path / "t.parquet", ["/b", "/a"])
-    assert found["n"].to_pylist() == [2, 1] and found["day"].to_pylist() == [None, datetime.datetime(2024, 5, 1)]
+    assert found["n"].to_pylist() == [2, 1] and found["x"].to_pylist() == [2.0, None]
+    assert found["day"].to_pylist() == [None, datetime.datetime(2024, 5, 1)]
     assert found["t"].to_pylist()[1] == datetime.datetime(1970, 1, 1) and found["text"].to_pylist() == ["y", "x"]
 
 

@@ -27,7 +27,7 @@ def rows():
     columns |= {name: pyarrow.array([row[name] for row in ROWS]) for name in ROWS[0]}
     # As files give texts.
     columns["label"] = columns["label"].dictionary_encode()
-    columns["the price"] = columns["price"]
+    columns["the price"] = columns["`price`"] = columns["price"]
     return IndexRows(np.arange(4), names, columns["label"].to_pylist(), pyarrow.table(columns), np.zeros(4, bool))
 
 
@@ -54,6 +54,7 @@ def rows():
         ("taken in ('2024-06-01T14:30+02:00')", lambda row: row["price"] == 25),
         ("label is null or path = '/0.jpg' or id == 1", lambda row: row["label"] in (None, "mug", "cup")),
         ("`the price` < 20", lambda row: row["price"] == 12),
+        ("```price``` < 20 and `price` > 1", lambda row: row["price"] == 12),
         ("price < 99999999999999999999999", lambda row: row["price"] is not None),
         ("sold and price < 15 or label = 'cup'", lambda row: row["label"] in ("mug", "cup")),
         ("label < 'm'", lambda row: row["label"] is not None and row["label"] < "m"),
@@ -61,6 +62,31 @@ def rows():
 )
 def test_a_filter_takes_what_python_takes(rows, where, expected):
     assert rows.selected(where).tolist() == [bool(expected(row)) for row in ROWS]
+
+
+NUMBERS = {"views": [5, 2**24 + 1, 2**53 + 1, None], "weight": [1.5, 2.0**24 + 1, 2.0**53, None]}
+
+
+@pytest.mark.parametrize(
+    "where, expected",
+    [
+        ("views > 1.5e6", [1, 2]),
+        ("views < 5.5", [0]),
+        ("views <= 99999999999999999999999", [0, 1, 2]),
+        ("views in (5, 1.5)", [0]),
+        (f"views = {2**53 + 1}", [2]),
+        (f"views = {2**53}", []),
+        (f"weight < {2**53 + 1}", [0, 1]),
+        (f"weight in ({2**53 + 1}, {2**24 + 1})", [1, 2]),
+        ("not views > weight", [1, 2]),
+        ("views > 1e400", []),
+    ],
+)
+def test_numbers_of_any_size_are_compared(where, expected):
+    names = [f"/{place}.jpg" for place in range(4)]
+    table = pyarrow.table({"id": range(4), "path": names, "label": names, **NUMBERS})
+    mask = IndexRows(np.arange(4), names, names, table, np.zeros(4, bool)).selected(where)
+    assert np.flatnonzero(mask).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -132,9 +158,10 @@ def test_no_text_is_anything_but_a_filter_or_a_valueerror():
     parts = ["price", "label", "and", "or", "not", "in", "is", "null", "(", ")", ",", "<", "==", "3", "-1.5e3", "'a'"]
     parts += ["true", "`price`", "'", "#", "\0", "é", "\n"]
     random = np.random.default_rng(0)
+    schema = pyarrow.schema({"price": pyarrow.int64(), "label": pyarrow.string()})
     for _ in range(2000):
         text = " ".join(random.choice(parts, random.integers(1, 12)))
         try:
-            filter_of(text, {"price": "number", "label": "text"})
+            filter_of(text, {"price": "number", "label": "text"}, schema)
         except ValueError as error:
             assert "\n" not in str(error)

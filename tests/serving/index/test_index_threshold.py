@@ -19,7 +19,7 @@ from tfdml.serving.exported.saved_model_files import model_hash
 from tfdml.serving.index import printed_search
 from tfdml.serving.index.adaptive_cut import kept
 from tfdml.serving.index.duplicates import duplicates
-from tfdml.serving.index.index_build import unit_length
+from tfdml.serving.index.index_build import compared_vectors
 from tfdml.serving.index.indexing import index_images
 from tfdml.serving.index.threshold import Threshold, put_threshold
 from tfdml.serving.index.threshold_check import difference
@@ -141,7 +141,7 @@ def test_a_threshold_of_new_embeddings_goes_into_an_index_and_a_model(index, mod
 
 def test_images_that_differ_from_those_of_the_fit_are_told(index):
     searcher = Searcher(index)
-    vectors = unit_length(
+    vectors = compared_vectors(
         np.concatenate([block.embeddings for block in EmbeddingShards(index / "embeddings").blocks()]), "cosine"
     )
     labels = searcher.labels

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -254,7 +255,13 @@ def test_connections_are_used_again(photos, model, monkeypatch):
 def test_the_commands(engine, photos, embedded, tmp_path):
     address, flags = place(engine, tmp_path), [f"--model={exported()}"]
     done = run("tfdml.index", *flags, f"--images={photos / 'odd'}", f"--out={address}")
-    assert (done.returncode, done.stdout) == (0, f"Indexed {COUNT // 2:,} images in {address}.\n"), done.stderr
+    assert done.returncode == 0, done.stderr
+    indexed, following = done.stdout.splitlines()
+    assert indexed == f"Indexed {COUNT // 2:,} images in {address}."
+    # An engine has no copy of the model.
+    python, dash, module, *words = shlex.split(following.removeprefix("Next: "))
+    assert (python, dash, module) == ("python", "-m", "tfdml.search") and f"--model={exported()}" in words
+    assert run(module, *words).stdout.splitlines()[1].split()[0] == "1.0000"
     done = run("tfdml.index", *flags, f"--images={photos}", f"--out={address}", "--add")
     assert f"Indexed {COUNT} images" in done.stdout, done.stderr
     query = photos / "odd" / "03.png"
@@ -266,20 +273,29 @@ def test_the_commands(engine, photos, embedded, tmp_path):
     done = run("tfdml.index", f"--out={address}", f"--delete={query}")
     assert done.stdout == f"Deleted 1 images from {address}; it has {COUNT - 1} images.\n", done.stderr
     for command, words in (
-        (["tfdml.index", f"--out={address}", f"--delete={query}"], ["is not in the index", "nothing is deleted"]),
+        (
+            ["tfdml.index", f"--out={address}", f"--delete={query},{photos / 'even' / '02.png'}"],
+            ["is not in the index", "nothing is deleted"],
+        ),
         (["tfdml.search", f"--index={address}", str(query)], ["--model is missing"]),
         (["tfdml.search", f"--index={address}", f"--model={exported_tolerant()}", str(query)], ["with another model"]),
         (
             ["tfdml.search", *flags, f"--index={address}", "--duplicates"],
             ["Duplicates are found"],
         ),
-        (["tfdml.index", *flags, f"--out={address}", "--upgrade"], ["has this model already"]),
         (["tfdml.index", *flags, f"--out={address}", f"--images={photos}", "--workers=2"], ["does not use --workers"]),
     ):
         assert_one_error(run(*command), *words)
+    # As after a kill at the end.
+    for command, words in (
+        ([f"--delete={query}"], f"{address} has {COUNT - 1} images. {query} is not among them, and nothing is left"),
+        ([*flags, "--upgrade"], f"{address} has the model {exported()} already, and nothing is left to do."),
+    ):
+        done = run("tfdml.index", f"--out={address}", *command)
+        assert done.returncode == 0 and words in done.stdout, done.stderr
     other = place(engine, tmp_path)
     done = run("tfdml.index", *flags, f"--embeddings={embedded}", f"--out={other}", "--kind=hnsw")
-    assert done.stdout == f"Indexed {COUNT} images in {other}.\n", done.stderr
+    assert done.stdout.startswith(f"Indexed {COUNT} images in {other}.\nNext: "), done.stderr
 
 
 @pytest.mark.slow

@@ -209,6 +209,25 @@ def test_another_table_and_another_layout():
         assert "a table is gone" in told(lambda: store.search(np.eye(1, DIM)))
 
 
+@pytest.mark.parametrize(
+    "path, label, attributes, what",
+    [
+        ("/a\0", None, None, "A path"),
+        ("/a", "mug\0", None, "A label"),
+        ("/a", "mug", {"color": ["red\0"]}, "An attribute of /a"),
+        ("/a", "mug", {"color\0": ["red"]}, "The name of an attribute"),
+    ],
+)
+def test_a_text_with_a_zero_byte_is_told(path, label, attributes, what, vectors):
+    with open_store(postgresql(), model=MODEL) as store:
+        store.add(None, vectors[:1], table_of_rows(["/first"], ["cup"], {"color": ["blue"]}))
+        with pytest.raises(ValueError, match=f"^{what} has a zero byte, which no text in PostgreSQL can have: '"):
+            store.add(None, vectors[:1], table_of_rows([path], [label], attributes))
+        with pytest.raises(ValueError, match=r"^The filter has a zero byte, .*: 'red\\x00'"):
+            store.search(vectors[:1], 1, "color = 'red\0'")
+        assert store.count() == 1
+
+
 def test_kinds_that_it_has_not():
     with pytest.raises(ValueError, match="^kind=pq: postgresql://.* has no such index; expected flat, hnsw, ivf"):
         open_store(postgresql(), model=MODEL, kind="pq")

@@ -34,6 +34,7 @@ def table(rows, names=None):
     attributes = {
         "price": [None if row % 7 == 0 else row for row in rows],
         "weight": [row / 4 for row in rows],
+        "views": [2**24 + row for row in rows],
         "sold": [None if row % 5 == 0 else row % 2 == 0 for row in rows],
         "taken": [start + datetime.timedelta(hours=6 * row, microseconds=row) for row in rows],
         "the color": ["größe" if row % 3 else "it's \\ %s" for row in rows],
@@ -117,14 +118,15 @@ WHERE = [
     "id < 5 and price < 99999999999999999999999",
     "sold is not null and price is null",
     "price > 99",
+    "views > 16777230.0",
 ]
 
 
 def expected_rows(where):
     whole = table(range(ROWS)).add_column(0, "id", pyarrow.array(range(ROWS)))
     kinds = {"id": "number", "path": "text", "label": "text", "price": "number", "weight": "number"}
-    kinds |= {"sold": "boolean", "taken": "time", "the color": "text"}
-    return whole.filter(filter_of(where, kinds))["id"].to_pylist()
+    kinds |= {"views": "number", "sold": "boolean", "taken": "time", "the color": "text"}
+    return whole.filter(filter_of(where, kinds, whole.schema))["id"].to_pylist()
 
 
 @pytest.fixture(params=STORES, scope="module")
@@ -141,6 +143,14 @@ def test_filters(filtered, vectors, where):
     found = filtered.search(vectors[:2], 7, where)
     assert ids_of(found) == nearest(vectors, vectors[:2], rows, 7)
     assert found.matching == len(rows) == filtered.count(where)
+
+
+def test_nan_is_a_missing_value(address, vectors):
+    prices = pyarrow.array([float("nan"), 30.0, None, 10.0])
+    with open_store(address, model=MODEL) as store:
+        store.add(None, vectors[:4], table_of_rows(list("abcd"), [None] * 4, {"price": prices}))
+        for where, expected in (("not price < 20", {1}), ("price is null", {0, 2}), ("price != 30", {3})):
+            assert set(ids_of(store.search(vectors[:1], 4, where))[0]) == expected
 
 
 @pytest.mark.parametrize("where", ["`the color` < 'h'", "price > weight and price < 20"])

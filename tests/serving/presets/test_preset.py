@@ -19,8 +19,10 @@ from tests.serving_fixtures import picture
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.serving.embedder_of_path import embedder_of
 from tfdml.serving.exported.run_export import facts_of_run
+from tfdml.serving.presets import preset as preset_module
 from tfdml.serving.presets import run_preset
 from tfdml.serving.presets.preset import FILES, save_preset
+from tfdml.serving.presets.preset_card import readme
 
 IMAGES = [picture(0), picture(1, 24, 60, "JPEG")]
 METHODS = [
@@ -123,6 +125,21 @@ def test_a_model_without_preprocessing_is_no_preset(tmp_path):
     with pytest.raises(ValueError, match=r"has no preprocessing\. Set model\.preprocessing before saving"):
         model.save_to_preset(tmp_path / "preset")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_of_two_presets_in_one_folder_the_first_is_whole(tmp_path, monkeypatch):
+    model, other = made(), made("features")
+
+    def meanwhile(*about):
+        monkeypatch.setattr(preset_module, "readme", readme)
+        with pytest.raises(ValueError, match="Another process is writing the preset .*/out"):
+            other.save_to_preset(tmp_path / "out")
+        return readme(*about)
+
+    monkeypatch.setattr(preset_module, "readme", meanwhile)
+    model.save_to_preset(tmp_path / "out")
+    assert type(tfdml.from_preset(tmp_path / "out").model) is type(model)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_nothing_is_overwritten(tmp_path):

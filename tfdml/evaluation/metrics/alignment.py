@@ -5,7 +5,7 @@ import numpy as np
 from tfdml.evaluation.metrics.class_means import class_means
 from tfdml.evaluation.metrics.embedding_metric import EmbeddingMetric
 from tfdml.evaluation.metrics.group_sizes import pairs_of
-from tfdml.evaluation.metrics.unit_length import unit_length
+from tfdml.neighbors.nearest import unit_length
 from tfdml.registry import register
 
 # Rows whose deviations from their class are computed at once.

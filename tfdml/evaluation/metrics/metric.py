@@ -3,6 +3,7 @@
 import re
 
 from tfdml import registry
+from tfdml.registry.specs import of_spec
 
 # Names before the @ that papers print.
 PRINTED = {"r": "recall", "p": "precision"}
@@ -34,6 +35,11 @@ def metric_of(spec):
 
     `recall_at_10` is short for `recall_at_k(k=10)`, and `tar_at_far_0.001` for `tar_at_far(rate=0.001)`.
     """
+    with of_spec(spec):
+        return _metric_of(spec)
+
+
+def _metric_of(spec):
     printed = re.fullmatch(r"(\w+)@(\w+)", spec.strip().lower())
     meant = f"{PRINTED.get(printed[1], printed[1])}_at_{printed[2]}" if printed else ""
     if {meant, re.sub(r"\d+$", "k", meant)} & set(registry.names("metric")):

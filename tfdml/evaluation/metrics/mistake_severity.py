@@ -12,7 +12,8 @@ class MistakeSeverity(EmbeddingMetric):
     """How many levels up the nearest image of another class has something in common, a mean over these mistakes.
 
     The height of the lowest common ancestor of Bertinetto et al., Making Better Mistakes, 2020, from 1 to the number of
-    levels, which stands for nothing in common. With one level it is 1. None without a mistake.
+    levels, which stands for nothing in common. With one level it is 1. Of images that are equally near, the one that
+    has least in common is the nearest. None without a mistake.
     """
 
     graded = True

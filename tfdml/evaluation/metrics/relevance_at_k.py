@@ -10,7 +10,8 @@ from tfdml.registry.parts import register
 class RelevanceAtK(EmbeddingMetric):
     """The mean relevance of the K nearest: the share of labels that two images have in common, or of levels.
 
-    With one class an image it is Precision@K. Of fewer images it takes all others; None of one image.
+    With one class an image it is Precision@K. Of fewer images it takes all others; None of one image. Of images that
+    are equally near, those that have less in common come first.
 
     Args:
         k: number of neighbors.

@@ -6,11 +6,12 @@ import numpy as np
 
 from tfdml.evaluation.metrics import PairMetric
 from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
-from tfdml.evaluation.ranks.exact_vectors import ExactVectors
+from tfdml.evaluation.ranks.exact_vectors import TIE, ExactVectors
 from tfdml.evaluation.scores import Scores
 from tfdml.evaluation.search import Search
 from tfdml.evaluation.verification.given_similarities import given_similarities
 from tfdml.evaluation.verification.pair_counts import PairCounts
+from tfdml.evaluation.verification.pairs import NEARLY_ALL
 from tfdml.registry.annotations import Distance
 from tfdml.registry.parts import register
 
@@ -62,4 +63,7 @@ class GivenPairs(Protocol):
             known = relations[:, column] != NONE
             scores.append(given_similarities(vectors, place[known, 0], place[known, column], self.distance))
             same.append(np.full(known.sum(), column == 1))
-        return PairCounts.of_scores(np.concatenate(scores), np.concatenate(same))
+        scores = np.concatenate(scores)
+        # Relative to what nearly all distances are: an outlier makes no others equal.
+        tie = TIE * np.quantile(np.abs(scores), NEARLY_ALL) if self.distance == "euclidean" and len(scores) else TIE
+        return PairCounts.of_scores(scores, np.concatenate(same), tie)

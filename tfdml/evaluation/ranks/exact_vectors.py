@@ -114,6 +114,25 @@ class ExactVectors:
         return TIE * (offsets[:, None] + self.offsets[rows]) if self.has_offsets else TIE
 
 
+def tie_groups(values, ties, begins):
+    """Returns numbers of groups of tied values, `[N]`, ascending.
+
+    A value is in the group of the smallest one of its run that is less than a tie away and in no group yet.
+
+    Args:
+        values: `[N]`, ascending within each run.
+        ties: by how much values may differ and count as equal: a number, or `[N]`.
+        begins: `[N]` booleans, where a run begins: a value that is more than a tie from the one before it.
+    """
+    places = np.flatnonzero(begins)
+    firsts = np.repeat(values[places], np.diff(np.append(places, len(values))))
+    # In steps from the beginning of a run: mostly it is one group.
+    steps = np.floor((values - firsts) / np.maximum(ties, np.finfo(np.float64).tiny))
+    starts = np.array(begins)
+    starts[1:] |= np.diff(steps) > 0
+    return np.cumsum(starts)
+
+
 def _median(embeddings):
     """Returns the median `[d]` of each component, of so many rows as are enough: no outlier moves it."""
     return np.median(_float64(embeddings[:: -(-len(embeddings) // CENTERED)]), axis=0)

@@ -4,9 +4,9 @@ import dataclasses
 
 import numpy as np
 
-from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.evaluation.search import Search
 from tfdml.neighbors.clustering import check_finite
+from tfdml.neighbors.nearest import unit_length
 
 POOLS = {"mean": np.add, "max": np.maximum}
 

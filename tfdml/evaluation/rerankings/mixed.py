@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfdml.evaluation.metrics.unit_length import unit_length
+from tfdml.neighbors.nearest import unit_length
 
 # Rows that are mixed at once.
 ROWS = 1024

@@ -20,7 +20,7 @@ def reciprocal_codes(points, k1, k2):
     """
     rows = np.arange(len(points))
     # Each row begins with the image itself.
-    nearest = np.concatenate([rows[:, None], nearest_others(points, rows, rows, k1)], axis=1)
+    nearest = np.concatenate([rows[:, None], nearest_others(points, rows, rows, max(k1, k2 - 1))], axis=1)
     largest = _largest_distances(points)
     sets = _expanded(_reciprocal(nearest, k1), _reciprocal(nearest, round(k1 / 2)))
     return _averaged(_weighted(sets, points, largest), nearest[:, :k2]), largest

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.evaluation.ranks.ranks import PositiveRanks
 from tfdml.evaluation.search import Search
 from tfdml.neighbors.clustering import check_finite
+from tfdml.neighbors.nearest import unit_length
 from tfdml.registry.annotations import Embeddings
 from tfdml.registry.fields import Declared
 

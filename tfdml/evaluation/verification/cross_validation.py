@@ -3,6 +3,7 @@
 import numpy as np
 
 from tfdml.evaluation.metrics.pair_accuracy_threshold import PairAccuracyThreshold
+from tfdml.evaluation.ranks.exact_vectors import TIE
 from tfdml.evaluation.verification.pair_counts import PairCounts
 
 
@@ -26,9 +27,9 @@ def verified(scores, same, folds, metrics=()):
     accuracies, thresholds = [], []
     for fold in np.unique(folds):
         here = folds == fold
-        thresholds.append(PairAccuracyThreshold().value(PairCounts.of_scores(scores[~here], same[~here])))
+        thresholds.append(PairAccuracyThreshold().value(PairCounts.of_scores(scores[~here], same[~here], TIE)))
         accuracies.append(float(np.mean((scores[here] >= thresholds[-1]) == same[here])))
-    counts = PairCounts.of_scores(scores, same)
+    counts = PairCounts.of_scores(scores, same, TIE)
     return {
         "accuracy": float(np.mean(accuracies)),
         "standard_error": float(np.std(accuracies, ddof=1) / np.sqrt(len(accuracies))),

@@ -7,6 +7,8 @@ from typing import Self
 
 import numpy as np
 
+from tfdml.evaluation.ranks.exact_vectors import tie_groups
+
 # Rounding must not exclude a rate that is just reached.
 ROUNDED = 1 + 1e-9
 
@@ -26,15 +28,18 @@ class PairCounts:
     negatives: np.ndarray
 
     @classmethod
-    def of_scores(cls, scores: np.ndarray, same: np.ndarray) -> Self:
+    def of_scores(cls, scores: np.ndarray, same: np.ndarray, tie: float = 0.0) -> Self:
         """Counts pairs one by one.
 
         Args:
             scores: `[P]` similarity of each pair.
             same: `[P]` booleans, whether it is of the same class.
+            tie: by how much similarities may differ and count as equal; the lowest of them is then the score of all.
         """
         values, places = np.unique(scores, return_inverse=True)
         same = np.asarray(same, bool)
+        groups = tie_groups(values, tie, np.diff(values, prepend=-np.inf) > tie)
+        values, places = values[np.diff(groups, prepend=0) > 0], groups[places] - 1
         return cls(values, *(np.bincount(places[kind], minlength=len(values)) for kind in (same, ~same)))
 
     @functools.cached_property

@@ -70,8 +70,14 @@ class Pairs:
         # Those that do not count as pairs of different classes have the first bin.
         found[1, 0] = 0
         places = np.flatnonzero(found.any(axis=0))
-        scores, (positives, negatives) = self.scores_of(places), found[:, places]
-        return PairCounts(scores, positives, negatives)
+        found = found[:, places]
+        # Rounding puts equal similarities into two bins if they are near the border of these. So two bins between empty
+        # ones count as one; they hold what differs by a tie at most. A bin of each of two pairs is mostly by chance.
+        apart = np.diff(places, prepend=-2, append=BINS + 2) > 1
+        joined = ~apart[:-1] & apart[1:]
+        joined[1:] &= apart[:-2] & ((found[:, 1:] + found[:, :-1]).sum(axis=0) > 2)
+        firsts = np.flatnonzero(~joined)
+        return PairCounts(self.scores_of(places[firsts]), *np.add.reduceat(found, firsts, axis=1))
 
     def scores_of(self, bins: ArrayLike) -> np.ndarray:
         """Returns the similarity of each bin, or minus the distance."""

@@ -1,6 +1,6 @@
 """The page of a report: one HTML file that shows a run, or compares several."""
 
-from tfdml.reporting.page.about import about_run, reproduce
+from tfdml.reporting.page.about import about_run, reproduce, what_next
 from tfdml.reporting.page.comparison_tables import compared_runs, differences_table, pairs_table, right_table
 from tfdml.reporting.page.curves import curve_figures
 from tfdml.reporting.page.document import document
@@ -32,4 +32,5 @@ __all__ = [
     "right_table",
     "scores_table",
     "titled",
+    "what_next",
 ]

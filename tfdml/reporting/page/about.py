@@ -1,4 +1,4 @@
-"""The sections of a page that name what was run, and how to run it again."""
+"""The sections of a page that name what was run, what to try next, and how to run it again."""
 
 from tfdml.reporting.page.elements import element, joined, pairs, table
 
@@ -17,6 +17,21 @@ def about_run(main, changed):
     rows = [[f"--{name}", _code(value), _code(default)] for name, (value, default) in changed.items()]
     caption = "Flags that are not at their default"
     return joined(pairs(named), table(["Flag", "Value", "Default"], rows, caption, class_="flags") if rows else None)
+
+
+def what_next(steps):
+    """Returns a box with what a user can do next.
+
+    Args:
+        steps: sentence to a command that does it, or None.
+    """
+    listed = [
+        element(
+            "li", element("p", sentence), element("pre", element("code", command), tabindex="0") if command else None
+        )
+        for sentence, command in steps.items()
+    ]
+    return element("ul", *listed, class_="next") if listed else None
 
 
 def reproduce(command, environment):

@@ -33,7 +33,7 @@ def differences_table(first, found):
     rows = [[name, *(_difference(of_run[metric]) for metric in metrics)] for name, of_run in found.items()]
     caption = f"Difference from {first}, query by query"
     explanation = (
-        "Small numbers are 95% bootstrap intervals of the mean difference over queries. A run is better or worse where "
+        "Small numbers are 95% bootstrap intervals over classes of the mean difference. A run is better or worse where "
         "the interval does not contain 0."
     )
     return joined(table(["Run", *map(titled, metrics)], rows, caption, class_="numbers"), element("p", explanation))
@@ -51,7 +51,7 @@ def pairs_table(found):
         for pairs in zip(*of_metrics, strict=True)
     ]
     explanation = (
-        "Small numbers are 95% intervals of the mean difference over queries, by a bootstrap, and p-values. They are "
+        "Small numbers are 95% bootstrap intervals over classes of the mean difference, and p-values. They are "
         "corrected for the number of pairs: the intervals of all pairs of a metric hold together. The first of a pair "
         "is better or worse where the interval does not contain 0."
     )

@@ -29,7 +29,7 @@ def queries_within(images, shown):
     return max(min(max(large, FEWEST), small, MOST), 1)
 
 
-def gallery_data(chosen, found, closeness, image, about, places=None):
+def gallery_data(chosen, found, closeness, image, about, places=None, notes=None):
     """Returns the gallery as plain data.
 
     Args:
@@ -39,6 +39,7 @@ def gallery_data(chosen, found, closeness, image, about, places=None):
         image: function of a row that returns its image, uint8 `[H, W, 3]`.
         about: function of a row that returns its name and that of its class.
         places: `Places` of the first model; None if it cannot tell what makes images similar.
+        notes: row of a query to words about it, which are shown instead of its kinds; None: there are none.
     """
     queries = list(dict.fromkeys(int(row) for rows in chosen.values() for row in rows))
     neighbors = (row for of_model in found.values() for query in queries for row, *_ in of_model[query])
@@ -54,6 +55,7 @@ def gallery_data(chosen, found, closeness, image, about, places=None):
                 "kinds": [kind for kind, rows in chosen.items() if query in rows],
                 "found": [[list(each) for each in of_model[query]] for of_model in found.values()],
                 **({"places": places.of_query(query)} if places else {}),
+                **({"note": notes[query]} if notes else {}),
             }
             for query in queries
         ],

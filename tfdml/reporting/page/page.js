@@ -33,21 +33,27 @@
       const of = gallery.models.length > 1 ? `${gallery.models[number]}: ` : "";
       return `${of}nearest neighbor ${word(isRight(neighbors))}, ${count} of ${neighbors.length} right`;
     });
-    return `Query ${name}, class ${ofClass} (${query.kinds.join(", ")}). ${found.join("; ")}. Show large`;
+    const about = query.note || query.kinds.join(", ");
+    return `Query ${name}, class ${ofClass} (${about}). ${found.join("; ")}. Show large`;
   }
 
   // A row of the list is one button, whose label says what its pictures show.
   function card(query) {
     const picture = (row, kind) =>
       make("span", { class: `thumb ${kind}` }, make("img", { src: image(row).src, alt: "" }));
+    // A wrong neighbor says which class it is of.
+    const neighbor = ([row, , right]) => {
+      const name = right ? [] : [make("small", { title: image(row).class }, image(row).class)];
+      return make("span", { class: "near" }, picture(row, word(right)), ...name);
+    };
     const rows = query.found.map((neighbors, number) => {
-      const pictures = neighbors.map(([row, , right]) => picture(row, word(right)));
+      const pictures = neighbors.map(neighbor);
       const name = gallery.models.length > 1 ? [make("span", { class: "model" }, gallery.models[number])] : [];
       return make("span", { class: "neighbors" }, ...name, make("span", { class: "thumbs" }, ...pictures));
     });
     const ofClass = image(query.row).class;
     const text = make("span", { class: "about", title: ofClass }, ofClass);
-    const kinds = make("small", {}, query.kinds.join(", "));
+    const kinds = make("small", {}, query.note || query.kinds.join(", "));
     const button = make(
       "button",
       { type: "button", class: "open", "aria-haspopup": "dialog", "aria-label": summary(query) },
@@ -143,7 +149,7 @@
     current = query;
     if (query.places) byId("why").value = "";
     const place = visible.indexOf(query);
-    byId("shown-title").textContent = `Query ${place + 1} of ${visible.length}: ${image(query.row).class}`;
+    byId("shown-title").textContent = `Query ${place + 1} of ${visible.length}: ${image(query.row).class}${query.note ? `, ${query.note}` : ""}`;
     const parts = query.found.map((neighbors, number) => {
       const figures = neighbors.map(([row, close, right], rank) => {
         const caption = `${rank + 1}. ${right ? "✓" : "✗"} ${word(right)}, ${close.toFixed(3)}`;

@@ -4,7 +4,7 @@ import colorsys
 
 import numpy as np
 
-from tfdml.evaluation.metrics.unit_length import unit_length
+from tfdml.evaluation.measure import unit_length
 from tfdml.registry import register
 from tfdml.registry.annotations import Distance, Embeddings, FilePath, Labels
 from tfdml.reporting.picture import Picture

@@ -3,8 +3,11 @@
 import warnings
 from pathlib import Path
 
+from keras import ops
+
 from tfdml.backbones.weights import adapted_layers, advice, load_by_name, save_adapter
 from tfdml.files.checked_files import flush, open_file, vacated
+from tfdml.runtime.keras_internals import not_compiled
 
 
 def load_weights(backbone, path):
@@ -15,6 +18,18 @@ def load_weights(backbone, path):
         path: a `.weights.h5` file, loaded by the names of layers; a file of keras.applications; or `imagenet`: what the
             backbone downloads itself; or the name of weights that come with tfdml, such as `toycars` for `small`.
     """
+    loaded = _loaded(backbone, path)
+    wrong = next((weight.path for weight in backbone.weights if not ops.all(ops.isfinite(weight))), None)
+    if wrong is not None:
+        raise ValueError(
+            f"--initial_weights={path} has numbers in {wrong} that are NaN or infinite. Expected finite ones. Use "
+            "another file, such as an earlier one of the same model."
+        )
+    return loaded
+
+
+def _loaded(backbone, path):
+    """Loads weights as `load_weights` does, whatever their values."""
     if path == "imagenet":
         return f"--initial_weights={path}: {_load_imagenet(backbone)}"
     file = backbone.shipped_weights.get(path, path)
@@ -71,11 +86,22 @@ def save_best(model, run):
         save_adapter(model.backbone, run.adapter)
 
 
+def load_best(model, run):
+    """Gives a model the weights of the best one of its run, which `save_best` has saved."""
+    # Keras would warn that the file has no state for the optimizer.
+    with not_compiled(model):
+        model.load_weights(run.model)
+
+
 def save_model(model, path):
-    """Saves so that `path` holds a whole model at any time."""
+    """Saves a model, without its optimizer, so that `path` holds a whole model at any time.
+
+    A run goes on from a checkpoint, which has the state of the optimizer.
+    """
     temporary = path.with_name(f".writing-{path.name}")
     try:
-        model.save(vacated(temporary))
+        with not_compiled(model):
+            model.save(vacated(temporary))
         flush(temporary)
         temporary.rename(path)
     except OSError as error:

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 
 from absl.flags import Error as FlagsError
@@ -14,6 +15,10 @@ from tfdml.run.directory.log_lines import LogLines
 from tfdml.run.directory.model_archive import damage_of
 
 LOCK = ".lock"
+# How the error of a folder that is locked begins.
+TAKEN = "Another process is training in"
+# Seconds to wait for the process of a command that was killed, which then ends, too.
+ENDING = 10.0
 # Flags with other values of which a run goes on: they change no result, or say where images are, whose numbers are
 # compared with those at its beginning.
 MAY_CHANGE = {"cache", "cache_dir", "cache_memory", "checkpoint_every", "keep_checkpoints", "projector"}
@@ -81,10 +86,14 @@ class RunDirectory:
         if not os.access(nearest, os.W_OK):
             raise PermissionError(f"Cannot write to --run_dir={self.path}: {nearest} is read-only.")
 
-    def check_free(self):
-        """Raises if another process is training in the folder now. A first check; `claim` asks again."""
+    def check_free(self, patience=0.0):
+        """Raises if another process is training in the folder now. A first check; `claim` asks again.
+
+        Args:
+            patience: seconds to wait for the other process to end.
+        """
         if (self.path / LOCK).exists():
-            self._lock().close()
+            self._lock(patience).close()
 
     def has_begun(self):
         """Whether a step has been taken: what a run without one has left is not worth keeping."""
@@ -171,12 +180,16 @@ class RunDirectory:
         """Whether the state of training has been saved."""
         return any(self.checkpoints.glob("step-*"))
 
-    def _lock(self):
-        """The lock file, open and locked."""
-        try:
-            return open_locked(self.path / LOCK)
-        except BlockingIOError:
-            raise ValueError(f"Another process is training in --run_dir={self.path}; wait for it.") from None
+    def _lock(self, patience=0.0):
+        """The lock file, open and locked; of several attempts within so many seconds the first that succeeds."""
+        last = time.monotonic() + patience
+        while True:
+            try:
+                return open_locked(self.path / LOCK)
+            except BlockingIOError:
+                if time.monotonic() >= last:
+                    raise ValueError(f"{TAKEN} --run_dir={self.path}; wait for it.") from None
+            time.sleep(0.05)
 
     def _event(self, number, line):
         try:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import shlex
 from operator import itemgetter
 
 from tfdml import registry
@@ -109,7 +108,7 @@ class Record:
     def command(self):
         """The command that trains the same again."""
         defaults, given = flags.resolve([]), self.run.serialized()
-        changed = [_quoted(line) for name, line in given.items() if line != defaults[name]]
+        changed = [flags.quoted(line) for name, line in given.items() if line != defaults[name]]
         return " \\\n  ".join(["python -m tfdml.train", *changed, "--run_dir=runs/again"])
 
     def saved_by(self):
@@ -125,14 +124,6 @@ def _is_sized(method):
     """Whether a method has a size of its own; of a user's method, which may not be there, the flag counts."""
     name = registry.parse(method)[0][0]
     return name not in registry.names("method") or registry.takes("method", method, "embedding_size")
-
-
-def _quoted(line):
-    """A flag as a shell takes it, in double quotes where those are enough: specs have single ones in them."""
-    name, _, value = line.partition("=")
-    if shlex.quote(line) == line:
-        return line
-    return shlex.quote(line) if set('"$`\\!') & set(value) else f'{name}="{value}"'
 
 
 def _value(name, line):

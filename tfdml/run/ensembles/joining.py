@@ -1,15 +1,14 @@
 """Joins complete runs to an ensemble: one model, and what it reaches."""
 
 import gc
-import shutil
 from typing import NamedTuple
 
 import keras
 
 from tfdml.evaluation import cost
 from tfdml.evaluation.fusion import fit_weights, fuse
-from tfdml.evaluation.metrics.unit_length import unit_length
-from tfdml.files.checked_files import cleared
+from tfdml.evaluation.measure import unit_length
+from tfdml.files.folder_lock import whole_folder
 from tfdml.methods.member_ensemble import MemberEnsemble
 from tfdml.run.directory.hparams import write_hparams
 from tfdml.run.directory.models_on_disk import save_model
@@ -82,13 +81,10 @@ def join_aside(runs, out, **options):
         out: `Path` of the folder, which is empty or not there.
         **options: as `join` takes them.
     """
-    unfinished = RunDirectory(cleared(out.with_name(f".writing-{out.name}")))
-    try:
+    with whole_folder(out, "ensemble") as folder:
+        unfinished = RunDirectory(folder)
         unfinished.claim(_flags_of(runs))
         result = join(runs, unfinished, **options)
-        unfinished.path.rename(out)
-    finally:
-        shutil.rmtree(unfinished.path, ignore_errors=True)
     joined = RunDirectory(out)
     write_hparams(joined, result)
     return result, joined

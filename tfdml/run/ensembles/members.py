@@ -7,6 +7,7 @@ import numpy as np
 
 from tfdml.console import flags
 from tfdml.run.directory.ensemble_directory import EnsembleDirectory
+from tfdml.run.directory.run_directory import ENDING
 from tfdml.run.ensembles.joining import join, print_ensemble
 from tfdml.run.experiment.splits import validation_seed_of
 from tfdml.run.loggers.choice import check_client, log_result
@@ -37,7 +38,7 @@ def member_flags(settings, serialized, number):
 
 
 def train_members(settings, run_dir, serialized, number=None, more=()):
-    """Trains one member, or all that are missing, and joins them.
+    """Trains one member, or all that are missing, and joins them; returns the result of the ensemble, if there is one.
 
     Args:
         settings, serialized, more: as `train_ensemble` takes them.
@@ -46,9 +47,9 @@ def train_members(settings, run_dir, serialized, number=None, more=()):
     """
     run = EnsembleDirectory(run_dir)
     if number is None:
-        train_ensemble(settings, run, serialized, more)
-    else:
-        train_member(settings, run, serialized, number)
+        return train_ensemble(settings, run, serialized, more)
+    train_member(settings, run, serialized, number)
+    return None
 
 
 def train_member(settings, run, serialized, number):
@@ -87,7 +88,7 @@ def train_ensemble(settings, run, serialized, more=()):
     if result is not None:
         print(f"The ensemble in {run.path} is complete; give another --run_dir to train again.")
         print_ensemble(result, run)
-        return
+        return result
     failed = _train_missing(settings, run, serialized, more)
     complete = [run.member(number) for number in range(count) if number not in failed]
     if complete:
@@ -99,6 +100,7 @@ def train_ensemble(settings, run, serialized, more=()):
         reasons = "; ".join(f"{run.member(number).path}: {reason}" for number, reason in failed.items())
         again = AGAIN.format(number=next(iter(failed)))
         raise ValueError(f"{len(failed)} of {count} members failed: {reasons.rstrip('.')}. {again}")
+    return result
 
 
 def _train_missing(settings, run, serialized, more):
@@ -111,7 +113,7 @@ def _train_missing(settings, run, serialized, more):
             continue
         print(f"Member {number + 1} of {count}: {member.path}")
         own = member_flags(settings, serialized, number)
-        reason = run_member([*own.values(), f"--run_dir={member.path}", *more])
+        reason = _taken(member) or run_member([*own.values(), f"--run_dir={member.path}", *more])
         if reason and not run.members():
             # The flags do not work together, for no member.
             raise ValueError(reason)
@@ -127,6 +129,15 @@ def _complete(member):
     except ValueError:
         # Its own process says how its file is damaged.
         return False
+
+
+def _taken(member):
+    """Returns why a member's folder is not free, or None. The process of a command that was killed may be ending."""
+    try:
+        member.check_free(ENDING)
+    except ValueError as taken:
+        return str(taken)
+    return None
 
 
 def run_member(arguments):

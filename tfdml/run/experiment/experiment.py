@@ -77,7 +77,8 @@ class Experiment:
         """Embeddings of a split's images; `tolerant` as `ImageData.evaluation` takes it."""
         with self.naming_unreadable():
             images = self.images.evaluation(split, model, tolerant)
-            return Embedder(model, verbose=verbosity(self.chief))(images, len(split))
+            of = f"{self.splits.part_of(split)} images".lstrip()
+            return Embedder(model, verbose=verbosity(self.chief), of=of)(images, len(split))
 
     def naming_unreadable(self):
         """A context whose errors name images that cannot be read."""

@@ -14,14 +14,14 @@ from tfdml.run.experiment.experiment import trained
 COLUMNS = ("labels", "class_names", "cameras", "groups", "is_query", "is_gallery")
 
 
-def compare_runs(groups, which="best", metrics=(), *, bootstrap="queries", samples=2000, seed=0, changes=()):
+def compare_runs(groups, which="best", metrics=(), *, bootstrap="classes", samples=2000, seed=0, changes=()):
     """Compares the runs A and B, or several of each, or of more groups, query by query.
 
     Args:
         groups: lists of run directories, of A, of B and so on.
         which: `best` or `final` model.
         metrics: metric specs; empty for those of the protocol that are means over queries.
-        bootstrap: `queries` or `classes`; with `classes` metrics of pairs may be compared, too.
+        bootstrap: `classes` or `queries`; metrics of pairs are compared with `classes` alone.
         samples, seed: as `bootstrap_intervals` takes them.
         changes: settings to replace, name to value, such as `data_dir`, the folder of the dataset; see `trained`.
 
@@ -72,7 +72,7 @@ def compare_runs(groups, which="best", metrics=(), *, bootstrap="queries", sampl
     }
 
 
-def compared_metrics(experiment, specs=(), bootstrap="queries"):
+def compared_metrics(experiment, specs=(), bootstrap="classes"):
     """Returns the metrics that runs are compared by: means over queries, and of pairs, where classes are drawn.
 
     Args:

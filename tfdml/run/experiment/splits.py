@@ -8,9 +8,10 @@ from absl import logging
 from pipelines.datasets import load
 from pipelines.datasets.csv import from_anywhere
 from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.folder import WITHOUT_CLASSES
 from pipelines.datasets.levels import with_levels
 from pipelines.datasets.split import Split
-from pipelines.sampling import Clusters
+from pipelines.sampling import Clusters, each_alone
 from tfdml import registry
 from tfdml.evaluation.indexes.class_members import ClassMembers
 from tfdml.evaluation.metrics import RankMetric
@@ -56,15 +57,32 @@ class Splits:
         dataset = with_levels(dataset, data.levels) if data.levels else dataset
         train, evaluated = _train_and_evaluation(dataset, evaluation, seed)
         # Losses with proxies count on numbers without a gap.
-        train = None if train is None else _with_meta_classes(train.numbered(), data, seed)
+        train = None if train is None else train.numbered()
         found = registry.create("labels", data.labels) if data.labels else None
-        if found and train is not None:
-            train = _labelled_by(found, train, data, seed)
+        train = None if train is None else labeled(train, data, seed, found)
         clusters = found if isinstance(found, Clusters) else None
         protocol = protocol_of(protocol_spec(dataset, evaluation), measurable(dataset, evaluation.metrics))
         if not test_only:
             protocol.selecting(evaluation.select_by)
         return cls(dataset, train, evaluated, dataset.test, protocol, clusters)
+
+    def part_of(self, split):
+        """Returns which part of the dataset a split is, such as `test`; empty if it is none of them as a whole."""
+        parts = {"test": self.test, "training": self.train, "validation": self.evaluation}
+        return next((name for name, each in parts.items() if each is split), "")
+
+
+def labeled(train, data, seed, labels=None):
+    """Returns the training split with the labels that `--meta_classes` and `--labels` ask for.
+
+    Args:
+        train: `Split` with classes numbered from 0.
+        data: `DataSettings`.
+        seed: seed of the run.
+        labels: the object of `--labels`; None if there is none.
+    """
+    train = _with_meta_classes(train, data, seed)
+    return train if labels is None else _labelled_by(labels, train, data, seed)
 
 
 def protocol_spec(dataset, evaluation):
@@ -141,6 +159,11 @@ def check_queries(splits):
     if splits.evaluation is not splits.test:
         measured["validation"] = splits.evaluation
     for name, split in measured.items():
+        if each_alone(split.labels):
+            raise ValueError(
+                f"Each class of the {name} split has one image, and {ranked[0].name} needs two or more. Expected "
+                f"several images of each class. {WITHOUT_CLASSES}"
+            )
         if not any(ClassMembers.of(search).positives.any() for search in splits.protocol.searches(split)):
             raise ValueError(
                 f"The {name} split has no query with another image of its class in the gallery, which "

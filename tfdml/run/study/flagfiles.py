@@ -3,6 +3,7 @@
 import statistics
 from pathlib import Path
 
+from tfdml.console.flagfiles import located
 from tfdml.console.flags import parse
 from tfdml.run.study.cells import Number
 from tfdml.run.study.columns import MetricOf, spread_of, steps_to_best
@@ -19,7 +20,7 @@ def of_flagfiles(flagfiles, flags, metrics, required=True):
         metrics: metrics of the table; by the first, on validation classes, a flagfile is chosen.
         required: whether a metric that runs have not measured is an error, and not an empty cell.
     """
-    missing = [flagfile for flagfile in flagfiles if not Path(flagfile).is_file()]
+    missing = [flagfile for flagfile in flagfiles if not Path(located(flagfile)).is_file()]
     if missing or not flagfiles:
         received = f"there is no {missing[0]}" if missing else "received none"
         raise ValueError(f"Expected flagfiles, or a module that declares a study; {received}.")

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from tfdml.console import command
-from tfdml.evaluation.all_pairs import all_pairs
+from tfdml.evaluation.all_pairs import Seeds, all_pairs
+from tfdml.evaluation.bootstrap import degrees_of
 from tfdml.files.checked_files import write_atomically
 from tfdml.run.directory.model_archive import sha256_of
 from tfdml.run.directory.run_directory import RunDirectory
@@ -96,31 +97,35 @@ def measured(run_dir):
 
 
 def interval(first, second, samples=2000):
-    """Returns how much higher Recall@1 of the second runs is, and the ends of its 95 % interval.
+    """Returns how much higher Recall@1 of the second runs is, and the ends of its 95% interval.
 
     A resample draws test classes with replacement; of test classes in groups that training has not seen, it draws whole
-    groups. Errors of seeds are added, see `_errors_of_seeds`. With one seed the interval is over test classes alone;
-    two or three tell little about others, so that it is approximate.
+    groups. Errors of seeds are added, see `_seeds`. Because classes and seeds are few, the interval is as many standard
+    errors wide as the t distribution says, see `all_pairs`. With one seed the interval is over test classes alone.
 
     Args:
         first, second: lists of a run directory for each seed, in the same order; or of a list of them, the folds of the
             seed, whose mean counts.
         samples: number of resamples.
     """
-    means, resampled = _recalls([first, second], samples)
-    return means[1] - means[0], *np.quantile(resampled[:, 1] - resampled[:, 0], [0.025, 0.975])
+    return all_pairs(*_recalls([first, second], samples)).interval(1, 0)
 
 
 def compared(rows, samples=2000):
     """Returns how much higher Recall@1 of each row is than that of each other: `AllPairs`, see `all_pairs`.
 
-    Standard errors are pooled, because two or three seeds may agree by chance.
+    Two or three seeds may agree by chance. So no row's seeds are taken to differ by less than those of the mean row,
+    and all rows together say how much that is.
 
     Args:
         rows: for each row its runs, as `interval` takes them.
         samples: number of resamples, drawn as in `interval`.
     """
-    return all_pairs(*_recalls(rows, samples), pooled=True)
+    means, resampled, degrees, seeds = _recalls(rows, samples)
+    if seeds is not None:
+        variances = np.maximum(seeds.variances, seeds.variances.mean())
+        seeds = Seeds(variances, len(rows) * seeds.degrees)
+    return all_pairs(means, resampled, degrees, seeds)
 
 
 def recall(run_dirs):
@@ -130,7 +135,10 @@ def recall(run_dirs):
 
 
 def _recalls(rows, samples):
-    """Mean Recall@1 of each row, `[rows]`, and of each resample of test classes and seeds, `[samples, rows]`."""
+    """Mean Recall@1 of each row, `[rows]`, and of each resample of test classes, `[samples, rows]`.
+
+    Returns these, the degrees of freedom of the classes, and `_seeds`.
+    """
     rows = [_read(run_dirs) for run_dirs in rows]
     every = [fold for seeds in rows for folds in seeds for fold in folds]
     queries, groups = every[0]["queries"], every[0].get("groups")
@@ -145,27 +153,21 @@ def _recalls(rows, samples):
     if groups:
         of_group = np.eye(max(groups) + 1)[groups]
         queries, right = queries @ of_group, right @ of_group
-    random = np.random.default_rng(0)
-    classes = random.multinomial(len(queries), np.full(len(queries), 1 / len(queries)), samples)
-    means = right.mean(axis=1)
-    resampled = means @ classes.T + _errors_of_seeds(right, classes, random)
-    return means.sum(axis=1) / queries.sum(), (resampled / (classes @ queries)).T
+    count = len(queries)
+    classes = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), samples)
+    resampled = (right.mean(axis=1) @ classes.T / (classes @ queries)).T
+    recalls = right.sum(axis=2) / queries.sum()
+    return recalls.mean(axis=1), resampled, degrees_of(queries), _seeds(recalls)
 
 
-def _errors_of_seeds(right, classes, random):
-    """Random errors of sums over resampled classes, as wide as those of means of as many seeds: `[rows, samples]`.
+def _seeds(recalls):
+    """`Seeds` of Recall@1 of each row and seed, `[rows, seeds]`; None of one seed.
 
-    Seeds are two or three, of which draws with replacement would vary too little and have too few combinations. So each
-    row's deviations have random factors; not those that all rows have in common, which differences do not have.
+    A row's own deviations count. Those that rows with the same seed have in common were near 0 in all but two of the
+    17 studies in docs/records; to remove them would leave half the degrees of freedom.
     """
-    rows, seeds, _ = right.shape
-    if seeds == 1 or rows == 1:
-        return 0.0
-    own = right - right.mean(axis=1, keepdims=True) - right.mean(axis=0) + right.mean(axis=(0, 1))
-    factors = random.normal(size=(rows, seeds, len(classes)))
-    factors -= factors.mean(axis=1, keepdims=True)
-    width = np.sqrt(rows / (rows - 1) / (seeds * (seeds - 1)))
-    return width * np.sum(factors * (own @ classes.T), axis=1)
+    count = recalls.shape[1]
+    return None if count == 1 else Seeds(np.var(recalls, axis=1, ddof=1) / count, count - 1)
 
 
 def _read(run_dirs):

@@ -4,7 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from tfdml.files.checked_files import cleared, write_atomically
+from tfdml.files.checked_files import write_atomically
+from tfdml.files.folder_lock import whole_folder
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.study.measured import FILE as MEASURED
 
@@ -68,13 +69,13 @@ def restore(record, run_dir, flags):
             )
     path = Path(run_dir)
     # Whole or not there: a part of it would be trained again, with measures of before.
-    run = RunDirectory(cleared(path.with_name(f".writing-{path.name}")))
-    run.claim(dict(enumerate(here.get(flag.partition("=")[0], flag) for flag in record["flags"])))
-    run.metrics.write_text("".join(json.dumps(event) + "\n" for event in record["curve"]))
-    if "measured" in record:
-        write_atomically(run.path / MEASURED, f"{json.dumps(record['measured'])}\n".encode())
-    run.write_result(record["result"])
-    run.path.rename(path)
+    with whole_folder(path, "run") as folder:
+        run = RunDirectory(folder)
+        run.claim(dict(enumerate(here.get(flag.partition("=")[0], flag) for flag in record["flags"])))
+        run.metrics.write_text("".join(json.dumps(event) + "\n" for event in record["curve"]))
+        if "measured" in record:
+            write_atomically(run.path / MEASURED, f"{json.dumps(record['measured'])}\n".encode())
+        run.write_result(record["result"])
 
 
 def check_images(run_dir, flags):

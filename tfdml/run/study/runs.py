@@ -5,7 +5,6 @@ A run that is complete is not run again, and one that was stopped goes on.
 
 import hashlib
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,10 +13,11 @@ from typing import NamedTuple
 from absl import flags
 
 from tfdml.console.command import STOPPED_STATUS
-from tfdml.console.flags import resolve
+from tfdml.console.flag_hints import told_of_value
+from tfdml.console.flags import command_line, resolve
 from tfdml.console.training_stopped import TrainingStopped
 from tfdml.run.directory.ensemble_directory import EnsembleDirectory
-from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.directory.run_directory import ENDING, RunDirectory
 from tfdml.run.study.records import PLACES, check_images, keep, read, restore
 from tfdml.run.training.training_process import status_of_training
 
@@ -66,6 +66,8 @@ def complete(runs, records=None, measure=None):
     for number, (arguments, path) in enumerate(runs, 1):
         run = RunDirectory(path)
         if not _is_whole(run.result()):
+            # The process of a study that was killed may be about to end.
+            run.check_free(ENDING)
             print(f"Run {number} of {len(runs)}: {path}", file=sys.stderr, flush=True)
             train(arguments)
         if measure:
@@ -86,7 +88,7 @@ def resolved(arguments):
     try:
         return resolve(arguments)
     except flags.Error as error:
-        raise ValueError(f"{arguments[0].partition('=')[2]}: {error}") from None
+        raise ValueError(f"{arguments[0].partition('=')[2]}: {told_of_value(str(error))}") from None
 
 
 def run_name(row):
@@ -110,7 +112,7 @@ def train(arguments):
         print(stopped, file=sys.stderr)
         sys.exit(STOPPED_STATUS)
     if status:
-        print(f"python -m tfdml.train {shlex.join(arguments)} ended with status {status}.", file=sys.stderr)
+        print(f"{command_line('python', '-m', 'tfdml.train', *arguments)} ended with status {status}.", file=sys.stderr)
         sys.exit(status if status > 0 else 1)
 
 

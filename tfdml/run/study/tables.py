@@ -8,8 +8,8 @@ from tfdml.run.study.measured import compared, interval, recall
 from tfdml.run.study.table import Table
 
 OF_PAIRS = (
-    "How much higher Recall@1 of the first is, with intervals that hold for all pairs together with 95 %, and p-values "
-    "corrected for their number:"
+    "How much higher Recall@1 of the second is, with intervals that hold for all pairs together with 95 %, and "
+    "p-values corrected for their number:"
 )
 
 
@@ -69,7 +69,10 @@ def _differences(outcome):
 
 
 def _pairs(run_dirs):
-    """For each row, best first, the rows that it is better than by more than chance; and all pairs, with numbers."""
+    """For each row, best first, the rows that it is better than by more than chance; and all pairs, with numbers.
+
+    As everywhere, a difference is that of the second from the first. The second row of a pair is the better one.
+    """
     order = sorted(run_dirs, key=lambda name: -recall(run_dirs[name]))
     found = compared([run_dirs[name] for name in order])
     better = [
@@ -77,10 +80,15 @@ def _pairs(run_dirs):
         for name, row in zip(order, found.larger(), strict=True)
     ]
     pairs = [
-        [order[one], order[other], Difference(*found.interval(one, other)), Number(found.p_values[one, other], ".2g")]
-        for one, other in itertools.combinations(range(len(order)), 2)
+        [
+            order[worse],
+            order[best],
+            Difference(*found.interval(best, worse)),
+            Number(found.p_values[best, worse], ".2g"),
+        ]
+        for best, worse in itertools.combinations(range(len(order)), 2)
     ]
     return [
         Table("better", ["row, best first", "significantly better than"], better),
-        *([Table("pairs", ["first", "second", "first minus second", "p"], pairs, caption=OF_PAIRS)] * bool(pairs)),
+        *([Table("pairs", ["first", "second", "second minus first", "p"], pairs, caption=OF_PAIRS)] * bool(pairs)),
     ]

@@ -20,7 +20,7 @@ from tfdml.run.training.run_sampler import make_sampler
 # Steps and optimizer of the linear layer.
 STEPS, OPTIMIZER = 1000, "adam(learning_rate=0.001)"
 # Those that are of use, or possible, where there are classes alone.
-OF_CLASSES = ("lda", "linear")
+OF_CLASSES = ("lda", "wccn", "linear")
 
 
 def baselines_of(experiment, features, tested):
@@ -57,7 +57,7 @@ def _head(experiment, vectors, name):
     keras.utils.set_random_seed(settings.run.seed)
     head = Single(Identity(vectors.shape[1]), embedding_size=settings.network.embedding_size)
     head.call_on((1, vectors.shape[1]))
-    InitialEmbedding(vectors, labels, kind="lda" if name == "linear" else name).apply(head)
+    InitialEmbedding(vectors, labels, kind="wccn" if name == "linear" else name).apply(head)
     if name != "linear":
         return head
     sampler = make_sampler(settings.batches.sampler, experiment.splits, settings.evaluation)

@@ -17,7 +17,8 @@ def without_auto(settings, backbone, labels=()):
     """
     pretrained = is_pretrained(settings, backbone)
     frozen = "statistics" if pretrained and backbone.has_batch_norm else "none"
-    first = "lda" if has_classes(settings.data, labels) else "pca_whitened"
+    # With classes, `InitialEmbedding` compares the kinds itself.
+    first = "auto" if has_classes(settings.data, labels) else "pca_whitened"
     chosen = {
         "optimizer": OPTIMIZERS[pretrained and not isinstance(backbone, Identity)],
         "freeze_batch_norm": frozen,
@@ -28,7 +29,7 @@ def without_auto(settings, backbone, labels=()):
 
 
 def has_classes(data, labels):
-    """Whether labels `[N]` tell which training images are alike, so that discriminants tell their classes apart.
+    """Whether labels `[N]` tell which training images are alike, so that discriminants separate their classes.
 
     Of clusters the first ones are random, and so are meta-classes of images.
     """

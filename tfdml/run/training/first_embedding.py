@@ -12,13 +12,14 @@ MOST = 10_000
 OF_A_CLASS = 10
 
 
-def initial_embedding(experiment, model, step=None):
+def initial_embedding(experiment, model, step=None, on_choice=None):
     """Returns a list with the `InitialEmbedding` of a run; none where the embedding begins at random.
 
     Args:
         experiment: `Experiment`.
         model: the model.
         step: function that returns the number of steps taken.
+        on_choice: function of the chosen kind and the Recall@1 of each, see `InitialEmbedding`.
     """
     network, train = experiment.settings.network, experiment.splits.train
     kind = without_auto(experiment.settings, model.backbone, train.labels).network.initial_embedding
@@ -30,7 +31,8 @@ def initial_embedding(experiment, model, step=None):
     if len(train) > MOST:
         train = train.where(_some(train.labels, np.random.default_rng(seed)))
     images = experiment.images.evaluation(train, model, tolerant=True)
-    return [InitialEmbedding(images, train.labels, kind=kind, step=step, verbose=verbosity(experiment.chief))]
+    options = {"kind": kind, "step": step, "on_choice": on_choice, "verbose": verbosity(experiment.chief)}
+    return [InitialEmbedding(images, train.labels, **options)]
 
 
 def _some(labels, random):

@@ -14,7 +14,7 @@ RATE, SIDE = 0.0001, 224
 ADVICE = {
     "a mean of the first and the final weights, --blend": lambda values: values["blend"],
     "embeddings of several depths, --method=multilevel": lambda values: "multilevel" in values["method"],
-    f"a lower learning rate, --optimizer='adam(learning_rate={RATE})'": lambda values: _rate(values) <= RATE,
+    f'a lower learning rate, --optimizer="adam(learning_rate={RATE})"': lambda values: _rate(values) <= RATE,
     "a backbone that learns more slowly, --lr_multipliers=backbone=0.1": lambda values: (
         "backbone" in str(values["lr_multipliers"])
     ),
@@ -69,12 +69,21 @@ def told(result, settings):
     return f"{found} beside the pretrained features ({interval}).{kept}{_advice(settings.values())}"
 
 
-def _advice(values):
-    """Returns a sentence with the first things that flags have not tried; empty where they have tried all."""
+def untried(values):
+    """Returns what may help training and has not been tried, such as `larger images, --image_size=224`.
+
+    Args:
+        values: name of a flag to its value, of a run that begins with a pretrained backbone.
+    """
     if values["backbone"].startswith("identity"):
         # There is no backbone that could learn.
-        return ""
-    left = [text for text, tried in ADVICE.items() if not tried(values)][:ADVISED]
+        return []
+    return [text for text, tried in ADVICE.items() if not tried(values)][:ADVISED]
+
+
+def _advice(values):
+    """Returns a sentence with the first things that flags have not tried; empty where they have tried all."""
+    left = untried(values)
     return f" Try {', or '.join([', '.join(left[:-1]), left[-1]] if left[1:] else left)}." if left else ""
 
 

@@ -6,6 +6,7 @@ from pipelines.datasets.stored_vectors import vector_dims
 from pipelines.preprocessing import declared_by, image_size_of
 from tfdml import registry
 from tfdml.backbones import Identity, enable_lora, recompute_blocks
+from tfdml.console.flags import quoted
 from tfdml.console.settings import NetworkSettings
 from tfdml.registry.image_sizes import sides_of
 from tfdml.registry.loss_hooks import hooks_of
@@ -103,11 +104,12 @@ def _settings_for(backbone, experiment, tell):
     """The settings without `auto`; prints what took its place, and what has no effect."""
     settings = experiment.settings
     before, after = settings.values(), without_auto(settings, backbone, experiment.splits.train.labels)
-    chosen = [f"--{name}={value}" for name, value in after.values().items() if value != before[name]]
-    if chosen and tell:
-        print(f"Defaults for this backbone: {' '.join(chosen)}", flush=True)
-    if tell and after.optimization.blend and not is_pretrained(after, backbone):
-        print("--blend has no effect: it takes back what pretrained weights knew, and this backbone begins at random.")
+    chosen = [quoted(f"--{name}={value}") for name, value in after.values().items() if value != before[name]]
+    sentences = [f"Defaults for this backbone: {' '.join(chosen)}"] if chosen else []
+    if after.optimization.blend and not is_pretrained(after, backbone):
+        sentences.append("--blend has no effect, because this backbone starts from random weights.")
+    for sentence in sentences if tell else ():
+        print(sentence, flush=True)
     return after
 
 

@@ -25,7 +25,7 @@ def make_optimizer(settings, length, *, scale_loss=False):
         length: `Length` of the run.
         scale_loss: whether the loss is scaled, so that gradients in float16 do not vanish.
     """
-    _, given = registry.parse(settings.optimizer)[0]
+    _, given = registry.parsed("optimizer", settings.optimizer)
     wanted = _arguments(settings, given, length)
     optimizer = registry.create("optimizer", settings.optimizer, **wanted)
     for argument, value in wanted.items():

@@ -5,10 +5,10 @@ import numpy as np
 from pipelines.images.stored_images import thumbnails
 from tfdml.callbacks import Projector
 from tfdml.evaluation import cost, diversity
-from tfdml.evaluation.bootstrap import bootstrap_intervals
+from tfdml.evaluation.bootstrap import class_intervals
 from tfdml.evaluation.breakdown import breakdown
 from tfdml.methods import Features
-from tfdml.run.directory.models_on_disk import save_best, save_model
+from tfdml.run.directory.models_on_disk import load_best, save_best, save_model
 from tfdml.run.experiment.embedded_clusters import clusters_of
 from tfdml.run.training.baselines import baselines_of
 from tfdml.run.training.blend import Blend, between, set_aside
@@ -53,8 +53,11 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
     tested = experiment.embed(bare, test) if pretrained else None
     features = experiment.scores(tested, test) if pretrained else None
     baselines = baselines_of(experiment, bare, tested) if pretrained else {}
+    chosen = {}
     if blends or selected_on != "test":
-        for initial in initial_embedding(experiment, begun):
+        for initial in initial_embedding(
+            experiment, begun, on_choice=lambda kind, recalls: chosen.update(kind=kind, recall_at_1=recalls)
+        ):
             initial.apply(begun)
     if selected_on == "test":
         untrained, watched = evaluation.history[0]["metrics"], {}
@@ -69,7 +72,7 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
         for selected in watched.values():
             selected["best"] = blend.metrics
     elif evaluation.best["step"] != step:
-        model.load_weights(run.model)
+        load_best(model, run)
     if blend or evaluation.best["step"] != step:
         embeddings = experiment.embed(model, test)
     best = experiment.scores(embeddings, test)
@@ -78,6 +81,7 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
         **({"index": repr(index)} if index.is_approximate else {}),
         **({"features": features.summary()} if features else {}),
         **baselines,
+        **({"initial_embedding": chosen} if chosen else {}),
         "untrained": untrained,
         "metrics": final,
         "best": {
@@ -87,7 +91,7 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
             "selected_by": evaluation.monitor,
         },
         **breakdown(best, embeddings, test, experiment.splits.protocol.distance),
-        **_intervals(best, test.labels),
+        **({"intervals": intervals} if (intervals := class_intervals(best, test.labels)) else {}),
         **({"gain": gain_of(features, best, test.labels, evaluation.monitor)} if features else {}),
         **watched,
         "selected_on": selected_on,
@@ -113,14 +117,6 @@ def _features_alone(experiment, model):
     """Returns a model of the pooled features of a model's backbone."""
     with experiment.strategy.scope():
         return Features(model.backbone)
-
-
-def _intervals(scores, labels):
-    """Returns the bootstrap intervals over classes of what are means over queries; nothing of a single class."""
-    classes = None if scores.queries is None else labels[scores.queries]
-    if classes is None or len(np.unique(classes)) < 2:
-        return {}
-    return {"intervals": bootstrap_intervals(scores.per_query, classes)}
 
 
 def _watched(experiment, model, evaluation, step):

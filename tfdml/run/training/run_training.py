@@ -7,7 +7,7 @@ import tensorflow as tf
 from absl import logging
 
 from tfdml.console.progress_bar import verbosity
-from tfdml.console.progress_lines import ProgressLines
+from tfdml.console.progress_lines import EpochProgress, ProgressLines
 from tfdml.console.training_stopped import TrainingStopped
 from tfdml.run.directory.environment import environment
 from tfdml.run.experiment.experiment import Experiment
@@ -37,9 +37,9 @@ LOST_WORKER = (
 
 
 def train(settings, run, serialized):
-    """Trains what the settings say in a run directory, or goes on with it, and prints the result.
+    """Trains what the settings say in a run directory, or goes on with it, and prints and returns the result.
 
-    A run that is complete goes on where the settings make it longer.
+    A run that is complete goes on where the settings make it longer. Of several workers only the first has the result.
 
     Args:
         settings: `Settings`.
@@ -52,7 +52,7 @@ def train(settings, run, serialized):
     if result is not None and not longer:
         print(f"The run in {run.path} is complete; give another --run_dir to train again, or larger --steps to go on.")
         print_result(result, run)
-        return
+        return result
     asked, devices = settings.length, settings.run.devices
     if asked.steps and asked.epochs:
         print(f"--steps={asked.steps} is the length of the run; --epochs={asked.epochs} needs --steps=0.")
@@ -89,6 +89,7 @@ def train(settings, run, serialized):
         log_result(run, result)
         run.write_result(result)
         print_result(result, run)
+    return result if experiment.chief else None
 
 
 def _train(experiment, run, serialized, stop, longer):
@@ -139,13 +140,13 @@ def _fit(experiment, model, batches, callbacks, progress, length):
     """Trains from where the run is to its end, or until a callback stops it."""
     rest = length.steps_per_epoch - progress.step % length.steps_per_epoch
     verbose = verbosity(experiment.chief)
-    # Keras prints a line an epoch there.
     lines = [ProgressLines()] if verbose == 2 else []
+    evaluated = experiment.settings.evaluation.evaluate_on
     model.fit(
         batches.training(rest),
         initial_epoch=progress.epoch,
         epochs=length.epochs,
-        callbacks=[*callbacks, *lines],
+        callbacks=[*callbacks, *lines, EpochProgress(evaluated, experiment.monitor)],
         shuffle=False,
         verbose=verbose,
     )

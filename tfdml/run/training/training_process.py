@@ -1,9 +1,12 @@
 """Trains in a process of its own, which stops with this one."""
 
+import contextlib
+import os
 import subprocess
 import sys
 
 from tfdml.console.command import STOPPED_STATUS
+from tfdml.console.startup import PIPE_OF_PARENT
 from tfdml.console.training_stopped import TrainingStopped
 from tfdml.run.training.stop_request import StopRequest
 
@@ -14,6 +17,8 @@ ERROR = "Error: "
 def status_of_training(arguments, follow, stopped, **streams):
     """Trains in a process of its own, and returns its exit status. SIGTERM and Ctrl-C stop it, and then this one.
 
+    If this process is killed, the other one ends, too: it would hold the folder of the run.
+
     Args:
         arguments: flags of `tfdml.train`.
         follow: function of the process that returns when it has ended, or closed what it prints to.
@@ -23,7 +28,7 @@ def status_of_training(arguments, follow, stopped, **streams):
     processes = []
     # From a terminal Ctrl-C reaches it, too; SIGTERM beside it does no harm, where one more Ctrl-C would interrupt it.
     with StopRequest(tell=lambda: [process.terminate() for process in processes]) as stop:
-        with subprocess.Popen([sys.executable, "-m", "tfdml.train", *arguments], **streams) as process:
+        with _process(arguments, streams) as process:
             processes.append(process)
             if stop.requested:
                 process.terminate()
@@ -31,3 +36,20 @@ def status_of_training(arguments, follow, stopped, **streams):
     if stop.requested or process.returncode == STOPPED_STATUS:
         raise TrainingStopped(stopped)
     return process.returncode
+
+
+@contextlib.contextmanager
+def _process(arguments, streams):
+    """Starts the process, which sees the end of a pipe when this process ends, however it ends; and waits for it."""
+    watched, held = os.pipe()
+    try:
+        environment = {**os.environ, PIPE_OF_PARENT: str(watched)}
+        command = [sys.executable, "-m", "tfdml.train", *arguments]
+        try:
+            process = subprocess.Popen(command, env=environment, pass_fds=[watched], **streams)
+        finally:
+            os.close(watched)
+        with process:
+            yield process
+    finally:
+        os.close(held)

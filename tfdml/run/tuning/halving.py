@@ -3,7 +3,9 @@
 import statistics
 import time
 
+from tfdml.run.directory.run_directory import TAKEN
 from tfdml.run.tuning.plan import Cost, TooShort, going_on, make_plan, shortest
+from tfdml.run.tuning.trial_process import KILLED
 
 # The recipe: the flags as they were given.
 FIRST = 0
@@ -46,6 +48,7 @@ class Halving:
         """Trains what is missing."""
         if self.state.measured:
             self.progress.say(f"Going on after {self.state.seconds / 60:.1f} of {self.seconds / 60:g} minutes.")
+        self._forget_kills()
         if self.state.plan is None:
             self._begin()
         plan, rungs = self.state.plan, self.state.rungs
@@ -54,6 +57,15 @@ class Halving:
                 rungs.append([FIRST, *self._chosen(rung)])
                 self.tick()
             self._climb(rung, length)
+
+    def _forget_kills(self):
+        """Lets the current rung train trials again that failed by no error of their own, before this process began."""
+        rung, failed = self.state.rungs[-1] if self.state.rungs else [], self.state.failed
+        killed = [number for number in rung if failed.get(number, "").startswith((KILLED, TAKEN))]
+        for number in killed:
+            del failed[number]
+        # After those that are measured: what follows a trial needs time. The first one is trained in any case.
+        rung.sort(key=lambda number: number in killed and number != FIRST)
 
     def _begin(self):
         """Trains the first trial as long as the shortest rung is, and plans by what that takes."""

@@ -4,6 +4,7 @@ import dataclasses
 
 from tfdml.console import flags as tfdml_flags
 from tfdml.files.checked_files import write_atomically
+from tfdml.run.directory.run_groups import MOST_GROUPS
 from tfdml.run.experiment.run_comparison import compare_runs
 from tfdml.run.tuning.halving import FIRST
 
@@ -21,7 +22,7 @@ class Lead:
     Args:
         name: which one the other is, in words.
         difference: of the metric that selects.
-        interval: its 95% interval over classes, `[low, high]`.
+        interval: its 95% interval over classes, `[low, high]`, corrected for the choice among all finalists.
         better: whether the interval is above 0, so that it is sure.
     """
 
@@ -47,6 +48,9 @@ def finalists(state):
 def leads(state, folder, changes):
     """Returns the `Lead` of the trial that won over the recipe, and over the second one.
 
+    The best of many equal trials is ahead by chance. So all finalists are compared with each other, and the intervals
+    of all pairs hold together, whichever trial won.
+
     Args:
         state: `SearchState`.
         folder: `SearchDirectory`.
@@ -56,14 +60,22 @@ def leads(state, folder, changes):
     recipe = [each for each in others if each.trial == FIRST]
     second = [each for each in others[:1] if each not in recipe]
     # Of a metric that is no mean over queries, and of a single class, there is no interval.
-    named = {RECIPE: recipe, "the second": second} if winner.interval else {}
-    return [_lead(name, each, winner, state.metric, folder, changes) for name, found in named.items() for each in found]
+    if not others or not winner.interval:
+        return []
+    # One place is left for the winner. Of more finalists the last ones matter least, but the recipe is always compared.
+    rest = [*recipe, *(each for each in others if each not in recipe)][: MOST_GROUPS - 1]
+    runs = [[str(folder.trial(each.trial))] for each in (*rest, winner)]
+    found = compare_runs(runs, metrics=[state.metric], bootstrap="classes", changes=changes)["metrics"][state.metric]
+    several = found.get("pairs", [found])
+    # The winner is the last run, the second of its pairs, which are in the order of the others.
+    of_winner = [pair for pair in several if pair.get("second") == several[-1].get("second")]
+    pairs = {each.trial: pair for each, pair in zip(rest, of_winner, strict=True)}
+    named = {RECIPE: recipe, "the second": second}
+    return [_lead(name, pairs[each.trial]) for name, found in named.items() for each in found]
 
 
-def _lead(name, other, winner, metric, folder, changes):
-    runs = [[str(folder.trial(each.trial))] for each in (other, winner)]
-    found = compare_runs(runs, metrics=[metric], bootstrap="classes", changes=changes)["metrics"][metric]
-    return Lead(name, found["difference"], found["interval"], found["better"] == "b")
+def _lead(name, pair):
+    return Lead(name, pair["difference"], pair["interval"], pair["interval"][0] > 0)
 
 
 def table(state):
@@ -95,6 +107,8 @@ def sentences(state, found):
     if won == RECIPE:
         lines = [f"Best of {len(state.ranked())} trials: {RECIPE}; {_beside_recipe(state, others)}."]
     lines += [lead.told(state.metric) for lead in found]
+    if len(others) > 1 and found:
+        lines.append(f"The intervals are corrected for the choice among the {len(others) + 1} longest trials.")
     if others and not found:
         lines.append(f"How sure that is nobody knows: {state.metric} has no interval here.")
     return [*lines, CAUTION]

@@ -1,8 +1,8 @@
 """Searches for the settings of a run, or goes on with a search."""
 
 import functools
-import shlex
 
+from tfdml.console.flags import command_line
 from tfdml.run.experiment.length import STEPS
 from tfdml.run.tuning import outcome
 from tfdml.run.tuning.halving import Halving
@@ -67,7 +67,7 @@ def _print(state, folder, serialized, settings, epoch):
     found = outcome.leads(state, folder, {"import_modules": list(settings.run.import_modules)})
     print("\n".join(outcome.sentences(state, found)))
     winner = outcome.write_best(state, folder, serialized, settings.length.steps, epoch)
-    best = shlex.join(["python", "-m", "tfdml.train", f"--flagfile={folder.best_flags}"])
+    best = command_line("python", "-m", "tfdml.train", f"--flagfile={folder.best_flags}")
     print(f"\nThis trains it, and measures the test: {best}\nThe trial itself is a run: {folder.trial(winner.trial)}")
 
 

@@ -6,6 +6,8 @@ from tfdml.run.training.training_process import ERROR, status_of_training
 
 # Seconds after which the time that a search has taken is saved.
 TICK = 5.0
+# How the reason of a process that was killed begins: perhaps the machine was shut down, or its memory was full.
+KILLED = "It ended by signal"
 
 
 def train_in_process(arguments, log, tick, every=TICK):
@@ -39,7 +41,7 @@ def _runs(process, seconds):
 
 def _reason(status, log):
     if status < 0:
-        return f"It ended by signal {-status}."
+        return f"{KILLED} {-status}."
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
     errors = [line.removeprefix(ERROR) for line in lines if line.startswith(ERROR)]
     return errors[-1] if errors else f"It ended with status {status}; {log} has what it printed."

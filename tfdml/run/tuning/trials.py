@@ -3,7 +3,7 @@
 import time
 
 from tfdml.console.disk_errors import is_full
-from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.directory.run_directory import ENDING, TAKEN, RunDirectory
 from tfdml.run.experiment.splits import validation_seed_of
 from tfdml.run.tuning.halving import TrialFailed
 from tfdml.run.tuning.plan import Cost
@@ -72,14 +72,14 @@ class Trials:
         return Measured(number, steps, best[self.state.metric], interval, cost)
 
     def _train(self, run, number, steps):
-        # A search that was killed may have left a process.
-        run.check_free()
+        # The process of a search that was killed may be about to end.
+        run.check_free(ENDING)
         begun, taken = time.monotonic(), _steps_taken(run)
         flags = {**self.flags, **self.state.changes[number], "steps": f"--steps={steps}"}
         arguments = [*flags.values(), f"--run_dir={run.path}", *self.more]
         failed = train_in_process(arguments, self.folder.log(number), self.tick)
-        if failed and is_full(failed):
-            # So would all others, and none be tried again.
+        if failed and (is_full(failed) or failed.startswith(TAKEN)):
+            # That is no fault of the trial, which would never be tried again.
             raise OSError(f"The trial {number:03} stopped. {failed}")
         if failed:
             raise TrialFailed(failed)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.datasets import load
-from pipelines.datasets.folder import ENDINGS
+from pipelines.datasets.folder import ENDINGS, is_other_image, tell_of_others
 from pipelines.datasets.header_checks import ENDING_OF
 from pipelines.datasets.linked_folders import check_links
 from pipelines.datasets.loading import check_names
@@ -116,8 +116,9 @@ class ImageList:
     @classmethod
     def _of_folder(cls, root):
         root = Path(os.path.abspath(root))
-        found = sorted(path for path in root.rglob("*") if path.suffix.lower() in ENDINGS)
+        found = sorted(root.rglob("*"))
         found = [path for path in found if not any(part.startswith(".") for part in path.relative_to(root).parts)]
+        found = _images_among(found)
         if not found:
             raise ValueError(f"{root} has no images: no file in it ends in {', '.join(ENDINGS)}.")
         return cls._below(root, found)
@@ -131,8 +132,7 @@ class ImageList:
             check_links(root)
         # A name that the working folder has is no pattern; with ** twice a file is found more than once.
         files = glob.glob(os.path.join(glob.escape(str(root)), *parts[named:]), recursive=True)
-        found = sorted(set(map(Path, files)))
-        found = [path for path in found if path.suffix.lower() in ENDINGS]
+        found = _images_among(sorted(set(map(Path, files))))
         if not found:
             raise ValueError(f"--images={pattern} finds no images: no file that ends in {', '.join(ENDINGS)}.")
         return cls._below(root, found)
@@ -178,6 +178,12 @@ class ImageList:
         endings = [""] * len(split) if isinstance(split.images, PackedImages) else map(_ending, split.images)
         names = [f"images/{part}-{row:07d}{ending}" for row, ending in enumerate(endings)]
         return cls(names, labels, split.images)
+
+
+def _images_among(paths):
+    """Returns the paths of images that are read, and warns of other images."""
+    tell_of_others([path for path in paths if is_other_image(path)])
+    return [path for path in paths if path.suffix.lower() in ENDINGS]
 
 
 def _ending(content):

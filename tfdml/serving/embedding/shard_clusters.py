@@ -8,7 +8,7 @@ from tfdml.console.progress_bar import ProgressBar
 from tfdml.files.checked_files import flush, vacated
 from tfdml.files.embedding_shards import EmbeddingShards
 from tfdml.neighbors.clustering import distinct_count, kmeans, nearest_centroids
-from tfdml.serving.index.index_build import unit_length
+from tfdml.serving.index.index_build import compared_vectors
 
 # Rows of the sample that centroids are computed from, for each cluster.
 SAMPLE = 256
@@ -40,7 +40,7 @@ def cluster_shards(source, out, *, clusters, metric="cosine", seed=0):
         import pyarrow
 
         for block in shards.blocks():
-            found = nearest_centroids(unit_length(block.embeddings, metric), centroids)
+            found = nearest_centroids(compared_vectors(block.embeddings, metric), centroids)
             np.add.at(sizes, found, 1)
             yield pyarrow.table(
                 {"id": block.ids, "path": pyarrow.array(block.paths, pyarrow.string()), "cluster": found}
@@ -54,7 +54,9 @@ def cluster_shards(source, out, *, clusters, metric="cosine", seed=0):
 def _centroids(shards, clusters, metric, seed):
     count = min(SAMPLE * clusters, len(shards))
     drawn = np.random.default_rng(seed).choice(len(shards), count, replace=False)
-    points = unit_length(shards.rows(np.sort(drawn)), metric) if count else np.zeros((0, shards.dimension), np.float32)
+    points = (
+        compared_vectors(shards.rows(np.sort(drawn)), metric) if count else np.zeros((0, shards.dimension), np.float32)
+    )
     distinct = distinct_count(points)
     if distinct < clusters:
         raise ValueError(f"--clusters={clusters}: {shards.folder} has only {distinct} embeddings that differ.")

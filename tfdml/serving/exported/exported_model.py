@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.datasets.decoding_cost import why_costly
+from pipelines.datasets.header_checks import as_decodable
 from pipelines.datasets.split import Split
 from pipelines.reading.file_reader import file_reader
 from pipelines.reading.unreadable import READING_ERRORS, about_position, naming_image
@@ -63,7 +64,7 @@ class ExportedModel:
             contents: list of bytes.
         """
         # Models that were exported by earlier versions do not refuse it themselves.
-        return self._tried([b"" if why_costly(each) else each for each in contents])
+        return self._tried([b"" if why_costly(each) else as_decodable(each) for each in contents])
 
     def read(self, contents: bytes) -> Any:
         """Returns what `embed_read` takes of an image file: its pixels, or None if it cannot be read.
@@ -75,7 +76,7 @@ class ExportedModel:
         if "read_image" not in self.signatures:
             return contents
         try:
-            return self.signatures["read_image"](image_bytes=tf.constant(contents))["image"].numpy()
+            return self.signatures["read_image"](image_bytes=tf.constant(as_decodable(contents)))["image"].numpy()
         except READING_ERRORS:
             return None
 

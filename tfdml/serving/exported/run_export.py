@@ -38,6 +38,21 @@ def export_run(run_dir, which, out, *, dims=0, whiten=False, changes=(), **forma
     write_export(model, out, about, projection=projection, **formats)
 
 
+def images_of(run_dir, data_dir=""):
+    """Returns the images of a run as `python -m tfdml.index` takes them, `images` and `data_dir`.
+
+    Args:
+        run_dir: path of the run.
+        data_dir: folder of the dataset, if it has moved; empty: the run's own.
+    """
+    data = RunDirectory(run_dir).settings().data
+    root = data_dir or data.data_dir
+    # A folder of photos needs no dataset, and all of it is worth an index.
+    if root and data.dataset.startswith(("folder", "photos")):
+        return {"images": root, "data_dir": ""}
+    return {"images": data.dataset, "data_dir": root}
+
+
 def _projection(model, run_dir, which, dims, whiten, changes):
     """Returns what keeps some dimensions of the embedding: its first ones, or its principal components."""
     nested = _nested_dims(model, run_dir)

@@ -8,7 +8,7 @@ import tensorflow as tf
 from pipelines.preprocessor import Preprocessor
 from tfdml import serving
 from tfdml.console.version import __version__
-from tfdml.files.checked_files import cleared, flush, naming
+from tfdml.files.folder_lock import whole_folder
 from tfdml.serving.exported.lite import write_lite
 from tfdml.serving.exported.model_card import write_card
 from tfdml.serving.exported.onnx_file import write_onnx
@@ -16,7 +16,7 @@ from tfdml.serving.exported.saved_model_files import model_hash
 
 
 def write_export(model, out, about, *, projection=None, tolerant=False, lite=None, onnx=False):
-    """Writes the SavedModel of a model, and its card, to a folder that must not exist.
+    """Writes the SavedModel of a model, and its card, to a folder that must be empty or not exist.
 
     Args:
         model: model of a method, which has its preprocessing.
@@ -27,11 +27,7 @@ def write_export(model, out, about, *, projection=None, tolerant=False, lite=Non
         lite: precision of a file for LiteRT, see `tfdml.serving.exported.lite`; None: there is none.
         onnx: whether there is a file for ONNX Runtime, too.
     """
-    out = Path(out)
-    # Fails at once and names the path; TensorFlow would fail with a traceback, after much work.
-    out.mkdir(parents=True, exist_ok=True)
-    with naming(out):
-        unfinished = cleared(out.with_name(f".writing-{out.name}"))
+    with whole_folder(out, "exported model") as unfinished:
         preprocessor = Preprocessor.of(model.preprocessing)
         serving.export(model, preprocessor, unfinished, tolerant=tolerant, projection=projection)
         if lite:
@@ -40,8 +36,6 @@ def write_export(model, out, about, *, projection=None, tolerant=False, lite=Non
             write_onnx(unfinished)
         written = {"sha256": model_hash(unfinished), "tolerant": tolerant, "lite": lite, "onnx": onnx}
         write_card(unfinished, {**written, **facts_of_model(model, projection), **about})
-        flush(unfinished)
-        unfinished.rename(out)
 
 
 def dimension_of(model):

@@ -110,7 +110,7 @@ def _add_queries(app, decoders, batcher, limits):
         reader, image = await decoded(content)
         found = None if image is None else await asyncio.wrap_future(batcher.submit(Query(image, k, where, reader)))
         if found is None:
-            raise HTTPException(400, "The image cannot be read: expected a whole JPEG, PNG or still WebP.")
+            raise HTTPException(400, "The image cannot be read: expected a whole JPEG, PNG, WebP or AVIF.")
         if found.problem:
             raise HTTPException(400, found.problem)
         return found

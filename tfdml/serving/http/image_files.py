@@ -4,7 +4,7 @@ import io
 
 from fastapi import HTTPException
 
-from pipelines.datasets.header_checks import ENDING_OF, wrong_header
+from pipelines.datasets.header_checks import ENDING_OF, as_decodable, wrong_header
 from tfdml.serving.embedding.image_list import ImageList
 
 TYPES = {".jpg": "image/jpeg", ".png": "image/png", ".webp": "image/webp"}
@@ -25,6 +25,9 @@ def read_image(searcher, id):
     except OSError:
         raise HTTPException(404, f"The file of image {id} cannot be read any more.") from None
     # An index that was made by hand may name any file: only images leave the machine.
-    if wrong_header(io.BytesIO(content)):
+    wrong = wrong_header(io.BytesIO(content))
+    # Few browsers show a HEIC.
+    content = content if wrong or content[:2] in ENDING_OF else as_decodable(content)
+    if wrong or content[:2] not in ENDING_OF:
         raise HTTPException(404, f"The file of image {id} is no image any more.")
     return content, TYPES[ENDING_OF[content[:2]]]

@@ -43,18 +43,40 @@ async function search(image) {
   at("query").src = address(image);
   at("query").hidden = false;
   at("state").textContent = "Searching…";
-  const form = new FormData();
-  form.append("image", image, "image");
-  form.append("k", at("k").value);
+  at("answer").hidden = true;
   try {
-    const {neighbors} = await (await call("/search", {method: "POST", body: form})).json();
+    // A label has its own number of neighbors.
+    const [found, voted] = await Promise.all([ask("/search", image, {k: at("k").value}), ask("/label", image, {})]);
     if (number !== last) return;
-    const below = neighbors.filter(neighbor => neighbor.accepted === false).length;
-    at("state").textContent = neighbors.length + " nearest images" + (below ? ", " + below + " below the threshold" : "");
-    at("found").append(...neighbors.map(neighbor => item(neighbor, number)));
+    at("state").textContent = counted(found);
+    at("label").textContent = labeled(voted);
+    at("threshold").textContent = found.threshold == null ? "none; every neighbor is accepted" : found.threshold.toFixed(4);
+    at("answer").hidden = false;
+    at("found").append(...found.neighbors.map(neighbor => item(neighbor, number)));
   } catch (error) {
     if (number === last) tell(error);
   }
+}
+
+async function ask(path, image, fields) {
+  const form = new FormData();
+  form.append("image", image, "image");
+  form.append("where", at("where").value);
+  for (const name in fields) form.append(name, fields[name]);
+  return (await call(path, {method: "POST", body: form})).json();
+}
+
+function counted({neighbors, matching, exact}) {
+  const below = neighbors.filter(neighbor => neighbor.accepted === false).length;
+  const of = matching == null ? "" : " of " + matching + " that match the filter" + (exact === false ? ", found approximately" : "");
+  return neighbors.length + " nearest images" + of + (below ? ", " + below + " below the threshold" : "");
+}
+
+function labeled({label, similarity, threshold}) {
+  if (similarity == null) return "none; no neighbor has a label";
+  const nearest = "the nearest image of its label has a similarity of " + similarity.toFixed(4);
+  if (threshold == null) return label + " by vote, without a threshold; " + nearest;
+  return similarity < threshold ? label + "; " + nearest + ", which is below the threshold" : label + "; " + nearest;
 }
 
 function element(name, text) {
@@ -94,7 +116,7 @@ at("file").addEventListener("change", event => {
   take(event.target.files);
   event.target.value = "";
 });
-at("k").addEventListener("change", () => asked && search(asked));
+for (const id of ["k", "where"]) at(id).addEventListener("change", () => asked && search(asked));
 addEventListener("paste", event => take(event.clipboardData.files));
 addEventListener("dragover", event => {
   event.preventDefault();

@@ -3,6 +3,7 @@
 import os
 
 import numpy as np
+from absl import logging
 
 from pipelines.datasets.tables import read_table, row_of
 from tfdml.files.checked_files import reason_of
@@ -12,6 +13,8 @@ from tfdml.files.parquet_files import read_columns, values_of
 OWN = {"id": "number", "path": "text", "label": "text"}
 EXPECTED = "expected texts, numbers, booleans or times"
 ENDINGS = (".csv", ".parquet")
+# The end of a time with an offset from UTC: Z, +02, +0200 or +02:00.
+OFFSET = r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$"
 
 
 def kind_of(name, type):
@@ -97,9 +100,15 @@ def read_attributes(file, paths):
             raise ValueError(f"it has no row for {len(missing):,} of {len(paths):,} images, such as {missing[0]}")
         table = table.take([places[path] for path in paths])
         columns = {name: table[name] for name in table.column_names if name != "label"}
-        return _checked(columns | {"path": pyarrow.array(paths, pyarrow.string())})
+        found = _checked(columns | {"path": pyarrow.array(paths, pyarrow.string())})
     except (pyarrow.ArrowException, ValueError) as error:
         raise ValueError(f"{file} cannot be used: {reason_of(error).rstrip('.')}.") from None
+    if "label" in table.column_names:
+        logging.warning("The column label of %s is not used: labels are those of the images or the embeddings.", file)
+    empty = [name for name in found.column_names if found[name].null_count == len(found)]
+    if empty:
+        logging.warning("%s has no value for these images in %s, which is not added.", file, ", ".join(empty))
+    return found.drop_columns(empty)
 
 
 def _places(found, wanted):
@@ -168,7 +177,19 @@ def _checked(columns):
     )
     if wrong is not None:
         raise ValueError(f"An attribute cannot have the name {wrong!r}: expected a text other than {', '.join(OWN)}.")
-    return pyarrow.table({name: _of_one_type(name, column) for name, column in columns.items()})
+    return nan_as_missing(pyarrow.table({name: _of_one_type(name, column) for name, column in columns.items()}))
+
+
+def nan_as_missing(table):
+    """Returns a table whose numbers are missing where they are NaN, of which no comparison is true or false."""
+    import pyarrow
+    import pyarrow.compute
+
+    for place, (name, type) in enumerate(zip(table.column_names, table.schema.types, strict=True)):
+        if pyarrow.types.is_float64(type):
+            is_nan, missing = pyarrow.compute.is_nan(table[name]), pyarrow.scalar(None, type)
+            table = table.set_column(place, name, pyarrow.compute.if_else(is_nan, missing, table[name]))
+    return table
 
 
 def _of_one_type(name, column):
@@ -216,9 +237,24 @@ def _typed(texts, name):
     """Returns a column of texts as numbers, booleans or times if all of them are such."""
     import pyarrow
 
-    for type in (pyarrow.int64(), pyarrow.float64(), pyarrow.bool_(), pyarrow.timestamp("us")):
+    for type in (pyarrow.int64(), pyarrow.float64(), pyarrow.bool_()):
         try:
             return texts if name == "path" else texts.cast(type)
         except pyarrow.ArrowInvalid:
             continue
-    return texts
+    try:
+        return _times(texts)
+    except pyarrow.ArrowInvalid:
+        return texts
+
+
+def _times(texts):
+    """Returns texts as times in UTC; those without an offset are in UTC. An ArrowInvalid if one is no time."""
+    import pyarrow
+    import pyarrow.compute
+
+    # pyarrow reads texts with an offset, or those without one, and no column of both.
+    with_offset, nothing = pyarrow.compute.match_substring_regex(texts, OFFSET), pyarrow.scalar(None, pyarrow.string())
+    naive = pyarrow.compute.if_else(with_offset, nothing, texts).cast(pyarrow.timestamp("us"))
+    others = pyarrow.compute.if_else(with_offset, texts, nothing).cast(pyarrow.timestamp("us", "UTC"))
+    return pyarrow.compute.coalesce(naive, others.cast(pyarrow.timestamp("us")))

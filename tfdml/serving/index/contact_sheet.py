@@ -2,6 +2,7 @@
 
 from PIL import Image, ImageDraw, ImageOps
 
+from pipelines.datasets.header_checks import open_heic
 from tfdml.files.checked_files import naming, open_file
 
 # Pixels.
@@ -18,6 +19,7 @@ def draw(queries, found, path):
         found: what `Searcher.search` returns for them.
         path: file to write, such as `out.png`.
     """
+    open_heic()
     columns = 1 + max(map(len, found))
     width, height = SIDE + MARGIN, SIDE + TEXT + MARGIN
     sheet = Image.new("RGB", (columns * width + MARGIN, len(queries) * height + MARGIN), "white")

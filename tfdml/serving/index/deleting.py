@@ -15,6 +15,8 @@ from tfdml.serving.index.index_folder import IndexFolder
 def delete_images(out, paths, compact=True):
     """Deletes images from an index; returns how many were deleted, and how many are left.
 
+    If the index has none of them, nothing is left to do: a command that was killed at its end may be repeated.
+
     Args:
         out: folder of the index.
         paths: list of paths, as the index has them or relative to the working folder.
@@ -30,6 +32,8 @@ def delete_images(out, paths, compact=True):
         there = present | earlier
         names = {_name_of(path, out, there) for path in paths}
         unknown = sorted(names - there)
+        if len(unknown) == len(names):
+            return 0, len(present)
         if unknown:
             raise ValueError(f"{unknown[0]} is not in the index {out}, and nothing is deleted.")
         _delete(folder, rows, names & present, present, compact)

@@ -12,7 +12,7 @@ KINDS = re.compile(
     r"""\s*(?:
     (?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?!\w))
     | (?P<text>'(?:[^']|'')*'|"(?:[^"]|"")*")
-    | (?P<quoted>`[^`]+`)
+    | (?P<quoted>`(?:[^`]|``)+`)
     | (?P<name>[^\W\d]\w*)
     | (?P<sign><=|>=|==|!=|<>|[<>=(),])
     )""",
@@ -68,7 +68,7 @@ def _token(kind, text, place):
     if kind == "text":
         return Token(kind, text[1:-1].replace(2 * text[0], text[0]), place)
     if kind == "quoted":
-        return Token("name", text[1:-1], place)
+        return Token("name", text[1:-1].replace("``", "`"), place)
     if kind == "name" and text.lower() in WORDS:
         return Token("word", text.lower(), place)
     return Token(kind, text, place)

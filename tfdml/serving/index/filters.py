@@ -14,9 +14,9 @@ SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 A_VALUE = "a number, a text in quotes, true or false"
 
 
-def filter_of(text, kinds):
-    """Returns the `pyarrow.compute.Expression` of a filter, see `condition_of`."""
-    return expression_of(condition_of(text, kinds))
+def filter_of(text, kinds, schema):
+    """Returns the `pyarrow.compute.Expression` of a filter of a table with a schema, see `condition_of`."""
+    return expression_of(condition_of(text, kinds), schema)
 
 
 def condition_of(text, kinds):
@@ -34,7 +34,8 @@ def condition_of(text, kinds):
     | `and`, `or`, `not`, brackets | |
 
     Args:
-        text: the filter. A column whose name is no word stands in backquotes, a quote in a text is doubled.
+        text: the filter. A column whose name is no word stands in backquotes; a quote in a text is doubled, and a
+            backquote in a name.
         kinds: name of a column to `text`, `number`, `boolean` or `time`.
     """
     return _Parser(text, kinds).whole()

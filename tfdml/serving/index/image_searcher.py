@@ -139,7 +139,7 @@ class ImageSearcher:
         if not valid.all():
             place = int(np.argmin(valid))
             name = images[place] if isinstance(images[place], str | Path) else f"Image {place}"
-            raise ValueError(f"{name} cannot be read: expected a whole JPEG, PNG or still WebP.")
+            raise ValueError(f"{name} cannot be read: expected a whole JPEG, PNG, WebP or AVIF.")
         return embeddings
 
     def embed_readable(self, images: Images) -> tuple[np.ndarray, np.ndarray]:

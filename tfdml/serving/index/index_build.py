@@ -6,6 +6,7 @@ from pipelines.datasets.ignoring import write_list
 from tfdml import registry
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.neighbors.faiss_library import load_faiss
+from tfdml.neighbors.nearest import unit_length
 from tfdml.serving.index.attributes import joined
 
 # An index is trained anew when it has grown by this factor.
@@ -14,13 +15,10 @@ GROWTH = 2
 GONE = 0.2
 
 
-def unit_length(embeddings, metric):
+def compared_vectors(embeddings, metric):
     """Returns embeddings at unit length for cosine similarity, or as they are; float32."""
     embeddings = np.ascontiguousarray(embeddings, np.float32)
-    if metric == "euclidean":
-        return embeddings
-    lengths = np.linalg.norm(embeddings, axis=1, keepdims=True)
-    return embeddings / np.where(lengths > 0, lengths, 1)
+    return embeddings if metric == "euclidean" else unit_length(embeddings)
 
 
 def index_of_kind(kind):
@@ -67,7 +65,7 @@ def build(folder, shards, spec, metric, anew=False, attributes=None, upgrades=No
     columns |= joined(rows, columns["id"], columns["path"], attributes)
     bar = ProgressBar(len(shards), "vector", done=start)
     for block in shards.blocks(start):
-        index.add(unit_length(block.embeddings, metric))
+        index.add(compared_vectors(block.embeddings, metric))
         bar.add(len(block.embeddings))
     about = {
         "model": shards.model,
@@ -118,7 +116,7 @@ def _trained(index, shards, metric):
 
     def sample(count):
         drawn = np.random.default_rng(0).choice(len(shards), min(count, len(shards)), replace=False)
-        return unit_length(shards.rows(np.sort(drawn)), metric)
+        return compared_vectors(shards.rows(np.sort(drawn)), metric)
 
     faiss = load_faiss()
     kind = faiss.METRIC_L2 if metric == "euclidean" else faiss.METRIC_INNER_PRODUCT

@@ -9,6 +9,7 @@ from tfdml.serving.exported.exported_model import ExportedModel
 from tfdml.serving.exported.saved_model_files import model_hash, saved_model_folder
 from tfdml.serving.index.attributes import read_attributes
 from tfdml.serving.index.deleting import compact_index, delete_images
+from tfdml.serving.index.index_folder import IndexFolder
 from tfdml.serving.index.indexing import index_embeddings, index_images
 from tfdml.serving.index.stores.addresses import is_engine, open_store, store_name
 from tfdml.serving.index.stores.engine_upgrade import upgrade_engine
@@ -41,15 +42,15 @@ def check(given):
 
 
 def add(given):
-    """Makes an index, or adds images to one.
+    """Makes an index, or adds images to one; returns the path of one of these images.
 
     Args:
         given: flags of the command.
     """
     about = {"model": given.model, "kind": given.kind}
     if given.embeddings:
+        paths = sorted(EmbeddingShards(given.embeddings).paths())
         if given.attributes:
-            paths = sorted(EmbeddingShards(given.embeddings).paths())
             about["attributes"] = read_attributes(given.attributes, paths)
         if is_engine(given.out):
             count, bad = _load(given, about.get("attributes"))
@@ -59,6 +60,7 @@ def add(given):
         if not ImageList.is_dataset(given.images):
             command.refuse_unused(["data_dir", "split"], "--images reads files from the working folder")
         images = ImageList.of(given.images, data_dir=given.data_dir, split=given.split)
+        paths = images.paths
         if given.attributes:
             about["attributes"] = read_attributes(given.attributes, images.paths)
         if is_engine(given.out):
@@ -72,6 +74,8 @@ def add(given):
         if not is_engine(given.out):
             print(f"All are listed in {given.out}/bad_images.jsonl")
     print(f"Indexed {count:,} images in {given.out}.")
+    first = next((path for path in paths if path not in bad), paths[0])
+    return first if is_engine(given.out) else IndexFolder(given.out).file_of(first)
 
 
 def _load(given, attributes, images=None):
@@ -104,6 +108,9 @@ def delete(given):
         deleted, left = _delete_from_engine(given.out, given.delete)
     else:
         deleted, left = delete_images(given.out, given.delete, compact=given.compact is not False)
+    if not deleted:
+        print(f"{given.out} has {left:,} images. {given.delete[0]} is not among them, and nothing is left to delete.")
+        return
     print(f"Deleted {deleted:,} images from {given.out}; it has {left:,} images.")
 
 
@@ -111,7 +118,7 @@ def _delete_from_engine(out, paths):
     with open_store(out) as store:
         found = store.ids_of({each for path in paths for each in (path, os.path.abspath(path))})
         unknown = sorted(path for path in paths if not {path, os.path.abspath(path)} & found.keys())
-        if unknown:
+        if found and unknown:
             raise ValueError(f"{unknown[0]} is not in the index {out}, and nothing is deleted.")
         store.delete(found.values())
         return len(found), store.count()
@@ -125,4 +132,7 @@ def upgrade(given):
     """
     upgraded = upgrade_engine if is_engine(given.out) else upgrade_index
     count = upgraded(given.out, given.model, batch_size=given.batch_size)
+    if not count:
+        print(f"{given.out} has the model {given.model} already, and nothing is left to do.")
+        return
     print(f"{given.out} has the model {given.model} now, which has embedded {count:,} images.")

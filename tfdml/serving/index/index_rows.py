@@ -67,7 +67,7 @@ class IndexRows:
         if where is None:
             return ~self.deleted
         kinds = {name: kind for name, kind in self.kinds.items() if name not in hidden}
-        condition = filter_of(where, kinds)
+        condition = filter_of(where, kinds, self.table.schema)
         names = {token.value for token in tokens_of(where) if token.kind == "name"}
         import pyarrow
 

@@ -14,7 +14,7 @@ from tfdml.serving.exported.saved_model_files import saved_model_folder
 from tfdml.serving.index.array_embedder import ArrayEmbedder, is_of_arrays
 from tfdml.serving.index.found import Found
 from tfdml.serving.index.image_searcher import ImageSearcher
-from tfdml.serving.index.index_build import unit_length
+from tfdml.serving.index.index_build import compared_vectors
 from tfdml.serving.index.index_folder import IndexFolder
 from tfdml.serving.index.index_rows import IndexRows
 from tfdml.serving.index.neighbor import Neighbor
@@ -132,7 +132,7 @@ class Searcher(ImageSearcher):
     def _nearest(self, embeddings, k, selection):
         if k < 1:
             raise ValueError(f"Expected a number of neighbors of 1 or more, received {k}.")
-        vectors, metric = unit_length(embeddings, self.manifest["metric"]), self.manifest["metric"]
+        vectors, metric = compared_vectors(embeddings, self.manifest["metric"]), self.manifest["metric"]
         if vectors.ndim != 2 or vectors.shape[1] != self.manifest["dimension"]:
             expected = f"[count, {self.manifest['dimension']}]"
             raise ValueError(f"Expected vectors of the shape {expected}, received {list(vectors.shape)}.")

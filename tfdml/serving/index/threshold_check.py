@@ -3,7 +3,7 @@
 import numpy as np
 
 from tfdml.files.embedding_shards import EmbeddingShards
-from tfdml.serving.index.index_build import unit_length
+from tfdml.serving.index.index_build import compared_vectors
 
 # Images that are compared with each other, and files that are read for them.
 IMAGES, FILES = 1000, 5
@@ -53,7 +53,7 @@ def _sample(searcher):
         labels += [block.labels[place] for place in known]
     drawn = np.random.default_rng(0).permutation(len(labels))[:IMAGES]
     numbers = np.unique(np.array(labels, object).astype(str), return_inverse=True)[1]
-    return unit_length(np.concatenate(vectors)[drawn], searcher.manifest["metric"]), numbers[drawn]
+    return compared_vectors(np.concatenate(vectors)[drawn], searcher.manifest["metric"]), numbers[drawn]
 
 
 def _similarities(vectors, metric):

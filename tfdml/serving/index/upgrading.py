@@ -19,6 +19,8 @@ from tfdml.serving.index.indexing import copy_model
 def upgrade_index(out, model, *, shard_rows=4096, batch_size=None):
     """Embeds all images of an index by another model, and has the index use it then; returns how many these are.
 
+    It returns 0 if the index has this model already, as after a command that was killed at its end.
+
     Until the end searches find what they found before, and nothing can be added or deleted. What is done is not done
     again if it is interrupted and repeated. Ids, labels and attributes stay.
 
@@ -36,7 +38,7 @@ def upgrade_index(out, model, *, shard_rows=4096, batch_size=None):
         # What a kill has left of an upgrade that was done.
         _remove_before(folder, manifest.get("upgrades", 0))
         if digest == manifest["model"]:
-            raise ValueError(f"{out} has this model already; give the new one.")
+            return 0
         number = manifest.get("upgrades", 0) + 1
         shards = _begun(folder, model, digest, number)
         embedder, rows = ExportedModel(folder.model_after(number)), folder.read_rows(manifest)

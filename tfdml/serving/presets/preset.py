@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from tfdml.console.command import new_folder
-from tfdml.files.checked_files import cleared, fingerprint, flush, naming, read_manifest, write_manifest
+from tfdml.files.checked_files import fingerprint, read_manifest, write_manifest
+from tfdml.files.folder_lock import whole_folder
 from tfdml.registry.annotations import FilePath
 from tfdml.registry.argument_checks import expects
 from tfdml.run.directory.model_archive import load_archive
@@ -32,18 +33,13 @@ def save_preset(model, folder, about=()):
     # It refuses a model without preprocessing.
     ImageEmbedder(model)
     facts = {**facts_of_model(model), **dict(about)}
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with naming(out):
-        unfinished = cleared(out.with_name(f".writing-{out.name}"))
-        unfinished.mkdir()
+    with whole_folder(out, "preset") as unfinished:
         model.save(unfinished / MODEL)
         # Of a model that was compiled without the optimizer and the loss; and it proves that the file loads.
         load_archive(unfinished / MODEL).save(unfinished / MODEL)
         files = {MODEL: fingerprint(unfinished / MODEL)}
         write_manifest(unfinished / CONFIG, WHAT, VERSION, {"class": type(model).__name__, **facts, "files": files})
         (unfinished / README).write_text(readme(facts, out.name), encoding="utf-8")
-        flush(unfinished)
-        unfinished.rename(out)
 
 
 @expects()

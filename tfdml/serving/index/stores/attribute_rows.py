@@ -13,7 +13,7 @@ def objects_of(table):
     found = [{} for _ in range(len(table))]
     for name in names:
         for each, value in zip(found, table[name].to_pylist(), strict=True):
-            if value is not None and not (isinstance(value, float) and math.isnan(value)):
+            if value is not None:
                 each[name] = _in_json(name, value)
     return found
 

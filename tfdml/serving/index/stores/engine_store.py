@@ -10,7 +10,7 @@ from tfdml.serving.index.array_embedder import checked_vectors
 from tfdml.serving.index.attributes import OWN, kind_of, named
 from tfdml.serving.index.filters import condition_of
 from tfdml.serving.index.found import Found
-from tfdml.serving.index.index_build import index_of_kind, unit_length
+from tfdml.serving.index.index_build import compared_vectors, index_of_kind
 from tfdml.serving.index.neighbor import Neighbor
 from tfdml.serving.index.stores.about import About
 from tfdml.serving.index.stores.store import Store
@@ -79,7 +79,7 @@ class EngineStore(Store):
 
     def take_vectors(self, ids: Sequence[int], vectors: Embeddings, of: Self) -> None:
         """Adds rows of another store, whose `successor` this is, with vectors `[N, D]` of another model."""
-        self._take_vectors(ids, unit_length(checked_vectors(vectors), self.metric), of)
+        self._take_vectors(ids, compared_vectors(checked_vectors(vectors), self.metric), of)
 
     def prepare(self, dimension: int, next_id: int, table: Any = None) -> None:
         """Makes the index if there is none, and notes ids below `next_id` and the columns of a table.
@@ -121,7 +121,7 @@ class EngineStore(Store):
             ids = self._reserve(len(vectors), 0, columns) + np.arange(len(vectors))
         else:
             self._reserve(0, int(ids.max()) + 1, columns)
-        self._write(ids, unit_length(vectors, about.metric), named(table, ids))
+        self._write(ids, compared_vectors(vectors, about.metric), named(table, ids))
         return ids
 
     def count(self, where: str | None = None) -> int:
@@ -134,7 +134,7 @@ class EngineStore(Store):
         about = self.existing()
         if k < 1:
             raise ValueError(f"Expected a number of neighbors of 1 or more, received {k}.")
-        vectors = unit_length(vectors, about.metric)
+        vectors = compared_vectors(vectors, about.metric)
         if vectors.ndim != 2 or vectors.shape[1] != about.dimension:
             expected = f"[count, {about.dimension}]"
             raise ValueError(f"Expected vectors of the shape {expected}, received {list(vectors.shape)}.")

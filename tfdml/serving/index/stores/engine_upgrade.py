@@ -17,6 +17,8 @@ ROWS = 1024
 def upgrade_engine(address, model, *, batch_size=None):
     """Embeds all images of an index by another model, and has the index use it then; returns how many these are.
 
+    It returns 0 if the index has this model already, as after a command that was killed at its end.
+
     Until the end searches find what they found before. What is done is not done again if it is interrupted and
     repeated. Ids, labels and attributes stay, and images that others add or delete meanwhile are added or deleted.
 
@@ -29,7 +31,7 @@ def upgrade_engine(address, model, *, batch_size=None):
     with open_store(address) as store:
         about, digest = store.existing(), model_hash(folder)
         if about.model == digest:
-            raise ValueError(f"{store} has this model already; give the new one.")
+            return 0
         embedder = ExportedModel(folder)
         changed = {"model": digest, "dimension": embedder.dimension, "metric": embedder.metric}
         new = store.successor(dataclasses.replace(about, **changed))

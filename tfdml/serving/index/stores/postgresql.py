@@ -99,6 +99,7 @@ class PostgreSQL(EngineStore):
             connection.execute(statements.NOTE_ABOUT, row)
 
     def _reserve(self, count, after, columns):
+        _check_texts("The name of an attribute", columns)
         with self._transaction() as connection:
             (first,) = connection.execute(
                 statements.RESERVE, [count, after, json.dumps(columns), self._address.table]
@@ -108,7 +109,12 @@ class PostgreSQL(EngineStore):
     def _write(self, ids, vectors, table):
         from psycopg.types.json import Jsonb
 
-        columns = ids.tolist(), table["path"].to_pylist(), table["label"].to_pylist(), map(Jsonb, objects_of(table))
+        attributes, labels, paths = objects_of(table), table["label"].to_pylist(), table["path"].to_pylist()
+        for name, texts in {"path": paths, "label": labels}.items():
+            _check_texts(f"A {name}", texts)
+        for path, each in zip(paths, attributes, strict=True):
+            _check_texts(f"An attribute of {path}", each.values())
+        columns = ids.tolist(), paths, labels, map(Jsonb, attributes)
         # In one order, so that two that write the same paths wait for each other, and not in a circle.
         self._take(sorted(zip(*columns, vectors, strict=True), key=lambda row: row[1]), [self._sql.take_new])
 
@@ -224,7 +230,15 @@ class PostgreSQL(EngineStore):
 
 
 def _where(condition):
-    return ("true", []) if condition is None else sql_of(condition)
+    text, values = ("true", []) if condition is None else sql_of(condition)
+    _check_texts("The filter", values)
+    return text, values
+
+
+def _check_texts(what, values):
+    wrong = next((value for value in values if isinstance(value, str) and "\0" in value), None)
+    if wrong is not None:
+        raise ValueError(f"{what} has a zero byte, which no text in PostgreSQL can have: {wrong[:100]!r}. Remove it.")
 
 
 def _copied(connection, rows, taking):
