@@ -178,7 +178,8 @@ def test_a_keras_model_reads_files_if_it_says_how_they_are_prepared(photos, tmp_
         bad = tmp_path / "bad.png"
         bad.write_text("text")
         with pytest.warns(UserWarning, match="1 of 2 images cannot be read, first .*bad.png: .*They are left out"):
-            assert index.add([bad, Path(paths[0]).read_bytes()]).tolist()[0] == -1
+            assert index.add([bad, paths[0]]).tolist() == [-1, COUNT]
+        assert len(index.add([Path(paths[1]).read_bytes()])) == 1
         # Arrays are as the model takes them.
         arrays = model.predict(ImageEmbedder(model).prepare(paths[:2]), verbose=0)
         np.testing.assert_allclose(arrays, embeddings[:2], atol=1e-5)
@@ -192,6 +193,8 @@ def test_what_a_model_needs_to_read_files_is_told(photos):
         (tfdml.Single(keras.Sequential(layers)), r"Set model.preprocessing = tfdml.Preprocessing\(image_size="),
     ):
         with tfdml.Index(model) as index:
+            with pytest.raises(ValueError, match="Expected images, received none"):
+                index.add([])
             for images in (str(photos), paths, paths[0]):
                 with pytest.raises(ValueError, match=f"does not say how image files are prepared for it.*{words}"):
                     index.add(images)

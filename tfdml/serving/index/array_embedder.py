@@ -47,6 +47,8 @@ class ArrayEmbedder:
             )
         count = len(images)
         if isinstance(self._embed, keras.Model):
+            if not count:
+                raise ValueError("Expected images, received none.")
             found = self._embed.predict(np.asarray(images), verbose=0)
         else:
             found = self._embed(images)
