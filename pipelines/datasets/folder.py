@@ -90,8 +90,8 @@ def _divided(root, test_classes, seed, groups, levels):
     both = [part for part in PARTS if part in folders and _folders_in(folders[part])]
     if both:
         raise ValueError(
-            f"{root} is divided already: it has the folder {both[0]} with folders in it. Leave test_classes out: "
-            "--dataset=folder."
+            f"{root} is divided already: it has the folder {both[0]} with folders in it. Remove test_classes: "
+            "use the dataset 'folder'."
         )
     rows = _read_split(folders, 0, groups, levels)
     return Undivided(rows, test_classes, seed).divide("folder", look_inside=True)
@@ -105,7 +105,8 @@ def _parts_in(root):
     missing = f"No folder {root}/test" if here != root else f"{root} has no folders train and test"
     classes = len(_folders_in(here))
     divide = (
-        f" To have the {classes} class folders of {here} divided by class, give --data_dir={here} "
+        f" To have the {classes} class folders of {here} divided by class, use the dataset "
+        f"'folder(test_classes=0.3)' with data_dir={here}, in a command --data_dir={here} "
         "--dataset='folder(test_classes=0.3)'."
     )
     raise FileNotFoundError(

@@ -24,8 +24,8 @@ class Identity(Backbone):
     def __init__(self, vector_dims: Count | None = None, **kwargs: Unpack[ModelArguments]):
         if vector_dims is None:
             raise ValueError(
-                "vector_dims is missing: the backbone identity takes stored vectors. Expected their number of "
-                "dimensions. Pass Identity(vector_dims=...); a command with images needs another backbone, or "
+                "The backbone identity requires vector_dims, because its inputs are vectors and not images. Expected "
+                "their number of dimensions. Pass Identity(vector_dims=...). In a command, use another backbone, or "
                 "--dataset=\"embeddings(path='...', test='...')\"."
             )
         vectors = keras.layers.Input((vector_dims,))
