@@ -140,7 +140,10 @@ def image_size_of(network, asked=0):
     """Returns the size of the images, as `Preprocessing` has it: `asked`, or the network's own if that is 0."""
     size = asked or declared_by(network).get("image_size")
     if size is None:
-        raise ValueError("--image_size is missing: the backbone does not declare its image size.")
+        raise ValueError(
+            "image_size is missing, because the backbone does not declare its image size. Expected a size in pixels. "
+            "Pass image_size=..., in a command --image_size=..."
+        )
     return size
 
 

@@ -126,7 +126,10 @@ def test_a_head_alone_takes_features(head, tmp_path):
         ),
         (["--backbone=identity(vector_dims=7)"], "takes vectors of 7 dimensions, and the dataset has vectors of 32"),
         (["--sampler=views(images=8)"], "draws views of images, and embeddings has vectors. Use pxk."),
-        ([f"--dataset={CARS}", "--backbone=identity"], "identity takes vectors, and the dataset has images"),
+        (
+            [f"--dataset={CARS}", "--backbone=identity"],
+            "identity requires vector_dims, because its inputs are vectors and not images",
+        ),
     ],
 )
 def test_what_does_not_fit_vectors_is_one_line(features, tmp_path, more, words):

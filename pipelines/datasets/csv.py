@@ -111,7 +111,7 @@ def _check_base(table, base, path, image):
     if not os.path.exists(image) and os.path.exists(path):
         raise FileNotFoundError(
             f"{table} lists {path!r}, which is in the working directory and not in {base}, where its paths "
-            "start. Give --data_dir=. to have them start in the working directory."
+            "start. Pass data_dir='.', in a command --data_dir=., so that they start in the working directory."
         )
 
 
@@ -135,8 +135,8 @@ def _check_header(table, header, needed):
     missing = [name for name in needed if name not in header]
     if missing == ["split"]:
         raise ValueError(
-            f"{table} has no column split, with train or test for each image. To have it divided by class, give "
-            f"--dataset=\"csv(path='{table}', test_classes=0.3)\"."
+            f"{table} has no column split, with train or test for each image. To have it divided by class, use "
+            f"the dataset \"csv(path='{table}', test_classes=0.3)\"."
         )
     if missing or len(set(header)) < len(header):
         raise ValueError(

@@ -56,13 +56,16 @@ def folder(
     """
     if not data_dir:
         raise ValueError(
-            "The dataset 'folder' needs --data_dir: the folder that holds train/<class>/ and test/<class>/, or "
-            "<class>/ with --dataset='folder(test_classes=0.3)'."
+            "The dataset 'folder' needs data_dir: the folder that holds train/<class>/ and test/<class>/, or "
+            "<class>/ with 'folder(test_classes=0.3)'. In a command it is --data_dir."
         )
     root = Path(data_dir).expanduser()
     if not root.is_dir():
         layout = f"{root}/train/<class>/*.jpg and {root}/test/" if test_classes is None else f"{root}/<class>/*.jpg"
-        raise FileNotFoundError(f"No folder {root}. Expected images at {layout}. If they have moved, give --data_dir.")
+        raise FileNotFoundError(
+            f"No folder {root}. Expected images at {layout}. If they have moved, pass data_dir, in a command "
+            "--data_dir."
+        )
     table = root / "classes.csv"
     groups = None if class_groups is None else read_class_groups(table, class_groups)
     levels = read_levels(table)
@@ -87,8 +90,8 @@ def _divided(root, test_classes, seed, groups, levels):
     both = [part for part in PARTS if part in folders and _folders_in(folders[part])]
     if both:
         raise ValueError(
-            f"{root} is divided already: it has the folder {both[0]} with folders in it. Leave test_classes out: "
-            "--dataset=folder."
+            f"{root} is divided already: it has the folder {both[0]} with folders in it. Remove test_classes: "
+            "use the dataset 'folder'."
         )
     rows = _read_split(folders, 0, groups, levels)
     return Undivided(rows, test_classes, seed).divide("folder", look_inside=True)
@@ -102,7 +105,8 @@ def _parts_in(root):
     missing = f"No folder {root}/test" if here != root else f"{root} has no folders train and test"
     classes = len(_folders_in(here))
     divide = (
-        f" To have the {classes} class folders of {here} divided by class, give --data_dir={here} "
+        f" To have the {classes} class folders of {here} divided by class, use the dataset "
+        f"'folder(test_classes=0.3)' with data_dir={here}, in a command --data_dir={here} "
         "--dataset='folder(test_classes=0.3)'."
     )
     raise FileNotFoundError(

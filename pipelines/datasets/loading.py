@@ -71,8 +71,8 @@ def load(
         dataset = _divided_as_before(dataset, classes, test_only, data_dir)
     if dataset.train is None and not test_only:
         raise ValueError(
-            f"--dataset={spec} has a test split and no training images, which is enough for evaluation alone. A folder "
-            f"has them in {os.path.join(data_dir or '', 'train')}, a table in rows with the split train."
+            f"The dataset {spec} has a test split and no training images, which is enough for evaluation alone. A "
+            f"folder has them in {os.path.join(data_dir or '', 'train')}, a table in rows with the split train."
         )
     if ignore_images:
         names = read_list(ignore_images)
@@ -106,7 +106,8 @@ def _divided_as_before(dataset, classes, test_only, data_dir):
         if missing:
             raise ValueError(
                 f"{len(missing)} of the run's {len(classes[part])} {part} classes are not in {data_dir}: "
-                f"{', '.join(missing[:SHOWN])}. Put them back; for other images name the dataset with --dataset."
+                f"{', '.join(missing[:SHOWN])}. Put them back. For other images, name their dataset, in a "
+                "command with --dataset."
             )
     new = sorted(names - {name for part in classes.values() for name in part})
     if new:
@@ -153,8 +154,8 @@ def _check_existence(spec, data_dir, paths):
         about = ", which is no file" if os.path.exists(first) else ""
         raise FileNotFoundError(
             f"{len(missing)} of {len(paths)} listed images are missing, first {first!r}{about}. Put them there, "
-            f'or list all: python -m pipelines.check --dataset="{spec}" --data_dir={folder}, and train without them '
-            "by --ignore_images."
+            f'or list all: python -m pipelines.check --dataset="{spec}" --data_dir={folder}, and train without them: '
+            "pass their list as ignore_images, in a command --ignore_images."
         )
 
 

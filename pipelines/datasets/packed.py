@@ -32,7 +32,9 @@ def packed(path: FilePath | None = None, data_dir: FilePath | None = None) -> Da
         data_dir: folder of the shards.
     """
     if not (path or data_dir):
-        raise ValueError("Expected the folder of a packed dataset, as --data_dir or packed(path=...); received none.")
+        raise ValueError(
+            "The folder of the packed dataset is missing. Pass data_dir, in a command --data_dir, or packed(path=...)."
+        )
     folder = path or data_dir
     folder = folder if is_remote(folder) else os.path.expanduser(folder)
     manifest = read_manifest(os.path.join(folder, MANIFEST), FORMAT, VERSION, read=_whole)

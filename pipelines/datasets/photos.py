@@ -33,10 +33,15 @@ def photos(data_dir: FilePath, held_out: float = 0.1, seed: Seed = 0) -> Dataset
         seed: decides which.
     """
     if not data_dir:
-        raise ValueError("The dataset 'photos' needs --data_dir: a folder that holds your images, at any depth.")
+        raise ValueError(
+            "The dataset 'photos' needs data_dir: a folder that holds your images, at any depth. In a command it is "
+            "--data_dir."
+        )
     root = Path(data_dir).expanduser()
     if not root.is_dir():
-        raise FileNotFoundError(f"No folder {root}. Expected images in it, at any depth. Give --data_dir.")
+        raise FileNotFoundError(
+            f"No folder {root}. Expected images in it, at any depth. Pass data_dir, in a command --data_dir."
+        )
     check_links(root)
     names = _images_below(root)
     count = max(FEWEST, round(len(names) * held_out))

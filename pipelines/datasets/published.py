@@ -30,7 +30,9 @@ class Published:
     def find(self, data_dir):
         """Returns its folder and layout, `(path, layout)`, after unpacking archives if needed."""
         if not data_dir:
-            raise ValueError(f"The dataset {self.name!r} needs --data_dir. {self._expected('FOLDER')}")
+            raise ValueError(
+                f"The dataset {self.name!r} needs data_dir, in a command --data_dir. {self._expected('FOLDER')}"
+            )
         data_dir = Path(data_dir).expanduser()
         if data_dir.is_file():
             # The archive itself.

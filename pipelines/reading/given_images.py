@@ -30,6 +30,14 @@ def listed(images):
     return [image]
 
 
+def are_files(images):
+    """Whether images are paths or contents of files, one or several, and not pixels."""
+    if tf.is_tensor(images):
+        return images.dtype == tf.string
+    several = isinstance(images, list | tuple | np.ndarray) and len(images) > 0
+    return isinstance(images[0] if several else images, FILES)
+
+
 def texts_of(tensor):
     """Paths or contents of files, of a tensor of texts, which are bytes: contents have a zero byte, as no path has."""
     if tensor.shape.rank > 1:

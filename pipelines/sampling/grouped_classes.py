@@ -14,8 +14,8 @@ def groups_of_rows(split):
         return split.hierarchy[:, 0]
     if split.class_groups is None:
         raise ValueError(
-            "pxk(groups=...) draws classes of few categories, and these classes have none. Give --levels, such as "
-            "make,model, or the dataset's class_groups."
+            "pxk(groups=...) draws classes of few categories, and these classes have none. Use a dataset with "
+            "class_groups or with levels, in a command --levels=make,model."
         )
     return np.unique([str(split.class_groups[label]) for label in split.labels.tolist()], return_inverse=True)[1]
 

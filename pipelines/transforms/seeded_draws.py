@@ -68,7 +68,7 @@ def refusing_python_draws(owner):
     yield
     if _python_state() != before:
         raise ValueError(
-            f"{owner} draws random numbers with Python: once, and not for each image, and independent of --seed."
+            f"{owner} draws random numbers with Python: once, and not for each image, and independent of the seed."
         )
 
 

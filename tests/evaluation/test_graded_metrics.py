@@ -264,5 +264,5 @@ def split(labels):
 
 
 def test_it_needs_levels(rows):
-    with pytest.raises(ValueError, match="classes with levels; give --levels"):
+    with pytest.raises(ValueError, match="these images have none. Pass rows with a hierarchy"):
         registry.create("protocol", "levels")(example()[0], dataclasses.replace(rows, hierarchy=None))

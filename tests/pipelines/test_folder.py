@@ -94,7 +94,7 @@ def test_heic_is_counted_with_how_to_read_it(tmp_path, caplog, monkeypatch):
 
 @pytest.mark.parametrize("data_dir", ["", None])
 def test_the_folder_must_be_given(data_dir):
-    with pytest.raises(ValueError, match="needs --data_dir.*train/<class>/ and test/<class>/"):
+    with pytest.raises(ValueError, match="needs data_dir.*train/<class>/ and test/<class>/"):
         folder(data_dir)
 
 
@@ -172,8 +172,16 @@ def test_folders_that_are_not_divided_are_told_of_the_argument(animals, birds):
         folder(str(birds))
 
 
+def test_class_folders_that_are_not_divided_are_told_how(animals):
+    told = r"10 class folders of .*, use the dataset 'folder\(test_classes=0.3\)' with data_dir=.*, in a command --data"
+    with pytest.raises(FileNotFoundError, match=told):
+        folder(str(animals))
+
+
 def test_folders_that_are_divided_already_are_told(birds, animals, write_images):
-    with pytest.raises(ValueError, match="divided already: it has the folder train .*Leave test_classes out"):
+    with pytest.raises(
+        ValueError, match="divided already: it has the folder train .*Remove test_classes: use the dataset 'folder'"
+    ):
         folder(str(birds), test_classes=0.3)
     # A class may have such a name.
     write_images(animals, {"train/a.jpg": (4, 4)})

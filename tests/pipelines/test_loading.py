@@ -77,7 +77,7 @@ def test_what_is_ignored_need_not_be_there_nor_be_an_image(photos, tmp_path):
     folder = write_sop(tmp_path)
     gone = next(folder.glob("chair_final/*1_0.JPG"))
     gone.unlink()
-    with pytest.raises(FileNotFoundError, match="1 of 6 listed images are missing.*--ignore_images"):
+    with pytest.raises(FileNotFoundError, match="1 of 6 listed images are missing.*pass their list as ignore_images"):
         load("sop", data_dir=str(tmp_path))
     (tmp_path / "bad").write_text(f"{gone.relative_to(tmp_path)}\n")
     assert len(load("sop", data_dir=str(tmp_path), ignore_images=str(tmp_path / "bad")).train) == 5

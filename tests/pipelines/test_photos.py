@@ -84,7 +84,7 @@ def test_metrics_that_need_classes_are_left_out_in_one_line(folder, caplog):
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda folder: photos(""), "'photos' needs --data_dir: a folder that holds your images, at any depth"),
+        (lambda folder: photos(""), "'photos' needs data_dir: a folder that holds your images, at any depth"),
         (lambda folder: photos(folder / "nowhere"), "No folder .*nowhere"),
         (lambda folder: photos(folder / "trip" / "day 2", held_out=0.95), "has 10 images, of which held_out=0.95"),
         (lambda folder: photos(folder / ".hidden"), "has 1 images, of which"),

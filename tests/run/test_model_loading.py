@@ -188,6 +188,13 @@ def test_files_that_are_no_model_are_named(run, tmp_path):
     (tmp_path / "cut.keras").write_bytes((run.path / "model.keras").read_bytes()[:1000])
     with pytest.raises(ValueError, match="cut.keras is not a Keras model, or is damaged"):
         tfdml.load(tmp_path / "cut.keras")
+    (tmp_path / "x.weights.h5").write_bytes(b"HDF")
+    with pytest.raises(ValueError, match="x.weights.h5 is not a .keras file.*Then model.save"):
+        tfdml.load(tmp_path / "x.weights.h5")
+    folder = tmp_path / "folder.h5"
+    folder.mkdir()
+    with pytest.raises(FileNotFoundError, match="folder.h5 is no run directory"):
+        tfdml.load(folder)
     keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)]).save(tmp_path / "other.keras")
     with pytest.raises(ValueError, match="other.keras contains a Sequential"):
         tfdml.load(tmp_path / "other.keras")

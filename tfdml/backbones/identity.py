@@ -24,8 +24,9 @@ class Identity(Backbone):
     def __init__(self, vector_dims: Count | None = None, **kwargs: Unpack[ModelArguments]):
         if vector_dims is None:
             raise ValueError(
-                "The backbone identity takes vectors, and the dataset has images. Give "
-                "--dataset=\"embeddings(path='...', test='...')\", or another backbone."
+                "The backbone identity requires vector_dims, because its inputs are vectors and not images. Expected "
+                "their number of dimensions. Pass Identity(vector_dims=...). In a command, use another backbone, or "
+                "--dataset=\"embeddings(path='...', test='...')\"."
             )
         vectors = keras.layers.Input((vector_dims,))
         kwargs = {"name": "identity", **kwargs}

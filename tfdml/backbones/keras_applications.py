@@ -163,14 +163,17 @@ def keras_applications(
     return KerasApplication(name, endpoints, output, alpha, depth_multiplier, minimalistic)
 
 
+LOAD_IT = "load it with load_weights(path), in a command --initial_weights=path."
+
+
 def _how_to_fetch(error):
     """Returns what to do without network access, from the failed call, which knows the file's name."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         if frame.f_code is keras.utils.get_file.__code__:
             url, place = frame.f_locals["origin"], frame.f_locals.get("download_target")
             found = f"put it at {place}, where Keras looks for it, or " if place else ""
-            return f"Without network access, download {url} elsewhere and {found}give its path by --initial_weights."
-    return "Without network access, download the file elsewhere and give its path by --initial_weights."
+            return f"Without network access, download {url} elsewhere and {found}{LOAD_IT}"
+    return f"Without network access, download the file elsewhere and {LOAD_IT}"
 
 
 def _function(name):

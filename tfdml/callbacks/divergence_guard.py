@@ -18,8 +18,9 @@ class TrainingDiverged(FloatingPointError, RuntimeError):
 
     def __init__(self, problem: str, step: int):
         super().__init__(
-            f"{problem} at step {step}. Try a lower learning rate, a larger margin of the loss, or "
-            "--precision=float32. Earlier checkpoints are intact."
+            f"{problem} at step {step}. Try a lower learning rate, a larger margin of the loss, or float32: "
+            "keras.config.set_dtype_policy('float32'), in a command --precision=float32. Earlier checkpoints are "
+            "intact."
         )
 
 

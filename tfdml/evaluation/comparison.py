@@ -98,7 +98,7 @@ def compare_pairs(groups, metrics, *, samples=2000, seed=0):
     }
     missing = [name for group in values.values() for each in group for name, value in each.items() if value is None]
     if missing:
-        raise ValueError(f"{missing[0]} has no value with so few pairs. Choose other --metrics.")
+        raise ValueError(f"{missing[0]} has no value with so few pairs. Choose other metrics.")
     resampled = {}
     for name, group in groups.items():
         draws = [
@@ -116,7 +116,7 @@ def compare_pairs(groups, metrics, *, samples=2000, seed=0):
         draws = np.stack([each[metric.name] for each in resampled.values()], axis=1)
         draws = draws[np.isfinite(draws).all(axis=1)]
         if not len(draws):
-            raise ValueError(f"{metric.name} has no value in any resample of so few classes. Choose other --metrics.")
+            raise ValueError(f"{metric.name} has no value in any resample of so few classes. Choose other metrics.")
         found[metric.name] = _of_values(of_runs, draws, degrees, metric.larger_is_better)
     return found
 

@@ -42,7 +42,7 @@ def check_repeatable(model, what, instead):
     if moving:
         raise ValueError(
             f"{moving[0].name} normalizes with the statistics of a batch, which {what} would change. Freeze batch "
-            f"norm: --freeze_batch_norm=statistics, or {instead}."
+            f"norm with freeze_batch_norm='statistics' (in a command --freeze_batch_norm=statistics), or {instead}."
         )
     for layer in layers_of(model):
         draws = any(isinstance(value, keras.random.SeedGenerator) for value in vars(layer).values())

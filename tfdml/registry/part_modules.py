@@ -13,7 +13,7 @@ def import_modules(modules):
         except Exception as error:
             where = " Python searches the working directory and PYTHONPATH."
             raise ImportError(
-                f"--import_modules={module} cannot be imported: {type(error).__name__}: {error}."
+                f"The module {module} of import_modules cannot be imported: {type(error).__name__}: {error}."
                 f"{where if isinstance(error, ModuleNotFoundError) else ''}"
             ) from error
 

@@ -40,6 +40,12 @@ def load(
     path = Path(run_or_file)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: expected a run directory, or a .keras file.")
+    if path.suffix == ".h5" and path.is_file():
+        raise ValueError(
+            f"{path} is not a .keras file, and a file of weights does not contain their model. Expected a run "
+            "directory, or a .keras file. Make the model as it was trained, build it, and call "
+            "model.load_weights(file). Then model.save('model.keras') saves both."
+        )
     folder = path if path.is_dir() else path.parent
     # The flags name modules that register parts of the model.
     settings = RunDirectory(folder).settings() if path.is_dir() or (folder / "flags.txt").is_file() else None

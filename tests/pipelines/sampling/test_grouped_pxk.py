@@ -64,7 +64,7 @@ def test_without_groups_nothing_changes():
         (
             lambda: PxK(4, 2, groups=2),
             Split(split_of().images, split_of().labels),
-            "these classes have none. Give --levels",
+            "these classes have none. Use a dataset with class_groups or with levels",
         ),
     ],
 )

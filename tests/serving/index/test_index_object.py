@@ -15,6 +15,7 @@ from tests.commands import assert_one_error, run
 from tests.serving.index.test_indexing import COUNT, embeddings_of, write_pictures
 from tests.serving_fixtures import SIZE, exported, models_load_once, picture, two_learners  # noqa: F401
 from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.run.image_embedder import ImageEmbedder
 from tfdml.serving import ExportedModel, Searcher
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.index import image_searcher, index_build
@@ -159,6 +160,60 @@ def test_a_function_and_a_keras_model(vectors, tmp_path):
     assert ids_of(index.search(vectors=embeddings[:1], k=1)) == [[0]]
     with pytest.raises(ValueError, match="has no model with it. Search with vectors, or open it with its model"):
         index.search(images[:1])
+
+
+def test_a_keras_model_reads_files_if_it_says_how_they_are_prepared(photos, tmp_path):
+    keras.utils.set_random_seed(0)
+    model = tfdml.Single(tfdml.backbones.Small(width=2, stages=1), embedding_size=DIM)
+    model.preprocessing = tfdml.Preprocessing(image_size=SIZE, mean=(127.5,) * 3, std=(63.75,) * 3)
+    paths = ImageList.of(photos).paths
+    embeddings = ImageEmbedder(model).embed(paths)
+    with tfdml.Index(model) as index:
+        assert index.add(str(photos)).tolist() == list(range(COUNT))
+        (found,) = index.search(paths[:1], k=2)
+        assert found[0].path == paths[0] and found[0].label == Path(paths[0]).parent.name
+        assert found[0].similarity == pytest.approx(1, abs=1e-5)
+        assert ids_of(index.search(vectors=embeddings[:3], k=1)) == ids_of(index.search(paths[:3], k=1))
+        assert index.label(str(photos), k=1)[0].label == Path(paths[0]).parent.name
+        bad = tmp_path / "bad.png"
+        bad.write_text("text")
+        with pytest.warns(UserWarning, match="1 of 2 images cannot be read, first .*bad.png: .*They are left out"):
+            assert index.add([bad, paths[0]]).tolist() == [-1, COUNT]
+        assert len(index.add([Path(paths[1]).read_bytes()])) == 1
+        # Arrays are as the model takes them.
+        arrays = model.predict(ImageEmbedder(model).prepare(paths[:2]), verbose=0)
+        np.testing.assert_allclose(arrays, embeddings[:2], atol=1e-5)
+
+
+def test_what_a_model_needs_to_read_files_is_told(photos):
+    layers = [keras.layers.Input((SIZE, SIZE, 3)), keras.layers.Flatten(), keras.layers.Dense(DIM)]
+    paths = ImageList.of(photos).paths
+    for model, words in (
+        (keras.Sequential(layers), "Set the attributes mean, std and image_size of the model"),
+        (tfdml.Single(keras.Sequential(layers)), r"Set model.preprocessing = tfdml.Preprocessing\(image_size="),
+    ):
+        with tfdml.Index(model) as index:
+            with pytest.raises(ValueError, match="Expected images, received none"):
+                index.add([])
+            for images in (str(photos), paths, paths[0]):
+                with pytest.raises(ValueError, match=f"does not say how image files are prepared for it.*{words}"):
+                    index.add(images)
+    declaring = keras.Sequential(layers)
+    declaring.mean, declaring.std, declaring.image_size = (0.0,) * 3, (255.0,) * 3, SIZE
+    with tfdml.Index(declaring) as index:
+        assert len(index.add(paths)) == COUNT
+    with tfdml.Index(lambda names: np.ones((len(names), DIM))) as index:
+        assert len(index.add(["a.jpg", "b.jpg"])) == 2
+        with pytest.raises(ValueError, match="A function gets the images as they are. Expected N images"):
+            index.add(str(photos))
+
+
+def test_an_index_that_is_closed_says_so(index, vectors):
+    index.close()
+    index.close()
+    for act in (lambda: index.search(vectors=vectors), lambda: len(index), lambda: index.add(vectors=vectors)):
+        with pytest.raises(ValueError, match="The index is closed"):
+            act()
 
 
 def test_files_of_the_command_open_in_python_and_the_other_way_round(photos, tmp_path):

@@ -229,7 +229,7 @@ def test_a_text_with_a_zero_byte_is_told(path, label, attributes, what, vectors)
 
 
 def test_kinds_that_it_has_not():
-    with pytest.raises(ValueError, match="--kind=pq: postgresql://.* has no such index; expected flat, hnsw, ivf"):
+    with pytest.raises(ValueError, match="^kind=pq: postgresql://.* has no such index; expected flat, hnsw, ivf"):
         open_store(postgresql(), model=MODEL, kind="pq")
     with open_store(postgresql(), model=MODEL, kind="hnsw") as store:
         store.add(None, np.eye(1, 2001))

@@ -20,7 +20,7 @@ class ApproximateIndex(Index):
         if deep:
             raise ValueError(
                 f"The metric {', '.join(deep)} needs the ranks of all positives, and index={str(self)!r} finds only "
-                "the nearest images. Choose other --metrics, such as recall_at_1, precision_at_10, r_precision or "
+                "the nearest images. Choose other metrics, such as recall_at_1, precision_at_10, r_precision or "
                 "map_at_r, or index='exact'."
             )
 

@@ -36,7 +36,10 @@ class Levels(Protocol):
 
     def scores(self, embeddings, rows, metrics=None, workers=ALONE):
         if rows.hierarchy is None:
-            raise ValueError("The protocol levels measures classes with levels; give --levels, such as make,model.")
+            raise ValueError(
+                "The protocol levels measures classes with levels, and these images have none. Pass rows with a "
+                "hierarchy, in a command --levels=make,model."
+            )
         metrics = self.metrics if metrics is None else metrics
         graded = [metric for metric in metrics if metric.graded]
         scores = super().scores(embeddings, rows, [metric for metric in metrics if not metric.graded], workers)

@@ -1,11 +1,19 @@
 """`ArrayEmbedder`: a Keras model or a function that embeds arrays of images."""
 
 import hashlib
+import os
 from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
+
+from pipelines.preprocessing import Preprocessing, declared_by
+from pipelines.reading.given_images import are_files, split_of
+from pipelines.reading.unreadable import why_unreadable
+from tfdml.methods import EmbeddingModel
+from tfdml.run.image_embedder import ImageEmbedder
+from tfdml.serving.embedding.image_list import ImageList
 
 # In the place of the hash of a SavedModel, of what has no files with the index.
 KERAS, FUNCTION, VECTORS = "keras-", "function", "vectors"
@@ -19,6 +27,8 @@ def is_of_arrays(digest: str) -> bool:
 class ArrayEmbedder:
     """Embeds images as a model or a function takes them.
 
+    A Keras model that says how its images are prepared also takes image files, which are prepared like that.
+
     Args:
         embed: Keras model, or function, from an array `[N, ...]` to embeddings `[N, D]`.
     """
@@ -28,12 +38,59 @@ class ArrayEmbedder:
 
     def __call__(self, images: Any) -> np.ndarray:
         """Returns the embeddings `[N, D]` of images, float32."""
+        if self.reads_files(images):
+            return checked_vectors(self._file_embedder().embed(images))
+        if isinstance(images, str | os.PathLike):
+            raise ValueError(
+                f"A function gets the images as they are. Expected N images. Received: images={str(images)!r}. Pass a "
+                "list of paths if the function reads files, or what else it takes."
+            )
         count = len(images)
         if isinstance(self._embed, keras.Model):
+            if not count:
+                raise ValueError("Expected images, received none.")
             found = self._embed.predict(np.asarray(images), verbose=0)
         else:
             found = self._embed(images)
         return checked_vectors(found, count)
+
+    def reads_files(self, images: Any) -> bool:
+        """Whether images are files that are read here: a function gets paths as they are."""
+        return isinstance(self._embed, keras.Model) and are_files(images)
+
+    def embed_files(self, files: ImageList) -> tuple[list[int], np.ndarray, dict[str, str]]:
+        """Returns the rows of the images that can be read, their embeddings, and path to reason of the others."""
+        embedder, rows = self._file_embedder(), list(range(len(files)))
+        split, bad = split_of(files.paths if files.contents is None else list(files.contents)), {}
+        try:
+            return rows, checked_vectors(embedder.embed_split(split, verbose=0)), {}
+        except ValueError:
+            reasons = [why_unreadable(split, row) for row in rows]
+            bad = {files.paths[row]: reason for row, reason in enumerate(reasons) if reason}
+            if not bad:
+                raise
+        rows = [row for row in rows if not reasons[row]]
+        found = embedder.embed_split(split.where(rows), verbose=0) if rows else np.zeros((0, 1), np.float32)
+        return rows, checked_vectors(found), bad
+
+    def _file_embedder(self):
+        """Returns the `ImageEmbedder` of a Keras model; a ValueError if nothing says how its images are prepared."""
+        model, declared = self._embed, declared_by(self._embed)
+        of_tfdml = isinstance(model, EmbeddingModel)
+        preprocessing = model.preprocessing if of_tfdml else None
+        if preprocessing is None and {"mean", "std", "image_size"} <= declared.keys() and "vector_dims" not in declared:
+            preprocessing = Preprocessing.of(model)
+        if isinstance(preprocessing, Preprocessing):
+            return ImageEmbedder(model, preprocessing)
+        how = (
+            "Set model.preprocessing = tfdml.Preprocessing(image_size=..., mean=..., std=...)"
+            if of_tfdml
+            else "Set the attributes mean, std and image_size of the model, for pixels from 0 to 255"
+        )
+        raise ValueError(
+            f"The model {model.name} does not say how image files are prepared for it. Expected images as arrays that "
+            f"the model takes. {how}, or prepare the images yourself and add their names with paths=..."
+        )
 
     @property
     def digest(self) -> str:

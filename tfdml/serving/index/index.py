@@ -32,8 +32,8 @@ class Index:
 
     Args:
         model: what embeds images: an exported model or its folder, a run, a `.keras` file or what `tfdml.load` makes of
-            them, which take files and pixels; a Keras model or a function, which get the images as they are; or None,
-            for vectors alone.
+            them, which take files and pixels; a Keras model or a function, which get the images as they are, a model
+            with preprocessing also files; or None, for vectors alone.
         store: where it lies, instead: a folder, or an address such as `postgresql://user@host/db?table=photos` or
             `qdrant://host:6333/photos`; a new one, or one of the same model.
         kind: `flat`, `ivf`, `hnsw` or `pq`, see `python -m tfdml.index --helpshort`; None: `flat`, or what is there.
@@ -55,7 +55,7 @@ class Index:
         self._model = model_of(model, Path(self._own.name) / "exported")
         metric = metric or (self._model.metric if isinstance(self._model, ExportedModel) else "cosine")
         address = Path(self._own.name) / "index" if store is None else store
-        self._store = open_store(address, model=_digest(self._model), kind=kind, metric=metric)
+        self._opened = open_store(address, model=_digest(self._model), kind=kind, metric=metric)
         self._store.check()
         self._store.embedder, self._keeps = self._model, store is not None
 
@@ -71,7 +71,7 @@ class Index:
         """
         found = cls.__new__(cls)
         found._own, found._model, found._keeps = None, model_of(model), False
-        found._store = open_store(address, model=_digest(found._model) if is_engine(address) and model else None)
+        found._opened = open_store(address, model=_digest(found._model) if is_engine(address) and model else None)
         found._store.check_there()
         found._store.embedder = found._model
         found._store.searcher()
@@ -93,7 +93,7 @@ class Index:
 
         Args:
             images: N images: a folder, paths, contents of files, or arrays of pixels; of a Keras model or a function
-                what that takes.
+                what that takes. A model of tfdml with `preprocessing` reads files, and prepares them.
             labels: N texts or numbers, None where an image has no label; None: none, of a folder its folders' names.
             attributes: name to N texts, numbers, booleans or times, None where one is missing, for filters.
             paths: N texts; None: those of the images, if they are paths, otherwise `#` and the id.
@@ -108,16 +108,19 @@ class Index:
         files = None
         if images is None:
             vectors = checked_vectors(vectors)
-        elif isinstance(self._embedder, ArrayEmbedder):
-            vectors = self._embedder(images)
-        else:
+        elif self._takes_files(images):
             files = image_list(images)
+        else:
+            vectors = self._embedder(images)
         count = len(vectors if files is None else files)
         about = RowsGiven.of(count, files, labels=labels, attributes=attributes, paths=paths, ids=ids)
         self._check_new(about.ids)
         if files is None:
             return self._added(about, range(count), vectors, {})
-        kept, vectors, bad = embed_rows(files, range(count), self._embedder)
+        if isinstance(self._embedder, ArrayEmbedder):
+            kept, vectors, bad = self._embedder.embed_files(files)
+        else:
+            kept, vectors, bad = embed_rows(files, range(count), self._embedder)
         if bad:
             path, reason = next(iter(bad.items()))
             told = f"{len(bad):,} of {count:,} images cannot be read, first {path}: {reason}"
@@ -195,7 +198,7 @@ class Index:
             threshold: smallest similarity, of the nearest neighbor with the label that wins, at which an image gets it;
                 None: the one that `python -m tfdml.threshold` has fitted for the model, if it has.
         """
-        if not isinstance(self._embedder, ArrayEmbedder):
+        if self._takes_files(images):
             files = image_list(images)
             images = files.paths if files.contents is None else files.contents
         return labeling.label_images(self._store.searcher(), images, k, threshold)
@@ -213,7 +216,9 @@ class Index:
 
     def close(self) -> None:
         """Removes the temporary folder of an index that has one, and ends connections."""
-        self._store.close()
+        if self._opened is not None:
+            self._opened.close()
+        self._opened = None
         if self._own is not None:
             self._own.cleanup()
 
@@ -224,10 +229,25 @@ class Index:
         self.close()
 
     @property
+    def _store(self):
+        if self._opened is None:
+            raise ValueError(
+                "The index is closed, and one in a temporary folder is removed. Use it before close() or inside its "
+                "`with` block, or save it and open it again: tfdml.Index.open(folder)."
+            )
+        return self._opened
+
+    def _takes_files(self, images):
+        """Whether images are files, for the embedder of this index, or what becomes the contents of files."""
+        embedder = self._embedder
+        return not isinstance(embedder, ArrayEmbedder) or embedder.reads_files(images)
+
+    @property
     def _embedder(self):
+        store = self._store
         if self._model is None and self._own is not None:
             raise ValueError("The index has no model, and takes vectors: give tfdml.Index(model), or vectors=...")
-        return self._model or self._store.searcher().model
+        return self._model or store.searcher().model
 
 
 def _digest(model):

@@ -25,7 +25,7 @@ def index_of_kind(kind):
     """Returns the `ApproximateIndex` of a spec, such as `flat`; a ValueError for the one that makes no index."""
     index = registry.create("index", kind)
     if not index.is_approximate:
-        raise ValueError(f"--kind={kind} makes no index; the exact one is flat.")
+        raise ValueError(f"kind={kind} does not make an index. Expected flat, ivf, hnsw or pq. The exact one is flat.")
     return index
 
 

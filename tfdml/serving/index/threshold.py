@@ -69,7 +69,7 @@ def fitted_with(searcher):
     found = card.get("threshold")
     if found is None:
         return None
-    file, advice = Path(folder, METADATA), "Give --threshold, or fit it again with python -m tfdml.threshold."
+    file, advice = Path(folder, METADATA), "Pass a threshold, or fit it again with python -m tfdml.threshold."
     if not (isinstance(found, dict) and all(_is_finite(found.get(name)) for name in NUMBERS)):
         raise ValueError(f"{file} is damaged: its threshold is no number. {advice}")
     if card.get("sha256") != manifest["model"]:

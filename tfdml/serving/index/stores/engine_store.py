@@ -94,7 +94,7 @@ class EngineStore(Store):
         """Returns the part of a spec of an index; a ValueError if the engine has no such index."""
         index = index_of_kind(spec)
         if index.name not in self.kinds:
-            raise ValueError(f"--kind={spec}: {self} has no such index; expected {', '.join(self.kinds)}.")
+            raise ValueError(f"kind={spec}: {self} has no such index; expected {', '.join(self.kinds)}.")
         return index
 
     def _made(self, dimension):

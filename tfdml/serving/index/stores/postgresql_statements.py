@@ -113,8 +113,8 @@ def type_for(about, wished):
         if about.dimension <= MOST_DIMENSIONS[type]:
             return type
     raise ValueError(
-        f"--kind={about.kind} takes a {type} of at most {MOST_DIMENSIONS[type]:,} dimensions in PostgreSQL, received "
-        f"{about.dimension:,}: take flat, or export the model with --dims."
+        f"kind={about.kind} takes a {type} of at most {MOST_DIMENSIONS[type]:,} dimensions in PostgreSQL, received "
+        f"{about.dimension:,}. Use kind=flat, or export a model of fewer dimensions: python -m tfdml.export --dims=..."
     )
 
 
