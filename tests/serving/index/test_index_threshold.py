@@ -139,6 +139,17 @@ def test_a_threshold_of_new_embeddings_goes_into_an_index_and_a_model(index, mod
         put_threshold(copy, fitted, index / "embeddings")
 
 
+def test_a_threshold_of_a_run_goes_into_an_index_of_its_model(index):
+    fitted = {**FITTED, "threshold": 0.25, "run_dir": "runs/a", "model": "best", "sha256": "1" * 64}
+    for of_run in (None, "2" * 64):
+        write_card(index / "model", {**read_card(index / "model"), "run_sha256": of_run})
+        with pytest.raises(ValueError, match="is not known to be the best model of runs/a: it is of another run"):
+            put_threshold(index, fitted)
+    write_card(index / "model", {**read_card(index / "model"), "run_sha256": "1" * 64})
+    put_threshold(index, fitted)
+    assert Threshold.of(Searcher(index)) == Threshold(0.25, {**FITTED, "threshold": 0.25, "model": "best"})
+
+
 def test_images_that_differ_from_those_of_the_fit_are_told(index):
     searcher = Searcher(index)
     vectors = compared_vectors(
