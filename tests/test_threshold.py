@@ -12,6 +12,7 @@ from tfdml.evaluation.search import Search
 from tfdml.evaluation.verification.fitted_threshold import fit_threshold
 from tfdml.evaluation.verification.pairs import Pairs
 from tfdml.run.experiment.threshold import in_words, threshold_of
+from tfdml.serving.exported.model_card import read_card, write_card
 
 
 def last_json(done):
@@ -94,7 +95,6 @@ def test_the_command_fits_embeddings(archive):
         (["--embeddings=a.npz", "--far=1"], "between 0 and 1"),
         (["--embeddings=a.npz", "--far=0.1", "--split=test"], "which does not use --split"),
         (["--run_dir=a", "--far=0.1", "--labels=b.npy"], "which does not use --labels"),
-        (["--run_dir=a", "--far=0.1", "--into=b"], "which does not use --into"),
         (["--embeddings=a.npz", "--far=0.1", "--into=b"], "--into needs a folder of tfdml.embed, which says its model"),
     ],
 )
@@ -129,6 +129,12 @@ def test_a_run_gets_the_threshold_of_its_validation_classes(tmp_path, caplog):
     metadata = json.loads((tmp_path / "exported" / "metadata.json").read_text())
     assert metadata["threshold"]["threshold"] == found["threshold"] and "run_dir" not in metadata["threshold"]
     assert f"| threshold | {found['threshold']:.4f};" in (tmp_path / "exported/README.md").read_text()
+    # In the other order, the model gets its threshold afterwards.
+    card = {name: value for name, value in metadata.items() if name != "threshold"}
+    write_card(tmp_path / "exported", card)
+    done = run("tfdml.threshold", f"--run_dir={folder}", "--far=0.05", "--samples=100", f"--into={tmp_path}/exported")
+    assert last_json(done) == found
+    assert read_card(tmp_path / "exported") == metadata
     model = (folder / "model.keras").read_bytes()
     (folder / "model.keras").write_bytes(b"another model")
     assert threshold_of(folder, "best") is None and "is of another best model than the run has now" in caplog.text

@@ -2,6 +2,7 @@
 
 python -m tfdml.threshold --run_dir=runs/quickstart --far=1e-3
 python -m tfdml.threshold --embeddings=validation.npz --precision=0.95
+python -m tfdml.threshold --run_dir=runs/quickstart --far=1e-3 --into=photo_index
 python -m tfdml.threshold --embeddings=embedded --far=1e-3 --into=photo_index
 """
 
@@ -21,7 +22,10 @@ flags.DEFINE_enum("split", "validation", ["validation", "test"], "Which classes 
 flags.DEFINE_string("data_dir", "", "Folder of the dataset, if it has moved; empty: the run's own.")
 flags.DEFINE_string("embeddings", "", "Instead of a run: .npy, .npz or .parquet file, or folder of tfdml.embed.")
 flags.DEFINE_string(
-    "into", "", "With a folder of tfdml.embed: exported model that it is of, or its index, which get the threshold."
+    "into",
+    "",
+    "Exported model or index that gets the threshold. Its model must be the run's, or the one that computed the "
+    "--embeddings, a folder of tfdml.embed.",
 )
 flags.DEFINE_string("labels", "", "With --embeddings=FILE.npy: .npy file with the labels.")
 flags.DEFINE_string("protocol", "", "With --embeddings: protocol spec; empty: self_retrieval, or query_gallery.")
@@ -40,10 +44,9 @@ def main():
         raise ValueError("Expected one of --far and --precision, between 0 and 1: --far=0.001, or --precision=0.95.")
     if given.run_dir:
         command.refuse_unused(["labels", "protocol"], "--run_dir reads those of the run")
-        command.refuse_unused(["into"], "The model that tfdml.export writes of the run gets its threshold")
     else:
         command.refuse_unused(["which", "split", "data_dir"], "--embeddings are what is fitted on")
-    if given.into and not os.path.isdir(given.embeddings):
+    if given.into and given.embeddings and not os.path.isdir(given.embeddings):
         raise ValueError(
             f"--into needs a folder of tfdml.embed, which says its model; --embeddings={given.embeddings}."
         )

@@ -181,6 +181,56 @@ def test_a_slow_body():
     assert start["status"] == 408 and b"did not arrive within 0.05 seconds" in body["body"]
 
 
+async def statuses(limits, bodies):
+    """Returns the statuses that clients get which send bodies of these lengths and then stop, and of one after them.
+
+    Also the one of a client that asks when the others have gone.
+    """
+    stopped, found = asyncio.Event(), {}
+
+    async def answer(scope, receive, send):
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    middleware = BodyLimits(answer, limits, Metrics())
+
+    async def ask(number, length, ends):
+        sent = []
+
+        async def receive():
+            if sent:
+                await stopped.wait()
+                return {"type": "http.disconnect"}
+            sent.append(length)
+            return {"type": "http.request", "body": bytes(length), "more_body": not ends}
+
+        async def send(message):
+            found.setdefault(number, message.get("status"))
+
+        await middleware({"type": "http", "method": "POST", "path": "/", "headers": []}, receive, send)
+
+    slow = [asyncio.create_task(ask(number, length, False)) for number, length in enumerate(bodies)]
+    await asyncio.sleep(0)
+    await ask("next", 1000, True)
+    stopped.set()
+    await asyncio.gather(*slow)
+    await ask("last", 1000, True)
+    return [found.get(each) for each in (*range(len(bodies)), "next", "last")]
+
+
+def test_slow_bodies_lock_nobody_out():
+    limits = Limits(image_bytes=100_000, waiting=2, seconds=60)
+    assert asyncio.run(statuses(limits, [10] * 20)) == [None] * 20 + [200, 200]
+
+
+def test_bodies_that_have_not_arrived_hold_no_more_memory_than_those_that_wait():
+    limits = Limits(image_bytes=100_000, waiting=2, seconds=60)
+    most = limits.body_bytes
+    assert asyncio.run(statuses(limits, [most, most])) == [None, None, 503, 200]
+    assert asyncio.run(statuses(limits, [most, most, 1])) == [None, None, 503, 503, 200]
+    assert asyncio.run(statuses(limits, [most, most - 1000])) == [None, None, 200, 200]
+
+
 def test_a_client_that_goes():
     async def gone():
         return {"type": "http.disconnect"}

@@ -32,7 +32,7 @@ def test_what_waits_is_embedded_together():
         until(lambda: searcher.batches == [1])
         others = [threads.submit(client.post, "/embed", json=in_json(content)) for content in contents[1:]]
         until(lambda: waiting(client) == 9)
-        # They are counted before they are read.
+        # They are counted before they are decoded.
         time.sleep(0.05)
         searcher.go_on.set()
         found = [future.result().json()["embedding"] for future in (first, *others)]

@@ -97,7 +97,7 @@ def test_the_page_finds_neighbors(browser, index, photos, tmp_path):
         assert find("#label")[0].text.startswith(
             "even by vote, without a threshold; the nearest image of its label has a"
         )
-        assert find("#threshold")[0].text == "none; every neighbor is accepted"
+        assert find("#threshold")[0].text == "none, so no neighbor is below it"
         assert browser.get_log("browser") == []
         find("#where")[0].send_keys("=" + keys.TAB)
         wait.until(lambda _: find("#error")[0].is_displayed() and not find("#answer")[0].is_displayed())

@@ -139,6 +139,17 @@ def test_a_threshold_of_new_embeddings_goes_into_an_index_and_a_model(index, mod
         put_threshold(copy, fitted, index / "embeddings")
 
 
+def test_a_threshold_of_a_run_goes_into_an_index_of_its_model(index):
+    fitted = {**FITTED, "threshold": 0.25, "run_dir": "runs/a", "model": "best", "sha256": "1" * 64}
+    for of_run in (None, "2" * 64):
+        write_card(index / "model", {**read_card(index / "model"), "run_sha256": of_run})
+        with pytest.raises(ValueError, match="is not known to be the best model of runs/a: it is of another run"):
+            put_threshold(index, fitted)
+    write_card(index / "model", {**read_card(index / "model"), "run_sha256": "1" * 64})
+    put_threshold(index, fitted)
+    assert Threshold.of(Searcher(index)) == Threshold(0.25, {**FITTED, "threshold": 0.25, "model": "best"})
+
+
 def test_images_that_differ_from_those_of_the_fit_are_told(index):
     searcher = Searcher(index)
     vectors = compared_vectors(
@@ -180,6 +191,21 @@ def test_a_search_marks_what_is_below(index, photos, capsys):
     printed_search.print_neighbors(searcher, [query], given(threshold="none", format="json"))
     (found,) = json.loads(capsys.readouterr().out)
     assert found.keys() == {"query", "neighbors"} and "accepted" not in found["neighbors"][0]
+
+
+def test_the_service_says_which_threshold_is_in_force(index, capsys):
+    tell = pytest.importorskip("tfdml.serving.http.service").tell_of_threshold
+    searcher = Searcher(index)
+    tell(searcher, Threshold.of(searcher))
+    assert capsys.readouterr().out == Threshold.of(searcher).in_words(len(searcher)) + "\n"
+    for threshold, flag, words in (
+        (Threshold(0.7), "0.7", "Threshold 0.7: --threshold sets it."),
+        (Threshold(), "none", "There is no threshold, because of --threshold=none."),
+        (Threshold(), "", "There is no threshold, because tfdml.threshold has fitted none for this model."),
+    ):
+        tell(searcher, threshold, flag)
+        (line,) = capsys.readouterr().out.splitlines()
+        assert line.startswith(words) and ('"accepted": null' in line) == (threshold.value is None)
 
 
 def test_labels_take_it_and_duplicates_do_not(index, photos, tmp_path, capsys):

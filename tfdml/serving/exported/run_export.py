@@ -4,6 +4,7 @@ from absl import logging
 
 from tfdml import registry
 from tfdml.registry.loss_hooks import hooks_of
+from tfdml.run.directory.model_archive import sha256_of
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import trained, trained_model
 from tfdml.run.experiment.threshold import threshold_of
@@ -32,9 +33,11 @@ def export_run(run_dir, which, out, *, dims=0, whiten=False, changes=(), **forma
     model = trained_model(run_dir, which, changes)
     projection = _projection(model, run_dir, which, dims, whiten, changes) if dims else None
     about = facts_of_run(RunDirectory(run_dir), which, model)
-    # Of other dimensions it means nothing.
-    if not dims and (threshold := threshold_of(run_dir, which)):
-        about["threshold"] = threshold
+    # A threshold of the run's embeddings means nothing for other dimensions.
+    if not dims:
+        about["run_sha256"] = sha256_of(RunDirectory(run_dir), which)
+        if threshold := threshold_of(run_dir, which):
+            about["threshold"] = threshold
     write_export(model, out, about, projection=projection, **formats)
 
 

@@ -13,7 +13,7 @@ class Limits:
     Args:
         image_bytes: most bytes of an image file.
         pixels: most pixels of an image by its header.
-        waiting: most requests that are read or wait at once; others are told to come again.
+        waiting: most requests that wait at once, with a body that has arrived; others are told to come again.
         seconds: time that the header of a request may take, and its body; and in which a client has to take a part of
             its answer.
         decoding: seconds that an image may wait to be decoded and take for it.

@@ -11,7 +11,7 @@ class Metrics:
     """Counts requests, images and batches. Several threads may use it at once."""
 
     def __init__(self):
-        # Requests with a body that are read or wait; changed in the thread of the event loop only.
+        # Requests with a body that has arrived; changed in the thread of the event loop only.
         self.waiting = 0
         self._lock = threading.Lock()
         self._requests, self._seconds = collections.Counter(), collections.Counter()
@@ -36,7 +36,7 @@ class Metrics:
             plain = [
                 ("batches_total", "counter", "Batches that the model has embedded.", self._batches),
                 ("images_total", "counter", "Images that the model has embedded.", self._images),
-                ("waiting", "gauge", "Requests that are read or wait.", self.waiting),
+                ("waiting", "gauge", "Requests whose body has arrived and that wait for an answer.", self.waiting),
             ]
             total = self._total_seconds
         lines = [*_head("requests_total", "counter", "Requests by path and status.")]

@@ -50,7 +50,7 @@ async function search(image) {
     if (number !== last) return;
     at("state").textContent = counted(found);
     at("label").textContent = labeled(voted);
-    at("threshold").textContent = found.threshold == null ? "none; every neighbor is accepted" : found.threshold.toFixed(4);
+    at("threshold").textContent = found.threshold == null ? "none, so no neighbor is below it" : found.threshold.toFixed(4);
     at("answer").hidden = false;
     at("found").append(...found.neighbors.map(neighbor => item(neighbor, number)));
   } catch (error) {

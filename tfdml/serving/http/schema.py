@@ -53,11 +53,12 @@ class Neighbors(BaseModel):
 class Label(BaseModel):
     """The label that neighbors vote for, and the similarity of the nearest one that has it.
 
-    The label is `unknown` where that is below the threshold, or no neighbor has a label; then `accepted` is false.
+    The label is `unknown` if that is below the threshold, or if no neighbor has a label; then `accepted` is false.
+    Without a threshold nothing decides about the label, and `accepted` is null.
     """
 
     label: str
-    accepted: bool
+    accepted: bool | None
     similarity: float | None
     threshold: float | None = None
 
@@ -65,12 +66,13 @@ class Label(BaseModel):
     def of(cls, answer):
         """Returns the one of an `Answer`."""
         label, similarity = answer.vote()
-        accepted = label is not None and answer.threshold.accepts(similarity)
+        least = answer.threshold.value
+        known = label is not None and answer.threshold.accepts(similarity)
         return cls(
-            label=label if accepted else UNKNOWN,
-            accepted=accepted,
+            label=label if known else UNKNOWN,
+            accepted=None if least is None else known,
             similarity=similarity if math.isfinite(similarity) else None,
-            threshold=answer.threshold.value,
+            threshold=least,
         )
 
 

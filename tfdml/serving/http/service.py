@@ -33,7 +33,7 @@ def serve(index, model, limits, *, host, port, batch_size, token, hosts, thresho
     warm_up(searcher)
     # Of the index as it is now: one of another model may take its place.
     threshold_of = functools.lru_cache(maxsize=1)(lambda searcher: Threshold.of(searcher, threshold))
-    _tell_of(searcher, threshold_of(searcher))
+    tell_of_threshold(searcher, threshold_of(searcher), threshold)
     app = create_app(searcher, limits, batch_size=batch_size, token=token, hosts=hosts, threshold=threshold_of)
     with listen(host, port) as bound:
         name = f"[{host}]" if ":" in host else host
@@ -42,11 +42,27 @@ def serve(index, model, limits, *, host, port, batch_size, token, hosts, thresho
         Server(app, limits, lambda: print(message)).run([bound])
 
 
-def _tell_of(searcher, threshold):
-    if threshold.fitted is not None:
-        print(threshold.in_words(len(searcher)))
+def tell_of_threshold(searcher, threshold, given=""):
+    """Prints which threshold is in force, and warns if the images of the index differ from those it was fitted on.
+
+    Args:
+        searcher: `Searcher`.
+        threshold: its `Threshold`.
+        given: what `--threshold` says.
+    """
+    print(_in_force(searcher, threshold, given))
     if told := difference(searcher, threshold):
         logging.getLogger(__name__).warning(told)
+
+
+def _in_force(searcher, threshold, given):
+    """Returns a sentence about the threshold that decides, or about why there is none."""
+    if threshold.fitted is not None:
+        return threshold.in_words(len(searcher))
+    if threshold.value is not None:
+        return f"Threshold {threshold.value:g}: --threshold sets it."
+    why = "because of --threshold=none" if given else "because tfdml.threshold has fitted none for this model"
+    return f'There is no threshold, {why}. /label never rejects a label, and answers "accepted": null.'
 
 
 def warm_up(searcher):

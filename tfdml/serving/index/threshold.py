@@ -12,6 +12,8 @@ from tfdml.serving.exported.saved_model_files import model_hash, saved_model_fol
 from tfdml.serving.index.index_folder import IndexFolder
 
 NONE = "none"
+# What the card does not need of a fitted threshold: where it was fitted, and on which file.
+OF_THIS_MACHINE = ("embeddings", "run_dir", "sha256")
 # What a search uses of a fitted threshold.
 NUMBERS = ("threshold", "false_accept_rate", "precision")
 
@@ -82,30 +84,37 @@ def fitted_with(searcher):
     return found
 
 
-def put_threshold(path, found, embeddings):
+def put_threshold(path, found, embeddings=""):
     """Writes a fitted threshold into the card of an exported model, or of the model of an index.
 
     Args:
         path: folder of the model or of the index.
         found: what `python -m tfdml.threshold` prints.
-        embeddings: the folder of `python -m tfdml.embed` that it was fitted on, which says of which model.
+        embeddings: the folder of `python -m tfdml.embed` that it was fitted on, which says of which model. If empty, it
+            was fitted on a run, and the model must be an export of that run's model.
     """
     index = IndexFolder(path)
     folder = index.model if index.exists() else saved_model_folder(path)
-    card, given = read_card(folder), EmbeddingShards(embeddings).model
-    if given != model_hash(folder):
+    card, digest = read_card(folder), model_hash(folder)
+    if embeddings and EmbeddingShards(embeddings).model != digest:
         raise ValueError(
             f"The embeddings in {embeddings} were not computed by the model in {folder}, so that their threshold says "
             f"nothing about it. Embed the images with --model={folder}."
         )
-    if card.get("sha256") != given:
+    if card.get("sha256") != digest:
         raise ValueError(f"{folder} has no {METADATA} of its model; export it with python -m tfdml.export.")
+    if not embeddings and card.get("run_sha256") != found["sha256"]:
+        raise ValueError(
+            f"The model in {folder} is not known to be the {found['model']} model of {found['run_dir']}: it is of "
+            "another run or training, or was exported with --dims or by an earlier version of tfdml. Export the run "
+            "again, or embed images with this model and use --embeddings."
+        )
     if found["distance"] != card["embedding"]["metric"]:
         raise ValueError(
             f"The threshold is for the distance {found['distance']!r}, and the model's is "
             f"{card['embedding']['metric']!r}. Give --protocol=\"self_retrieval(distance='...')\" with that one."
         )
-    about = {name: value for name, value in found.items() if name != "embeddings"}
+    about = {name: value for name, value in found.items() if name not in OF_THIS_MACHINE}
     write_card(folder, {**card, "threshold": about})
 
 
