@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 
+import hypothesis
 import numpy as np
 import pytest
 from PIL import Image
@@ -15,6 +16,9 @@ from tests.run_helpers import SHARED_FOLDER, straight_run
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 # The tests run in several processes already. Read when TensorFlow first computes, also by the commands of tests.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+# The same examples in each run of the tests, and none that a run before has found.
+hypothesis.settings.register_profile("tests", derandomize=True, database=None)
+hypothesis.settings.load_profile("tests")
 
 
 def improve_graphs(wanted):
@@ -38,11 +42,21 @@ def pytest_sessionstart(session):
     gc.set_threshold(50_000, 20, 20)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    """Seeds what a test and its fixtures draw without a seed of their own, such as initial weights of Keras layers."""
+    import keras
+
+    keras.utils.set_random_seed(0)
+
+
 def pytest_generate_tests(metafunc):
     """Runs a test that takes `loss_spec` on every registered loss, and so on: see `specs_by_fixture`."""
     from tests.loss_specs import specs_by_fixture
 
-    for fixture in set(metafunc.fixturenames) & {"loss_spec", "one_spec_a_loss", "pair_loss_spec", "proxy_loss_spec"}:
+    # Sorted, since processes of pytest-xdist have to agree on the order of the tests.
+    fixtures = {"loss_spec", "one_spec_a_loss", "pair_loss_spec", "proxy_loss_spec"}
+    for fixture in sorted(fixtures.intersection(metafunc.fixturenames)):
         metafunc.parametrize(fixture, specs_by_fixture()[fixture])
 
 

@@ -196,19 +196,19 @@ def test_what_a_run_gained_in_the_last_quarter(steps):
 
 
 @pytest.mark.parametrize(
-    "number, script, status", [(signal.SIGTERM, "trap 'exit 75' TERM; sleep 9 & wait", 75), (0, "exit 3", 3)]
+    "number, prepare, script, status",
+    [(signal.SIGTERM, "trap 'exit 75' TERM", "sleep 9 & wait", 75), (0, "", "exit 3", 3)],
 )
-def test_a_study_that_is_stopped_stops_its_run(tmp_path, monkeypatch, number, script, status):
+def test_a_study_that_is_stopped_stops_its_run(tmp_path, monkeypatch, number, prepare, script, status):
     """The run would go on without it, and hold its folder."""
     program, pid = tmp_path / "python", os.getpid()
-    program.write_text(f"#!/bin/bash\ntouch {tmp_path}/begun\n{script}\ntouch {tmp_path}/went_on\n")
+    program.write_text(f"#!/bin/bash\n{prepare}\ntouch {tmp_path}/begun\n{script}\ntouch {tmp_path}/went_on\n")
     program.chmod(0o755)
     monkeypatch.setattr(training_process.sys, "executable", str(program))
 
     def stop():
         while not (tmp_path / "begun").exists():
             time.sleep(0.01)
-        time.sleep(0.1)
         os.kill(pid, number)
 
     thread = threading.Thread(target=stop)

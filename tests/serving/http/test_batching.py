@@ -23,21 +23,27 @@ def waiting(client):
     return int(client.get("/metrics").text.split("\ntfdml_waiting ")[1].split()[0])
 
 
-def test_what_waits_is_embedded_together():
-    searcher = FakeSearcher()
+def test_what_waits_is_embedded_together(monkeypatch):
+    searcher, submitted, submit = FakeSearcher(), [], Batcher.submit
+    monkeypatch.setattr(Batcher, "submit", lambda *given: (submit(*given), submitted.append(given))[0])
     with running(searcher, batch_size=6) as client, ThreadPoolExecutor(9) as threads:
         searcher.go_on.clear()
         contents = [encoded(color=(number, 0, 0)) for number in range(9)]
         first = threads.submit(client.post, "/embed", json=in_json(contents[0]))
         until(lambda: searcher.batches == [1])
         others = [threads.submit(client.post, "/embed", json=in_json(content)) for content in contents[1:]]
+<<<<<<< HEAD
         until(lambda: waiting(client) == 9)
         # They are counted before they are decoded.
         time.sleep(0.05)
+=======
+        # Requests are counted in the metrics before they are read, so those may say 9 too early.
+        until(lambda: len(submitted) == 9)
+>>>>>>> fix-metrics
         searcher.go_on.set()
         found = [future.result().json()["embedding"] for future in (first, *others)]
         assert found == [[sum(content), len(content), 0, 1] for content in contents]
-    assert sum(searcher.batches) == 9 and max(searcher.batches) <= 6 and len(searcher.batches) <= 4
+    assert searcher.batches == [1, 6, 2]
 
 
 def test_too_many_are_told_to_come_again():

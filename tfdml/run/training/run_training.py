@@ -125,10 +125,10 @@ def _train(experiment, run, serialized, stop, longer):
         if not evaluation.exhausted:
             _fit(experiment, model, batches, callbacks.in_order, progress, length)
     rise = None if evaluation.exhausted else late_rise(evaluation.history, evaluation.monitor)
-    if rise and chief:
-        print(rise)
-    if evaluation.exhausted and chief:
-        print(f"Stopped after step {progress.step}: {evaluation.patience} evaluations brought no better model.")
+    early = f"Stopped after step {progress.step}: {evaluation.patience} evaluations brought no better model."
+    sentence = early if evaluation.exhausted else rise
+    if sentence and chief:
+        print(sentence)
     with evaluation.evaluated_weights():
         result = result_of(
             experiment, run, model, evaluation, progress.step, lambda: build(tell=False)[0], callbacks.assignment
