@@ -119,6 +119,16 @@ def test_equal_distances_tie(seed, dim, kind, scale):
     assert {name: found[name] for name in wanted} == pytest.approx(wanted, abs=5e-6)
 
 
+@pytest.mark.parametrize("middle, ties", [(500_000.0, True), (500_000.5, False)])
+def test_two_similarities_tie_if_they_are_rounded_alike(middle, ties):
+    """As docs/decisions.md says: those that differ by 2e-7 do not tie if they lie on both sides of a border."""
+    first, second = middle / 2**20 + np.array([-1e-7, 1e-7])
+    rows = [[1, 0, 0], [first, np.sqrt(1 - first**2), 0], [second, 0, np.sqrt(1 - second**2)]]
+    scores = Pairs.of(np.array(rows, np.float64), Search.of(np.array([0, 0, 1]))).counts.scores
+    # The third is of the last two rows.
+    assert len(scores) == (2 if ties else 3)
+
+
 @pytest.mark.parametrize("length", [1e2, 1e4, 1e7])
 def test_an_outlier_makes_no_other_distances_equal(length):
     embeddings, labels = example(3)

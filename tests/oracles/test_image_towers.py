@@ -225,6 +225,17 @@ def test_drop_path_leaves_branches_out_in_training_alone(family, tmp_path):
         assert 2 <= len(kinds) <= 32
 
 
+@pytest.mark.parametrize("family", sorted(name.removesuffix("Backbone") for name in ARGUMENTS))
+def test_rates_of_drop_path_are_those_in_the_docs(family, tmp_path):
+    preset_of(family, tmp_path)
+    backbone = create("backbone", f"keras_hub(preset={str(tmp_path)!r}, drop_path=0.1)")
+    layers = [each for each in backbone._flatten_layers() if "DropPath" in type(each).__name__]
+    rates = [float(each.rate if hasattr(each, "rate") else each.drop_prob) for each in layers]
+    # The last of several blocks has the rate; in MobileNetV5 they are counted from 0, so that none has it.
+    assert max(rates) == pytest.approx(0.1) if family != "MobileNetV5" else 0.05 < max(rates) < 0.1
+    assert (min(rates) < 0.09) == (family != "DINOV2")
+
+
 @pytest.mark.parametrize("side", [40, 20])
 def test_images_are_resized_as_the_preset_says(side, tmp_path):
     from keras_hub.layers import ImageConverter

@@ -70,10 +70,10 @@ def overlap(before, after, clusters):
 
 
 def matched(before, after, clusters):
-    """Assigns each new cluster to the learner whose previous cluster it overlaps most with.
+    """Assigns new clusters to learners one to one, so that learners mostly keep the rows of their previous clusters.
 
-    Appendix A of Divide and Conquer: the one-to-one assignment with the largest sum of intersections over unions, so
-    that each learner mostly keeps its rows.
+    Appendix A of Divide and Conquer: the assignment with the largest sum of intersections over unions. So a cluster may
+    get another learner than the one with the cluster that it overlaps most with.
 
     Args:
         before: `[N]` previous learner of each row.
