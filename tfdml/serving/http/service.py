@@ -42,26 +42,26 @@ def serve(index, model, limits, *, host, port, batch_size, token, hosts, thresho
         Server(app, limits, lambda: print(message)).run([bound])
 
 
-def tell_of_threshold(searcher, threshold, given=""):
+def tell_of_threshold(searcher, threshold, setting=""):
     """Prints which threshold is in force, and warns if the images of the index differ from those it was fitted on.
 
     Args:
         searcher: `Searcher`.
         threshold: its `Threshold`.
-        given: what `--threshold` says.
+        setting: what `--threshold` says.
     """
-    print(_in_force(searcher, threshold, given))
+    print(_in_force(searcher, threshold, setting))
     if told := difference(searcher, threshold):
         logging.getLogger(__name__).warning(told)
 
 
-def _in_force(searcher, threshold, given):
+def _in_force(searcher, threshold, setting):
     """Returns a sentence about the threshold that decides, or about why there is none."""
     if threshold.fitted is not None:
         return threshold.in_words(len(searcher))
     if threshold.value is not None:
         return f"Threshold {threshold.value:g}: --threshold sets it."
-    why = "because of --threshold=none" if given else "because tfdml.threshold has fitted none for this model"
+    why = "because of --threshold=none" if setting else "because tfdml.threshold has fitted none for this model"
     return f'There is no threshold, {why}. /label never rejects a label, and answers "accepted": null.'
 
 
