@@ -63,6 +63,28 @@ def test_intervals_hold_what_is_measured_where_they_are_narrow():
         assert middle == pytest.approx(function(pairs.counts), abs=0.1 * (high - low)), name
 
 
+def test_intervals_are_as_wide_as_values_of_fresh_classes_are_spread():
+    """Weights t * u of pairs of classes would make intervals of pair_accuracy wider than values really spread."""
+    metrics = metrics_of(("pair_accuracy", "roc_auc"))
+    values, widths = [], []
+    for seed in range(160):
+        pairs = Pairs.of(*fresh_classes(seed))
+        values.append([metric.value(pairs.counts) for metric in metrics])
+        if seed < 8:
+            found = metric_intervals(pairs, metrics, samples=300)
+            widths.append([found[metric.name][1] - found[metric.name][0] for metric in metrics])
+    low, high = np.quantile(values, [0.025, 0.975], axis=0)
+    assert np.mean(widths, axis=0) == pytest.approx(high - low, rel=0.2)
+
+
+def fresh_classes(seed, classes=50, of_each=6):
+    """Embeddings and search of classes that are drawn anew, and are spread by different amounts."""
+    random, labels = np.random.default_rng(seed), np.repeat(np.arange(classes), of_each)
+    spread = 0.6 * np.exp(0.5 * random.normal(size=(classes, 1)))
+    means = random.normal(size=(classes, 8))
+    return means[labels] + spread[labels] * random.normal(size=(len(labels), 8)), Search.of(labels)
+
+
 def open_set(seed, rows=400, classes=80):
     """Embeddings and labels, a third of the classes strangers to the gallery, and marks of a search."""
     embeddings, labels = example(seed, rows, classes, spread=0.5)
