@@ -61,11 +61,13 @@ def title_of(record):
 
 
 def _network(settings):
-    """Returns the name of a run's network; empty where it has none of its own."""
+    """Returns words for a run's network; empty where it has none of its own."""
     if settings.initial_model:
         return "another model"
     name, arguments = registry.parse(settings.backbone)[0]
-    return "" if name == "identity" else arguments.get("name") or arguments.get("preset") or _in_words(name)
+    if name == "identity":
+        return ""
+    return f"the backbone {arguments.get('name') or arguments.get('preset') or _in_words(name)}"
 
 
 def _in_words(name):
