@@ -270,3 +270,16 @@ def test_messages_of_the_log_have_neither_time_nor_process(tmp_path):
     done = run("pipelines.check", "--dataset=folder(test_classes=0.5)", f"--data_dir={tmp_path}")
     warning, error = done.stderr.splitlines()
     assert warning.startswith("Warning: 1 ") and error.startswith("Error: ")
+
+
+def test_messages_of_the_packages_are_printed_bare_and_once():
+    code = (
+        "import logging; from tfdml.console import command\n"
+        "def main():\n"
+        "    for name in ('tfdml.run', 'pipelines.check'):\n"
+        "        logging.getLogger(name).info('Hello from %s', name)\n"
+        "    logging.getLogger('tfdml.run').warning('Careful')\n"
+        "command.run(main, imports=False)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "Hello from tfdml.run\nHello from pipelines.check\n" and done.stderr == "Warning: Careful\n"

@@ -64,7 +64,10 @@ def test_the_page_has_what_the_run_has():
     low, high = result(straight_run())["intervals"]["recall_at_1"]
     assert f"<td>{best['recall_at_1']:.3f}<small>{low:.3f} to {high:.3f}" in text
     assert "<code>ranked_list(negative_temperature=20.0, final_negative_temperature=0.0)</code>" in text
-    assert f"<h1>{straight_run().name}: similar images of toy cars, found by the backbone small, trained with ranked" in text
+    assert (
+        f"<h1>{straight_run().name}: similar images of toy cars, found by the backbone small, trained with ranked"
+        in text
+    )
     box = text.partition('<section id="what-to-try-next"')[2].partition("</section>")[0]
     commands = [shlex.split(html.unescape(each)) for each in re.findall("<code>(.*?)</code>", box)]
     assert commands[0][0].startswith("--backbone=keras_applications(") and commands[1][2] == "tfdml.suspects"

@@ -19,6 +19,8 @@ from tfdml.console.training_stopped import TrainingStopped
 STOPPED_STATUS = 75
 # Flags that only print long text.
 READ_BY_PEOPLE = {*command_help.ASKED_BY, "--helpfull", "--list"}
+# Whose messages commands print.
+PACKAGES = ("tfdml", "pipelines")
 # Value of TensorFlow's variable for the level of its log.
 ONLY_FATAL = "3"
 
@@ -29,6 +31,29 @@ class _Plain(logging.Formatter):
     def format(self, record):
         message = super().format(record)
         return message if record.levelno <= logging.INFO else f"{record.levelname.capitalize()}: {message}"
+
+
+class _Messages(logging.Handler):
+    """Prints what the packages report at level INFO; Python code that imports them sees it if it sets up logging."""
+
+    def emit(self, record):
+        if _is_message(record):
+            print(self.format(record))
+
+
+MESSAGES = _Messages()
+
+
+def _is_message(record):
+    return record.levelno <= logging.INFO and record.name.partition(".")[0] in PACKAGES
+
+
+def print_messages():
+    """Prints the messages of tfdml and pipelines on the standard output, and leaves warnings to absl's handler."""
+    for package in PACKAGES:
+        logging.getLogger(package).setLevel(logging.INFO)
+        logging.getLogger(package).addHandler(MESSAGES)
+    absl_logging.get_absl_handler().addFilter(lambda record: not _is_message(record))
 
 
 def run(main, arguments="", before=None, others=False, imports=True, reads_images=False):
@@ -52,6 +77,7 @@ def run(main, arguments="", before=None, others=False, imports=True, reads_image
         # A line is seen when it is printed, where output goes to a file, too.
         sys.stdout.reconfigure(line_buffering=True)
         absl_logging.get_absl_handler().setFormatter(_Plain())
+        print_messages()
         if reads_images and not flags.FLAGS.debug:
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", ONLY_FATAL)
         try:
