@@ -85,7 +85,7 @@ BAD_FLAGS = {
     "unknown_device": (["--devices=tpu"], ["'tpu'", "cpu:N"]),
     "workers_without_config": (["--devices=workers"], ["TF_CONFIG"]),
     "no_weights": (["--initial_weights=/none/such.weights.h5"], ["/none/such.weights.h5"]),
-    "no_module": (["--import_modules=none_such"], ["--import_modules=none_such", "No module named 'none_such'"]),
+    "no_module": (["--import_modules=none_such"], ["none_such of import_modules", "No module named 'none_such'"]),
     "too_few_classes": (["--loss=arc_face(classes=3)"], ["--loss=arc_face(classes=3)", "8 training classes"]),
     "pictures_below_a_file": ([f"--data_dir={__file__}/x"], [f"{__file__}/x"]),
 }

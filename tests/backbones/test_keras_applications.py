@@ -161,7 +161,7 @@ def test_without_a_network_the_file_to_fetch_is_named(monkeypatch):
         raise Exception("URL fetch failure on https://there/mobilenet_v2.h5: None -- no network")
 
     monkeypatch.setattr(keras.applications, "MobileNetV2", no_network)
-    with pytest.raises(OSError, match="MobileNetV2.*https://there/mobilenet_v2.h5.*give its path"):
+    with pytest.raises(OSError, match="MobileNetV2.*https://there/mobilenet_v2.h5.*load it with load_weights"):
         backbone.load_imagenet()
 
 
@@ -188,7 +188,7 @@ def test_without_a_network_keras_tells_which_file_it_looks_for_and_where(name, f
     ((url, place),) = asked
     assert place == str(tmp_path / "models" / file)
     assert f"download {url} elsewhere and put it at {place}, " in str(caught.value)
-    assert "give its path by --initial_weights" in str(caught.value)
+    assert "in a command --initial_weights=path" in str(caught.value)
     assert not [each for each in recwarn if "non-square" in str(each.message)]
 
 
