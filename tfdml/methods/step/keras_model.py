@@ -1,7 +1,6 @@
 """`keras.Model`, with variables made before the step is traced, and a step that several workers can take."""
 
 import contextlib
-import importlib
 from collections.abc import Sequence
 from typing import Any, Unpack
 
@@ -17,7 +16,7 @@ from tfdml.methods.step.restrictions import check_fit_arguments, check_scope, wa
 from tfdml.methods.step.step_checks import images_explained, plain_errors
 from tfdml.optimizers.loss_scaling import without_loss_scaling
 from tfdml.optimizers.replicated import prepare_for_replicas
-from tfdml.registry.annotations import FilePath, Tensor, Verbosity
+from tfdml.registry.annotations import Tensor, Verbosity
 from tfdml.runtime.devices import is_multi_worker
 from tfdml.runtime.keras_internals import batch_spec, calls_forgotten, spec_of_one_replica
 
@@ -41,16 +40,6 @@ class KerasModel(keras.Model):
         if not isinstance(value, Preprocessing | VectorPreprocessing | None):
             raise ValueError(f"Expected a tfdml.Preprocessing or None, received {value!r}.")
         self._preprocessing = value
-
-    def save_to_preset(self, folder: FilePath, licence: str | None = None) -> None:
-        """Saves the model, its preprocessing and a model card to a new folder, for `tfdml.from_preset`.
-
-        Args:
-            folder: the folder; it must be empty or not exist.
-            licence: the model's licence as hubs name it, such as `apache-2.0`; None: the card states none.
-        """
-        # A room above this one: models are made without it.
-        importlib.import_module("tfdml.serving.presets.preset").save_preset(self, folder, {"licence": licence})
 
     def compile(self, *args, **kwargs):
         warn_of_missing_loss(self, kwargs.get("loss"))
