@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from pipelines.preprocessing import Preprocessing
 from pipelines.vector_preprocessing import VectorPreprocessing
+from tfdml.callbacks.embedding_callback import MethodModel
 from tfdml.methods.method_arguments import FitArguments
 from tfdml.methods.step.replicas import mean_of_replicas
 from tfdml.methods.step.restrictions import check_fit_arguments, check_scope, warn_of_missing_loss
@@ -21,7 +22,7 @@ from tfdml.runtime.devices import is_multi_worker
 from tfdml.runtime.keras_internals import batch_spec, calls_forgotten, spec_of_one_replica
 
 
-class KerasModel(keras.Model):
+class KerasModel(MethodModel):
     """Changes of Keras' model that the methods need.
 
     The model's and the optimizer's variables are made before the first step is traced: XLA, which `jit_compile="auto"`
