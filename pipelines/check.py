@@ -36,6 +36,8 @@ flags.DEFINE_list("import_modules", [], "Your own modules to import first, such 
 
 # Pixels of the shorter side of an image that shows something. Smaller ones are often placeholders of web pages.
 SMALL = 8
+# Pairs of near-duplicates that are printed.
+PRINTED = 20
 
 
 def main():
@@ -66,7 +68,13 @@ def main():
         raise ValueError("--embeddings are for --near_duplicates; give both, or none.")
     bad, fine = check(dataset.splits(), settings)
     if settings.near_duplicates:
-        near_duplicates.tell(dataset.splits(), fine, embeddings, settings)
+        found = near_duplicates.find(dataset.splits(), fine, embeddings, settings.similarity, settings.data_dir)
+        path = near_duplicates.write_near_duplicates(settings.data_dir, settings.dataset, found)
+        print(near_duplicates.in_words(found))
+        for test, train, similarity in sorted(found["found"], key=lambda row: -row[2])[:PRINTED]:
+            print(f"  {similarity:.4f}  {test}  {train}")
+        if found["found"]:
+            print(f"Evaluate without them: --ignore_images={path}")
     if not bad:
         print("All images can be read.")
         if out.exists():

@@ -1,8 +1,9 @@
 """Keeps the table of rooms.bzl by reading the imports of every file."""
 
+import ast
 import sys
 
-from tests.rooms import ROOT, TABLE, arrows, imported, module_of, room_of, trees
+from tests.rooms import ROOT, TABLE, TOPS, arrows, imported, module_of, room_of, trees
 
 ROOMS, COMMANDS = TABLE["ROOMS"], TABLE["OF_COMMANDS"]
 # These run on any Keras backend.
@@ -38,6 +39,22 @@ def test_the_table_has_every_room_once_and_goes_down():
 def test_imports_are_absolute():
     files = trees("tfdml", "pipelines").items()
     assert [file for file, tree in files if any(name.startswith(".") for name in imported(tree))] == []
+
+
+def imported_by_string(tree):
+    """Lines that import a module of the project by a string, which the table of imports would not know."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).endswith(("import_module", "__import__"))
+        and any(isinstance(name, ast.Constant) and str(name.value).split(".")[0] in TOPS for name in node.args)
+    ]
+
+
+def test_no_module_is_imported_by_a_string():
+    found = {str(file): lines for file, tree in trees(*TOPS).items() if (lines := imported_by_string(tree))}
+    assert found == {}
 
 
 def test_what_runs_on_any_backend_imports_no_tensorflow():

@@ -9,7 +9,7 @@ from pipelines.datasets import Split
 from tests.thread_workers import together
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import metrics_of
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.neighbors.nearest import nearest_negatives
 from tfdml.runtime.workers import Workers
 
@@ -40,10 +40,10 @@ def test_shares_of_batches_are_those_of_one_process(workers):
 @pytest.mark.parametrize("pooling", [None, "mean"])
 def test_scores_are_those_of_one_process(pooling):
     apart = (RANDOM.integers(0, 3, len(LABELS)),)
-    search = Search.of(LABELS, apart=apart, pooling=pooling)
+    task = RetrievalTask.of(LABELS, apart=apart, pooling=pooling)
     metrics = metrics_of(("recall_at_1", "map", "nmi", "uniformity"))
-    alone = measure(EMBEDDINGS, search, metrics)
-    results, exchange = together(lambda workers: measure(EMBEDDINGS, search, metrics, workers=workers))
+    alone = measure(EMBEDDINGS, task, metrics)
+    results, exchange = together(lambda workers: measure(EMBEDDINGS, task, metrics, workers=workers))
     assert exchange.sizes
     for found in results:
         assert found.values == alone.values and found.query_count == alone.query_count
@@ -53,8 +53,8 @@ def test_scores_are_those_of_one_process(pooling):
 
 
 def test_a_search_without_a_positive_is_an_error_of_all():
-    search = Search.of(np.arange(len(LABELS)))
-    results, _ = together(lambda workers: measure(EMBEDDINGS, search, metrics_of("recall_at_1"), workers=workers))
+    task = RetrievalTask.of(np.arange(len(LABELS)))
+    results, _ = together(lambda workers: measure(EMBEDDINGS, task, metrics_of("recall_at_1"), workers=workers))
     assert all("no query has one" in str(error) for error in results)
 
 

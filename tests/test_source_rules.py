@@ -9,10 +9,10 @@ FILES = ("tfdml", "pipelines")
 LONGEST_FILE, SMALL_FILE = 600, 40
 # Ratchets: what the house has today. Lower a number when the code gets better; never raise it. The goals are 300 files,
 # 12 small files, functions of at most 70 lines, and neither a print nor a bag of flags below the commands.
-MOST_FILES, MOST_SMALL_FILES, LONGEST_FUNCTION, MOST_PRINTS, MOST_BAGS_OF_FLAGS = 758, 181, 102, 86, 32
+MOST_FILES, MOST_SMALL_FILES, LONGEST_FUNCTION, MOST_PRINTS, MOST_BAGS_OF_FLAGS = 758, 181, 102, 79, 29
 DOORS = ("__init__", "__main__")
 # Of `hasattr`, and of `getattr` with a default.
-MOST_GUESSES = 20
+MOST_GUESSES = 17
 # What the house has; a new room needs a reason. Commands count, too: `tfdml.share`, `tfdml.threshold` and
 # `tfdml.suspects` write what no other command does.
 MOST_ROOMS, MOST_FLOORS, MOST_ARROWS, MOST_ENTRIES = 39, 8, 127, 38

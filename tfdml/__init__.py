@@ -45,7 +45,7 @@ if startup.begin():
             __all__ += ["AttentionEnsemble", "DivideAndConquer", "EmbeddingModel", "MultiHead", "MultiTail"]
             __all__ += ["Features", "Joined", "Multilevel", "Single", "memories"]
             __all__ += ["ImageEmbedder", "Index", "callbacks", "data", "evaluation", "load", "methods", "optimizers"]
-            __all__ += ["from_preset", "reporting", "serving", "upload_preset"]
+            __all__ += ["from_preset", "reporting", "save_preset", "serving", "upload_preset"]
 
         _guided = [module for name, module in globals().items() if name in __all__ and isinstance(module, ModuleType)]
         suggestions.guide(*_guided)
@@ -59,7 +59,7 @@ _LATER = {
     "Index": "tfdml.serving.index.index",
     "load": "tfdml.run.model_loading",
 }
-_LATER |= dict.fromkeys(("from_preset", "upload_preset"), "tfdml.serving.presets.preset")
+_LATER |= dict.fromkeys(("from_preset", "save_preset", "upload_preset"), "tfdml.serving.presets.preset")
 
 
 def __getattr__(name):

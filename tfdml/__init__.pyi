@@ -29,4 +29,5 @@ from tfdml.run.image_embedder import ImageEmbedder as ImageEmbedder
 from tfdml.run.model_loading import load as load
 from tfdml.serving.index.index import Index as Index
 from tfdml.serving.presets.preset import from_preset as from_preset
+from tfdml.serving.presets.preset import save_preset as save_preset
 from tfdml.serving.presets.preset import upload_preset as upload_preset

@@ -22,7 +22,7 @@ def main(about):
     from tfdml.evaluation import Embedder
     from tfdml.evaluation.measure import measure
     from tfdml.evaluation.metrics import metrics_of
-    from tfdml.evaluation.search import Search
+    from tfdml.evaluation.search import RetrievalTask
     from tfdml.neighbors.clustering import kmeans
     from tfdml.neighbors.nearest import nearest_negatives
     from tfdml.runtime.devices import strategy_for
@@ -43,12 +43,12 @@ def main(about):
     centers = random.normal(size=(labels[-1] + 1, about["dim"]))
     rows = (centers[labels] + random.normal(size=(len(labels), about["dim"]))).astype(np.float32)
     share = rows[slice(workers.share(len(rows)).start, workers.share(len(rows)).stop)]
-    search, metrics = Search.of(labels), metrics_of(("recall_at_1", "map_at_r"))
+    task, metrics = RetrievalTask.of(labels), metrics_of(("recall_at_1", "map_at_r"))
     stages = {
         "embedding": lambda: embedder(batches, len(split)),
         EXCHANGE: lambda: workers.gather(lambda: (share,)),
         "K-means, by the first worker": lambda: workers.from_first(lambda: kmeans(rows, 32, seed=0)[:1]),
-        "counting ranks": lambda: measure(rows, search, metrics, workers=workers),
+        "counting ranks": lambda: measure(rows, task, metrics, workers=workers),
         "searching hard neighbors": lambda: nearest_negatives(rows, labels, 10, workers=workers),
     }
     for _ in sys.stdin:

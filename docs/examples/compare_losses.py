@@ -16,7 +16,7 @@ from pipelines.datasets import load
 from tfdml.evaluation.comparison import compare
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import metrics_of
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 
 CLASSES, IMAGES_EACH, EPOCHS, SEEDS = 100, 20, 4, 2
 RATES = (3e-4, 1e-3)
@@ -52,7 +52,7 @@ def trained(loss, rate, rows, seed):
 
 def scores(model, images, labels):
     """Whether the nearest neighbor of each image is of its class, by image."""
-    return measure(tfdml.ImageEmbedder(model).embed(list(images)), Search.of(labels), RECALL)
+    return measure(tfdml.ImageEmbedder(model).embed(list(images)), RetrievalTask.of(labels), RECALL)
 
 
 # %% [markdown]

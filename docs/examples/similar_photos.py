@@ -74,7 +74,7 @@ print(f"Recall@1 of new classes: {before.mean():.3f} before training, {after.mea
 # find it first: the filter leaves it out.
 
 # %%
-model.save_to_preset(PRESET)
+tfdml.save_preset(model, PRESET)
 row = after.argmax()
 with tfdml.Index(tfdml.from_preset(PRESET)) as index:
     index.add(list(new_paths), labels=list(new_labels))

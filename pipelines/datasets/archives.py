@@ -5,6 +5,7 @@ counted while they are unpacked.
 """
 
 import contextlib
+import logging
 import lzma
 import os
 import shutil
@@ -79,7 +80,7 @@ def _alone_in(folder):
 
 
 def _unpack(archive, partial, produces):
-    print(f"Unpacking {archive} ...", file=sys.stderr, flush=True)
+    logging.getLogger(__name__).info("Unpacking %s ...", archive)
     # Left by a process that was killed.
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()

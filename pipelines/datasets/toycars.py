@@ -3,9 +3,9 @@
 import contextlib
 import hashlib
 import io
+import logging
 import math
 import os
-import sys
 import uuid
 from typing import Annotated, NamedTuple
 
@@ -25,6 +25,7 @@ from tfdml.registry.arguments import Count, Seed, integer
 from tfdml.registry.image_sizes import MOST_SIDE
 from tfdml.registry.parts import register
 
+LOGGER = logging.getLogger(__name__)
 # Part of the cache file's name: raise it when the drawings change.
 RENDERER_VERSION = 1
 ATTRIBUTES = {"body": tuple(BODIES), **{part: tuple(kinds) for part, kinds in PARTS.items()}}
@@ -99,10 +100,8 @@ def _render_to(path, chosen, images_per_class, image_size, seed):
     """Renders all pictures, one generator each so that none depends on another, and writes them to the cache."""
     with _replacing(path) as file:
         total = len(chosen) * images_per_class
-        print(
-            f"Rendering {total} toycars pictures of {image_size} x {image_size} pixels, to be cached in {path}",
-            file=sys.stderr,
-        )
+        size = f"{image_size} x {image_size}"
+        LOGGER.info("Rendering %d toycars pictures of %s pixels, to be cached in %s", total, size, path)
         bar = ProgressBar(total, "picture")
         images = []
         for label, design in enumerate(chosen):
@@ -151,7 +150,7 @@ def _read(path):
         return None
     digest, packed = content[:32], content[32:]
     if hashlib.sha256(packed).digest() != digest:
-        print(f"The toycars cache {path} is damaged and will be rendered again.", file=sys.stderr)
+        LOGGER.warning("The toycars cache %s is damaged and will be rendered again.", path)
         return None
     with np.load(io.BytesIO(packed)) as arrays:
         blob, ends, labels = arrays["images"].tobytes(), arrays["ends"], arrays["labels"]

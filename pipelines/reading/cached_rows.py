@@ -1,9 +1,9 @@
 """Cached rows: bytes by row number, in memory or in a folder, read by TensorFlow's operations."""
 
 import contextlib
+import logging
 import os
 import shutil
-import sys
 import time
 import uuid
 
@@ -57,7 +57,9 @@ def write_rows(folder, rows, count):
         rows: iterable of bytes.
         count: number of rows.
     """
-    print(f"Caching {count} images in {folder}, for later runs too; remove it when you need the room.", file=sys.stderr)
+    logging.getLogger(__name__).info(
+        "Caching %d images in %s, for later runs too; remove it when you need the room.", count, folder
+    )
     _remove_leftovers(folder.parent)
     unfinished = folder.with_name(f".writing-{uuid.uuid4().hex}")
     try:

@@ -16,8 +16,6 @@ from tfdml.neighbors.nearest import unit_length
 
 # What was found, for the report of a run; and the test images, for --ignore_images.
 FILE, LIST = "near_duplicates.json", "near_duplicates.jsonl"
-# Pairs that are printed.
-PRINTED = 20
 # Side of the small grey images that are compared, and images that are made small at once.
 SIDE, AT_ONCE = 32, 2048
 # What rounding takes from the similarity of equal images.
@@ -132,14 +130,18 @@ def read_embeddings(paths, splits):
     return found
 
 
-def tell(splits, fine, embeddings, settings):
-    """Finds near-duplicates of two splits, prints them, and writes them beside the data.
+def find(splits, fine, embeddings, similarity, data_dir):
+    """Finds near-duplicates of two splits.
 
     Args:
         splits: name to `Split`, with `train` and `test`.
         fine: name of the split to the rows that can be read.
         embeddings: what `read_embeddings` returns.
-        settings: flags `dataset`, `data_dir` and `similarity`.
+        similarity: the smallest similarity of near-duplicates.
+        data_dir: folder of the dataset.
+
+    Returns:
+        A dictionary. Its `found` is a list of `(test image, training image, similarity)`.
     """
     if not embeddings:
         bar = ProgressBar(sum(len(fine[part]) for part in ("train", "test")), "small image")
@@ -147,50 +149,46 @@ def tell(splits, fine, embeddings, settings):
         embeddings[part][fine[part]] if embeddings else small_images(splits[part].where(fine[part]), bar.add)
         for part in ("train", "test")
     ]
-    found = NearDuplicates.of(*sides, settings.similarity)
-    names = {part: names_in_list(splits[part], part, settings.data_dir) for part in ("train", "test")}
-    told = [
-        (names["test"][fine["test"][row]], names["train"][fine["train"][near]], round(float(similarity), 4))
-        for row, near, similarity in zip(found.rows, found.nearest, found.similarities, strict=True)
+    similar = NearDuplicates.of(*sides, similarity)
+    names = {part: names_in_list(splits[part], part, data_dir) for part in ("train", "test")}
+    images = [
+        (names["test"][fine["test"][row]], names["train"][fine["train"][near]], round(float(value), 4))
+        for row, near, value in zip(similar.rows, similar.nearest, similar.similarities, strict=True)
     ]
-    about = {
-        "similarity": settings.similarity,
+    return {
+        "similarity": similarity,
         "by": "embeddings" if embeddings else "small grey images",
         "train": len(fine["train"]),
         "test": len(fine["test"]),
-        "pairs": found.pairs,
+        "pairs": similar.pairs,
+        "found": images,
     }
-    folder = _folder(settings.data_dir)
-    write_near_duplicates(folder, settings.dataset, told, about)
-    print(in_words({**about, "found": told}))
-    for test, train, similarity in sorted(told, key=lambda each: -each[2])[:PRINTED]:
-        print(f"  {similarity:.4f}  {test}  {train}")
-    write_list(
-        folder / LIST, [(test, f"is nearly {train}, of training: {similarity}") for test, train, similarity in told]
-    )
-    if told:
-        print(f"Evaluate without them: --ignore_images={folder / LIST}")
 
 
 def in_words(found):
-    """Returns a sentence about what `read_near_duplicates` returns."""
+    """Returns a sentence about what `find` or `read_near_duplicates` returns."""
     return (
         f"{len(found['found']):,} of {found['test']:,} test images are nearly training images, by {found['by']} with a "
         f"similarity of {found['similarity']:g} or more ({found['pairs']:,} pairs)."
     )
 
 
-def write_near_duplicates(folder, dataset, found, about):
+def write_near_duplicates(data_dir, dataset, found):
     """Writes what was found beside the data, where the report of a run reads it.
 
     Args:
-        folder: where.
+        data_dir: folder of the dataset; empty: the working directory.
         dataset: spec of the dataset.
-        found: list of `(test image, training image, similarity)`.
-        about: name to value, of what else is told.
+        found: what `find` returns.
+
+    Returns:
+        Path of the list of the test images, for --ignore_images.
     """
-    content = {"dataset": dataset, **about, "found": found}
-    write_atomically(Path(folder) / FILE, f"{json.dumps(content, indent=1)}\n".encode())
+    folder = _folder(data_dir)
+    write_atomically(folder / FILE, f"{json.dumps({'dataset': dataset, **found}, indent=1)}\n".encode())
+    path = folder / LIST
+    write_list(path, [(test, f"is nearly {train}, of training: {value}") for test, train, value in found["found"]])
+    return path
 
 
 def read_near_duplicates(data_dir, dataset):

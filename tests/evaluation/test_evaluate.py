@@ -7,7 +7,7 @@ from tfdml import registry
 from tfdml.evaluation import evaluate
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import ClusterMetric, metric_of, metrics_of
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 
 
 def on_a_circle(degrees):
@@ -55,8 +55,8 @@ def test_queries_alone_in_their_class_are_left_out():
 
 
 def test_values_of_each_query_and_class():
-    search = Search.of([0, 0, 1, 1, 2])
-    scores = measure(on_a_circle([0, 30, 10, 80, 200]), search, metrics_of(("recall_at_2", "mrr")))
+    task = RetrievalTask.of([0, 0, 1, 1, 2])
+    scores = measure(on_a_circle([0, 30, 10, 80, 200]), task, metrics_of(("recall_at_2", "mrr")))
     assert scores.queries.tolist() == [0, 1, 2, 3]
     assert scores.per_query["recall_at_2"].tolist() == [1, 1, 0, 1]
     assert scores.per_query["mrr"].tolist() == [1 / 2, 1 / 2, 1 / 3, 1 / 2]

@@ -13,7 +13,7 @@ from tfdml.evaluation import evaluate
 from tfdml.evaluation.indexes import ApproximateIndex, class_members, index_search, indexed_gallery
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import metrics_of
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 
 METRICS = ("recall_at_1", "recall_at_4", "precision_at_3", "r_precision", "map_at_r")
 PERFECT = {"index_recall": 1.0, "index_short_lists": 0.0}
@@ -44,9 +44,9 @@ class Forgetful(ApproximateIndex):
         return None, np.pad(found, ((0, 0), (0, count - found.shape[1])), constant_values=-1)
 
 
-def scores(index, embeddings, labels, *, metrics=METRICS, distance="cosine", **search):
+def scores(index, embeddings, labels, *, metrics=METRICS, distance="cosine", **task):
     found = registry.create("index", index) if isinstance(index, str) else index
-    return measure(embeddings, Search.of(labels, **search), metrics_of(metrics), distance=distance, index=found)
+    return measure(embeddings, RetrievalTask.of(labels, **task), metrics_of(metrics), distance=distance, index=found)
 
 
 def assert_equal_to_exact(index, *data, **options):
@@ -114,14 +114,14 @@ def test_blocks_change_nothing(monkeypatch):
 def test_an_index_that_forgets_half_of_the_gallery(with_parts):
     """Ranks are those among the images it knows; what it does not find counts as missed."""
     embeddings, labels = clustered(rows=120, classes=9)
-    search = part(labels, 5) if with_parts else {}
-    gallery = search.get("gallery", np.ones(len(labels), bool))
+    task = part(labels, 5) if with_parts else {}
+    gallery = task.get("gallery", np.ones(len(labels), bool))
     known = np.zeros(len(labels), bool)
     known[np.flatnonzero(gallery)[::2]] = True
     everything, among_known = (
-        naive_ranks(embeddings, labels, **{**search, "gallery": marks}) for marks in (gallery, known)
+        naive_ranks(embeddings, labels, **{**task, "gallery": marks}) for marks in (gallery, known)
     )
-    found = scores(Forgetful(), embeddings, labels, **search)
+    found = scores(Forgetful(), embeddings, labels, **task)
     assert found.queries.tolist() == sorted(everything)
     for place, query in enumerate(found.queries.tolist()):
         ranks, size = among_known.get(query, []), len(everything[query])
@@ -131,10 +131,10 @@ def test_an_index_that_forgets_half_of_the_gallery(with_parts):
         precisions = [number / rank for number, rank in enumerate(ranks, 1) if rank <= size]
         assert found.per_query["map_at_r"][place] == pytest.approx(sum(precisions) / size)
     assert found.index.spec.startswith("forgetful(most=1000")
-    assert found.index.recall == pytest.approx(naive_recall(embeddings, labels, search, gallery, known, everything))
+    assert found.index.recall == pytest.approx(naive_recall(embeddings, labels, task, gallery, known, everything))
 
 
-def naive_recall(embeddings, labels, search, gallery, known, everything):
+def naive_recall(embeddings, labels, task, gallery, known, everything):
     """The share of each query's nearest images that are known, as many as the metrics look at."""
     unit, shares = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True), []
     for query, ranks in everything.items():
@@ -142,7 +142,7 @@ def naive_recall(embeddings, labels, search, gallery, known, everything):
             row
             for row in np.flatnonzero(gallery)
             if row != query
-            and not (labels[row] == labels[query] and any(key[row] == key[query] for key in search.get("apart", ())))
+            and not (labels[row] == labels[query] and any(key[row] == key[query] for key in task.get("apart", ())))
         ]
         nearest = sorted(counted, key=lambda row: -unit[query] @ unit[row])[: max(4, len(ranks))]
         shares.append(np.mean(known[nearest]))

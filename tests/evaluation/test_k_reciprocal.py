@@ -42,15 +42,15 @@ def test_equals_sets_and_lists(k1, k2, weight, kind, monkeypatch):
     for name, value in {"k_reciprocal.MEMORY": 2000, "reciprocal_codes.ROWS": 7, "reciprocal_codes.PAIRS": 5}.items():
         monkeypatch.setattr(f"tfdml.evaluation.rerankings.{name}", value)
     embeddings, labels = example(rows=80, classes=9)
-    search = marks(kind, len(labels))
+    task = marks(kind, len(labels))
     everything = np.ones(len(labels), bool)
-    queries, gallery = (np.flatnonzero(search.get(name, everything)) for name in ("queries", "gallery"))
+    queries, gallery = (np.flatnonzero(task.get(name, everything)) for name in ("queries", "gallery"))
     distance = k_reciprocal(embeddings, np.union1d(queries, gallery).tolist(), k1, k2, weight)
     expected = ranks_by(lambda query, row: -distance(query, row), labels, queries, gallery)
     spec = f"k_reciprocal(k1={k1}, k2={k2}, weight={weight})"
-    assert found_ranks(spec, embeddings, labels, search) == expected
+    assert found_ranks(spec, embeddings, labels, task) == expected
     first = {query: ranks[:1] for query, ranks in expected.items()}
-    assert found_ranks(spec, embeddings, labels, search, first_only=True) == first
+    assert found_ranks(spec, embeddings, labels, task, first_only=True) == first
 
 
 def test_images_of_the_same_camera_do_not_count():
@@ -69,8 +69,8 @@ def test_a_collapsed_embedding_is_not_made_good():
 
 
 def test_a_gallery_of_one_image():
-    search = {"queries": np.array([True, False, True]), "gallery": np.array([False, True, False])}
-    assert found_ranks("k_reciprocal", np.eye(3), np.array([0, 0, 1]), search) == {0: [1]}
+    task = {"queries": np.array([True, False, True]), "gallery": np.array([False, True, False])}
+    assert found_ranks("k_reciprocal", np.eye(3), np.array([0, 0, 1]), task) == {0: [1]}
 
 
 def test_bad_arguments_are_named():

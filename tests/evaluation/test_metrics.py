@@ -1,4 +1,4 @@
-"""Each metric against its definition word by word, on ranks of random searches and on random clusters."""
+"""Each metric against its definition word by word, on ranks of random tasks and on random clusters."""
 
 import itertools
 

@@ -9,7 +9,7 @@ from tests.evaluation.naive_pairs import example, naive_pairs
 from tfdml.evaluation import evaluate
 from tfdml.evaluation.metrics import metric_of
 from tfdml.evaluation.protocols import protocol_of
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.evaluation.verification import pairs as pairs_module
 from tfdml.evaluation.verification.pairs import Pairs
 
@@ -63,7 +63,7 @@ def test_every_image_with_all_others(seed, distance, monkeypatch):
     embeddings, labels = example(seed)
     found = evaluate(embeddings, labels, NAMES, distance=distance)
     scores, same, _ = naive_pairs(embeddings, labels, distance=distance)
-    assert Pairs.of(embeddings, Search.of(labels), distance).counts.totals == (same.sum(), (~same).sum())
+    assert Pairs.of(embeddings, RetrievalTask.of(labels), distance).counts.totals == (same.sum(), (~same).sum())
     assert_expected(found, scores, same)
 
 
@@ -77,7 +77,7 @@ def test_queries_in_a_gallery_and_what_is_apart(overlap, monkeypatch):
     gallery = (random.random(len(labels)) < 0.6) if overlap else ~queries
     marks = {"queries": queries, "gallery": gallery, "apart": [cameras]}
     scores, same, _ = naive_pairs(embeddings, labels, **marks)
-    assert Pairs.of(embeddings, Search.of(labels, **marks)).counts.totals == (same.sum(), (~same).sum())
+    assert Pairs.of(embeddings, RetrievalTask.of(labels, **marks)).counts.totals == (same.sum(), (~same).sum())
     assert_expected(evaluate(embeddings, labels, NAMES, **marks), scores, same)
 
 
@@ -124,7 +124,7 @@ def test_two_similarities_tie_if_they_are_rounded_alike(middle, ties):
     """As docs/decisions.md says: those that differ by 2e-7 do not tie if they lie on both sides of a border."""
     first, second = middle / 2**20 + np.array([-1e-7, 1e-7])
     rows = [[1, 0, 0], [first, np.sqrt(1 - first**2), 0], [second, 0, np.sqrt(1 - second**2)]]
-    scores = Pairs.of(np.array(rows, np.float64), Search.of(np.array([0, 0, 1]))).counts.scores
+    scores = Pairs.of(np.array(rows, np.float64), RetrievalTask.of(np.array([0, 0, 1]))).counts.scores
     # The third is of the last two rows.
     assert len(scores) == (2 if ties else 3)
 
@@ -136,7 +136,7 @@ def test_an_outlier_makes_no_other_distances_equal(length):
     found = evaluate(embeddings, labels, ("roc_auc", "pair_accuracy"), distance="euclidean")
     scores, same, _ = naive_pairs(embeddings, labels, distance="euclidean")
     assert found["roc_auc"] == pytest.approx(sklearn.metrics.roc_auc_score(same, scores), abs=1e-4)
-    pairs = Pairs.of(embeddings, Search.of(labels), "euclidean")
+    pairs = Pairs.of(embeddings, RetrievalTask.of(labels), "euclidean")
     counts, thresholds = pairs.counts, np.linspace(-3, -1, 5)
     accepted = counts.accepted[0][np.searchsorted(counts.scores, thresholds)]
     assert accepted.tolist() == [np.sum(scores[same] >= threshold) for threshold in thresholds]
@@ -146,7 +146,7 @@ def test_an_outlier_makes_no_other_distances_equal(length):
 @pytest.mark.parametrize("embeddings", [np.full((4, 2), "x"), np.zeros((4, 0)), np.ones((3, 2)), np.ones((5, 2))])
 def test_what_are_no_embeddings_of_the_labels(embeddings):
     with pytest.raises(ValueError, match="Expected"):
-        Pairs.of(embeddings, Search.of(np.array([0, 0, 1, 1])))
+        Pairs.of(embeddings, RetrievalTask.of(np.array([0, 0, 1, 1])))
 
 
 def test_perfect_embeddings():

@@ -9,7 +9,7 @@ from tests.evaluation.naive_ranks import naive_ranks, ranks_by
 from tests.evaluation.test_rerankings import example, found_ranks, marks, unit
 from tfdml import registry
 from tfdml.evaluation.rerankings import RandomWalk
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.functional.manifold import random_walk
 
 
@@ -60,42 +60,42 @@ def test_equal_to_a_walk_step_by_step(k, restart, kind, monkeypatch):
     monkeypatch.setattr("tfdml.evaluation.rerankings.random_walk.MEMORY", 8000)
     monkeypatch.setattr("tfdml.evaluation.rerankings.walk_steps.MEMORY", 5000)
     embeddings, labels = example(rows=80, classes=9)
-    search = marks(kind, len(labels))
+    task = marks(kind, len(labels))
     everything = np.ones(len(labels), bool)
-    queries, gallery = (np.flatnonzero(search.get(name, everything)) for name in ("queries", "gallery"))
+    queries, gallery = (np.flatnonzero(task.get(name, everything)) for name in ("queries", "gallery"))
     similarity = similarity_of(embeddings, np.union1d(queries, gallery).tolist(), k or len(labels), restart)
     expected = ranks_by(similarity, labels, queries, gallery)
     spec = f"random_walk(k={k}, restart={restart})"
-    assert found_ranks(spec, 3 * embeddings, labels, search) == expected
+    assert found_ranks(spec, 3 * embeddings, labels, task) == expected
     first = {query: ranks[:1] for query, ranks in expected.items()}
-    assert found_ranks(spec, embeddings, labels, search, first_only=True) == first
-    assert expected != naive_ranks(embeddings, labels, **search)
+    assert found_ranks(spec, embeddings, labels, task, first_only=True) == first
+    assert expected != naive_ranks(embeddings, labels, **task)
 
 
-def blocks_of(reranking, points, search):
+def blocks_of(reranking, points, task):
     """Similarities of all queries to the gallery, from the blocks of a reranking."""
-    return np.concatenate([similarities for _, similarities in reranking._blocks(points, search)])
+    return np.concatenate([similarities for _, similarities in reranking._blocks(points, task)])
 
 
 @pytest.mark.parametrize("k", [None, 5])
 def test_blocks_change_nothing(k, monkeypatch):
     embeddings, labels = example(rows=90)
-    search, points = Search.of(labels), np.array([unit(row) for row in embeddings], np.float32)
+    task, points = RetrievalTask.of(labels), np.array([unit(row) for row in embeddings], np.float32)
     found = []
     for memory in (2000, 20_000, 2**27):
         monkeypatch.setattr("tfdml.evaluation.rerankings.random_walk.MEMORY", memory)
         monkeypatch.setattr("tfdml.evaluation.rerankings.walk_steps.MEMORY", memory)
-        found.append(blocks_of(RandomWalk(k=k), points, search))
+        found.append(blocks_of(RandomWalk(k=k), points, task))
     np.testing.assert_allclose(found[0], found[2], rtol=0, atol=1e-12)
     np.testing.assert_allclose(found[1], found[2], rtol=0, atol=1e-12)
 
 
 def test_it_is_the_walk_that_the_losses_take():
     embeddings, labels = example(rows=60)
-    search = Search.of(labels, queries=np.arange(60) < 20, gallery=np.arange(60) >= 20)
+    task = RetrievalTask.of(labels, queries=np.arange(60) < 20, gallery=np.arange(60) >= 20)
     points = np.array([unit(row) for row in embeddings])
     of_rows, _ = (values.numpy() for values in random_walk(points[:20], points[20:], restart=0.6))
-    found = blocks_of(RandomWalk(k=None, restart=0.6), points, search)
+    found = blocks_of(RandomWalk(k=None, restart=0.6), points, task)
     np.testing.assert_allclose(found, of_rows / of_rows.max(axis=1, keepdims=True), rtol=0, atol=1e-8)
 
 
@@ -105,9 +105,9 @@ def test_it_follows_a_curve_that_similarity_cuts_short():
     curve = np.stack([np.cos(angles), np.sin(angles), np.zeros(12)], axis=1)
     other = np.stack([np.full(4, 0.5), np.full(4, -0.5), 2.0 + 0.01 * np.arange(4)], axis=1)
     embeddings, labels = np.concatenate([curve, other]), np.repeat([0, 1], [12, 4])
-    search = {"queries": np.arange(16) == 0}
-    assert naive_ranks(embeddings, labels, **search)[0][-1] == 15
-    assert found_ranks("random_walk(k=3)", embeddings, labels, search) == {0: list(range(1, 12))}
+    task = {"queries": np.arange(16) == 0}
+    assert naive_ranks(embeddings, labels, **task)[0][-1] == 15
+    assert found_ranks("random_walk(k=3)", embeddings, labels, task) == {0: list(range(1, 12))}
 
 
 def test_images_that_no_walk_reaches_rank_last():
@@ -133,8 +133,8 @@ def test_memory_is_that_of_blocks(k, monkeypatch):
 
 
 def test_a_gallery_of_one_image():
-    search = {"queries": np.array([True, False, True]), "gallery": np.array([False, True, False])}
-    assert found_ranks("random_walk", np.eye(3), np.array([0, 0, 1]), search) == {0: [1]}
+    task = {"queries": np.array([True, False, True]), "gallery": np.array([False, True, False])}
+    assert found_ranks("random_walk", np.eye(3), np.array([0, 0, 1]), task) == {0: [1]}
 
 
 def test_bad_arguments_are_named():

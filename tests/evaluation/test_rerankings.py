@@ -7,7 +7,7 @@ import pytest
 
 from tests.evaluation.naive_ranks import naive_ranks
 from tfdml import registry
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 
 
 def example(seed=0, rows=110, classes=12, dim=6):
@@ -46,10 +46,10 @@ def sides(name, embeddings, gallery, k, alpha):
     return (changed, embeddings) if name == "query_expansion" else (embeddings, changed)
 
 
-def ranks_of_sides(query_side, gallery_side, labels, search):
+def ranks_of_sides(query_side, gallery_side, labels, task):
     """Each row twice: as a query, then as a gallery image. What is one image twice is kept apart by its number."""
     count, everything = len(labels), np.ones(len(labels), bool)
-    queries, gallery = (search.get(each, everything) for each in ("queries", "gallery"))
+    queries, gallery = (task.get(each, everything) for each in ("queries", "gallery"))
     nothing = np.zeros(count, bool)
     return naive_ranks(
         np.concatenate([query_side, gallery_side]),
@@ -60,9 +60,9 @@ def ranks_of_sides(query_side, gallery_side, labels, search):
     )
 
 
-def found_ranks(spec, embeddings, labels, search, first_only=False):
+def found_ranks(spec, embeddings, labels, task, first_only=False):
     found, reranking = {}, registry.create("reranking", spec)
-    for block in reranking.ranks(embeddings, Search.of(labels, **search), first_only=first_only):
+    for block in reranking.ranks(embeddings, RetrievalTask.of(labels, **task), first_only=first_only):
         for row, ranks in zip(block.rows, block.ranks, strict=True):
             found[int(row)] = ranks[ranks > 0].tolist()
     return found
@@ -81,18 +81,18 @@ def found_ranks(spec, embeddings, labels, search, first_only=False):
 def test_sums_with_neighbors_give_the_ranks(name, k, alpha, kind, monkeypatch):
     monkeypatch.setattr("tfdml.evaluation.rerankings.mixed.ROWS", 7)
     embeddings, labels = example()
-    search = marks(kind, len(labels))
-    gallery = np.flatnonzero(search.get("gallery", np.ones(len(labels))))
+    task = marks(kind, len(labels))
+    gallery = np.flatnonzero(task.get("gallery", np.ones(len(labels))))
     query_side, gallery_side = sides(name, embeddings, gallery, k, alpha)
-    expected = ranks_of_sides(query_side, gallery_side, labels, search)
-    assert found_ranks(f"{name}(k={k}, alpha={alpha})", embeddings * 3, labels, search) == expected
-    assert expected != ranks_of_sides(embeddings, embeddings, labels, search)
+    expected = ranks_of_sides(query_side, gallery_side, labels, task)
+    assert found_ranks(f"{name}(k={k}, alpha={alpha})", embeddings * 3, labels, task) == expected
+    assert expected != ranks_of_sides(embeddings, embeddings, labels, task)
 
 
 def test_a_gallery_smaller_than_k():
     embeddings, labels = np.eye(3) + 0.1, np.array([0, 0, 1])
-    search = {"queries": np.array([True, False, False])}
-    assert found_ranks("query_expansion(k=9)", embeddings, labels, search) == {0: [2]}
+    task = {"queries": np.array([True, False, False])}
+    assert found_ranks("query_expansion(k=9)", embeddings, labels, task) == {0: [2]}
     assert found_ranks("query_expansion(k=9)", embeddings, labels, {"gallery": np.array([True, False, False])}) == {
         1: [1]
     }

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.evaluation.naive_pairs import example, naive_pairs
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.evaluation.verification.class_counts import thresholds_of
 from tfdml.evaluation.verification.pair_counts import PairCounts
 from tfdml.evaluation.verification.pair_intervals import pair_intervals
@@ -89,7 +89,7 @@ def test_a_perfect_embedding_has_curves_too(charts):
 @pytest.mark.slow
 def test_curves_have_intervals_over_classes(charts):
     embeddings, labels = example(2, rows=120, classes=12)
-    pairs = Pairs.of(embeddings, Search.of(labels))
+    pairs = Pairs.of(embeddings, RetrievalTask.of(labels))
     found = roc_intervals(pairs)
     assert (min(found), max(found), len(found)) == (pytest.approx(1 / pairs.counts.totals[1]), 1, 25)
 
@@ -111,7 +111,7 @@ def test_curves_have_intervals_over_classes(charts):
     roc, det = (figure.axes[0].collections[0].get_paths()[0].vertices for figure in charts)
     assert {tuple(each) for each in roc} >= {(rate, low) for rate, (low, _) in found.items()}
     assert {tuple(each) for each in det} >= {(rate, 1 - low) for rate, (low, high) in found.items() if high < 1}
-    assert roc_intervals(Pairs.of(np.eye(4), Search.of([0, 0, 0, 0]))) == {}
+    assert roc_intervals(Pairs.of(np.eye(4), RetrievalTask.of([0, 0, 0, 0]))) == {}
 
 
 def test_what_is_won_by_rejecting_queries(charts, tmp_path):
@@ -127,21 +127,21 @@ def test_what_is_won_by_rejecting_queries(charts, tmp_path):
     np.testing.assert_array_equal(line.get_xydata(), np.transpose([rejected, shares]))
     assert mark.get_xydata().tolist() == [[np.mean(nearest < 0.42), right[nearest >= 0.42].mean()]]
     embeddings, labels = example(2, rows=60, classes=4)
-    subject = SimpleNamespace(run=SimpleNamespace(path=tmp_path), pairs=Pairs.of(embeddings, Search.of(labels)))
+    subject = SimpleNamespace(run=SimpleNamespace(path=tmp_path), pairs=Pairs.of(embeddings, RetrievalTask.of(labels)))
     subject.distance = "cosine"
     assert rejection_file.Rejection().draw(subject, tmp_path) == [tmp_path / "rejection.png"]
     products = embeddings @ embeddings.T / np.outer(*[np.linalg.norm(embeddings, axis=1)] * 2) - 2 * np.eye(60)
     first = charts[1].axes[0].get_lines()[0].get_ydata()[0]
     assert first == pytest.approx(np.mean(labels[products.argmax(axis=1)] == labels))
     # Of given pairs each image is its own class: no answer can be right.
-    subject.pairs = Pairs.of(embeddings, Search.of(np.arange(60)))
+    subject.pairs = Pairs.of(embeddings, RetrievalTask.of(np.arange(60)))
     assert rejection_file.Rejection().draw(subject, tmp_path) == []
 
 
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
 def test_thresholds_of_classes(charts, distance):
     embeddings, labels = example(2, rows=160, classes=8)
-    pairs = Pairs.of(embeddings, Search.of(labels), distance)
+    pairs = Pairs.of(embeddings, RetrievalTask.of(labels), distance)
     found, known = class_thresholds(pairs, 0.1), thresholds_of(pairs.counts)
     scores, same, classes = naive_pairs(embeddings, labels, distance=distance)
     for label, threshold in zip(np.unique(labels), found, strict=True):
@@ -158,7 +158,7 @@ def test_thresholds_of_classes(charts, distance):
 
 def test_classes_have_thresholds_where_one_was_fitted(charts, tmp_path):
     embeddings, labels = example(2, rows=60, classes=4)
-    about = {"pairs": Pairs.of(embeddings, Search.of(labels)), "distance": "cosine"}
+    about = {"pairs": Pairs.of(embeddings, RetrievalTask.of(labels)), "distance": "cosine"}
     subject, picture = SimpleNamespace(run=SimpleNamespace(path=tmp_path), **about), class_file.ClassThresholds()
     assert not picture.can_be_drawn(subject)
     (tmp_path / "model.keras").write_bytes(b"a model")

@@ -10,7 +10,7 @@ from PIL import Image
 
 from pipelines.datasets.split import Split
 from tfdml.console.settings import Settings
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.reporting.gallery import gallery_of_several
 
 NOISE = np.random.default_rng(0).integers(0, 256, (70, 50, 3), np.uint8)
@@ -24,7 +24,7 @@ def subject_of(picture, labels):
     return SimpleNamespace(
         test=Split(np.array([file.getvalue()] * len(labels), object), labels),
         embeddings=np.random.default_rng(1).normal(size=(len(labels), 4)).astype(np.float32),
-        search=Search.of(labels),
+        task=RetrievalTask.of(labels),
         distance="cosine",
         class_names={},
         tells_places=False,
@@ -39,7 +39,7 @@ def test_of_large_images_there_are_fewer_queries(size, least, queries):
     picture = Image.fromarray(NOISE[::4, ::4]).resize(size, Image.Resampling.BICUBIC)
     subject = subject_of(picture, labels)
     alone = {"A": labels >= 0, "B": labels < 0}
-    gallery = gallery_of_several({"A": subject, "B": subject}, subject.search.queries, alone)
+    gallery = gallery_of_several({"A": subject, "B": subject}, subject.task.queries, alone)
     counts = [sum(kind in query["kinds"] for query in gallery["queries"]) for kind in gallery["kinds"]]
     assert counts[0] == counts[2] in queries and counts[1] == 0
     for image in gallery["images"].values():

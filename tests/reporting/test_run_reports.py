@@ -10,7 +10,7 @@ from PIL import Image
 
 import tfdml
 from tfdml.console.progress_bar import ProgressBar
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.registry import create
 from tfdml.reporting import subject as subject_file
 from tfdml.reporting.run_reports import caption_of, pictures_of
@@ -20,9 +20,9 @@ from tfdml.reporting.subject import Subject, looked_up
 def test_the_searches_of_all_learners_tell_how_far_they_are(tmp_path, monkeypatch, capsys):
     labels = np.repeat(np.arange(3), 4)
     embeddings = np.random.default_rng(0).normal(size=(12, 6)).astype(np.float32)
-    search = Search.of(labels)
-    subject = SimpleNamespace(embeddings=embeddings, search=search, learner_count=2)
-    subject.retrieved = looked_up(embeddings, search, 1)
+    task = RetrievalTask.of(labels)
+    subject = SimpleNamespace(embeddings=embeddings, task=task, learner_count=2)
+    subject.retrieved = looked_up(embeddings, task, 1)
     capsys.readouterr()
     monkeypatch.setattr(subject_file, "ProgressBar", functools.partial(ProgressBar, every=0.0))
     assert create("picture", "recall").draw(subject, tmp_path) == [tmp_path / "recall.png"]

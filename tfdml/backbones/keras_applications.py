@@ -183,9 +183,9 @@ def _function(name):
     return getattr(keras.applications, name)
 
 
-def _check_own_arguments(function, given):
+def _check_own_arguments(function, names):
     takes = [name for name in OWN_ARGUMENTS if name in inspect.signature(function).parameters]
-    wrong = [name for name in given if name not in takes]
+    wrong = [name for name in names if name not in takes]
     if wrong:
         raise ValueError(
             f"{function.__name__} of keras.applications takes no argument {wrong[0]!r}. Of {', '.join(OWN_ARGUMENTS)} "

@@ -23,6 +23,15 @@ class PassArguments(TypedDict, total=False):
     verbose: Verbosity
 
 
+class MethodModel(keras.Model):
+    """What callbacks ask of the models of `tfdml.methods`, and of no other model of Keras."""
+
+    # `Division` of the data and the embedding among learners; None for methods that divide neither.
+    division = None
+    # `LossLayers`, with the layer of the loss for each learner.
+    loss_layers = None
+
+
 class EmbeddingCallback(keras.callbacks.Callback):
     """Makes passes over all training images, which several workers share, at the start of epochs.
 

@@ -4,7 +4,7 @@ from typing import Unpack
 
 import numpy as np
 
-from tfdml.callbacks.embedding_callback import EmbeddingCallback, PassArguments
+from tfdml.callbacks.embedding_callback import EmbeddingCallback, MethodModel, PassArguments
 from tfdml.callbacks.hard_proxies import hard_proxies
 from tfdml.evaluation.embedder import ImageBatches
 from tfdml.neighbors.nearest import unit_length
@@ -36,8 +36,7 @@ class ImageProxies(EmbeddingCallback):
     def set_model(self, model):
         super().set_model(model)
         loss = hooks_of(model.loss)
-        # Any model of Keras can be given the callback.
-        if not (hasattr(model, "loss_layers") and loss.image_proxies):
+        if not (isinstance(model, MethodModel) and loss.image_proxies):
             raise ValueError(
                 "ImageProxies computes the proxies of a model of tfdml whose loss has proxies='images' or 'hard'; "
                 f"received {type(model).__name__} with {type(model.loss).__name__}."

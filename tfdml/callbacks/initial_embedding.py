@@ -15,6 +15,7 @@ from tfdml.evaluation.embedder import Embedder, ImageBatches
 from tfdml.layers.feature_embedding import FeatureEmbedding
 from tfdml.neighbors.clustering import check_finite
 from tfdml.neighbors.linear_discriminants import linear_discriminants, within_class_whitened_components
+from tfdml.neighbors.nearest import unit_length
 from tfdml.neighbors.principal_components import principal_components
 from tfdml.registry.annotations import Labels, StepCounter, Verbosity
 from tfdml.runtime.keras_internals import layers_of
@@ -145,8 +146,7 @@ def _embedded(parts, inputs, kernels, means):
     outputs = [
         (rows - mean) @ kernel for rows, kernel, mean in zip(_by_part(parts, inputs), kernels, means, strict=True)
     ]
-    rows = [each / np.maximum(np.linalg.norm(each, axis=1, keepdims=True), 1e-12) for each in outputs]
-    return np.concatenate([each.reshape(len(inputs), -1) for each in rows], axis=1)
+    return np.concatenate([unit_length(rows).reshape(len(inputs), -1) for rows in outputs], axis=1)
 
 
 def _kernel(features, part, kind, labels):

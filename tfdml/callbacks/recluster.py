@@ -7,7 +7,7 @@ from typing import Any, Unpack
 import numpy as np
 from absl import logging
 
-from tfdml.callbacks.embedding_callback import EmbeddingCallback, PassArguments
+from tfdml.callbacks.embedding_callback import EmbeddingCallback, MethodModel, PassArguments
 from tfdml.evaluation.diversity import negative_distances
 from tfdml.evaluation.embedder import ImageBatches
 from tfdml.neighbors.clustering import kmeans, matched, overlap
@@ -47,8 +47,7 @@ class Recluster(EmbeddingCallback):
 
     def set_model(self, model):
         super().set_model(model)
-        # Any model of Keras can be given the callback.
-        if not hasattr(model, "division"):
+        if not (isinstance(model, MethodModel) and model.division):
             raise ValueError(f"Expected a DivideAndConquer model, received {type(model).__name__}.")
 
     def on_train_begin(self, logs=None):

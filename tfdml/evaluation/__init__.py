@@ -1,6 +1,5 @@
 """Evaluation of embeddings."""
 
-import importlib
 from typing import TYPE_CHECKING
 
 from tfdml.evaluation.cost import cost
@@ -16,5 +15,7 @@ else:
     def __getattr__(name):
         # On first access, because its import of TensorFlow takes seconds that evaluating files does not need.
         if name == "Embedder":
-            return importlib.import_module("tfdml.evaluation.embedder").Embedder
+            from tfdml.evaluation.embedder import Embedder
+
+            return Embedder
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -109,7 +109,7 @@ def compare_pairs(groups, metrics, *, samples=2000, seed=0):
         ]
         resampled[name] = {metric.name: np.mean([each[metric.name] for each in draws], axis=0) for metric in metrics}
     pairs = next(iter(groups.values()))[0]
-    images = pairs.search.labels[np.union1d(pairs.queries, pairs.gallery)]
+    images = pairs.task.labels[np.union1d(pairs.queries, pairs.gallery)]
     found, degrees = {}, degrees_of(np.unique(images, return_counts=True)[1])
     for metric in metrics:
         of_runs = {name: [each[metric.name] for each in several] for name, several in values.items()}

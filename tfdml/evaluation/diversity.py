@@ -8,7 +8,7 @@ import numpy as np
 from tfdml.evaluation.metrics.recall_at_k import RecallAtK
 from tfdml.evaluation.ranks.metric_depths import depths_of
 from tfdml.evaluation.ranks.positive_ranks import positive_ranks
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.neighbors.nearest import unit_length
 from tfdml.registry.annotations import Embeddings, Labels
 
@@ -105,7 +105,7 @@ def _first_ranks(embeddings, labels):
     """Returns the rank of each row's first positive, exact up to `NONE_OF`; 0 for rows alone in their class."""
     first = np.zeros(len(labels), np.int64)
     depths = depths_of([RecallAtK(NONE_OF)])
-    for ranks in positive_ranks(embeddings, Search.of(labels), first_only=True, depths=depths):
+    for ranks in positive_ranks(embeddings, RetrievalTask.of(labels), first_only=True, depths=depths):
         first[ranks.rows] = ranks.first
     return first
 

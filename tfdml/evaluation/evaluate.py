@@ -6,7 +6,7 @@ from typing import Any
 from tfdml import registry
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import metrics_of
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.registry.annotations import Distance, Embeddings, Labels, Rows
 
 METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8")
@@ -48,6 +48,6 @@ def evaluate(
         `{"recall_at_1": fraction, ..., "queries": number of queries}`; with an approximate index also `index_recall`
         and `index_short_lists`.
     """
-    search = Search.of(labels, queries=queries, gallery=gallery, apart=apart)
+    task = RetrievalTask.of(labels, queries=queries, gallery=gallery, apart=apart)
     index = registry.create("index", index)
-    return measure(embeddings, search, metrics_of(metrics), distance=distance, index=index, seed=seed).summary()
+    return measure(embeddings, task, metrics_of(metrics), distance=distance, index=index, seed=seed).summary()

@@ -17,12 +17,12 @@ from tfdml.runtime.workers import ALONE
 DISTANCES = ("cosine", "euclidean")
 
 
-def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, index=None, seed=0, workers=ALONE):
-    """Computes metrics of a search.
+def measure(embeddings, task, metrics, *, distance="cosine", reranking=None, index=None, seed=0, workers=ALONE):
+    """Computes metrics of a retrieval task.
 
     Args:
         embeddings: `[N, d]` array, finite.
-        search: `Search` among its rows.
+        task: `RetrievalTask` among its rows.
         metrics: list of `Metric`.
         distance: `cosine` or `euclidean`.
         reranking: `Reranking`, for metrics of ranks; None: by similarity.
@@ -38,17 +38,17 @@ def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, i
     embeddings = np.asanyarray(embeddings)
     if embeddings.dtype.name == "bfloat16":
         embeddings = embeddings.astype(np.float32)
-    search.check(embeddings)
-    rows = np.union1d(search.queries, search.gallery)
+    task.check(embeddings)
+    rows = np.union1d(task.queries, task.gallery)
     if not len(rows):
         raise ValueError(f"None of {len(embeddings)} rows is a query or in the gallery. Check their columns.")
     queries, per_query, report = None, {}, None
     if rank_metrics := _of(RankMetric, metrics):
-        over_queries = _over_pooled_queries if search.pooling else _over_queries
-        queries, per_query, report = over_queries(embeddings, search, rank_metrics, distance, reranking, index, workers)
-    labels, values = search.labels[rows], {name: float(np.mean(each)) for name, each in per_query.items()}
+        over_queries = _over_pooled_queries if task.pooling else _over_queries
+        queries, per_query, report = over_queries(embeddings, task, rank_metrics, distance, reranking, index, workers)
+    labels, values = task.labels[rows], {name: float(np.mean(each)) for name, each in per_query.items()}
     if pair_metrics := _of(PairMetric, metrics):
-        pairs = pairs_of_search(embeddings, search, distance)
+        pairs = pairs_of_task(embeddings, task, distance)
         values |= {metric.name: metric.value_of_pairs(pairs) for metric in pair_metrics}
     if _of((ClusterMetric, EmbeddingMetric), metrics):
         points = _points(embeddings, rows, distance)
@@ -64,32 +64,32 @@ def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, i
     return Scores({metric.name: values[metric.name] for metric in metrics}, queries, per_query, count, report)
 
 
-def pairs_of_search(embeddings, search, distance):
-    """Returns the `Pairs` of a search, of pooled queries where it pools them."""
-    if search.pooling:
-        pooled = PooledQueries.of(embeddings, search, distance)
-        embeddings, search = pooled.embeddings, pooled.search
-    return Pairs.of(embeddings, search, distance)
+def pairs_of_task(embeddings, task, distance):
+    """Returns the `Pairs` of a task, of pooled queries where it pools them."""
+    if task.pooling:
+        pooled = PooledQueries.of(embeddings, task, distance)
+        embeddings, task = pooled.embeddings, pooled.task
+    return Pairs.of(embeddings, task, distance)
 
 
-def _over_pooled_queries(embeddings, search, metrics, distance, *more):
+def _over_pooled_queries(embeddings, task, metrics, distance, *more):
     """Returns the first row of each pooled query, and what `_over_queries` does."""
-    pooled = PooledQueries.of(embeddings, search, distance)
-    queries, *found = _over_queries(pooled.embeddings, pooled.search, metrics, distance, *more)
+    pooled = PooledQueries.of(embeddings, task, distance)
+    queries, *found = _over_queries(pooled.embeddings, pooled.task, metrics, distance, *more)
     return pooled.first[queries - len(embeddings)], *found
 
 
-def _over_queries(embeddings, search, metrics, distance, reranking, index, workers):
+def _over_queries(embeddings, task, metrics, distance, reranking, index, workers):
     """Returns the queries, ascending, the value of each metric for each query, and the `IndexReport` or None."""
-    indexed = None if index is None else index.searched(embeddings, search, metrics, distance)
+    indexed = None if index is None else index.searched(embeddings, task, metrics, distance)
     # Only exact ranks are the same whichever queries are counted together.
     if indexed is not None:
         found = _values(metrics, indexed.ranks)
     elif reranking is not None:
-        found = _values(metrics, functools.partial(reranking.ranks, embeddings, search))
+        found = _values(metrics, functools.partial(reranking.ranks, embeddings, task))
     else:
         options = {"distance": distance, "share": workers.share, "depths": depths_of(metrics)}
-        ranks_of = functools.partial(positive_ranks, embeddings, search, **options)
+        ranks_of = functools.partial(positive_ranks, embeddings, task, **options)
         found = workers.gather(lambda: _values(metrics, ranks_of))
     queries, *values = found
     if not len(queries):

@@ -28,32 +28,32 @@ class Retrieved:
     first: np.ndarray
 
     @classmethod
-    def of(cls, embeddings, search, k, *, distance="cosine", most=5000, seed=0, bar=None):
+    def of(cls, embeddings, task, k, *, distance="cosine", most=5000, seed=0, bar=None):
         """Searches for neighbors.
 
         Args:
             embeddings: `[N, d]` array, finite.
-            search: `Search` among its rows; each query is searched for alone.
+            task: `RetrievalTask` among its rows; each query is searched for alone.
             k: number of neighbors.
             distance: `cosine` or `euclidean`.
             most: maximum number of queries; of more a random sample.
             seed: determines the sample.
             bar: function of a number of lookups, two for each query, that gives a `ProgressBar`; None for no bar.
         """
-        queries = search.queries
+        queries = task.queries
         if len(queries) > most:
             queries = np.sort(np.random.default_rng(seed).choice(queries, most, replace=False))
-        search = dataclasses.replace(search, queries=queries, pooling=None)
-        vectors, labels = ExactVectors.of(embeddings, distance), search.labels
+        task = dataclasses.replace(task, queries=queries, pooling=None)
+        vectors, labels = ExactVectors.of(embeddings, distance), task.labels
         lookups = bar(2 * len(queries)) if bar else None
-        rows = np.zeros([len(queries), min(k, len(search.gallery))], np.int64)
+        rows = np.zeros([len(queries), min(k, len(task.gallery))], np.int64)
         for start in range(0, len(queries), BLOCK):
             block = queries[start : start + BLOCK]
-            rows[start : start + BLOCK] = _nearest(vectors, search, block, rows.shape[1])
+            rows[start : start + BLOCK] = _nearest(vectors, task, block, rows.shape[1])
             if lookups:
                 lookups.add(len(block))
         ranks = np.zeros(len(labels), np.int64)
-        for each in positive_ranks(embeddings, search, distance=distance, first_only=True):
+        for each in positive_ranks(embeddings, task, distance=distance, first_only=True):
             ranks[each.rows] = each.first
             if lookups:
                 lookups.add(len(each.rows))
@@ -68,12 +68,12 @@ class Retrieved:
         return np.array([np.mean(found <= rank) if len(found) else np.nan for rank in ranks])
 
 
-def _nearest(vectors, search, queries, k):
+def _nearest(vectors, task, queries, k):
     """The rows `[B, k]` that are nearest to queries among those that count."""
-    gallery = search.gallery
+    gallery = task.gallery
     closeness = vectors.vectors[queries] @ vectors.vectors[gallery].T - vectors.offsets[gallery].astype(np.float32)
-    same = search.labels[queries][:, None] == search.labels[gallery]
-    closeness[(queries[:, None] == gallery) | (same & ~search.countable(queries, gallery))] = -np.inf
+    same = task.labels[queries][:, None] == task.labels[gallery]
+    closeness[(queries[:, None] == gallery) | (same & ~task.countable(queries, gallery))] = -np.inf
     near = np.argpartition(closeness, closeness.shape[1] - k, axis=1)[:, -k:]
     order = np.argsort(-np.take_along_axis(closeness, near, axis=1), axis=1, kind="stable")
     near = np.take_along_axis(near, order, axis=1)

@@ -1,4 +1,4 @@
-"""`Scores`: what metrics give for a search, for each query too."""
+"""`Scores`: what metrics give for a retrieval task, for each query too."""
 
 import csv
 import dataclasses
@@ -21,7 +21,7 @@ class Scores:
         queries: `[Q]` rows of the queries that have a positive in the gallery, ascending; None if no metric is a mean
             over queries.
         per_query: metric name to values `[Q]`, for metrics that are means over queries.
-        query_count: number of queries of a search; the mean over several searches.
+        query_count: number of queries of a task; the mean over several tasks.
         index: `IndexReport` of ranks that are approximate; None if they are exact.
     """
 
@@ -71,7 +71,7 @@ class Scores:
 
     @classmethod
     def mean(cls, several: Sequence[Self]) -> Self:
-        """Returns the mean of scores of the same metrics; a query's value is its mean over the searches it is in.
+        """Returns the mean of scores of the same metrics; a query's value is its mean over the tasks it is in.
 
         Args:
             several: list of `Scores`.

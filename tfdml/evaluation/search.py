@@ -1,4 +1,4 @@
-"""`Search`: which rows are queries, which form the gallery, and which pairs do not count."""
+"""`RetrievalTask`: which rows are queries, which form the gallery, and which pairs do not count."""
 
 import dataclasses
 import warnings
@@ -11,7 +11,7 @@ from tfdml.registry.annotations import Embeddings, Labels, Rows
 
 
 @dataclasses.dataclass(frozen=True)
-class Search:
+class RetrievalTask:
     """Queries in a gallery.
 
     A query is never its own neighbor. A gallery image of the query's class counts neither as found nor as missed if it
@@ -42,7 +42,7 @@ class Search:
         apart: Sequence[Labels] = (),
         pooling: Literal["mean", "max"] | None = None,
     ) -> Self:
-        """Creates a search from booleans `[N]`; None marks all rows.
+        """Creates a task from booleans `[N]`; None marks all rows.
 
         Args:
             labels: `[N]` class numbers.

@@ -93,11 +93,11 @@ class EmbeddingLoss(Declared, LossHooks, keras.losses.Loss):
         takes = QUERIES in inspect.signature(self.call).parameters
         return None if takes else "it compares more than each anchor with the other rows"
 
-    def warn_of_unused(self, names: Sequence[str], given: str) -> None:
-        """Warns of arguments that are set, but have no effect with the others that are given."""
+    def warn_of_unused(self, names: Sequence[str], reason: str) -> None:
+        """Warns of arguments that are set, but have no effect with the value of the argument `reason`."""
         for name in names:
             if getattr(self, name) != self.fields[name].default:
-                unused = f"{name}={getattr(self, name)!r} has no effect with {given}={getattr(self, given)!r}"
+                unused = f"{name}={getattr(self, name)!r} has no effect with {reason}={getattr(self, reason)!r}"
                 warnings.warn(f"{type(self).__name__}: {unused}.", stacklevel=2)
 
     def label_classes(self, embeddings: Tensor) -> int | None:

@@ -71,8 +71,7 @@ ENSEMBLE = {
 
 def endpoints_of(backbone, method):
     """Returns the endpoints of a method's backbone: itself, or of any functional model of Keras its stages."""
-    # Any model of Keras can be a backbone, and one of the user's own may have endpoints.
-    if hasattr(backbone, "split_at"):
+    if isinstance(backbone, Endpoints):
         return backbone
     try:
         return _OfKeras(backbone)

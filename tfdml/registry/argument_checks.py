@@ -54,14 +54,15 @@ def guarded(thing, owner, declared):
     return thing
 
 
-def refuse_unknown(owner, given, known):
-    """Raises a TypeError that names the first of the given arguments that is not known.
+def refuse_unknown(owner, names, known):
+    """Raises a TypeError that names the first argument that is not known.
 
     Args:
         owner: the name in the error.
-        given, known: names of arguments.
+        names: of the arguments that a caller passes.
+        known: names that the owner accepts.
     """
-    for name in given:
+    for name in names:
         if name not in known:
             listed = ", ".join(known) or "none"
             raise TypeError(f"{owner} takes no argument {name!r}.{nearest(name, known)} Its arguments: {listed}.")

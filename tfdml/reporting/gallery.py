@@ -51,8 +51,8 @@ def gallery_of_several(subjects, queries, alone):
     chosen["Random"] = random.permutation(queries)[:count]
     rows, found = _rows(chosen), {}
     for name, subject in subjects.items():
-        search = dataclasses.replace(subject.search, queries=rows)
-        retrieved = looked_up(subject.embeddings, search, NEIGHBORS, distance=subject.distance)
+        task = dataclasses.replace(subject.task, queries=rows)
+        retrieved = looked_up(subject.embeddings, task, NEIGHBORS, distance=subject.distance)
         found[name] = _found(subject, retrieved, rows)
     return _gallery(chosen, first, found, places_of(first, next(iter(found.values()))))
 

@@ -59,20 +59,20 @@ class Subject:
         return self.experiment.splits.protocol.distance
 
     @functools.cached_property
-    def search(self):
-        """The `Search` of the test, the first of several, each query for itself."""
-        return dataclasses.replace(self.experiment.splits.protocol.searches(self.test)[0], pooling=None)
+    def task(self):
+        """The `RetrievalTask` of the test, the first of several, each query for itself."""
+        return dataclasses.replace(self.experiment.splits.protocol.tasks(self.test)[0], pooling=None)
 
     @functools.cached_property
     def pairs(self):
-        """The `Pairs` of the search."""
-        return Pairs.of(self.embeddings, self.search, self.distance)
+        """The `Pairs` of the task."""
+        return Pairs.of(self.embeddings, self.task, self.distance)
 
     @functools.cached_property
     def retrieved(self):
         """The images that queries find; of queries there may be a sample."""
         seed = self.experiment.settings.run.seed
-        return looked_up(self.embeddings, self.search, NEIGHBORS, distance=self.distance, seed=seed)
+        return looked_up(self.embeddings, self.task, NEIGHBORS, distance=self.distance, seed=seed)
 
     @functools.cached_property
     def tells_places(self):
@@ -144,9 +144,9 @@ class Subject:
         return pixels_of(inputs, about["mean"], about["std"], about["channels"])
 
 
-def looked_up(embeddings, search, k, **options):
+def looked_up(embeddings, task, k, **options):
     """Returns `Retrieved.of` these arguments, with a bar meanwhile."""
-    return Retrieved.of(embeddings, search, k, bar=functools.partial(ProgressBar, unit="lookup"), **options)
+    return Retrieved.of(embeddings, task, k, bar=functools.partial(ProgressBar, unit="lookup"), **options)
 
 
 def pixels_of(images, mean, std, channels):

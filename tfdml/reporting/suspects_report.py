@@ -8,7 +8,7 @@ import numpy as np
 from pipelines.datasets.ignoring import write_list
 from pipelines.images.stored_images import image_of
 from tfdml.evaluation.retrieved import Retrieved
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.evaluation.suspicion import Judgement, Suspects
 from tfdml.reporting import page
 from tfdml.reporting.gallery import CLOSENESS
@@ -115,9 +115,9 @@ def _neighbors(images, rows):
         asked = np.isin(judge.rows, rows) & ~np.isin(judge.rows, list(found))
         if not asked.any():
             continue
-        search = Search.of(images.labels[judge.rows], queries=asked)
+        task = RetrievalTask.of(images.labels[judge.rows], queries=asked)
         options = {"distance": judge.distance, "most": len(judge.rows)}
-        retrieved = Retrieved.of(judge.embeddings, search, NEIGHBORS, **options)
+        retrieved = Retrieved.of(judge.embeddings, task, NEIGHBORS, **options)
         near = page.neighbors_of(retrieved, np.flatnonzero(asked), judge.embeddings, judge.distance)
         for query, others in near.items():
             found[int(judge.rows[query])] = [(int(judge.rows[row]), close, right) for row, close, right in others]

@@ -10,7 +10,7 @@ from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.ranks import half_counts, positive_ranks
 from tfdml.evaluation.ranks.half_products import HalfProducts
 from tfdml.evaluation.ranks.metric_depths import depths_of
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 
 SETS = [
     ("recall_at_1", "recall_at_8"),
@@ -33,17 +33,17 @@ def half(monkeypatch):
     return use
 
 
-def values(embeddings, search, metrics, **options):
-    return measure(embeddings, search, metrics_of(metrics), **options).per_query
+def values(embeddings, task, metrics, **options):
+    return measure(embeddings, task, metrics_of(metrics), **options).per_query
 
 
-def check_equal(half, embeddings, search, **options):
+def check_equal(half, embeddings, task, **options):
     """Checks the values of each set of metrics."""
     for metrics in SETS:
         half(is_fast=False)
-        expected = values(embeddings, search, metrics)
+        expected = values(embeddings, task, metrics)
         half(**options)
-        found = values(embeddings, search, metrics)
+        found = values(embeddings, task, metrics)
         assert {name: each.tobytes() for name, each in found.items()} == {
             name: each.tobytes() for name, each in expected.items()
         }
@@ -68,7 +68,7 @@ TIES = ["collapsed", "nearly collapsed", "duplicates", "scaled duplicates", "ste
 @pytest.mark.parametrize("kind", KINDS + TIES)
 def test_values_are_those_of_float32(kind, half):
     embeddings, labels = data(kind)
-    check_equal(half, embeddings, Search.of(labels))
+    check_equal(half, embeddings, RetrievalTask.of(labels))
 
 
 @pytest.mark.parametrize("kind", ["clustered", "duplicates"])
@@ -76,9 +76,9 @@ def test_what_half_precision_leaves_is_counted_in_float32(kind, half):
     """Some queries, all of them, and all blocks behind one of which much is left."""
     embeddings, labels = data(kind)
     rows = np.arange(200)
-    search = Search.of(labels, queries=rows % 3 > 0, gallery=rows % 4 > 0, apart=[rows % 5])
+    task = RetrievalTask.of(labels, queries=rows % 3 > 0, gallery=rows % 4 > 0, apart=[rows % 5])
     for options in ({"few": 0.05}, {"few": -1.0}, {"few": 0.05, "most_left": 0.1}):
-        check_equal(half, embeddings, search, **options)
+        check_equal(half, embeddings, task, **options)
 
 
 @pytest.mark.parametrize("kind", ["clustered", "few classes", "steps"])
@@ -95,7 +95,7 @@ def test_products_wrong_by_the_bound_change_nothing(kind, rounding, half, monkey
 
     monkeypatch.setattr(HalfProducts, "__call__", wrong)
     embeddings, labels = data(kind)
-    check_equal(half, embeddings, Search.of(labels))
+    check_equal(half, embeddings, RetrievalTask.of(labels))
 
 
 def integers(numbers):
@@ -138,14 +138,14 @@ def test_similarities_are_within_the_bounds(kind, dim):
 
 def test_ranks_within_the_depth_are_exact_and_others_are_beyond(half):
     embeddings, labels = data("clustered")
-    search = Search.of(labels)
+    task = RetrievalTask.of(labels)
     depths = depths_of(metrics_of(("recall_at_9", "precision_at_4")))
     pairs = zip(
         *(
             [(row, ranks[ranks > 0]) for block in blocks for row, ranks in zip(block.rows, block.ranks, strict=True)]
             for blocks in (
-                positive_ranks.positive_ranks(embeddings, search),
-                positive_ranks.positive_ranks(embeddings, search, depths=depths),
+                positive_ranks.positive_ranks(embeddings, task),
+                positive_ranks.positive_ranks(embeddings, task, depths=depths),
             )
         ),
         strict=True,
@@ -165,11 +165,11 @@ def test_only_ranks_up_to_a_depth_are_counted_in_half_precision(half, monkeypatc
     monkeypatch.setattr(HalfProducts, "__call__", lambda *args: used.append("half") or plain(*args))
     np.save(tmp_path / "embeddings.npy", embeddings.astype(np.float32))
     mapped = np.load(tmp_path / "embeddings.npy", mmap_mode="r")
-    search = Search.of(labels)
+    task = RetrievalTask.of(labels)
 
     def uses_half(*metrics, embeddings=embeddings, **options):
         used.clear()
-        values(embeddings, search, metrics, **options)
+        values(embeddings, task, metrics, **options)
         return bool(used)
 
     assert uses_half("recall_at_1", "mrr") and uses_half("map_at_r")

@@ -10,13 +10,13 @@ from tfdml.evaluation.ranks import counting, products
 from tfdml.evaluation.ranks import positive_ranks as module
 from tfdml.evaluation.ranks.float_counts import FloatCounts
 from tfdml.evaluation.ranks.positive_ranks import positive_ranks
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 
 
-def ranks_of(embeddings, labels, *, distance="cosine", first_only=False, memory=2**27, **search):
+def ranks_of(embeddings, labels, *, distance="cosine", first_only=False, memory=2**27, **task):
     found = {}
     for block in positive_ranks(
-        embeddings, Search.of(labels, **search), distance=distance, first_only=first_only, memory=memory
+        embeddings, RetrievalTask.of(labels, **task), distance=distance, first_only=first_only, memory=memory
     ):
         for row, positives, ranks in zip(block.rows, block.positives, block.ranks, strict=True):
             found[int(row)] = ranks[ranks > 0].tolist()
@@ -36,12 +36,12 @@ def clustered(rows=150, classes=12, dim=6, seed=0, noise=0.8):
 def test_equals_sorted_lists(distance, seed, classes, keys):
     embeddings, labels = clustered(classes=classes, seed=seed)
     random = np.random.default_rng(seed)
-    search = {name: random.random(len(labels)) < 0.7 for name in ("queries", "gallery")}
-    search["apart"] = [random.integers(0, 4, len(labels)) for _ in range(keys)]
-    expected = naive_ranks(embeddings, labels, distance=distance, **search)
-    assert ranks_of(embeddings, labels, distance=distance, **search) == expected
+    task = {name: random.random(len(labels)) < 0.7 for name in ("queries", "gallery")}
+    task["apart"] = [random.integers(0, 4, len(labels)) for _ in range(keys)]
+    expected = naive_ranks(embeddings, labels, distance=distance, **task)
+    assert ranks_of(embeddings, labels, distance=distance, **task) == expected
     first = {query: ranks[:1] for query, ranks in expected.items()}
-    assert ranks_of(embeddings, labels, distance=distance, first_only=True, **search) == first
+    assert ranks_of(embeddings, labels, distance=distance, first_only=True, **task) == first
 
 
 def euclidean(kind):
@@ -179,11 +179,11 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match=r"of numbers, received shape \(3, 1\) and type object"):
         ranks_of(np.array([["a"], [None], ["b"]], object), [0, 0, 1])
     with pytest.raises(ValueError, match=r"1 of 3 labels are missing; the first is row 2"):
-        Search.of([1, 1, np.nan])
+        RetrievalTask.of([1, 1, np.nan])
     with pytest.raises(ValueError, match=r"one boolean for each of 3 rows, received shape \(2,\)"):
-        Search.of([1, 1, 2], queries=[True, False])
+        RetrievalTask.of([1, 1, 2], queries=[True, False])
     with pytest.raises(ValueError, match=r"one value for each of 3 rows, received shape \(2,\)"):
-        Search.of([1, 1, 2], apart=[[1, 2]])
+        RetrievalTask.of([1, 1, 2], apart=[[1, 2]])
 
 
 @pytest.mark.parametrize("spec", ["map_at_r", "map", "map(trapezoid=True)"])
@@ -194,6 +194,6 @@ def test_values_of_queries_do_not_depend_on_the_others_of_their_block(spec):
     embeddings = random.normal(size=(20, 6))[labels] + 0.8 * random.normal(size=(len(labels), 6))
     metric, found = metric_of(spec), []
     for memory in (1, 2**12, 2**27):
-        blocks = positive_ranks(embeddings, Search.of(labels), memory=memory)
+        blocks = positive_ranks(embeddings, RetrievalTask.of(labels), memory=memory)
         found.append(np.concatenate([metric.per_query(ranks) for ranks in blocks]).tobytes())
     assert found[0] == found[1] == found[2]

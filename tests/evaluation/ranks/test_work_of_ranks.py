@@ -8,7 +8,7 @@ from tfdml.evaluation.ranks import counting, exact_counts, float_counts
 from tfdml.evaluation.ranks import positive_ranks as module
 from tfdml.evaluation.ranks.exact_vectors import ExactVectors
 from tfdml.evaluation.ranks.positive_ranks import positive_ranks
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 
 ROWS = 400
 KINDS = {
@@ -53,7 +53,7 @@ def test_each_pair_is_computed_exactly_once(classes, kind, distance, exact):
     among_positives = ROWS * np.unique(labels, return_counts=True)[1].max()
     for first_only in (False, True):
         exact.clear()
-        list(positive_ranks(embeddings, Search.of(labels), distance=distance, first_only=first_only))
+        list(positive_ranks(embeddings, RetrievalTask.of(labels), distance=distance, first_only=first_only))
         # What is left over is that of a query with few in doubt.
         assert sum(exact) <= among_positives + (1 + float_counts.FEW) * ROWS * ROWS
 
@@ -63,7 +63,7 @@ def test_good_embeddings_need_few_exact_ones(exact):
     among_positives = np.sum(np.unique(labels, return_counts=True)[1] ** 2)
     for distance in ("cosine", "euclidean"):
         exact.clear()
-        list(positive_ranks(embeddings, Search.of(labels), distance=distance))
+        list(positive_ranks(embeddings, RetrievalTask.of(labels), distance=distance))
         assert sum(exact) < among_positives + 0.01 * ROWS * ROWS
 
 
@@ -73,7 +73,7 @@ def test_rows_with_many_positives_are_sorted_once(monkeypatch):
     counted, plain = [], counting.count_at_least
     monkeypatch.setattr(exact_counts, "count_at_least", lambda *args: counted.append("") or plain(*args))
     monkeypatch.setattr(float_counts, "count_from_approximate", None)
-    list(positive_ranks(embeddings, Search.of(labels)))
+    list(positive_ranks(embeddings, RetrievalTask.of(labels)))
     assert len(counted) == ROWS
 
 
@@ -81,6 +81,6 @@ def test_rows_with_many_positives_are_sorted_once(monkeypatch):
 def test_blocks_are_smaller_where_queries_have_many_positives(classes):
     embeddings, labels = np.random.default_rng(0).normal(size=(ROWS, 4)), np.arange(ROWS) % classes
     memory = 2**21
-    blocks = [each.ranks.size for each in positive_ranks(embeddings, Search.of(labels), memory=memory)]
+    blocks = [each.ranks.size for each in positive_ranks(embeddings, RetrievalTask.of(labels), memory=memory)]
     assert max(blocks) <= memory // module.POSITIVE
     assert sum(blocks) == ROWS * (ROWS // classes - 1)

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from tfdml.evaluation.retrieved import Retrieved
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.reporting.page import Places, gallery, gallery_data, neighbors_of, picture_figures, queries_within
 from tfdml.reporting.page import images as page_images
 from tfdml.reporting.page.gallery_elements import FEWEST, IMAGES, LARGE, LARGEST, MOST
@@ -29,7 +29,7 @@ def opened(uri):
 
 
 def found(distance="cosine"):
-    retrieved = Retrieved.of(EMBEDDINGS, Search.of(LABELS), 2, distance=distance)
+    retrieved = Retrieved.of(EMBEDDINGS, RetrievalTask.of(LABELS), 2, distance=distance)
     return neighbors_of(retrieved, np.array([3, 0]), EMBEDDINGS, distance)
 
 

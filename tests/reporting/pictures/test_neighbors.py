@@ -5,7 +5,7 @@ import pytest
 from PIL import Image, ImageColor
 
 from tfdml.evaluation.retrieved import Retrieved
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.reporting import chosen_queries, draw_confused, draw_neighbors, most_confused
 from tfdml.reporting.pictures import confused as confused_file
 from tfdml.reporting.pictures import neighbors as neighbors_file
@@ -19,7 +19,7 @@ EMBEDDINGS = np.stack([PLACES, np.zeros(8)], axis=1)
 
 @pytest.fixture
 def retrieved():
-    return Retrieved.of(EMBEDDINGS, Search.of(LABELS), 3, distance="euclidean")
+    return Retrieved.of(EMBEDDINGS, RetrievalTask.of(LABELS), 3, distance="euclidean")
 
 
 def grey(row, side):
@@ -36,11 +36,11 @@ def test_neighbors_are_the_nearest_without_the_query(retrieved):
 
 
 def test_images_apart_and_outside_of_the_gallery_are_no_neighbors():
-    search = Search.of(LABELS, gallery=np.arange(8) < 4, apart=[[0, 0, 1, 1, 0, 0, 0, 0]])
-    found = Retrieved.of(EMBEDDINGS, search, 3, distance="euclidean")
+    task = RetrievalTask.of(LABELS, gallery=np.arange(8) < 4, apart=[[0, 0, 1, 1, 0, 0, 0, 0]])
+    found = Retrieved.of(EMBEDDINGS, task, 3, distance="euclidean")
     assert found.rows[0].tolist() == [2, 3, -1] and found.right[0].tolist() == [True, True, False]
     assert set(found.rows[4:].ravel().tolist()) <= {0, 1, 2, 3} and not found.right[4:].any()
-    few = Retrieved.of(EMBEDDINGS, search, 3, distance="euclidean", most=5)
+    few = Retrieved.of(EMBEDDINGS, task, 3, distance="euclidean", most=5)
     assert len(few.queries) == len(set(few.queries)) == 5
     np.testing.assert_array_equal(few.rows, found.rows[few.queries])
 

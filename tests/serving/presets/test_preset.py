@@ -21,7 +21,7 @@ from tfdml.serving.embedder_of_path import embedder_of
 from tfdml.serving.exported.run_export import facts_of_run
 from tfdml.serving.presets import preset as preset_module
 from tfdml.serving.presets import run_preset
-from tfdml.serving.presets.preset import FILES, save_preset
+from tfdml.serving.presets.preset import FILES, write_preset
 from tfdml.serving.presets.preset_card import readme
 
 IMAGES = [picture(0), picture(1, 24, 60, "JPEG")]
@@ -51,7 +51,7 @@ def made(method="single"):
 @pytest.fixture(scope="module")
 def preset(tmp_path_factory):
     folder = tmp_path_factory.mktemp("presets") / "cars"
-    made().save_to_preset(folder, licence="apache-2.0")
+    tfdml.save_preset(made(), folder, licence="apache-2.0")
     return folder
 
 
@@ -76,7 +76,7 @@ def hub(monkeypatch, tmp_path):
 )
 def test_every_method_comes_back_with_its_preprocessing(method, tmp_path):
     model = made(method)
-    model.save_to_preset(tmp_path / "preset")
+    tfdml.save_preset(model, tmp_path / "preset")
     loaded = tfdml.from_preset(tmp_path / "preset")
     assert type(loaded.model) is type(model) and loaded.preprocessing == model.preprocessing
     # Called, since `embed` would trace both; the tests of one method below embed.
@@ -112,7 +112,7 @@ def test_a_compiled_model_is_saved_without_its_optimizer_and_loss(tmp_path, pres
     model.compile("adam", tfdml.losses.ProxyAnchor(classes=50))
     images = np.random.default_rng(0).uniform(-1, 1, (8, 24, 24, 3)).astype(np.float32)
     model.fit(images, np.repeat(np.arange(4), 2), verbose=0)
-    model.save_to_preset(tmp_path / "compiled")
+    tfdml.save_preset(model, tmp_path / "compiled")
     loaded = tfdml.from_preset(tmp_path / "compiled")
     np.testing.assert_allclose(loaded.embed(IMAGES), tfdml.ImageEmbedder(model).embed(IMAGES), atol=1e-6)
     sizes = [(folder / "model.keras").stat().st_size for folder in (tmp_path / "compiled", preset)]
@@ -123,8 +123,13 @@ def test_a_model_without_preprocessing_is_no_preset(tmp_path):
     model = made()
     model.preprocessing = None
     with pytest.raises(ValueError, match=r"has no preprocessing\. Set model\.preprocessing before saving"):
-        model.save_to_preset(tmp_path / "preset")
+        tfdml.save_preset(model, tmp_path / "preset")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_of_keras_is_no_preset(tmp_path):
+    with pytest.raises(ValueError, match=r"Expected a model of tfdml, such as tfdml\.Single; received Sequential\."):
+        tfdml.save_preset(keras.Sequential(), tmp_path / "preset")
 
 
 def test_of_two_presets_in_one_folder_the_first_is_whole(tmp_path, monkeypatch):
@@ -133,11 +138,11 @@ def test_of_two_presets_in_one_folder_the_first_is_whole(tmp_path, monkeypatch):
     def meanwhile(*about):
         monkeypatch.setattr(preset_module, "readme", readme)
         with pytest.raises(ValueError, match="Another process is writing the preset .*/out"):
-            other.save_to_preset(tmp_path / "out")
+            tfdml.save_preset(other, tmp_path / "out")
         return readme(*about)
 
     monkeypatch.setattr(preset_module, "readme", meanwhile)
-    model.save_to_preset(tmp_path / "out")
+    tfdml.save_preset(model, tmp_path / "out")
     assert type(tfdml.from_preset(tmp_path / "out").model) is type(model)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -145,7 +150,7 @@ def test_of_two_presets_in_one_folder_the_first_is_whole(tmp_path, monkeypatch):
 def test_nothing_is_overwritten(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
     with pytest.raises(ValueError, match="exists and is not empty; give a new folder"):
-        made().save_to_preset(tmp_path)
+        tfdml.save_preset(made(), tmp_path)
 
 
 @pytest.mark.parametrize("address", ["hf://owner/cars", "hf://owner/cars@v1.2", "kaggle://owner/cars/keras/small"])
@@ -257,7 +262,7 @@ def test_a_client_that_is_not_installed(address, client, monkeypatch, preset):
 @pytest.mark.slow
 def test_the_card_of_a_run_has_its_scores_with_intervals(tmp_path):
     model = tfdml.load(straight_run()).model
-    save_preset(model, tmp_path / "cars", facts_of_run(RunDirectory(straight_run()), "best", model))
+    write_preset(model, tmp_path / "cars", facts_of_run(RunDirectory(straight_run()), "best", model))
     best, intervals = result(straight_run())["best"], result(straight_run())["intervals"]
     (index,) = front_matter(tmp_path / "cars")["model-index"]
     (found,) = index["results"]

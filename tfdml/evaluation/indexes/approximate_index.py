@@ -24,9 +24,9 @@ class ApproximateIndex(Index):
                 "map_at_r, or index='exact'."
             )
 
-    def searched(self, embeddings, search, metrics, distance):
+    def searched(self, embeddings, task, metrics, distance):
         self.check(metrics)
-        return IndexSearch(self, embeddings, search, metrics, distance)
+        return IndexSearch(self, embeddings, task, metrics, distance)
 
     def of_size(self, count: int) -> Self:
         """Returns the index for a gallery of that many images: with a number for each argument that is None."""

@@ -10,7 +10,7 @@ PAIRS = 2**24
 
 @dataclasses.dataclass(frozen=True)
 class ClassMembers:
-    """Counts for each query of a search.
+    """Counts for each query of a task.
 
     Args:
         members: `[Q]` number of gallery images of its class.
@@ -21,16 +21,16 @@ class ClassMembers:
     positives: np.ndarray
 
     @classmethod
-    def of(cls, search):
+    def of(cls, task):
         """Counts.
 
         Args:
-            search: `Search`.
+            task: `RetrievalTask`.
         """
-        gallery = search.gallery[np.argsort(search.labels[search.gallery], kind="stable")]
-        order = np.argsort(search.labels[search.queries], kind="stable")
-        labels = search.labels[search.queries][order]
-        starts, ends = (np.searchsorted(search.labels[gallery], labels, side) for side in ("left", "right"))
+        gallery = task.gallery[np.argsort(task.labels[task.gallery], kind="stable")]
+        order = np.argsort(task.labels[task.queries], kind="stable")
+        labels = task.labels[task.queries][order]
+        starts, ends = (np.searchsorted(task.labels[gallery], labels, side) for side in ("left", "right"))
         members, positives = np.empty((2, len(order)), np.int64)
         members[order] = ends - starts
         first = 0
@@ -40,6 +40,6 @@ class ClassMembers:
             last = min(first + size, int(np.searchsorted(labels, labels[first], "right")))
             some = order[first:last]
             rows = gallery[starts[first] : ends[first]]
-            positives[some] = search.countable(search.queries[some], rows).sum(axis=1)
+            positives[some] = task.countable(task.queries[some], rows).sum(axis=1)
             first = last
         return cls(members, positives)

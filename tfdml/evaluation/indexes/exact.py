@@ -11,5 +11,5 @@ class Exact(Index):
     def check(self, metrics):
         pass
 
-    def searched(self, embeddings, search, metrics, distance):
+    def searched(self, embeddings, task, metrics, distance):
         return None

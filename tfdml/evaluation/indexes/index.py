@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tfdml.evaluation.indexes.index_search import IndexSearch
 from tfdml.evaluation.metrics.metric import Metric
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.registry.annotations import Distance, Embeddings
 from tfdml.registry.fields import Declared
 
@@ -26,13 +26,13 @@ class Index(Declared):
         raise NotImplementedError
 
     def searched(
-        self, embeddings: Embeddings, search: Search, metrics: Sequence[Metric], distance: Distance
+        self, embeddings: Embeddings, task: RetrievalTask, metrics: Sequence[Metric], distance: Distance
     ) -> IndexSearch | None:
         """Returns an `IndexSearch`, or None if ranks are counted instead.
 
         Args:
             embeddings: `[N, d]` array.
-            search: `Search` among its rows.
+            task: `RetrievalTask` among its rows.
             metrics: list of `RankMetric`.
             distance: `cosine` or `euclidean`.
         """

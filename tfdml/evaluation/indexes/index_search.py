@@ -13,7 +13,7 @@ from tfdml.evaluation.indexes.neighbor_list import NeighborList
 from tfdml.evaluation.metrics.metric import Metric
 from tfdml.evaluation.ranks.metric_depths import deepest
 from tfdml.evaluation.ranks.ranks import PositiveRanks
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.registry.annotations import Distance, Embeddings
 
 # Bytes for the lists of a block of queries, for each neighbor in them, and the most queries in a block.
@@ -36,22 +36,22 @@ class IndexSearch:
     Args:
         index: `ApproximateIndex`.
         embeddings: `[N, d]` array, finite.
-        search: `Search` among its rows.
+        task: `RetrievalTask` among its rows.
         metrics: list of `RankMetric`.
         distance: `cosine` or `euclidean`.
     """
 
     def __init__(
-        self, index: Any, embeddings: Embeddings, search: Search, metrics: Sequence[Metric], distance: Distance
+        self, index: Any, embeddings: Embeddings, task: RetrievalTask, metrics: Sequence[Metric], distance: Distance
     ):
-        self.search = search
-        self.gallery = IndexedGallery(index, embeddings, search.gallery, distance)
-        counts = ClassMembers.of(search)
+        self.task = task
+        self.gallery = IndexedGallery(index, embeddings, task.gallery, distance)
+        counts = ClassMembers.of(task)
         kept = np.flatnonzero(counts.positives)
-        self.queries, self.members, self.positives = search.queries[kept], counts.members[kept], counts.positives[kept]
+        self.queries, self.members, self.positives = task.queries[kept], counts.members[kept], counts.positives[kept]
         # How many of the nearest images decide the metrics.
         needed = deepest(metrics, self.positives)
-        self.depths = np.minimum(needed, len(search.gallery) - self.members + self.positives)
+        self.depths = np.minimum(needed, len(task.gallery) - self.members + self.positives)
         self.shares, self.short_lists = [], 0
 
     def ranks(self, *, first_only: bool = False) -> Iterator[PositiveRanks]:
@@ -87,7 +87,7 @@ class IndexSearch:
         """Yields blocks of places of queries, and a list of their `NeighborList`s."""
         places = places[np.argsort(-lengths[places], kind="stable")]
         while len(places):
-            length = int(min(lengths[places[0]], len(self.search.gallery)))
+            length = int(min(lengths[places[0]], len(self.task.gallery)))
             size = int(np.clip(MEMORY // (NEIGHBOR * length), 1, QUERIES))
             found = self.gallery.nearest(self.queries[places[:size]], length)
             yield places[:size], self._neighbor_lists(places[:size], found, length)
@@ -97,8 +97,8 @@ class IndexSearch:
         """Returns a list of `NeighborList`s of the rows that were found for each query, up to `length`."""
         lists = []
         for query, rows in zip(self.queries[places], found, strict=True):
-            is_all = len(rows) < length or length == len(self.search.gallery)
-            lists.append(NeighborList.of(query, rows, *self.gallery.compared(query, rows), self.search, is_all=is_all))
+            is_all = len(rows) < length or length == len(self.task.gallery)
+            lists.append(NeighborList.of(query, rows, *self.gallery.compared(query, rows), self.task, is_all=is_all))
         return lists
 
     def _ranks(self, places, lists, first_only):
@@ -125,7 +125,7 @@ class IndexSearch:
         """The place of each query of a sample, to the similarity, less a tie, of the last that the metrics look at."""
         random = np.random.default_rng(0)
         places = np.sort(random.choice(len(self.queries), min(SAMPLE, len(self.queries)), replace=False))
-        length = int(min(self._lengths[places].max(), len(self.search.gallery)))
+        length = int(min(self._lengths[places].max(), len(self.task.gallery)))
         lists = self._neighbor_lists(places, self.gallery.exactly_nearest(self.queries[places], length), length)
         depths = self.depths[places]
         return {place: each.lowest_at(depth) for place, each, depth in zip(places, lists, depths, strict=True)}

@@ -25,7 +25,7 @@ class NeighborList:
     end: float
 
     @classmethod
-    def of(cls, query, rows, similarities, ties, search, *, is_all):
+    def of(cls, query, rows, similarities, ties, task, *, is_all):
         """Creates the list of a query.
 
         Args:
@@ -33,11 +33,11 @@ class NeighborList:
             rows: `[K]` rows that were found.
             similarities: `[K]`, exact.
             ties: number or `[K]`, see `ExactVectors.ties`.
-            search: `Search`.
+            task: `RetrievalTask`.
             is_all: whether the index can find no others.
         """
-        same = search.labels[rows] == search.labels[query]
-        counted = same & search.countable(query[None], rows)[0]
+        same = task.labels[rows] == task.labels[query]
+        counted = same & task.countable(query[None], rows)[0]
         end = -np.inf if is_all else similarities.min()
         ties = np.broadcast_to(ties, similarities.shape)
         order = np.flatnonzero(counted)[np.argsort((similarities - ties)[counted])]

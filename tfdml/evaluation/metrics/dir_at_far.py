@@ -52,7 +52,7 @@ class DirAtFar(PairMetric):
 
     def of_draws(self, pairs):
         """Returns the metric of the queries whose classes are drawn, in the whole gallery."""
-        (own, others), labels = best_matches(pairs), pairs.search.labels[pairs.queries]
+        (own, others), labels = best_matches(pairs), pairs.task.labels[pairs.queries]
 
         def value(counts, times):
             weights = times[labels]

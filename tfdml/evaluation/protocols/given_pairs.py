@@ -8,7 +8,7 @@ from tfdml.evaluation.metrics import PairMetric
 from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
 from tfdml.evaluation.ranks.exact_vectors import TIE, ExactVectors
 from tfdml.evaluation.scores import Scores
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.evaluation.verification.given_similarities import given_similarities
 from tfdml.evaluation.verification.pair_counts import PairCounts
 from tfdml.evaluation.verification.pairs import NEARLY_ALL
@@ -33,8 +33,8 @@ class GivenPairs(Protocol):
     def __init__(self, metrics: str | Sequence[str] = METRICS, distance: Distance = "cosine"):
         super().__init__(metrics, distance)
 
-    def searches(self, rows):
-        return [Search.of(rows.labels)]
+    def tasks(self, rows):
+        return [RetrievalTask.of(rows.labels)]
 
     def scores(self, embeddings, rows, metrics=None, workers=None):
         metrics = self.metrics if metrics is None else metrics

@@ -8,7 +8,7 @@ import numpy as np
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import RankMetric
 from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.registry.annotations import Distance
 from tfdml.registry.parts import register
 from tfdml.runtime.workers import ALONE
@@ -31,8 +31,8 @@ class Levels(Protocol):
     def __init__(self, metrics: str | Sequence[str] = METRICS, distance: Distance = "cosine"):
         super().__init__(metrics, distance)
 
-    def searches(self, rows):
-        return [Search.of(rows.labels)]
+    def tasks(self, rows):
+        return [RetrievalTask.of(rows.labels)]
 
     def scores(self, embeddings, rows, metrics=None, workers=ALONE):
         if rows.hierarchy is None:
@@ -44,12 +44,12 @@ class Levels(Protocol):
         graded = [metric for metric in metrics if metric.graded]
         scores = super().scores(embeddings, rows, [metric for metric in metrics if not metric.graded], workers)
         options = {"distance": self.distance, "workers": workers}
-        search = dataclasses.replace(Search.of(rows.labels), labels=rows.hierarchy)
-        values = scores.values | measure(embeddings, search, graded, **options).values
+        task = dataclasses.replace(RetrievalTask.of(rows.labels), labels=rows.hierarchy)
+        values = scores.values | measure(embeddings, task, graded, **options).values
         of_ranks = [metric for metric in metrics if isinstance(metric, RankMetric)]
         for place, name in enumerate(rows.level_names):
             if of_ranks and len(np.unique(rows.hierarchy[:, place])) < len(np.unique(rows.labels)):
-                found = measure(embeddings, Search.of(rows.hierarchy[:, place]), of_ranks, **options).values
+                found = measure(embeddings, RetrievalTask.of(rows.hierarchy[:, place]), of_ranks, **options).values
                 values |= {f"{metric}_of_{name}": value for metric, value in found.items()}
         order = [name for metric in metrics for name in values if name in _names(metric.name, rows)]
         return dataclasses.replace(scores, values={name: values[name] for name in order})

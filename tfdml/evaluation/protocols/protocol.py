@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from tfdml import registry
-from tfdml.evaluation.measure import measure, pairs_of_search
+from tfdml.evaluation.measure import measure, pairs_of_task
 from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.metrics.metric import Metric
 from tfdml.evaluation.scores import Scores
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.evaluation.verification.pairs import Pairs
 from tfdml.registry.annotations import Distance, Embeddings
 from tfdml.registry.arguments import either, one_of, optional, several, text
@@ -47,8 +47,8 @@ class Protocol:
             raise ValueError(f"reranking={reranking!r} is by cosine similarity; received distance={distance!r}.")
         self.index = self._index_of(index)
 
-    def searches(self, rows: Any) -> list[Search]:
-        """Returns the list of `Search` that rows give; metrics are means over them."""
+    def tasks(self, rows: Any) -> list[RetrievalTask]:
+        """Returns the list of `RetrievalTask` that rows give; metrics are means over them."""
         raise NotImplementedError
 
     def scores(
@@ -64,19 +64,19 @@ class Protocol:
         """
         metrics = self.metrics if metrics is None else metrics
         options = {"distance": self.distance, "reranking": self.reranking, "index": self.index}
-        several = [measure(embeddings, search, metrics, workers=workers, **options) for search in self.searches(rows)]
+        several = [measure(embeddings, task, metrics, workers=workers, **options) for task in self.tasks(rows)]
         return Scores.mean(several)
 
     def pairs(self, embeddings: Embeddings, rows: Any) -> Pairs:
-        """Returns the `Pairs` of queries and gallery; where there are several searches, of all rows.
+        """Returns the `Pairs` of queries and gallery; where there are several tasks, of all rows.
 
         Args:
             embeddings: `[N, d]` array.
             rows: a `Split`, or its columns.
         """
-        searches = self.searches(rows)
-        search = searches[0] if len(searches) == 1 else Search.of(rows.labels)
-        return pairs_of_search(embeddings, search, self.distance)
+        tasks = self.tasks(rows)
+        task = tasks[0] if len(tasks) == 1 else RetrievalTask.of(rows.labels)
+        return pairs_of_task(embeddings, task, self.distance)
 
     def __call__(self, embeddings: Embeddings, rows: Any, metrics: Sequence[Metric] | None = None) -> dict[str, Any]:
         """Returns the values of the metrics by name, and the number of queries; arguments as of `scores`."""

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.registry.annotations import Distance
 from tfdml.registry.parts import register
 
@@ -42,7 +42,7 @@ class QueryGallery(Protocol):
         super().__init__(metrics, distance, reranking, index)
         self.junk, self.pooling = junk, pooling
 
-    def searches(self, rows):
+    def tasks(self, rows):
         apart = [column for column in (rows.cameras, rows.groups) if column is not None]
         if self.pooling and not apart:
             raise ValueError(
@@ -53,4 +53,4 @@ class QueryGallery(Protocol):
         if self.junk is not None:
             counted = np.asarray(rows.labels) != self.junk
             queries, gallery = (counted if marks is None else counted & marks for marks in (queries, gallery))
-        return [Search.of(rows.labels, queries=queries, gallery=gallery, apart=apart, pooling=self.pooling)]
+        return [RetrievalTask.of(rows.labels, queries=queries, gallery=gallery, apart=apart, pooling=self.pooling)]

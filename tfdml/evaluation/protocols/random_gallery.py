@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.registry.annotations import Distance
 from tfdml.registry.arguments import Count, Seed
 from tfdml.registry.parts import register
@@ -38,9 +38,9 @@ class RandomGallery(Protocol):
         super().__init__(metrics, distance, reranking, index)
         self.draws, self.seed = draws, seed
 
-    def searches(self, rows):
+    def tasks(self, rows):
         galleries = [one_of_each(rows.labels, np.random.default_rng([self.seed, draw])) for draw in range(self.draws)]
-        return [Search.of(rows.labels, queries=~gallery, gallery=gallery) for gallery in galleries]
+        return [RetrievalTask.of(rows.labels, queries=~gallery, gallery=gallery) for gallery in galleries]
 
 
 def one_of_each(labels, random):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.registry.annotations import Distance
 from tfdml.registry.parts import register
 
@@ -30,5 +30,5 @@ class SelfRetrieval(Protocol):
     ):
         super().__init__(metrics, distance, reranking, index)
 
-    def searches(self, rows):
-        return [Search.of(rows.labels)]
+    def tasks(self, rows):
+        return [RetrievalTask.of(rows.labels)]

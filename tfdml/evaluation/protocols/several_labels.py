@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.registry.annotations import Distance
 from tfdml.registry.parts import register
 from tfdml.runtime.workers import ALONE
@@ -25,8 +25,8 @@ class SeveralLabels(Protocol):
     def __init__(self, metrics: str | Sequence[str] = METRICS, distance: Distance = "cosine"):
         super().__init__(metrics, distance)
 
-    def searches(self, rows):
-        return [Search.of(rows.labels)]
+    def tasks(self, rows):
+        return [RetrievalTask.of(rows.labels)]
 
     def scores(self, embeddings, rows, metrics=None, workers=ALONE):
         if rows.attributes is None:
@@ -35,5 +35,5 @@ class SeveralLabels(Protocol):
         needing = [metric.name for metric in metrics if metric.needs_classes and not metric.takes_several]
         if needing:
             raise ValueError(f"The protocol several_labels has no classes, which {', '.join(needing)} needs.")
-        search = dataclasses.replace(Search.of(rows.labels), labels=rows.attributes)
-        return measure(embeddings, search, metrics, distance=self.distance, workers=workers)
+        task = dataclasses.replace(RetrievalTask.of(rows.labels), labels=rows.attributes)
+        return measure(embeddings, task, metrics, distance=self.distance, workers=workers)

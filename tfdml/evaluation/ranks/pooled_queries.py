@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.neighbors.clustering import check_finite
 from tfdml.neighbors.nearest import unit_length
 
@@ -17,35 +17,35 @@ class PooledQueries:
 
     Args:
         embeddings: `[N + P, d]` array: the images, then the pooled queries.
-        search: `Search` of the latter.
+        task: `RetrievalTask` of the latter.
         first: `[P]` row of the first image of each query, ascending.
     """
 
     embeddings: np.ndarray
-    search: Search
+    task: RetrievalTask
     first: np.ndarray
 
     @classmethod
-    def of(cls, embeddings, search, distance):
-        """Pools the queries of a search.
+    def of(cls, embeddings, task, distance):
+        """Pools the queries of a task.
 
         Args:
             embeddings: `[N, d]` array, finite; the result is a copy in memory.
-            search: `Search` among its rows, whose `pooling` is set.
+            task: `RetrievalTask` among its rows, whose `pooling` is set.
             distance: `cosine`, by which embeddings are pooled at unit length, or `euclidean`.
         """
         check_finite(embeddings)
-        queries, count = search.queries, len(embeddings)
-        keys = np.stack([search.labels, *search.apart], axis=1)[queries]
+        queries, count = task.queries, len(embeddings)
+        keys = np.stack([task.labels, *task.apart], axis=1)[queries]
         _, first, groups = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         points = np.asarray(embeddings[queries], np.float64)
-        points = _pooled(points if distance == "euclidean" else unit_length(points), groups.ravel(), search.pooling)
+        points = _pooled(points if distance == "euclidean" else unit_length(points), groups.ravel(), task.pooling)
         order = np.argsort(first)
         first = queries[first[order]]
         # In float32 at least, because pooled halves would be rounded.
         pooled = points[order].astype(np.result_type(embeddings.dtype, np.float32))
-        labels, *apart = (np.concatenate([column, column[first]]) for column in (search.labels, *search.apart))
-        among = Search(labels, count + np.arange(len(first)), search.gallery, tuple(apart))
+        labels, *apart = (np.concatenate([column, column[first]]) for column in (task.labels, *task.apart))
+        among = RetrievalTask(labels, count + np.arange(len(first)), task.gallery, tuple(apart))
         return cls(np.concatenate([embeddings, pooled]), among, first)
 
 

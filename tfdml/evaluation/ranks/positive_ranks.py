@@ -30,7 +30,7 @@ POSITIVE = 256
 
 def positive_ranks(
     embeddings,
-    search,
+    task,
     *,
     distance="cosine",
     first_only=False,
@@ -47,7 +47,7 @@ def positive_ranks(
 
     Args:
         embeddings: `[N, d]` array, finite.
-        search: `Search` among its rows.
+        task: `RetrievalTask` among its rows.
         distance: `cosine` or `euclidean`.
         first_only: True for the rank of each query's first positive only, which is cheaper.
         memory: bytes for the similarities of a block; those of two blocks are in memory at once.
@@ -58,13 +58,13 @@ def positive_ranks(
             `[B]` and for the others `[B]`. Larger ranks need not be exact, only larger than that. None: all matter.
     """
     embeddings = np.asanyarray(embeddings)
-    search.check(embeddings)
+    task.check(embeddings)
     vectors = ExactVectors.of(embeddings, distance)
     query_vectors = vectors if query_embeddings is None else ExactVectors.of(query_embeddings)
     # Images of a class lie side by side, so that each class is a slice of the gallery.
-    order = search.gallery[np.argsort(search.labels[search.gallery], kind="stable")]
-    gallery = _Gallery(vectors.take(order), order, search, depths)
-    queries = search.queries[np.argsort(search.labels[search.queries], kind="stable")]
+    order = task.gallery[np.argsort(task.labels[task.gallery], kind="stable")]
+    gallery = _Gallery(vectors.take(order), order, task, depths)
+    queries = task.queries[np.argsort(task.labels[task.queries], kind="stable")]
     queries = queries[share(len(queries))]
     size = max(1, min(len(queries), memory // (4 * min(TILE, max(len(order), 1)))))
     blocks = (
@@ -82,10 +82,10 @@ def positive_ranks(
 class _Gallery:
     """The rows that are searched, ordered by class."""
 
-    def __init__(self, vectors, rows, search, depths):
-        self.vectors, self.rows, self.search = vectors, rows, search
-        labels = search.labels[rows]
-        classes = search.labels.max(initial=-1) + 2
+    def __init__(self, vectors, rows, task, depths):
+        self.vectors, self.rows, self.task = vectors, rows, task
+        labels = task.labels[rows]
+        classes = task.labels.max(initial=-1) + 2
         self.starts = np.searchsorted(labels, np.arange(classes))
         floats = FloatCounts(vectors)
         # The fastest first. What one leaves in doubt the next one counts.
@@ -100,7 +100,7 @@ class _Gallery:
 
     def split(self, queries, size, positives):
         """Yields parts of at most `size` queries that have at most so many positives, if each has as many as any."""
-        members = np.diff(self.starts)[self.search.labels[queries]]
+        members = np.diff(self.starts)[self.task.labels[queries]]
         start, size_now = 0, min(size, TRIAL)
         while start < len(queries):
             most = np.maximum.accumulate(members[start : start + size_now])
@@ -112,7 +112,7 @@ class _Gallery:
         """Returns the `QueryBlock` of those queries that have a positive."""
         taken = vectors.take(queries)
         kept, thresholds = [], []
-        for first, last in _runs(self.search.labels[queries]):
+        for first, last in _runs(self.task.labels[queries]):
             found = self._thresholds(queries[first:last], taken.vectors[first:last], taken.offsets[first:last])
             for place, each in enumerate(found, first):
                 if len(each):
@@ -123,8 +123,8 @@ class _Gallery:
 
     def _thresholds(self, queries, vectors, offsets):
         """Yields the sorted similarities, less a tie, of the positives of each query, all of one class."""
-        members = self.members(self.search.labels[queries[0]])
-        counted = self.search.countable(queries, self.rows[members])
+        members = self.members(self.task.labels[queries[0]])
+        counted = self.task.countable(queries, self.rows[members])
         if members == slice(0, len(self.rows)):
             # Without negatives the similarities do not matter.
             yield from map(np.zeros, np.count_nonzero(counted, axis=1))
@@ -153,7 +153,7 @@ class _Gallery:
 
     def _with_negatives(self, block, tile):
         """Returns the queries of a block whose class is not the whole tile."""
-        labels = self.search.labels[block.rows]
+        labels = self.task.labels[block.rows]
         return block.take(np.flatnonzero((self.starts[labels] > tile.start) | (self.starts[labels + 1] < tile.stop)))
 
     def _parts(self, block, first, size):
@@ -189,7 +189,7 @@ class _Gallery:
 
     def members_within(self, tile, block):
         """The slices of a tile that the classes of a block's queries take."""
-        all_of = [self.members(label) for label in self.search.labels[block.rows]]
+        all_of = [self.members(label) for label in self.task.labels[block.rows]]
         return [slice(max(each.start - tile.start, 0), max(each.stop - tile.start, 0)) for each in all_of]
 
 

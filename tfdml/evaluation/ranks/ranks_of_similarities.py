@@ -7,18 +7,18 @@ from tfdml.evaluation.ranks.exact_vectors import TIE
 from tfdml.evaluation.ranks.ranks import PositiveRanks
 
 
-def ranks_of_similarities(blocks, search, *, first_only=False):
+def ranks_of_similarities(blocks, task, *, first_only=False):
     """Yields `PositiveRanks` of blocks of queries, as `positive_ranks` does.
 
     Args:
-        blocks: iterable of rows of queries `[B]` and their similarities `[B, G]` to `search.gallery`, float64, from
+        blocks: iterable of rows of queries `[B]` and their similarities `[B, G]` to `task.gallery`, float64, from
             -1 to 1.
-        search: `Search`.
+        task: `RetrievalTask`.
         first_only: as of `positive_ranks`.
     """
     for rows, similarities in blocks:
-        same = search.labels[rows, None] == search.labels[search.gallery]
-        counted = same & search.countable(rows, search.gallery)
+        same = task.labels[rows, None] == task.labels[task.gallery]
+        counted = same & task.countable(rows, task.gallery)
         kept = np.flatnonzero(counted.any(axis=1))
         if len(kept):
             positives = counted[kept].sum(axis=1)

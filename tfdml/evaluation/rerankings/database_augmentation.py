@@ -22,6 +22,6 @@ class DatabaseAugmentation(EmbeddingReranking):
     k: Count = 10
     alpha: NotNegative = 0.0
 
-    def sides(self, points, search):
-        neighbors = nearest_others(points, search.gallery, search.gallery, self.k)
-        return points, mixed(points, search.gallery, neighbors, self.alpha)
+    def sides(self, points, task):
+        neighbors = nearest_others(points, task.gallery, task.gallery, self.k)
+        return points, mixed(points, task.gallery, neighbors, self.alpha)

@@ -32,19 +32,19 @@ class KReciprocal(Reranking):
     k2: Count = 6
     weight: Share = 0.3
 
-    def ranks_of_points(self, points, search, first_only):
-        return ranks_of_similarities(self._blocks(points, search), search, first_only=first_only)
+    def ranks_of_points(self, points, task, first_only):
+        return ranks_of_similarities(self._blocks(points, task), task, first_only=first_only)
 
-    def _blocks(self, points, search):
+    def _blocks(self, points, task):
         """Yields rows of queries, and minus their distances to the gallery."""
-        rows = np.union1d(search.queries, search.gallery)
+        rows = np.union1d(task.queries, task.gallery)
         points = points[rows]
         codes, largest = reciprocal_codes(points, self.k1, self.k2)
-        gallery = np.searchsorted(rows, search.gallery)
+        gallery = np.searchsorted(rows, task.gallery)
         columns = codes[gallery].tocsc()
         size = max(1, MEMORY // (8 * max(len(gallery), 1)))
-        for start in range(0, len(search.queries), size):
-            queries = search.queries[start : start + size]
+        for start in range(0, len(task.queries), size):
+            queries = task.queries[start : start + size]
             places = np.searchsorted(rows, queries)
             distances = squared_distances(points[places], points[gallery])
             distances /= largest[places, None]

@@ -22,6 +22,6 @@ class QueryExpansion(EmbeddingReranking):
     k: Count = 10
     alpha: NotNegative = 3.0
 
-    def sides(self, points, search):
-        neighbors = nearest_others(points, search.queries, search.gallery, self.k)
-        return mixed(points, search.queries, neighbors, self.alpha), points
+    def sides(self, points, task):
+        neighbors = nearest_others(points, task.queries, task.gallery, self.k)
+        return mixed(points, task.queries, neighbors, self.alpha), points

@@ -38,19 +38,19 @@ class RandomWalk(Reranking):
     k: Count | None = 50
     restart: Annotated[float, number(above=0, below=1)] = 0.8
 
-    def ranks_of_points(self, points, search, first_only):
-        return ranks_of_similarities(self._blocks(points, search), search, first_only=first_only)
+    def ranks_of_points(self, points, task, first_only):
+        return ranks_of_similarities(self._blocks(points, task), task, first_only=first_only)
 
-    def _blocks(self, points, search):
+    def _blocks(self, points, task):
         """Yields rows of queries, and their similarities to the gallery as fractions of the largest one."""
-        rows = np.union1d(search.queries, search.gallery)
+        rows = np.union1d(task.queries, task.gallery)
         points = points[rows]
         step = steps_to_all(points) if self.k is None else steps_to_neighbors(points, self.k)
-        gallery = np.searchsorted(rows, search.gallery)
+        gallery = np.searchsorted(rows, task.gallery)
         # `_walked` holds four arrays of this size.
         size = max(1, MEMORY // (4 * 8 * len(rows)))
-        for start in range(0, len(search.queries), size):
-            queries = search.queries[start : start + size]
+        for start in range(0, len(task.queries), size):
+            queries = task.queries[start : start + size]
             columns = np.arange(len(queries)), np.searchsorted(rows, queries)
             starts = np.zeros((len(rows), len(queries)))
             starts[columns[::-1]] = 1.0

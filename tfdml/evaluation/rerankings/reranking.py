@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tfdml.evaluation.ranks.ranks import PositiveRanks
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.neighbors.clustering import check_finite
 from tfdml.neighbors.nearest import unit_length
 from tfdml.registry.annotations import Embeddings
@@ -15,17 +15,19 @@ from tfdml.registry.fields import Declared
 class Reranking(Declared):
     """Ranks the gallery by more than the cosine similarity of a query to one image."""
 
-    def ranks(self, embeddings: Embeddings, search: Search, *, first_only: bool = False) -> Iterator[PositiveRanks]:
+    def ranks(
+        self, embeddings: Embeddings, task: RetrievalTask, *, first_only: bool = False
+    ) -> Iterator[PositiveRanks]:
         """Yields `PositiveRanks` of blocks of queries; arguments as of `positive_ranks`."""
         check_finite(embeddings)
-        return self.ranks_of_points(unit_length(np.asarray(embeddings, np.float32)), search, first_only)
+        return self.ranks_of_points(unit_length(np.asarray(embeddings, np.float32)), task, first_only)
 
-    def ranks_of_points(self, points: np.ndarray, search: Search, first_only: bool) -> Iterator[PositiveRanks]:
+    def ranks_of_points(self, points: np.ndarray, task: RetrievalTask, first_only: bool) -> Iterator[PositiveRanks]:
         """Yields `PositiveRanks` of blocks of queries.
 
         Args:
             points: `[N, d]` float32 array at unit length.
-            search: `Search` among its rows.
+            task: `RetrievalTask` among its rows.
             first_only: True for the rank of each query's first positive only.
         """
         raise NotImplementedError

@@ -9,7 +9,7 @@ def best_matches(pairs):
     Args:
         pairs: `Pairs`; a query is not its own match.
     """
-    found = np.zeros([2, len(pairs.search.labels)], np.int64)
+    found = np.zeros([2, len(pairs.task.labels)], np.int64)
     for rows, (queries, positives), negatives in pairs.blocks(once=False):
         np.maximum.at(found[0], rows[queries], positives)
         found[1, rows] = np.maximum(found[1, rows], negatives.max(axis=1))

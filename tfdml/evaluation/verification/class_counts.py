@@ -25,7 +25,7 @@ class ClassCounts:
 
     @classmethod
     def of(cls, pairs, thresholds):
-        """Counts `Pairs`, `[C]` being the class numbers of their `Search`.
+        """Counts `Pairs`, `[C]` being the class numbers of their `RetrievalTask`.
 
         Args:
             pairs: `Pairs`.
@@ -35,7 +35,7 @@ class ClassCounts:
         columns = len(thresholds) + 2
         cells = np.searchsorted(pairs.bins_of(thresholds), np.arange(pairs.bins), side="right")
         cells[0] = columns - 1
-        labels = pairs.search.labels
+        labels = pairs.task.labels
         found = np.zeros([2, labels.max() + 1, columns], np.int64)
         for rows, (queries, positives), negatives in pairs.blocks(once=False):
             classes, places = np.unique(labels[rows], return_inverse=True)

@@ -64,7 +64,7 @@ def resampled_pairs(pairs, functions, *, samples=2000, seed=0):
     Returns:
         Name to values `[samples]`, NaN where a resample has none.
     """
-    classes = np.unique(pairs.search.labels[np.union1d(pairs.queries, pairs.gallery)])
+    classes = np.unique(pairs.task.labels[np.union1d(pairs.queries, pairs.gallery)])
     if len(classes) < 2:
         raise ValueError("Bootstrap intervals over classes need two or more to draw from; there is one class.")
     thresholds = thresholds_of(pairs.counts)
@@ -72,7 +72,7 @@ def resampled_pairs(pairs, functions, *, samples=2000, seed=0):
     of_class, of_others = (each[classes] for each in _counted(pairs, thresholds))
     random, total = np.random.default_rng(seed), of_others.sum(axis=0) / 2
     values = {name: np.full(samples, np.nan) for name in functions}
-    drawn, block = np.zeros(pairs.search.labels.max() + 1), max(1, MEMORY // (8 * len(classes)))
+    drawn, block = np.zeros(pairs.task.labels.max() + 1), max(1, MEMORY // (8 * len(classes)))
     for start in range(0, samples, block):
         times = times_drawn(random, min(block, samples - start), len(classes)).astype(np.float64)
         positives, negatives = times @ of_class, np.maximum(times @ of_others - total, 0)

@@ -1,4 +1,4 @@
-"""`Pairs`: the similarities of all pairs of a search, counted in blocks."""
+"""`Pairs`: the similarities of all pairs of a retrieval task, counted in blocks."""
 
 import dataclasses
 import functools
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tfdml.evaluation.ranks.exact_vectors import ExactVectors
-from tfdml.evaluation.search import Search
+from tfdml.evaluation.search import RetrievalTask
 from tfdml.evaluation.verification.pair_counts import PairCounts
 
 # Similarities are rounded to multiples of 1 / STEPS, nearly 10^-6: those that differ by less are ties elsewhere, too.
@@ -26,35 +26,33 @@ ROWS, COLUMNS = 512, 8192
 
 @dataclasses.dataclass(frozen=True)
 class Pairs:
-    """All pairs of a query and a gallery image, each once, where the search counts them.
+    """All pairs of a query and a gallery image, each once, where the task counts them.
 
     Args:
         queries, gallery: `[Q]` and `[G]` rows, sorted by class.
-        search: `Search` that they are of.
+        task: `RetrievalTask` that they are of.
         vectors: `ExactVectors` of all rows, so that counts depend neither on blocks nor on libraries.
         euclidean: whether pairs are compared by distance.
     """
 
     queries: np.ndarray
     gallery: np.ndarray
-    search: Search
+    task: RetrievalTask
     vectors: ExactVectors
     euclidean: bool = False
 
     @classmethod
-    def of(cls, embeddings: np.ndarray, search: Search, distance: str = "cosine") -> Self:
+    def of(cls, embeddings: np.ndarray, task: RetrievalTask, distance: str = "cosine") -> Self:
         """Creates them.
 
         Args:
             embeddings: `[N, d]` array, finite.
-            search: `Search` among its rows.
+            task: `RetrievalTask` among its rows.
             distance: `cosine` or `euclidean`.
         """
-        search.check(embeddings)
-        queries, gallery = (
-            rows[np.argsort(search.labels[rows], kind="stable")] for rows in (search.queries, search.gallery)
-        )
-        return cls(queries, gallery, search, ExactVectors.of(embeddings, distance), distance == "euclidean")
+        task.check(embeddings)
+        queries, gallery = (rows[np.argsort(task.labels[rows], kind="stable")] for rows in (task.queries, task.gallery))
+        return cls(queries, gallery, task, ExactVectors.of(embeddings, distance), distance == "euclidean")
 
     #: Number of bins, the first of which is of what is no pair of different classes.
     bins = BINS
@@ -122,10 +120,10 @@ class Pairs:
         return found.astype(np.intp)
 
     def _divided(self, bins, rows, columns, once):
-        labels, others = self.search.labels[rows], self.search.labels[columns]
+        labels, others = self.task.labels[rows], self.task.labels[columns]
         low, high = np.searchsorted(others, labels[0]), np.searchsorted(others, labels[-1], side="right")
         same = labels[:, None] == others[low:high]
-        counted = self.search.countable(rows, columns[low:high]) & same
+        counted = self.task.countable(rows, columns[low:high]) & same
         if once and (twice := self._twice(rows, columns)) is not None:
             counted &= ~twice[:, low:high]
             bins[twice] = 0
@@ -150,13 +148,13 @@ class Pairs:
 
     @functools.cached_property
     def _are_both(self):
-        marks = np.zeros([2, len(self.search.labels)], bool)
+        marks = np.zeros([2, len(self.task.labels)], bool)
         marks[0, self.queries] = marks[1, self.gallery] = True
         return marks.all(axis=0)
 
     @functools.cached_property
     def _places(self):
         """The place of each row in the order of classes."""
-        places = np.empty(len(self.search.labels), np.int64)
-        places[np.argsort(self.search.labels, kind="stable")] = np.arange(len(places))
+        places = np.empty(len(self.task.labels), np.int64)
+        places[np.argsort(self.task.labels, kind="stable")] = np.arange(len(places))
         return places

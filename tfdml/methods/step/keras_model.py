@@ -1,7 +1,6 @@
 """`keras.Model`, with variables made before the step is traced, and a step that several workers can take."""
 
 import contextlib
-import importlib
 from collections.abc import Sequence
 from typing import Any, Unpack
 
@@ -11,18 +10,19 @@ import tensorflow as tf
 
 from pipelines.preprocessing import Preprocessing
 from pipelines.vector_preprocessing import VectorPreprocessing
+from tfdml.callbacks.embedding_callback import MethodModel
 from tfdml.methods.method_arguments import FitArguments
 from tfdml.methods.step.replicas import mean_of_replicas
 from tfdml.methods.step.restrictions import check_fit_arguments, check_scope, warn_of_missing_loss
 from tfdml.methods.step.step_checks import images_explained, plain_errors
 from tfdml.optimizers.loss_scaling import without_loss_scaling
 from tfdml.optimizers.replicated import prepare_for_replicas
-from tfdml.registry.annotations import FilePath, Tensor, Verbosity
+from tfdml.registry.annotations import Tensor, Verbosity
 from tfdml.runtime.devices import is_multi_worker
 from tfdml.runtime.keras_internals import batch_spec, calls_forgotten, spec_of_one_replica
 
 
-class KerasModel(keras.Model):
+class KerasModel(MethodModel):
     """Changes of Keras' model that the methods need.
 
     The model's and the optimizer's variables are made before the first step is traced: XLA, which `jit_compile="auto"`
@@ -41,16 +41,6 @@ class KerasModel(keras.Model):
         if not isinstance(value, Preprocessing | VectorPreprocessing | None):
             raise ValueError(f"Expected a tfdml.Preprocessing or None, received {value!r}.")
         self._preprocessing = value
-
-    def save_to_preset(self, folder: FilePath, licence: str | None = None) -> None:
-        """Saves the model, its preprocessing and a model card to a new folder, for `tfdml.from_preset`.
-
-        Args:
-            folder: the folder; it must be empty or not exist.
-            licence: the model's licence as hubs name it, such as `apache-2.0`; None: the card states none.
-        """
-        # A room above this one: models are made without it.
-        importlib.import_module("tfdml.serving.presets.preset").save_preset(self, folder, {"licence": licence})
 
     def compile(self, *args, **kwargs):
         warn_of_missing_loss(self, kwargs.get("loss"))

@@ -25,12 +25,12 @@ class Recall(Picture):
 
     def draw(self, subject, folder):
         path, count = folder / "recall.png", subject.learner_count
-        ranks = recall_ranks(min(MOST_RANKS, len(subject.search.gallery) - 1))
+        ranks = recall_ranks(min(MOST_RANKS, len(subject.task.gallery) - 1))
         curves = {"all learners" if count > 1 else "the best model": (ranks, subject.retrieved.recall(ranks))}
         if count > 1:
             learners = learners_of(subject.embeddings, count)
             for k in range(count):
-                alone = looked_up(learners[:, k], subject.search, 1, most=MOST_QUERIES)
+                alone = looked_up(learners[:, k], subject.task, 1, most=MOST_QUERIES)
                 curves[f"learner {k}"] = (ranks, alone.recall(ranks))
         draw_recall(curves, path)
         return [path]

@@ -73,7 +73,7 @@ def roc_intervals(pairs: Pairs) -> dict[float, list[float]]:
     Args:
         pairs: `Pairs` of both kinds.
     """
-    if len(np.unique(pairs.search.labels[np.union1d(pairs.queries, pairs.gallery)])) < 2:
+    if len(np.unique(pairs.task.labels[np.union1d(pairs.queries, pairs.gallery)])) < 2:
         return {}
     rates = np.geomspace(1 / pairs.counts.totals[1], 1, INTERVALS).tolist()
     functions = {rate: lambda counts, _, rate=rate: counts.trues_at(rate) for rate in rates}

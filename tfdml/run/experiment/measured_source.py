@@ -88,7 +88,7 @@ def _intervals(source, scores, of_classes):
         clusters = source.rows.labels[scores.queries] if scores.per_query else None
         known = [metric for metric in metrics if scores.values[metric.name] is not None]
         # Of a mean over several searches there is no single set of pairs.
-        if known and len(source.protocol.searches(source.rows)) == 1:
+        if known and len(source.protocol.tasks(source.rows)) == 1:
             intervals = metric_intervals(source.protocol.pairs(source.embeddings, source.rows), known)
     if scores.per_query or not intervals:
         intervals = {**bootstrap_intervals(scores.per_query, clusters), **intervals}

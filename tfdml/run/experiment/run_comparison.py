@@ -87,7 +87,7 @@ def compared_metrics(experiment, specs=(), bootstrap="classes"):
     names = ",".join(metric.name for metric in of_pairs)
     if bootstrap != "classes":
         raise ValueError(f"{names}: metrics of pairs are no means over queries. Compare them with --bootstrap=classes.")
-    if len(protocol.searches(experiment.splits.test)) > 1:
+    if len(protocol.tasks(experiment.splits.test)) > 1:
         raise ValueError(f"{names}: this protocol measures several searches, and has no single set of pairs.")
     others = [spec for spec in specs if not isinstance(metric_of(spec), PairMetric)]
     return (means_over_queries(protocol.with_metrics(others), specs) if others else []), of_pairs

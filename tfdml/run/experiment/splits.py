@@ -164,7 +164,7 @@ def check_queries(splits):
                 f"Each class of the {name} split has one image, and {ranked[0].name} needs two or more. Expected "
                 f"several images of each class. {WITHOUT_CLASSES}"
             )
-        if not any(ClassMembers.of(search).positives.any() for search in splits.protocol.searches(split)):
+        if not any(ClassMembers.of(task).positives.any() for task in splits.protocol.tasks(split)):
             raise ValueError(
                 f"The {name} split has no query with another image of its class in the gallery, which "
                 f"{ranked[0].name} needs. Check its labels, and which rows are queries and gallery."

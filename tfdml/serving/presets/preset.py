@@ -5,6 +5,7 @@ from pathlib import Path
 from tfdml.console.command import new_folder
 from tfdml.files.checked_files import fingerprint, read_manifest, write_manifest
 from tfdml.files.folder_lock import whole_folder
+from tfdml.methods import EmbeddingModel
 from tfdml.registry.annotations import FilePath
 from tfdml.registry.argument_checks import expects
 from tfdml.run.directory.model_archive import load_archive
@@ -21,18 +22,33 @@ FILES = [CONFIG, MODEL, README]
 WHAT, VERSION = "tfdml preset", 1
 
 
-def save_preset(model, folder, about=()):
+@expects()
+def save_preset(model: EmbeddingModel, folder: FilePath, licence: str | None = None) -> None:
+    """Saves a model, its preprocessing and a model card to a new folder, for `tfdml.from_preset`.
+
+    Args:
+        model: a model of tfdml that has its `preprocessing`.
+        folder: the folder; it must be empty or not exist.
+        licence: the model's licence as hubs name it, such as `apache-2.0`; None: the card states none.
+
+    Example: `tfdml.save_preset(model, "presets/cars", licence="apache-2.0")`.
+    """
+    if not isinstance(model, EmbeddingModel):
+        raise ValueError(f"Expected a model of tfdml, such as tfdml.Single; received {type(model).__name__}.")
+    write_preset(model, folder, {"licence": licence})
+
+
+def write_preset(model, folder, about):
     """Writes the preset of a model.
 
     Args:
-        model: model of a method.
-        folder: the folder; it must be empty or not exist.
+        model, folder: see `save_preset`.
         about: facts that the model does not say, see `preset_card.readme`.
     """
     out = new_folder(folder, "the preset", given="")
     # It refuses a model without preprocessing.
     ImageEmbedder(model)
-    facts = {**facts_of_model(model), **dict(about)}
+    facts = {**facts_of_model(model), **about}
     with whole_folder(out, "preset") as unfinished:
         model.save(unfinished / MODEL)
         # Of a model that was compiled without the optimizer and the loss; and it proves that the file loads.
@@ -47,7 +63,7 @@ def from_preset(address: FilePath) -> ImageEmbedder:
     """Loads the model of a preset with its preprocessing, to embed images, after comparing its file with its checksum.
 
     Args:
-        address: a folder that `save_to_preset` wrote, `hf://owner/name` or `hf://owner/name@revision` on the Hugging
+        address: a folder that `save_preset` wrote, `hf://owner/name` or `hf://owner/name@revision` on the Hugging
             Face Hub, or `kaggle://owner/model/keras/variation`; those two need the extra `share`.
 
     Returns:
@@ -71,7 +87,7 @@ def upload_preset(address: FilePath, folder: FilePath) -> None:
 
     Args:
         address: `hf://owner/name` or `kaggle://owner/model/keras/variation`.
-        folder: a folder that `save_to_preset` wrote.
+        folder: a folder that `save_preset` wrote.
     """
     hubs.check_upload(address)
     _checked(Path(folder), may_link=False)

@@ -5,7 +5,7 @@ from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import trained_model
 from tfdml.serving.exported.run_export import facts_of_run
 from tfdml.serving.presets import hubs
-from tfdml.serving.presets.preset import save_preset, upload_preset
+from tfdml.serving.presets.preset import upload_preset, write_preset
 
 
 def share_run(run_dir, which, out, *, licence=None, upload="", changes=()):
@@ -15,7 +15,7 @@ def share_run(run_dir, which, out, *, licence=None, upload="", changes=()):
         run_dir: path of the run.
         which: `best` or `final`.
         out: the folder; it must be empty or not exist.
-        licence: as of `save_to_preset`.
+        licence: as of `save_preset`.
         upload: address on a hub; empty: it stays here.
         changes: settings to replace, see `trained_model`.
     """
@@ -25,6 +25,6 @@ def share_run(run_dir, which, out, *, licence=None, upload="", changes=()):
         hubs.check_upload(upload)
     model = trained_model(run_dir, which, changes)
     about = {"licence": licence, "address": upload or None}
-    save_preset(model, out, {**facts_of_run(RunDirectory(run_dir), which, model), **about})
+    write_preset(model, out, {**facts_of_run(RunDirectory(run_dir), which, model), **about})
     if upload:
         upload_preset(upload, out)
