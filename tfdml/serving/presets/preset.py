@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from tfdml.console.command import new_folder
 from tfdml.files.checked_files import fingerprint, read_manifest, write_manifest
-from tfdml.files.folder_lock import whole_folder
+from tfdml.files.folder_lock import new_folder, whole_folder
 from tfdml.registry.annotations import FilePath
 from tfdml.registry.argument_checks import expects
 from tfdml.run.directory.model_archive import load_archive
@@ -29,7 +28,7 @@ def save_preset(model, folder, about=()):
         folder: the folder; it must be empty or not exist.
         about: facts that the model does not say, see `preset_card.readme`.
     """
-    out = new_folder(folder, "the preset", given="")
+    out = new_folder(folder, "the preset")
     # It refuses a model without preprocessing.
     ImageEmbedder(model)
     facts = {**facts_of_model(model), **dict(about)}
