@@ -96,6 +96,7 @@ ROOMS = {
 OF_COMMANDS = [
     "tfdml/backbones",
     "tfdml/console",
+    "tfdml/files",
     "tfdml/reporting",
     "tfdml/run",
     "tfdml/serving",

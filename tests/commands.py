@@ -7,6 +7,7 @@ import; everything else, flags, exit status, output, signals, is as in a process
 import atexit
 import functools
 import gc
+import importlib
 import itertools
 import json
 import os
@@ -22,6 +23,8 @@ import threading
 import time
 from pathlib import Path
 
+from absl import flags
+
 ROOT = Path(__file__).resolve().parents[1]
 # Seconds after which a process hangs; far above what any takes, since machines may be slow and busy.
 PATIENCE = 900
@@ -33,6 +36,25 @@ def scratch():
     folder = Path(tempfile.mkdtemp(prefix="tfdml-tests-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+@functools.cache
+def functions_of(module):
+    """Imports a command for its functions, without its flags, whose names other commands use, too."""
+    others = [flags.FLAGS[name] for name in flags.FLAGS]
+    try:
+        _remove_flags()
+        return importlib.import_module(module)
+    finally:
+        _remove_flags()
+        # A flag with a short name is there twice.
+        for flag in {flag.name: flag for flag in others}.values():
+            flags.FLAGS[flag.name] = flag
+
+
+def _remove_flags():
+    for name in list(flags.FLAGS):
+        delattr(flags.FLAGS, name)
 
 
 class Command:

@@ -9,13 +9,14 @@ FILES = ("tfdml", "pipelines")
 LONGEST_FILE, SMALL_FILE = 600, 40
 # Ratchets: what the house has today. Lower a number when the code gets better; never raise it. The goals are 300 files,
 # 12 small files, functions of at most 70 lines, and neither a print nor a bag of flags below the commands.
-MOST_FILES, MOST_SMALL_FILES, LONGEST_FUNCTION, MOST_PRINTS, MOST_BAGS_OF_FLAGS = 758, 181, 102, 79, 29
+MOST_FILES, MOST_SMALL_FILES, LONGEST_FUNCTION, MOST_PRINTS, MOST_BAGS_OF_FLAGS = 754, 172, 102, 55, 18
 DOORS = ("__init__", "__main__")
 # Of `hasattr`, and of `getattr` with a default.
 MOST_GUESSES = 17
-# What the house has; a new room needs a reason. Commands count, too: `tfdml.share`, `tfdml.threshold` and
-# `tfdml.suspects` write what no other command does.
-MOST_ROOMS, MOST_FLOORS, MOST_ARROWS, MOST_ENTRIES = 39, 8, 127, 38
+# What the house has; a new room needs a reason. All commands are one room, since each prints what others compute, and
+# none imports another. They count as entries: `tfdml.share`, `tfdml.threshold` and `tfdml.suspects` write what no other
+# command does.
+MOST_ROOMS, MOST_FLOORS, MOST_ARROWS, MOST_ENTRIES = 22, 8, 94, 38
 
 
 def offenders(of_file):
@@ -24,18 +25,23 @@ def offenders(of_file):
 
 
 def test_the_house_does_not_grow():
-    rooms = {room for pair in arrows() for room in pair}
+    pairs = {(room_with_commands(one), room_with_commands(other)) for one, other in arrows()}
+    rooms = {room for pair in pairs for room in pair}
     entries = {
         path.name for path in (ROOT / "tfdml").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
     }
-    counts = len(rooms), max(map(floor, rooms)), len(arrows()), len(entries)
+    counts = len(rooms), max(floor(room, pairs) for room in rooms), len(pairs), len(entries)
     most = MOST_ROOMS, MOST_FLOORS, MOST_ARROWS, MOST_ENTRIES
     assert all(count <= limit for count, limit in zip(counts, most, strict=True)), counts
 
 
-def floor(room, above=()):
+def room_with_commands(room):
+    return "commands" if (ROOT / room).with_suffix(".py").is_file() and is_command(Path(f"{room}.py")) else room
+
+
+def floor(room, pairs, above=()):
     assert room not in above, f"a circle: {above}"
-    return 1 + max((floor(other, (*above, room)) for one, other in arrows() if one == room), default=0)
+    return 1 + max((floor(other, pairs, (*above, room)) for one, other in pairs if one == room), default=0)
 
 
 # Where a name that begins with an underscore is used of something that is not tfdml's own.

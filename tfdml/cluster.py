@@ -21,14 +21,14 @@ tfdml_flags.define_debug()
 def main():
     from tfdml.serving.embedding.shard_clusters import cluster_shards
 
-    given = flags.FLAGS
+    values = flags.FLAGS
     for name, what in {"embeddings": "a folder of tfdml.embed", "clusters": "their number", "out": "a file"}.items():
-        if not given[name].value:
+        if not values[name].value:
             raise ValueError(f"--{name} is missing: {what}.")
-    about = {"clusters": given.clusters, "metric": given.metric, "seed": given.seed}
-    sizes = cluster_shards(given.embeddings, given.out, **about)
+    about = {"clusters": values.clusters, "metric": values.metric, "seed": values.seed}
+    sizes = cluster_shards(values.embeddings, values.out, **about)
     print(
-        f"Wrote the clusters of {sizes.sum():,} images to {given.out}: {sizes.min():,} to {sizes.max():,} images each."
+        f"Wrote the clusters of {sizes.sum():,} images to {values.out}: {sizes.min():,} to {sizes.max():,} images each."
     )
 
 

@@ -38,12 +38,12 @@ tfdml_flags.define_debug()
 
 
 def main(others):
-    given = flags.FLAGS
-    if others and (not given.runner or not others[0].startswith("--")):
-        hint = "" if given.runner else "; options behind -- need --runner"
+    values = flags.FLAGS
+    if others and (not values.runner or not others[0].startswith("--")):
+        hint = "" if values.runner else "; options behind -- need --runner"
         raise ValueError(f"Unexpected argument {others[0]!r}{hint}.")
     for name, what in {"model": "an exported model", "images": "the images", "out": "the folder to write"}.items():
-        if not given[name].value:
+        if not values[name].value:
             raise ValueError(f"--{name} is missing: {what}.")
     command.import_package()
     from tfdml.serving.embedding.bulk_embedding import embed_images
@@ -51,17 +51,17 @@ def main(others):
 
     # TensorFlow logs how it reads the model.
     logging.set_verbosity(logging.WARNING)
-    if not ImageList.is_dataset(given.images):
+    if not ImageList.is_dataset(values.images):
         command.refuse_unused(["data_dir", "split"], "--images reads files from the working folder")
-    images = ImageList.of(given.images, data_dir=given.data_dir, split=given.split)
-    options = {"shard_rows": given.shard_rows, "batch_size": given.batch_size}
-    engine = {"runner": given.runner, "options": others}
-    shards = embed_images(given.out, images, model=given.model, **options, **engine)
+    images = ImageList.of(values.images, data_dir=values.data_dir, split=values.split)
+    options = {"shard_rows": values.shard_rows, "batch_size": values.batch_size}
+    engine = {"runner": values.runner, "options": others}
+    shards = embed_images(values.out, images, model=values.model, **options, **engine)
     if shards.bad:
         path, reason = min(shards.bad.items())
         print(f"{len(shards.bad):,} of {len(images):,} images cannot be read and are left out, first {path}: {reason}")
-        print(f"All are listed in {given.out}/manifest.json")
-    print(f"Embedded {len(shards):,} images in {given.out}.")
+        print(f"All are listed in {values.out}/manifest.json")
+    print(f"Embedded {len(shards):,} images in {values.out}.")
 
 
 if __name__ == "__main__":

@@ -21,10 +21,11 @@ tfdml_flags.define_debug()
 
 
 def main():
+    from tfdml.files.folder_lock import new_folder
     from tfdml.run.directory.ensemble_directory import runs_of
     from tfdml.run.ensembles.joining import join_aside, print_ensemble
 
-    given, out = flags.FLAGS, command.new_folder(flags.FLAGS.out, "the ensemble")
+    given, out = flags.FLAGS, new_folder(flags.FLAGS.out, "the ensemble", "--out")
     runs, asked = runs_of(given.run_dirs)
     weights = weights_of(given.weights, len(runs))
     if weights and given.fit_weights:

@@ -32,51 +32,54 @@ flags.DEFINE_bool("whiten", False, "With --dims: project to principal components
 
 
 def main():
+    from tfdml.files.folder_lock import new_folder
     from tfdml.serving.exported.onnx_file import import_converter
 
-    given, out = flags.FLAGS, command.new_folder(flags.FLAGS.out, "the SavedModel")
-    if given.whiten and not given.dims:
+    values, out = flags.FLAGS, new_folder(flags.FLAGS.out, "the SavedModel", "--out")
+    if values.whiten and not values.dims:
         raise ValueError("--whiten needs --dims, the number of components.")
-    if not given.run_dir + given.backbone:
+    if not values.run_dir + values.backbone:
         raise ValueError("Expected --run_dir, the folder of a run, or --backbone, or both; received neither.")
-    if given.onnx:
+    if values.onnx:
         # Before there is work that would be lost.
         import_converter()
     # TensorFlow logs how it names and shards the files.
     logging.set_verbosity(logging.WARNING)
-    formats = {"tolerant": given.tolerant, "lite": None if given.lite == "none" else given.lite, "onnx": given.onnx}
-    _export(given, out, formats)
-    print(f"Exported {given.run_dir or given.backbone} to {out}: serving_default(image_bytes [B]) -> embedding [B, D].")
+    formats = {"tolerant": values.tolerant, "lite": None if values.lite == "none" else values.lite, "onnx": values.onnx}
+    _export(values, out, formats)
+    source = values.run_dir or values.backbone
+    print(f"Exported {source} to {out}: serving_default(image_bytes [B]) -> embedding [B, D].")
     index = command.free_path(lambda number: "index" if number == 1 else f"index_{number}", 1)
-    command.print_next("tfdml.index", f"--model={out}", *_images(given), f"--out={index}")
+    command.print_next("tfdml.index", f"--model={out}", *_images(values), f"--out={index}")
 
 
-def _images(given):
+def _images(values):
     """Returns the flags of tfdml.index that name images: those of the run, or of --images."""
-    if not given.run_dir:
-        return [f"--images={given.images or 'photos'}", *([f"--data_dir={given.data_dir}"] if given.data_dir else [])]
+    if not values.run_dir:
+        data_dir = [f"--data_dir={values.data_dir}"] if values.data_dir else []
+        return [f"--images={values.images or 'photos'}", *data_dir]
     from tfdml.serving.exported.run_export import images_of
 
-    return [f"--{name}={value}" for name, value in images_of(given.run_dir, given.data_dir).items() if value]
+    return [f"--{name}={value}" for name, value in images_of(values.run_dir, values.data_dir).items() if value]
 
 
-def _export(given, out, formats):
+def _export(values, out, formats):
     from tfdml.serving.exported import backbone_export, joined_export, run_export
 
-    dims = {"dims": given.dims, "whiten": given.whiten}
+    dims = {"dims": values.dims, "whiten": values.whiten}
     settings = tfdml_flags.settings_of([*OF_BACKBONE, "backbone", "import_modules"])
-    if not given.backbone:
+    if not values.backbone:
         command.refuse_unused([*OF_BACKBONE, "images"], "--run_dir exports what the run has trained")
         changes = command.given("data_dir", "import_modules")
-        run_export.export_run(given.run_dir, given.which, out, changes=changes, **dims, **formats)
-    elif given.run_dir:
+        run_export.export_run(values.run_dir, values.which, out, changes=changes, **dims, **formats)
+    elif values.run_dir:
         command.refuse_unused(["images", "dims", "data_dir"], "--run_dir with --backbone joins both")
-        joined_export.export_joined(given.run_dir, given.which, settings, out, **formats)
+        joined_export.export_joined(values.run_dir, values.which, settings, out, **formats)
     else:
         command.refuse_unused(["which"], "--backbone exports its features")
-        if bool(given.dims) != bool(given.images):
+        if bool(values.dims) != bool(values.images):
             raise ValueError("--dims and --images belong together: the components are those of the images' features.")
-        images = {"images": given.images, "data_dir": given.data_dir, **dims}
+        images = {"images": values.images, "data_dir": values.data_dir, **dims}
         backbone_export.export_backbone(settings, out, **images, **formats)
 
 

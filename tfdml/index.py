@@ -56,30 +56,119 @@ tfdml_flags.define_debug()
 
 
 def main():
-    from tfdml.serving.index import index_command
     from tfdml.serving.index.stores.addresses import is_engine
 
-    given = flags.FLAGS
-    if not given.out:
+    values = flags.FLAGS
+    if not values.out:
         raise ValueError("--out is missing: the folder or address of the index.")
-    sources = sum(map(bool, (given.images, given.embeddings, given.delete, given.upgrade)))
-    if sources != 1 and not (given.compact and not sources):
+    sources = sum(map(bool, (values.images, values.embeddings, values.delete, values.upgrade)))
+    if sources != 1 and not (values.compact and not sources):
         raise ValueError("Expected one of --images, --embeddings, --delete, --compact and --upgrade.")
-    index_command.check(given)
+    in_engine = is_engine(values.out)
+    _check(values, in_engine)
     # TensorFlow logs how it reads the model.
     logging.set_verbosity(logging.WARNING)
     # An index in a folder has a copy of its model.
-    own = [f"--model={given.model}"] if is_engine(given.out) else []
-    if given.images or given.embeddings:
-        query = index_command.add(given)
-        command.print_next("tfdml.search", f"--index={given.out}", *own, query)
+    own = [f"--model={values.model}"] if in_engine else []
+    if values.images or values.embeddings:
+        query = _add(values, in_engine)
+        command.print_next("tfdml.search", f"--index={values.out}", *own, query)
         return
-    if given.upgrade:
-        index_command.upgrade(given)
+    if values.upgrade:
+        _upgrade(values, in_engine)
     else:
-        index_command.delete(given)
-    if given.model or not own:
-        command.print_next("tfdml.serve", f"--index={given.out}", *own)
+        _delete(values, in_engine)
+    if values.model or not own:
+        command.print_next("tfdml.serve", f"--index={values.out}", *own)
+
+
+def _check(values, in_engine):
+    """Raises a ValueError if flags do not go together."""
+    if values.embeddings and (values.add or not values.model):
+        raise ValueError("--embeddings makes a new index, with --model, which computed them, and without --add.")
+    if values.update and not values.add:
+        raise ValueError("--update goes with --add, which goes on with an index.")
+    if values.upgrade and not values.model:
+        raise ValueError("--upgrade takes the new model: --model=exported/2.")
+    if values.add or values.upgrade:
+        command.refuse_unused(["kind"], "--add and --upgrade go on with the index that is there")
+    if values.images or values.embeddings or values.upgrade:
+        command.refuse_unused(["compact"], "--images and --embeddings add to an index")
+    if not (values.images or values.embeddings):
+        command.refuse_unused(["attributes"], "--delete, --compact and --upgrade add nothing")
+    if in_engine:
+        from tfdml.serving.index.stores.addresses import store_name
+
+        command.refuse_unused(["compact"], f"{store_name(values.out)} erases what is deleted at once")
+    if not values.embeddings or not in_engine:
+        command.refuse_unused(["workers"], "--embeddings are loaded into an engine by several")
+
+
+def _add(values, in_engine):
+    """Makes an index, or adds images to one; returns the path of one of these images."""
+    from tfdml.files.embedding_shards import EmbeddingShards
+    from tfdml.serving.embedding.image_list import ImageList
+    from tfdml.serving.index.attributes import read_attributes
+    from tfdml.serving.index.index_folder import IndexFolder
+    from tfdml.serving.index.indexing import index_embeddings, index_images
+    from tfdml.serving.index.stores.loading import load
+
+    if values.embeddings:
+        source = values.embeddings
+        paths = sorted(EmbeddingShards(source).paths())
+    else:
+        if not ImageList.is_dataset(values.images):
+            command.refuse_unused(["data_dir", "split"], "--images reads files from the working folder")
+        source = ImageList.of(values.images, data_dir=values.data_dir, split=values.split)
+        paths = source.paths
+    about = {"model": values.model, "kind": values.kind}
+    about["attributes"] = read_attributes(values.attributes, paths) if values.attributes else None
+    of_images = {"update": values.update, "batch_size": values.batch_size}
+    if in_engine:
+        about["kind"] = values.kind if values["kind"].present else None
+        count, bad = load(values.out, source, **about, **of_images, workers=values.workers)
+    elif values.embeddings:
+        count, bad = index_embeddings(values.out, source, **about)
+    else:
+        count, bad = index_images(values.out, source, **about, **of_images, add=values.add)
+    if bad:
+        path, reason = min(bad.items())
+        print(f"{len(bad):,} of {count + len(bad):,} images cannot be read and are left out, first {path}: {reason}")
+        if not in_engine:
+            print(f"All are listed in {values.out}/bad_images.jsonl")
+    print(f"Indexed {count:,} images in {values.out}.")
+    first = next((path for path in paths if path not in bad), paths[0])
+    return first if in_engine else IndexFolder(values.out).file_of(first)
+
+
+def _delete(values, in_engine):
+    """Deletes images from an index, or erases those that are deleted."""
+    from tfdml.serving.index.deleting import compact_index, delete_images
+    from tfdml.serving.index.stores.loading import unload
+
+    if not values.delete:
+        print(f"{values.out} has {compact_index(values.out):,} images.")
+        return
+    if in_engine:
+        deleted, left = unload(values.out, values.delete)
+    else:
+        deleted, left = delete_images(values.out, values.delete, compact=values.compact is not False)
+    if not deleted:
+        print(f"{values.out} has {left:,} images. {values.delete[0]} is not among them, and nothing is left to delete.")
+        return
+    print(f"Deleted {deleted:,} images from {values.out}; it has {left:,} images.")
+
+
+def _upgrade(values, in_engine):
+    """Gives an index another model."""
+    from tfdml.serving.index.stores.engine_upgrade import upgrade_engine
+    from tfdml.serving.index.upgrading import upgrade_index
+
+    count = (upgrade_engine if in_engine else upgrade_index)(values.out, values.model, batch_size=values.batch_size)
+    if not count:
+        print(f"{values.out} has the model {values.model} already, and nothing is left to do.")
+        return
+    print(f"{values.out} has the model {values.model} now, which has embedded {count:,} images.")
 
 
 if __name__ == "__main__":

@@ -26,36 +26,36 @@ flags.DEFINE_list("learners", [], "Learners whose attention to draw, such as 0,1
 
 
 def main():
-    given = flags.FLAGS
-    if given.out and Path(given.out).is_dir():
-        raise ValueError(f"--out={given.out} is a folder. Give a file in it, such as index.html.")
+    values = flags.FLAGS
+    if values.out and Path(values.out).is_dir():
+        raise ValueError(f"--out={values.out} is a folder. Give a file in it, such as index.html.")
     # Here, because it takes seconds.
     from tfdml.reporting.run_reports import report_comparison, report_run
 
     changes = command.given("data_dir", "import_modules")
-    if given.run_dirs:
+    if values.run_dirs:
         for name in ("run_dir", "only", "channels", "learners"):
-            if given[name].value:
+            if values[name].value:
                 raise ValueError(f"Expected one of --run_dirs and --{name}.")
-        report_comparison(given.run_dirs, given.out, changes)
+        print(f"Wrote {report_comparison(values.run_dirs, values.out, changes)}")
         return
-    if not given.run_dir:
+    if not values.run_dir:
         raise ValueError("Expected --run_dir, the folder of a run, or --run_dirs, several.")
     chosen = {name: numbers for name in ("channels", "learners") if (numbers := numbers_of(name))}
-    settings = report_run(given.run_dir, given.only, given.out, changes, chosen)
+    settings = report_run(values.run_dir, values.only, values.out, changes, chosen)
     if settings and settings.network.backbone != "identity":
         out = command.free_path(lambda number: f"exported/{number}", 1)
-        modules = command.own_modules(given.import_modules)
-        command.print_next("tfdml.export", f"--run_dir={given.run_dir}", f"--out={out}", *modules)
+        modules = command.own_modules(values.import_modules)
+        command.print_next("tfdml.export", f"--run_dir={values.run_dir}", f"--out={out}", *modules)
 
 
 def numbers_of(name):
     """Returns the integers of a list flag."""
-    given = flags.FLAGS[name].value
+    texts = flags.FLAGS[name].value
     try:
-        return [int(each) for each in given]
+        return [int(text) for text in texts]
     except ValueError:
-        raise ValueError(f"Expected --{name} as numbers such as 0,1,2; received {','.join(given)}.") from None
+        raise ValueError(f"Expected --{name} as numbers such as 0,1,2; received {','.join(texts)}.") from None
 
 
 if __name__ == "__main__":

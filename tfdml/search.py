@@ -6,6 +6,11 @@ python -m tfdml.search --index=index --duplicates --threshold=0.98
 python -m tfdml.search --index=index --label=new_photos --validation=photos_with_labels --precision=0.95
 """
 
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+
 from absl import flags, logging
 
 from tfdml.console import command
@@ -25,7 +30,7 @@ flags.DEFINE_string(
     "threshold",
     "",
     "Smallest similarity of neighbors, of --label and of --duplicates, or none; empty: what tfdml.threshold has fitted "
-    "for the model, else none. --duplicates has 0.95 if none is given.",
+    "for the model, else none. --duplicates has 0.95 if none is values.",
 )
 flags.DEFINE_bool("adaptive", False, "Cut each list of neighbors where their similarity falls most.")
 flags.DEFINE_string("label", "", "Folder of images to label by their nearest neighbors, where these are near enough.")
@@ -37,35 +42,202 @@ flags.DEFINE_string(
 )
 flags.DEFINE_float("precision", 0.95, "Fraction of the labels that have to be right on --validation.", 0.0, 1.0)
 tfdml_flags.define_debug()
+# Smallest similarity of duplicates unless --threshold sets one.
+DUPLICATES = 0.95
 
 
 def main(queries):
-    given = flags.FLAGS
-    if not given.index:
+    values = flags.FLAGS
+    if not values.index:
         raise ValueError("--index is missing: the folder of an index, see python -m tfdml.index.")
-    if sum([bool(queries), given.duplicates, bool(given.label)]) != 1:
+    if sum([bool(queries), values.duplicates, bool(values.label)]) != 1:
         raise ValueError("Expected one of: images to search for, --duplicates, and --label.")
-    if given.threshold and given.validation:
+    if values.threshold and values.validation:
         raise ValueError("Expected --threshold or --validation, which determines one; received both.")
     if not queries:
         command.refuse_unused(["picture", "where", "adaptive"], "--duplicates and --label print a list")
-    if not given.duplicates:
+    if not values.duplicates:
         command.refuse_unused(["groups"], "This searches without --duplicates")
     command.check_file("picture")
     command.import_package()
     # TensorFlow logs how it reads the model.
     logging.set_verbosity(logging.WARNING)
-    from tfdml.serving.index import printed_search
     from tfdml.serving.index.stores.addresses import searcher_of
 
-    printed_search.check_picture(given.picture)
-    searcher = searcher_of(given.index, given.model or None)
+    _check_picture(values.picture)
+    searcher = searcher_of(values.index, values.model or None)
     if queries:
-        printed_search.print_neighbors(searcher, queries, given)
-    elif given.duplicates:
-        printed_search.print_duplicates(searcher, given)
+        about = {"k": values.k, "where": values.where, "adaptive": values.adaptive, "picture": values.picture}
+        print_neighbors(searcher, queries, values.threshold, values.format, **about)
+    elif values.duplicates:
+        print_duplicates(searcher, values.threshold, values.format, values.groups)
     else:
-        printed_search.print_labels(searcher, given)
+        about = {"validation": values.validation, "precision": values.precision}
+        print_labels(searcher, values.label, values.threshold, values.format, k=values.k, **about)
+
+
+def _check_picture(path):
+    """Raises a ValueError if a picture cannot be written to a path because of its ending; empty: there is none."""
+    from PIL import Image
+
+    # Pillow reads some formats that it does not write.
+    if path and Image.registered_extensions().get(Path(path).suffix.lower()) not in Image.SAVE:
+        raise ValueError(f"--picture={path} does not end as an image file does, such as found.png.")
+
+
+def print_neighbors(searcher, queries, setting, form, *, k, where="", adaptive=False, picture=""):
+    """Prints the neighbors of images, and draws them if `picture` is the path of a file.
+
+    A threshold that --threshold sets leaves out what is less similar, a fitted one marks it.
+
+    Args:
+        searcher: `Searcher`.
+        queries: list of paths.
+        setting: value of --threshold.
+        form: `table` or `json`.
+        k, where, adaptive, picture: values of these flags.
+    """
+    from tfdml.serving.index.adaptive_cut import adaptive_search
+    from tfdml.serving.index.contact_sheet import draw
+
+    threshold = _threshold(searcher, setting, form)
+    if adaptive:
+        nearest = adaptive_search(searcher, queries, k, where or None)
+    else:
+        nearest = searcher.search(queries, k, where or None)
+    marked = threshold.fitted is not None
+    shown = [[each for each in some if marked or threshold.accepts(each.similarity)] for some in nearest]
+    if picture:
+        draw(queries, shown, picture)
+    if form == "json":
+        about = {"threshold": dict(threshold.fitted)} if marked else {}
+        rows = [
+            {"query": query, "neighbors": [_in_json(each, threshold) for each in neighbors], **about}
+            for query, neighbors in zip(queries, shown, strict=True)
+        ]
+        print(json.dumps(rows))
+        return
+    if where:
+        how = "each query is compared with all of them" if nearest.exact else "the search is approximate"
+        print(f"{nearest.matching:,} of {len(searcher):,} images match; {how}.")
+    for query, neighbors, all_of_them in zip(queries, shown, nearest, strict=True):
+        print(query)
+        _print_rows([_row(each, threshold) for each in neighbors])
+        if all_of_them and not neighbors:
+            print(f"  none from --threshold={threshold.value:g} on; the nearest has {all_of_them[0].similarity:.4f}")
+
+
+def _threshold(searcher, setting, form):
+    """Returns the `Threshold` of a search, and prints where it comes from if --threshold sets none."""
+    from tfdml.serving.index.threshold import Threshold
+    from tfdml.serving.index.threshold_check import difference
+
+    threshold = Threshold.of(searcher, setting)
+    if threshold.fitted is not None and form != "json":
+        print(threshold.in_words(len(searcher)))
+    if warning := difference(searcher, threshold):
+        logging.warning(warning)
+    return threshold
+
+
+def _in_json(neighbor, threshold):
+    accepted = {} if threshold.fitted is None else {"accepted": threshold.accepts(neighbor.similarity)}
+    return {**asdict(neighbor), **accepted}
+
+
+def _row(neighbor, threshold):
+    mark = [] if threshold.fitted is None else ["accepted" if threshold.accepts(neighbor.similarity) else "below"]
+    return (f"{neighbor.similarity:.4f}", *mark, neighbor.label or "", neighbor.path)
+
+
+def print_duplicates(searcher, setting, form, groups=False):
+    """Prints the pairs of near-duplicates in an index, or the groups that they connect.
+
+    A threshold that was fitted says which images are of one class, and not which are nearly the same.
+
+    Args:
+        searcher: `Searcher`.
+        setting: value of --threshold.
+        form: `table` or `json`.
+        groups: whether groups are printed.
+    """
+    from tfdml.serving.index.duplicates import duplicate_groups, duplicates
+    from tfdml.serving.index.threshold import NONE, Threshold
+
+    threshold = DUPLICATES if setting in ("", NONE) else Threshold.of(searcher, setting).value
+    if groups:
+        _print_groups(duplicate_groups(searcher, threshold), form)
+        return
+    pairs = duplicates(searcher, threshold)
+    if form == "json":
+        print(json.dumps([{"similarity": one.similarity, "paths": [one.path, other.path]} for one, other in pairs]))
+        return
+    _print_rows([(f"{one.similarity:.4f}", one.path, other.path) for one, other in pairs])
+    print(f"{len(pairs):,} pairs")
+
+
+def _print_groups(groups, form):
+    if form == "json":
+        print(json.dumps([asdict(group) for group in groups]))
+        return
+    for group in groups:
+        print(group.representative.path)
+        _print_rows([(f"{each.similarity:.4f}", each.path) for each in group.others])
+    print(f"{len(groups):,} groups of {sum(1 + len(group.others) for group in groups):,} images")
+
+
+def print_labels(searcher, folder, setting, form, *, k, validation="", precision=0.95):
+    """Prints the labels of the images of a folder, by their nearest neighbors.
+
+    Args:
+        searcher: `Searcher`.
+        folder: the folder.
+        setting: value of --threshold.
+        form: `table` or `json`.
+        k, validation, precision: values of these flags.
+    """
+    from tfdml.serving.index.labeling import label_folder
+    from tfdml.serving.index.threshold import NONE, Threshold
+
+    threshold = Threshold() if validation else _threshold(searcher, setting, form)
+    if not validation and threshold.value is None and setting != NONE:
+        raise ValueError(
+            "--label needs --threshold, or --validation, a folder of images with labels, or a model whose threshold "
+            "python -m tfdml.threshold has fitted."
+        )
+    least = -math.inf if threshold.value is None else threshold.value
+    about = {"validation": validation, "precision": precision}
+    calibration, labeled = label_folder(searcher, folder, k, None if validation else least, **about)
+    if form == "json":
+        about = {"calibration": None if calibration is None else asdict(calibration)}
+        about |= {} if threshold.fitted is None else {"threshold": dict(threshold.fitted)}
+        print(json.dumps({**about, "images": [each.in_json() for each in labeled]}))
+        return
+    if calibration:
+        _print_calibration(calibration)
+    _print_rows([(_shown(each.similarity), each.label or "unknown", each.path) for each in labeled])
+
+
+def _print_calibration(calibration):
+    if calibration.indexed:
+        print(
+            f"{calibration.indexed:,} of {calibration.images:,} validation images are in the index, and are not "
+            "their own neighbors here. Better leave them out of the index: a threshold is for images that it lacks."
+        )
+    print(
+        f"Threshold {calibration.threshold:.4f}: {calibration.precision:.1%} of the labels are right, and "
+        f"{calibration.labeled:.1%} of {calibration.images:,} validation images have one."
+    )
+
+
+def _shown(similarity):
+    return "unreadable" if similarity is None else f"{similarity:.4f}"
+
+
+def _print_rows(rows):
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  " + "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 if __name__ == "__main__":

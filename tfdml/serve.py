@@ -4,6 +4,8 @@ TFDML_TOKEN=secret python -m tfdml.serve --index=index --host=0.0.0.0 --port=80
 curl -F image=@query.jpg -F k=5 -H "Authorization: Bearer secret" http://localhost/search
 """
 
+import functools
+import io
 import ipaddress
 import os
 
@@ -35,14 +37,14 @@ tfdml_flags.define_debug()
 
 
 def check():
-    given, token = flags.FLAGS, os.environ.get(TOKEN, "")
-    if not given.index:
+    values, token = flags.FLAGS, os.environ.get(TOKEN, "")
+    if not values.index:
         raise ValueError("--index is missing: the folder of an index, see python -m tfdml.index.")
     if not (token.isascii() and token.isprintable()) or " " in token:
         raise ValueError(f"{TOKEN} must be letters, digits and signs of ASCII, without spaces.")
-    if not (_is_local(given.host) or token or given.allow_anonymous):
+    if not (_is_local(values.host) or token or values.allow_anonymous):
         raise ValueError(
-            f"--host={given.host} lets other machines in: set the variable {TOKEN} to a secret that clients have to "
+            f"--host={values.host} lets other machines in: set the variable {TOKEN} to a secret that clients have to "
             "send, or give --allow_anonymous."
         )
     try:
@@ -55,16 +57,69 @@ def check():
 
 def main():
     # Imported here, after TensorFlow.
-    from tfdml.serving.http.limits import Limits
-    from tfdml.serving.http.service import serve
+    import tensorflow as tf
 
-    given = flags.FLAGS
+    from tfdml.serving.http.app import DECODERS, create_app
+    from tfdml.serving.http.limits import Limits
+    from tfdml.serving.http.server import Server, listen
+    from tfdml.serving.index.stores.addresses import searcher_of
+    from tfdml.serving.index.threshold import Threshold
+
+    values = flags.FLAGS
     # TensorFlow logs how it reads the model.
     logging.set_verbosity(logging.WARNING)
-    limits = Limits(given.max_bytes, given.max_pixels, given.max_waiting, connections=given.max_connections)
-    hosts = {"127.0.0.1", "::1", "localhost", given.host.lower()} if _is_local(given.host) else ()
-    about = {name: given[name].value for name in ("host", "port", "batch_size", "threshold")}
-    serve(given.index, given.model or None, limits, token=os.environ.get(TOKEN, ""), hosts=hosts, **about)
+    # TensorFlow has a thread for each core; the network would wait for one while all decode.
+    tf.config.threading.set_inter_op_parallelism_threads((os.cpu_count() or 1) + DECODERS)
+    searcher = searcher_of(values.index, values.model or None)
+    # Loads the model, and makes its functions: the first requests are to wait for nothing.
+    _warm_up(searcher)
+    # Of the index as it is now: one of another model may take its place.
+    threshold_of = functools.lru_cache(maxsize=1)(lambda searcher: Threshold.of(searcher, values.threshold))
+    print_threshold(searcher, threshold_of(searcher), values.threshold)
+    limits = Limits(values.max_bytes, values.max_pixels, values.max_waiting, connections=values.max_connections)
+    hosts = {"127.0.0.1", "::1", "localhost", values.host.lower()} if _is_local(values.host) else ()
+    about = {"batch_size": values.batch_size, "token": os.environ.get(TOKEN, ""), "hosts": hosts}
+    app = create_app(searcher, limits, **about, threshold=threshold_of)
+    with listen(values.host, values.port) as bound:
+        host = f"[{values.host}]" if ":" in values.host else values.host
+        address = f"http://{host}:{bound.getsockname()[1]}/"
+        message = f"{len(searcher):,} images at {address}; Ctrl-C ends the service."
+        Server(app, limits, lambda: print(message)).run([bound])
+
+
+def _warm_up(searcher):
+    """Embeds an image in both ways in which the service does."""
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.new("RGB", (32, 32)).save(file, "PNG")
+    searcher.embed_read([file.getvalue()])
+    searcher.embed_read([searcher.read(file.getvalue())])
+
+
+def print_threshold(searcher, threshold, setting=""):
+    """Prints which threshold is in force, and warns if the images of the index differ from those it was fitted on.
+
+    Args:
+        searcher: `Searcher`.
+        threshold: its `Threshold`.
+        setting: value of --threshold.
+    """
+    from tfdml.serving.index.threshold_check import difference
+
+    print(_in_force(searcher, threshold, setting))
+    if warning := difference(searcher, threshold):
+        logging.warning(warning)
+
+
+def _in_force(searcher, threshold, setting):
+    """Returns a sentence about the threshold that decides, or about why there is none."""
+    if threshold.fitted is not None:
+        return threshold.in_words(len(searcher))
+    if threshold.value is not None:
+        return f"Threshold {threshold.value:g}: --threshold sets it."
+    why = "because of --threshold=none" if setting else "because tfdml.threshold has fitted none for this model"
+    return f'There is no threshold, {why}. /label never rejects a label, and answers "accepted": null.'
 
 
 def _is_local(host):

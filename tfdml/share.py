@@ -19,14 +19,16 @@ tfdml_flags.define_import_modules()
 
 
 def main():
+    from tfdml.files.folder_lock import new_folder
     from tfdml.serving.presets.run_preset import share_run
 
-    given = flags.FLAGS
-    about = {"licence": given.licence or None, "changes": command.given("import_modules")}
-    share_run(given.run_dir, given.which, given.out, upload=given.upload, **about)
-    print(f"Wrote the preset {given.out}: tfdml.from_preset({given.out!r}) loads it.")
-    if given.upload:
-        print(f"Uploaded it: tfdml.from_preset({given.upload!r}) loads it.")
+    values = flags.FLAGS
+    new_folder(values.out, "the preset", "--out")
+    about = {"licence": values.licence or None, "changes": command.given("import_modules")}
+    share_run(values.run_dir, values.which, values.out, upload=values.upload, **about)
+    print(f"Wrote the preset {values.out}: tfdml.from_preset({values.out!r}) loads it.")
+    if values.upload:
+        print(f"Uploaded it: tfdml.from_preset({values.upload!r}) loads it.")
 
 
 if __name__ == "__main__":

@@ -56,7 +56,10 @@ def main(given):
     from tfdml.reporting.study_curves import draw_curves
 
     curves = values.curves or str(Path(folder) / "curves.svg")
-    if draw_curves(outcome.every_run(), curves, study.curve):
+    not_drawn = draw_curves(outcome.every_run(), curves, study.curve)
+    if not_drawn is not None:
+        for name in not_drawn:
+            print(f"{name} is not drawn: ensembles have no learning curve, only their members.", file=sys.stderr)
         print(f"Learning curves: {curves}", file=sys.stderr)
 
 

@@ -4,6 +4,8 @@ python -m tfdml.suspects --run_dirs=runs/fold_0,runs/fold_1 --split=validation -
 python -m tfdml.suspects --embeddings=one_model.npz,another_model.npz --out=suspects
 """
 
+import json
+
 from absl import flags
 
 from tfdml.console import command
@@ -26,24 +28,58 @@ flags.DEFINE_float(
 )
 flags.DEFINE_string("out", "suspects", "Folder that gets suspects.jsonl, which --ignore_images reads, and index.html.")
 tfdml_flags.define_import_modules()
+# Suspects that are printed.
+PRINTED = 20
 
 
 def main():
-    given = flags.FLAGS
-    if bool(given.run_dirs) == bool(given.embeddings):
-        received = "both" if given.run_dirs else "neither"
+    values = flags.FLAGS
+    if bool(values.run_dirs) == bool(values.embeddings):
+        received = "both" if values.run_dirs else "neither"
         raise ValueError(f"Expected --run_dirs, folders of runs, or --embeddings, one alone; received {received}.")
-    if given.run_dirs:
+    if values.run_dirs:
         command.refuse_unused(["labels", "distance"], "--run_dirs have those of the runs")
     else:
         command.refuse_unused(["which", "import_modules"], "--embeddings are what is judged")
-        if given.split == "validation":
+        if values.split == "validation":
             raise ValueError("--split=validation is of runs; --embeddings are judged as they are.")
     command.check_folder("out")
     # Here, after TensorFlow.
-    from tfdml.reporting.suspects_report import report_suspects
+    from tfdml.reporting.suspects_report import suspects_of, write_suspects
+    from tfdml.run.experiment.judged_images import JudgedImages
 
-    report_suspects(given, command.given("data_dir", "import_modules"))
+    if values.run_dirs:
+        changes = command.given("data_dir", "import_modules")
+        images = JudgedImages.of_runs(values.run_dirs, values.split, values.which, changes)
+    else:
+        about = {"data_dir": values.data_dir, "part": values.split, "distance": values.distance}
+        images = JudgedImages.of_files(values.embeddings, values.labels, **about)
+    suspects = suspects_of(images, values.nearest, values.margin, values.share)
+    files = write_suspects(images, suspects, values.out)
+    _print_suspects(images, suspects)
+    counts = {"images": len(images.labels), "doubted": suspects.doubted, "suspects": len(suspects.rows)}
+    paths = {name: str(path) for name, path in files.items()}
+    print(json.dumps({**counts, "unjudged": suspects.unjudged, **paths}))
+
+
+def _print_suspects(images, suspects):
+    """Prints the most doubtful images in a table, and how many there are."""
+    from tfdml.reporting.suspects_report import HEAD, rows_of
+
+    if count := len(suspects.rows):
+        lines = [HEAD, *rows_of(images, suspects)[:PRINTED]]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        for line in lines:
+            print("  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip())
+    if count > PRINTED:
+        print(f"and {count - PRINTED:,} more")
+    judged = sum(len(judge.rows) for judge in images.judges)
+    alone = f" {suspects.unjudged:,} are alone in their class, and are not judged." if suspects.unjudged else ""
+    left = f" Listed are the {count:,} most doubtful." if suspects.doubted > count else ""
+    print(
+        f"{suspects.doubted:,} images are nearer to another class than to their own, by {judged:,} judgements of "
+        f"{len(images.judges):,} models on {len(images.labels):,} images.{alone}{left}"
+    )
 
 
 if __name__ == "__main__":

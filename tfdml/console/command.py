@@ -174,25 +174,6 @@ def check_file(name):
         raise ValueError(f"{given}: {folder} is read-only. Give another folder.")
 
 
-def new_folder(path, what, given="--out="):
-    """Returns the path of a folder to write to; a ValueError unless it has a name, and is empty or does not exist.
-
-    Args:
-        path: the folder; empty: the flag is missing.
-        what: what is written.
-        given: what stands before the path in an error.
-    """
-    folder = Path(path)
-    if not path:
-        raise ValueError(f"{given.removesuffix('=')} is missing: the folder for {what}.")
-    # It is written under another name first.
-    if folder.name in ("", ".."):
-        raise ValueError(f"{given}{path} cannot be replaced; give a folder by a name of its own.")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"{given}{folder} exists and is not empty; give a new folder.")
-    return folder
-
-
 def check_folder(name):
     """Raises a ValueError if the folder that a flag names cannot be made or written: before there is work, as above.
 

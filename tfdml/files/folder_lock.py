@@ -9,6 +9,25 @@ from tfdml.files.checked_files import cleared, flush, naming, open_locked
 LOCK = ".lock"
 
 
+def new_folder(path, what, flag=""):
+    """Returns the path of a folder to write to; a ValueError unless it has a name, and is empty or does not exist.
+
+    Args:
+        path: the folder.
+        what: what is written.
+        flag: the flag that names the folder, for errors, such as `--out`; if empty, no flag does.
+    """
+    folder, name = Path(path), f"{flag}={path}" if flag else str(path)
+    if not path:
+        raise ValueError(f"{flag or 'The path'} is missing: the folder for {what}.")
+    # It is written under another name first.
+    if folder.name in ("", ".."):
+        raise ValueError(f"{name} cannot be replaced; give a folder by a name of its own.")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"{name} exists and is not empty; give a new folder.")
+    return folder
+
+
 @contextlib.contextmanager
 def locked(path, what):
     """Locks a folder for this process; a ValueError if another one has done so.

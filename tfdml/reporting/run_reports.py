@@ -1,5 +1,6 @@
 """The report of a run, or of several: a page, and the pictures in it."""
 
+import logging
 from pathlib import Path
 
 import tensorflow as tf
@@ -14,6 +15,7 @@ from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.directory.run_groups import groups_of
 from tfdml.run.directory.run_record import Record
 
+LOG = logging.getLogger(__name__)
 # What is asked for beside pictures.
 PAGE = "page"
 
@@ -34,7 +36,7 @@ def report_run(run_dir, only, out, changes, chosen):
     ensemble, page = EnsembleDirectory(run_dir), _page(run_dir, out, "index.html")
     if not ensemble.has_flags and ensemble.begun() and set(only) <= {PAGE}:
         write_members_page(ensemble, page)
-        print(f"Wrote {page}")
+        LOG.info("Wrote %s", page)
         return None
     record = Record.of(run_dir)
     subject = subject_of(record, changes)
@@ -44,12 +46,12 @@ def report_run(run_dir, only, out, changes, chosen):
     drawn = _draw(record, subject, pictures, only)
     if PAGE in only or not only:
         write_page(record, subject, drawn, page)
-        print(f"Wrote {page}")
+        LOG.info("Wrote %s", page)
     return record.settings if record.result else None
 
 
 def report_comparison(run_dirs, out, changes):
-    """Writes the page that compares runs.
+    """Writes the page that compares runs, and returns its path.
 
     Args:
         run_dirs: folders of runs, or of several of each: `A0,A1:B0,B1`.
@@ -59,7 +61,7 @@ def report_comparison(run_dirs, out, changes):
     groups = groups_of(run_dirs)
     page = _page(groups[0][0], out, "comparison.html")
     write_comparison(groups, page, changes)
-    print(f"Wrote {page}")
+    return page
 
 
 def _page(run_dir, out, name):
@@ -116,7 +118,7 @@ def _draw(record, subject, pictures, asked):
         with naming(folder):
             paths = picture.draw(subject, folder)
         for path in paths:
-            print(f"Wrote {path}", flush=True)
+            LOG.info("Wrote %s", path)
         paths = [path for path in paths if path.suffix == ".png"]
         drawn += paths
         captions |= {path: caption_of(name, picture, path) for path in paths if picture.on_page}

@@ -1,7 +1,6 @@
 """Draws learning curves of a study's rows."""
 
 import statistics
-import sys
 
 from matplotlib import colormaps
 from matplotlib.figure import Figure
@@ -22,7 +21,7 @@ def draw_curves(run_dirs, path, metric="recall_at_1"):
         metric: name of the metric, as `metrics.jsonl` has it.
 
     Returns:
-        Whether there was a curve to draw.
+        Names of the rows that have no curve, such as ensembles; if there is nothing to draw, `None`.
     """
     # Inches, so that the names of many rows have a place, too.
     height = max(5.0, 0.2 * len(run_dirs))
@@ -47,11 +46,9 @@ def draw_curves(run_dirs, path, metric="recall_at_1"):
             label=name,
         )
     if not axes.lines:
-        return False
-    for name in not_drawn:
-        print(f"{name} is not drawn: ensembles have no learning curve, only their members.", file=sys.stderr)
+        return None
     label(axes, "step", metric.replace("recall_at_", "Recall@"))
     axes.grid(axis="y", alpha=0.3)
     figure.legend(loc="outside right upper", frameon=False, fontsize="small")
     figure.savefig(path)
-    return True
+    return not_drawn

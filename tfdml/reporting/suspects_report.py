@@ -1,6 +1,5 @@
 """Reports images whose labels models doubt: a list, and a page to look at them."""
 
-import json
 from pathlib import Path, PurePath
 
 import numpy as np
@@ -14,96 +13,95 @@ from tfdml.reporting import page
 from tfdml.reporting.gallery import CLOSENESS
 from tfdml.reporting.page.elements import table
 from tfdml.reporting.run_page import write_text
-from tfdml.run.experiment.judged_images import JudgedImages
 
-# Suspects that are printed, those of a table, and neighbors that are shown of each.
-PRINTED, LISTED, NEIGHBORS = 20, 1000, 6
+# Suspects of a table, and neighbors that are shown of each.
+LISTED, NEIGHBORS = 1000, 6
 LIST, PAGE = "suspects.jsonl", "index.html"
 HEAD = ["Image", "Class", "Nearer to", "Margin", "Models"]
 
 
-def report_suspects(given, changes):
-    """Judges labels, prints those that are doubted and one line of JSON, and writes a list and a page.
+def suspects_of(images, nearest, margin, share):
+    """Returns the `Suspects` among images: those whose labels most models doubt.
 
     Args:
-        given: flags of `python -m tfdml.suspects`.
-        changes: settings to use instead of the runs', name to value.
+        images: `JudgedImages`.
+        nearest: number of images of a class whose mean similarity says how near it is.
+        margin: least margin, in standard deviations of the margins of all images.
+        share: largest part of the images that are suspects.
     """
-    if given.run_dirs:
-        images = JudgedImages.of_runs(given.run_dirs, given.split, given.which, changes)
-    else:
-        about = {"data_dir": given.data_dir, "part": given.split, "distance": given.distance}
-        images = JudgedImages.of_files(given.embeddings, given.labels, **about)
     judgements = [
         Judgement.of(
-            judge.embeddings, images.labels[judge.rows], rows=judge.rows, nearest=given.nearest, distance=judge.distance
+            judge.embeddings, images.labels[judge.rows], rows=judge.rows, nearest=nearest, distance=judge.distance
         )
         for judge in images.judges
     ]
-    found = Suspects.of(judgements, len(images.labels), given.margin, given.share)
-    out = Path(given.out)
-    out.mkdir(parents=True, exist_ok=True)
-    write_list(out / LIST, [(images.names[row], _reason(images, found, at)) for at, row in enumerate(found.rows)])
-    print(_told(images, found))
-    about = {"images": len(images.labels), "doubted": found.doubted, "suspects": len(found.rows)}
-    about |= {"unjudged": found.unjudged, "list": str(out / LIST)}
-    if len(found.rows) and images.split is not None:
-        write_text(_page(images, found), out / PAGE)
-        about["page"] = str(out / PAGE)
-    print(json.dumps(about))
+    return Suspects.of(judgements, len(images.labels), margin, share)
 
 
-def _reason(images, found, at):
-    own, other = images.named(images.labels[found.rows[at]]), images.named(found.others[at])
-    return f"nearer to {other} than to {own}, by a margin of {found.margins[at]:.2f}"
+def write_suspects(images, suspects, out):
+    """Writes a list of suspects, and a page if there are any and the images are there.
+
+    Args:
+        images: `JudgedImages`.
+        suspects: its `Suspects`.
+        out: folder for the files, which is made if it does not exist.
+
+    Returns:
+        Name to path of the files that were written: `list`, and perhaps `page`.
+    """
+    files = {"list": Path(out, LIST)}
+    files["list"].parent.mkdir(parents=True, exist_ok=True)
+    rows = enumerate(suspects.rows)
+    write_list(files["list"], [(images.names[row], _reason(images, suspects, at)) for at, row in rows])
+    if len(suspects.rows) and images.split is not None:
+        files["page"] = Path(out, PAGE)
+        write_text(_page(images, suspects), files["page"])
+    return files
 
 
-def _rows(images, found):
-    """Returns the cells of the suspects: name, class, the one that it is nearer to, margin and models."""
+def _reason(images, suspects, at):
+    own, other = images.named(images.labels[suspects.rows[at]]), images.named(suspects.others[at])
+    return f"nearer to {other} than to {own}, by a margin of {suspects.margins[at]:.2f}"
+
+
+def rows_of(images, suspects):
+    """Returns the cells of a table of suspects, whose head is `HEAD`.
+
+    Args:
+        images: `JudgedImages`.
+        suspects: its `Suspects`.
+    """
     return [
         [
             images.names[row],
             images.named(images.labels[row]),
-            images.named(found.others[at]),
-            f"{found.margins[at]:.2f}",
-            f"{found.votes[at]} of {found.judges[at]}",
+            images.named(suspects.others[at]),
+            f"{suspects.margins[at]:.2f}",
+            f"{suspects.votes[at]} of {suspects.judges[at]}",
         ]
-        for at, row in enumerate(found.rows)
+        for at, row in enumerate(suspects.rows)
     ]
 
 
-def _told(images, found):
-    lines = [HEAD, *_rows(images, found)[:PRINTED]]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    rows = ["  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    more = [f"and {len(found.rows) - PRINTED:,} more"] if len(found.rows) > PRINTED else []
-    judged = sum(len(judge.rows) for judge in images.judges)
-    alone = f" {found.unjudged:,} are alone in their class, and are not judged." if found.unjudged else ""
-    left = f" Listed are the {len(found.rows):,} most doubtful." if found.doubted > len(found.rows) else ""
-    count = f"{found.doubted:,} images are nearer to another class than to their own, by {judged:,} judgements of "
-    count += f"{len(images.judges):,} models on {len(images.labels):,} images.{alone}{left}"
-    return "\n".join([*(rows if len(found.rows) else []), *more, count])
-
-
-def _page(images, found):
-    neighbors = _neighbors(images, found.rows)
-    sample = [image_of(images.split, int(row)).numpy() for row in found.rows[:NEIGHBORS]]
-    shown = found.rows[: page.queries_within(sample, 1 + NEIGHBORS)]
+def _page(images, suspects):
+    neighbors = _neighbors(images, suspects.rows)
+    sample = [image_of(images.split, int(row)).numpy() for row in suspects.rows[:NEIGHBORS]]
+    shown = suspects.rows[: page.queries_within(sample, 1 + NEIGHBORS)]
     data = page.gallery_data(
         {"Suspects": shown.tolist()},
         {"": neighbors},
         CLOSENESS[images.judges[0].distance],
         lambda row: image_of(images.split, row).numpy(),
         lambda row: ("/".join(PurePath(images.names[row]).parts[-2:]), images.named(images.labels[row])),
-        notes={int(row): f"nearer to {images.named(other)}" for row, other in zip(shown, found.others, strict=False)},
+        notes={int(row): f"nearer to {images.named(suspects.others[at])}" for at, row in enumerate(shown)},
     )
-    listed = _rows(images, found)[:LISTED]
-    caption = f"The {len(listed):,} most doubtful of {len(found.rows):,}"
+    listed = rows_of(images, suspects)[:LISTED]
+    caption = f"The {len(listed):,} most doubtful of {len(suspects.rows):,}"
     sections = {
         "Suspects and neighbors": page.gallery(data),
         "All suspects": table(HEAD, listed, caption, class_="numbers"),
     }
-    title = f"{len(found.rows):,} images that are nearer to another class than to their own"
+    title = f"{len(suspects.rows):,} images that are nearer to another class than to their own"
     state = {"Look at them before you leave them out: some have the right label, and look like another class.": False}
     return page.document(title, state, sections, {"gallery": data})
 

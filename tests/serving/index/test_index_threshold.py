@@ -3,12 +3,12 @@
 import itertools
 import json
 import shutil
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import tfdml
+from tests.commands import functions_of
 from tests.serving.index.test_indexing import write_pictures
 from tests.serving_fixtures import SIZE, exported, models_load_once, nearly, picture  # noqa: F401
 from tfdml.files.embedding_shards import EmbeddingShards
@@ -16,8 +16,7 @@ from tfdml.serving import Searcher
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.exported.model_card import read_card, write_card
 from tfdml.serving.exported.saved_model_files import model_hash
-from tfdml.serving.index import printed_search
-from tfdml.serving.index.adaptive_cut import kept
+from tfdml.serving.index.adaptive_cut import adaptive_search, kept
 from tfdml.serving.index.duplicates import duplicates
 from tfdml.serving.index.index_build import compared_vectors
 from tfdml.serving.index.indexing import index_images
@@ -78,15 +77,11 @@ def changed(index, **changes):
     return Searcher(index)
 
 
-def given(**flags):
-    about = {"k": 3, "where": "", "threshold": "", "adaptive": False, "picture": "", "format": "table"}
-    return SimpleNamespace(**about | flags)
-
-
 def test_an_index_has_the_threshold_of_its_model(index):
     searcher = Searcher(index)
     assert Threshold.of(searcher) == Threshold(0.9, FITTED)
-    assert Threshold.of(searcher, "0.5") == Threshold(0.5) and Threshold.of(searcher, "none") == Threshold()
+    assert Threshold.of(searcher, "0.5") == Threshold.of(searcher, 0.5) == Threshold(0.5)
+    assert Threshold.of(searcher, 0) == Threshold(0) and Threshold.of(searcher, "none") == Threshold()
     assert Threshold(0.5).accepts(0.5) and not Threshold(0.5).accepts(0.49) and Threshold().accepts(-1)
     assert Threshold.of(searcher).in_words(1000) == (
         "Threshold 0.9000: tfdml.threshold fitted it for a false accept rate of 0.01 on 8 classes of toycars "
@@ -174,27 +169,28 @@ def test_images_that_differ_from_those_of_the_fit_are_told(index):
 
 def test_a_search_marks_what_is_below(index, photos, capsys):
     searcher, query = Searcher(index), str(photos / "odd" / "03.png")
+    show = functions_of("tfdml.search").print_neighbors
     neighbors = searcher.search([query], 3)[0]
     least = (neighbors[0].similarity + neighbors[1].similarity) / 2
     searcher = changed(index, threshold={**FITTED, "threshold": least})
-    printed_search.print_neighbors(searcher, [query], given())
+    show(searcher, [query], "", "table", k=3)
     first, name, *rows = capsys.readouterr().out.splitlines()
     assert first.startswith(f"Threshold {least:.4f}: tfdml.threshold") and name == query
     assert [row.split()[1] for row in rows] == ["accepted", "below", "below"]
-    printed_search.print_neighbors(searcher, [query], given(format="json"))
+    show(searcher, [query], "", "json", k=3)
     (found,) = json.loads(capsys.readouterr().out)
     assert [each["accepted"] for each in found["neighbors"]] == [True, False, False]
     assert found["threshold"]["threshold"] == least
-    # What is given wins, and does what it did.
-    printed_search.print_neighbors(searcher, [query], given(threshold=str(least)))
+    # What --threshold sets wins, and leaves out what is below.
+    show(searcher, [query], str(least), "table", k=3)
     assert len(capsys.readouterr().out.splitlines()) == 2
-    printed_search.print_neighbors(searcher, [query], given(threshold="none", format="json"))
+    show(searcher, [query], "none", "json", k=3)
     (found,) = json.loads(capsys.readouterr().out)
     assert found.keys() == {"query", "neighbors"} and "accepted" not in found["neighbors"][0]
 
 
 def test_the_service_says_which_threshold_is_in_force(index, capsys):
-    tell = pytest.importorskip("tfdml.serving.http.service").tell_of_threshold
+    tell = functions_of("tfdml.serve").print_threshold
     searcher = Searcher(index)
     tell(searcher, Threshold.of(searcher))
     assert capsys.readouterr().out == Threshold.of(searcher).in_words(len(searcher)) + "\n"
@@ -214,32 +210,31 @@ def test_labels_take_it_and_duplicates_do_not(index, photos, tmp_path, capsys):
     (tmp_path / "new" / "b.png").write_bytes(picture(99))
     near, far = (found[0].similarity for found in Searcher(index).search(sorted((tmp_path / "new").iterdir()), 1))
     searcher = changed(index, threshold={**FITTED, "threshold": (near + far) / 2})
-    about = {"label": tmp_path / "new", "validation": "", "precision": 0.9, "k": 1}
-    printed_search.print_labels(searcher, given(**about))
+    search = functions_of("tfdml.search")
+    search.print_labels(searcher, tmp_path / "new", "", "table", k=1)
     first, a, b = capsys.readouterr().out.splitlines()
     assert (first.split()[0], a.split()[1], b.split()[1]) == ("Threshold", "odd", "unknown")
-    printed_search.print_labels(searcher, given(**about, format="json"))
+    search.print_labels(searcher, tmp_path / "new", "", "json", k=1)
     found = json.loads(capsys.readouterr().out)
     assert [each["label"] for each in found["images"]] == ["odd", None] and found["threshold"]["far"] == 0.01
-    printed_search.print_labels(searcher, given(**about, threshold="none"))
+    search.print_labels(searcher, tmp_path / "new", "none", "table", k=1)
     assert "unknown" not in capsys.readouterr().out
     with tfdml.Index.open(index) as opened:
         assert [each.label for each in opened.label(tmp_path / "new", k=1)] == ["odd", None]
         assert None not in [each.label for each in opened.label(tmp_path / "new", k=1, threshold=-1)]
     for text, least in (("", 0.95), ("none", 0.95), ("-1", -1.0)):
-        printed_search.print_duplicates(searcher, given(groups=False, threshold=text))
+        search.print_duplicates(searcher, text, "table")
         assert capsys.readouterr().out.endswith(f"{len(duplicates(searcher, least)):,} pairs\n")
     assert len(duplicates(searcher, 0.95)) < len(duplicates(searcher, -1.0)) == 40 * 39 // 2
 
 
 def test_labels_without_any_threshold(photos, tmp_path):
     index_images(tmp_path / "index", ImageList.of(photos), model=exported())
-    about = {"label": photos, "validation": "", "precision": 0.9}
     with pytest.raises(ValueError, match="--label needs --threshold, or --validation, .* or a model whose threshold"):
-        printed_search.print_labels(Searcher(tmp_path / "index"), given(**about))
+        functions_of("tfdml.search").print_labels(Searcher(tmp_path / "index"), photos, "", "table", k=3)
 
 
-def test_lists_are_cut_at_the_largest_fall(index, photos, capsys):
+def test_lists_are_cut_at_the_largest_fall(index, photos):
     random = np.random.default_rng(0)
     for _ in range(50):
         similarities = np.sort(random.uniform(-1, 0.9, 6))[::-1]
@@ -252,5 +247,5 @@ def test_lists_are_cut_at_the_largest_fall(index, photos, capsys):
     query = str(photos / "odd" / "03.png")
     for k in (1, 2, 7, 100):
         similarities = [each.similarity for each in Searcher(index).search([query], k + 1)[0]]
-        printed_search.print_neighbors(Searcher(index), [query], given(k=k, adaptive=True, threshold="none"))
-        assert len(capsys.readouterr().out.splitlines()) == 1 + min(kept(similarities), k)
+        (neighbors,) = adaptive_search(Searcher(index), [query], k)
+        assert len(neighbors) == min(kept(similarities), k)

@@ -78,8 +78,8 @@ def anchor(title):
 
 
 def _attributes(attributes):
-    given = {name: value for name, value in attributes.items() if value is not None and value is not False}
+    present = {name: value for name, value in attributes.items() if value is not None and value is not False}
     return "".join(
         f" {name.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{html.escape(str(value))}"')
-        for name, value in given.items()
+        for name, value in present.items()
     )

@@ -99,10 +99,10 @@ def _read(images, row):
 
 def _embedded(model, contents):
     """Returns embeddings, and whether each is one. Files that could not be read are empty."""
-    given = np.array([bool(each) for each in contents])
+    readable = np.array([bool(each) for each in contents])
     embeddings, valid = np.zeros((len(contents), model.dimension), np.float32), np.zeros(len(contents), bool)
-    if given.any():
-        embeddings[given], valid[given] = model.embed_contents([each for each in contents if each])
+    if readable.any():
+        embeddings[readable], valid[readable] = model.embed_contents([each for each in contents if each])
     return embeddings, valid & np.isfinite(embeddings).all(axis=1)
 
 

@@ -45,9 +45,9 @@ async def read_query(request, limits, default_k):
 
 def _check_charset(content_type):
     # Of others Python may have a decoder that takes minutes for a field, in which nobody is answered.
-    given = parse_options_header(content_type)[1].get(b"charset", b"utf-8")
-    if given.lower() not in (b"utf-8", b"utf8"):
-        raise HTTPException(415, f"Expected the charset utf-8, received {given.decode('latin-1')[:100]}.")
+    charset = parse_options_header(content_type)[1].get(b"charset", b"utf-8")
+    if charset.lower() not in (b"utf-8", b"utf8"):
+        raise HTTPException(415, f"Expected the charset utf-8, received {charset.decode('latin-1')[:100]}.")
 
 
 async def _of_form(request, names):
@@ -80,11 +80,11 @@ def _of_json(body, names):
         raise HTTPException(400, "b64 is no base64; send the file's content in base64, without line breaks.") from None
 
 
-def _check_names(given, known, needed):
-    unknown = sorted(set(given) - known)
+def _check_names(names, known, needed):
+    unknown = sorted(set(names) - known)
     if unknown:
         raise HTTPException(400, f"Unknown field {unknown[0][:100]!r}; expected {', '.join(sorted(known))}.")
-    if needed not in given:
+    if needed not in names:
         raise HTTPException(400, f"The field {needed} is missing.")
 
 

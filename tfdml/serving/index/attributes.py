@@ -138,13 +138,13 @@ def joined(rows, ids, paths, new):
         return found
     places = dict(zip(new["path"].to_pylist(), range(len(new)), strict=True))
     chosen = [places.get(path) for path in paths]
-    given = np.array([place is not None for place in chosen])
+    replaced = np.array([place is not None for place in chosen])
     for name, column in _taken(new, chosen, ("path",)).items():
-        found[name] = _merged(name, found.get(name), column, given)
+        found[name] = _merged(name, found.get(name), column, replaced)
     return found
 
 
-def _merged(name, old, new, given):
+def _merged(name, old, new, replaced):
     import pyarrow
     import pyarrow.compute
 
@@ -158,7 +158,7 @@ def _merged(name, old, new, given):
     if old.type != new.type:
         common = pyarrow.string() if kinds[0] == "text" else pyarrow.float64()
         old, new = old.cast(common), new.cast(common)
-    return pyarrow.compute.if_else(pyarrow.array(given), new, old)
+    return pyarrow.compute.if_else(pyarrow.array(replaced), new, old)
 
 
 def _taken(table, places, without):

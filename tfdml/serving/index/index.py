@@ -174,8 +174,8 @@ class Index:
             ids: what `add` returned, or the `id` of a `Neighbor`.
             compact: whether they are erased from the files at once, which builds the index anew.
         """
-        given = list(ids) if isinstance(ids, Iterable) else [ids]
-        self._store.delete(set(new_ids(given).tolist()) if given else set(), compact)
+        several = list(ids) if isinstance(ids, Iterable) else [ids]
+        self._store.delete(set(new_ids(several).tolist()) if several else set(), compact)
 
     def compact(self) -> None:
         """Erases images that are deleted from the files."""

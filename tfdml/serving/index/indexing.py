@@ -74,19 +74,19 @@ def index_embeddings(out, source, *, model, kind="flat", attributes=None):
         model: folder of the exported model that computed them.
         kind, attributes: see `index_images`.
     """
-    folder, given, model = IndexFolder(out), EmbeddingShards(source), saved_model_folder(model)
+    folder, computed, model = IndexFolder(out), EmbeddingShards(source), saved_model_folder(model)
     _check_target(folder, add=False)
     index_of_kind(kind)
-    if model_hash(model) != given.model:
+    if model_hash(model) != computed.model:
         raise ValueError(f"The embeddings in {source} were not computed by the model {model}; give the one that did.")
-    check_files(source, given)
+    check_files(source, computed)
     folder.path.mkdir(parents=True, exist_ok=True)
     with naming(folder.path), locked(folder.path, "index"):
         if _has_embeddings(folder):
-            _check_same(folder, EmbeddingShards(folder.embeddings), given.paths())
+            _check_same(folder, EmbeddingShards(folder.embeddings), computed.paths())
         shutil.rmtree(folder.embeddings, ignore_errors=True)
         copy_model(model, folder.model)
-        shards = given.copy_to(folder.embeddings)
+        shards = computed.copy_to(folder.embeddings)
         build(folder, shards, kind, ExportedModel(folder.model).metric, attributes=attributes)
         return len(shards), dict(shards.bad)
 

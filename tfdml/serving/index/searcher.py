@@ -38,14 +38,14 @@ class Searcher(ImageSearcher):
     def __init__(self, index: FilePath, model: FilePath | ExportedModel | ArrayEmbedder | None = None):
         folder = IndexFolder(index)
         self._open(folder, folder.manifest())
-        given, path = None if model is None or isinstance(model, str | os.PathLike) else model, None
+        embedder, path = None if model is None or isinstance(model, str | os.PathLike) else model, None
         if isinstance(model, ArrayEmbedder):
             model.check(self.manifest["model"], folder.path)
         elif model or not is_of_arrays(self.manifest["model"]):
-            path = saved_model_folder(given.path if given else model or folder.model)
+            path = saved_model_folder(embedder.path if embedder else model or folder.model)
             folder.check_model(path, self.manifest["model"])
         self._has_own_model = not model
-        super().__init__(str(folder.path), given, path)
+        super().__init__(str(folder.path), embedder, path)
 
     def _open(self, folder, manifest, index=None, rows=None):
         self.folder, self._manifest = folder, manifest

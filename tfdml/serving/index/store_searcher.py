@@ -31,10 +31,10 @@ class StoreSearcher(ImageSearcher):
             "metric": about.metric,
             "kind": about.kind,
         }
-        given, path = None if model is None or isinstance(model, str | os.PathLike) else model, None
+        embedder, path = None if model is None or isinstance(model, str | os.PathLike) else model, None
         if isinstance(model, str | os.PathLike):
             path = saved_model_folder(model)
-        super().__init__(str(store), given, path)
+        super().__init__(str(store), embedder, path)
 
     @property
     def manifest(self) -> dict[str, Any]:

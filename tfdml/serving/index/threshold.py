@@ -20,26 +20,26 @@ NUMBERS = ("threshold", "false_accept_rate", "precision")
 
 @dataclasses.dataclass(frozen=True)
 class Threshold:
-    """A smallest similarity, given or fitted.
+    """A smallest similarity that a user sets, or that was fitted.
 
     Args:
         value: the smallest similarity that is accepted; None: all are.
-        fitted: what `python -m tfdml.threshold` says of it; None: it was given.
+        fitted: what `python -m tfdml.threshold` says of it; None: it was not fitted.
     """
 
     value: float | None = None
     fitted: Mapping[str, Any] | None = None
 
     @classmethod
-    def of(cls, searcher, given=""):
-        """Returns the one that a flag gives, or else the one that the model of an index has with it, if it has one.
+    def of(cls, searcher, value=""):
+        """Returns the threshold of a value, or the one that was fitted for the model of an index, if there is one.
 
         Args:
             searcher: `Searcher`.
-            given: what `--threshold` says: a number, `none`, or nothing.
+            value: a number, also as text; `none`, which accepts everything; or empty for the fitted one.
         """
-        if given:
-            return cls(None if given == NONE else _number(given, searcher.manifest["metric"]))
+        if value != "":
+            return cls(None if value == NONE else _number(value, searcher.manifest["metric"]))
         found = fitted_with(searcher)
         return cls(None if found is None else found["threshold"], found)
 
@@ -118,11 +118,11 @@ def put_threshold(path, found, embeddings=""):
     write_card(folder, {**card, "threshold": about})
 
 
-def _number(text, metric):
+def _number(value, metric):
     try:
-        value = float(text)
+        value = float(value)
     except ValueError:
-        raise ValueError(f"--threshold={text}: expected a number, or none.") from None
+        raise ValueError(f"--threshold={value}: expected a number, or none.") from None
     most = {"cosine": 1, "euclidean": 0}[metric]
     if not value <= most:
         kind = {"cosine": "a cosine", "euclidean": "minus a distance"}[metric]

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from tfdml.console.command import new_folder
 from tfdml.files.checked_files import fingerprint, read_manifest, write_manifest
-from tfdml.files.folder_lock import whole_folder
+from tfdml.files.folder_lock import new_folder, whole_folder
 from tfdml.methods import EmbeddingModel
 from tfdml.registry.annotations import FilePath
 from tfdml.registry.argument_checks import expects
@@ -45,7 +44,7 @@ def write_preset(model, folder, about):
         model, folder: see `save_preset`.
         about: facts that the model does not say, see `preset_card.readme`.
     """
-    out = new_folder(folder, "the preset", given="")
+    out = new_folder(folder, "the preset")
     # It refuses a model without preprocessing.
     ImageEmbedder(model)
     facts = {**facts_of_model(model), **about}

@@ -1,6 +1,5 @@
 """The preset of a run, with its scores."""
 
-from tfdml.console.command import new_folder
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import trained_model
 from tfdml.serving.exported.run_export import facts_of_run
@@ -9,7 +8,7 @@ from tfdml.serving.presets.preset import upload_preset, write_preset
 
 
 def share_run(run_dir, which, out, *, licence=None, upload="", changes=()):
-    """Writes the preset of a run's `best` or `final` model, and uploads it where an address is given.
+    """Writes the preset of a run's `best` or `final` model, and uploads it if `upload` is an address.
 
     Args:
         run_dir: path of the run.
@@ -19,7 +18,6 @@ def share_run(run_dir, which, out, *, licence=None, upload="", changes=()):
         upload: address on a hub; empty: it stays here.
         changes: settings to replace, see `trained_model`.
     """
-    new_folder(out, "the preset")
     if upload:
         # Before there is work that would be lost.
         hubs.check_upload(upload)

@@ -1,6 +1,10 @@
-"""Loads images and embeddings into a store, by batches; a load that was interrupted goes on where it stopped."""
+"""Loads images and embeddings into a store, by batches, and deletes images from it by their paths.
+
+A load that was interrupted continues where it stopped.
+"""
 
 import collections
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -8,11 +12,59 @@ import numpy as np
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.files.embedding_shards import EmbeddingShards
 from tfdml.serving.embedding.embedding_pass import embed_rows
+from tfdml.serving.embedding.image_list import ImageList
+from tfdml.serving.exported.exported_model import ExportedModel
+from tfdml.serving.exported.saved_model_files import model_hash, saved_model_folder
 from tfdml.serving.index.attributes import table_of_rows
 from tfdml.serving.index.indexing import check_files
+from tfdml.serving.index.stores.addresses import open_store, store_name
 
 # Images that are embedded before they are added: what an interruption loses.
 ROWS = 1024
+
+
+def load(address, source, model, *, kind=None, attributes=None, update=False, batch_size=None, workers=1):
+    """Adds images, or embeddings, to the store at an address, and builds its index.
+
+    Args:
+        address: see `open_store`.
+        source: `ImageList`, or the folder of `python -m tfdml.embed`.
+        model: folder of the exported model.
+        kind: spec of the index; if `None`, a new one is `flat`, and an existing one keeps its kind.
+        attributes: table with a column `path`, see `read_attributes`; if `None`, there are no attributes.
+        update, batch_size: of images, see `load_images`.
+        workers: of embeddings, see `load_shards`.
+
+    Returns:
+        The number of images in the store, and path to reason of those that could not be read.
+    """
+    if not model:
+        raise ValueError(f"--model is missing: the exported model whose embeddings are in {store_name(address)}.")
+    folder = saved_model_folder(model)
+    embedder = ExportedModel(folder)
+    with open_store(address, model=model_hash(folder), kind=kind, metric=embedder.metric) as store:
+        if isinstance(source, ImageList):
+            bad = load_images(store, source, embedder, attributes, update=update, batch_size=batch_size)
+        else:
+            bad = load_shards(store, source, attributes, workers=workers)
+        store.build()
+        return store.count(), bad
+
+
+def unload(address, paths):
+    """Deletes images from the store at an address; returns how many were deleted, and how many are left.
+
+    Args:
+        address: see `open_store`.
+        paths: list of paths, as the store has them or relative to the working folder.
+    """
+    with open_store(address) as store:
+        ids = store.ids_of({name for path in paths for name in (path, os.path.abspath(path))})
+        unknown = sorted(path for path in paths if not {path, os.path.abspath(path)} & ids.keys())
+        if ids and unknown:
+            raise ValueError(f"{unknown[0]} is not in the index {address}, and nothing is deleted.")
+        store.delete(ids.values())
+        return len(ids), store.count()
 
 
 def load_images(store, images, model, attributes=None, *, update=False, batch_size=None):
