@@ -127,6 +127,30 @@ def print_next(module, *words):
     print(f"Next: {command_line('python', '-m', module, *words)}")
 
 
+def print_table(rows):
+    """Prints rows of text, the first cell at the left and the others at the right of their columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *cells in rows:
+        print("  ".join([f"{name:{widths[0]}}", *map(str.rjust, cells, widths[1:])]).rstrip())
+
+
+def print_result(tables, run_dir, sentences=""):
+    """Prints what a run or an ensemble reaches.
+
+    Args:
+        tables: title to rows, which are name to dictionary of metrics; the last row says which metrics are shown.
+        run_dir: its folder.
+        sentences: what else there is to say.
+    """
+    for title, rows in tables.items():
+        shown = [metric for metric in list(rows.values())[-1] if metric != "queries"]
+        heads = [title, *(metric.replace("recall_at_", "Recall@") for metric in shown)]
+        values = {name: [metrics.get(metric) for metric in shown] for name, metrics in rows.items()}
+        print()
+        print_table([heads, *([name, *("-" if v is None else f"{v:.3f}" for v in of)] for name, of in values.items())])
+    print(f"\n{sentences}\n\nRun directory: {run_dir}" if sentences else f"\nRun directory: {run_dir}")
+
+
 def own_modules(names):
     """Returns the flag that names a user's own modules, in a list; none where there are none."""
     return [f"--import_modules={','.join(names)}"] if names else []
