@@ -1,7 +1,7 @@
 """Results of a study's runs in one small file, which others can read and a later command can go on from."""
 
 import json
-import sys
+import logging
 from pathlib import Path
 
 from tfdml.files.checked_files import write_atomically
@@ -24,7 +24,7 @@ def read(file):
             records[record["run"]] = record
         except (json.JSONDecodeError, KeyError, TypeError):
             # A study was killed while it wrote.
-            print(f"{path}, line {number} is no record, and is passed over.", file=sys.stderr)
+            logging.getLogger(__name__).warning("%s, line %d is no record, and is passed over.", path, number)
     return records
 
 
