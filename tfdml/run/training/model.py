@@ -129,8 +129,8 @@ def _embedding_model(experiment, network, backbone):
     if network.head != "linear":
         arguments["head"] = registry.create("head", network.head)
     # What `auto` chose is an offer, which a method may not take, or set itself.
-    given = vars(experiment.settings.network)
-    demanded = {name: f"--{name}" for name in arguments if given[name] != "auto"}
+    requested = vars(experiment.settings.network)
+    demanded = {name: f"--{name}" for name in arguments if requested[name] != "auto"}
     model = registry.create("method", network.method, demanded, **arguments)
     model.preprocessing = experiment.images.preprocessing(model)
     if isinstance(backbone, Identity):
