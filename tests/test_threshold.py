@@ -11,7 +11,7 @@ from tests.run_helpers import train_flags
 from tfdml.evaluation.search import RetrievalTask
 from tfdml.evaluation.verification.fitted_threshold import fit_threshold
 from tfdml.evaluation.verification.pairs import Pairs
-from tfdml.run.experiment.threshold import in_words, threshold_of
+from tfdml.run.experiment.threshold import threshold_of
 from tfdml.serving.exported.model_card import read_card, write_card
 
 
@@ -78,11 +78,13 @@ def test_the_command_fits_embeddings(archive):
     pairs = Pairs.of(arrays["embeddings"], RetrievalTask.of(arrays["labels"]))
     assert found["threshold"] == fit_threshold(pairs, far=0.01, samples=200)["threshold"]
     assert found["protocol"] == "self_retrieval" and found["far"] == 0.01 and "run_dir" not in found
-    assert done.stdout.splitlines()[0] == in_words(found)
-    assert f"similarity of at least {found['threshold']:.4f}; over 40 classes" in done.stdout
+    limit = f"Accept pairs with a similarity of at least {found['threshold']:.4f}; over 40 classes"
+    assert done.stdout.startswith(f"{limit}, the 95% interval is ") and "of the same class it accepts" in done.stdout
     given = (f"--embeddings={archive}", "--far=0.05", "--samples=100")
-    found = last_json(run("tfdml.threshold", *given, "--protocol=self_retrieval(distance='euclidean')"))
-    assert found["threshold"] < 0 and f"distance of at most {-found['threshold']:.4f}" in in_words(found)
+    done = run("tfdml.threshold", *given, "--protocol=self_retrieval(distance='euclidean')")
+    found, low, high = last_json(done), *(-bound for bound in reversed(last_json(done)["interval"]))
+    assert found["threshold"] < 0 and f"distance of at most {-found['threshold']:.4f}; " in done.stdout
+    assert f"the 95% interval is {low:.4f} to {high:.4f}." in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ A0,A1:B0,B1:C0,C1, all pairs are compared.
 """
 
 import json
+import string
 
 from absl import flags
 
@@ -31,14 +32,64 @@ flags.DEFINE_integer("seed", 0, "Seed of the bootstrap.", lower_bound=0)
 def main():
     groups = groups_of(flags.FLAGS.run_dirs)
     # Here, because it takes seconds.
-    from tfdml.run.experiment.printed_comparison import print_comparison
     from tfdml.run.experiment.run_comparison import compare_runs
 
-    about = {name: flags.FLAGS[name].value for name in ("metrics", "bootstrap", "samples", "seed")}
-    about["changes"] = command.given("data_dir", "import_modules")
-    found = compare_runs(groups, flags.FLAGS.which, **about)
-    print_comparison(found)
-    print(json.dumps(found))
+    options = {name: flags.FLAGS[name].value for name in ("metrics", "bootstrap", "samples", "seed")}
+    changes = command.given("data_dir", "import_modules")
+    comparison = compare_runs(groups, flags.FLAGS.which, **options, changes=changes)
+    print_comparison(comparison)
+    print(json.dumps(comparison))
+
+
+def print_comparison(comparison):
+    """Prints what `compare_runs` returns."""
+    names = [letter for letter in string.ascii_lowercase if letter in comparison]
+    print("".join(f"{name.upper()}: {', '.join(comparison[name])}\n" for name in names))
+    queries, alone = comparison["queries"], comparison["right_alone"]
+    if len(names) == 2:
+        rows = [_row_of_two(metric, values) for metric, values in comparison["metrics"].items()]
+        command.print_table([["", "A", "B", "B - A", "95% interval", "better"], *rows])
+        print(f"\nOf {queries} queries, only A gets {alone['a']} right at rank 1, and only B {alone['b']}.\n")
+        return
+    metrics = {_title(metric): values for metric, values in comparison["metrics"].items()}
+    means = [[title, *(_mean(values[name]) for name in names)] for title, values in metrics.items()]
+    command.print_table([["", *map(str.upper, names)], *means])
+    print("\nAll pairs, with intervals that hold for those of a metric together, and p-values corrected for them:\n")
+    pairs = [_row_of_pair(title, pair) for title, values in metrics.items() for pair in values["pairs"]]
+    command.print_table([["", "pair", "difference", "95% interval", "p", "better"], *pairs])
+    counts = ", ".join(f"{name.upper()} {count}" for name, count in alone.items())
+    print(f"\nOf {queries} queries at rank 1, each alone gets right: {counts}.\n")
+
+
+def _row_of_two(metric, pair):
+    means = [f"{pair[name]:.3f}{_deviation(pair, f'{name}_std')}" for name in "ab"]
+    return [_title(metric), *means, *_difference(pair), _better(pair)]
+
+
+def _row_of_pair(title, pair):
+    between = f"{pair['second']} - {pair['first']}".upper()
+    return [title, between, *_difference(pair), f"{pair['p']:.2g}", _better(pair)]
+
+
+def _difference(pair):
+    return f"{pair['difference']:+.3f}", "{:+.3f} to {:+.3f}".format(*pair["interval"])
+
+
+def _better(pair):
+    return (pair["better"] or "-").upper()
+
+
+def _mean(values):
+    low, high = values["interval"]
+    return f"{values['mean']:.3f}{_deviation(values, 'std')} ({low:.3f} to {high:.3f})"
+
+
+def _deviation(values, name):
+    return f" ± {values[name]:.3f}" if name in values else ""
+
+
+def _title(metric):
+    return metric.replace("recall_at_", "Recall@")
 
 
 if __name__ == "__main__":

@@ -23,16 +23,16 @@ tfdml_flags.define_debug()
 def main():
     from tfdml.files.folder_lock import new_folder
     from tfdml.run.directory.ensemble_directory import runs_of
-    from tfdml.run.ensembles.joining import join_aside, print_ensemble
+    from tfdml.run.ensembles.joining import ensemble_tables, join_aside
 
-    given, out = flags.FLAGS, new_folder(flags.FLAGS.out, "the ensemble", "--out")
-    runs, asked = runs_of(given.run_dirs)
-    weights = weights_of(given.weights, len(runs))
-    if weights and given.fit_weights:
+    values, out = flags.FLAGS, new_folder(flags.FLAGS.out, "the ensemble", "--out")
+    runs, asked = runs_of(values.run_dirs)
+    weights = weights_of(values.weights, len(runs))
+    if weights and values.fit_weights:
         raise ValueError("--weights and --fit_weights exclude each other; give one of them.")
     changes = command.given("data_dir", "import_modules")
-    result, joined = join_aside(runs, out, asked=asked, weights=weights, fit=given.fit_weights, changes=changes)
-    print_ensemble(result, joined)
+    result, joined = join_aside(runs, out, asked=asked, weights=weights, fit=values.fit_weights, changes=changes)
+    command.print_result(ensemble_tables(result), joined.path)
 
 
 def weights_of(texts, count):

@@ -6,6 +6,8 @@ python -m tfdml.evaluate --embeddings=embeddings.npy --labels=labels.npy --metri
 python -m tfdml.evaluate --run_dir=runs/quickstart --pairs=pairs.txt --data_dir=lfw
 """
 
+import json
+
 from absl import flags
 
 from tfdml.console import command
@@ -29,11 +31,13 @@ flags.DEFINE_string("per_query", "", "CSV file to write the values of each query
 flags.DEFINE_enum(
     "bootstrap", "none", ["none", "queries", "classes"], "What to draw for 95% bootstrap intervals; none: no intervals."
 )
+# Flags that say how a split is measured.
+OF_SPLITS = ("dataset", "protocol", "index", "labels", "per_class", "per_query", "bootstrap")
 
 
 def main():
-    given = flags.FLAGS
-    named = [name for name in ("run_dir", "model", "embeddings") if given[name].value]
+    values = flags.FLAGS
+    named = [name for name in ("run_dir", "model", "embeddings") if values[name].value]
     if len(named) != 1:
         raise ValueError(
             f"Expected one of --run_dir, the folder of a run, --model, and --embeddings; received {len(named)}."
@@ -43,36 +47,70 @@ def main():
     if named[0] != "run_dir":
         command.refuse_unused(["which"], f"--{named[0]} names what is measured")
     command.check_file("per_query")
-    if given.pairs:
-        from tfdml.run.experiment.measured_pairs import print_pairs
+    if values.pairs:
+        command.refuse_unused(OF_SPLITS, "--pairs verifies pairs")
+        print(json.dumps({named[0]: values[named[0]].value, "pairs": values.pairs, **_verified()}))
+        return
+    source = _source(named[0])
+    scores = source.scores()
+    index = {} if scores.index is None else {"index": scores.index.spec}
+    summary = {**source.facts, **index, **scores.summary()}
+    try:
+        if values.bootstrap != "none":
+            summary["intervals"] = source.intervals(scores, values.bootstrap == "classes")
+        if values.per_class:
+            summary["per_class"] = source.per_class(scores)
+        if values.per_query:
+            scores.write_per_query(values.per_query)
+    finally:
+        # Also where there is an error in what was asked beside them: they took all of the time.
+        print(json.dumps(summary))
 
-        return print_pairs(given, named[0], _embedder)
-    source = _source(given)
+
+def _source(named):
+    """Returns the `Source` that a flag names."""
+    values = flags.FLAGS
+    if named != "embeddings" or values.import_modules:
+        command.import_package()
     # Here, because it may import NumPy, which help does without.
-    from tfdml.run.experiment.measured_source import print_scores
+    from tfdml.run.experiment import measured_source
 
-    print_scores(source, bootstrap=given.bootstrap, per_class=given.per_class, per_query=given.per_query)
+    if named == "run_dir":
+        changes = command.given("dataset", "data_dir", "protocol", "metrics", "import_modules")
+        return measured_source.source_of_run(values.run_dir, values.which, values.index, changes)
+    about = {name: values[name].value for name in ("protocol", "metrics", "index")}
+    about["modules"] = values.import_modules
+    if named == "embeddings":
+        for name in ("dataset", "data_dir"):
+            if values[name].value:
+                raise ValueError(f"--{name} is for runs and models; --embeddings needs none.")
+        return measured_source.source_of_files(values.embeddings, values.labels, **about)
+    if not values.dataset:
+        raise ValueError("--model needs --dataset, the spec of the dataset to evaluate on.")
+    from tfdml.serving.embedder_of_path import embedder_of
+
+    return measured_source.source_of_model(embedder_of, values.model, values.dataset, values.data_dir, **about)
+
+
+def _verified():
+    """Returns the metrics of decisions about the pairs of a file."""
+    values = flags.FLAGS
+    if values.import_modules:
+        command.import_package()
+    from tfdml.run.experiment.measured_pairs import verified_pairs
+
+    about = {"folder": values.data_dir, "make_embedder": _embedder, "modules": values.import_modules}
+    return verified_pairs(values.pairs, values.metrics, embeddings=values.embeddings, **about)
 
 
 def _embedder():
+    """Returns the `ImageEmbedder` or `ExportedModel` of a run's model or another one."""
     command.import_package()
-    from tfdml.serving.measured_model import embedder
+    from tfdml.run.model_loading import load
+    from tfdml.serving.embedder_of_path import embedder_of
 
-    return embedder(flags.FLAGS)
-
-
-def _source(given):
-    """Returns the `Source` that the flags name."""
-    if given.embeddings:
-        if given.import_modules:
-            command.import_package()
-        from tfdml.run.experiment.measured_source import of_files
-
-        return of_files(given)
-    command.import_package()
-    from tfdml.serving.measured_model import source_of
-
-    return source_of(given, command.given("dataset", "data_dir", "protocol", "metrics", "import_modules"))
+    values = flags.FLAGS
+    return load(values.run_dir, values.which) if values.run_dir else embedder_of(values.model)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ one that was stopped goes on.
 """
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -33,10 +34,10 @@ flags.DEFINE_string("curves", "", "Image file of the learning curves of all rows
 tfdml_flags.define_debug()
 
 
-def main(given):
+def main(arguments):
     values = flags.FLAGS
-    names = [each for each in given if not each.startswith("--")]
-    of_training = [*values.set, *(each for each in given if each.startswith("--"))]
+    names = [each for each in arguments if not each.startswith("--")]
+    of_training = [*values.set, *(each for each in arguments if each.startswith("--"))]
     known = values.seeds and all(re.fullmatch(r"0|[1-9]\d*", seed) for seed in values.seeds)
     if not known or len(set(values.seeds)) < len(values.seeds):
         raise ValueError(f"Expected --seeds=0,1,2, each once, received {','.join(values.seeds)}.")
@@ -45,13 +46,21 @@ def main(given):
     command.check_file("out")
     # Here, because they import NumPy, which help does without.
     from tfdml.run.study.driver import run_study
-    from tfdml.run.study.formats import write_tables
+    from tfdml.run.study.formats import FORMATS, write_tables
     from tfdml.run.study.tables import tables_of
 
     study, compares = study_of(names, of_training, values.metrics), values.intervals or values.pairwise
     folder = values.runs or study.folder
-    outcome = run_study(study, values.seeds, of_training, values.row, folder, values.records, compares)
-    write_tables(tables_of(outcome, values.intervals, values.pairwise), values.format, values.out)
+    try:
+        outcome = run_study(study, values.seeds, of_training, values.row, folder, values.records, compares)
+    except subprocess.CalledProcessError as failed:
+        print(f"{failed.cmd} ended with status {failed.returncode}.", file=sys.stderr)
+        sys.exit(max(failed.returncode, 1))
+    tables = tables_of(outcome, values.intervals, values.pairwise)
+    if values.out:
+        write_tables(tables, values.format, values.out)
+    else:
+        print(FORMATS[values.format](tables), end="")
     # Only now, because it imports what draws.
     from tfdml.reporting.study_curves import draw_curves
 
@@ -77,4 +86,5 @@ def study_of(names, of_training, metrics):
 
 
 if __name__ == "__main__":
-    command.run(main, "MODULE|FLAGFILE...", others=True)
+    # On standard output there are only tables.
+    command.run(main, "MODULE|FLAGFILE...", others=True, messages="stderr")

@@ -6,6 +6,7 @@ python -m tfdml.threshold --run_dir=runs/quickstart --far=1e-3 --into=photo_inde
 python -m tfdml.threshold --embeddings=embedded --far=1e-3 --into=photo_index
 """
 
+import json
 import os
 
 from absl import flags
@@ -35,31 +36,57 @@ flags.DEFINE_integer("seed", 0, "Seed of the bootstrap.", lower_bound=0)
 
 
 def main():
-    given = flags.FLAGS
-    if bool(given.run_dir) == bool(given.embeddings):
-        received = "both" if given.run_dir else "neither"
+    values = flags.FLAGS
+    if bool(values.run_dir) == bool(values.embeddings):
+        received = "both" if values.run_dir else "neither"
         raise ValueError(f"Expected --run_dir, the folder of a run, or --embeddings, one alone; received {received}.")
-    rates = [name for name in ("far", "precision") if given[name].present]
-    if len(rates) != 1 or not 0 < given[rates[0]].value < 1:
+    rates = [name for name in ("far", "precision") if values[name].present]
+    if len(rates) != 1 or not 0 < values[rates[0]].value < 1:
         raise ValueError("Expected one of --far and --precision, between 0 and 1: --far=0.001, or --precision=0.95.")
-    if given.run_dir:
+    if values.run_dir:
         command.refuse_unused(["labels", "protocol"], "--run_dir reads those of the run")
     else:
         command.refuse_unused(["which", "split", "data_dir"], "--embeddings are what is fitted on")
-    if given.into and given.embeddings and not os.path.isdir(given.embeddings):
+    if values.into and values.embeddings and not os.path.isdir(values.embeddings):
         raise ValueError(
-            f"--into needs a folder of tfdml.embed, which says its model; --embeddings={given.embeddings}."
+            f"--into needs a folder of tfdml.embed, which says its model; --embeddings={values.embeddings}."
         )
-    if given.run_dir or given.import_modules or given.into:
+    if values.run_dir or values.import_modules or values.into:
         command.import_package()
-    # Here, because it imports NumPy, which help does without.
-    from tfdml.run.experiment.threshold import print_threshold
+    # Here, because they import NumPy, which help does without.
+    from tfdml.run.experiment.measured_source import source_of_files
+    from tfdml.run.experiment.threshold import fit, source_of_run, write_threshold
 
-    found = print_threshold(given, command.given("data_dir", "import_modules"))
-    if given.into:
+    if values.run_dir:
+        changes = command.given("data_dir", "import_modules")
+        source = source_of_run(values.run_dir, values.which, values.split, changes)
+    else:
+        source = source_of_files(values.embeddings, values.labels, values.protocol, modules=values.import_modules)
+    threshold = fit(source, {rates[0]: values[rates[0]].value}, values.samples, values.seed)
+    print(in_words(threshold))
+    if values.run_dir:
+        write_threshold(values.run_dir, threshold)
+    print(json.dumps(threshold))
+    if values.into:
         from tfdml.serving.index.threshold import put_threshold
 
-        put_threshold(given.into, found, given.embeddings)
+        put_threshold(values.into, threshold, values.embeddings)
+
+
+def in_words(threshold):
+    """Returns what a threshold means, in sentences."""
+    measure, (low, high), limit = "similarity of at least", threshold["interval"], threshold["threshold"]
+    if threshold["distance"] == "euclidean":
+        measure, low, high, limit = "distance of at most", -high, -low, -limit
+    accepted, pairs = threshold["accepted"], threshold["pairs"]
+    on_test = threshold.get("split") == "test"
+    return (
+        f"Accept pairs with a {measure} {limit:.4f}; over {threshold['classes']} classes, the 95% interval is "
+        f"{low:.4f} to {high:.4f}. Of {pairs['same']:,} pairs of the same class it accepts {accepted['same']:,} "
+        f"({threshold['true_accept_rate']:.1%}), of {pairs['different']:,} pairs of different classes "
+        f"{accepted['different']:,} ({threshold['false_accept_rate']:.2g})."
+        + (" It is fitted on the test classes, so its rates on them are optimistic." if on_test else "")
+    )
 
 
 if __name__ == "__main__":

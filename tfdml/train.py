@@ -32,31 +32,66 @@ WITHOUT_FLAGS = (
 
 
 def main():
-    from tfdml.run.directory.run_directory import RunDirectory
-    from tfdml.run.ensembles.members import train_members
-    from tfdml.run.experiment.parts_list import print_parts
-    from tfdml.run.training.run_training import train
+    from tfdml.run.experiment.parts_list import parts_list
 
     if flags.FLAGS.list:
-        print_parts(flags.FLAGS.import_modules)
+        for kind, lines in parts_list(flags.FLAGS.import_modules).items():
+            print("\n  ".join([f"{kind}:", *lines]))
         return
     run_dir, named = _folder()
     if flags.FLAGS.scale_to_data:
         _scale_to_data(run_dir)
-    settings, serialized = tfdml_flags.settings_of(TRAINING_FLAGS), tfdml_flags.serialize(TRAINING_FLAGS)
+    settings = tfdml_flags.settings_of(TRAINING_FLAGS)
     try:
-        if settings.run.members:
-            result = train_members(settings, run_dir, serialized, flags.FLAGS.member, ["--debug"] * flags.FLAGS.debug)
-        elif flags.FLAGS.member is not None:
-            raise ValueError("--member is the number of one of --members; give their number, too.")
-        else:
-            result = train(settings, RunDirectory(run_dir), serialized)
+        result = _train(settings, run_dir)
     except TrainingStopped as stopped:
         again = tfdml_flags.command_line("python", "-m", "tfdml.train", *sys.argv[1:], f"--run_dir={run_dir}")
         how = "The same command goes on from there." if named else f"This command goes on from there: {again}"
         raise TrainingStopped(f"{stopped} {how}") from None
     if result:
         command.print_next("tfdml.report", f"--run_dir={run_dir}", *command.own_modules(settings.run.import_modules))
+
+
+def _train(settings, run_dir):
+    """Trains a run, an ensemble or one of its members, and prints what it reaches.
+
+    Returns:
+        The result in the folder; None where there is none yet, or another worker has it.
+    """
+    from tfdml.run.directory.ensemble_directory import EnsembleDirectory
+    from tfdml.run.directory.run_directory import RunDirectory
+    from tfdml.run.ensembles.joining import ensemble_tables
+    from tfdml.run.ensembles.members import train_ensemble, train_member
+    from tfdml.run.training.run_training import train
+
+    number, count, serialized = flags.FLAGS.member, settings.run.members, tfdml_flags.serialize(TRAINING_FLAGS)
+    if not count:
+        if number is not None:
+            raise ValueError("--member is the number of one of --members; give their number, too.")
+        run = RunDirectory(run_dir)
+        result = train(settings, run, serialized)
+        _print_run(result, run)
+        return result
+    ensemble = EnsembleDirectory(run_dir)
+    if number is not None:
+        _print_run(train_member(settings, ensemble, serialized, number), ensemble.member(number))
+        print(f"\nWhen all {count} members are complete, give the command without --member to join them.")
+        return None
+    result, failed = train_ensemble(settings, ensemble, serialized, ["--debug"] * flags.FLAGS.debug)
+    if result:
+        command.print_result(ensemble_tables(result), ensemble.path)
+    if failed:
+        raise ValueError(failed)
+    return result
+
+
+def _print_run(result, run):
+    """Prints the result of a run, if this worker has it."""
+    from tfdml.run.training import gain
+    from tfdml.run.training.result import run_tables
+
+    if result:
+        command.print_result(run_tables(result), run.path, gain.told(result, run.settings()))
 
 
 def _scale_to_data(run_dir):

@@ -20,18 +20,26 @@ UNUSED = {
     "folds": "The search holds out --validation_classes",
     "fold": "The search holds out --validation_classes",
 }
-# Names of the flags that were given, before the recipe fills in others.
-given = []
+# Names of the flags on the command line, before the recipe fills in others.
+fixed = []
 
 
 def main():
+    from tfdml.run.tuning import outcome
     from tfdml.run.tuning.search import search
 
-    about = {"tune_dir": flags.FLAGS.tune_dir, "minutes": flags.FLAGS.minutes, "more": ["--debug"] * flags.FLAGS.debug}
+    settings, serialized = tfdml_flags.settings_of(TRAINING_FLAGS), tfdml_flags.serialize(TRAINING_FLAGS)
+    place = {"tune_dir": flags.FLAGS.tune_dir, "minutes": flags.FLAGS.minutes}
     try:
-        search(tfdml_flags.settings_of(TRAINING_FLAGS), tfdml_flags.serialize(TRAINING_FLAGS), given, **about)
+        state, leads, flagfile, run_dir = search(
+            settings, serialized, fixed, **place, more=["--debug"] * flags.FLAGS.debug
+        )
     except TrainingStopped as stopped:
         raise TrainingStopped(f"{stopped} The same command goes on from there.") from None
+    print(f"\n{outcome.table(state)}\n")
+    print("\n".join(outcome.sentences(state, leads)))
+    best = tfdml_flags.command_line("python", "-m", "tfdml.train", f"--flagfile={flagfile}")
+    print(f"\nThis trains it, and measures the test: {best}\nThe trial itself is a run: {run_dir}")
 
 
 def begin():
@@ -42,11 +50,11 @@ def begin():
         command.refuse_unused([name], reason)
     if flags.FLAGS.devices == "workers":
         raise ValueError("A search runs on one machine; leave out --devices=workers.")
-    given.extend(name for name in TRAINING_FLAGS if flags.FLAGS[name].present)
+    fixed.extend(name for name in TRAINING_FLAGS if flags.FLAGS[name].present)
     recipe = photos.complete(flags.FLAGS, any_dataset=True)
     photos.check_outside(flags.FLAGS, "tune_dir", flags.FLAGS.tune_dir)
     if photos.without_network(flags.FLAGS):
-        given.extend(photos.OF_IMAGES)
+        fixed.extend(photos.OF_IMAGES)
     listed = tfdml_flags.command_line(*recipe)
     print(f"The recipe that the search begins with has, beside the flags that are given: {listed}")
     print(f"The search is in {flags.FLAGS.tune_dir}; the same command goes on with it.\nStarting TensorFlow ...")

@@ -7,10 +7,12 @@ and of the best model, on test classes, in percent, and the last minus the first
 """
 
 import argparse
+import subprocess
 import sys
 from pathlib import Path
 
 from benchmarks.markdown import markdown
+from tfdml.console.training_stopped import TrainingStopped
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.study.cells import Difference
 from tfdml.run.study.records import keep, read
@@ -44,7 +46,10 @@ def main():
     for name, folder in (each.split("=", 1) for each in arguments.folders):
         run_dir = arguments.runs / name
         if RunDirectory(run_dir).result() is None:
-            train([f"--data_dir={folder}", *flags, f"--run_dir={run_dir}"])
+            try:
+                train([f"--data_dir={folder}", *flags, f"--run_dir={run_dir}"])
+            except (TrainingStopped, subprocess.CalledProcessError) as ended:
+                sys.exit(str(ended))
         keep(run_dir, arguments.records)
     print(markdown(HEADS, [row(name, record["result"]) for name, record in read(arguments.records).items()]))
 

@@ -36,9 +36,11 @@ class _Plain(logging.Formatter):
 class _Messages(logging.Handler):
     """Prints what the packages report at level INFO; Python code that imports them sees it if it sets up logging."""
 
+    stream = "stdout"
+
     def emit(self, record):
         if _is_message(record):
-            print(self.format(record))
+            print(self.format(record), file=getattr(sys, self.stream))
 
 
 MESSAGES = _Messages()
@@ -48,15 +50,20 @@ def _is_message(record):
     return record.levelno <= logging.INFO and record.name.partition(".")[0] in PACKAGES
 
 
-def print_messages():
-    """Prints the messages of tfdml and pipelines on the standard output, and leaves warnings to absl's handler."""
+def print_messages(stream="stdout"):
+    """Prints the messages of tfdml and pipelines, and leaves warnings to absl's handler.
+
+    Args:
+        stream: name of the stream in `sys`.
+    """
+    MESSAGES.stream = stream
     for package in PACKAGES:
         logging.getLogger(package).setLevel(logging.INFO)
         logging.getLogger(package).addHandler(MESSAGES)
     absl_logging.get_absl_handler().addFilter(lambda record: not _is_message(record))
 
 
-def run(main, arguments="", before=None, others=False, imports=True, reads_images=False):
+def run(main, arguments="", before=None, others=False, imports=True, reads_images=False, messages="stdout"):
     """Runs a command under absl. Expected errors print one line; `--debug` adds the traceback.
 
     Args:
@@ -68,6 +75,7 @@ def run(main, arguments="", before=None, others=False, imports=True, reads_image
         others: whether `main` also receives flags that the command does not have, among the positional arguments.
         reads_images: whether the command lists the images that cannot be read, and goes on. TensorFlow's own log would
             say the same of each image in many lines, so it is silent unless `--debug` or the environment asks for it.
+        messages: name of the stream for messages of the log; `stderr` where other programs read what `main` prints.
     """
 
     def guarded(given):
@@ -77,7 +85,7 @@ def run(main, arguments="", before=None, others=False, imports=True, reads_image
         # A line is seen when it is printed, where output goes to a file, too.
         sys.stdout.reconfigure(line_buffering=True)
         absl_logging.get_absl_handler().setFormatter(_Plain())
-        print_messages()
+        print_messages(messages)
         if reads_images and not flags.FLAGS.debug:
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", ONLY_FATAL)
         try:
@@ -125,6 +133,30 @@ def print_next(module, *words):
         *words: its flags and arguments.
     """
     print(f"Next: {command_line('python', '-m', module, *words)}")
+
+
+def print_table(rows):
+    """Prints rows of text, the first cell at the left and the others at the right of their columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *cells in rows:
+        print("  ".join([f"{name:{widths[0]}}", *map(str.rjust, cells, widths[1:])]).rstrip())
+
+
+def print_result(tables, run_dir, sentences=""):
+    """Prints what a run or an ensemble reaches.
+
+    Args:
+        tables: title to rows, which are name to dictionary of metrics; the last row says which metrics are shown.
+        run_dir: its folder.
+        sentences: what else there is to say.
+    """
+    for title, rows in tables.items():
+        shown = [metric for metric in list(rows.values())[-1] if metric != "queries"]
+        heads = [title, *(metric.replace("recall_at_", "Recall@") for metric in shown)]
+        values = {name: [metrics.get(metric) for metric in shown] for name, metrics in rows.items()}
+        print()
+        print_table([heads, *([name, *("-" if v is None else f"{v:.3f}" for v in of)] for name, of in values.items())])
+    print(f"\n{sentences}\n\nRun directory: {run_dir}" if sentences else f"\nRun directory: {run_dir}")
 
 
 def own_modules(names):

@@ -39,8 +39,8 @@ def _fields():
 
 def _define(field, values):
     """Defines the flag of a field of the settings."""
-    more = dict(field.metadata)
-    default, text, valid = field.default, more.pop("help"), more.pop("valid", None)
+    more = dict(field.metadata["bounds"])
+    default, text, valid = field.default, field.metadata["help"], more.pop("valid", None)
     if typing.get_origin(field.type) is typing.Literal:
         flags.DEFINE_enum(field.name, default, typing.get_args(field.type), text, flag_values=values)
     else:

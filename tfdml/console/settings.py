@@ -4,7 +4,7 @@ import dataclasses
 from typing import Literal
 
 from tfdml.console.optimization_settings import OptimizationSettings
-from tfdml.console.setting_fields import AbsolutePath, ImageSize, flag, topic
+from tfdml.console.setting_fields import AbsolutePath, ImageSize, flag, neutral, resumable, topic
 
 LARGEST_SEED = 2**31 - 1
 BASELINES = {"pca", "pca_whitened", "lda", "wccn", "linear"}
@@ -15,9 +15,11 @@ class DataSettings:
     """The images that a run learns from."""
 
     dataset: str = flag("toycars", "Dataset spec: toycars(...), folder, ...; tfdml.train --list shows all.")
-    data_dir: AbsolutePath = flag("", "Folder of the dataset; empty: the dataset's default, if it has one.")
+    data_dir: AbsolutePath = resumable(
+        "", "Folder of the dataset; empty: the dataset's default, if it has one.", is_place=True
+    )
     ignore_images: AbsolutePath = flag(
-        "", "File that lists images to leave out, from python -m pipelines.check; empty: none."
+        "", "File that lists images to leave out, from python -m pipelines.check; empty: none.", may_change=True
     )
     labels: str = flag(
         "", "In place of classes: clusters(k=100, every=2); images, each a class; exchanged(share=0.2), mistakes."
@@ -40,17 +42,17 @@ class ImageSettings:
     )
     train_transform: str = flag("random_resized_crop(area=(0.5, 1.0))|flip", "Chain of transforms for training images.")
     test_transform: str = flag("resize_short|center_crop", "Chain of transforms for evaluation and serving.")
-    eval_batch_size: int = flag(128, "Batch size of evaluation.", lower_bound=1)
-    cache: Literal["none", "bytes", "pixels"] = flag(
+    eval_batch_size: int = neutral(128, "Batch size of evaluation.", lower_bound=1)
+    cache: Literal["none", "bytes", "pixels"] = resumable(
         "none",
         "What to cache of each image: nothing, its file, or its pixels after the first steps of the transform that do "
         "the same every time. With none, only images that are evaluated again and again stay in memory, where they fit "
         "into --cache_memory and a quarter of what is free. Results are the same.",
     )
-    cache_memory: float = flag(
+    cache_memory: float = resumable(
         4.0, "Memory for --cache in GiB; files or pixels that do not fit go to --cache_dir.", lower_bound=0.0
     )
-    cache_dir: AbsolutePath = flag("", "Folder for --cache, best on a local disk; empty: ~/.cache/tfdml.")
+    cache_dir: AbsolutePath = resumable("", "Folder for --cache, best on a local disk; empty: ~/.cache/tfdml.")
     shrink_decoding: bool = flag(
         False,
         "Decode a JPEG at 1/2, 1/4 or 1/8 of its size if it is resized to that or less. Faster, with slightly "
@@ -73,6 +75,7 @@ class NetworkSettings:
         "",
         "Initial weights of the backbone: a Keras weights file (.weights.h5); imagenet: the backbone's own download; "
         "toycars: included weights of small(width=16). Empty: random weights.",
+        is_place=True,
     )
     initial_model: AbsolutePath = flag(
         "",
@@ -142,9 +145,13 @@ class BatchSettings:
 class LengthSettings:
     """How long a run trains."""
 
-    epochs: int = flag(0, "Number of epochs; 0: --steps decides.", lower_bound=0)
-    steps: int = flag(0, "Number of steps, in place of --epochs; 0 for both: 2000 steps.", lower_bound=0)
-    steps_per_epoch: int = flag(0, "Steps in an epoch; 0: training images divided by the batch size.", lower_bound=0)
+    epochs: int = flag(0, "Number of epochs; 0: --steps decides.", is_length=True, lower_bound=0)
+    steps: int = flag(
+        0, "Number of steps, in place of --epochs; 0 for both: 2000 steps.", is_length=True, lower_bound=0
+    )
+    steps_per_epoch: int = flag(
+        0, "Steps in an epoch; 0: training images divided by the batch size.", is_length=True, lower_bound=0
+    )
     patience: int = flag(
         -1,
         "Stop after so many evaluations without improvement; 0: never; -1: with --evaluate_on=validation 5 after the "
@@ -174,13 +181,13 @@ class EvaluationSettings:
         -1, "Seed of the choice of validation classes; -1: --seed.", lower_bound=-1, upper_bound=LARGEST_SEED
     )
     protocol: str = flag("", "Protocol spec, such as query_gallery(distance='euclidean'); empty: the dataset's own.")
-    metrics: tuple[str, ...] = flag((), "Metrics, such as recall_at_1,map_at_r,nmi; empty: the protocol's own.")
+    metrics: tuple[str, ...] = neutral((), "Metrics, such as recall_at_1,map_at_r,nmi; empty: the protocol's own.")
     select_by: str = flag("", "Metric that selects the best model, such as map_at_r; empty: the first of the protocol.")
-    eval_every: int = flag(
+    eval_every: int = neutral(
         0, "Evaluate every N --eval_unit; 0: every epoch of --epochs, or ten times in --steps.", lower_bound=0
     )
-    eval_unit: Literal["epochs", "steps"] = flag("epochs", "Unit of --eval_every.")
-    projector: bool = flag(True, "Write the test embeddings for TensorBoard's projector at the end.")
+    eval_unit: Literal["epochs", "steps"] = neutral("epochs", "Unit of --eval_every.")
+    projector: bool = resumable(True, "Write the test embeddings for TensorBoard's projector at the end.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,26 +198,26 @@ class RunSettings:
     members: int = flag(
         0, "Number of members of an ensemble, each a run of its own; 0: an ordinary run.", lower_bound=0
     )
-    devices: str = flag(
+    devices: str = neutral(
         "auto",
         "auto: all GPUs, or the CPU; cpu:N: N virtual CPUs; gpu:N: the first N GPUs; workers: several machines, from "
         "TF_CONFIG.",
     )
-    deterministic: bool = flag(True, "Use operations that give the same bits every time.")
+    deterministic: bool = neutral(True, "Use operations that give the same bits every time.")
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = flag(
         "float32", "Precision of the network; losses are always float32."
     )
-    jit_compile: bool = flag(False, "Compile the step with XLA; one device only, not with --deterministic.")
-    checkpoint_every: int = flag(
+    jit_compile: bool = neutral(False, "Compile the step with XLA; one device only, not with --deterministic.")
+    checkpoint_every: int = resumable(
         0, "Also save a checkpoint every N steps; 0: only at the end of epochs.", lower_bound=0
     )
-    keep_checkpoints: int = flag(3, "Number of checkpoints to keep.", lower_bound=1)
-    logger: Literal["tensorboard", "mlflow", "wandb"] = flag(
+    keep_checkpoints: int = resumable(3, "Number of checkpoints to keep.", lower_bound=1)
+    logger: Literal["tensorboard", "mlflow", "wandb"] = resumable(
         "tensorboard",
         "Where curves, flags and scores go beside metrics.jsonl; mlflow and wandb need their clients: pip install "
         "'tfdml[mlflow]' or 'tfdml[wandb]'.",
     )
-    import_modules: tuple[str, ...] = flag(
+    import_modules: tuple[str, ...] = neutral(
         (), "Your own modules to import first, which may register losses and other parts."
     )
 
@@ -238,6 +245,12 @@ class Settings:
         if unknown:
             raise TypeError(f"Expected names of flags, received {', '.join(sorted(unknown))}.")
         return dataclasses.replace(self, **{name: _replaced(each, values) for name, each in vars(self).items()})
+
+
+def names_with(**properties):
+    """Returns the names of the flags with properties of `flag`, such as `may_change=True`."""
+    fields = [field for part in dataclasses.fields(Settings) for field in dataclasses.fields(part.type)]
+    return {field.name for field in fields if properties.items() <= field.metadata["properties"].items()}
 
 
 def _replaced(settings, values):

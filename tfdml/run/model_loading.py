@@ -50,7 +50,7 @@ def load(
     # The flags name modules that register parts of the model.
     settings = RunDirectory(folder).settings() if path.is_dir() or (folder / "flags.txt").is_file() else None
     modules = settings.run.import_modules if settings else ()
-    check_modules(modules, folder, given=modules if trust else ())
+    check_modules(modules, folder, trusted=modules if trust else ())
     registry.import_modules(modules)
     file = RunDirectory(path).model_file(model) if path.is_dir() else path
     # That of a run has been looked at: it is read whole for that.

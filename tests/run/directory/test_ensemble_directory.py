@@ -1,6 +1,7 @@
 """The folder of an ensemble, and which runs are joined."""
 
 import json
+import logging
 import shutil
 
 import pytest
@@ -30,12 +31,13 @@ def three(tmp_path):
     return folder
 
 
-def test_which_runs_are_joined(three, tmp_path, capsys):
+def test_which_runs_are_joined(three, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
     complete = [three / "member_001"]
     for pattern, asked in ((three, 3), (three / "member_001", 1), (three / "*1", 1), (tmp_path / "ens*", 3)):
         runs, found = runs_of([str(pattern)])
         assert ([each.path for each in runs], found) == (complete, asked)
-    assert f"Left out {three}/member_002: it is not complete" in capsys.readouterr().out
+    assert f"Left out {three}/member_002: it is not complete" in caplog.text
     assert [each.path for each in runs_of([str(three), str(straight_run())])[0]] == [*complete, straight_run()]
     assert runs_of([str(three), str(straight_run())])[1] == 4
 

@@ -66,7 +66,7 @@ def test_modules_that_the_user_names_are_imported(finished, tmp_path):
 
 
 def test_modules_that_are_imported_or_given_are_known():
-    check_modules(["json", "a.b"], "runs/a", given=["a.b"])
+    check_modules(["json", "a.b"], "runs/a", trusted=["a.b"])
     with pytest.raises(ValueError, match="runs/a was trained with --import_modules=a.b,c, and a run that somebody"):
         check_modules(["json", "a.b", "c"], "runs/a")
 

@@ -1,5 +1,7 @@
 """Members of an ensemble: their flags, and what becomes of those that fail."""
 
+import logging
+
 import numpy as np
 import pytest
 
@@ -75,11 +77,9 @@ def ensemble(tmp_path, monkeypatch):
 
         monkeypatch.setattr(members, "run_member", run_member)
         monkeypatch.setattr(members, "join", join)
-        monkeypatch.setattr(members, "print_ensemble", lambda *_: None)
         monkeypatch.setattr(members, "log_result", lambda run, result: (run.path / "hparams").touch())
         try:
-            train_ensemble(settings, run, serialized)
-            error = ""
+            _, error = train_ensemble(settings, run, serialized)
         except ValueError as caught:
             error = str(caught)
         finally:
@@ -94,19 +94,20 @@ def ensemble(tmp_path, monkeypatch):
 NAMES = ["member_000", "member_001", "member_002"]
 
 
-def test_all_members_are_trained_and_joined_once(ensemble, tmp_path, capsys):
+def test_all_members_are_trained_and_joined_once(ensemble, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
     assert ensemble() == ([0, 1, 2], NAMES, "") and (tmp_path / "ensemble" / "hparams").exists()
     assert "--members=3" in (tmp_path / "ensemble" / "flags.txt").read_text().splitlines()
     assert ensemble() == ([], [], "")
-    assert f"The ensemble in {tmp_path}/ensemble is complete" in capsys.readouterr().out
+    assert f"The ensemble in {tmp_path}/ensemble is complete" in caplog.text
 
 
-def test_a_failed_member_is_named_and_the_others_are_joined(ensemble, tmp_path, capsys):
+def test_a_failed_member_is_named_and_the_others_are_joined(ensemble, tmp_path, caplog):
     ran, joined, error = ensemble(fails=[1])
     assert (ran, joined) == ([0, 1, 2], [NAMES[0], NAMES[2]])
     assert error.startswith(f"1 of 3 members failed: {tmp_path}/ensemble/member_001: no memory for 1. ")
     assert "with --member=1 to train it alone" in error
-    assert "Member 2 of 3 failed: no memory for 1." in capsys.readouterr().err
+    assert "Member 2 of 3 failed: no memory for 1." in caplog.messages
     # Only it is trained again, and then all are joined.
     assert ensemble() == ([1], NAMES, "")
 

@@ -1,5 +1,7 @@
 """Which images stay in memory between evaluations."""
 
+import logging
+
 import pytest
 import tensorflow as tf
 
@@ -13,14 +15,16 @@ def images(verbose=0, **settings):
 
 
 @pytest.mark.parametrize("kind", ["none", "bytes", "pixels"])
-def test_images_stay_in_memory_where_they_fit(kind, monkeypatch, capsys):
+def test_images_stay_in_memory_where_they_fit(kind, monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
     monkeypatch.setattr(image_data, "free_memory", lambda: 8 * GIBIBYTE)
     kept = [size for size in (1, 2, 3) if images(cache=kind)._keeps(size * GIBIBYTE)]
     assert kept == ([1, 2] if kind == "none" else [])
     assert not images(cache=kind, cache_memory=0.5)._keeps(GIBIBYTE)
-    assert capsys.readouterr().out == ""
+    assert caplog.messages == []
 
 
-def test_what_stays_in_memory_is_told(capsys):
+def test_what_stays_in_memory_is_told(caplog):
+    caplog.set_level(logging.INFO)
     assert images(verbose=2)._keeps(5 * 2**20)
-    assert capsys.readouterr().out == "Images of evaluation stay in memory, 5 MiB; not with --cache_memory=0.\n"
+    assert caplog.messages == ["Images of evaluation stay in memory, 5 MiB; not with --cache_memory=0."]

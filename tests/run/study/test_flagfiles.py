@@ -1,6 +1,8 @@
 """The study of flagfiles runs what is missing, and its table says what the results say."""
 
 import json
+import logging
+import subprocess
 
 import pytest
 
@@ -12,14 +14,14 @@ from tfdml.run.study.declaration import Study
 from tfdml.run.study.driver import run_study
 from tfdml.run.study.flagfiles import of_flagfiles
 from tfdml.run.study.folds import folds_of, mean_of
-from tfdml.run.study.formats import write_tables
+from tfdml.run.study.formats import as_markdown
 from tfdml.run.study.tables import tables_of
 
 METRICS = ["recall_at_1"]
 
 
-def print_study(study, *seeds_and_flags, intervals=False, **more):
-    write_tables(tables_of(run_study(study, *seeds_and_flags, **more), intervals))
+def lines_of_study(study, *seeds_and_flags, intervals=False, **more):
+    return as_markdown(tables_of(run_study(study, *seeds_and_flags, **more), intervals)).splitlines()
 
 
 def write_result(run_dir, recall, serialized):
@@ -29,7 +31,8 @@ def write_result(run_dir, recall, serialized):
     (run_dir / "flags.txt").write_text("".join(f"{line}\n" for line in serialized.values()))
 
 
-def test_only_missing_runs_are_made(tmp_path, monkeypatch, capfd):
+def test_only_missing_runs_are_made(tmp_path, monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
     made = []
     plain = tmp_path / "plain.flags"
     plain.write_text("--loss=contrastive\n--run_dir=elsewhere\n")
@@ -46,20 +49,19 @@ def test_only_missing_runs_are_made(tmp_path, monkeypatch, capfd):
 
     def run():
         study = of_flagfiles([str(plain)], ["--epochs=2"], METRICS)
-        print_study(study, ["0", "1"], ["--epochs=2"], folder=str(tmp_path / "runs"))
-        return capfd.readouterr()
+        return lines_of_study(study, ["0", "1"], ["--epochs=2"], folder=str(tmp_path / "runs"))
 
-    printed = run()
+    lines = run()
     (arguments,) = made
     assert arguments[:3] == [f"--flagfile={plain}", "--epochs=2", "--seed=1"]
     # One of two was there already.
-    assert printed.err == f"Run 2 of 2: {tmp_path}/runs/plain-epochs=2-seed1\n"
-    assert printed.out.splitlines() == [
+    assert caplog.messages == [f"Run 2 of 2: {tmp_path}/runs/plain-epochs=2-seed1"]
+    assert lines == [
         "| run | seeds | final R@1 | best R@1 | steps to the best | seconds |",
         "| --- | --- | --- | --- | --- | --- |",
         "| plain | 2 | 30.0 ± 14.1 | 40.0 ± 14.1 | 20 ± 0 | 10 |",
     ]
-    assert run().out == printed.out and len(made) == 1
+    assert run() == lines and len(made) == 1
 
     plain.write_text("--loss=triplet\n")
     with pytest.raises(ValueError, match="--loss=contrastive there, --loss=triplet now"):
@@ -103,7 +105,7 @@ def test_validation_chooses_not_the_test(tmp_path):
     assert lines_of(study, results)[-1] == ["c", "1", "none", "30.0", "40.0", "20", "10"]
 
 
-def test_a_seed_is_the_mean_of_its_folds(tmp_path, monkeypatch, capsys):
+def test_a_seed_is_the_mean_of_its_folds(tmp_path, monkeypatch):
     (flagfile,) = flagfiles_in(tmp_path, folded="--folds=2\n--evaluate_on=validation\n")
     asked = []
 
@@ -113,11 +115,10 @@ def test_a_seed_is_the_mean_of_its_folds(tmp_path, monkeypatch, capsys):
         return [validated(0.1 * number, 0.2 * number, 0.2 * number) for number in range(4)]
 
     monkeypatch.setattr(driver, "complete", complete)
-    print_study(of_flagfiles([flagfile], [], METRICS), ["0", "1"], folder=str(tmp_path / "runs"))
+    lines = lines_of_study(of_flagfiles([flagfile], [], METRICS), ["0", "1"], folder=str(tmp_path / "runs"))
     assert asked == [[f"--fold={fold}", f"--seed={seed}"] for fold in range(2) for seed in range(2)]
     # Folds 0 and 1 of seed 0 are the first and the third run: 10 and 20 are the means of two folds each.
-    row = capsys.readouterr().out.splitlines()[2]
-    assert row == "| folded | 2 | 30.0 ± 14.1 | 15.0 ± 7.1 | 30.0 ± 14.1 | 20 ± 0 | 10 |"
+    assert lines[2] == "| folded | 2 | 30.0 ± 14.1 | 15.0 ± 7.1 | 30.0 ± 14.1 | 20 ± 0 | 10 |"
     assert folds_of([f"--flagfile={flagfile}", "--fold=1"]) == [[]]
 
 
@@ -125,11 +126,11 @@ def test_folds_of_other_studies_are_not_joined(tmp_path, monkeypatch):
     (flagfile,) = flagfiles_in(tmp_path, folded="--folds=2\n")
     planned = []
     monkeypatch.setattr(driver, "complete", lambda runs, *_: planned.extend(runs) or [{}] * len(runs))
-    print_study(Study(flagfile=flagfile, rows={"one": []}, columns={}, folder=str(tmp_path / "runs")), ["0"])
+    lines_of_study(Study(flagfile=flagfile, rows={"one": []}, columns={}, folder=str(tmp_path / "runs")), ["0"])
     assert len(planned) == 1
 
 
-def test_differences_to_the_first_flagfile(tmp_path, monkeypatch, capsys):
+def test_differences_to_the_first_flagfile(tmp_path, monkeypatch):
     right = {"a": [[2, 4] * 12, [3, 3] * 12], "b": [[3, 5] * 12, [4, 4] * 12]}
     for name, of_seeds in right.items():
         for seed, counts in enumerate(of_seeds):
@@ -139,8 +140,8 @@ def test_differences_to_the_first_flagfile(tmp_path, monkeypatch, capsys):
     results = [validated(0.1, 0.2, 0.3)] * 4
     monkeypatch.setattr(driver, "complete", lambda *_: results)
     study = of_flagfiles(flagfiles_in(tmp_path, a="", b=""), [], METRICS)
-    print_study(study, ["0", "1"], folder=str(tmp_path / "runs"), intervals=True)
-    heads, _, first, second, *_ = capsys.readouterr().out.splitlines()
+    lines = lines_of_study(study, ["0", "1"], folder=str(tmp_path / "runs"), intervals=True)
+    heads, _, first, second, *_ = lines
     assert heads.endswith("| seconds | difference from a |") and first.endswith("| 10 |  |")
     # One of four more, or one of six.
     assert second.endswith("| +20.0 (+18.3 to +21.7) |")
@@ -176,9 +177,9 @@ def test_flagfiles_with_the_same_name_would_share_runs(tmp_path):
 @pytest.mark.slow
 def test_failing_run_stops_the_study(tmp_path, capfd):
     flagfiles = flagfiles_in(tmp_path, bad="--loss=nonsense\n")
-    with pytest.raises(SystemExit) as stopped:
-        print_study(of_flagfiles(flagfiles, [], METRICS), ["0"], folder=str(tmp_path / "runs"))
-    assert stopped.value.code == 1
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        lines_of_study(of_flagfiles(flagfiles, [], METRICS), ["0"], folder=str(tmp_path / "runs"))
+    assert failed.value.returncode == 1
     assert "Unknown loss 'nonsense'" in capfd.readouterr().err
 
 

@@ -8,7 +8,7 @@ from tfdml.console.flags import resolve
 from tfdml.run.study import records, runs
 from tfdml.run.study.declaration import Study
 from tfdml.run.study.driver import run_study
-from tfdml.run.study.formats import write_tables
+from tfdml.run.study.formats import as_markdown
 from tfdml.run.study.measured import measured
 from tfdml.run.study.tables import tables_of
 
@@ -47,16 +47,16 @@ def study(tmp_path, folder, *flags, seeds="0", only=()):
     rows = {"plain": [], "long": ["--epochs=7"]}
     made = Study(flagfile=str(flagfile), rows=rows, columns=columns, folder=str(tmp_path / folder))
     outcome = run_study(made, list(seeds), flags, only, records=str(tmp_path / "kept" / "study.jsonl"))
-    write_tables(tables_of(outcome))
+    return as_markdown(tables_of(outcome)).splitlines()
 
 
-def test_a_study_goes_on_from_its_records(trained, tmp_path, capsys):
+def test_a_study_goes_on_from_its_records(trained, tmp_path):
     study(tmp_path, "first", only=["long"])
     assert trained == ["plain-epochs=7-seed0"]
     # Another folder, as on another machine.
-    study(tmp_path, "second", seeds="01")
+    *_, last = study(tmp_path, "second", seeds="01")
     assert trained[1:] == ["plain-seed0", "plain-seed1", "plain-epochs=7-seed1"]
-    assert capsys.readouterr().out.splitlines()[-1] == "| long | 0.123457 0.123456789 | {10: 0.25} |"
+    assert last == "| long | 0.123457 0.123456789 | {10: 0.25} |"
     kept = [json.loads(line) for line in (tmp_path / "kept" / "study.jsonl").read_text().splitlines()]
     assert [record["run"] for record in kept] == trained
     assert all([event["event"] for event in record["curve"]] == ["evaluation", "pairs"] for record in kept)
@@ -80,11 +80,10 @@ def test_records_of_other_flags_are_refused(trained, tmp_path):
         study(tmp_path, "second")
 
 
-def test_runs_that_are_there_stay(trained, tmp_path, capsys):
+def test_runs_that_are_there_stay(trained, tmp_path):
     study(tmp_path, "first", only=["plain"])
     runs.RunDirectory(tmp_path / "first" / "plain-seed0").write_result({"metrics": {"recall_at_1": 0.5}})
-    study(tmp_path, "first", only=["plain"])
-    assert capsys.readouterr().out.splitlines()[-1].startswith("| plain | 0.5 |")
+    assert study(tmp_path, "first", only=["plain"])[-1].startswith("| plain | 0.5 |")
 
 
 def test_files_may_lie_elsewhere_on_another_machine(trained, tmp_path):
@@ -111,7 +110,7 @@ def test_other_images_and_weights_are_refused(trained, tmp_path):
             study(tmp_path, str(number), *first, other, only=["plain"])
 
 
-def test_a_run_that_is_trained_again_replaces_its_record(trained, tmp_path, capsys):
+def test_a_run_that_is_trained_again_replaces_its_record(trained, tmp_path):
     study(tmp_path, "first", only=["plain"])
     run_dir = tmp_path / "first" / "plain-seed0"
     runs.RunDirectory(run_dir).write_result({"metrics": {"recall_at_1": 0.5}})
@@ -162,13 +161,13 @@ def test_a_record_is_restored_whole_or_not_at_all(trained, tmp_path, monkeypatch
     assert trained == ["plain-seed0"] and [each.name for each in (tmp_path / "second").iterdir()] == ["plain-seed0"]
 
 
-def test_a_record_that_was_cut_is_passed_over(trained, tmp_path, capsys):
+def test_a_record_that_was_cut_is_passed_over(trained, tmp_path, caplog):
     study(tmp_path, "first", only=["plain"])
     file = tmp_path / "kept" / "study.jsonl"
     whole = file.read_text()
     file.write_text(whole + whole[:50])
     study(tmp_path, "first", only=["long"])
-    assert "study.jsonl, line 2 is no record" in capsys.readouterr().err
+    assert "study.jsonl, line 2 is no record" in caplog.text
     assert records.read(file).keys() == {"plain-seed0", "plain-epochs=7-seed0"}
 
 

@@ -1,5 +1,6 @@
 """The model of a run: what its backbone must declare, and what `auto` freezes."""
 
+import logging
 import types
 
 import keras
@@ -22,7 +23,8 @@ def test_a_network_that_declares_nothing_is_an_error(monkeypatch):
 
 
 @pytest.mark.parametrize("weights", ["", "first.weights.h5"])
-def test_statistics_of_random_weights_follow_the_last_batches(weights, tmp_path, capsys):
+def test_statistics_of_random_weights_follow_the_last_batches(weights, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
     spec = "keras_applications(name='MobileNetV2', alpha=0.35)"
     if weights:
         make_backbone(spec).save_weights(tmp_path / weights)
@@ -30,7 +32,7 @@ def test_statistics_of_random_weights_follow_the_last_batches(weights, tmp_path,
     settings, _ = parse(f"--backbone={spec}\n--initial_weights={weights}")
     backbone = initial_backbone(settings.network, tell=True)
     assert {layer.momentum for layer in batch_norms(backbone)} == {0.999 if weights else 0.9}
-    assert ("moves its statistics with momentum 0.9, not 0.999" in capsys.readouterr().out) == (not weights)
+    assert ("moves its statistics with momentum 0.9, not 0.999" in caplog.text) == (not weights)
 
 
 def embedding_model(flags):

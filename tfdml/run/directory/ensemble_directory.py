@@ -1,6 +1,7 @@
 """The folder of an ensemble: the run directories of its members, and what they are together."""
 
 import glob
+import logging
 
 from tfdml.run.directory.run_directory import RunDirectory
 
@@ -71,7 +72,8 @@ def runs_of(patterns):
         asked += max(folder.asked(), len(members), 1)
         missing = [member for member in members.values() if member.result() is None]
         for member in missing:
-            print(f"Left out {member.path}: it is not complete; repeat its command to resume it.")
+            again = "it is not complete; repeat its command to resume it"
+            logging.getLogger(__name__).info("Left out %s: %s.", member.path, again)
         runs += [member for member in members.values() if member not in missing] if members else [RunDirectory(path)]
     names = [run.path.resolve() for run in runs]
     twice = [name for name in names if names.count(name) > 1]

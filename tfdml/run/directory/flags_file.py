@@ -34,8 +34,8 @@ def parse_flags(content, path, checked):
     return settings, serialized
 
 
-def _check_whole(text, path, given, names):
-    missing = [name for name in names if name not in given]
+def _check_whole(text, path, present, names):
+    missing = [name for name in names if name not in present]
     if not text.endswith("\n") or LAST in missing:
         raise ValueError(f"it is cut off: expected all flags down to --{LAST}, and the end of its line")
     if missing:

@@ -4,20 +4,11 @@ import shutil
 
 import tensorflow as tf
 
-from tfdml.run.directory.run_directory import MAY_CHANGE
+from tfdml.console.settings import names_with
 from tfdml.run.directory.run_record import Record
 
 # Where and how a run computes, which changes no result, or only what is measured.
-LEFT_OUT = (MAY_CHANGE - {"ignore_images"}) | {
-    "deterministic",
-    "devices",
-    "eval_batch_size",
-    "eval_every",
-    "eval_unit",
-    "import_modules",
-    "jit_compile",
-    "metrics",
-}
+LEFT_OUT = names_with(changes_result=False)
 # What `result.json` calls the scores, to what the tab calls them.
 SCORES = {"best": "best", "metrics": "final"}
 

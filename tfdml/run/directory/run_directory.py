@@ -8,6 +8,7 @@ from pathlib import Path
 
 from absl.flags import Error as FlagsError
 
+from tfdml.console.settings import names_with
 from tfdml.files.checked_files import folder_in, json_of, open_locked, reason_of
 from tfdml.run.directory.checksums import Checksums
 from tfdml.run.directory.flags_file import parse_flags
@@ -21,8 +22,7 @@ TAKEN = "Another process is training in"
 ENDING = 10.0
 # Flags with other values of which a run goes on: they change no result, or say where images are, whose numbers are
 # compared with those at its beginning.
-MAY_CHANGE = {"cache", "cache_dir", "cache_memory", "checkpoint_every", "keep_checkpoints", "projector"}
-MAY_CHANGE |= {"data_dir", "ignore_images", "logger"}
+MAY_CHANGE = names_with(may_change=True)
 
 
 class RunDirectory:

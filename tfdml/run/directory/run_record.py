@@ -94,10 +94,10 @@ class Record:
 
     def changed(self):
         """The flags that are not at their default: name to value and default, as text."""
-        defaults, given = flags.resolve([]), self.run.serialized()
+        defaults, lines = flags.resolve([]), self.run.serialized()
         return {
             name: (_value(name, line), _value(name, defaults[name]))
-            for name, line in given.items()
+            for name, line in lines.items()
             if line != defaults[name]
         }
 
@@ -107,8 +107,8 @@ class Record:
 
     def command(self):
         """The command that trains the same again."""
-        defaults, given = flags.resolve([]), self.run.serialized()
-        changed = [flags.quoted(line) for name, line in given.items() if line != defaults[name]]
+        defaults, lines = flags.resolve([]), self.run.serialized()
+        changed = [flags.quoted(line) for name, line in lines.items() if line != defaults[name]]
         return " \\\n  ".join(["python -m tfdml.train", *changed, "--run_dir=runs/again"])
 
     def saved_by(self):

@@ -3,15 +3,15 @@
 import sys
 
 
-def check_modules(modules, run_dir, given=()):
+def check_modules(modules, run_dir, trusted=()):
     """Raises a ValueError if a run names modules that nobody but its own folder asks for.
 
     Args:
         modules: those of the run's `--import_modules`.
         run_dir: path of the run.
-        given: those that the user names, too. Modules that she has imported need no name.
+        trusted: those that the user names, too. Modules that she has imported need no name.
     """
-    missing = [module for module in modules if module not in given and sys.modules.get(module) is None]
+    missing = [module for module in modules if module not in trusted and sys.modules.get(module) is None]
     if missing:
         named = ",".join(missing)
         raise ValueError(

@@ -1,6 +1,7 @@
 """Joins complete runs to an ensemble: one model, and what it reaches."""
 
 import gc
+import logging
 from typing import NamedTuple
 
 import keras
@@ -15,7 +16,7 @@ from tfdml.run.directory.models_on_disk import save_model
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.ensembles.member_checks import check_members, held_out_by_all
 from tfdml.run.experiment.experiment import trained_model
-from tfdml.run.training.result import diversity_of, print_table, write_projector
+from tfdml.run.training.result import diversity_of, write_projector
 
 # TensorFlow is set up once for all runs.
 COMMON = {"deterministic": True, "jit_compile": False}
@@ -46,7 +47,7 @@ def join(runs, out, *, asked, weights=None, fit=False, changes=()):
     chosen = [place for place, weight in enumerate(weights) if weight]
     for run, weight in zip(runs, weights, strict=True):
         if not weight:
-            print(f"Left out {run.path}: its fitted weight is 0.")
+            logging.getLogger(__name__).info("Left out %s: its fitted weight is 0.", run.path)
     members = [Member(runs[place], members[place].result, weights[place]) for place in chosen]
     weights = [member.weight for member in members]
     test, protocol = experiment.splits.test, experiment.splits.protocol
@@ -196,20 +197,18 @@ def _learners(experiment, embeddings, weights):
     return {} if count == 1 else {"learners": diversity_of(experiment, embeddings, count, weights=weights)}
 
 
-def print_ensemble(result, run):
-    """Prints the table of an ensemble.
+def ensemble_tables(result):
+    """Returns the tables of an ensemble: title to rows, which are name to metrics.
 
     Args:
         result: what `join` returns.
-        run: its `RunDirectory`.
     """
     count, members = len(result["members"]), result["members"]
     alone = result["learners"]["alone"] if "learners" in result else [result["best"]]
-    rows = {each["run_dir"]: metrics for each, metrics in zip(members, alone, strict=True)}
+    rows = {member["run_dir"]: metrics for member, metrics in zip(members, alone, strict=True)}
     of = f"{count} members" if count == result["asked"] else f"{count} of {result['asked']} members"
     together = [(f"best of {of}", "best"), (f"final of {of}", "metrics")]
-    if "validation" in result:
-        print_table("validation", {name: result["validation"][kind] for name, kind in together})
-    title = "test" if "validation" in result else ""
-    print_table(title, {**rows, **{name: result[kind] for name, kind in together}})
-    print(f"\nRun directory: {run.path}")
+    test = {**rows, **{name: result[kind] for name, kind in together}}
+    if "validation" not in result:
+        return {"": test}
+    return {"validation": {name: result["validation"][kind] for name, kind in together}, "test": test}

@@ -1,19 +1,20 @@
 """Trains the members of an ensemble, each an ordinary run with a seed of its own."""
 
+import logging
 import subprocess
 import sys
 
 import numpy as np
 
 from tfdml.console import flags
-from tfdml.run.directory.ensemble_directory import EnsembleDirectory
 from tfdml.run.directory.run_directory import ENDING
-from tfdml.run.ensembles.joining import join, print_ensemble
+from tfdml.run.ensembles.joining import join
 from tfdml.run.experiment.splits import validation_seed_of
 from tfdml.run.loggers.choice import check_client, log_result
 from tfdml.run.training.run_training import train
 from tfdml.run.training.training_process import ERROR, status_of_training
 
+LOGGER = logging.getLogger(__name__)
 AGAIN = "Give the same command with --member={number} to train it alone, or without to train all that are missing."
 
 
@@ -37,23 +38,8 @@ def member_flags(settings, serialized, number):
     return {**serialized, **{name: f"--{name}={value}" for name, value in own.items()}}
 
 
-def train_members(settings, run_dir, serialized, number=None, more=()):
-    """Trains one member, or all that are missing, and joins them; returns the result of the ensemble, if there is one.
-
-    Args:
-        settings, serialized, more: as `train_ensemble` takes them.
-        run_dir: folder of the ensemble.
-        number: number of the one member; None: all.
-    """
-    run = EnsembleDirectory(run_dir)
-    if number is None:
-        return train_ensemble(settings, run, serialized, more)
-    train_member(settings, run, serialized, number)
-    return None
-
-
 def train_member(settings, run, serialized, number):
-    """Trains one member in this process, or goes on with it.
+    """Trains one member in this process, or goes on with it; returns its result, of several workers to the first.
 
     Args:
         settings: `Settings` of the ensemble.
@@ -66,8 +52,7 @@ def train_member(settings, run, serialized, number):
         raise ValueError(f"--members={count} expects --member from 0 to {count - 1}, received {number}.")
     run.check_members(serialized, lambda each: member_flags(settings, serialized, each))
     own = member_flags(settings, serialized, number)
-    train(flags.parse("\n".join(own.values()))[0], run.member(number), own)
-    print(f"\nWhen all {count} members are complete, give the command without --member to join them.")
+    return train(flags.parse("\n".join(own.values()))[0], run.member(number), own)
 
 
 def train_ensemble(settings, run, serialized, more=()):
@@ -78,6 +63,9 @@ def train_ensemble(settings, run, serialized, more=()):
         run: `EnsembleDirectory`.
         serialized: `{name: "--name=value"}`.
         more: other flags for each process.
+
+    Returns:
+        The result of the ensemble, or None where no member is complete, and a sentence on members that failed, or `""`.
     """
     if settings.run.devices == "workers":
         raise ValueError("--devices=workers trains one member at a time: give --member=0, then --member=1, and so on.")
@@ -86,21 +74,19 @@ def train_ensemble(settings, run, serialized, more=()):
     run.check_members(serialized, lambda each: member_flags(settings, serialized, each))
     result = run.joined(count)
     if result is not None:
-        print(f"The ensemble in {run.path} is complete; give another --run_dir to train again.")
-        print_ensemble(result, run)
-        return result
+        LOGGER.info("The ensemble in %s is complete; give another --run_dir to train again.", run.path)
+        return result, ""
     failed = _train_missing(settings, run, serialized, more)
     complete = [run.member(number) for number in range(count) if number not in failed]
     if complete:
         run.claim(serialized)
         result = join(complete, run, asked=count, changes={"import_modules": settings.run.import_modules})
         log_result(run, result)
-        print_ensemble(result, run)
-    if failed:
-        reasons = "; ".join(f"{run.member(number).path}: {reason}" for number, reason in failed.items())
-        again = AGAIN.format(number=next(iter(failed)))
-        raise ValueError(f"{len(failed)} of {count} members failed: {reasons.rstrip('.')}. {again}")
-    return result
+    if not failed:
+        return result, ""
+    reasons = "; ".join(f"{run.member(number).path}: {reason}" for number, reason in failed.items())
+    again = AGAIN.format(number=next(iter(failed)))
+    return result, f"{len(failed)} of {count} members failed: {reasons.rstrip('.')}. {again}"
 
 
 def _train_missing(settings, run, serialized, more):
@@ -109,9 +95,9 @@ def _train_missing(settings, run, serialized, more):
     for number in range(count):
         member = run.member(number)
         if _complete(member):
-            print(f"Member {number + 1} of {count} is complete: {member.path}")
+            LOGGER.info("Member %d of %d is complete: %s", number + 1, count, member.path)
             continue
-        print(f"Member {number + 1} of {count}: {member.path}")
+        LOGGER.info("Member %d of %d: %s", number + 1, count, member.path)
         own = member_flags(settings, serialized, number)
         reason = _taken(member) or run_member([*own.values(), f"--run_dir={member.path}", *more])
         if reason and not run.members():
@@ -119,7 +105,7 @@ def _train_missing(settings, run, serialized, more):
             raise ValueError(reason)
         if reason:
             failed[number] = reason
-            print(f"Member {number + 1} of {count} failed: {reason}", file=sys.stderr)
+            LOGGER.warning("Member %d of %d failed: %s", number + 1, count, reason)
     return failed
 
 

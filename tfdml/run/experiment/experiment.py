@@ -120,7 +120,7 @@ def _opened(run_dir, which, changes):
         raise ValueError("--run_dir is missing: the folder of a run.")
     run = RunDirectory(run_dir)
     settings = run.settings()
-    check_modules(settings.run.import_modules, run.path, given=changes.get("import_modules", ()))
+    check_modules(settings.run.import_modules, run.path, trusted=changes.get("import_modules", ()))
     if run.result() is None and run.model_file(which).is_file():
         logging.warning("The run in %s is not complete: its best model so far is used.", run.path)
     recorded = {} if "dataset" in changes else run.recorded_dataset()

@@ -1,6 +1,7 @@
 """Batches of a run's images, as its settings say."""
 
 import functools
+import logging
 import math
 
 import tensorflow as tf
@@ -20,6 +21,7 @@ from pipelines.view_checks import check_views
 from tfdml.run.training.bad_images import BadImages
 from tfdml.runtime.workers import Workers
 
+LOGGER = logging.getLogger(__name__)
 GIBIBYTE = 2**30
 # Bytes of a number of a prepared image.
 FLOAT = 4
@@ -125,12 +127,11 @@ class ImageData:
         return evaluation_batches(split, prepare, tolerant=tolerant and self.settings.max_bad_images > 0, **options)
 
     def _keeps(self, size):
-        """Whether `--cache` lets prepared images of so many bytes stay in memory; tells it."""
+        """Whether `--cache` lets prepared images of so many bytes stay in memory; logs it."""
         keeps = self.settings.cache == "none" and size <= min(self._memory, free_memory() / 4)
         if keeps and self.verbose:
-            print(
-                f"Images of evaluation stay in memory, {size / 2**20:,.0f} MiB; not with --cache_memory=0.", flush=True
-            )
+            mebibytes = f"{size / 2**20:,.0f}"
+            LOGGER.info("Images of evaluation stay in memory, %s MiB; not with --cache_memory=0.", mebibytes)
         return keeps
 
     def bad_images(self):

@@ -76,14 +76,14 @@ def steps_of(settings):
 
 
 def _steps_per_epoch(settings, batches):
-    given, steps = settings.steps_per_epoch, steps_of(settings)
-    if steps and given and steps % given:
+    of_epoch, steps = settings.steps_per_epoch, steps_of(settings)
+    if steps and of_epoch and steps % of_epoch:
         raise ValueError(
-            f"--steps={steps} is not a multiple of --steps_per_epoch={given}. Give one that is, or leave out "
+            f"--steps={steps} is not a multiple of --steps_per_epoch={of_epoch}. Give one that is, or leave out "
             "--steps_per_epoch."
         )
-    if given or not steps:
-        return given or max(batches, 1)
+    if of_epoch or not steps:
+        return of_epoch or max(batches, 1)
     # Epochs of equal length, of about the batches in the training images.
     batches = max(batches, 1)
 

@@ -24,5 +24,5 @@ def _has(dataset, metric):
     """Whether it needs no classes, or only what is given in their place: pairs, or several labels."""
     if dataset.test.attributes is not None and metric.takes_several:
         return True
-    given = dataset.test.relations is not None
-    return not metric.needs_classes or (given and isinstance(metric, PairMetric) and metric.of_counts)
+    has_relations = dataset.test.relations is not None
+    return not metric.needs_classes or (has_relations and isinstance(metric, PairMetric) and metric.of_counts)

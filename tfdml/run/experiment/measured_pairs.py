@@ -1,11 +1,10 @@
 """Measures decisions about the pairs of a file, as of LFW's protocol."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 
-from tfdml.console import command
+from tfdml import registry
 from tfdml.evaluation.metrics import PairMetric, metrics_of
 from tfdml.evaluation.ranks.exact_vectors import ExactVectors
 from tfdml.evaluation.verification.cross_validation import verified
@@ -14,48 +13,42 @@ from tfdml.evaluation.verification.named_embeddings import named_embeddings
 from tfdml.evaluation.verification.pair_list import PairList
 
 METRICS = ("roc_auc", "equal_error_rate", "tar_at_far_0.1", "tar_at_far_0.01", "tar_at_far_0.001")
-# Flags that say how a split is measured.
-OF_SPLITS = ("dataset", "protocol", "index", "labels", "per_class", "per_query", "bootstrap")
 
 
-def print_pairs(given, named, embedder):
-    """Measures the pairs of a file by cosine similarity, and prints one line of JSON.
+def verified_pairs(file, metrics=(), *, embeddings="", folder="", make_embedder=None, modules=()):
+    """Returns what decisions by cosine similarity about the pairs of a file are worth.
 
     Args:
-        given: flags `pairs`, `metrics`, `data_dir`, and the one that is named.
-        named: name of the flag that says what embeds: `run_dir`, `model` or `embeddings`.
-        embedder: function without arguments that returns an `ImageEmbedder` or `ExportedModel`; not for embeddings.
+        file: path of the pairs.
+        metrics: specs of metrics of pairs; empty: those of `METRICS` that so many pairs have.
+        embeddings: path of embeddings with names; empty: those of images.
+        folder: folder of the images; empty: the working directory.
+        make_embedder: function without arguments that returns an `ImageEmbedder` or `ExportedModel` for images.
+        modules: the user's modules that register parts of its model.
     """
-    command.refuse_unused(OF_SPLITS, "--pairs verifies pairs")
-    metrics = given.metrics
     chosen = metrics_of(tuple(metrics) or METRICS)
     others = [metric.name for metric in chosen if not (isinstance(metric, PairMetric) and metric.of_counts)]
     if others:
         raise ValueError(f"--pairs measures decisions about pairs, such as roc_auc; received {', '.join(others)}.")
-    pairs = PairList.read(given.pairs)
-    if given.embeddings:
-        embeddings, known = named_embeddings(given.embeddings)
-        first, second = pairs.rows(known, given.embeddings)
+    pairs = PairList.read(file)
+    if embeddings:
+        vectors, known = named_embeddings(embeddings)
+        rows = pairs.rows(known, embeddings)
     else:
-        first, second = pairs.rows(_found(pairs.names, given.data_dir), given.data_dir or "the working directory")
-        embeddings = _embedded(embedder(), pairs.names, given.data_dir)
-    rows, places = np.unique([first, second], return_inverse=True)
-    scores = given_similarities(ExactVectors.of(embeddings[rows]), *places.reshape(2, -1))
+        there = {name: row for row, name in enumerate(pairs.names) if Path(folder, name).is_file()}
+        rows = pairs.rows(there, folder or "the working directory")
+        registry.import_modules(modules)
+        vectors = _embedded(make_embedder(), [Path(folder, name) for name in pairs.names])
+    rows, places = np.unique(rows, return_inverse=True)
+    scores = given_similarities(ExactVectors.of(vectors[rows]), *places.reshape(2, -1))
     if not metrics:
-        # Only those that so many pairs have.
         different = int(np.sum(~pairs.same))
         chosen = [metric for metric in chosen if metric.negatives_needed <= different]
-    about = {named: given[named].value, "pairs": given.pairs}
-    print(json.dumps({**about, **verified(scores, pairs.same, pairs.folds, chosen)}))
+    return verified(scores, pairs.same, pairs.folds, chosen)
 
 
-def _found(names, folder):
-    """Returns the name to row of the images that are there."""
-    return {name: row for row, name in enumerate(names) if Path(folder, name).is_file()}
-
-
-def _embedded(embedder, names, folder):
+def _embedded(embedder, paths):
     # Here, because it imports TensorFlow, which embeddings of files do without.
     from pipelines.reading.given_images import split_of
 
-    return embedder.embed_split(split_of([Path(folder, name) for name in names]))
+    return embedder.embed_split(split_of(paths))

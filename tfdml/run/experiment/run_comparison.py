@@ -35,8 +35,8 @@ def compare_runs(groups, which="best", metrics=(), *, bootstrap="classes", sampl
         run.complete_result()
         run.model_file(which)
     # TensorFlow is set up once for all of them.
-    given = {"metrics": list(metrics)} if metrics else {}
-    changes = {"deterministic": True, "jit_compile": False, **given, **dict(changes)}
+    measures = {"metrics": list(metrics)} if metrics else {}
+    changes = {"deterministic": True, "jit_compile": False, **measures, **dict(changes)}
     opened = {run_dir: trained(run_dir, which, changes) for run_dir in every}
     experiments = {run_dir: experiment for run_dir, (experiment, _) in opened.items()}
     check_alike(experiments)

@@ -11,51 +11,22 @@ from tfdml.files.checked_files import json_of, read_bytes, write_atomically
 from tfdml.run.directory.model_archive import sha256_of
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.held_out import on_validation
-from tfdml.run.experiment.measured_source import Source, source_of_files
+from tfdml.run.experiment.measured_source import Source
 
 FILE = "threshold.json"
-SPLITS = ("validation", "test")
 
 
-def print_threshold(given, changes):
-    """Fits a threshold, prints what it means and one line of JSON, and writes that into the directory of a run.
-
-    Args:
-        given: flags of `python -m tfdml.threshold`.
-        changes: settings to use instead of the run's, name to value.
-
-    Returns:
-        What that line says, a dictionary.
-    """
-    source = _of_run(given, changes) if given.run_dir else source_of_files(given)
-    rule = {"far": given.far} if given.far else {"precision": given.precision}
+def fit(source, rule, samples, seed):
+    """Returns the threshold of a `Source` by `{"far": rate}` or `{"precision": share}`, and what is known of it."""
     pairs = source.protocol.pairs(np.asanyarray(source.embeddings), source.rows)
-    fitted = fit_threshold(pairs, **rule, samples=given.samples, seed=given.seed)
+    fitted = fit_threshold(pairs, **rule, samples=samples, seed=seed)
     classes = len(np.unique(source.rows.labels))
-    found = {**source.about, "distance": source.protocol.distance, **rule, "classes": classes, **fitted}
-    print(in_words(found))
-    if given.run_dir:
-        content = json.dumps(found, indent=2) + "\n"
-        write_atomically(Path(given.run_dir, FILE), content.encode())
-    print(json.dumps(found))
-    return found
+    return {**source.facts, "distance": source.protocol.distance, **rule, "classes": classes, **fitted}
 
 
-def in_words(found):
-    """Returns what a threshold means, in sentences."""
-    euclidean, (low, high) = found["distance"] == "euclidean", found["interval"]
-    threshold = -found["threshold"] if euclidean else found["threshold"]
-    low, high = (-high, -low) if euclidean else (low, high)
-    measure = "distance of at most" if euclidean else "similarity of at least"
-    accepted, pairs = found["accepted"], found["pairs"]
-    on_test = found.get("split") == "test"
-    return (
-        f"Accept pairs with a {measure} {threshold:.4f}; over {found['classes']} classes, the 95% interval is "
-        f"{low:.4f} to {high:.4f}. Of {pairs['same']:,} pairs of the same class it accepts {accepted['same']:,} "
-        f"({found['true_accept_rate']:.1%}), of {pairs['different']:,} pairs of different classes "
-        f"{accepted['different']:,} ({found['false_accept_rate']:.2g})."
-        + (" It is fitted on the test classes, so its rates on them are optimistic." if on_test else "")
-    )
+def write_threshold(run_dir, threshold):
+    """Writes what `fit` returns into the directory of a run."""
+    write_atomically(Path(run_dir, FILE), (json.dumps(threshold, indent=2) + "\n").encode())
 
 
 def threshold_of(run_dir, which="best", distance=None):
@@ -80,20 +51,28 @@ def threshold_of(run_dir, which="best", distance=None):
     return found
 
 
-def _of_run(given, changes):
+def source_of_run(run_dir, which, split, changes):
+    """Returns the `Source` of a run's model on its `validation` or `test` classes.
+
+    Args:
+        run_dir: folder of the run.
+        which: `best` or `final`.
+        split: `validation` or `test`.
+        changes: settings to use instead of the run's, name to value.
+    """
     # Here, because it imports TensorFlow, which embeddings of files do without.
     from tfdml.run.experiment.experiment import trained
 
-    if given.split == "validation":
-        changes = on_validation(changes, given.run_dir, "--split=test, to fit on the test classes")
-    experiment, model = trained(given.run_dir, given.which, changes, test_only=given.split == "test")
-    split = experiment.splits.test if given.split == "test" else experiment.splits.evaluation
-    about = {
-        "run_dir": given.run_dir,
-        "model": given.which,
-        "sha256": sha256_of(RunDirectory(given.run_dir), given.which),
+    if split == "validation":
+        changes = on_validation(changes, run_dir, "--split=test, to fit on the test classes")
+    experiment, model = trained(run_dir, which, changes, test_only=split == "test")
+    images = experiment.splits.test if split == "test" else experiment.splits.evaluation
+    facts = {
+        "run_dir": run_dir,
+        "model": which,
+        "sha256": sha256_of(RunDirectory(run_dir), which),
         "dataset": experiment.settings.data.dataset,
-        "split": given.split,
+        "split": split,
         "protocol": experiment.protocol_spec,
     }
-    return Source(about, experiment.splits.protocol, experiment.embed(model, split), split)
+    return Source(facts, experiment.splits.protocol, experiment.embed(model, images), images)

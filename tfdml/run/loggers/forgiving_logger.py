@@ -27,11 +27,11 @@ class ForgivingLogger:
         self._begun = True
         self._call(self._logger.finish, result)
 
-    def _call(self, log, *given):
+    def _call(self, log, *arguments):
         if self._failed:
             return
         try:
-            log(*given)
+            log(*arguments)
         except Exception as error:
             if not self._begun:
                 if isinstance(error, ValueError):

@@ -79,10 +79,10 @@ def _names(study, only):
 
 def _check_flags(study, names, flags):
     """Refuses a flag that cannot be read, and one for all rows that a row sets itself: its name would not be true."""
-    given = {flag.partition("=")[0] for flag in flags}
+    shared = {flag.partition("=")[0] for flag in flags}
     for name in names:
         setting = study.settings.get(study.follow.get(name, name), [[]])[0]
-        both = [flag for flag in (*study.rows[name], *setting) if flag.partition("=")[0] in given]
+        both = [flag for flag in (*study.rows[name], *setting) if flag.partition("=")[0] in shared]
         if both:
             raise ValueError(f"The row {name!r} has {both[0]}. Leave out the flag, or the row: --row=NAME chooses.")
         resolved([*study.flags(name), *flags])

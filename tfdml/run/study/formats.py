@@ -19,18 +19,15 @@ LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
 LATEX |= {"-": "{-}"}
 
 
-def write_tables(tables, form="markdown", out=""):
-    """Prints tables, or writes them to a file.
+def write_tables(tables, form, out):
+    """Writes tables to a file.
 
     Args:
         tables: list of `Table`.
         form: name of one of `FORMATS`.
-        out: path of the file; empty to print. As CSV the first table is in it, and each other one in a file beside it,
-            which has its name.
+        out: path of the file. As CSV the first table is in it, and each other one in a file beside it, which has its
+            name.
     """
-    if not out:
-        print(FORMATS[form](tables), end="")
-        return
     path = Path(out)
     files = {path: tables}
     if form == "csv":

@@ -1,9 +1,10 @@
 """Results of a study's runs in one small file, which others can read and a later command can go on from."""
 
 import json
-import sys
+import logging
 from pathlib import Path
 
+from tfdml.console.settings import names_with
 from tfdml.files.checked_files import write_atomically
 from tfdml.files.folder_lock import whole_folder
 from tfdml.run.directory.run_directory import RunDirectory
@@ -12,7 +13,7 @@ from tfdml.run.study.measured import FILE as MEASURED
 # What of a run's metrics.jsonl is kept: its learning curve, and what the loss found at the end.
 CURVE, AT_THE_END = "evaluation", "pairs"
 # Flags that say where files are, which other machines have elsewhere.
-PLACES = ("--data_dir", "--initial_weights")
+PLACES = tuple(f"--{name}" for name in sorted(names_with(is_place=True)))
 
 
 def read(file):
@@ -24,7 +25,7 @@ def read(file):
             records[record["run"]] = record
         except (json.JSONDecodeError, KeyError, TypeError):
             # A study was killed while it wrote.
-            print(f"{path}, line {number} is no record, and is passed over.", file=sys.stderr)
+            logging.getLogger(__name__).warning("%s, line %d is no record, and is passed over.", path, number)
     return records
 
 

@@ -4,18 +4,16 @@ A run that is complete is not run again, and one that was stopped goes on.
 """
 
 import hashlib
+import logging
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
 from absl import flags
 
-from tfdml.console.command import STOPPED_STATUS
 from tfdml.console.flag_hints import told_of_value
 from tfdml.console.flags import command_line, resolve
-from tfdml.console.training_stopped import TrainingStopped
 from tfdml.run.directory.ensemble_directory import EnsembleDirectory
 from tfdml.run.directory.run_directory import ENDING, RunDirectory
 from tfdml.run.study.records import PLACES, check_images, keep, read, restore
@@ -68,7 +66,7 @@ def complete(runs, records=None, measure=None):
         if not _is_whole(run.result()):
             # The process of a study that was killed may be about to end.
             run.check_free(ENDING)
-            print(f"Run {number} of {len(runs)}: {path}", file=sys.stderr, flush=True)
+            logging.getLogger(__name__).info("Run %d of %d: %s", number, len(runs), path)
             train(arguments)
         if measure:
             measure(path)
@@ -104,16 +102,10 @@ def run_name(row):
 
 
 def train(arguments):
-    """Trains in a process of its own, as a user would; stops the study if the run fails."""
-    try:
-        status = status_of_training(arguments, subprocess.Popen.wait, STOPPED, stdout=subprocess.DEVNULL)
-    except TrainingStopped as stopped:
-        # The run has said which step it saved.
-        print(stopped, file=sys.stderr)
-        sys.exit(STOPPED_STATUS)
+    """Trains in a process of its own, as a user would; raises `TrainingStopped` or `CalledProcessError`."""
+    status = status_of_training(arguments, subprocess.Popen.wait, STOPPED, stdout=subprocess.DEVNULL)
     if status:
-        print(f"{command_line('python', '-m', 'tfdml.train', *arguments)} ended with status {status}.", file=sys.stderr)
-        sys.exit(status if status > 0 else 1)
+        raise subprocess.CalledProcessError(status, command_line("python", "-m", "tfdml.train", *arguments))
 
 
 def curve(run_dir, metric="recall_at_1"):

@@ -24,8 +24,8 @@ def without_auto(settings, backbone, labels=()):
         "freeze_batch_norm": frozen,
         "initial_embedding": first if pretrained else "random",
     }
-    given = settings.values()
-    return settings.replace(**{name: value for name, value in chosen.items() if given[name] == "auto"})
+    values = settings.values()
+    return settings.replace(**{name: value for name, value in chosen.items() if values[name] == "auto"})
 
 
 def has_classes(data, labels):

@@ -1,5 +1,6 @@
 """The backbone of a run with its first weights."""
 
+import logging
 import re
 
 import keras
@@ -13,25 +14,27 @@ from tfdml.console.tensorflow_errors import tensorflow_reason
 from tfdml.registry.image_sizes import sides_of
 from tfdml.run.directory.models_on_disk import load_weights, ways_to_weights
 
+LOGGER = logging.getLogger(__name__)
+
 
 def initial_backbone(network, tell, vector_dims=None):
     """The backbone of `NetworkSettings` with its first weights.
 
     Args:
         network: `NetworkSettings`.
-        tell: whether to print which weights were loaded.
+        tell: whether to log which weights were loaded.
         vector_dims: number of dimensions of the dataset's vectors; None: it has images.
     """
     backbone = make_backbone(network.backbone, vector_dims)
     if network.initial_weights:
         loaded = load_weights(backbone, network.initial_weights)
         if tell:
-            print(loaded, flush=True)
+            LOGGER.info(loaded)
     elif not backbone.pretrained:
         before = follow_batches(backbone)
         if before and tell:
-            about = f"with momentum {MOMENTUM}, not {before:g}"
-            print(f"Batch norm of random weights moves its statistics {about}.", flush=True)
+            momenta = MOMENTUM, before
+            LOGGER.info("Batch norm of random weights moves its statistics with momentum %s, not %g.", *momenta)
     return backbone
 
 

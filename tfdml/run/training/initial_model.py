@@ -84,9 +84,9 @@ def check_initial_model(network: NetworkSettings, recorded: dict[str, Any]):
     if not network.initial_model:
         return
     for name in ("backbone", "initial_weights"):
-        given = getattr(network, name)
-        if given != getattr(NetworkSettings, name):
-            raise ValueError(f"--initial_model brings a backbone with its weights; leave out --{name}={given}.")
+        value = getattr(network, name)
+        if value != getattr(NetworkSettings, name):
+            raise ValueError(f"--initial_model brings a backbone with its weights; leave out --{name}={value}.")
     now = initial_model_record(network)
     if recorded.get("initial_model", now["initial_model"]) != now["initial_model"]:
         raise ValueError(

@@ -4,10 +4,11 @@ from keras import ops
 
 from tfdml.callbacks import TemperatureSchedule
 from tfdml.callbacks.temperature_schedule import temperature_at
+from tfdml.console.settings import names_with
 from tfdml.run.experiment.length import steps_of
 
 # Flags with other values of which a complete run goes on.
-LENGTH = ("steps", "epochs", "steps_per_epoch")
+LENGTH = names_with(is_length=True)
 
 
 def going_on(run, settings, serialized):

@@ -1,5 +1,7 @@
 """The model of a run."""
 
+import logging
+
 import keras
 
 from pipelines.datasets.stored_vectors import vector_dims
@@ -17,6 +19,8 @@ from tfdml.run.training.initial_model import InitialModel
 from tfdml.run.training.optimizer import check_loss, make_optimizer
 from tfdml.run.training.run_sampler import sampler_of
 
+LOGGER = logging.getLogger(__name__)
+
 
 def build_model(experiment, sampler, *, tell=True):
     """Builds the model with all variables, compiled, under the strategy; the same weights every time.
@@ -24,7 +28,7 @@ def build_model(experiment, sampler, *, tell=True):
     Args:
         experiment: `Experiment`.
         sampler: sampler bound to the training rows.
-        tell: whether to print which weights were loaded, and what flags that say `auto` stand for.
+        tell: whether to log which weights were loaded, and what flags that say `auto` stand for.
 
     Returns:
         The model, the sampler as its method wraps it, and the `Length` of the run.
@@ -44,7 +48,7 @@ def build_model(experiment, sampler, *, tell=True):
             _recompute(model, tell)
         taken = initial.hand_over(model) if initial else ""
         if taken and tell:
-            print(taken, flush=True)
+            LOGGER.info(taken)
     # Not under the strategy, which would copy its tables to every replica.
     wrapped, length = sampler_of(model, sampler, experiment)
     with experiment.strategy.scope():
@@ -63,7 +67,7 @@ def build_model(experiment, sampler, *, tell=True):
         optimizer.build(model.trainable_variables)
     decay = settings.optimization.layer_decay
     if decay != 1 and tell:
-        print(_told_of_blocks(decay, model.blocks()), flush=True)
+        LOGGER.info(_told_of_blocks(decay, model.blocks()))
     return model, wrapped, length
 
 
@@ -76,23 +80,23 @@ def loss_of(spec, train):
 
 
 def _adapt(backbone, rank, tell):
-    """Gives a backbone the low-rank changes that train; prints how many layers have them."""
+    """Gives a backbone the low-rank changes that train; logs how many layers have them."""
     try:
         count = enable_lora(backbone, rank)
     except ValueError as error:
         raise ValueError(f"--lora={rank}: {error}") from None
     if tell:
-        print(f"--lora={rank}: {count} layers of {backbone.name} learn by changes of rank {rank}.", flush=True)
+        LOGGER.info("--lora=%d: %d layers of %s learn by changes of rank %d.", rank, count, backbone.name, rank)
 
 
 def _recompute(model, tell):
-    """Lets gradients compute the blocks of a model's backbones again; prints how many there are."""
+    """Lets gradients compute the blocks of a model's backbones again; logs how many there are."""
     try:
         count = sum(recompute_blocks(backbone) for backbone in model.backbones())
     except ValueError as error:
         raise ValueError(f"--remat: {error}") from None
     if tell:
-        print(f"--remat: gradients compute {count} blocks again.", flush=True)
+        LOGGER.info("--remat: gradients compute %d blocks again.", count)
 
 
 def _told_of_blocks(decay, blocks):
@@ -101,7 +105,7 @@ def _told_of_blocks(decay, blocks):
 
 
 def _settings_for(backbone, experiment, tell):
-    """The settings without `auto`; prints what took its place, and what has no effect."""
+    """The settings without `auto`; logs what took its place, and what has no effect."""
     settings = experiment.settings
     before, after = settings.values(), without_auto(settings, backbone, experiment.splits.train.labels)
     chosen = [quoted(f"--{name}={value}") for name, value in after.values().items() if value != before[name]]
@@ -109,7 +113,7 @@ def _settings_for(backbone, experiment, tell):
     if after.optimization.blend and not is_pretrained(after, backbone):
         sentences.append("--blend has no effect, because this backbone starts from random weights.")
     for sentence in sentences if tell else ():
-        print(sentence, flush=True)
+        LOGGER.info(sentence)
     return after
 
 
@@ -125,8 +129,8 @@ def _embedding_model(experiment, network, backbone):
     if network.head != "linear":
         arguments["head"] = registry.create("head", network.head)
     # What `auto` chose is an offer, which a method may not take, or set itself.
-    given = vars(experiment.settings.network)
-    demanded = {name: f"--{name}" for name in arguments if given[name] != "auto"}
+    requested = vars(experiment.settings.network)
+    demanded = {name: f"--{name}" for name in arguments if requested[name] != "auto"}
     model = registry.create("method", network.method, demanded, **arguments)
     model.preprocessing = experiment.images.preprocessing(model)
     if isinstance(backbone, Identity):

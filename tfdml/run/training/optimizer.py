@@ -25,12 +25,12 @@ def make_optimizer(settings, length, *, scale_loss=False):
         length: `Length` of the run.
         scale_loss: whether the loss is scaled, so that gradients in float16 do not vanish.
     """
-    _, given = registry.parsed("optimizer", settings.optimizer)
-    wanted = _arguments(settings, given, length)
+    _, spelled_out = registry.parsed("optimizer", settings.optimizer)
+    wanted = _arguments(settings, spelled_out, length)
     optimizer = registry.create("optimizer", settings.optimizer, **wanted)
     for argument, value in wanted.items():
         flag = "freeze_until" if argument == "frozen_steps" and settings.freeze_until else ARGUMENTS[argument]
-        if argument in given:
+        if argument in spelled_out:
             raise ValueError(f"--{flag} and {argument} in --optimizer={settings.optimizer} are the same; give one.")
         if optimizer.get_config().get(argument) != value:
             raise ValueError(
@@ -69,10 +69,10 @@ def check_loss(loss, classes, spec, dataset):
         spec: spec of the loss.
         dataset: spec of the dataset.
     """
-    given = hooks_of(loss).classes
-    if given is not None and given < classes:
+    made_for = hooks_of(loss).classes
+    if made_for is not None and made_for < classes:
         raise ValueError(
-            f"--loss={spec} has classes={given}, and --dataset={dataset} has {classes} training "
+            f"--loss={spec} has classes={made_for}, and --dataset={dataset} has {classes} training "
             "classes. Leave the argument out: it is then their number."
         )
 
@@ -86,8 +86,11 @@ def make_average(decay, model):
     return average
 
 
-def _arguments(settings, given, length):
-    """Returns the arguments of the optimizer that flags set, without those that keep its defaults."""
+def _arguments(settings, spelled_out, length):
+    """Returns the arguments of the optimizer that flags set, without those that keep its defaults.
+
+    `spelled_out` are the arguments in its spec.
+    """
     arguments = {}
     if settings.lr_multipliers:
         arguments["lr_multipliers"] = parse_multipliers(settings.lr_multipliers)
@@ -96,11 +99,11 @@ def _arguments(settings, given, length):
             message = "--warmup_epochs=%g of %d epochs never trains the backbone."
             logging.warning(message, settings.warmup_epochs, length.epochs)
         # An optimizer that accumulates gradients counts its updates, not the batches.
-        batches = given.get("gradient_accumulation_steps") or 1
+        batches = spelled_out.get("gradient_accumulation_steps") or 1
         updates = settings.warmup_epochs * length.steps_per_epoch / batches
         arguments["frozen_steps"] = {"backbone": max(round(updates), 1)}
     if settings.freeze_until:
-        arguments["frozen_steps"] = {"backbone": _updates(settings, given, length)}
+        arguments["frozen_steps"] = {"backbone": _updates(settings, spelled_out, length)}
     if settings.layer_decay != 1:
         arguments["layer_decay"] = settings.layer_decay
     if not settings.decay_biases_and_norms:
@@ -110,9 +113,9 @@ def _arguments(settings, given, length):
     return arguments
 
 
-def _updates(settings, given, length):
+def _updates(settings, spelled_out, length):
     """Returns the number of updates in `--freeze_until` steps."""
-    steps, batches = settings.freeze_until, given.get("gradient_accumulation_steps") or 1
+    steps, batches = settings.freeze_until, spelled_out.get("gradient_accumulation_steps") or 1
     if settings.warmup_epochs:
         raise ValueError("--freeze_until, in steps, and --warmup_epochs both freeze the backbone first; give one.")
     if steps % batches:

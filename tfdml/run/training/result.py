@@ -14,7 +14,7 @@ from tfdml.run.training.baselines import baselines_of
 from tfdml.run.training.blend import Blend, between, set_aside
 from tfdml.run.training.fine_tuning import is_pretrained
 from tfdml.run.training.first_embedding import initial_embedding
-from tfdml.run.training.gain import gain_of, told
+from tfdml.run.training.gain import gain_of
 
 # Side of the projector's pictures, pixels.
 THUMBNAIL = 48
@@ -199,39 +199,22 @@ def write_projector(experiment, embeddings, run, learners=1, clusters=None):
     projector.write(embeddings)
 
 
-def print_result(result, run):
-    """Prints the table of a run, and a second one where other classes than those of the test chose the best model."""
-    selected_on = result["selected_on"]
-    # Of the test alone it needs no name.
-    parts = {selected_on: result[selected_on], "test": result} if selected_on in result else {"": result}
-    for title, scores in parts.items():
-        share = f", blend {result['best']['blend']}" if "blend" in result["best"] else ""
-        best = f"best on {selected_on} (step {result['best']['step']}{share})"
-        final = f"final (step {result['step']})"
-        rows = {**scores, **scores.get("baselines", {})}
-        before = {name: rows[name] for name in ("features", *rows.get("baselines", ()), "untrained") if name in rows}
-        print_table(title, {**before, best: scores["best"], final: scores["metrics"]})
-    if gain := told(result, run.settings()):
-        print(f"\n{gain}")
-    print(f"\nRun directory: {run.path}")
+def run_tables(result):
+    """Returns the tables of a run: title to rows, which are name to metrics.
 
-
-def print_table(title, rows):
-    """Prints metrics.
+    Where other classes than those of the test chose the best model, their table is the first of two.
 
     Args:
-        title: what stands above the names of the rows.
-        rows: name to dictionary of metrics; the last row says which metrics are shown.
+        result: what `result.json` holds.
     """
-    width = max(map(len, rows))
-    shown = {name.replace("recall_at_", "Recall@"): name for name in list(rows.values())[-1] if name != "queries"}
-    widths = {head: max(len(head), 5) for head in shown}
-    print(f"\n{title:{width}}  " + "  ".join(f"{head:>{widths[head]}}" for head in shown))
-    for name, metrics in rows.items():
-        print(
-            f"{name:{width}}  " + "  ".join(f"{_cell(metrics.get(key)):>{widths[head]}}" for head, key in shown.items())
-        )
-
-
-def _cell(value):
-    return "-" if value is None else f"{value:.3f}"
+    selected_on, best = result["selected_on"], result["best"]
+    share = f", blend {best['blend']}" if "blend" in best else ""
+    names = f"best on {selected_on} (step {best['step']}{share})", f"final (step {result['step']})"
+    # Of the test alone it needs no name.
+    parts = {selected_on: result[selected_on], "test": result} if selected_on in result else {"": result}
+    tables = {}
+    for title, scores in parts.items():
+        rows = {**scores, **scores.get("baselines", {})}
+        before = {name: rows[name] for name in ("features", *rows.get("baselines", ()), "untrained") if name in rows}
+        tables[title] = {**before, **dict(zip(names, (scores["best"], scores["metrics"]), strict=True))}
+    return tables

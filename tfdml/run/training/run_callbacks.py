@@ -1,6 +1,7 @@
 """The callbacks of a run."""
 
 import dataclasses
+import logging
 from functools import partial
 
 import keras
@@ -103,11 +104,12 @@ class RunCallbacks:
 
 
 def _tell_choice(log, chief, kind, recalls):
-    """Logs and prints how the embedding is initialized, and why."""
+    """Logs how the embedding is initialized, and why."""
     log.write("initial_embedding", 0, recalls, kind=kind)
     if chief:
         scores = ", ".join(f"{name} {100 * recall:.1f}%" for name, recall in recalls.items())
-        print(f"--initial_embedding={kind} has the best Recall@1 on held-out training classes: {scores}.", flush=True)
+        best = "has the best Recall@1 on held-out training classes"
+        logging.getLogger(__name__).info("--initial_embedding=%s %s: %s.", kind, best, scores)
 
 
 def refresh_of(parts):

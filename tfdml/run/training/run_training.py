@@ -1,10 +1,10 @@
 """Trains a run, from its flags to its result."""
 
 import functools
+import logging
 
 import keras
 import tensorflow as tf
-from absl import logging
 
 from tfdml.console.progress_bar import verbosity
 from tfdml.console.progress_lines import EpochProgress, ProgressLines
@@ -22,12 +22,13 @@ from tfdml.run.training.initial_model import check_initial_model, initial_model_
 from tfdml.run.training.longer_run import LENGTH, changes_of_schedules, going_on
 from tfdml.run.training.model import build_model
 from tfdml.run.training.progress import Progress
-from tfdml.run.training.result import print_result, result_of
+from tfdml.run.training.result import result_of
 from tfdml.run.training.run_callbacks import RunCallbacks
 from tfdml.run.training.run_sampler import make_sampler
 from tfdml.run.training.stop_request import StopRequest
 from tfdml.run.training.unused_flags import unused_flags
 
+LOGGER = logging.getLogger(__name__)
 # What TensorFlow raises in a collective operation when a process that takes part is gone.
 LOST_WORKER = (
     tf.errors.UnavailableError,
@@ -37,7 +38,7 @@ LOST_WORKER = (
 
 
 def train(settings, run, serialized):
-    """Trains what the settings say in a run directory, or goes on with it, and prints and returns the result.
+    """Trains what the settings say in a run directory, or goes on with it, and returns the result.
 
     A run that is complete goes on where the settings make it longer. Of several workers only the first has the result.
 
@@ -50,14 +51,14 @@ def train(settings, run, serialized):
     run.check_claim(serialized, may_change=LENGTH if longer else ())
     result = run.result()
     if result is not None and not longer:
-        print(f"The run in {run.path} is complete; give another --run_dir to train again, or larger --steps to go on.")
-        print_result(result, run)
+        again = "give another --run_dir to train again, or larger --steps to go on"
+        LOGGER.info("The run in %s is complete; %s.", run.path, again)
         return result
     asked, devices = settings.length, settings.run.devices
     if asked.steps and asked.epochs:
-        print(f"--steps={asked.steps} is the length of the run; --epochs={asked.epochs} needs --steps=0.")
+        LOGGER.info("--steps=%d is the length of the run; --epochs=%d needs --steps=0.", asked.steps, asked.epochs)
     for sentence in unused_flags(settings):
-        logging.warning(sentence)
+        LOGGER.warning(sentence)
     # A run that has begun goes on with the classes that it had.
     recorded = run.recorded_dataset() if run.has_checkpoint else {}
     check_initial_model(settings.network, recorded)
@@ -71,7 +72,7 @@ def train(settings, run, serialized):
     check_queries(experiment.splits)
     check_baselines(experiment)
     for sentence in of_one_class(experiment.splits):
-        logging.warning(sentence)
+        LOGGER.warning(sentence)
     stop = StopRequest()
     try:
         with experiment.naming_unreadable():
@@ -88,7 +89,6 @@ def train(settings, run, serialized):
     if experiment.chief:
         log_result(run, result)
         run.write_result(result)
-        print_result(result, run)
     return result if experiment.chief else None
 
 
@@ -105,17 +105,17 @@ def _train(experiment, run, serialized, stop, longer):
         run.claim(serialized)
         about = to_record(settings.data, experiment.splits.dataset)
         run.record_dataset({**about, **initial_model_record(settings.network)})
-        print(f"Training in {run.path}: {length.told(settings.evaluation.evaluate_on)}", flush=True)
+        LOGGER.info("Training in %s: %s", run.path, length.told(settings.evaluation.evaluate_on))
     with stop:
         callbacks = RunCallbacks.of(experiment, model, sampler, batches, progress, length, run, stop)
         evaluation = callbacks.evaluation
         if chief:
             put_back(run)
-        if callbacks.checkpoint.resume(model, logging.warning) and chief:
-            print(f"Going on with {run.path} after step {progress.step}.", flush=True)
+        if callbacks.checkpoint.resume(model, LOGGER.warning) and chief:
+            LOGGER.info("Going on with %s after step %d.", run.path, progress.step)
             schedule = settings.optimization.schedule
             for sentence in changes_of_schedules(run, model, callbacks.in_order, schedule) if longer else ():
-                print(sentence, flush=True)
+                LOGGER.info(sentence)
         if not (progress.at_epoch_end or evaluation.exhausted):
             # The rest of an epoch, which has other steps than those after it.
             end = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: setattr(model, "stop_training", True))
@@ -128,7 +128,7 @@ def _train(experiment, run, serialized, stop, longer):
     early = f"Stopped after step {progress.step}: {evaluation.patience} evaluations brought no better model."
     sentence = early if evaluation.exhausted else rise
     if sentence and chief:
-        print(sentence)
+        LOGGER.info(sentence)
     with evaluation.evaluated_weights():
         result = result_of(
             experiment, run, model, evaluation, progress.step, lambda: build(tell=False)[0], callbacks.assignment

@@ -20,9 +20,9 @@ def unused_flags(settings):
         "validation_classes": (holds_out, "--evaluate_on=validation without --folds"),
         "meta_classes_of": (data.meta_classes > 0, "--meta_classes"),
     }
-    given, defaults = settings.values(), Settings().values()
+    values, defaults = settings.values(), Settings().values()
     return [
-        f"--{name}={given[name]} has no effect: it needs {need}."
+        f"--{name}={values[name]} has no effect: it needs {need}."
         for name, (is_used, need) in needs.items()
-        if not is_used and given[name] != defaults[name]
+        if not is_used and values[name] != defaults[name]
     ]

@@ -1,8 +1,8 @@
 """Searches for the settings of a run, or goes on with a search."""
 
 import functools
+import logging
 
-from tfdml.console.flags import command_line
 from tfdml.run.experiment.length import STEPS
 from tfdml.run.tuning import outcome
 from tfdml.run.tuning.halving import Halving
@@ -16,20 +16,23 @@ from tfdml.run.tuning.trials import Trials, trial_flags
 EPOCH = 50
 
 
-def search(settings, serialized, given, *, tune_dir, minutes, more=()):
-    """Searches for settings until the time is over, or goes on with it; prints and writes what won.
+def search(settings, serialized, fixed, *, tune_dir, minutes, more=()):
+    """Searches for settings until the time is over, or goes on with it; writes what won.
 
     Args:
         settings: `Settings` of the first trial.
         serialized: the same as `{name: "--name=value"}`.
-        given: names of flags that no trial changes.
+        fixed: names of flags that no trial changes.
         tune_dir: folder of the search.
         minutes: time that it may take.
         more: other flags for the processes of trials.
+
+    Returns:
+        The `SearchState`, the list of `Lead` of the trial that won, the path of its flagfile, and that of its run.
     """
     epoch, longest = lengths_of(settings.length)
-    drawn = draw(serialized, given, settings.run.seed)
-    open_flags = [name for name in SPACE if name not in given]
+    drawn = draw(serialized, fixed, settings.run.seed)
+    open_flags = [name for name in SPACE if name not in fixed]
     if not drawn:
         raise ValueError(f"Nothing is left to choose: all of {_flags(SPACE)} are given. Leave out some of them.")
     folder = SearchDirectory(tune_dir)
@@ -37,13 +40,16 @@ def search(settings, serialized, given, *, tune_dir, minutes, more=()):
     with folder.claimed(known) as state:
         trials = Trials(folder, state, trial_flags(settings, serialized, epoch), more)
         progress = SearchProgress(60 * minutes)
-        about = {"drawn": drawn, "epoch": epoch, "longest": longest, "progress": progress}
-        halving = Halving(state, functools.partial(folder.write, state), trials, seconds=60 * minutes, **about)
+        options = {"drawn": drawn, "epoch": epoch, "longest": longest, "progress": progress}
+        halving = Halving(state, functools.partial(folder.write, state), trials, seconds=60 * minutes, **options)
         trials.tick = halving.tick
-        print(f"What the processes of trials print is in {folder.log(0).parent}/*.log.", flush=True)
+        logs = folder.log(0).parent / "*.log"
+        logging.getLogger(__name__).info("What the processes of trials print is in %s.", logs)
         halving.run()
         progress.end()
-        _print(state, folder, serialized, settings, epoch)
+        leads = outcome.leads(state, folder, {"import_modules": list(settings.run.import_modules)})
+        winner = outcome.write_best(state, folder, serialized, settings.length.steps, epoch)
+        return state, leads, folder.best_flags, folder.trial(winner.trial)
 
 
 def lengths_of(length):
@@ -60,15 +66,6 @@ def lengths_of(length):
             f"received {longest}."
         )
     return epoch, longest
-
-
-def _print(state, folder, serialized, settings, epoch):
-    print(f"\n{outcome.table(state)}\n")
-    found = outcome.leads(state, folder, {"import_modules": list(settings.run.import_modules)})
-    print("\n".join(outcome.sentences(state, found)))
-    winner = outcome.write_best(state, folder, serialized, settings.length.steps, epoch)
-    best = command_line("python", "-m", "tfdml.train", f"--flagfile={folder.best_flags}")
-    print(f"\nThis trains it, and measures the test: {best}\nThe trial itself is a run: {folder.trial(winner.trial)}")
 
 
 def _flags(names):

@@ -1,6 +1,10 @@
 """Tells how far a search is."""
 
+import logging
+
 from tfdml.console.progress_bar import ProgressBar, verbosity
+
+LOGGER = logging.getLogger(__name__)
 
 
 class SearchProgress:
@@ -17,9 +21,9 @@ class SearchProgress:
         self._bar = None
 
     def say(self, sentence):
-        """Prints a sentence."""
+        """Logs a sentence."""
         self.end()
-        print(sentence, flush=True)
+        LOGGER.info(sentence)
 
     def trained(self, state, number, length, steps):
         """Tells that a trial was trained, or has failed.
@@ -37,8 +41,8 @@ class SearchProgress:
             self._bar.add(steps)
         elif self.verbose == 2:
             spent = f"{state.seconds / 60:.1f} of {self.seconds / 60:g} minutes"
-            about = " ".join(state.changes[number].values()) or "the recipe"
-            print(f"Trial {number}, {length:,} steps: {_outcome(state, number, length)}; {spent}; {about}", flush=True)
+            changes = " ".join(state.changes[number].values()) or "the recipe"
+            LOGGER.info(f"Trial {number}, {length:,} steps: {_outcome(state, number, length)}; {spent}; {changes}")
 
     def end(self):
         """Ends the bar, if there is one."""

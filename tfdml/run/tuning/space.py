@@ -26,22 +26,22 @@ SPACE = {
 }
 
 
-def draw(first, given, seed, space=None):
+def draw(first, fixed, seed, space=None):
     """Returns what trials change in the flags of the first one, in random order, each once.
 
     Args:
         first: flags of the first trial, `{name: "--name=value"}`.
-        given: names of flags that stay as they are.
+        fixed: names of flags that stay as they are.
         seed: decides the order.
         space: as `SPACE`; None: that.
 
     Returns:
         List of `{name: "--name=value"}`.
     """
-    choices = [each for name, each in (space or SPACE).items() if name not in given]
+    choices = [each for name, each in (space or SPACE).items() if name not in fixed]
     found = {}
     for chosen in itertools.product(*choices):
-        flags = {name: f"--{name}={value}" for one in chosen for name, value in one.items() if name not in given}
+        flags = {name: f"--{name}={value}" for one in chosen for name, value in one.items() if name not in fixed}
         changes = {name: flag for name, flag in flags.items() if flag != first[name]}
         found[tuple(changes.items())] = changes
     drawn = [changes for changes in found.values() if changes]
