@@ -13,18 +13,14 @@ import keras
 import pytest
 
 import tfdml
+from tests.typing.check import FACES
 from tfdml import registry
 from tfdml.methods import EmbeddingModel
 from tfdml.registry import one_of
 from tfdml.registry.argument_checks import expected_of, expects, takes_fields
 
 OURS = ("tfdml", "pipelines")
-# Packages that hand names on; of the others, the public functions and classes of a module are for users.
-FACES = """
-tfdml tfdml.backbones tfdml.callbacks tfdml.evaluation tfdml.heads tfdml.layers tfdml.losses tfdml.losses.addons
-tfdml.methods tfdml.methods.memories tfdml.optimizers tfdml.reporting tfdml.serving tfdml.data pipelines.datasets
-pipelines.sampling
-""".split()
+# Of these packages the public functions and classes of each module are for users.
 OPEN = ("tfdml.functional", "pipelines.images")
 
 
@@ -228,5 +224,4 @@ def test_the_stub_has_the_public_names():
     stub = ast.parse((Path(tfdml.__file__).parent / "__init__.pyi").read_text())
     found = [(node.module, each) for node in stub.body if isinstance(node, ast.ImportFrom) for each in node.names]
     assert sorted(each.asname for _, each in found) == dir(tfdml)
-    # Of a module that has moved, too.
     assert all(hasattr(importlib.import_module(module), each.name) for module, each in found)
