@@ -104,7 +104,7 @@ OF_COMMANDS = [
 
 # Commands that look at datasets: files at the top of pipelines.
 OF_PIPELINE_COMMANDS = ["pipelines", "tfdml/console", "tfdml/registry"]
-PIPELINE_COMMANDS = ["check", "pack", "show"]
+PIPELINE_COMMANDS = ["check", "pack"]
 
 # Files at the top of tfdml that are rooms, and no commands.
 FILES = ["__init__", "data"]

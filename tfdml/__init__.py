@@ -22,7 +22,6 @@ if startup.begin():
         from pipelines.preprocessing import Preprocessing
         from tfdml import backbones, functional, heads, layers, losses, registry
         from tfdml.registry import suggestions
-        from tfdml.registry.moved import hand_on
 
         __all__ += ["Preprocessing", "backbones", "functional", "heads", "layers", "losses", "registry"]
 
@@ -49,8 +48,6 @@ if startup.begin():
 
         _guided = [module for name, module in globals().items() if name in __all__ and isinstance(module, ModuleType)]
         suggestions.guide(*_guided)
-        hand_on("tfdml.arguments", "tfdml.registry")
-        hand_on("tfdml.memories", "tfdml.methods.memories")
 
 
 # Imported on first access, because their pipelines import the registry from this package.

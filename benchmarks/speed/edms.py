@@ -76,7 +76,7 @@ def solve(count, rounds):
 def loss(count, rounds):
     labels, similarities = np.arange(BATCH) % count, np.random.default_rng(0).random((BATCH, count), np.float32)
     return fastest(
-        with_gradient(lambda given: tfdml.losses.contextual_manifold_loss(labels, given), similarities), rounds
+        with_gradient(lambda given: tfdml.losses.ContextualManifold().call(labels, given), similarities), rounds
     )
 
 

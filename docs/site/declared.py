@@ -1,8 +1,6 @@
 """Tells griffe, which reads the reference from sources, what only a running program knows of arguments."""
 
-import re
-
-from griffe import Docstring, ExprSubscript, ExprTuple, Extension, Function, Parameter, ParameterKind, Parameters
+from griffe import ExprSubscript, ExprTuple, Extension, Function, Parameter, ParameterKind, Parameters
 
 from docs.site.docstrings import with_single_arguments
 
@@ -13,7 +11,7 @@ NAMED, IN_ORDER = ParameterKind.keyword_only, ParameterKind.positional_or_keywor
 
 
 class DeclaredArguments(Extension):
-    """Gives classes with fields their `__init__`, and the functions of losses their arguments."""
+    """Gives classes with fields their `__init__`."""
 
     def on_package(self, *, pkg, **_):
         """Reads a package after all of it is loaded."""
@@ -22,9 +20,6 @@ class DeclaredArguments(Extension):
                 each.set_member(
                     "__init__", _function("__init__", each, [Parameter("self", kind=IN_ORDER), *_fields(each)])
                 )
-        for each in [*_objects(pkg, "is_attribute")]:
-            if _class_of(each):
-                each.parent.set_member(each.name, _function_of(each))
         for each in _objects(pkg, "docstring"):
             each.docstring.value = with_single_arguments(each.docstring.value)
 
@@ -89,27 +84,4 @@ def _plain(annotation):
 def _function(name, parent, parameters):
     made = Function(name, parent=parent, parameters=Parameters(*parameters))
     made.extra[MADE] = {}
-    return made
-
-
-def _class_of(attribute):
-    """The class of `name = function_of(Class, "name")`; None for other attributes."""
-    called = re.match(r"function_of\((\w+), ", str(attribute.value or ""))
-    return attribute.parent.members[called[1]] if called else None
-
-
-def _function_of(attribute):
-    """The function of a loss, with its arguments as `tfdml.losses.loss_function` puts them together."""
-    cls = _class_of(attribute)
-    call = next(each.members["call"] for each in [cls, *_bases(cls)] if "call" in each.members)
-    _, *tensors = call.parameters
-    kind = NAMED if "queries" in [each.name for each in tensors] else IN_ORDER
-    own = [
-        Parameter(each.name, annotation=each.annotation, kind=kind, default=each.default)
-        for each in _fields(cls)
-        if each.kind is not NAMED
-    ]
-    made = _function(attribute.name, attribute.parent, [*tensors, *own])
-    about = f"The values of [`{cls.name}`][{cls.path}] as a function of its tensors, with the same arguments."
-    made.docstring = Docstring(about, parent=made)
     return made

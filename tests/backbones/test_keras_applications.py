@@ -104,17 +104,6 @@ def test_arguments_of_python_are_not_dropped():
         KerasApplication("MobileNetV2", weights="imagenet")
 
 
-def test_configurations_of_earlier_files_are_read():
-    """They have other names, as tfdml 0.1 wrote them."""
-    common = {"name": "mobilenetv2", "trainable": True, "dtype": "float32", "application": "MobileNetV2"}
-    before = {**common, "layer_names": ["block_6_expand"], "output_layer": None, "own_arguments": {"alpha": 0.35}}
-    now = {**common, "endpoints": ["block_6_expand"], "output": None, "alpha": 0.35}
-    assert KerasApplication.from_config(before).get_config() == now
-    assert KerasApplication.from_config(now).get_config() == now
-    with pytest.raises(TypeError, match="takes no argument 'weights'"):
-        KerasApplication.from_config({**before, "own_arguments": {"weights": "imagenet"}})
-
-
 def test_arguments_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="ResNet50 .* takes no argument 'alpha'.* it takes: none"):
         create("backbone", "keras_applications(name='ResNet50', alpha=0.5)")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tfdml.callbacks.hard_proxies import hard_proxies, objective
-from tfdml.losses.proxy_n_pair import proxy_n_pair_loss
+from tfdml.losses.proxy_n_pair import ProxyNPair
 
 FAST = {"learning_rate": 0.1, "steps": 20000, "tolerance": 1e-10}
 
@@ -136,7 +136,7 @@ def test_hard_proxies_raise_the_proxy_n_pair_loss(spread):
     """As the paper wants: equation (4) grows from step to step."""
     features, meta_classes, images = data(size=400, dim=16, spread=spread)
     path = [hard_proxies(features, meta_classes, images, steps=steps) for steps in (0, 10, 100, 1000)]
-    losses = [np.mean(proxy_n_pair_loss(meta_classes, features @ proxies.T)) for proxies in path]
+    losses = [np.mean(ProxyNPair().call(meta_classes, features @ proxies.T)) for proxies in path]
     assert np.all(np.diff(losses) > 0), losses
 
 
@@ -145,7 +145,7 @@ def test_they_move_apart_where_all_features_are_alike():
     features, meta_classes, images = data(size=400, dim=16, spread=1.0)
     features = unit(features + 2 * unit(np.ones(16)))
     path = [hard_proxies(features, meta_classes, images, steps=steps) for steps in (0, 100, 1000)]
-    losses = [np.mean(proxy_n_pair_loss(meta_classes, features @ proxies.T)) for proxies in path]
+    losses = [np.mean(ProxyNPair().call(meta_classes, features @ proxies.T)) for proxies in path]
     assert np.all(np.diff(losses) > 0), losses
     mutual = [np.mean((proxies @ proxies.T)[np.triu_indices(5, 1)]) for proxies in path]
     assert mutual[0] > 0.7 and np.all(np.diff(mutual) < -0.01), mutual

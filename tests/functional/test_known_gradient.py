@@ -10,7 +10,7 @@ from tfdml.functional.distances import distances, squared_distances
 from tfdml.functional.known_gradient import known_gradient
 from tfdml.functional.log_sums import log_one_plus_sum_exp, log_sum_exp
 from tfdml.functional.manifold import manifold_similarities
-from tfdml.losses import soft_triple_loss
+from tfdml.losses import SoftTriple
 
 LABELS = np.array([1, 0, 3])
 MASK = np.array([[True, False, True, True], [False, True, True, False], [False, False, False, False]])
@@ -28,7 +28,7 @@ FUNCTIONS = {
     "others_over_own": lambda rows: others_over_own(LABELS, rows, scale=3.0, own=tf.sin),
     "manifold from rows": lambda rows: manifold_similarities(rows, PROXIES),
     "manifold from proxies": lambda rows: manifold_similarities(rows, PROXIES[:2], affinity="shifted"),
-    "soft_triple": lambda rows: soft_triple_loss([1, 0, 0], tf.reshape(rows, (3, 2, 2)), scale=3.0),
+    "soft_triple": lambda rows: SoftTriple(scale=3.0).call([1, 0, 0], tf.reshape(rows, (3, 2, 2))),
 }
 
 

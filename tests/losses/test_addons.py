@@ -92,12 +92,12 @@ def test_triplets_are_equal_to_loops(make_batch, size, classes, dim, metric):
     for normalised, margin, dtype, tolerance in ((True, 1.0, "float32", 1e-4), (False, 0.3, "float64", 1e-10)):
         near = {"rel": tolerance, "abs": tolerance}
         labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
-        given = {"margin": margin, "distance_metric": metric}
-        values = addons.triplet_semihard_loss(labels, embeddings, **given)
+        given = {"margin": margin, "distance_metric": metric, "dtype": dtype}
+        values = addons.TripletSemiHardLoss(**given)(labels, embeddings)
         assert values.dtype == dtype and values.shape == ()
         assert float(values) == pytest.approx(naive_semihard(labels, embeddings, margin, metric), **near)
         for soft in (False, True):
-            values = addons.triplet_hard_loss(labels, embeddings, soft=soft, **given)
+            values = addons.TripletHardLoss(soft=soft, **given)(labels, embeddings)
             assert values.dtype == dtype and values.shape == ()
             assert float(values) == pytest.approx(naive_hard(labels, embeddings, margin, soft, metric), **near)
 
@@ -108,11 +108,11 @@ def test_lifted_structure_and_npairs_are_equal_to_loops(make_batch, size, classe
     near = {"rel": tolerance, "abs": tolerance}
     for normalised, margin in ((True, 1.0), (False, 2.5)):
         labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
-        value = addons.lifted_struct_loss(labels, embeddings, margin=margin)
+        value = addons.LiftedStructLoss(margin=margin, dtype=dtype)(labels, embeddings)
         assert value.dtype == dtype and value.shape == ()
         assert float(value) == pytest.approx(naive_lifted(labels, embeddings, margin), **near)
         similarities = embeddings @ make_batch(size, classes, dim, seed=1, dtype=dtype)[1].T
-        value = addons.npairs_loss(labels, similarities)
+        value = addons.NpairsLoss(dtype=dtype)(labels, similarities)
         assert value.dtype == dtype and value.shape == ()
         assert float(value) == pytest.approx(naive_npairs(labels, similarities), **near)
 
@@ -124,37 +124,37 @@ def test_contrastive_is_equal_to_a_loop(dtype, tolerance, margin):
     same, distance = random.integers(0, 2, 20), random.uniform(0, 3, 20).astype(dtype)
     expected = [d**2 if y else max(0.0, margin - d) ** 2 for y, d in zip(same, distance.tolist(), strict=True)]
     for columns in (lambda values: values, lambda values: values[:, None]):
-        values = addons.contrastive_loss(columns(same), columns(distance), margin=margin)
+        loss = addons.ContrastiveLoss(margin, dtype=dtype)
+        values = loss.call(columns(same), columns(distance))
         assert values.dtype == dtype
         np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
-        loss = addons.ContrastiveLoss(margin, dtype=dtype)
         assert float(loss(columns(same), columns(distance))) == pytest.approx(np.mean(expected), rel=tolerance)
 
 
 def test_by_hand():
     # Two rows of one class: there is no negative, so the rows themselves are instead, nearest or farthest.
     labels, embeddings = [0, 0], np.array([[0.0, 1.0], [1.0, 0.0]])
-    assert float(addons.triplet_semihard_loss(labels, embeddings)) == pytest.approx(2**0.5 - 0 + 1)
-    assert float(addons.triplet_hard_loss(labels, embeddings)) == pytest.approx(2**0.5 - 2**0.5 + 1)
+    assert float(addons.TripletSemiHardLoss()(labels, embeddings)) == pytest.approx(2**0.5 - 0 + 1)
+    assert float(addons.TripletHardLoss()(labels, embeddings)) == pytest.approx(2**0.5 - 2**0.5 + 1)
     # On a line at 0, 2 (one class) and 3 (another): 0 has a semi-hard negative, 2 only a nearer one.
     labels, line = [5, 5, 9], np.array([[0.0], [2.0], [3.0]])
-    assert float(addons.triplet_semihard_loss(labels, line)) == pytest.approx((0 + 2) / 2)
-    assert float(addons.triplet_hard_loss(labels, line)) == pytest.approx((0 + 2 + 0) / 3)
-    assert float(addons.triplet_hard_loss(labels, line, distance_metric="squared-L2", margin=6.0)) == pytest.approx(
+    assert float(addons.TripletSemiHardLoss()(labels, line)) == pytest.approx((0 + 2) / 2)
+    assert float(addons.TripletHardLoss()(labels, line)) == pytest.approx((0 + 2 + 0) / 3)
+    assert float(addons.TripletHardLoss(margin=6.0, distance_metric="squared-L2")(labels, line)) == pytest.approx(
         (1 + 9 + 5) / 3
     )
     cost = (math.log(math.exp(1 - 3) + math.exp(1 - 1)) + 2) ** 2
-    assert float(addons.lifted_struct_loss(labels, line)) == pytest.approx(cost / 2)
+    assert float(addons.LiftedStructLoss()(labels, line)) == pytest.approx(cost / 2)
     similarities = np.log([[1.0, 2.0, 5.0], [1.0, 1.0, 2.0], [3.0, 3.0, 6.0]])
     shares = [(1 / 8 * 2 / 8) ** 0.5, 1 / 4, 1 / 2]
-    assert float(addons.npairs_loss(labels, similarities)) == pytest.approx(-sum(np.log(shares)) / 3)
-    np.testing.assert_allclose(addons.contrastive_loss([1, 0, 0], [3.0, 0.25, 4.0]), [9.0, 0.75**2, 0.0])
+    assert float(addons.NpairsLoss()(labels, similarities)) == pytest.approx(-sum(np.log(shares)) / 3)
+    np.testing.assert_allclose(addons.ContrastiveLoss(reduction=None)([1, 0, 0], [3.0, 0.25, 4.0]), [9.0, 0.75**2, 0.0])
 
 
 def test_the_soft_margin_does_not_overflow():
     variable = tf.Variable([[0.0], [500.0], [1.0]])
     with tf.GradientTape() as tape:
-        value = addons.triplet_hard_loss([0, 0, 1], variable, soft=True)
+        value = addons.TripletHardLoss(soft=True)([0, 0, 1], variable)
     gaps = 500 - 1, 500 - 499, 0 - 1
     assert float(value) == pytest.approx((gaps[0] + sum(math.log(1 + math.exp(gap)) for gap in gaps[1:])) / 3)
     assert np.all(np.isfinite(tape.gradient(value, variable)))

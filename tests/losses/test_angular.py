@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.of_batches import of_batches
-from tfdml.losses import Angular, angular_loss
+from tfdml.losses import Angular
 
 
 def unit(row):
@@ -42,7 +42,7 @@ def naive(labels, embeddings, alpha):
 def test_equal_to_a_loop_over_triplets(make_batch, size, classes, dim, dtype, tolerance, alpha):
     for normalised in (True, False):
         labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
-        values = angular_loss(labels, embeddings, alpha=alpha)
+        values = Angular(alpha=alpha).call(labels, embeddings)
         assert values.dtype == dtype
         np.testing.assert_allclose(values, naive(labels, embeddings, alpha), rtol=tolerance, atol=tolerance)
 
@@ -62,7 +62,7 @@ def test_equal_to_a_loop_over_triplets(make_batch, size, classes, dim, dtype, to
 )
 def test_extreme_similarities_lose_no_precision(angles, labels, alpha):
     points = [[math.cos(math.radians(angle)), math.sin(math.radians(angle))] for angle in angles]
-    values = angular_loss(labels, np.array(points, np.float32), alpha=alpha)
+    values = Angular(alpha=alpha).call(labels, np.array(points, np.float32))
     np.testing.assert_allclose(values, naive(labels, points, alpha), rtol=1e-4, atol=1e-8)
 
 
@@ -72,7 +72,7 @@ def test_gradient_at_the_extremes():
     embeddings = np.array([[1.0, 0], [-1, 0.01], [1, 0.02], [-1, 0], [0.9, 0.1]]) * 3
     variable = tf.Variable(embeddings)
     with tf.GradientTape() as tape:
-        values = angular_loss(labels, variable, alpha=60.0)
+        values = Angular(alpha=60.0).call(labels, variable)
     direction = random.normal(size=embeddings.shape)
     high, low = (sum(naive(labels, embeddings + sign * 1e-6 * direction, 60.0)) for sign in (1, -1))
     assert np.sum(tape.gradient(values, variable) * direction) == pytest.approx((high - low) / 2e-6, rel=1e-5)
@@ -80,7 +80,7 @@ def test_gradient_at_the_extremes():
 
 def test_by_hand():
     # tan^2(45 degrees) is 1: the exponent is 4 (0 + 1) - 4 * 0.
-    values = angular_loss([5, 5, 9], np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 7.0]]))
+    values = Angular().call([5, 5, 9], np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 7.0]]))
     np.testing.assert_allclose(values, [math.log(1 + math.e**4)] * 2 + [0.0])
 
 
@@ -88,16 +88,15 @@ def test_by_hand():
 def test_without_triplets_it_is_zero_with_zero_gradient(make_batch, labels):
     variable = tf.Variable(make_batch(4)[1])
     with tf.GradientTape() as tape:
-        values = angular_loss(np.array(labels), variable)
+        values = Angular().call(np.array(labels), variable)
     np.testing.assert_array_equal(values, np.zeros(4))
     np.testing.assert_array_equal(tape.gradient(values, variable), np.zeros((4, 5)))
 
 
 @pytest.mark.parametrize("alpha", [0.0, -45.0, 61, 90.0, float("nan")])
-def test_bad_angles_are_told(make_batch, alpha):
-    for use in (lambda: Angular(alpha=alpha), lambda: angular_loss(*make_batch(), alpha=alpha)):
-        with pytest.raises(ValueError, match=f"angle in degrees above 0 and at most 60; received {alpha!r}"):
-            use()
+def test_bad_angles_are_told(alpha):
+    with pytest.raises(ValueError, match=f"angle in degrees above 0 and at most 60; received {alpha!r}"):
+        Angular(alpha=alpha)
 
 
 def test_negatives_are_those_of_the_anchor_where_a_positive_does_not_share_them():

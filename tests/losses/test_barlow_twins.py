@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tfdml.losses import BarlowTwins, barlow_twins_loss
+from tfdml.losses import BarlowTwins
 
 
 def naive(first, second, weight):
@@ -22,11 +22,11 @@ def test_equal_to_the_equations(weight, images):
     views = np.random.default_rng(0).normal(size=(2 * images, 4)) * [1, 2, 3, 4] + [0, 1, 5, 0]
     expected = naive(views[:images], views[images:], weight)
     labels = np.tile(np.arange(images), 2)
-    values = barlow_twins_loss(labels, views, weight=weight)
+    values = BarlowTwins(weight=weight).call(labels, views)
     np.testing.assert_allclose(values, np.full(2 * images, expected), rtol=1e-9)
     # Views of an image next to each other.
     order = np.arange(2 * images).reshape(2, images).T.ravel()
-    np.testing.assert_allclose(barlow_twins_loss(labels[order], views[order], weight=weight), values, rtol=1e-9)
+    np.testing.assert_allclose(BarlowTwins(weight=weight).call(labels[order], views[order]), values, rtol=1e-9)
 
 
 def test_of_several_views_each_pair_counts_in_its_order():
@@ -34,14 +34,14 @@ def test_of_several_views_each_pair_counts_in_its_order():
     labels = np.array([3, 1, 1, 3, 2, 3, 1, 2, 1, 0, 2])
     pairs = [(i, j) for j in range(11) for i in range(j) if labels[i] == labels[j]]
     expected = naive(views[[i for i, _ in pairs]], views[[j for _, j in pairs]], 0.5)
-    values = barlow_twins_loss(labels, views, weight=0.5)
+    values = BarlowTwins(weight=0.5).call(labels, views)
     np.testing.assert_allclose(values, np.where(labels > 0, expected, 0), rtol=1e-9)
 
 
 def test_an_image_with_one_view_is_left_out():
     views = np.random.default_rng(0).normal(size=(7, 3))
-    values = barlow_twins_loss([0, 1, 2, 0, 1, 2, 9], views).numpy()
-    np.testing.assert_allclose(values[:6], barlow_twins_loss([0, 1, 2, 0, 1, 2], views[:6]), rtol=1e-9)
+    values = BarlowTwins().call([0, 1, 2, 0, 1, 2, 9], views).numpy()
+    np.testing.assert_allclose(values[:6], BarlowTwins().call([0, 1, 2, 0, 1, 2], views[:6]), rtol=1e-9)
     assert values[6] == 0
 
 
@@ -50,7 +50,7 @@ def test_the_loss_takes_projections():
     rows = np.random.default_rng(0).normal(size=(6, 3)).astype("float32")
     taken = loss.make_layer()(rows)
     assert taken.shape == (6, 1, 5) and BarlowTwins(projector=()).make_layer() is None
-    expected = barlow_twins_loss([0, 1, 2, 0, 1, 2], taken[:, 0])[0]
+    expected = BarlowTwins().call([0, 1, 2, 0, 1, 2], taken[:, 0])[0]
     np.testing.assert_allclose(loss([0, 1, 2, 0, 1, 2], taken), expected, rtol=1e-6)
     with pytest.raises(ValueError, match=r"Projector gives: expected shape \[batch, 1, dim\], received shape \(6, 3\)"):
         loss([0, 1, 2, 0, 1, 2], rows)

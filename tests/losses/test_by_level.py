@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tests.methods.models import small_model
 from tfdml import registry
-from tfdml.losses import ByLevel, MultiSimilarity, Triplet, WeightedSum, by_level_loss, triplet_loss
+from tfdml.losses import ByLevel, MultiSimilarity, Triplet, WeightedSum
 
 LEVELS = np.array([[0, 0], [0, 0], [0, 1], [0, 1], [1, 2], [1, 2], [1, 3], [1, 3]])
 
@@ -12,19 +12,19 @@ LEVELS = np.array([[0, 0], [0, 0], [0, 1], [0, 1], [1, 2], [1, 2], [1, 3], [1, 3
 @pytest.mark.parametrize("weights", [None, (0.25, 2.0)])
 def test_it_is_the_weighted_sum_over_levels(make_batch, weights):
     _, embeddings = make_batch(8)
-    each = [triplet_loss(LEVELS[:, level], embeddings, mining="all") for level in range(2)]
+    each = [Triplet(mining="all").call(LEVELS[:, level], embeddings) for level in range(2)]
     expected = sum(weight * values for weight, values in zip(weights or (0.5, 0.5), each, strict=True))
     loss = ByLevel("triplet(mining='all')", weights=weights)
     np.testing.assert_allclose(loss.call(LEVELS, embeddings), expected, rtol=1e-6)
     np.testing.assert_allclose(loss(LEVELS, embeddings), np.mean(expected), rtol=1e-5)
-    function = by_level_loss(LEVELS, embeddings, loss=Triplet(mining="all"), weights=weights)
-    np.testing.assert_allclose(function, expected, rtol=1e-6)
+    made = ByLevel(loss=Triplet(mining="all"), weights=weights).call(LEVELS, embeddings)
+    np.testing.assert_allclose(made, expected, rtol=1e-6)
     assert np.any(np.abs(each[0] - each[1]) > 1e-3)
 
 
 def test_with_class_numbers_it_is_the_loss(make_batch):
     labels, embeddings = make_batch()
-    np.testing.assert_array_equal(ByLevel("triplet").call(labels, embeddings), triplet_loss(labels, embeddings))
+    np.testing.assert_array_equal(ByLevel("triplet").call(labels, embeddings), Triplet().call(labels, embeddings))
 
 
 def test_a_model_trains_with_it():

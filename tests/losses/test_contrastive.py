@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tests.of_batches import of_batches
-from tfdml.losses import Contrastive, contrastive_loss
+from tfdml.losses import Contrastive
 
 
 def naive(labels, embeddings, margin, positive_margin=0.0, powers=(2, 1)):
@@ -27,7 +27,7 @@ def naive(labels, embeddings, margin, positive_margin=0.0, powers=(2, 1)):
 def test_equal_to_a_loop_over_pairs(make_batch, size, classes, dim, dtype, tolerance, margin):
     for normalised in (True, False):
         labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
-        values = contrastive_loss(labels, embeddings, margin=margin)
+        values = Contrastive(margin=margin).call(labels, embeddings)
         assert values.dtype == dtype
         np.testing.assert_allclose(values, naive(labels, embeddings, margin), rtol=tolerance, atol=tolerance)
 
@@ -39,7 +39,7 @@ def test_powers_and_both_margins(make_batch, dtype, tolerance, powers, margin, p
     squared = {"squared_positives": powers[0] == 2, "squared_negatives": powers[1] == 2}
     for size, classes, dim, normalised in [(2, 2, 2, True), (13, 4, 3, False), (16, 5, 8, True)]:
         labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
-        values = contrastive_loss(labels, embeddings, margin=margin, positive_margin=positive_margin, **squared)
+        values = Contrastive(margin=margin, positive_margin=positive_margin, **squared).call(labels, embeddings)
         expected = naive(labels, embeddings, margin, positive_margin, powers)
         np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
 
@@ -47,26 +47,25 @@ def test_powers_and_both_margins(make_batch, dtype, tolerance, powers, margin, p
 def test_both_margins_by_hand():
     # On a line at 0, 2 (one class) and 3 (another).
     line = np.array([[0.0], [2.0], [3.0]])
-    values = contrastive_loss([5, 5, 9], line, margin=3.5, positive_margin=1.5, squared_negatives=True)
+    values = Contrastive(margin=3.5, positive_margin=1.5, squared_negatives=True).call([5, 5, 9], line)
     np.testing.assert_allclose(values, [0.5**2 + 0.5**2, 0.5**2 + 2.5**2, 0.5**2 + 2.5**2])
 
 
-def test_a_negative_positive_margin_is_refused(make_batch):
-    for use in (Contrastive, lambda **arguments: contrastive_loss(*make_batch(), **arguments)):
-        with pytest.raises(ValueError, match="positive_margin to be a number of 0 or more; received -0.1"):
-            use(positive_margin=-0.1)
+def test_a_negative_positive_margin_is_refused():
+    with pytest.raises(ValueError, match="positive_margin to be a number of 0 or more; received -0.1"):
+        Contrastive(positive_margin=-0.1)
 
 
 def test_by_hand():
     # On a line at 0, 2 (one class) and 3 (another).
-    values = contrastive_loss([5, 5, 9], np.array([[0.0], [2.0], [3.0]]), margin=3.5)
+    values = Contrastive(margin=3.5).call([5, 5, 9], np.array([[0.0], [2.0], [3.0]]))
     np.testing.assert_allclose(values, [2**2 + 0.5, 2**2 + 2.5, 0.5 + 2.5])
 
 
-def test_classes_beyond_the_margin_cost_nothing(make_batch):
+def test_classes_beyond_the_margin_cost_nothing():
     variable = tf.Variable(10.0 * np.eye(4))
     with tf.GradientTape() as tape:
-        values = contrastive_loss(np.arange(4), variable, margin=1.0)
+        values = Contrastive(margin=1.0).call(np.arange(4), variable)
     np.testing.assert_array_equal(values, np.zeros(4))
     np.testing.assert_array_equal(tape.gradient(values, variable), np.zeros((4, 4)))
 
@@ -74,6 +73,6 @@ def test_classes_beyond_the_margin_cost_nothing(make_batch):
 def test_one_class_is_pulled_together_only(make_batch):
     embeddings = make_batch(6)[1]
     one_class = np.zeros(6, int)
-    low, high = (contrastive_loss(one_class, embeddings, margin=margin) for margin in (0.0, 100.0))
+    low, high = (Contrastive(margin=margin).call(one_class, embeddings) for margin in (0.0, 100.0))
     np.testing.assert_array_equal(low, high)
     assert np.all(low.numpy() > 0)

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from tfdml import registry
-from tfdml.losses import Divergence, divergence_loss
+from tfdml.functional.divergence import divergence_loss
+from tfdml.losses import Divergence
 
 
 def naive(learners, margin):

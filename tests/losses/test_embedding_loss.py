@@ -13,7 +13,6 @@ from keras import ops
 
 from tfdml import losses, registry
 from tfdml.losses import EmbeddingLoss, ProxyLoss
-from tfdml.losses.loss_function import function_of
 from tfdml.registry.arguments import Count, NotNegative, integer
 
 
@@ -31,7 +30,6 @@ class Distances(EmbeddingLoss):
         return costs * ops.cast(ops.arange(len(labels)) < self.rows, "float32")
 
 
-distances_loss = function_of(Distances, "distances_loss")
 EMBEDDINGS = np.array([[2.0], [1.0], [0.5], [3.0]], np.float32)
 LABELS = np.arange(4)
 
@@ -58,19 +56,6 @@ def test_the_configuration_survives_json():
     assert written["config"] == {**own, "reduction": None, "name": "own", "dtype": "float32"}
     read = keras.saving.deserialize_keras_object(written)
     assert type(read) is Distances and read.get_config() == loss.get_config() and values(read) == values(loss)
-
-
-def test_the_function_has_the_arguments_that_are_not_the_class_alone():
-    assert str(inspect.signature(distances_loss)) == "(labels, embeddings, margin=0.5, power=2)"
-    assert (distances_loss.__name__, distances_loss.__doc__) == ("distances_loss", Distances.__doc__)
-    assert distances_loss(LABELS, EMBEDDINGS, 1.0).numpy().tolist() == values(Distances(1.0))
-    margin = ops.convert_to_tensor(1.0)
-    assert distances_loss(LABELS, EMBEDDINGS, margin=margin, power=1).numpy().tolist() == [3, 0, 0, 0]
-    for wrong in ({"rows": 4}, {"reduction": "sum"}, {"marign": 1}):
-        with pytest.raises(TypeError, match=f"distances_loss takes no argument {[*wrong][0]!r}"):
-            distances_loss(LABELS, EMBEDDINGS, **wrong)
-    with pytest.raises(TypeError, match="embeddings"):
-        distances_loss(LABELS)
 
 
 def test_a_default_is_no_attribute_of_the_class():
@@ -128,10 +113,9 @@ def test_arguments_with_effect_are_not(spec):
         registry.create("loss", spec)
 
 
-def test_the_class_and_its_function_check_alike():
-    for make in (Distances, lambda **arguments: distances_loss(LABELS, EMBEDDINGS, **arguments)):
-        with pytest.raises(ValueError, match="expects margin to be a number of 0 or more; received -1"):
-            make(margin=-1)
+def test_arguments_are_checked():
+    with pytest.raises(ValueError, match="expects margin to be a number of 0 or more; received -1"):
+        Distances(margin=-1)
     with pytest.raises(ValueError, match="Distances expects power to be an integer; received 'a'"):
         Distances(power="a")
     with pytest.raises(ValueError, match="The loss 'cos_face' expects classes to be None or an integer of 1 or more"):
@@ -179,7 +163,7 @@ def test_a_class_with_an_init_of_its_own_keeps_it():
             self.margin = margin
 
         def call(self, labels, embeddings):
-            return distances_loss(labels, embeddings, margin=self.margin, power=1)
+            return Distances(self.margin, power=1).call(labels, embeddings)
 
         def get_config(self):
             return {**super().get_config(), "margin": self.margin}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.losses import contrastive_loss, triplet_loss
+from tfdml.losses import Contrastive, Triplet
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_contrastive_is_the_article(embeddings, margin, power):
         same = labels[first] == labels[second]
         total += distance**2 if same else max(0.0, margin - distance) ** power
     options = {"squared_negatives": power == 2, "pairs": "given"}
-    values = contrastive_loss(labels, embeddings, margin=margin, **options).numpy()
+    values = Contrastive(margin=margin, **options).call(labels, embeddings).numpy()
     assert values.mean() == pytest.approx(total / 12, rel=1e-10)
     # Both ends of a pair have the same value.
     np.testing.assert_allclose(values[:6], values[6:], rtol=1e-12)
@@ -42,7 +42,7 @@ def test_triplet_is_the_article(embeddings, margin):
     for anchor in range(4):
         pulled = squared(embeddings[anchor], embeddings[anchor + 4])
         total += max(0.0, pulled - squared(embeddings[anchor], embeddings[anchor + 8]) + margin)
-    values = triplet_loss(labels, embeddings, margin=margin, mining="given").numpy()
+    values = Triplet(margin=margin, mining="given").call(labels, embeddings).numpy()
     assert total > 0
     assert values.mean() == pytest.approx(3 / (2 * 12) * total, rel=1e-10)
     np.testing.assert_array_equal(values[4:], np.zeros(8))
@@ -51,14 +51,14 @@ def test_triplet_is_the_article(embeddings, margin):
 def test_only_triplets_of_two_classes_count(embeddings):
     # Of the first, the second is of another class; of the second, the last is of its own; the third is right.
     labels = np.array([0, 1, 2, 3, 1, 2, 7, 1, 2 * 4])
-    values = triplet_loss(labels, embeddings[:9], margin=100.0, mining="given").numpy()
+    values = Triplet(margin=100.0, mining="given").call(labels, embeddings[:9]).numpy()
     assert values[0] == 0.0 and values[1] == 0.0 and values[2] > 0.0
 
 
 def test_rows_that_are_not_paired_do_not_move(embeddings):
     variable = tf.Variable(embeddings[:7])
     with tf.GradientTape() as tape:
-        values = contrastive_loss([0, 1, 2, 0, 1, 2, 0], variable, pairs="given")
+        values = Contrastive(pairs="given").call([0, 1, 2, 0, 1, 2, 0], variable)
     moved = np.abs(tape.gradient(values, variable).numpy()).sum(axis=1) > 0
     # An odd row is left over.
     np.testing.assert_array_equal(moved, [True] * 6 + [False])

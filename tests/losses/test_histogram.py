@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tests.of_batches import of_batches
-from tfdml.losses import Histogram, histogram_loss
+from tfdml.losses import Histogram
 
 
 def cosine(x, y):
@@ -36,14 +36,14 @@ def naive(labels, embeddings, bins):
 def test_mean_is_the_loss_of_a_loop_over_pairs(make_batch, size, classes, dim, dtype, tolerance, bins):
     for normalised in (True, False):
         labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
-        values = histogram_loss(labels, embeddings, bins=bins)
+        values = Histogram(bins=bins).call(labels, embeddings)
         assert values.shape == (size,) and values.dtype == dtype
         assert np.mean(values) == pytest.approx(naive(labels, embeddings, bins), rel=tolerance, abs=tolerance)
 
 
 def test_an_anchor_has_the_part_of_its_own_negatives(make_batch):
     labels, embeddings = make_batch(9, 3, dtype="float64")
-    values = histogram_loss(labels, embeddings, bins=10).numpy()
+    values = Histogram(bins=10).call(labels, embeddings).numpy()
     pairs = [(i, j) for i in range(9) for j in range(9) if i != j]
     similarity = {(i, j): cosine(embeddings[i], embeddings[j]) for i, j in pairs}
     positive = np.cumsum(histogram([similarity[i, j] for i, j in pairs if labels[i] == labels[j]], 10))
@@ -61,7 +61,7 @@ def test_of_some_anchors_only_their_pairs_count(make_batch):
         for j in set(range(9)) - {i}:
             similarities[bool(labels[i] == labels[j])].append(cosine(embeddings[i], embeddings[j]))
     positive, negative = (np.array(histogram(similarities[same], 10)) for same in (True, False))
-    values = histogram_loss(labels, embeddings, 6, bins=10)
+    values = Histogram(bins=10).call(labels, embeddings, 6)
     assert values.shape == (6,) and np.mean(values) == pytest.approx(negative @ np.cumsum(positive))
 
 
@@ -69,30 +69,29 @@ def test_by_hand():
     # Cosines on nodes: of the positive pair 0, of the negative pairs -1 and 0; nodes -1, 0, 1, of which 0 is the first
     # that the positive pair reaches.
     embeddings = np.array([[2.0, 0.0], [0.0, 1.0], [-3.0, 0.0]])
-    values = histogram_loss([4, 4, 6], embeddings, bins=2)
+    values = Histogram(bins=2).call([4, 4, 6], embeddings)
     np.testing.assert_allclose(values, [0.0, 3 / 4, 3 / 4], atol=1e-12)
 
 
 def test_chance_that_a_positive_pair_is_less_similar():
     # Positive pairs at cosine 1, negative pairs at -1, and the other way round.
     embeddings = np.repeat([[1.0, 0.0], [-1.0, 0.0]], 3, axis=0)
-    assert np.mean(histogram_loss([0, 0, 0, 1, 1, 1], embeddings)) == pytest.approx(0.0, abs=1e-12)
-    assert np.mean(histogram_loss([0, 1], embeddings[:2])) == 0.0
+    assert np.mean(Histogram().call([0, 0, 0, 1, 1, 1], embeddings)) == pytest.approx(0.0, abs=1e-12)
+    assert np.mean(Histogram().call([0, 1], embeddings[:2])) == 0.0
     embeddings = np.array([[1.0, 0.0], [-1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
-    assert np.mean(histogram_loss([0, 0, 1, 1], embeddings)) == pytest.approx(1.0)
+    assert np.mean(Histogram().call([0, 0, 1, 1], embeddings)) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("labels", [[1, 1, 1, 1], [0, 1, 2, 3]], ids=["one class", "all different"])
 def test_without_both_kinds_of_pairs_it_is_zero_with_zero_gradient(make_batch, labels):
     variable = tf.Variable(make_batch(4)[1])
     with tf.GradientTape() as tape:
-        values = histogram_loss(np.array(labels), variable)
+        values = Histogram().call(np.array(labels), variable)
     np.testing.assert_array_equal(values, np.zeros(4))
     np.testing.assert_array_equal(tape.gradient(values, variable), np.zeros((4, 5)))
 
 
 @pytest.mark.parametrize("bins", [0, -1, 2.5, "10", True, None])
-def test_bad_bins_are_told(make_batch, bins):
-    for use in (lambda: Histogram(bins=bins), lambda: histogram_loss(*make_batch(), bins=bins)):
-        with pytest.raises(ValueError, match=f"bins to be an integer of 1 or more; received {bins!r}"):
-            use()
+def test_bad_bins_are_told(bins):
+    with pytest.raises(ValueError, match=f"bins to be an integer of 1 or more; received {bins!r}"):
+        Histogram(bins=bins)

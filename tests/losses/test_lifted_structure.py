@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.of_batches import of_batches
-from tfdml.losses import LiftedStructure, lifted_structure_loss
+from tfdml.losses import LiftedStructure
 
 FORMS = ["smooth", "hard"]
 
@@ -44,12 +44,12 @@ def naive(labels, embeddings, margin, form, normalize=False):
 def test_equal_to_a_loop_over_pairs(make_batch, size, classes, dim, dtype, tolerance, margin, form):
     for normalised in (True, False):
         labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
-        values = lifted_structure_loss(labels, embeddings, margin=margin, form=form)
+        values = LiftedStructure(margin=margin, form=form).call(labels, embeddings)
         assert values.dtype == dtype
         expected, objective = naive(labels, embeddings, margin, form)
         np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
         assert float(np.mean(values)) == pytest.approx(objective, rel=tolerance, abs=tolerance)
-        values = lifted_structure_loss(labels, embeddings, margin=margin, form=form, normalize=True)
+        values = LiftedStructure(margin=margin, form=form, normalize=True).call(labels, embeddings)
         expected, _ = naive(labels, embeddings, margin, form, normalize=True)
         np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
 
@@ -58,14 +58,14 @@ def test_equal_to_a_loop_over_pairs(make_batch, size, classes, dim, dtype, toler
 def test_by_hand(form, violation):
     # On a line at 0, 2 (one class) and 2.5 (another): to the negative it is 2.5 and 0.5 from the ends of the one pair.
     cost = (violation + 2.0) ** 2
-    values = lifted_structure_loss([5, 5, 9], np.array([[0.0], [2.0], [2.5]]), margin=1.5, form=form)
+    values = LiftedStructure(margin=1.5, form=form).call([5, 5, 9], np.array([[0.0], [2.0], [2.5]]))
     np.testing.assert_allclose(values, [3 * cost / 4, 3 * cost / 4, 0.0], rtol=1e-6)
     assert float(np.mean(values)) == pytest.approx(cost / 2)
 
 
 def test_smooth_bounds_hard_from_above(make_batch):
     labels, embeddings = make_batch(20, 5)
-    smooth, hard = (np.mean(lifted_structure_loss(labels, embeddings, form=form)) for form in FORMS)
+    smooth, hard = (np.mean(LiftedStructure(form=form).call(labels, embeddings)) for form in FORMS)
     assert 0 < hard < smooth
 
 
@@ -74,7 +74,7 @@ def test_smooth_bounds_hard_from_above(make_batch):
 def test_without_a_positive_or_a_negative_it_is_zero_with_zero_gradient(make_batch, labels, form):
     variable = tf.Variable(make_batch(4)[1])
     with tf.GradientTape() as tape:
-        values = lifted_structure_loss(np.array(labels), variable, margin=10.0, form=form)
+        values = LiftedStructure(margin=10.0, form=form).call(np.array(labels), variable)
     np.testing.assert_array_equal(values, np.zeros(4))
     np.testing.assert_array_equal(tape.gradient(values, variable), np.zeros((4, 5)))
 
@@ -82,8 +82,8 @@ def test_without_a_positive_or_a_negative_it_is_zero_with_zero_gradient(make_bat
 @pytest.mark.parametrize("form", FORMS)
 def test_far_and_near_beyond_the_range_of_exponentials(form):
     rows = np.array([[0.0], [3.0], [500.0]], "float32")
-    np.testing.assert_array_equal(lifted_structure_loss([0, 0, 1], rows, form=form), np.zeros(3))
-    values = lifted_structure_loss([0, 0, 1], rows, margin=700.0, form=form)
+    np.testing.assert_array_equal(LiftedStructure(form=form).call([0, 0, 1], rows), np.zeros(3))
+    values = LiftedStructure(margin=700.0, form=form).call([0, 0, 1], rows)
     np.testing.assert_allclose(values, naive([0, 0, 1], rows, 700.0, form)[0], rtol=1e-5)
 
 
@@ -91,15 +91,14 @@ def test_far_and_near_beyond_the_range_of_exponentials(form):
 def test_rows_of_zeros_keep_gradients_finite_at_unit_length(form):
     variable = tf.Variable(np.array([[0, 0], [1, 2], [0, 0], [3, 1]], "float32"))
     with tf.GradientTape() as tape:
-        values = lifted_structure_loss([0, 0, 1, 1], variable, form=form, normalize=True)
+        values = LiftedStructure(form=form, normalize=True).call([0, 0, 1, 1], variable)
     gradient = tape.gradient(values, variable).numpy()
     assert np.all(np.isfinite(values)) and np.all(np.isfinite(gradient)) and np.any(gradient != 0)
 
 
-def test_unknown_form_names_the_known(make_batch):
-    for use in (LiftedStructure, lambda **arguments: lifted_structure_loss(*make_batch(), **arguments)):
-        with pytest.raises(ValueError, match="form to be one of 'smooth', 'hard'; received 'soft'"):
-            use(form="soft")
+def test_unknown_form_names_the_known():
+    with pytest.raises(ValueError, match="form to be one of 'smooth', 'hard'; received 'soft'"):
+        LiftedStructure(form="soft")
 
 
 @pytest.mark.parametrize("form", FORMS)

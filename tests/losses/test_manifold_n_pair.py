@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.of_batches import of_batches
-from tfdml.losses import manifold_n_pair_loss
+from tfdml.losses import ManifoldNPair
 
 
 def walked(embeddings, restart, affinity, neighbors):
@@ -68,7 +68,7 @@ def naive(labels, embeddings, margin=5e-4, scale=1.0, restart=0.8, affinity="cli
 def test_equal_to_a_loop_over_pairs(make_batch, size, classes, dim, dtype, tolerance, arguments):
     for normalised in (True, False):
         labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
-        values = manifold_n_pair_loss(labels, embeddings, **arguments)
+        values = ManifoldNPair(**arguments).call(labels, embeddings)
         assert values.dtype == dtype
         expected = naive(labels, embeddings, **arguments)
         np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
@@ -76,11 +76,11 @@ def test_equal_to_a_loop_over_pairs(make_batch, size, classes, dim, dtype, toler
 
 def test_by_hand():
     # The first two are equal, the third is at a right angle: only a step between the first two, of 1 / 2.
-    values = manifold_n_pair_loss([3, 3, 5], np.array([[1.0, 0], [2, 0], [0, 1]]), margin=0.1)
+    values = ManifoldNPair(margin=0.1).call([3, 3, 5], np.array([[1.0, 0], [2, 0], [0, 1]]))
     reached = 0.2 * 0.4 / (1 - 0.4**2)
     np.testing.assert_allclose(values, [math.log(1 + math.exp(0.1 - reached))] * 2 + [0])
 
 
 def test_bad_arguments_are_told():
     with pytest.raises(ValueError, match="restart to be a number above 0 and below 1; received 1.5"):
-        manifold_n_pair_loss([0], np.eye(1), restart=1.5)
+        ManifoldNPair(restart=1.5).call([0], np.eye(1))

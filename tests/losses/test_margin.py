@@ -6,7 +6,7 @@ import tensorflow as tf
 import tfdml
 from tests.of_batches import of_batches
 from tfdml.layers import ClassMargins
-from tfdml.losses import Margin, margin_loss
+from tfdml.losses import Margin
 
 MININGS = ["distance_weighted", "nearest", "all"]
 
@@ -40,6 +40,13 @@ def naive(labels, embeddings, shares, beta=1.2, margin=0.2, nu=0.0, queries=None
     return [size * cost / max(active, 1.0) if active else 0.0 for cost in costs]
 
 
+def of_boundaries(labels, embeddings, beta, **arguments):
+    """The values `[B]` where the layer puts each anchor's boundary behind its embedding."""
+    beta = tf.broadcast_to(tf.convert_to_tensor(beta, embeddings.dtype), [len(labels)])
+    rows = tf.concat([embeddings, beta[:, None]], axis=1)[:, None]
+    return Margin(learn_beta="one", **arguments).call(labels, rows)
+
+
 @pytest.fixture
 def shares_of(negative_shares):
     """Function that makes `shares` for `naive` of embeddings and a mining."""
@@ -71,7 +78,7 @@ def test_equal_to_a_loop_over_triplets(
 ):
     for normalised in (True, False):
         labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
-        values = margin_loss(labels, embeddings, beta=beta, margin=margin, nu=nu, mining=mining)
+        values = of_boundaries(labels, embeddings, beta, margin=margin, nu=nu, mining=mining)
         assert values.dtype == dtype
         expected = naive(labels, embeddings, shares_of(embeddings, mining), beta, margin, nu)
         np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
@@ -80,7 +87,7 @@ def test_equal_to_a_loop_over_triplets(
 @pytest.mark.parametrize("mining", MININGS)
 def test_of_some_anchors_only_their_triplets_count(make_batch, shares_of, mining):
     labels, embeddings = make_batch(13, 4, dtype="float64")
-    values = margin_loss(labels, embeddings, 8, mining=mining)
+    values = Margin(mining=mining).call(labels, embeddings, 8)
     expected = naive(labels, embeddings, shares_of(embeddings, mining), queries=8)
     np.testing.assert_allclose(values, expected, rtol=1e-10, atol=1e-12)
 
@@ -88,16 +95,16 @@ def test_of_some_anchors_only_their_triplets_count(make_batch, shares_of, mining
 @pytest.mark.parametrize("limits", [{"cutoff": 1.0}, {"nonzero_loss_cutoff": 1.2}, {"nonzero_loss_cutoff": None}])
 def test_cutoffs(make_batch, shares_of, limits):
     labels, embeddings = make_batch(14, dtype="float64")
-    values = margin_loss(labels, embeddings, **limits)
+    values = Margin(**limits).call(labels, embeddings)
     expected = naive(labels, embeddings, shares_of(embeddings, "distance_weighted", **limits))
     np.testing.assert_allclose(values, expected, rtol=1e-10)
-    assert not np.allclose(values, margin_loss(labels, embeddings))
+    assert not np.allclose(values, Margin().call(labels, embeddings))
 
 
 def test_nearest_by_hand():
     # On a line: the anchor at 0 has two positives, and negatives at 0.4, 0.5, 0.9 and 1.5; 0.4 is too near.
     places = np.array([[0.0], [0.1], [-0.2], [0.4], [-0.5], [0.9], [1.5]])
-    values = margin_loss([0, 0, 0, 1, 2, 3, 4], places, beta=0.1, margin=5.0, mining="nearest", cutoff=0.5)
+    values = Margin(beta=0.1, margin=5.0, mining="nearest", cutoff=0.5).call([0, 0, 0, 1, 2, 3, 4], places)
     # Anchors 0, 1 and 2 have two positives and two negatives each, all of which cost something.
     pulls, pushes = 2 * 4.9 + (0.1 + 0.2), 2 * 5.1 - (0.5 + 0.9)
     np.testing.assert_allclose(values[0], 7 / 12 * (pulls + pushes), rtol=1e-6)
@@ -107,7 +114,7 @@ def test_nearest_by_hand():
 def test_of_fewer_far_negatives_all_are_taken():
     # The anchor at 0 has two positives and one negative beyond the cutoff: one pair of two, on average.
     places = np.array([[0.0], [0.1], [0.2], [0.9]])
-    values = margin_loss([0, 0, 0, 1], places, beta=0.1, margin=5.0, mining="nearest", cutoff=0.85)
+    values = Margin(beta=0.1, margin=5.0, mining="nearest", cutoff=0.85).call([0, 0, 0, 1], places)
     active = 2 * 0.5 + 1.0
     # Nothing is as far from the anchors at 0.1 and 0.2.
     np.testing.assert_allclose(values, [4 / active * (0.5 * (2 * 4.9 + 0.3) + 5.1 - 0.9), 0, 0, 0], rtol=1e-6)
@@ -117,14 +124,14 @@ def test_of_fewer_far_negatives_all_are_taken():
 def test_a_boundary_of_each_anchor(make_batch, shares_of, mining):
     labels, embeddings = make_batch(12, dtype="float64")
     beta = np.array([1.1, 1.3, 0.9, 1.4])[labels]
-    values = margin_loss(labels, embeddings, beta=beta, nu=0.1, mining=mining)
+    values = of_boundaries(labels, embeddings, beta, nu=0.1, mining=mining)
     expected = naive(labels, embeddings, shares_of(embeddings, mining), beta, nu=0.1)
     np.testing.assert_allclose(values, expected, rtol=1e-10)
 
 
 def test_by_hand():
     # On a line at 0, 1 (one class) and 1.5 (another): anchors 0 and 1 have one triplet each, of costly pairs only.
-    values = margin_loss([5, 5, 9], np.array([[0.0], [1.0], [1.5]]), beta=1.2, margin=0.5, mining="all")
+    values = Margin(beta=1.2, margin=0.5, mining="all").call([5, 5, 9], np.array([[0.0], [1.0], [1.5]]))
     np.testing.assert_allclose(values, 3 / 4 * np.array([0.3 + 0.2, 0.3 + 1.2, 0]))
 
 
@@ -145,7 +152,7 @@ def test_draws_average_to_the_value(make_batch, negative_shares):
     losses = sums / counts
     error = losses.std() / 4000**0.5
     assert 0 < error < 0.002
-    assert np.mean(losses) == pytest.approx(np.mean(margin_loss(labels, embeddings)), abs=4 * error)
+    assert np.mean(losses) == pytest.approx(np.mean(Margin().call(labels, embeddings)), abs=4 * error)
 
 
 @pytest.mark.parametrize("mining", MININGS)
@@ -153,7 +160,7 @@ def test_gradient_is_that_of_the_loop_with_constant_draws(make_batch, shares_of,
     labels, embeddings = make_batch(8, 3, seed=5, dtype="float64")
     variable = tf.Variable(embeddings)
     with tf.GradientTape() as tape:
-        values = margin_loss(labels, variable, mining=mining)
+        values = Margin(mining=mining).call(labels, variable)
     gradient, shares = tape.gradient(values, variable).numpy(), shares_of(embeddings, mining)
     assert np.abs(gradient).max() > 1e-2
     for place in np.ndindex(embeddings.shape):
@@ -170,7 +177,7 @@ def test_fewer_than_one_costly_pair_weigh_no_more_than_one(negative_shares):
     embeddings = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     share = negative_shares([abs(end) for end in ends], 2)[0]
     assert 0.1 < share < 0.4
-    values = margin_loss([0, 0, 1, 2, 3, 4, 5], embeddings, beta=0.6, margin=0.1)
+    values = Margin(beta=0.6, margin=0.1).call([0, 0, 1, 2, 3, 4, 5], embeddings)
     np.testing.assert_allclose(values, [7 * share * 0.05, 7 * share * 0.05, 0, 0, 0, 0, 0], rtol=1e-6)
 
 
@@ -180,24 +187,22 @@ def test_fewer_than_one_costly_pair_weigh_no_more_than_one(negative_shares):
 def test_without_a_costly_pair_it_is_zero_with_zero_gradient(labels, mining, nu):
     variable = tf.Variable(np.eye(2)[[0, 0, 1, 1]] if labels[0] != labels[-1] else np.eye(4))
     with tf.GradientTape() as tape:
-        values = margin_loss(np.array(labels), variable, margin=0.1, nu=nu, mining=mining)
+        values = of_boundaries(np.array(labels), variable, 1.2, margin=0.1, nu=nu, mining=mining)
     np.testing.assert_array_equal(values, np.zeros(4))
     np.testing.assert_array_equal(tf.convert_to_tensor(tape.gradient(values, variable)), np.zeros_like(variable))
 
 
 @pytest.mark.parametrize("mining", MININGS)
 def test_an_anchor_without_a_positive_has_no_part(make_batch, mining):
-    values = margin_loss(np.array([0, 0, 0, 1]), make_batch(4)[1], margin=10.0, mining=mining).numpy()
+    values = Margin(margin=10.0, mining=mining).call(np.array([0, 0, 0, 1]), make_batch(4)[1]).numpy()
     assert values[3] == 0 and np.all(values[:3] > 0)
 
 
 def test_nu_counts_only_where_the_boundary_is_learned(make_batch):
     labels, embeddings = make_batch()
     assert Margin(nu=3.0)(labels, embeddings) == Margin()(labels, embeddings)
-    with_boundary = np.concatenate([embeddings, np.full((12, 1), 1.2, "float32")], axis=1)
-    learned = Margin(nu=3.0, learn_beta="one", reduction=None)(labels, with_boundary[:, None])
-    np.testing.assert_allclose(learned, margin_loss(labels, embeddings, nu=3.0), rtol=1e-5)
-    assert np.all(learned.numpy() >= Margin(reduction=None)(labels, embeddings).numpy())
+    learned, fixed = of_boundaries(labels, embeddings, 1.2, nu=3.0).numpy(), Margin().call(labels, embeddings).numpy()
+    assert np.all(learned >= fixed) and np.any(learned > fixed)
 
 
 def test_layers_of_boundaries():
@@ -220,7 +225,7 @@ def test_boundaries_get_the_gradient_of_the_loss(make_batch, learn_beta):
     beta = tf.Variable([1.2] * layer.classes)
     with tf.GradientTape() as expected:
         of_anchors = tf.gather(beta, labels if learn_beta == "per_class" else 0 * labels)
-        mean = tf.reduce_mean(margin_loss(labels, embeddings, beta=of_anchors, nu=0.2))
+        mean = tf.reduce_mean(of_boundaries(labels, embeddings, of_anchors, nu=0.2))
     np.testing.assert_allclose(value, mean, rtol=1e-6)
     gradient = tf.convert_to_tensor(tape.gradient(value, layer.margins.value))
     np.testing.assert_allclose(gradient, tf.convert_to_tensor(expected.gradient(mean, beta)), rtol=1e-5)
@@ -248,11 +253,9 @@ def test_a_model_learns_its_boundaries():
         ({"nonzero_loss_cutoff": 0.1}, "above the cutoff"),
     ],
 )
-def test_bad_arguments_are_told(make_batch, arguments, message):
-    uses = [Margin] if "learn_beta" in arguments else [Margin, lambda **given: margin_loss(*make_batch(), **given)]
-    for use in uses:
-        with pytest.raises(ValueError, match=message):
-            use(**arguments)
+def test_bad_arguments_are_told(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Margin(**arguments)
 
 
 def test_a_label_without_a_boundary_is_named(make_batch, make_feed):

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tests.goldens.comparisons import BATCHES, read
 from tests.of_batches import of_batches
-from tfdml.losses import NPair, n_pair_loss
+from tfdml.losses import NPair
 
 NEGATIVES = ["all", "one_per_class", "first_pair_per_class"]
 
@@ -63,7 +63,7 @@ def naive(labels, embeddings, margin=0.0, scale=1.0, negatives="all", normalize=
 def test_equal_to_a_loop_over_pairs(make_batch, size, classes, dim, dtype, tolerance, negatives, arguments):
     for normalised in (True, False):
         labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
-        values = n_pair_loss(labels, embeddings, negatives=negatives, **arguments)
+        values = NPair(negatives=negatives, **arguments).call(labels, embeddings)
         assert values.dtype == dtype
         expected = naive(labels, embeddings, negatives=negatives, **arguments)
         np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
@@ -84,7 +84,7 @@ def test_a_batch_of_pairs_is_the_equation_of_n_pairs_read_both_ways(make_batch):
         return np.log1p(np.sum(np.exp(exponents), axis=1))
 
     both = np.concatenate([equation(anchors, positives), equation(positives, anchors)])
-    np.testing.assert_allclose(n_pair_loss(labels, embeddings, negatives="one_per_class"), both, rtol=1e-10)
+    np.testing.assert_allclose(NPair(negatives="one_per_class").call(labels, embeddings), both, rtol=1e-10)
 
 
 @pytest.mark.parametrize("which", BATCHES)
@@ -102,7 +102,7 @@ def test_first_pairs_are_what_pytorch_metric_learning_takes(name, normalize, whi
 def test_by_hand():
     # Dot products with the first: 2 (its class), 0 and 1. With the second: 2, 0 and 2.
     embeddings = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    values = n_pair_loss([4, 4, 7, 8], embeddings, margin=0.5)
+    values = NPair(margin=0.5).call([4, 4, 7, 8], embeddings)
     first = math.log(1 + math.exp(0 - 2 + 0.5) + math.exp(1 - 2 + 0.5))
     second = math.log(1 + math.exp(0 - 2 + 0.5) + math.exp(2 - 2 + 0.5))
     np.testing.assert_allclose(values, [first, second, 0.0, 0.0])
@@ -113,7 +113,7 @@ def test_by_hand():
 def test_without_pairs_it_is_zero_with_zero_gradient(make_batch, labels, negatives):
     variable = tf.Variable(make_batch(4)[1])
     with tf.GradientTape() as tape:
-        values = n_pair_loss(np.array(labels), variable, negatives=negatives, margin=10.0, regularization=1.0)
+        values = NPair(negatives=negatives, margin=10.0, regularization=1.0).call(np.array(labels), variable)
     np.testing.assert_array_equal(values, np.zeros(4))
     np.testing.assert_array_equal(tape.gradient(values, variable), np.zeros((4, 5)))
 
@@ -125,7 +125,7 @@ def test_long_embeddings_do_not_overflow_and_make_it_a_hinge(make_batch):
     hinges = [max(0.0, *gap) for gap in gaps]
     variable = tf.Variable(embeddings)
     with tf.GradientTape() as tape:
-        values = n_pair_loss(labels, variable)
+        values = NPair().call(labels, variable)
     assert max(hinges) > 1000
     np.testing.assert_allclose(values, hinges, rtol=1e-5, atol=0.1)
     assert np.all(np.isfinite(tape.gradient(values, variable)))
@@ -139,7 +139,7 @@ def test_one_per_class_compiles_and_has_the_gradient_of_its_values(make_batch, n
     def gradient(labels, embeddings):
         with tf.GradientTape() as tape:
             tape.watch(embeddings)
-            values = n_pair_loss(labels, embeddings, negatives=negatives)
+            values = NPair(negatives=negatives).call(labels, embeddings)
         return tf.convert_to_tensor(tape.gradient(values, embeddings))
 
     eager = gradient(tf.constant(labels), tf.constant(embeddings)).numpy()
@@ -153,10 +153,9 @@ def test_one_per_class_compiles_and_has_the_gradient_of_its_values(make_batch, n
         assert eager[place] == pytest.approx((high - low) / 2e-6, abs=1e-6)
 
 
-def test_bad_arguments_are_told(make_batch):
-    for use in (NPair, lambda **arguments: n_pair_loss(*make_batch(), **arguments)):
-        known = ", ".join(map(repr, NEGATIVES))
-        with pytest.raises(ValueError, match=f"negatives to be one of {known}; received 'some'"):
-            use(negatives="some")
-        with pytest.raises(ValueError, match="regularization to be a number of 0 or more; received -1"):
-            use(regularization=-1)
+def test_bad_arguments_are_told():
+    known = ", ".join(map(repr, NEGATIVES))
+    with pytest.raises(ValueError, match=f"negatives to be one of {known}; received 'some'"):
+        NPair(negatives="some")
+    with pytest.raises(ValueError, match="regularization to be a number of 0 or more; received -1"):
+        NPair(regularization=-1)

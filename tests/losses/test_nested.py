@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tests.methods.models import small_model
 from tfdml import registry
-from tfdml.losses import Contrastive, Nested, ProxyAnchor, RankedList, Triplet, WeightedSum, nested_loss, triplet_loss
+from tfdml.losses import Contrastive, Nested, ProxyAnchor, RankedList, Triplet, WeightedSum
 from tfdml.registry.loss_hooks import hooks_of
 
 DIMS = (1, 2, 5)
@@ -18,7 +18,7 @@ def naive(labels, embeddings, dims, **arguments):
     total = np.zeros(len(labels))
     for dim in dims:
         prefix = np.array([row[:dim] / np.linalg.norm(row[:dim]) for row in embeddings])
-        total += triplet_loss(labels, prefix, **arguments).numpy()
+        total += Triplet(**arguments).call(labels, prefix).numpy()
     return total / len(dims)
 
 
@@ -28,14 +28,14 @@ def test_value_is_the_mean_over_prefixes_of_unit_length(make_batch, normalised):
     expected = naive(labels, embeddings, DIMS, margin=0.3, mining="all")
     loss = Nested("triplet(margin=0.3, mining='all')", dims=DIMS)
     np.testing.assert_allclose(loss.call(labels, embeddings), expected, rtol=1e-9)
-    function = nested_loss(labels, embeddings, loss=Triplet(margin=0.3, mining="all"), dims=DIMS)
-    np.testing.assert_allclose(function, expected, rtol=1e-9)
-    assert np.any(expected != triplet_loss(labels, embeddings, margin=0.3, mining="all"))
+    made = Nested(loss=Triplet(margin=0.3, mining="all"), dims=DIMS).call(labels, embeddings)
+    np.testing.assert_allclose(made, expected, rtol=1e-9)
+    assert np.any(expected != Triplet(margin=0.3, mining="all").call(labels, embeddings))
 
 
 def test_the_whole_embedding_always_counts(make_batch):
     labels, embeddings = make_batch()
-    named, left_out = (nested_loss(labels, embeddings, loss="triplet", dims=dims) for dims in (DIMS, DIMS[:-1]))
+    named, left_out = (Nested(loss="triplet", dims=dims).call(labels, embeddings) for dims in (DIMS, DIMS[:-1]))
     np.testing.assert_array_equal(named, left_out)
 
 
@@ -44,7 +44,7 @@ def test_a_prefix_of_zeros_has_finite_gradients(make_batch):
     embeddings[:6, :2] = 0.0
     variable = tf.Variable(embeddings)
     with tf.GradientTape() as tape:
-        values = nested_loss(labels, variable, loss="triplet(mining='all')", dims=(2, 5))
+        values = Nested(loss="triplet(mining='all')", dims=(2, 5)).call(labels, variable)
     gradient = tape.gradient(values, variable).numpy()
     assert np.all(np.isfinite(values)) and np.all(np.isfinite(gradient)) and np.any(gradient[:, 0] != 0)
 
@@ -97,10 +97,10 @@ def test_sums_and_other_losses_of_keras_are_nested(make_batch):
     labels, embeddings = make_batch()
     prefixes = [embeddings[:, :dim] for dim in (2, 5)]
     expected = [np.abs(each).sum(axis=1) / np.linalg.norm(each, axis=1) for each in prefixes]
-    found = nested_loss(labels, embeddings, loss=Length(), dims=(2,))
+    found = Nested(loss=Length(), dims=(2,)).call(labels, embeddings)
     np.testing.assert_allclose(found, np.mean(expected, axis=0), rtol=1e-5)
-    parts = [nested_loss(labels, embeddings, loss=each, dims=(2,)) for each in ("triplet", "contrastive")]
-    both = nested_loss(labels, embeddings, loss="triplet + 2*contrastive", dims=(2,))
+    parts = [Nested(loss=each, dims=(2,)).call(labels, embeddings) for each in ("triplet", "contrastive")]
+    both = Nested(loss="triplet + 2*contrastive", dims=(2,)).call(labels, embeddings)
     np.testing.assert_allclose(both, parts[0] + 2 * parts[1], rtol=1e-5)
 
 

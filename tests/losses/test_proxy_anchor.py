@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.of_batches import of_batches
-from tfdml.losses import ProxyAnchor, proxy_anchor_loss
+from tfdml.losses import ProxyAnchor
 
 
 def terms(labels, similarities, scale, margin):
@@ -43,7 +43,7 @@ def naive(labels, similarities, scale=32.0, margin=0.1):
 @of_batches("size, classes", [(1, 2), (7, 3), (13, 20), (30, 5), (4, 1)])
 def test_equal_to_a_loop_over_proxies(make_similarities, size, classes, dtype, tolerance, arguments):
     labels, similarities = make_similarities(size, classes, dtype=dtype)
-    values = proxy_anchor_loss(labels, similarities, **arguments)
+    values = ProxyAnchor(**arguments).call(labels, similarities)
     assert values.dtype == dtype
     np.testing.assert_allclose(values, naive(labels, similarities, **arguments), rtol=tolerance, atol=tolerance)
     expected = batch_loss(labels, similarities, **arguments)
@@ -53,7 +53,7 @@ def test_equal_to_a_loop_over_proxies(make_similarities, size, classes, dtype, t
 def test_by_hand():
     # Two images of class 0, one of class 1, none of class 2; with scale 1 and no margin.
     similarities = np.log([[2.0, 3.0, 4.0], [0.5, 1.0, 1.0], [1.0, 0.25, 5.0]])
-    values = proxy_anchor_loss([0, 0, 1], similarities, scale=1.0, margin=0.0)
+    values = ProxyAnchor(scale=1.0, margin=0.0).call([0, 0, 1], similarities)
     pulls = [math.log(1 + 1 / 2 + 2), math.log(1 + 4)]
     pushes = [math.log(1 + 1), math.log(1 + 3 + 1), math.log(1 + 4 + 1 + 5)]
     np.testing.assert_allclose(np.mean(values), sum(pulls) / 2 + sum(pushes) / 3)
@@ -63,7 +63,7 @@ def test_by_hand():
 def test_only_classes_in_the_batch_are_pulled():
     similarities = tf.Variable(np.zeros((4, 3)))
     with tf.GradientTape() as tape:
-        value = tf.reduce_mean(proxy_anchor_loss([0, 0, 1, 1], similarities))
+        value = tf.reduce_mean(ProxyAnchor().call([0, 0, 1, 1], similarities))
     gradient = tape.gradient(value, similarities)
     assert np.all(gradient[:2, 0] < 0) and np.all(gradient[2:, 1] < 0)
     assert np.all(gradient[2:, 0] > 0) and np.all(gradient[:2, 1] > 0) and np.all(gradient[:, 2] > 0)
@@ -71,7 +71,7 @@ def test_only_classes_in_the_batch_are_pulled():
 
 def test_a_class_with_all_images_pushes_none():
     similarities = np.full((3, 2), 0.2)
-    values = proxy_anchor_loss([1, 1, 1], similarities, scale=1.0, margin=0.0)
+    values = ProxyAnchor(scale=1.0, margin=0.0).call([1, 1, 1], similarities)
     expected = math.log(1 + 3 * math.exp(-0.2)) + math.log(1 + 3 * math.exp(0.2)) / 2
     np.testing.assert_allclose(values, [expected] * 3)
 
@@ -80,11 +80,10 @@ def test_a_large_scale_does_not_overflow(make_similarities):
     labels, similarities = make_similarities()
     variable = tf.Variable(similarities)
     with tf.GradientTape() as tape:
-        values = proxy_anchor_loss(labels, variable, scale=1e4)
+        values = ProxyAnchor(scale=1e4).call(labels, variable)
     assert np.all(np.isfinite(values)) and np.all(np.isfinite(tape.gradient(values, variable)))
 
 
-def test_bad_arguments_are_told(make_similarities):
-    for use in (lambda: ProxyAnchor(scale=0.0), lambda: proxy_anchor_loss(*make_similarities(), scale=0.0)):
-        with pytest.raises(ValueError, match="scale to be a number above 0; received 0.0"):
-            use()
+def test_bad_arguments_are_told():
+    with pytest.raises(ValueError, match="scale to be a number above 0; received 0.0"):
+        ProxyAnchor(scale=0.0)

@@ -8,8 +8,8 @@ itself, d changes by at most sqrt(2 epsilon) if one of the two points moves to i
 import numpy as np
 import pytest
 
-from tfdml.losses.n_pair import n_pair_loss
-from tfdml.losses.proxy_n_pair import proxy_n_pair_loss
+from tfdml.losses.n_pair import NPair
+from tfdml.losses.proxy_n_pair import ProxyNPair
 
 MARGIN = 5e-4
 
@@ -28,8 +28,8 @@ def data(classes=6, dim=4, spread=0.3, seed=0):
 
 def losses(labels, images, proxies):
     """Equation (3) with one negative of each other meta-class, and equation (4), of each image."""
-    pairs = n_pair_loss(labels, images, margin=MARGIN, negatives="one_per_class")
-    return np.asarray(pairs), np.asarray(proxy_n_pair_loss(labels, images @ proxies.T, margin=MARGIN))
+    pairs = NPair(margin=MARGIN, negatives="one_per_class").call(labels, images)
+    return np.asarray(pairs), np.asarray(ProxyNPair(margin=MARGIN).call(labels, images @ proxies.T))
 
 
 def epsilon_of(labels, images, proxies):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.of_batches import of_batches
-from tfdml.losses import proxy_n_pair_loss
+from tfdml.losses import ProxyNPair
 
 
 def naive(labels, similarities, margin, scale):
@@ -25,19 +25,19 @@ def naive(labels, similarities, margin, scale):
 def test_equal_to_a_loop_over_proxies(make_similarities, size, classes, dtype, tolerance, margin):
     for scale in (1.0, 20.0):
         labels, similarities = make_similarities(size, classes, dtype=dtype)
-        values = proxy_n_pair_loss(labels, similarities, margin=margin, scale=scale)
+        values = ProxyNPair(margin=margin, scale=scale).call(labels, similarities)
         assert values.dtype == dtype
         np.testing.assert_allclose(values, naive(labels, similarities, margin, scale), rtol=tolerance, atol=tolerance)
 
 
 def test_by_hand():
-    values = proxy_n_pair_loss([1, 0], np.array([[0.2, 0.5], [0.9, 0.9]]), margin=0.3)
+    values = ProxyNPair(margin=0.3).call([1, 0], np.array([[0.2, 0.5], [0.9, 0.9]]))
     np.testing.assert_allclose(values, [math.log(2), math.log(1 + math.exp(0.3))])
 
 
 def test_one_class_costs_nothing_with_zero_gradient():
     variable = tf.Variable([[0.5], [-1.0]])
     with tf.GradientTape() as tape:
-        values = proxy_n_pair_loss([0, 0], variable)
+        values = ProxyNPair().call([0, 0], variable)
     np.testing.assert_array_equal(values, [0.0, 0.0])
     np.testing.assert_array_equal(tape.gradient(values, variable), np.zeros((2, 1)))

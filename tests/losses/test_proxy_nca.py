@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.of_batches import of_batches
-from tfdml.losses import ProxyNCA, proxy_nca_loss
+from tfdml.losses import ProxyNCA
 
 
 def naive(labels, embeddings, proxies, scale=1.0, exclude_positive=True):
@@ -32,7 +32,7 @@ def batch(size, classes, dim, dtype, normalised):
 def test_equal_to_a_loop_over_proxies(size, classes, dim, dtype, tolerance, scale, exclude_positive):
     for normalised in (True, False):
         labels, embeddings, proxies, cosines = batch(size, classes, dim, dtype, normalised)
-        values = proxy_nca_loss(labels, cosines, scale=scale, exclude_positive=exclude_positive)
+        values = ProxyNCA(scale=scale, exclude_positive=exclude_positive).call(labels, cosines)
         assert values.dtype == dtype
         expected = naive(labels, embeddings, proxies, scale, exclude_positive)
         np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
@@ -40,23 +40,23 @@ def test_equal_to_a_loop_over_proxies(size, classes, dim, dtype, tolerance, scal
 
 def test_by_hand():
     # At its own proxy, at a right angle to the second, opposite to the third: squared distances 0, 2 and 4.
-    values = proxy_nca_loss([0], np.array([[1.0, 0.0, -1.0]]))
+    values = ProxyNCA().call([0], np.array([[1.0, 0.0, -1.0]]))
     np.testing.assert_allclose(values, [math.log(math.exp(-2) + math.exp(-4))])
-    values = proxy_nca_loss([0], np.array([[1.0, 0.0, -1.0]]), exclude_positive=False)
+    values = ProxyNCA(exclude_positive=False).call([0], np.array([[1.0, 0.0, -1.0]]))
     np.testing.assert_allclose(values, [math.log(1 + math.exp(-2) + math.exp(-4))])
 
 
 def test_it_goes_below_zero_where_the_own_proxy_is_left_out():
     cosines = np.array([[1.0, -1.0]])
-    assert proxy_nca_loss([0], cosines)[0] == -4
-    assert proxy_nca_loss([0], cosines, exclude_positive=False)[0] > 0
+    assert ProxyNCA().call([0], cosines)[0] == -4
+    assert ProxyNCA(exclude_positive=False).call([0], cosines)[0] > 0
 
 
 @pytest.mark.parametrize("exclude_positive", [True, False])
 def test_one_class_costs_nothing_with_zero_gradient(exclude_positive):
     variable = tf.Variable([[0.5], [-1.0]])
     with tf.GradientTape() as tape:
-        values = proxy_nca_loss([0, 0], variable, exclude_positive=exclude_positive)
+        values = ProxyNCA(exclude_positive=exclude_positive).call([0, 0], variable)
     np.testing.assert_array_equal(values, [0.0, 0.0])
     np.testing.assert_array_equal(tape.gradient(values, variable), np.zeros((2, 1)))
 
@@ -65,11 +65,10 @@ def test_a_large_scale_does_not_overflow(make_similarities):
     labels, cosines = make_similarities()
     variable = tf.Variable(cosines)
     with tf.GradientTape() as tape:
-        values = proxy_nca_loss(labels, variable, scale=1e4)
+        values = ProxyNCA(scale=1e4).call(labels, variable)
     assert np.all(np.isfinite(values)) and np.all(np.isfinite(tape.gradient(values, variable)))
 
 
-def test_bad_arguments_are_told(make_similarities):
-    for use in (lambda: ProxyNCA(scale=0.0), lambda: proxy_nca_loss(*make_similarities(), scale=0.0)):
-        with pytest.raises(ValueError, match="scale to be a number above 0; received 0.0"):
-            use()
+def test_bad_arguments_are_told():
+    with pytest.raises(ValueError, match="scale to be a number above 0; received 0.0"):
+        ProxyNCA(scale=0.0)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.of_batches import of_batches
-from tfdml.losses import RankedList, RankedListSimpler, ranked_list_loss
+from tfdml.losses import RankedList, RankedListSimpler
 
 
 def weighted(violations, temperature):
@@ -69,7 +69,7 @@ def naive_gradient(labels, embeddings, **arguments):
 def gradient_of(labels, embeddings, **arguments):
     variable = tf.Variable(embeddings)
     with tf.GradientTape() as tape:
-        values = ranked_list_loss(labels, variable, **arguments)
+        values = RankedList(**arguments).call(labels, variable)
     return tape.gradient(values, variable).numpy()
 
 
@@ -78,10 +78,10 @@ def gradient_of(labels, embeddings, **arguments):
 def test_equal_to_a_loop_over_lists(make_batch, size, classes, dim, dtype, tolerance, arguments):
     for normalised in (True, False):
         labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
-        values = ranked_list_loss(labels, embeddings, **arguments)
+        values = RankedList(**arguments).call(labels, embeddings)
         assert values.dtype == dtype
         np.testing.assert_allclose(values, naive(labels, embeddings, **arguments), rtol=tolerance, atol=tolerance)
-        both = ranked_list_loss(labels, embeddings, differentiate_weights=True, differentiate_gallery=True, **arguments)
+        both = RankedList(differentiate_weights=True, differentiate_gallery=True, **arguments).call(labels, embeddings)
         np.testing.assert_array_equal(both, values)
 
 
@@ -148,8 +148,8 @@ def test_both_optimisations_of_the_page(make_batch):
 
 def test_by_hand():
     # On a line at 0, 1 (one class) and 0.4, 1.1 (another). With alpha 1.2 and margin 0.4 positives shall be within 0.8.
-    values = ranked_list_loss(
-        [0, 0, 1, 1], np.array([[0.0], [1.0], [0.4], [1.1]]), negative_temperature=2.0, balance=0.25
+    values = RankedList(negative_temperature=2.0, balance=0.25).call(
+        [0, 0, 1, 1], np.array([[0.0], [1.0], [0.4], [1.1]])
     )
     # The first has its positive 0.2 too far, and its negatives at 0.4 and 1.1 are 0.8 and 0.1 too near.
     near, far = math.exp(2 * 0.8), math.exp(2 * 0.1)
@@ -161,23 +161,23 @@ def test_high_temperature_is_the_hardest_pair_and_overflows_nothing(make_batch):
     distance = np.linalg.norm(embeddings[:, None] - embeddings[None], axis=-1)
     same = labels[:, None] == labels[None, :]
     hardest = np.maximum(1.2 - np.where(same, np.inf, distance).min(axis=1), 0)
-    values = ranked_list_loss(labels, embeddings, negative_temperature=1e6, balance=1.0)
+    values = RankedList(negative_temperature=1e6, balance=1.0).call(labels, embeddings)
     np.testing.assert_allclose(values, hardest, rtol=1e-4, atol=1e-6)
     assert np.all(np.isfinite(gradient_of(labels, embeddings, negative_temperature=1e6, differentiate_weights=True)))
 
 
 def test_lists_without_violations_are_zero_with_zero_gradient():
     labels, embeddings = np.array([0, 0, 1, 1]), np.array([[0.0, 0.0], [0.5, 0.0], [9.0, 0.0], [9.0, 0.5]])
-    np.testing.assert_array_equal(ranked_list_loss(labels, embeddings), np.zeros(4))
+    np.testing.assert_array_equal(RankedList().call(labels, embeddings), np.zeros(4))
     np.testing.assert_array_equal(gradient_of(labels, embeddings), np.zeros((4, 2)))
 
 
 @pytest.mark.parametrize("labels, missing", [([1] * 6, {"balance": 1.0}), (range(6), {"balance": 0.0})])
 def test_a_missing_kind_of_pairs_is_zero_with_zero_gradient(make_batch, labels, missing):
     labels, embeddings = np.array(labels), make_batch(6)[1]
-    np.testing.assert_array_equal(ranked_list_loss(labels, embeddings, **missing), np.zeros(6))
+    np.testing.assert_array_equal(RankedList(**missing).call(labels, embeddings), np.zeros(6))
     np.testing.assert_array_equal(gradient_of(labels, embeddings, **missing), np.zeros((6, 5)))
-    assert np.any(ranked_list_loss(labels, embeddings).numpy() > 0)
+    assert np.any(RankedList().call(labels, embeddings).numpy() > 0)
 
 
 @pytest.mark.usefixtures("improved_graphs")
@@ -238,7 +238,6 @@ def test_made_under_a_strategy_its_steps_see_what_is_set(make_batch):
         ({"balance": 1.1}, "balance to be a number from 0 to 1; received 1.1"),
     ],
 )
-def test_bad_arguments_are_told(make_batch, arguments, message):
-    for use in (RankedList, lambda **arguments: ranked_list_loss(*make_batch(), **arguments)):
-        with pytest.raises(ValueError, match=message):
-            use(**arguments)
+def test_bad_arguments_are_told(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        RankedList(**arguments)

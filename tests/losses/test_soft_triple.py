@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import tfdml
 from tests.of_batches import of_batches
-from tfdml.losses import SoftTriple, soft_triple_loss
+from tfdml.losses import SoftTriple
 from tfdml.methods.embedding_model import EmbeddingModel
 
 
@@ -40,24 +40,24 @@ def merging(proxies, per_class, weight=0.2):
 @of_batches("size, classes, centers", [(1, 2, 2), (7, 3, 10), (13, 20, 3), (30, 5, 1)])
 def test_equal_to_a_loop_over_centers(make_similarities, size, classes, centers, dtype, tolerance, arguments):
     labels, similarities = make_similarities(size, classes, centers, dtype=dtype)
-    values = soft_triple_loss(labels, similarities, **arguments)
+    values = SoftTriple(**arguments).call(labels, similarities)
     assert values.dtype == dtype
     np.testing.assert_allclose(values, naive(labels, similarities, **arguments), rtol=tolerance, atol=tolerance)
     if centers == 1:
-        np.testing.assert_allclose(soft_triple_loss(labels, similarities[..., 0], **arguments), values, rtol=tolerance)
+        np.testing.assert_allclose(SoftTriple(**arguments).call(labels, similarities[..., 0]), values, rtol=tolerance)
 
 
 def test_by_hand():
     # Weights of the first class' centers are 3/4 and 1/4, of the other's 1/2 each.
     similarities = np.array([[[math.log(3), 0.0], [0.5, 0.5]]])
-    values = soft_triple_loss([0], similarities, scale=2.0, center_temperature=1.0, margin=0.25)
+    values = SoftTriple(scale=2.0, center_temperature=1.0, margin=0.25).call([0], similarities)
     np.testing.assert_allclose(values, [math.log(1 + math.exp(2 * (0.5 - 0.75 * math.log(3) + 0.25)))])
 
 
 def test_one_class_costs_nothing_with_zero_gradient():
     variable = tf.Variable([[[0.5, 0.1]], [[-1.0, 1.0]]])
     with tf.GradientTape() as tape:
-        values = soft_triple_loss([0, 0], variable)
+        values = SoftTriple().call([0, 0], variable)
     np.testing.assert_array_equal(values, [0.0, 0.0])
     np.testing.assert_array_equal(tape.gradient(values, variable), np.zeros((2, 1, 2)))
 
@@ -144,9 +144,8 @@ def test_plain_keras_adds_what_merges_centers_once_a_step(run_eagerly):
         ({"center_temperature": -1.0}, "center_temperature to be a number above 0; received -1.0"),
     ],
 )
-def test_bad_arguments_are_told(make_similarities, arguments, message):
-    for use in (lambda: SoftTriple(**arguments), lambda: soft_triple_loss(*make_similarities(), **arguments)):
-        with pytest.raises(ValueError, match=message):
-            use()
+def test_bad_arguments_are_told(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        SoftTriple(**arguments)
     with pytest.raises(ValueError, match="merging to be a number of 0 or more; received -1"):
         SoftTriple(merging=-1)

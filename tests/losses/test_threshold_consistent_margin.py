@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tests.of_batches import of_batches
 from tfdml import registry
-from tfdml.losses import ThresholdConsistentMargin, threshold_consistent_margin_loss
+from tfdml.losses import ThresholdConsistentMargin
 
 
 def naive(labels, embeddings, positive_margin=0.9, negative_margin=0.5, positive_weight=1.0, negative_weight=1.0):
@@ -31,7 +31,7 @@ def naive(labels, embeddings, positive_margin=0.9, negative_margin=0.5, positive
 def test_the_mean_is_that_of_a_loop_over_pairs(make_batch, size, classes, dim, dtype, tolerance, arguments):
     for normalised in (True, False):
         labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
-        values = threshold_consistent_margin_loss(labels, embeddings, **arguments)
+        values = ThresholdConsistentMargin(**arguments).call(labels, embeddings)
         assert values.dtype == dtype and values.shape == (size,)
         expected = naive(labels, embeddings, **arguments)
         np.testing.assert_allclose(np.mean(values), expected, rtol=tolerance, atol=tolerance)
@@ -40,14 +40,14 @@ def test_the_mean_is_that_of_a_loop_over_pairs(make_batch, size, classes, dim, d
 def test_by_hand():
     # Cosines: 0.6 within the class; 0.8 and 0 between classes. One positive pair and one negative pair cost something.
     embeddings = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
-    values = threshold_consistent_margin_loss([5, 5, 9], embeddings)
+    values = ThresholdConsistentMargin().call([5, 5, 9], embeddings)
     np.testing.assert_allclose(values, 3 * np.array([0.3 / 2, 0.3 / 2 + 0.3 / 2, 0.3 / 2]))
 
 
 def test_consistent_classes_cost_nothing(make_batch):
     variable = tf.Variable(np.eye(4)[[0, 0, 1, 1]])
     with tf.GradientTape() as tape:
-        values = threshold_consistent_margin_loss([0, 0, 1, 1], variable)
+        values = ThresholdConsistentMargin().call([0, 0, 1, 1], variable)
     np.testing.assert_array_equal(values, np.zeros(4))
     np.testing.assert_array_equal(tape.gradient(values, variable), np.zeros((4, 4)))
 

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tests.of_batches import of_batches
-from tfdml.losses import Triplet, triplet_loss
+from tfdml.losses import Triplet
 
 MININGS = ["all", "semi_hard", "hard", "batch_hard"]
 ALL_MININGS = [*MININGS, "distance_weighted"]
@@ -47,7 +47,7 @@ of_every_batch = of_batches("size, classes, dim", [(2, 2, 2), (7, 2, 3), (20, 3,
 def test_equal_to_a_loop_over_triplets(make_batch, size, classes, dim, dtype, tolerance, margin, normalised, mining):
     labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
     for squares in (True, False):
-        values = triplet_loss(labels, embeddings, margin=margin, mining=mining, squared=squares)
+        values = Triplet(margin=margin, mining=mining, squared=squares).call(labels, embeddings)
         assert values.dtype == dtype
         expected = naive(labels, embeddings, margin, mining, power=1 + squares)
         np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
@@ -90,7 +90,7 @@ def test_distance_weighted_is_equal_to_a_loop(
 ):
     labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
     for squares in (True, False):
-        values = triplet_loss(labels, embeddings, margin=margin, mining="distance_weighted", squared=squares)
+        values = Triplet(margin=margin, mining="distance_weighted", squared=squares).call(labels, embeddings)
         assert values.dtype == dtype
         expected = naive_expectation(labels, embeddings, margin, shares_of(embeddings), power=1 + squares)
         np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
@@ -99,16 +99,16 @@ def test_distance_weighted_is_equal_to_a_loop(
 @pytest.mark.parametrize("limits", [{"cutoff": 1.0}, {"nonzero_loss_cutoff": 1.2}, {"nonzero_loss_cutoff": None}])
 def test_cutoffs_of_distance_weighted(make_batch, shares_of, limits):
     labels, embeddings = make_batch(14, dtype="float64")
-    values = triplet_loss(labels, embeddings, mining="distance_weighted", **limits)
+    values = Triplet(mining="distance_weighted", **limits).call(labels, embeddings)
     np.testing.assert_allclose(
         values, naive_expectation(labels, embeddings, 0.2, shares_of(embeddings, **limits)), rtol=1e-10
     )
-    assert not np.allclose(values, triplet_loss(labels, embeddings, mining="distance_weighted"))
+    assert not np.allclose(values, Triplet(mining="distance_weighted").call(labels, embeddings))
 
 
 def test_draws_average_to_the_value_of_distance_weighted(make_batch, shares_of):
     labels, embeddings = make_batch(16, 4, dtype="float64")
-    values = triplet_loss(labels, embeddings, mining="distance_weighted").numpy()
+    values = Triplet(mining="distance_weighted").call(labels, embeddings).numpy()
     shares, random = shares_of(embeddings), np.random.default_rng(0)
     for anchor in range(16):
         positives = np.flatnonzero((labels == labels[anchor]) & (np.arange(16) != anchor))
@@ -124,7 +124,7 @@ def test_gradient_of_distance_weighted_is_that_of_the_loop_with_constant_chances
     labels, embeddings = make_batch(8, 3, seed=5, dtype="float64")
     variable = tf.Variable(embeddings)
     with tf.GradientTape() as tape:
-        values = triplet_loss(labels, variable, mining="distance_weighted")
+        values = Triplet(mining="distance_weighted").call(labels, variable)
     gradient, shares = tape.gradient(values, variable).numpy(), shares_of(embeddings)
     assert np.abs(gradient).max() > 1e-2
     for place in np.ndindex(embeddings.shape):
@@ -139,13 +139,13 @@ def test_ties_are_broken_as_in_the_loop(mining):
     # Whole numbers, so that equal distances are equal in every bit.
     embeddings = np.random.default_rng(0).integers(0, 2, (14, 3)).astype("float32")
     labels = np.arange(14) % 4
-    values = triplet_loss(labels, embeddings, margin=0.5, mining=mining)
+    values = Triplet(margin=0.5, mining=mining).call(labels, embeddings)
     np.testing.assert_allclose(values, naive(labels, embeddings, 0.5, mining), rtol=1e-6)
 
 
 def test_by_hand():
     # On a line at 0, 1 (one class) and 3 (another): squared distances 1, 9 and 4.
-    values = triplet_loss([5, 5, 9], np.array([[0.0], [1.0], [3.0]]), margin=6.0, mining="hard")
+    values = Triplet(margin=6.0, mining="hard").call([5, 5, 9], np.array([[0.0], [1.0], [3.0]]))
     np.testing.assert_allclose(values, [0.0, 1 - 4 + 6, 0.0])
 
 
@@ -154,7 +154,7 @@ def test_by_hand():
 def test_without_triplets_it_is_zero_with_zero_gradient(make_batch, labels, mining):
     variable = tf.Variable(make_batch(4)[1])
     with tf.GradientTape() as tape:
-        values = triplet_loss(np.array(labels), variable, margin=10.0, mining=mining)
+        values = Triplet(margin=10.0, mining=mining).call(np.array(labels), variable)
     np.testing.assert_array_equal(values, np.zeros(4))
     np.testing.assert_array_equal(tape.gradient(values, variable), np.zeros((4, 5)))
 
@@ -162,20 +162,18 @@ def test_without_triplets_it_is_zero_with_zero_gradient(make_batch, labels, mini
 @pytest.mark.parametrize("mining", ALL_MININGS)
 def test_an_anchor_without_a_positive_has_no_part(make_batch, mining):
     embeddings = make_batch(4)[1]
-    values = triplet_loss(np.array([0, 0, 0, 1]), embeddings, margin=10.0, mining=mining).numpy()
+    values = Triplet(margin=10.0, mining=mining).call(np.array([0, 0, 0, 1]), embeddings).numpy()
     assert values[3] == 0 and np.all(values[:3] > 0)
 
 
-def test_unknown_mining_names_the_known(make_batch):
-    for use in (lambda: Triplet(mining="semihard"), lambda: triplet_loss(*make_batch(), mining="semihard")):
-        with pytest.raises(
-            ValueError,
-            match="'all', 'semi_hard', 'hard', 'batch_hard', 'distance_weighted', 'given'; received 'semihard'",
-        ):
-            use()
+def test_unknown_mining_names_the_known():
+    with pytest.raises(
+        ValueError,
+        match="'all', 'semi_hard', 'hard', 'batch_hard', 'distance_weighted', 'given'; received 'semihard'",
+    ):
+        Triplet(mining="semihard")
 
 
-def test_bad_cutoffs_are_told(make_batch):
-    for use in (Triplet, lambda **arguments: triplet_loss(*make_batch(), **arguments)):
-        with pytest.raises(ValueError, match="above the cutoff of 0.5, or None, received 0.1"):
-            use(nonzero_loss_cutoff=0.1)
+def test_bad_cutoffs_are_told():
+    with pytest.raises(ValueError, match="above the cutoff of 0.5, or None, received 0.1"):
+        Triplet(nonzero_loss_cutoff=0.1)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import tfdml
 from tests.methods.models import small_model
-from tfdml.losses import Contrastive, Triplet, triplet_loss
+from tfdml.losses import Contrastive, Triplet
 
 
 def test_embeddings_have_unit_length(batch):
@@ -40,7 +40,7 @@ def test_step_is_gradient_descent_on_the_mean_loss(batch):
     model(images)
     model.compile(keras.optimizers.SGD(0.1), loss=Triplet(mining="all"))
     with tf.GradientTape() as tape:
-        loss = tf.reduce_mean(triplet_loss(labels, model(images, training=True), mining="all"))
+        loss = tf.reduce_mean(Triplet(mining="all").call(labels, model(images, training=True)))
     gradients = tape.gradient(loss, model.trainable_variables)
     expected = [
         variable - 0.1 * gradient for variable, gradient in zip(model.trainable_variables, gradients, strict=True)
@@ -61,7 +61,7 @@ def test_measures_are_what_they_are_called(batch):
     distance = np.linalg.norm(embeddings[:, None] - embeddings[None], axis=-1)
     same = labels[:, None] == labels[None]
     pairs = same & ~np.eye(16, dtype=bool)
-    values = triplet_loss(labels, embeddings, margin=0.01, mining="hard")
+    values = Triplet(margin=0.01, mining="hard").call(labels, embeddings)
     assert logs["positive_distance"] == pytest.approx(distance[pairs].mean(), abs=1e-4)
     assert logs["negative_distance"] == pytest.approx(distance[~same].mean(), abs=1e-4)
     assert logs["active_anchors"] == pytest.approx(np.mean(values > 0), abs=1e-6)
@@ -164,7 +164,7 @@ def test_loss_in_a_plain_keras_model(batch):
     model = keras.Sequential(layers)
     model.compile("sgd", loss=Triplet(mining="all"))
     loss = model.evaluate(images, labels, batch_size=16, verbose=0)
-    expected = np.mean(triplet_loss(labels, model(images), mining="all"))
+    expected = np.mean(Triplet(mining="all").call(labels, model(images)))
     assert loss == pytest.approx(expected, abs=1e-6)
 
 
@@ -191,7 +191,7 @@ def test_regularisation_is_part_of_the_loss(batch):
     model = tfdml.Single(backbone, embedding_size=4)
     model.compile("sgd", loss=Triplet(), run_eagerly=True)
     loss = model.evaluate(images, labels, batch_size=16, verbose=0, return_dict=True)["loss"]
-    plain = np.mean(triplet_loss(labels, model(images)))
+    plain = np.mean(Triplet().call(labels, model(images)))
     penalty = 0.01 * np.sum(np.square(backbone.layers[1].kernel))
     assert loss == pytest.approx(plain + penalty, rel=1e-4)
 

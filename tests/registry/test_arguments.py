@@ -184,7 +184,7 @@ def test_optimizers_take_what_keras_takes():
 def test_what_is_wrapped_looks_as_before():
     parameters = inspect.signature(losses.Triplet).parameters
     assert list(parameters)[:2] == ["margin", "mining"] and parameters["margin"].default == 0.2
-    assert "semi_hard" in inspect.getdoc(losses.triplet_loss) and losses.triplet_loss.__name__ == "triplet_loss"
+    assert "semi_hard" in inspect.getdoc(losses.Triplet) and losses.Triplet.__name__ == "Triplet"
     with pytest.raises(TypeError, match="marign"):
         losses.Triplet(marign=1)
 

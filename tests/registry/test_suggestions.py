@@ -15,7 +15,7 @@ from tfdml.registry import suggestions as names
         ("Triplet", "tfdml.losses.Triplet"),
         ("TripletLoss", "tfdml.losses.Triplet"),
         ("losses.TripletLoss", "tfdml.losses.Triplet"),
-        ("losses.proxy_anchor_los", "tfdml.losses.proxy_anchor_loss"),
+        ("losses.proxy_anchor_loss", "tfdml.losses.ProxyAnchor"),
         ("losses.NTXentLoss", "tfdml.losses.NTXent"),
         ("backbones.ResNet50", "tfdml.backbones.ResNet(50), or its KerasApplication('ResNet50')"),
         ("backbones.resnet18", "tfdml.backbones.ResNet(18)"),

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tfdml.functional.checks
-from tfdml.losses.triplet import triplet_loss
+from tfdml.losses.triplet import Triplet
 from tfdml.runtime import keras_internals
 
 
@@ -154,7 +154,7 @@ def error_of_tfdml(inputs):
 
 
 def wrong_argument(inputs):
-    return triplet_loss(np.arange(3), inputs, mining="hardest")
+    return Triplet(mining="hardest").call(np.arange(3), inputs)
 
 
 def error_of_a_user(inputs):
@@ -173,7 +173,7 @@ def test_an_error_of_tfdml_leaves_keras_as_it_was_raised(symbolic):
         with keras_internals.errors_as_raised():
             nested(inputs)
     # The cause of an error of tfdml is not all of it.
-    with pytest.raises(ValueError, match="triplet_loss expects mining to be one of .*; received 'hardest'"):
+    with pytest.raises(ValueError, match="The loss 'triplet' expects mining to be one of .*; received 'hardest'"):
         with keras_internals.errors_as_raised():
             Refuses(None, inside=Refuses(wrong_argument))(inputs)
     # Keras tells what a layer of the user was called with.

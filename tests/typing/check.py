@@ -1,22 +1,40 @@
-"""Checks that a type checker accepts the examples of the docs, and marks what is wrong in tests/typing.
+"""Checks that a type checker accepts right uses of tfdml, and reports wrong ones.
 
     python -m tests.typing.check
 
-Files `*_pass.py` and `*_marked.py` of this folder have lines of use. The checker must report exactly the lines that end
-in `# marked`.
+The uses are the examples of the docs, calls of every part and public name, which are written here from their
+signatures, and what `using_pass.py` and `using_marked.py` do with the results. The checker must report exactly the
+lines that end in `# marked`.
 """
 
+import ast
+import importlib
+import inspect
 import json
 import subprocess
 import sys
 import tempfile
+import types
+import typing
 from pathlib import Path
+
+from tfdml import registry
+from tfdml.registry.argument_checks import takes_fields
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 MARK = "# marked"
+NAMED = inspect.Parameter("nonsense", inspect.Parameter.KEYWORD_ONLY)
+# The file of the uses that are written here.
+PARTS = "uses_of_parts.py"
 # Files with lines of use.
-USES = ("*_pass.py", "*_marked.py")
+USES = ("using_pass.py", "using_marked.py")
+# Packages that hand names on to users.
+FACES = """
+tfdml tfdml.backbones tfdml.callbacks tfdml.evaluation tfdml.heads tfdml.layers tfdml.losses tfdml.losses.addons
+tfdml.methods tfdml.methods.memories tfdml.optimizers tfdml.reporting tfdml.serving tfdml.data pipelines.datasets
+pipelines.sampling
+""".split()
 # Names of `given.py` that the reader of a page has before its first example.
 GIVEN = {"README.md": "labels, paths"}
 # Of the basic rules, these report code of Keras and TensorFlow, not of users.
@@ -56,6 +74,103 @@ def python_of(page, given=""):
     return "\n".join(lines) + "\n"
 
 
+def parts():
+    """Returns `{full name: class or function}` of all registered parts, and of the public names of packages."""
+    found = [part for kind in registry.ROOMS for part in registry.registered(kind).values()]
+    packages = map(importlib.import_module, FACES)
+    found += [getattr(package, name) for package in packages for name in package.__all__]
+    ours = [part for part in found if isinstance(part, type | types.FunctionType)]
+    return {f"{part.__module__}.{part.__qualname__}": part for part in ours}
+
+
+def written_uses(part):
+    """Returns lines that call a class or function: right ones, and for each argument one with a value of another type.
+
+    Required arguments are the variable `anything`; a call without them is wrong, as is one with an unknown argument.
+    Arguments of type `Any` have no wrong value.
+    """
+    name, arguments, hints = part.__qualname__, arguments_of(part), types_of(part)
+
+    def call(named, *values):
+        unnamed = [each for each in named if arguments.get(each, NAMED).kind is NAMED.POSITIONAL_ONLY]
+        values = [*values, *map(named.get, unnamed)]
+        return f"{name}({', '.join([*values, *(f'{each}={named[each]}' for each in named if each not in unnamed)])})"
+
+    needed = {each: "anything" for each, argument in arguments.items() if argument.default is argument.empty}
+    stated = {each: repr(argument.default) for each, argument in arguments.items() if is_literal(argument.default)}
+    in_order = []
+    for each, argument in arguments.items():
+        # An optimizer has the arguments of Keras', which type checkers know by their names.
+        if argument.kind is argument.KEYWORD_ONLY or each not in needed | stated or "__signature__" in vars(part):
+            break
+        in_order.append((needed | stated)[each])
+    rest = {each: value for each, value in needed.items() if each not in list(arguments)[: len(in_order)]}
+    lines = [call(needed), call(needed | stated), call(rest, *in_order)]
+    wrong = [call({})] if needed else []
+    wrong += [] if takes_any_name(part) else [call(needed | {"nonsense": "1"})]
+    wrong += [call(needed | {each: wrong_value(hints[each])}) for each in arguments if wrong_value(hints.get(each))]
+    return [*dict.fromkeys(lines), *(f"{line}  {MARK}" for line in wrong)]
+
+
+def arguments_of(part):
+    """Returns `{name: inspect.Parameter}` of the arguments that a type checker knows, in their order."""
+    if takes_fields(part):
+        return {
+            name: NAMED.replace(
+                name=name,
+                kind=NAMED.KEYWORD_ONLY if field.keyword_only else NAMED.POSITIONAL_OR_KEYWORD,
+                default=field.default,
+            )
+            for name, field in part.fields.items()
+        }
+    several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    return {name: each for name, each in inspect.signature(part).parameters.items() if each.kind not in several}
+
+
+def types_of(part):
+    """Returns `{argument: type}` of those that are annotated."""
+    return typing.get_type_hints(part if takes_fields(part) or not isinstance(part, type) else part.__init__)
+
+
+def takes_any_name(part):
+    """Whether a type checker accepts arguments of any name, because of `**kwargs` without their types."""
+    several = [each for each in inspect.signature(part).parameters.values() if each.kind is each.VAR_KEYWORD]
+    return not takes_fields(part) and any(typing.get_origin(each.annotation) is not typing.Unpack for each in several)
+
+
+def wrong_value(hint):
+    """Returns the code of a value that a type does not allow; an empty text if it allows any."""
+    inside = typing.get_args(hint)
+    if hint is None or hint in (typing.Any, object) or (is_union(hint) and not all(map(wrong_value, inside))):
+        return ""
+    literal = typing.get_origin(hint) is typing.Literal or any(
+        typing.get_origin(each) is typing.Literal for each in inside
+    )
+    return '"sometimes"' if literal and str not in inside else "object()"
+
+
+def is_union(hint):
+    return typing.get_origin(hint) in (typing.Union, types.UnionType)
+
+
+def is_literal(value):
+    """Whether the code of a value is its text."""
+    try:
+        return ast.literal_eval(repr(value)) == value
+    except (SyntaxError, ValueError):
+        return False
+
+
+def write_parts(file):
+    """Writes the uses of all parts into a file, and returns its text."""
+    lines = ["from typing import Any", "anything: Any = None"]
+    for part in parts().values():
+        lines += [f"from {part.__module__} import {part.__qualname__}", *written_uses(part)]
+    text = "\n".join(lines) + "\n"
+    file.write_text(text, encoding="utf-8")
+    return text
+
+
 def marked_lines(texts):
     """Returns the set of `(file, line)` that end in the mark, of `{file: text}`."""
     return {
@@ -86,7 +201,7 @@ def differences(errors, marked):
 def configuration(folder):
     rules = dict.fromkeys(RULES_OFF, "none")
     return {
-        "include": [str(folder), *(f"{HERE}/{pattern}" for pattern in USES)],
+        "include": [str(folder), *(f"{HERE}/{name}" for name in USES)],
         "extraPaths": [str(ROOT)],
         "stubPath": str(HERE / "stubs"),
         "typeCheckingMode": "basic",
@@ -118,14 +233,16 @@ def run_checker(folder):
 
 
 def main():
-    uses = [path for pattern in USES for path in HERE.glob(pattern)]
-    own = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in uses}
+    own = {(HERE / name).relative_to(ROOT).as_posix(): (HERE / name).read_text(encoding="utf-8") for name in USES}
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder).resolve()
-        names = write_examples(folder) | {str(ROOT / file): file for file in own}
+        names = write_examples(folder) | {str(ROOT / file): file for file in own} | {str(folder / PARTS): PARTS}
+        own[PARTS] = write_parts(folder / PARTS)
         errors = errors_of(run_checker(folder))
     marked = marked_lines(own)
     wrong = differences({(names[file], line): message for (file, line), message in errors.items()}, marked)
+    written = own[PARTS].splitlines()
+    wrong = [f"{line}: {written[int(line.split(':')[1]) - 1]}" if line.startswith(PARTS) else line for line in wrong]
     print("\n".join([*wrong, f"{len(names)} files, {len(marked)} marked lines, {len(wrong)} wrong"]))
     sys.exit(bool(wrong))
 

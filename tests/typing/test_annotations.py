@@ -13,18 +13,14 @@ import keras
 import pytest
 
 import tfdml
+from tests.typing.check import FACES
 from tfdml import registry
 from tfdml.methods import EmbeddingModel
 from tfdml.registry import one_of
-from tfdml.registry.argument_checks import expected_of, expects
+from tfdml.registry.argument_checks import expected_of, expects, takes_fields
 
 OURS = ("tfdml", "pipelines")
-# Packages that hand names on; of the others, the public functions and classes of a module are for users.
-FACES = """
-tfdml tfdml.backbones tfdml.callbacks tfdml.evaluation tfdml.heads tfdml.layers tfdml.losses tfdml.losses.addons
-tfdml.memories tfdml.methods tfdml.optimizers tfdml.reporting tfdml.serving tfdml.data pipelines.datasets
-pipelines.sampling
-""".split()
+# Of these packages the public functions and classes of each module are for users.
 OPEN = ("tfdml.functional", "pipelines.images")
 
 
@@ -89,8 +85,7 @@ def gaps_of_function(function, skipped=0, returns=True):
 def gaps(thing):
     """Parameters of a function or class, and of its methods, without an annotation; `return` where that has none."""
     if not isinstance(thing, type):
-        # That of a loss is derived from its class: what editors see of it is in `losses_pass.py`.
-        return [] if hasattr(inspect.unwrap(thing), "__signature__") else gaps_of_function(thing)
+        return gaps_of_function(thing)
     own = inspect.unwrap(vars(thing).get("__init__", object.__init__))
     # That of a class with fields has their annotations.
     has_own = inspect.isfunction(own) and not hasattr(own, "takes_fields")
@@ -161,7 +156,7 @@ def test_docstrings_of_classes_list_their_arguments(things):
     missing = {}
     for name, thing in things.items():
         if isinstance(thing, type):
-            arguments = [each.name for each in inspect.signature(thing).parameters.values()]
+            arguments = thing.fields if takes_fields(thing) else inspect.signature(thing).parameters
             missing[name] = [each for each in arguments if each not in {*described(thing), "kwargs", "args"}]
     assert {name: arguments for name, arguments in missing.items() if arguments} == {}
 
@@ -229,5 +224,4 @@ def test_the_stub_has_the_public_names():
     stub = ast.parse((Path(tfdml.__file__).parent / "__init__.pyi").read_text())
     found = [(node.module, each) for node in stub.body if isinstance(node, ast.ImportFrom) for each in node.names]
     assert sorted(each.asname for _, each in found) == dir(tfdml)
-    # Of a module that has moved, too.
     assert all(hasattr(importlib.import_module(module), each.name) for module, each in found)

@@ -1,8 +1,10 @@
-"""The check of types finds the lines that it should, in what a checker prints."""
+"""The check of types finds the lines that it should, in what a checker prints, and writes uses of every part."""
 
 import json
+from typing import Annotated, Any, Literal
 
 from tests.typing import check
+from tfdml import losses
 
 PAGE = """# Title
 
@@ -77,3 +79,43 @@ def test_errors_without_a_mark_and_marks_without_an_error_are_told():
         "docs/keras.md:41: error: No parameter named margin",
     ]
     assert check.differences({("a.py", 2): "expected"}, {("a.py", 2)}) == []
+
+
+def test_every_part_has_right_and_wrong_uses():
+    uses = {name: check.written_uses(part) for name, part in check.parts().items()}
+    assert len(uses) > 250 and {"tfdml.losses.triplet.Triplet", "tfdml.callbacks.recluster.Recluster"} <= set(uses)
+    for name, lines in uses.items():
+        assert {line.endswith(check.MARK) for line in lines} == {True, False}, name
+
+
+def crop(path, /, size: Annotated[int, "pixels"], form: Literal["square"] | None = None, *, other: Any = 2, far=1e999):
+    pass
+
+
+def test_uses_of_a_function():
+    crop.__qualname__ = "crop"
+    assert check.written_uses(crop) == [
+        "crop(anything, size=anything)",
+        "crop(anything, size=anything, form=None, other=2)",
+        "crop(anything, anything, None)",
+        "crop()  # marked",
+        "crop(anything, size=anything, nonsense=1)  # marked",
+        "crop(anything, size=object())  # marked",
+        'crop(anything, size=anything, form="sometimes")  # marked',
+    ]
+
+
+def test_uses_of_a_class_with_fields():
+    assert check.written_uses(losses.FastAP) == [
+        "FastAP()",
+        "FastAP(bins=10, reduction='sum_over_batch_size', name=None, dtype='float32')",
+        "FastAP(10)",
+        "FastAP(nonsense=1)  # marked",
+        "FastAP(bins=object())  # marked",
+        'FastAP(reduction="sometimes")  # marked',
+        "FastAP(name=object())  # marked",
+    ]
+
+
+def test_lines_that_pass_have_no_mark():
+    assert check.marked_lines({"using_pass.py": (check.HERE / "using_pass.py").read_text(encoding="utf-8")}) == set()

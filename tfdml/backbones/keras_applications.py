@@ -49,8 +49,6 @@ OWN_ARGUMENTS = {
     "minimalistic": boolean(),
 }
 ARGUMENTS = {"endpoints": several(text(), at_least=0), "output": optional(text()), **OWN_ARGUMENTS}
-# Names of arguments in files of tfdml 0.1.
-BEFORE = {"layer_names": "endpoints", "output_layer": "output"}
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
@@ -125,12 +123,6 @@ class KerasApplication(Backbone):
     def get_config(self):
         own = {"application": self.application, "endpoints": list(self.layer_names), "output": self.output_layer}
         return {**super().get_config(), **own, **self.own_arguments}
-
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        config = {BEFORE.get(name, name): value for name, value in config.items()}
-        config |= config.pop("own_arguments", {})
-        return super().from_config(config, custom_objects)
 
 
 @register_short_form("backbone")

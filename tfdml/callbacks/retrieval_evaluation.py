@@ -153,9 +153,8 @@ class RetrievalEvaluation(keras.callbacks.Callback):
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Restores a state; the next `fit` goes on with it, with the patience that was left."""
         self._ended = False
-        self.history, self.best, self._waited = state["history"], state["best"], state["waited"]
-        # Checkpoints of earlier versions have none: all evaluations counted.
-        self._highest = state.get("highest", self.best and self.best["metrics"][self.monitor])
+        self.history, self.best = state["history"], state["best"]
+        self._waited, self._highest = state["waited"], state["highest"]
 
     def evaluated_weights(self) -> AbstractContextManager[None]:
         """Returns a context in which the model has the weights to evaluate."""

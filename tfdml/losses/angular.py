@@ -9,7 +9,6 @@ from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
 from tfdml.registry.arguments import number
 
@@ -65,6 +64,3 @@ def _log_sum_of_products(similarity, scale, negatives, pairs):
     of_anchors, of_positives = ops.exp(scale * (among - highest)), ops.exp(scale * (similarity - nearest))
     sums = ops.matmul(of_anchors, ops.transpose(of_positives))
     return ops.log(ops.where(pairs, sums, 1.0)) + scale * highest + ops.transpose(scale * nearest)
-
-
-angular_loss = function_of(Angular, "angular_loss")

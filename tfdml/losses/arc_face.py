@@ -6,7 +6,6 @@ from typing import Annotated
 from keras import ops
 
 from tfdml.functional.class_softmax import own_against_others
-from tfdml.losses.loss_function import function_of
 from tfdml.losses.softmax_proxy_loss import SoftmaxProxyLoss
 from tfdml.registry import register
 from tfdml.registry.annotations import Tensor
@@ -65,6 +64,3 @@ class ArcFace(SoftmaxProxyLoss):
         if not self.monotonic:
             return widened
         return ops.where(cosine < -math.cos(self.margin), cosine - self.margin * math.sin(self.margin), widened)
-
-
-arc_face_loss = function_of(ArcFace, "arc_face_loss")

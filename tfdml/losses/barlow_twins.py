@@ -7,7 +7,6 @@ from keras import ops
 from tfdml.functional.distances import unit_length
 from tfdml.functional.pairs import positive_pairs
 from tfdml.layers.projector import Projector
-from tfdml.losses.loss_function import function_of
 from tfdml.losses.view_loss import Projected, ViewLoss, projections
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative
@@ -65,6 +64,3 @@ def _weighted(rows, times):
     """Returns rows `[B, d]` minus their mean over pairs, times the root of how many pairs have each."""
     mean = ops.sum(times[:, None] * rows, axis=0) / ops.maximum(ops.sum(times), 1.0)
     return ops.sqrt(times)[:, None] * (rows - mean)
-
-
-barlow_twins_loss = function_of(BarlowTwins, "barlow_twins_loss")

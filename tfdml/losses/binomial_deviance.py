@@ -8,7 +8,6 @@ from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive, number
 
@@ -56,6 +55,3 @@ def _share_of_mean(mask, values):
     """For each row the sum `[B]` over its pairs in the mask, so that the mean over rows is the mean over pairs."""
     pairs_a_row = ops.mean(ops.sum(ops.cast(mask, values.dtype), axis=1))
     return ops.sum(ops.where(mask, values, 0.0), axis=1) / ops.where(pairs_a_row == 0.0, 1.0, pairs_a_row)
-
-
-binomial_deviance_loss = function_of(BinomialDeviance, "binomial_deviance_loss")

@@ -7,7 +7,6 @@ import keras
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.pairs import finest, is_graded, levels_of
-from tfdml.losses.loss_function import function_of
 from tfdml.losses.outer_loss import OuterLoss
 from tfdml.losses.pair_loss import pair_loss, read_pair_loss
 from tfdml.registry import register
@@ -48,20 +47,16 @@ class ByLevel(OuterLoss):
 
     def call(self, labels, embeddings):
         labels, embeddings = check_pairs_input(labels, embeddings)
-        loss = pair_loss(self.loss, "ByLevel")
         if is_graded(labels):
-            return loss.call(labels, embeddings)
+            return self.loss.call(labels, embeddings)
         levels = levels_of(labels)
         count = levels.shape[1]
         weights = (1.0 / count,) * count if self.weights is None else self.weights
         if len(weights) != count:
             raise ValueError(f"Expected a weight for each of {count} levels, received weights={tuple(weights)}.")
-        return sum(weight * loss.call(levels[:, place], embeddings) for place, weight in enumerate(weights))
+        return sum(weight * self.loss.call(levels[:, place], embeddings) for place, weight in enumerate(weights))
 
     def statistics(self, labels, embeddings):
         """Returns the statistics of the loss at the finest level."""
         labels, embeddings = self.check_input(labels, embeddings)
         return hooks_of(self.loss).statistics(labels if is_graded(labels) else finest(labels), embeddings)
-
-
-by_level_loss = function_of(ByLevel, "by_level_loss")

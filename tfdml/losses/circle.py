@@ -9,7 +9,6 @@ from tfdml.functional.cosines import cosines
 from tfdml.functional.log_sums import log_sum_exp
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive, number
 
@@ -58,6 +57,3 @@ class Circle(EmbeddingLoss):
         push = log_sum_exp(negatives, self.scale * negative_weights * (similarity - self.margin))
         has_both = ops.logical_and(ops.any(positives, axis=1), ops.any(negatives, axis=1))
         return ops.where(has_both, ops.softplus(pull + push), 0.0)
-
-
-circle_loss = function_of(Circle, "circle_loss")

@@ -1,6 +1,5 @@
 """Contextual manifold loss."""
 
-from tfdml.losses.loss_function import function_of
 from tfdml.losses.manifold_loss import ManifoldLoss
 from tfdml.registry import register
 
@@ -34,6 +33,3 @@ class ContextualManifold(ManifoldLoss):
     """
 
     view = "contextual"
-
-
-contextual_manifold_loss = function_of(ContextualManifold, "contextual_manifold_loss")

@@ -9,7 +9,6 @@ from tfdml.functional.distances import distances
 from tfdml.functional.pair_statistics import mined_pairs
 from tfdml.functional.pairs import given_pairs, negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative
 
@@ -85,6 +84,3 @@ def _given(labels):
     """The mask of the pairs that the sampler drew, both ways."""
     given = given_pairs(labels, 2)
     return ops.logical_or(given, ops.transpose(given))
-
-
-contrastive_loss = function_of(Contrastive, "contrastive_loss")

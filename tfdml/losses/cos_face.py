@@ -1,7 +1,6 @@
 """CosFace loss."""
 
 from tfdml.functional.class_softmax import own_against_others
-from tfdml.losses.loss_function import function_of
 from tfdml.losses.softmax_proxy_loss import SoftmaxProxyLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative, Positive
@@ -39,6 +38,3 @@ class CosFace(SoftmaxProxyLoss):
     def call(self, labels, similarities):
         labels, similarities = self.check_taken(labels, similarities)
         return own_against_others(labels, similarities, scale=self.scale, own=lambda cosines: cosines - self.margin)
-
-
-cos_face_loss = function_of(CosFace, "cos_face_loss")

@@ -12,7 +12,6 @@ from keras import ops
 
 from tfdml.functional.checks import check_classes, check_pairs_input, concrete, nan_with
 from tfdml.functional.pairs import contradictory, finest, in_batch, is_graded
-from tfdml.losses.named_function import QUERIES, take_function
 from tfdml.registry.annotations import Tensor
 from tfdml.registry.fields import OF_KERAS, Declared
 from tfdml.registry.loss_hooks import LossHooks
@@ -56,11 +55,6 @@ class EmbeddingLoss(Declared, LossHooks, keras.losses.Loss):
     # Whether labels only say which rows are of one class, so that each batch may number the classes anew.
     numbers_anew = True
 
-    def __init_subclass__(cls, **kwargs):
-        if "function" in vars(cls):
-            take_function(cls)
-        super().__init_subclass__(**kwargs)
-
     if not TYPE_CHECKING:
 
         def __init__(self, *args, **kwargs):
@@ -90,7 +84,7 @@ class EmbeddingLoss(Declared, LossHooks, keras.losses.Loss):
         """None if `call` takes `queries`, and the batch no pairs of the sampler; see `LossHooks`."""
         if self.batch_parts > 1:
             return "its pairs are those that the sampler draws"
-        takes = QUERIES in inspect.signature(self.call).parameters
+        takes = "queries" in inspect.signature(self.call).parameters
         return None if takes else "it compares more than each anchor with the other rows"
 
     def warn_of_unused(self, names: Sequence[str], reason: str) -> None:

@@ -7,7 +7,6 @@ from tfdml.functional.cosines import cosines
 from tfdml.functional.histograms import pair_histograms
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
 from tfdml.registry.arguments import Count
 
@@ -48,6 +47,3 @@ class FastAP(EmbeddingLoss):
         wrong = negatives_so_far / ops.where(so_far == 0.0, 1.0, so_far)
         count = ops.sum(ops.cast(near, squared.dtype), axis=1)
         return ops.sum(positives * wrong, axis=1) / ops.maximum(count, 1.0)
-
-
-fast_ap_loss = function_of(FastAP, "fast_ap_loss")

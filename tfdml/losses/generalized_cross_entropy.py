@@ -5,7 +5,6 @@ from typing import Annotated
 from keras import ops
 
 from tfdml.functional.class_softmax import own_against_others
-from tfdml.losses.loss_function import function_of
 from tfdml.losses.softmax_proxy_loss import SoftmaxProxyLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive, number
@@ -50,6 +49,3 @@ class GeneralizedCrossEntropy(SoftmaxProxyLoss):
     @property
     def exponent_scale(self):
         return 1.0 / self.temperature
-
-
-generalized_cross_entropy_loss = function_of(GeneralizedCrossEntropy, "generalized_cross_entropy_loss")

@@ -7,7 +7,6 @@ from tfdml.functional.cosines import cosines
 from tfdml.functional.histograms import pair_histograms
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
 from tfdml.registry.arguments import Count
 
@@ -51,6 +50,3 @@ def _pairs_a_row(mask, dtype):
     """The mean over rows of their number of pairs, or 1 if no row has a pair."""
     mean = ops.mean(ops.sum(ops.cast(mask, dtype), axis=1))
     return ops.where(mean == 0.0, 1.0, mean)
-
-
-histogram_loss = function_of(Histogram, "histogram_loss")

@@ -1,6 +1,5 @@
 """Intrinsic manifold loss."""
 
-from tfdml.losses.loss_function import function_of
 from tfdml.losses.manifold_loss import ManifoldLoss
 from tfdml.registry import register
 
@@ -34,6 +33,3 @@ class IntrinsicManifold(ManifoldLoss):
     """
 
     view = "intrinsic"
-
-
-intrinsic_manifold_loss = function_of(IntrinsicManifold, "intrinsic_manifold_loss")

@@ -11,7 +11,6 @@ from tfdml.functional.mining import hardest_negative
 from tfdml.functional.pair_statistics import mined_pairs
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative
 
@@ -81,6 +80,3 @@ class LiftedStructure(EmbeddingLoss):
         labels, embeddings = self.check_input(labels, embeddings)
         positives, distance, costs = self._objectives(labels, embeddings)
         return mined_pairs(distance, ops.logical_and(positives, costs > 0.0))
-
-
-lifted_structure_loss = function_of(LiftedStructure, "lifted_structure_loss")

@@ -2,10 +2,11 @@
 
 from dataclasses import KW_ONLY
 
+from tfdml.functional.checks import check_similarities_input
+from tfdml.functional.class_softmax import own_against_others
 from tfdml.functional.manifold import Affinity, Neighbors, Restart
 from tfdml.layers.manifold_proxies import ManifoldProxies
 from tfdml.losses.image_proxy_loss import ImageProxyLoss
-from tfdml.losses.proxy_n_pair import proxy_n_pair_loss
 from tfdml.registry.arguments import NotNegative, Positive
 
 
@@ -30,7 +31,8 @@ class ManifoldLoss(ImageProxyLoss):
     view = None
 
     def call(self, labels, similarities):
-        return proxy_n_pair_loss(labels, similarities, margin=self.margin, scale=self.scale)
+        labels, similarities = check_similarities_input(labels, similarities)
+        return own_against_others(labels, similarities, scale=self.scale, own=lambda cosines: cosines - self.margin)
 
     def make_layer(self):
         walk = {"restart": self.restart, "affinity": self.affinity, "neighbors": self.neighbors}

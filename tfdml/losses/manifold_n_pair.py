@@ -6,7 +6,6 @@ from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.manifold import Affinity, Neighbors, Restart, walk_within_batch
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.losses.loss_function import function_of
 from tfdml.losses.n_pair import positives_against_negatives
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative, Positive
@@ -50,6 +49,3 @@ class ManifoldNPair(EmbeddingLoss):
         near, far = positive_pairs(labels), negative_pairs(labels)
         values, weights = positives_against_negatives(near, far, similarity, self.scale * self.margin)
         return ops.where(weights > 0.0, values, 0.0)
-
-
-manifold_n_pair_loss = function_of(ManifoldNPair, "manifold_n_pair_loss")

@@ -1,7 +1,7 @@
 """Margin loss."""
 
 from dataclasses import KW_ONLY
-from typing import Annotated, Literal
+from typing import Literal
 
 from keras import ops
 
@@ -14,51 +14,7 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.layers.class_margins import ClassMargins
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
-from tfdml.registry.annotations import Tensor
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import Count, NotNegative, number
-
-Mining = Literal["distance_weighted", "nearest", "all"]
-
-
-@expects()
-def margin_loss(
-    labels: Tensor,
-    embeddings: Tensor,
-    queries: int | None = None,
-    *,
-    beta: Annotated[Tensor, number(at_least=0)] = 1.2,
-    margin: NotNegative = 0.2,
-    nu: NotNegative = 0.0,
-    cutoff: Cutoff = 0.5,
-    nonzero_loss_cutoff: LossCutoff = 1.4,
-    mining: Mining = "distance_weighted",
-) -> Tensor:
-    """The values `[B]` of `Margin`, with the same arguments, for boundaries that are given.
-
-    Args:
-        labels: `[B]` class numbers.
-        embeddings: `[B, d]`.
-        queries: number of anchors, which are the first rows; None: every row is one.
-        beta: boundary between the distances of positives and negatives: one number, or each anchor's, `[B]`.
-        margin, cutoff, nonzero_loss_cutoff, mining: see `Margin`.
-        nu: weight of the boundary, which it draws downwards; of a fixed one it only changes the value.
-
-    Returns:
-        `[B]`; 0 for an anchor without a positive or without a negative.
-    """
-    check_cutoffs(cutoff, nonzero_loss_cutoff)
-    labels, embeddings = check_pairs_input(labels, embeddings)
-    distance = distances(embeddings, queries=queries)
-    beta = ops.reshape(ops.convert_to_tensor(beta, distance.dtype), (-1, 1))
-    pulls, pushes = _counts(labels, distance, ops.shape(embeddings)[1], cutoff, nonzero_loss_cutoff, mining, queries)
-    pull = ops.maximum(margin + distance - beta, 0.0)
-    push = ops.maximum(margin - distance + beta, 0.0)
-    active = ops.sum(pulls * ops.cast(pull > 0, pulls.dtype) + pushes * ops.cast(push > 0, pushes.dtype))
-    values = ops.sum(pulls * (pull + nu * beta) + pushes * push, axis=1)
-    # Fewer than one expected pair: most draws have no pair.
-    share = ops.where(active > 0, 1.0 / ops.maximum(active, 1.0), 0.0)
-    return values * ops.cast(ops.shape(distance)[0], distance.dtype) * ops.stop_gradient(share)
+from tfdml.registry.arguments import Count, NotNegative
 
 
 def _counts(labels, distance, dim, cutoff, nonzero_loss_cutoff, mining, queries=None):
@@ -127,7 +83,7 @@ class Margin(EmbeddingLoss):
     nu: NotNegative = 0.0
     cutoff: Cutoff = 0.5
     nonzero_loss_cutoff: LossCutoff = 1.4
-    mining: Mining = "distance_weighted"
+    mining: Literal["distance_weighted", "nearest", "all"] = "distance_weighted"
     _: KW_ONLY
     classes: Count | None = None
 
@@ -139,12 +95,20 @@ class Margin(EmbeddingLoss):
             self.warn_of_unused(["nu"], "learn_beta")
 
     def call(self, labels, embeddings, queries=None):
-        mining = {"margin": self.margin, **self._mining()}
-        if self.learn_beta == "no":
-            # The weight of a boundary that is fixed would only change the value.
-            return margin_loss(labels, embeddings, queries, beta=self.beta, nu=0.0, **mining)
         labels, embeddings = self.check_input(labels, embeddings)
-        return margin_loss(labels, embeddings[:, 0, :-1], beta=embeddings[:, 0, -1], nu=self.nu, **mining)
+        # The weight of a boundary that is fixed would only change the value.
+        beta, nu = self.beta, 0.0
+        if self.learn_beta != "no":
+            embeddings, beta, nu = embeddings[:, 0, :-1], embeddings[:, 0, -1:], self.nu
+        distance = distances(embeddings, queries=queries)
+        pulls, pushes = _counts(labels, distance, ops.shape(embeddings)[1], **self._mining(), queries=queries)
+        pull = ops.maximum(self.margin + distance - beta, 0.0)
+        push = ops.maximum(self.margin - distance + beta, 0.0)
+        active = ops.sum(pulls * ops.cast(pull > 0, pulls.dtype) + pushes * ops.cast(push > 0, pushes.dtype))
+        values = ops.sum(pulls * (pull + nu * beta) + pushes * push, axis=1)
+        # Fewer than one expected pair: most draws have no pair.
+        share = ops.where(active > 0, 1.0 / ops.maximum(active, 1.0), 0.0)
+        return values * ops.cast(ops.shape(distance)[0], distance.dtype) * ops.stop_gradient(share)
 
     def _mining(self):
         return {name: getattr(self, name) for name in ("cutoff", "nonzero_loss_cutoff", "mining")}

@@ -9,7 +9,6 @@ from tfdml.functional.log_sums import log_one_plus_sum_exp
 from tfdml.functional.pair_statistics import mined_pairs
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive
 
@@ -81,6 +80,3 @@ def _mined(similarity, positives, negatives, epsilon):
         ops.logical_and(positives, ops.logical_not(easy_positives)),
         ops.logical_and(negatives, ops.logical_not(easy_negatives)),
     )
-
-
-multi_similarity_loss = function_of(MultiSimilarity, "multi_similarity_loss")

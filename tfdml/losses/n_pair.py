@@ -10,7 +10,6 @@ from tfdml.functional.distances import unit_length
 from tfdml.functional.log_sums import log_sum_exp
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative, Positive
 
@@ -144,6 +143,3 @@ def _at_the_next_place(labels):
     place, size = ops.sum(ops.cast(before, "int32"), axis=1), ops.sum(ops.cast(same, "int32"), axis=1)
     following = ops.where(place + 1 < size, place + 1, 0)
     return following[:, None] == place[None, :]
-
-
-n_pair_loss = function_of(NPair, "n_pair_loss")

@@ -8,7 +8,6 @@ from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import unit_length
-from tfdml.losses.loss_function import function_of
 from tfdml.losses.outer_loss import OuterLoss
 from tfdml.losses.pair_loss import pair_loss, read_pair_loss
 from tfdml.registry import register
@@ -52,11 +51,11 @@ class Nested(OuterLoss):
 
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
-        loss, size = pair_loss(self.loss, "Nested"), embeddings.shape[1]
+        size = embeddings.shape[1]
         _check(self.dims, size)
         compared = () if queries is None else (queries,)
         nested = self.dims if self.dims[-1] == size else (*self.dims, size)
-        values = [loss.call(labels, unit_length(embeddings[:, :dim]), *compared) for dim in nested]
+        values = [self.loss.call(labels, unit_length(embeddings[:, :dim]), *compared) for dim in nested]
         return ops.mean(ops.stack(values), axis=0)
 
     def statistics(self, labels, embeddings):
@@ -81,6 +80,3 @@ def _check(dims, size=None):
         raise ValueError(f"Expected dims that increase, such as (16, 32, 64), received dims={dims}.")
     if size is not None and dims[-1] > size:
         raise ValueError(f"Expected dims of at most {size}, the size of the embedding, received dims={dims}.")
-
-
-nested_loss = function_of(Nested, "nested_loss")

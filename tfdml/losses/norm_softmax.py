@@ -1,7 +1,6 @@
 """Normalized softmax loss."""
 
 from tfdml.functional.class_softmax import own_against_others
-from tfdml.losses.loss_function import function_of
 from tfdml.losses.softmax_proxy_loss import SoftmaxProxyLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive
@@ -40,6 +39,3 @@ class NormSoftmax(SoftmaxProxyLoss):
     @property
     def exponent_scale(self):
         return 1.0 / self.temperature
-
-
-norm_softmax_loss = function_of(NormSoftmax, "norm_softmax_loss")

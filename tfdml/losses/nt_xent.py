@@ -1,10 +1,13 @@
 """NT-Xent loss."""
 
+from keras import ops
+
 from tfdml.functional.checks import check_pairs_input
+from tfdml.functional.cosines import dot_products
 from tfdml.functional.distances import unit_length
+from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.losses.loss_function import function_of
-from tfdml.losses.n_pair import n_pair_loss
+from tfdml.losses.n_pair import positives_against_negatives
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive
 
@@ -38,8 +41,8 @@ class NTXent(EmbeddingLoss):
 
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
+        near, far = positive_pairs(labels, queries), negative_pairs(labels, queries)
         # Dot products of these are cosines divided by the temperature.
-        return n_pair_loss(labels, unit_length(embeddings) / self.temperature**0.5, queries, negatives="all")
-
-
-nt_xent_loss = function_of(NTXent, "nt_xent_loss")
+        similarity = dot_products(unit_length(embeddings) / self.temperature**0.5, queries)
+        values, weights = positives_against_negatives(near, far, similarity, 0.0)
+        return ops.where(weights > 0.0, values, 0.0)

@@ -7,7 +7,11 @@ from tfdml.registry.loss_hooks import hooks_of
 
 
 class OuterLoss(EmbeddingLoss):
-    """Base class of losses with an argument `loss`, one on pairs, whose callbacks and parts of batches they have."""
+    """Base class of losses with an argument `loss`, one on pairs, whose callbacks and parts of batches they have.
+
+    Args:
+        reduction, name, dtype: see `EmbeddingLoss`.
+    """
 
     def callbacks(self, parts):
         return hooks_of(self.loss).callbacks(parts)

@@ -5,7 +5,6 @@ from keras import ops
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.log_sums import log_one_plus_sum_exp
 from tfdml.functional.pairs import class_mask, nan_outside
-from tfdml.losses.loss_function import function_of
 from tfdml.losses.proxy_loss import ProxyLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative, Positive
@@ -58,6 +57,3 @@ def _shared_out(mask, values):
     """Shares `[B]` of each column's value `[C]`, even among the rows of `[B, C]` where the mask is True."""
     count = ops.sum(ops.cast(mask, values.dtype), axis=0)
     return ops.sum(ops.where(mask, values / ops.maximum(count, 1.0), 0.0), axis=1)
-
-
-proxy_anchor_loss = function_of(ProxyAnchor, "proxy_anchor_loss")

@@ -3,7 +3,6 @@
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import own_against_others
 from tfdml.losses.image_proxy_loss import ImageProxyLoss
-from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative, Positive
 
@@ -41,6 +40,3 @@ class ProxyNPair(ImageProxyLoss):
     def call(self, labels, similarities):
         labels, similarities = check_similarities_input(labels, similarities)
         return own_against_others(labels, similarities, scale=self.scale, own=lambda cosines: cosines - self.margin)
-
-
-proxy_n_pair_loss = function_of(ProxyNPair, "proxy_n_pair_loss")

@@ -1,7 +1,6 @@
 """Proxy-NCA loss."""
 
 from tfdml.functional.class_softmax import others_over_own, own_against_others
-from tfdml.losses.loss_function import function_of
 from tfdml.losses.softmax_proxy_loss import SoftmaxProxyLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive
@@ -47,6 +46,3 @@ class ProxyNCA(SoftmaxProxyLoss):
     @property
     def exponent_scale(self):
         return 2.0 * self.scale
-
-
-proxy_nca_loss = function_of(ProxyNCA, "proxy_nca_loss")

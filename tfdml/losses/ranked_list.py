@@ -1,6 +1,5 @@
 """Ranked list loss."""
 
-from tfdml.losses.loss_function import function_of
 from tfdml.losses.ranked_lists import RankedLists
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative, Positive, Share
@@ -52,6 +51,3 @@ class RankedList(RankedLists):
     balance: Share = 0.5
     differentiate_weights: bool = False
     differentiate_gallery: bool = False
-
-
-ranked_list_loss = function_of(RankedList, "ranked_list_loss")

@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-from tfdml.losses.loss_function import function_of
 from tfdml.losses.ranked_lists import RankedLists
 from tfdml.registry import register
 from tfdml.registry.arguments import number
@@ -42,6 +41,3 @@ class RankedListSimpler(RankedLists):
     def alpha(self) -> float:
         """The argument of `RankedList`, which follows from the margin."""
         return 1.0 + self.margin / 2.0
-
-
-ranked_list_simpler_loss = function_of(RankedListSimpler, "ranked_list_simpler_loss")

@@ -34,7 +34,8 @@ class RankedLists(EmbeddingLoss):
     _variables = {}
 
     def check_arguments(self):
-        self._check_margin()
+        if self.margin > self.alpha:
+            raise ValueError(f"Expected a margin from 0 to alpha, which is {self.alpha!r}, received {self.margin!r}.")
         self._first = {name: getattr(self, name) for name in TEMPERATURES if name in self.fields}
         about = {"dtype": self.dtype, "trainable": False, "name": "temperature"}
         self._variables = {name: keras.Variable(first, **about) for name, first in self._first.items()}
@@ -47,7 +48,6 @@ class RankedLists(EmbeddingLoss):
             self._variables[name].assign(value)
 
     def call(self, labels, embeddings, queries=None):
-        self._check_margin()
         labels, embeddings = check_pairs_input(labels, embeddings)
         distance = distances(embeddings, constant_gallery=not self.differentiate_gallery, queries=queries)
         near, far = positive_pairs(labels, queries), negative_pairs(labels, queries)
@@ -65,12 +65,7 @@ class RankedLists(EmbeddingLoss):
         return ops.sum(weights * ops.where(violated, violations, 0.0), axis=1)
 
     def _temperature(self, name):
-        # A loss that only computes has no variables, see `function_of`.
-        return self._variables.get(name, vars(self).get(name, 0.0))
-
-    def _check_margin(self):
-        if self.margin > self.alpha:
-            raise ValueError(f"Expected a margin from 0 to alpha, which is {self.alpha!r}, received {self.margin!r}.")
+        return self._variables.get(name, 0.0)
 
     def statistics(self, labels, embeddings):
         """Of the pairs that violate the boundaries, see `mined_pairs`: also their mean weights, (9) and (10)."""

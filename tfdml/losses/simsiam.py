@@ -8,7 +8,6 @@ from tfdml.functional.checks import at_least_float32, check_pairs_input
 from tfdml.functional.distances import unit_length
 from tfdml.functional.partners import partner_weights
 from tfdml.layers.predictor import Predictor
-from tfdml.losses.loss_function import function_of
 from tfdml.losses.view_loss import ViewLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Count
@@ -50,6 +49,3 @@ class SimSiam(ViewLoss):
         weights, _ = partner_weights(labels, predictions.dtype)
         others = ops.stop_gradient(ops.matmul(weights, unit_length(embeddings[:, 1])))
         return -ops.sum(unit_length(predictions) * others, axis=1)
-
-
-simsiam_loss = function_of(SimSiam, "simsiam_loss")

@@ -7,7 +7,6 @@ from tfdml.functional.cosines import cosines
 from tfdml.functional.pairs import negative_pairs, other_rows, positive_pairs
 from tfdml.functional.smooth_ranks import smooth_ap_loss_and_slopes
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive
 
@@ -55,6 +54,3 @@ class SmoothAP(EmbeddingLoss):
         # The values, and the slopes as their gradient. What is added is 0.
         change = scores - ops.stop_gradient(scores)
         return ops.stop_gradient(values) + ops.sum(ops.stop_gradient(slopes) * change, axis=1)
-
-
-smooth_ap_loss = function_of(SmoothAP, "smooth_ap_loss")

@@ -9,7 +9,6 @@ from tfdml.functional.class_softmax import own_against_others
 from tfdml.functional.known_gradient import known_gradient
 from tfdml.layers.center_merging import CenterMerging
 from tfdml.layers.proxies import Proxies
-from tfdml.losses.loss_function import function_of
 from tfdml.losses.proxy_loss import ProxyLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Count, NotNegative, Positive
@@ -83,6 +82,3 @@ def _to_classes(similarities, temperature):
         return mean, gradient
 
     return weighted_mean(similarities)
-
-
-soft_triple_loss = function_of(SoftTriple, "soft_triple_loss")

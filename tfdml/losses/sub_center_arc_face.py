@@ -5,7 +5,6 @@ from dataclasses import KW_ONLY
 from keras import ops
 
 from tfdml.losses.arc_face import ArcFace
-from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
 from tfdml.registry.arguments import Count
 
@@ -42,6 +41,3 @@ class SubCenterArcFace(ArcFace):
     def call(self, labels, similarities):
         labels, cosines = self.check_taken(labels, ops.convert_to_tensor(similarities), several=True)
         return self.of_cosines(labels, ops.max(cosines, axis=2) if len(cosines.shape) == 3 else cosines)
-
-
-sub_center_arc_face_loss = function_of(SubCenterArcFace, "sub_center_arc_face_loss")

@@ -9,7 +9,6 @@ from tfdml.functional.cosines import cosines
 from tfdml.functional.log_sums import log_sum_exp
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive
 
@@ -56,6 +55,3 @@ class SupCon(EmbeddingLoss):
             attraction = log_sum_exp(positives, logits) - ops.log(count)
         values = log_sum_exp(ops.logical_or(positives, negative_pairs(labels, queries)), logits) - attraction
         return ops.where(ops.any(positives, axis=1), values, 0.0)
-
-
-sup_con_loss = function_of(SupCon, "sup_con_loss")

@@ -8,7 +8,6 @@ from tfdml.functional.distances import distances, unit_length
 from tfdml.functional.pair_statistics import mined_pairs
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative
 
@@ -66,6 +65,3 @@ def _parts_of_mean(costs):
     """Returns values `[B]` whose mean is the mean of those costs `[B, N]` that are not 0."""
     count = ops.maximum(ops.sum(ops.cast(costs > 0.0, costs.dtype)), 1.0)
     return ops.sum(costs, axis=1) * (ops.cast(ops.shape(costs)[0], costs.dtype) / count)
-
-
-threshold_consistent_margin_loss = function_of(ThresholdConsistentMargin, "threshold_consistent_margin_loss")

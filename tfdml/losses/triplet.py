@@ -11,7 +11,6 @@ from tfdml.functional.distances import distances, squared_distances
 from tfdml.functional.pair_statistics import mean_of, mined_pairs
 from tfdml.functional.pairs import given_pairs, negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative
 
@@ -67,7 +66,6 @@ class Triplet(EmbeddingLoss):
             self.warn_of_unused(["cutoff", "nonzero_loss_cutoff"], "mining")
 
     def call(self, labels, embeddings, queries=None):
-        check_cutoffs(self.cutoff, self.nonzero_loss_cutoff)
         labels, embeddings = check_pairs_input(labels, embeddings)
         positives, negatives = positive_pairs(labels, queries), negative_pairs(labels, queries)
         distance = (squared_distances if self.squared else distances)(embeddings, queries=queries)
@@ -159,6 +157,3 @@ def _sum_of_first(counts, values):
 def _mean_over(positives, values):
     count = ops.sum(ops.cast(positives, values.dtype), axis=1)
     return ops.sum(ops.where(positives, values, 0.0), axis=1) / ops.maximum(count, 1.0)
-
-
-triplet_loss = function_of(Triplet, "triplet_loss")

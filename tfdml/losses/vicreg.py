@@ -7,7 +7,6 @@ from keras import ops
 from tfdml.functional.distances import squared_distances
 from tfdml.functional.partners import centered, partner_weights
 from tfdml.layers.projector import Projector
-from tfdml.losses.loss_function import function_of
 from tfdml.losses.view_loss import Projected, ViewLoss, projections
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative
@@ -65,6 +64,3 @@ class VICReg(ViewLoss):
         c = (ops.sum(ops.square(covariance)) - ops.sum(ops.square(variances))) / rows.shape[1]
         of_batch = 2.0 * (self.variance * v + self.covariance * c)
         return ops.where(counts, self.invariance * distance + of_batch, 0.0)
-
-
-vicreg_loss = function_of(VICReg, "vicreg_loss")

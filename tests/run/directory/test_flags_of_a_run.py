@@ -124,13 +124,6 @@ def test_paths_that_stay_as_they_are(path):
     assert parsed(f"--data_dir={path}")[0].data.data_dir == path
 
 
-def test_flags_of_a_run_with_a_relative_path_go_on_in_its_place(run, tmp_path, monkeypatch):
-    """As runs of earlier versions have them."""
-    monkeypatch.chdir(tmp_path)
-    run.claim({**parsed()[1], "data_dir": "--data_dir=photos"})
-    run.check_claim(parsed("--data_dir=photos")[1])
-
-
 @pytest.mark.parametrize("text", ["--epochs=many\n", "--flag_of_a_later_version=1\n", "--epochs\n", "half a l"])
 def test_damaged_flags_are_an_error_that_names_the_file(run, text):
     run.claim(parsed()[1])
@@ -159,16 +152,6 @@ def test_flags_that_were_cut_are_refused_also_without_a_checksum(run, lines):
     path = without_checksum(run, *lines)
     with pytest.raises(ValueError, match=f"^{path} cannot be read: it is cut off"):
         run.settings()
-
-
-def test_flags_of_an_earlier_version_are_read_with_a_word(run, caplog):
-    without_checksum(run, *LINES)
-    assert run.settings().evaluation.protocol == "query_gallery" and not caplog.records
-    path = without_checksum(run, *(line for line in LINES if "protocol" not in line and "pieces" not in line))
-    for _ in range(2):
-        assert run.settings().evaluation.protocol == ""
-    (record,) = caplog.records
-    assert f"{path} has no checksum, and lacks --pieces, --protocol: it is" in record.getMessage()
 
 
 def test_flags_of_a_run_name_no_other_file(run, tmp_path):

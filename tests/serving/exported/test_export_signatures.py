@@ -160,18 +160,7 @@ def test_files_are_read_alone_and_embedded_together(strict, tolerant):
         np.testing.assert_allclose(mixed[valid], embeddings, atol=1e-5)
 
 
-def test_a_model_of_an_earlier_version_reads_and_embeds_at_once(strict, monkeypatch):
-    earlier = {name: each for name, each in strict.signatures.items() if name != "read_image"}
-    expected = strict.embed_contents(GOOD)[0]
-    monkeypatch.setattr(ExportedModel, "signatures", earlier)
-    assert [strict.read(each) for each in GOOD] == GOOD
-    embeddings, valid = strict.embed_read([GOOD[0], BAD["text"], *GOOD[1:]])
-    assert valid.tolist() == [True, False, True, True]
-    np.testing.assert_allclose(embeddings[valid], expected, atol=1e-5)
-
-
 def test_what_takes_long_to_decode_does_not_reach_a_model(strict, monkeypatch):
-    """Those of earlier versions do not refuse it themselves."""
     slow, given, real = with_scans(110, 3200), [], ExportedModel._embedded
 
     def noting(self, contents):

@@ -109,16 +109,6 @@ def test_a_manifest_that_does_not_fit_is_refused(index, entries, words):
     assert words in refusal(index)
 
 
-def test_nan_in_an_index_of_an_earlier_version_is_missing(index):
-    file = index / "images-0.parquet"
-    weights = pyarrow.array([float("nan"), 1.0, None, 3.0])
-    pyarrow.parquet.write_table(pyarrow.parquet.read_table(file).append_column("weight", weights), file)
-    change(index / "manifest.json", images=fingerprint(file))
-    rows = Searcher(index).rows
-    assert np.flatnonzero(rows.selected("not weight < 2")).tolist() == [3]
-    assert np.flatnonzero(rows.selected("weight is null")).tolist() == [0, 2]
-
-
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000])
 def test_a_manifest_that_is_none_is_refused(index, text):
     (index / "manifest.json").write_text(text)

@@ -4,11 +4,11 @@
 docs/from_tensorflow_addons.md. They are for `compile(loss=...)`; the training command knows their papers' own forms.
 """
 
-from tfdml.losses.addons.contrastive import ContrastiveLoss, contrastive_loss
-from tfdml.losses.addons.lifted_struct import LiftedStructLoss, lifted_struct_loss
-from tfdml.losses.addons.npairs import NpairsLoss, npairs_loss
-from tfdml.losses.addons.triplet_hard import TripletHardLoss, triplet_hard_loss
-from tfdml.losses.addons.triplet_semihard import TripletSemiHardLoss, triplet_semihard_loss
+from tfdml.losses.addons.contrastive import ContrastiveLoss
+from tfdml.losses.addons.lifted_struct import LiftedStructLoss
+from tfdml.losses.addons.npairs import NpairsLoss
+from tfdml.losses.addons.triplet_hard import TripletHardLoss
+from tfdml.losses.addons.triplet_semihard import TripletSemiHardLoss
 
 __all__ = [
     "ContrastiveLoss",
@@ -16,9 +16,4 @@ __all__ = [
     "NpairsLoss",
     "TripletHardLoss",
     "TripletSemiHardLoss",
-    "contrastive_loss",
-    "lifted_struct_loss",
-    "npairs_loss",
-    "triplet_hard_loss",
-    "triplet_semihard_loss",
 ]

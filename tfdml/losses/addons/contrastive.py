@@ -8,7 +8,6 @@ from keras import ops
 from tfdml.functional.checks import at_least_float32
 from tfdml.losses.addons.number import Number
 from tfdml.losses.embedding_loss import EmbeddingLoss, Reduction
-from tfdml.losses.loss_function import function_of
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
@@ -55,6 +54,3 @@ def _flat(values, name):
     if len(values.shape) != 1:
         raise ValueError(f"Expected {name} of shape [batch], one a pair, received shape {tuple(values.shape)}.")
     return values
-
-
-contrastive_loss = function_of(ContrastiveLoss, "contrastive_loss")

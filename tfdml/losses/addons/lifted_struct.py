@@ -6,15 +6,14 @@ import keras
 
 from tfdml.losses.addons.number import Number
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.losses.lifted_structure import lifted_structure_loss
-from tfdml.losses.loss_function import function_of
+from tfdml.losses.lifted_structure import LiftedStructure
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class LiftedStructLoss(EmbeddingLoss):
     """Lifted structure loss, in place of `tfa.losses.LiftedStructLoss`; 0 where that had no positive pair to divide by.
 
-    It is `tfdml.losses.LiftedStructure` in its smooth form. The function returns the mean, a scalar.
+    It is `tfdml.losses.LiftedStructure` in its smooth form.
 
     Args:
         margin: by how much negatives shall be farther.
@@ -30,7 +29,4 @@ class LiftedStructLoss(EmbeddingLoss):
     name: str | None = None
 
     def call(self, labels, embeddings):
-        return lifted_structure_loss(labels, embeddings, margin=self.margin)
-
-
-lifted_struct_loss = function_of(LiftedStructLoss, "lifted_struct_loss", mean=True)
+        return LiftedStructure(margin=float(self.margin)).call(labels, embeddings)

@@ -8,16 +8,14 @@ from keras import ops
 from tfdml.functional.checks import check_class_numbers, check_pairs_input
 from tfdml.functional.log_sums import log_sum_exp
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.losses.loss_function import function_of
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class NpairsLoss(EmbeddingLoss):
     """N-pairs loss of a similarity matrix, in place of `tfa.losses.NpairsLoss`.
 
-    It is the cross entropy of each row's softmax with its class, shared evenly among the class' columns. The function
-    returns the mean over rows, a scalar. On embeddings and class numbers `tfdml.losses.NPair` makes the similarities
-    itself.
+    It is the cross entropy of each row's softmax with its class, shared evenly among the class' columns. On
+    embeddings and class numbers `tfdml.losses.NPair` makes the similarities itself.
 
     Args:
         reduction, name, dtype: see `EmbeddingLoss`.
@@ -40,6 +38,3 @@ class NpairsLoss(EmbeddingLoss):
         targets = same / ops.sum(same, axis=1, keepdims=True)
         everywhere = ops.ones_like(similarities, dtype="bool")
         return log_sum_exp(everywhere, similarities) - ops.sum(targets * similarities, axis=1)
-
-
-npairs_loss = function_of(NpairsLoss, "npairs_loss", mean=True)

@@ -7,17 +7,15 @@ from keras import ops
 
 from tfdml.losses.addons.number import Number, Truth
 from tfdml.losses.addons.triplet_loss import DistanceMetric, TripletLoss, measure
-from tfdml.losses.loss_function import function_of
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class TripletHardLoss(TripletLoss):
     """Triplet loss of hardest positives and negatives, in place of `tfa.losses.TripletHardLoss`.
 
-    It is the hinge or softplus of the farthest positive's distance less the nearest negative's. The function returns
-    the mean over anchors, a scalar. As in TensorFlow Addons every anchor counts. One without a positive has itself in
-    its place; one without a negative has the farthest row. `tfdml.losses.Triplet(mining="batch_hard")` leaves out
-    anchors without a positive or a negative.
+    It is the hinge or softplus of the farthest positive's distance less the nearest negative's. As in TensorFlow
+    Addons every anchor counts. One without a positive has itself in its place; one without a negative has the farthest
+    row. `tfdml.losses.Triplet(mining="batch_hard")` leaves out anchors without a positive or a negative.
 
     Args:
         margin: by how much the distances shall differ; without meaning if soft.
@@ -44,6 +42,3 @@ class TripletHardLoss(TripletLoss):
         nearest = ops.min(ops.where(negatives, distance, highest), axis=1)
         gap = farthest - nearest
         return ops.softplus(gap) if self.soft else ops.maximum(gap + self.margin, 0.0)
-
-
-triplet_hard_loss = function_of(TripletHardLoss, "triplet_hard_loss", mean=True)

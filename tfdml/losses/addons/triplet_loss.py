@@ -51,6 +51,9 @@ class TripletLoss(EmbeddingLoss):
     """Base of the triplet losses of TensorFlow Addons, which have a `distance_metric`.
 
     It may be a function; a model with one is loaded where Keras knows that function.
+
+    Args:
+        reduction, name, dtype: see `EmbeddingLoss`.
     """
 
     def check_arguments(self):

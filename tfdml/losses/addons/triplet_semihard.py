@@ -8,15 +8,14 @@ from keras import ops
 from tfdml.functional.mining import semi_hard_negative
 from tfdml.losses.addons.number import Number
 from tfdml.losses.addons.triplet_loss import DistanceMetric, TripletLoss, measure
-from tfdml.losses.loss_function import function_of
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class TripletSemiHardLoss(TripletLoss):
     """Triplet loss of semi-hard negatives, in place of `tfa.losses.TripletSemiHardLoss`.
 
-    It is the hinge of every positive with the nearest negative beyond it, or else the farthest. The function returns
-    the mean over positives, a scalar, 0 without a positive pair. As in TensorFlow Addons a batch of one class has no
+    It is the hinge of every positive with the nearest negative beyond it, or else the farthest. The loss of a
+    batch is the mean over positives, 0 without a positive pair. As in TensorFlow Addons a batch of one class has no
     negative, and the nearest row, the anchor itself, in its place. `tfdml.losses.Triplet(mining="semi_hard")` averages
     over each anchor's positives first, and squares distances.
 
@@ -47,6 +46,3 @@ class TripletSemiHardLoss(TripletLoss):
         hinge = ops.where(positives, ops.maximum(distance - negative + self.margin, 0.0), 0.0)
         positive_count = ops.maximum(ops.sum(ops.cast(positives, distance.dtype)), 1.0)
         return ops.sum(hinge, axis=1) * ops.cast(ops.shape(distance)[0], distance.dtype) / positive_count
-
-
-triplet_semihard_loss = function_of(TripletSemiHardLoss, "triplet_semihard_loss", mean=True)

@@ -143,12 +143,9 @@ def _save_arrays(file, arrays):
 
 def _read(folder, step):
     manifest = json_of(read_bytes(folder / MANIFEST))
-    # Those of earlier versions have no step.
-    if not isinstance(manifest, dict) or manifest.keys() - {"step"} != {ARRAYS, STATE}:
+    if not isinstance(manifest, dict) or manifest.keys() != {ARRAYS, STATE, "step"}:
         raise ValueError(f"{MANIFEST} lacks an entry, or has another one")
-    if not isinstance(manifest.get("step", step), int):
-        raise ValueError(f"the step in {MANIFEST} is no number")
-    if manifest.get("step", step) != step:
+    if manifest["step"] != step:
         raise ValueError(f"it was written as that of step {manifest['step']}")
     for name in (ARRAYS, STATE):
         found = fingerprint(folder / name)

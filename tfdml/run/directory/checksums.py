@@ -12,7 +12,7 @@ class Checksums:
     """`checksums.json` of a run directory: of each file, how many bytes were written, and their SHA-256.
 
     The entry of a file is removed before the file changes and comes back after it, so that a kill leaves a file without
-    one, which is not checked. So are the files of earlier versions, and all of a run without a `checksums.json`.
+    one, which is not checked. Nor are the files of a run without a `checksums.json`.
 
     Args:
         folder: the run directory.

@@ -221,7 +221,7 @@ class RunDirectory:
             raise FileNotFoundError(f"{self.path} is no run directory of tfdml: it has no flags.txt.")
         content = self._checksums.read(self._flags.name)
         try:
-            return parse_flags(content, self._flags, checked=self._checksums.has(self._flags.name))
+            return parse_flags(content, checked=self._checksums.has(self._flags.name))
         except (FlagsError, ValueError, RecursionError) as error:
             # For a name of a thousand letters absl's suggestions take as many calls.
             raise ValueError(

@@ -63,18 +63,12 @@ class ExportedModel:
         Args:
             contents: list of bytes.
         """
-        # Models that were exported by earlier versions do not refuse it themselves.
         return self._tried([b"" if why_costly(each) else as_decodable(each) for each in contents])
 
     def read(self, contents: bytes) -> Any:
-        """Returns what `embed_read` takes of an image file: its pixels, or None if it cannot be read.
-
-        Of a model without the signature `read_image`, which earlier versions exported, it is the contents.
-        """
+        """Returns what `embed_read` takes of an image file: its pixels, or None if it cannot be read."""
         if why_costly(contents):
             return None
-        if "read_image" not in self.signatures:
-            return contents
         try:
             return self.signatures["read_image"](image_bytes=tf.constant(as_decodable(contents)))["image"].numpy()
         except READING_ERRORS:

@@ -177,10 +177,10 @@ def _checked(columns):
     )
     if wrong is not None:
         raise ValueError(f"An attribute cannot have the name {wrong!r}: expected a text other than {', '.join(OWN)}.")
-    return nan_as_missing(pyarrow.table({name: _of_one_type(name, column) for name, column in columns.items()}))
+    return _nan_as_missing(pyarrow.table({name: _of_one_type(name, column) for name, column in columns.items()}))
 
 
-def nan_as_missing(table):
+def _nan_as_missing(table):
     """Returns a table whose numbers are missing where they are NaN, of which no comparison is true or false."""
     import pyarrow
     import pyarrow.compute

@@ -22,7 +22,6 @@ from tfdml.files.parquet_files import read_columns, values_of
 from tfdml.neighbors.faiss_library import load_faiss
 from tfdml.serving.exported.saved_model_files import model_hash
 from tfdml.serving.index import index_manifest
-from tfdml.serving.index.attributes import nan_as_missing
 from tfdml.serving.index.faiss_file import read_faiss
 from tfdml.serving.index.index_manifest import MANIFEST, numbered
 from tfdml.serving.index.index_rows import IndexRows
@@ -151,8 +150,7 @@ class IndexFolder:
             return dataclasses.replace(known, deleted=self._deleted(manifest))
         path = self._checked(manifest["images"], f"images-{manifest['generation']}.parquet")
         try:
-            # Indexes of earlier versions may have NaN.
-            table = nan_as_missing(read_columns(path))
+            table = read_columns(path)
             ids, paths, labels = table["id"].to_numpy(), values_of(table["path"]), values_of(table["label"])
             rows = IndexRows(ids, paths, labels, table, np.zeros(len(ids), bool))
             # Looked at here, where an error names the file.

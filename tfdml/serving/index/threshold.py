@@ -106,8 +106,8 @@ def put_threshold(path, found, embeddings=""):
     if not embeddings and card.get("run_sha256") != found["sha256"]:
         raise ValueError(
             f"The model in {folder} is not known to be the {found['model']} model of {found['run_dir']}: it is of "
-            "another run or training, or was exported with --dims or by an earlier version of tfdml. Export the run "
-            "again, or embed images with this model and use --embeddings."
+            "another run or training, or was exported with --dims. Export the run again, or embed images with this "
+            "model and use --embeddings."
         )
     if found["distance"] != card["embedding"]["metric"]:
         raise ValueError(
