@@ -40,7 +40,9 @@ def expected_by(kind: Any) -> Expected | None:
     """
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return next((each for each in inner[1:] if isinstance(each, Expected)), None) or expected_by(inner[0])
+        # The last one is the outermost, where a type that is annotated is annotated again.
+        rules = [each for each in inner[1:] if isinstance(each, Expected)]
+        return rules[-1] if rules else expected_by(inner[0])
     if origin is Literal:
         return one_of(*inner)
     if origin in (Union, types.UnionType):
