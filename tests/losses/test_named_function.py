@@ -7,14 +7,14 @@ from keras import ops
 
 from tfdml import registry
 from tfdml.losses import EmbeddingLoss
-from tfdml.registry import number
-from tfdml.registry.argument_checks import expects
+from tfdml.registry import NotNegative
+from tfdml.registry.fields import declared
 
 LABELS, EMBEDDINGS = np.array([0, 0, 1, 1]), np.array([[2.0], [1.0], [0.5], [3.0]], np.float32)
 
 
-@expects(margin=number(at_least=0))
-def length_loss(labels, embeddings, queries=None, *, margin=0.5, power=1):
+@declared
+def length_loss(labels, embeddings, queries=None, *, margin: NotNegative = 0.5, power=1):
     """The length of an embedding beyond a margin."""
     del labels
     return ops.maximum(ops.norm(embeddings[:queries], axis=1) - margin, 0.0) ** power

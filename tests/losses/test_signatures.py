@@ -6,7 +6,7 @@ import inspect
 import numpy as np
 
 from tfdml import losses, registry
-from tfdml.registry.argument_checks import expected_of
+from tfdml.registry.fields import expected_of
 
 # In Python arguments may stand without their names, and files keep their names: neither may change.
 PROXIES = "proxies='learnt', proxy_steps=1000, proxy_rate=0.001, proxy_tolerance=0.001"

@@ -2,12 +2,13 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, Protocol, overload
+from typing import Annotated, Any, Concatenate, ParamSpec, Protocol, overload
 
 from keras import ops
 
 from tfdml.losses.embedding_loss import QUERIES, EmbeddingLoss
-from tfdml.registry.argument_checks import expected_of, expects
+from tfdml.registry.arguments import or_tensor
+from tfdml.registry.fields import declared
 
 Arguments = ParamSpec("Arguments")
 NAMED, IN_ORDER = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -58,7 +59,9 @@ def function_of(loss, name, *, mean=False):
     _, *tensors = inspect.signature(loss.call).parameters.values()
     kind = NAMED if QUERIES in [each.name for each in tensors] else IN_ORDER
     own = {each: field.default for each, field in loss.fields.items() if not field.keyword_only}
-    signature = inspect.Signature([*tensors, *(inspect.Parameter(each, kind, default=own[each]) for each in own)])
+    kinds = {each: Annotated[Any, or_tensor(loss.fields[each].expected)] for each in own}
+    more = [inspect.Parameter(each, kind, default=own[each], annotation=kinds[each]) for each in own]
+    signature = inspect.Signature([*tensors, *more])
 
     def function(*args, **kwargs):
         given = signature.bind(*args, **kwargs).arguments
@@ -68,13 +71,18 @@ def function_of(loss, name, *, mean=False):
 
     function.__name__ = function.__qualname__ = name
     function.__module__, function.__doc__, function.__signature__ = loss.__module__, loss.__doc__, signature
-    return expects(**{each: expected for each, expected in expected_of(loss).items() if each in own})(function)
+    checked = declared(function)
+    # Without the annotations that check.
+    checked.__signature__ = signature.replace(
+        parameters=[each.replace(annotation=each.empty) for each in signature.parameters.values()]
+    )
+    return checked
 
 
 def _bare(loss, given):
     """A loss with these arguments, and nothing of Keras: arguments may be tensors, and a step may make it."""
     made = loss.__new__(loss)
     for name, field in loss.fields.items():
-        if name not in loss.of_keras:
+        if not field.of_keras:
             setattr(made, name, given.get(name, field.default))
     return made

@@ -15,19 +15,19 @@ from tfdml.layers.class_margins import ClassMargins
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 from tfdml.registry.annotations import Tensor
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import Count, NotNegative, number
+from tfdml.registry.arguments import Count, NotNegative, number, or_tensor
+from tfdml.registry.fields import declared
 
 Mining = Literal["distance_weighted", "nearest", "all"]
 
 
-@expects()
+@declared
 def margin_loss(
     labels: Tensor,
     embeddings: Tensor,
     queries: int | None = None,
     *,
-    beta: Annotated[Tensor, number(at_least=0)] = 1.2,
+    beta: Annotated[Tensor, or_tensor(number(at_least=0))] = 1.2,
     margin: NotNegative = 0.2,
     nu: NotNegative = 0.0,
     cutoff: Cutoff = 0.5,

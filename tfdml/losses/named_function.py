@@ -4,7 +4,7 @@ import inspect
 import warnings
 from typing import Annotated, Any
 
-from tfdml.registry.argument_checks import expected_of
+from tfdml.registry.fields import expected_of
 
 QUERIES = "queries"
 
