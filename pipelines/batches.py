@@ -1,6 +1,7 @@
 """Batches of a user's own images, scaled for a backbone."""
 
 from collections.abc import Callable, Sequence
+from typing import Annotated
 
 import keras
 import numpy as np
@@ -12,17 +13,17 @@ from pipelines.reading.image_sources import Images, Rows, class_numbers, read_da
 from pipelines.sampling import PxK, Views
 from pipelines.view_checks import check_views
 from tfdml.registry.annotations import ChannelOrder, Labels
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer, optional
+from tfdml.registry.arguments import Count, integer
+from tfdml.registry.fields import declared
 from tfdml.registry.image_sizes import ImageSize
 
 
-@expects(classes=integer(2), steps_per_epoch=optional(integer(1)), initial_step=integer(0))
+@declared
 def pxk(
     images: Images | Callable[[tf.Tensor], tf.Tensor],
     labels: Labels | None = None,
     *,
-    classes: int = 8,
+    classes: Annotated[int, integer(2)] = 8,
     per_class: int = 4,
     backbone: keras.Model | None = None,
     mean: Sequence[float] | None = None,
@@ -30,8 +31,8 @@ def pxk(
     channels: ChannelOrder | None = None,
     image_size: ImageSize | None = None,
     transform: str | None = "random_resized_crop(area=(0.5, 1.0))|flip",
-    steps_per_epoch: int | None = None,
-    initial_step: int = 0,
+    steps_per_epoch: Count | None = None,
+    initial_step: Annotated[int, integer(0)] = 0,
     seed: int = 0,
 ) -> tf.data.Dataset:
     """Creates P×K batches, of `classes` classes with `per_class` images each, for losses that compare images.
@@ -83,21 +84,20 @@ def pxk(
     return drawn_batches(source, labels, sampler, prepare, steps_per_epoch, initial_step, seed)
 
 
-@expects(batch_images=integer(2), count=optional(integer(1)), steps_per_epoch=optional(integer(1)))
-@expects(initial_step=integer(0))
+@declared
 def views(
     images: Images | Callable[[tf.Tensor], tf.Tensor],
     *,
-    batch_images: int = 64,
-    count: int | None = None,
+    batch_images: Annotated[int, integer(2)] = 64,
+    count: Count | None = None,
     backbone: keras.Model | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
     channels: ChannelOrder | None = None,
     image_size: ImageSize | None = None,
     transform: str = "random_resized_crop(area=(0.2, 1.0))|flip|color_jitter",
-    steps_per_epoch: int | None = None,
-    initial_step: int = 0,
+    steps_per_epoch: Count | None = None,
+    initial_step: Annotated[int, integer(0)] = 0,
     seed: int = 0,
 ) -> tf.data.Dataset:
     """Creates batches of two views of each image, for images without classes and losses that compare them.
@@ -133,18 +133,18 @@ def views(
     return drawn_batches(source, np.arange(count), sampler, prepare, steps_per_epoch, initial_step, seed)
 
 
-@expects(count=optional(integer(1)), batch_size=integer(1))
+@declared
 def in_order(
     images: Images | Callable[[tf.Tensor], tf.Tensor],
     *,
-    count: int | None = None,
+    count: Count | None = None,
     backbone: keras.Model | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
     channels: ChannelOrder | None = None,
     image_size: ImageSize | None = None,
     transform: str | None = "resize_short|center_crop",
-    batch_size: int = 128,
+    batch_size: Count = 128,
 ) -> tf.data.Dataset:
     """Creates batches of all images in order, for `model.predict` and `tfdml.callbacks.RetrievalEvaluation`.
 

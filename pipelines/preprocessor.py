@@ -5,7 +5,6 @@ of steps, written as `random_resized_crop(area=(0.5, 1.0))|flip`; `pipelines.tra
 """
 
 import dataclasses
-from typing import get_args
 
 import numpy as np
 import tensorflow as tf
@@ -14,14 +13,12 @@ from pipelines.images.crop_and_resize import Cut
 from pipelines.images.decoding import decode, decode_cut
 from pipelines.vector_preprocessing import VectorPreprocessing
 from tfdml.registry import create_chain
-from tfdml.registry.annotations import Interpolation
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import one_of
+from tfdml.registry.annotations import ChannelOrder, Interpolation
+from tfdml.registry.fields import Declared
 from tfdml.registry.image_sizes import ImageSize, sides_of
 
 
-@expects(channels=one_of("rgb", "bgr"), interpolation=one_of(*get_args(Interpolation)))
-class Preprocessor:
+class Preprocessor(Declared):
     """Decodes, transforms and normalizes an image: a function `(contents, seed, box=None) -> image`.
 
     A cache may come in between: `cacheable_pixels` gives the image after the first steps, those that do not depend on
@@ -41,7 +38,15 @@ class Preprocessor:
     """
 
     def __init__(
-        self, transform, *, image_size: ImageSize, mean, std, channels="rgb", shrink=False, interpolation="bilinear"
+        self,
+        transform,
+        *,
+        image_size: ImageSize,
+        mean,
+        std,
+        channels: ChannelOrder = "rgb",
+        shrink=False,
+        interpolation: Interpolation = "bilinear",
     ):
         steps = _resizing(create_chain("transform", transform, size=image_size), interpolation)
         self._steps = steps if shrink else _fused(steps)

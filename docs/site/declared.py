@@ -5,8 +5,8 @@ from griffe import ExprSubscript, ExprTuple, Extension, Function, Parameter, Par
 from docs.site.docstrings import with_single_arguments
 
 DECLARED = "tfdml.registry.fields.Declared"
-# Marks what was made here; arguments of an `__init__` that only hands on what it receives.
-MADE, HANDED_ON = "tfdml", ["self", "args", "kwargs"]
+# Marks what was made here.
+MADE = "tfdml"
 NAMED, IN_ORDER = ParameterKind.keyword_only, ParameterKind.positional_or_keyword
 
 
@@ -47,9 +47,9 @@ def _is_declared(cls):
 
 
 def _takes_fields(cls):
-    """Whether every `__init__` of the class and its bases only hands on what it receives, or was made here."""
-    found = [each.members["__init__"] for each in [cls, *_bases(cls)] if "__init__" in each.members]
-    return all(MADE in each.extra or [given.name for given in each.parameters] == HANDED_ON for each in found)
+    """Whether the class and its bases that are declared have no `__init__` but those that were made here."""
+    declared = [each for each in [cls, *_bases(cls)] if _is_declared(each)]
+    return all(MADE in each.members["__init__"].extra for each in declared if "__init__" in each.members)
 
 
 def _fields(cls):

@@ -6,11 +6,10 @@ import numpy as np
 
 from pipelines.datasets.car_levels import car_levels
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.dataset_arguments import DataDir
 from pipelines.datasets.published import Published
 from pipelines.datasets.split import Split
 from tfdml.files.checked_files import reason_of
-from tfdml.registry.annotations import FilePath
 from tfdml.registry.parts import register
 
 ONE_FOLDER = ("cars_annos.mat", "car_ims")
@@ -34,8 +33,8 @@ CARS196 = Published(
 DAMAGE = (OSError, ValueError, TypeError, ArithmeticError, LookupError, NotImplementedError, EOFError, zlib.error)
 
 
-@register("dataset", "cars196", data_dir=DATA_DIR)
-def cars196(data_dir: FilePath, cropped: bool = False) -> Dataset:
+@register("dataset", "cars196")
+def cars196(data_dir: DataDir, cropped: bool = False) -> Dataset:
     """Cars196: the first half of the car models trains, the other half tests; levels: make, body, model.
 
     Args:

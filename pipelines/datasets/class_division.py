@@ -6,20 +6,15 @@ import hashlib
 import numpy as np
 
 from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.dataset_arguments import TestClasses
 from pipelines.datasets.split import Split
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import number
+from tfdml.registry.fields import Declared
 
 # Only test rows are queries or gallery images.
 MARKS = dict.fromkeys(("is_query", "is_gallery"))
 
 
-TEST_CLASSES = number(above=0, at_most=1)
-
-
-@expects(test_classes=TEST_CLASSES)
-@dataclasses.dataclass(frozen=True)
-class Undivided:
+class Undivided(Declared):
     """Rows of all classes, to be divided into training and test by class.
 
     Args:
@@ -29,7 +24,7 @@ class Undivided:
     """
 
     rows: Split
-    test_classes: float
+    test_classes: TestClasses
     seed: int
 
     def choose(self):

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 from absl import logging
 
-from pipelines.datasets.class_division import TEST_CLASSES, Undivided
+from pipelines.datasets.class_division import Undivided
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.dataset_arguments import TestClasses
 from pipelines.datasets.embeddings import paths_made_absolute
 from pipelines.datasets.packed_images import is_remote
 from pipelines.datasets.several_labels import several_labels
 from pipelines.datasets.split import Split
 from pipelines.datasets.tables import read_table, row_of
 from tfdml.registry.annotations import FilePath
-from tfdml.registry.arguments import Seed, optional, path, text
+from tfdml.registry.arguments import Seed, Text
 from tfdml.registry.parts import register
 from tfdml.registry.specs import parse, written
 
@@ -27,15 +27,13 @@ SPLITS = ("train", "test")
 TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
 
 
-@register(
-    "dataset", "csv", path=path(), data_dir=DATA_DIR, test_classes=optional(TEST_CLASSES), separator=optional(text())
-)
+@register("dataset", "csv")
 def csv(
     path: FilePath,
     data_dir: FilePath | None = None,
-    test_classes: float | None = None,
+    test_classes: TestClasses | None = None,
     seed: Seed = 0,
-    separator: str | None = None,
+    separator: Text | None = None,
 ) -> Dataset:
     """Your own images in a table of `path,label,split[,camera,group][,is_query,is_gallery]`; split: train or test.
 

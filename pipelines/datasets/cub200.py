@@ -3,12 +3,11 @@
 import numpy as np
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.dataset_arguments import DataDir
 from pipelines.datasets.lists import read_numbered
 from pipelines.datasets.published import Published
 from pipelines.datasets.similar_classes import read_levels
 from pipelines.datasets.split import Split
-from tfdml.registry.annotations import FilePath
 from tfdml.registry.parts import register
 
 LISTS = ("images.txt", "image_class_labels.txt", "classes.txt")
@@ -21,8 +20,8 @@ CUB200 = Published(
 )
 
 
-@register("dataset", "cub200", data_dir=DATA_DIR)
-def cub200(data_dir: FilePath, cropped: bool = False) -> Dataset:
+@register("dataset", "cub200")
+def cub200(data_dir: DataDir, cropped: bool = False) -> Dataset:
     """CUB-200-2011: the first half of the bird species trains, the other half tests.
 
     Levels, such as families, are the columns of a `classes.csv` of yours in its folder, whose column `class` has the

@@ -1,6 +1,11 @@
-"""Declarations of arguments that several datasets take."""
+"""Arguments that several datasets take."""
 
-from tfdml.registry.arguments import optional, path
+from typing import Annotated
 
-# If it is empty, each dataset says itself what to do.
-DATA_DIR = optional(path())
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import number, optional, path
+
+# If it is empty or None, each dataset says itself what to do.
+DataDir = Annotated[FilePath, optional(path())]
+TestClasses = Annotated[float, number(above=0, at_most=1)]
+HeldOut = Annotated[float, number(above=0, below=1)]

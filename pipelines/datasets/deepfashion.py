@@ -6,12 +6,11 @@ import numpy as np
 from absl import logging
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.dataset_arguments import DataDir
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
 from pipelines.datasets.split import Split
 from tfdml.files.checked_files import open_file
-from tfdml.registry.annotations import FilePath
 from tfdml.registry.parts import register
 
 FOLDER = "Category and Attribute Prediction Benchmark"
@@ -32,9 +31,9 @@ KINDS = ("texture", "fabric", "shape", "part", "style")
 IMAGES = {"train": 209222, "test": 40000}
 
 
-@register("dataset", "deepfashion", data_dir=DATA_DIR)
+@register("dataset", "deepfashion")
 def deepfashion(
-    data_dir: FilePath, kind: Literal["all", "texture", "fabric", "shape", "part", "style"] = "all"
+    data_dir: DataDir, kind: Literal["all", "texture", "fabric", "shape", "part", "style"] = "all"
 ) -> Dataset:
     """DeepFashion's attributes: clothes with several labels each; images without any are left out.
 

@@ -6,13 +6,14 @@ from typing import Annotated
 
 import numpy as np
 
-from pipelines.datasets.class_division import MARKS, TEST_CLASSES, Undivided
+from pipelines.datasets.class_division import MARKS, Undivided
 from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.dataset_arguments import TestClasses
 from pipelines.datasets.split import Split
 from pipelines.datasets.stored_vectors import StoredVectors
 from tfdml.files.embedding_files import COLUMNS, EmbeddingFiles
 from tfdml.registry.annotations import FilePath
-from tfdml.registry.arguments import Seed, either, optional, path, several
+from tfdml.registry.arguments import Seed, either, path, several
 from tfdml.registry.parts import register
 
 # A file or folder, or several whose vectors stand side by side.
@@ -22,13 +23,13 @@ Files = Annotated[FilePath | tuple[FilePath, ...], FILES]
 AT_ONCE = 65536
 
 
-@register("dataset", "embeddings", test_classes=optional(TEST_CLASSES), labels=optional(path()))
+@register("dataset", "embeddings")
 def embeddings(
     path: Files,
     test: Files | None = None,
     labels: FilePath | None = None,
-    test_labels: Annotated[FilePath | None, optional(path())] = None,
-    test_classes: float | None = None,
+    test_labels: FilePath | None = None,
+    test_classes: TestClasses | None = None,
     seed: Seed = 0,
 ) -> Dataset:
     """Stored features: what tfdml.embed writes, or `.npy`, `.npz` and Parquet files of other software.

@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 from absl import logging
 
-from pipelines.datasets.class_division import TEST_CLASSES, Undivided
+from pipelines.datasets.class_division import Undivided
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.dataset_arguments import DataDir, TestClasses
 from pipelines.datasets.header_checks import converted_endings, why_unread
 from pipelines.datasets.similar_classes import in_order_of_groups, read_class_groups, read_levels
 from pipelines.datasets.split import Split
-from tfdml.registry.annotations import FilePath
-from tfdml.registry.arguments import Seed, optional
+from tfdml.registry.arguments import Seed
 from tfdml.registry.parts import register
 
 ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".webp", *converted_endings())
@@ -35,10 +34,10 @@ WITHOUT_CLASSES = (
 PARTS = ("train", "test")
 
 
-@register("dataset", "folder", data_dir=DATA_DIR, test_classes=optional(TEST_CLASSES))
+@register("dataset", "folder")
 def folder(
-    data_dir: FilePath,
-    test_classes: float | None = None,
+    data_dir: DataDir,
+    test_classes: TestClasses | None = None,
     seed: Seed = 0,
     class_groups: str | None = None,
 ) -> Dataset:

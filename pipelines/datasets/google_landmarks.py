@@ -4,11 +4,10 @@ import numpy as np
 from absl import logging
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.dataset_arguments import DataDir
 from pipelines.datasets.published import Published
 from pipelines.datasets.split import Split
 from pipelines.datasets.tables import read_table, row_of
-from tfdml.registry.annotations import FilePath
 from tfdml.registry.parts import register
 
 TRAIN, INDEX, QUERIES = "train_clean.csv", "index_image_to_landmark.csv", "retrieval_solution_v2.1.csv"
@@ -26,8 +25,8 @@ COLUMNS = {TRAIN: ("landmark_id", "images"), INDEX: ("id", "landmark_id"), QUERI
 METRICS = ("map", "recall_at_1", "recall_at_10", "recall_at_100")
 
 
-@register("dataset", "google_landmarks", data_dir=DATA_DIR)
-def google_landmarks(data_dir: FilePath) -> Dataset:
+@register("dataset", "google_landmarks")
+def google_landmarks(data_dir: DataDir) -> Dataset:
     """Google Landmarks v2: the clean training set, and queries that are searched in its index.
 
     Queries without an image in the index are left out. Landmarks of the index are numbered behind those that train:

@@ -3,12 +3,11 @@
 import numpy as np
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.dataset_arguments import DataDir
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
 from pipelines.datasets.split import Split
 from tfdml.files.checked_files import json_of, read_bytes
-from tfdml.registry.annotations import FilePath
 from tfdml.registry.parts import register
 
 IMAGES, SPLITS, CATEGORIES = "train_val2018", "Inat_dataset_splits", "categories.json"
@@ -26,8 +25,8 @@ RANKS |= {"genus": "genus"}
 METRICS = (*(f"recall_at_{k}" for k in (1, 4, 16, 32)), "map_at_r")
 
 
-@register("dataset", "inaturalist2018", data_dir=DATA_DIR)
-def inaturalist2018(data_dir: FilePath) -> Dataset:
+@register("dataset", "inaturalist2018")
+def inaturalist2018(data_dir: DataDir) -> Dataset:
     """iNaturalist 2018, divided by species as Smooth-AP divides it; levels: supercategory, and ranks from kingdom on.
 
     Ranks other than `supercategory` need the authors' `categories.json` beside the images.

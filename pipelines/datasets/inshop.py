@@ -5,11 +5,10 @@ import dataclasses
 import numpy as np
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.dataset_arguments import DataDir
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
 from pipelines.datasets.split import Split
-from tfdml.registry.annotations import FilePath
 from tfdml.registry.parts import register
 
 FOLDER = "In-shop Clothes Retrieval Benchmark"
@@ -26,8 +25,8 @@ METRICS = (*(f"recall_at_{k}" for k in (1, 10, 20, 30, 40, 50)), "r_precision", 
 STATUSES = ("train", "query", "gallery")
 
 
-@register("dataset", "inshop", data_dir=DATA_DIR)
-def inshop(data_dir: FilePath) -> Dataset:
+@register("dataset", "inshop")
+def inshop(data_dir: DataDir) -> Dataset:
     """In-shop Clothes: queries are searched in a gallery, as its authors divide them.
 
     Args:

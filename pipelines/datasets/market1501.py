@@ -6,10 +6,9 @@ import numpy as np
 from absl import logging
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.dataset_arguments import DataDir
 from pipelines.datasets.published import Published
 from pipelines.datasets.split import Split
-from tfdml.registry.annotations import FilePath
 from tfdml.registry.parts import register
 
 FOLDERS = ("bounding_box_train", "query", "bounding_box_test")
@@ -24,8 +23,8 @@ NAME = re.compile(r"(-1|\d{4})_c(\d+)s\d+_\d+_\d+\.jpg")
 JUNK = -1
 
 
-@register("dataset", "market1501", data_dir=DATA_DIR)
-def market1501(data_dir: FilePath) -> Dataset:
+@register("dataset", "market1501")
+def market1501(data_dir: DataDir) -> Dataset:
     """Market-1501: queries are searched among images of other cameras; distractors stay, junk is left out.
 
     Args:

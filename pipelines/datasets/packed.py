@@ -8,14 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DATA_DIR
 from pipelines.datasets.packed_images import PackedImages, Places, is_remote, read_part
 from pipelines.datasets.packing import CLASSES, COLUMNS, FORMAT, MANIFEST, VERSION
 from pipelines.datasets.split import Split
 from tfdml.files.checked_files import read_manifest
 from tfdml.files.parquet_files import read_columns, values_of
 from tfdml.registry.annotations import FilePath
-from tfdml.registry.arguments import optional, path
 from tfdml.registry.parts import register
 
 # Tables that are read at once.
@@ -23,7 +21,7 @@ THREADS = 8
 PLACES = {"offset": np.int64, "length": np.int32, "checksum": np.uint32}
 
 
-@register("dataset", "packed", path=optional(path()), data_dir=DATA_DIR)
+@register("dataset", "packed")
 def packed(path: FilePath | None = None, data_dir: FilePath | None = None) -> Dataset:
     """A dataset in the shards of `python -m pipelines.pack`: tables in memory, images read one by one from the shards.
 

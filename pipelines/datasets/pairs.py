@@ -9,11 +9,11 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.dataset_arguments import HeldOut
 from pipelines.datasets.split import NONE, Split
 from pipelines.datasets.tables import read_table, row_of
 from tfdml.registry.annotations import FilePath
-from tfdml.registry.arguments import Seed, number, optional, path
+from tfdml.registry.arguments import Seed
 from tfdml.registry.parts import register
 
 PAIRS, TRIPLETS, SPLIT, WEIGHT = ("a", "b", "same"), ("anchor", "positive", "negative"), "split", "weight"
@@ -23,8 +23,8 @@ SAME = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": 
 SPLITS = ("train", "test")
 
 
-@register("dataset", "pairs", file=path(), data_dir=DATA_DIR, held_out=optional(number(above=0, below=1)))
-def pairs(file: FilePath, data_dir: FilePath | None = None, held_out: float = 0.2, seed: Seed = 0) -> Dataset:
+@register("dataset", "pairs")
+def pairs(file: FilePath, data_dir: FilePath | None = None, held_out: HeldOut | None = 0.2, seed: Seed = 0) -> Dataset:
     """Your own images in a table of pairs, `a,b,same`, or of triplets, `anchor,positive,negative`; no more is known.
 
     A column `split`, train or test, says which are measured. Without it some are held out, whole groups of images that

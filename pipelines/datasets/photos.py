@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.dataset_arguments import DataDir, HeldOut
 from pipelines.datasets.folder import ENDINGS, is_other_image, tell_of_others
 from pipelines.datasets.linked_folders import check_links
 from pipelines.datasets.second_views import with_second_views
 from pipelines.datasets.split import Split
-from tfdml.registry.annotations import FilePath
-from tfdml.registry.arguments import Seed, number
+from tfdml.registry.arguments import Seed
 from tfdml.registry.parts import register
 
 METRICS = ("neighbors_kept", "alignment", "uniformity", "effective_rank")
@@ -21,8 +20,8 @@ METRICS = ("neighbors_kept", "alignment", "uniformity", "effective_rank")
 FEWEST = 3
 
 
-@register("dataset", "photos", data_dir=DATA_DIR, held_out=number(above=0, below=1))
-def photos(data_dir: FilePath, held_out: float = 0.1, seed: Seed = 0) -> Dataset:
+@register("dataset", "photos")
+def photos(data_dir: DataDir, held_out: HeldOut = 0.1, seed: Seed = 0) -> Dataset:
     """Your own images without classes, in a folder of any nesting; each is alike only to other views of itself.
 
     Use the sampler `views`. Some images are held out, and measured in two views: whole, and a part of them.

@@ -3,11 +3,10 @@
 import numpy as np
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.dataset_arguments import DataDir
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
 from pipelines.datasets.split import Split
-from tfdml.registry.annotations import FilePath
 from tfdml.registry.parts import register
 
 SOP = Published(
@@ -21,8 +20,8 @@ SOP = Published(
 METRICS = (*(f"recall_at_{k}" for k in (1, 10, 100, 1000)), "r_precision", "map_at_r", "nmi", "f1")
 
 
-@register("dataset", "sop", data_dir=DATA_DIR)
-def sop(data_dir: FilePath) -> Dataset:
+@register("dataset", "sop")
+def sop(data_dir: DataDir) -> Dataset:
     """Stanford Online Products, divided by product as its authors do; level: category.
 
     Args:

@@ -8,7 +8,6 @@ import numpy as np
 from absl import logging
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DATA_DIR
 from pipelines.datasets.split import Split
 from tfdml.registry.annotations import FilePath
 from tfdml.registry.arguments import Text
@@ -18,7 +17,7 @@ from tfdml.registry.parts import register
 LABELS = ("label", "class_id")
 
 
-@register("dataset", "tfds", data_dir=DATA_DIR)
+@register("dataset", "tfds")
 def tfds(name: Text, data_dir: FilePath | None = None, image: str = "image", label: str | None = None) -> Dataset:
     """A dataset that TensorFlow Datasets has prepared on your disk, divided by class; nothing is downloaded.
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from pipelines.datasets.cache_folder import cache_folder
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DATA_DIR
 from pipelines.datasets.split import Split
 from pipelines.datasets.toycars_drawing import BODIES, PARTS
 from pipelines.datasets.toycars_groups import MOST_CLASSES, completed, grouped_designs
@@ -32,7 +31,7 @@ ATTRIBUTES = {"body": tuple(BODIES), **{part: tuple(kinds) for part, kinds in PA
 Design = NamedTuple("Design", [(attribute, str) for attribute in ATTRIBUTES])
 
 
-@register("dataset", "toycars", data_dir=DATA_DIR)
+@register("dataset", "toycars")
 def toycars(
     *,
     data_dir: FilePath | None,

@@ -1,27 +1,21 @@
 """The training classes of another dataset alone, some of which are held out as the test."""
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.dataset_arguments import HeldOut
 from pipelines.datasets.ignoring import read_list, without
 from tfdml import registry
 from tfdml.registry.annotations import FilePath
-from tfdml.registry.arguments import Seed, Text, number, optional, path
+from tfdml.registry.arguments import Seed, Text
 from tfdml.registry.parts import register
 
 # Of one class every image finds another.
 FEWEST = 2
 
 
-@register(
-    "dataset",
-    "training_classes",
-    held_out=number(above=0, below=1),
-    ignore_images=optional(path()),
-    data_dir=DATA_DIR,
-)
+@register("dataset", "training_classes")
 def training_classes(
     dataset: Text,
-    held_out: float = 0.2,
+    held_out: HeldOut = 0.2,
     seed: Seed = 0,
     ignore_images: FilePath | None = None,
     data_dir: FilePath | None = None,

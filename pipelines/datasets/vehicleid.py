@@ -5,11 +5,10 @@ from typing import Literal
 import numpy as np
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.dataset_arguments import DataDir
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
 from pipelines.datasets.split import Split
-from tfdml.registry.annotations import FilePath
 from tfdml.registry.parts import register
 
 TRAIN_LIST = "train_test_split/train_list.txt"
@@ -25,8 +24,8 @@ VEHICLEID = Published(
 )
 
 
-@register("dataset", "vehicleid", data_dir=DATA_DIR)
-def vehicleid(data_dir: FilePath, size: Literal["small", "medium", "large"] = "small") -> Dataset:
+@register("dataset", "vehicleid")
+def vehicleid(data_dir: DataDir, size: Literal["small", "medium", "large"] = "small") -> Dataset:
     """PKU VehicleID: one random image of each test vehicle is the gallery, for ten random galleries.
 
     Args:

@@ -5,6 +5,7 @@ import itertools
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 import tensorflow as tf
 
@@ -15,8 +16,7 @@ from pipelines.reading.file_reader import file_reader
 from pipelines.reading.unreadable import cannot_read
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.console.tensorflow_errors import tensorflow_reason
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import one_of
+from tfdml.registry.fields import Declared
 
 KINDS = ("none", "bytes", "pixels")
 # Part of the names of caches on disk: raise it when the cached bytes change.
@@ -26,8 +26,7 @@ THREADS = 16
 ROWS_AT_ONCE = 256
 
 
-@expects(kind=one_of(*KINDS))
-class Cache:
+class Cache(Declared):
     """Caches the rows of splits, in memory as far as they fit, and else on disk.
 
     Args:
@@ -39,7 +38,7 @@ class Cache:
         verbose: Keras' verbosity of the progress bar.
     """
 
-    def __init__(self, kind, *, memory, folder, tolerant=False, verbose=0):
+    def __init__(self, kind: Literal["none", "bytes", "pixels"], *, memory, folder, tolerant=False, verbose=0):
         self.kind, self.folder, self.tolerant, self.verbose = kind, Path(folder), tolerant, verbose
         self._memory, self._readers = memory, {}
 

@@ -1,17 +1,16 @@
 """Clusters as labels."""
 
-import dataclasses
+from typing import Annotated
 
 import numpy as np
 
-from tfdml.registry import register
+from tfdml.registry import Declared, register
 from tfdml.registry.annotations import Labels
-from tfdml.registry.arguments import integer
+from tfdml.registry.arguments import Count, integer
 
 
-@register("labels", "clusters", k=integer(2), every=integer(1), iterations=integer(1))
-@dataclasses.dataclass(frozen=True)
-class Clusters:
+@register("labels", "clusters")
+class Clusters(Declared):
     """Clusters of the embeddings of all training images, found anew while a run trains, as their classes.
 
     DeepCluster (Caron et al., Deep Clustering for Unsupervised Learning of Visual Features, 2018), with any loss. A
@@ -23,9 +22,9 @@ class Clusters:
         iterations: of K-means.
     """
 
-    k: int = 100
-    every: int = 1
-    iterations: int = 20
+    k: Annotated[int, integer(2)] = 100
+    every: Count = 1
+    iterations: Count = 20
 
     def fitted_to(self, labels: Labels) -> dict[str, int]:
         """Returns the arguments that fit training images: no more clusters than have two images each."""

@@ -1,18 +1,17 @@
 """Classes with mistakes as labels."""
 
-import dataclasses
+from typing import Annotated
 
 import numpy as np
 
 from pipelines.sampling.rows_by_class import each_alone
-from tfdml.registry import register
+from tfdml.registry import Declared, register
 from tfdml.registry.annotations import Labels
 from tfdml.registry.arguments import number
 
 
-@register("labels", "exchanged", share=number(above=0, below=1))
-@dataclasses.dataclass(frozen=True)
-class Exchanged:
+@register("labels", "exchanged")
+class Exchanged(Declared):
     """The classes, those of a share of the training images exchanged for others at random, to see what mistakes cost.
 
     Which images and for which classes is decided by the seed of the run. Classes of validation and test stay right.
@@ -21,7 +20,7 @@ class Exchanged:
         share: share of the images whose class is exchanged.
     """
 
-    share: float = 0.2
+    share: Annotated[float, number(above=0, below=1)] = 0.2
 
     def first(self, labels: Labels, seed: int) -> np.ndarray:
         """Returns the labels of training images, those of a share of them of any other class, each as probable."""

@@ -1,16 +1,13 @@
 """Numbers of images as labels."""
 
-import dataclasses
-
 import numpy as np
 
-from tfdml.registry import register
+from tfdml.registry import Declared, register
 from tfdml.registry.annotations import Labels
 
 
 @register("labels", "images")
-@dataclasses.dataclass(frozen=True)
-class ImageNumbers:
+class ImageNumbers(Declared):
     """Each training image is a class of its own, as if there were no classes; for the sampler views."""
 
     def first(self, labels: Labels, seed: int) -> np.ndarray:

@@ -19,7 +19,7 @@ import typing
 from pathlib import Path
 
 from tfdml import registry
-from tfdml.registry.argument_checks import takes_fields
+from tfdml.registry.fields import Declared
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -112,9 +112,14 @@ def written_uses(part):
     return [*dict.fromkeys(lines), *(f"{line}  {MARK}" for line in wrong)]
 
 
+def _takes_fields(part):
+    """Whether fields are the arguments of a class, and no `__init__` of its own takes others."""
+    return isinstance(part, type) and issubclass(part, Declared) and part.takes_fields
+
+
 def arguments_of(part):
     """Returns `{name: inspect.Parameter}` of the arguments that a type checker knows, in their order."""
-    if takes_fields(part):
+    if _takes_fields(part):
         return {
             name: NAMED.replace(
                 name=name,
@@ -129,13 +134,13 @@ def arguments_of(part):
 
 def types_of(part):
     """Returns `{argument: type}` of those that are annotated."""
-    return typing.get_type_hints(part if takes_fields(part) or not isinstance(part, type) else part.__init__)
+    return typing.get_type_hints(part if _takes_fields(part) or not isinstance(part, type) else part.__init__)
 
 
 def takes_any_name(part):
     """Whether a type checker accepts arguments of any name, because of `**kwargs` without their types."""
     several = [each for each in inspect.signature(part).parameters.values() if each.kind is each.VAR_KEYWORD]
-    return not takes_fields(part) and any(typing.get_origin(each.annotation) is not typing.Unpack for each in several)
+    return not _takes_fields(part) and any(typing.get_origin(each.annotation) is not typing.Unpack for each in several)
 
 
 def wrong_value(hint):

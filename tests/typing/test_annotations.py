@@ -16,8 +16,7 @@ import tfdml
 from tests.typing.check import FACES
 from tfdml import registry
 from tfdml.methods import EmbeddingModel
-from tfdml.registry import one_of
-from tfdml.registry.argument_checks import expected_of, expects, takes_fields
+from tfdml.registry.fields import Declared
 
 OURS = ("tfdml", "pipelines")
 # Of these packages the public functions and classes of each module are for users.
@@ -88,7 +87,7 @@ def gaps(thing):
         return gaps_of_function(thing)
     own = inspect.unwrap(vars(thing).get("__init__", object.__init__))
     # That of a class with fields has their annotations.
-    has_own = inspect.isfunction(own) and not hasattr(own, "takes_fields")
+    has_own = inspect.isfunction(own) and not (issubclass(thing, Declared) and thing.takes_fields)
     found = gaps_of_function(own, 1, returns=False) if has_own else []
     for name, function in methods_of(thing).items():
         static = isinstance(inspect.getattr_static(thing, name), staticmethod)
@@ -102,24 +101,6 @@ def described(cls):
     # An entry has an indent of four, and its text a deeper one; several names may share an entry.
     entries = re.findall(r"^ {4}([\w*][^:]*):", section, re.MULTILINE)
     return set(re.findall(r"\w+", " ".join(entries)))
-
-
-def literals(annotation):
-    """The values that an annotation allows by `Literal`, as texts."""
-    if typing.get_origin(annotation) is typing.Literal:
-        return {repr(value) for value in typing.get_args(annotation)}
-    return set().union(*map(literals, typing.get_args(annotation)))
-
-
-def allowed(thing):
-    """`{argument: (values that its rule allows, those that its annotation does)}` for arguments with a choice."""
-    function = inspect.unwrap(thing.__init__ if isinstance(thing, type) else thing)
-    hints, found = typing.get_type_hints(function), {}
-    for name, expected in expected_of(thing).items():
-        words = re.fullmatch(r"(?:None or )?one of (.*)", expected.words)
-        if words and name in hints:
-            found[name] = (set(words[1].split(", ")), literals(hints[name]))
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -156,24 +137,13 @@ def test_docstrings_of_classes_list_their_arguments(things):
     missing = {}
     for name, thing in things.items():
         if isinstance(thing, type):
-            arguments = thing.fields if takes_fields(thing) else inspect.signature(thing).parameters
+            arguments = (
+                thing.fields
+                if issubclass(thing, Declared) and thing.takes_fields
+                else inspect.signature(thing).parameters
+            )
             missing[name] = [each for each in arguments if each not in {*described(thing), "kwargs", "args"}]
     assert {name: arguments for name, arguments in missing.items() if arguments} == {}
-
-
-def test_annotations_have_the_words_of_the_rules(things):
-    found = {name: choices for name, thing in things.items() if (choices := allowed(thing))}
-    assert len(found) > 15
-    wrong = {name: choices for name, choices in found.items() if any(ours != rule for rule, ours in choices.values())}
-    assert wrong == {}
-
-
-def test_a_word_that_no_rule_has_is_found():
-    @expects(kind=one_of("warm", "cold"))
-    def part(kind: typing.Literal["warm", "hot"] = "warm"):
-        pass
-
-    assert allowed(part) == {"kind": ({"'warm'", "'cold'"}, {"'warm'", "'hot'"})}
 
 
 def test_a_class_without_a_described_argument_is_found():

@@ -9,12 +9,11 @@ from tfdml.layers.endpoints import Endpoints
 from tfdml.layers.frozen_batch_norm import batch_norms
 from tfdml.layers.precision import layers_in
 from tfdml.registry.annotations import ChannelOrder, Interpolation, ModelArguments, Tensor
-from tfdml.registry.argument_checks import expects
+from tfdml.registry.fields import Declared
 from tfdml.registry.image_sizes import ImageSize
 
 
-@expects()
-class Backbone(keras.Model, Endpoints):
+class Backbone(Declared, keras.Model, Endpoints):
     """A functional graph from images `[B, H, W, 3]` to features, with named endpoints and stages.
 
     Its input is `(pixels - mean) / std` of pixels from 0 to 255, with channels in the declared order. Pipelines and
@@ -30,9 +29,6 @@ class Backbone(keras.Model, Endpoints):
         interpolation: how images are resized for it.
         **kwargs: `name`, `trainable` and `dtype`, as of `keras.Model`.
     """
-
-    # Keras drops all others without a word.
-    passed_on = ("name", "trainable", "dtype")
 
     # Name to file of the pretrained weights that are included in tfdml.
     shipped_weights = {}

@@ -12,7 +12,6 @@ from tfdml.backbones.drop_path import working_drop_path
 from tfdml.layers.precision import layers_in
 from tfdml.layers.token_features import TokenFeatures
 from tfdml.registry.annotations import ModelArguments, TokenKind
-from tfdml.registry.argument_checks import expects
 
 # keras-hub requires tensorflow-text, and that `tensorflow`, which must not be installed over `tensorflow-cpu`.
 INSTALL = {
@@ -26,7 +25,6 @@ INSTALL = {
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects()
 class Borrowed(Backbone):
     """A backbone of keras-hub or keras-cv, created from a preset with its weights, or a network of Keras' layers.
 

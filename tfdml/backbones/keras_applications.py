@@ -5,15 +5,14 @@ import inspect
 import traceback
 import warnings
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Annotated, Unpack
 
 import keras
 import numpy as np
 
 from tfdml.backbones.backbone import Backbone
 from tfdml.registry.annotations import ModelArguments
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import Text, boolean, integer, number, optional, several, text
+from tfdml.registry.arguments import Count, Positive, Text, several, text
 from tfdml.registry.parts import names, register, register_short_form
 
 # Side of the images that a network was trained on, if it is not 224.
@@ -43,16 +42,11 @@ SHORTEST = 4
 
 
 # Arguments of networks in keras.applications that change the features; a network has none, one or two of them.
-OWN_ARGUMENTS = {
-    "alpha": optional(number(above=0)),
-    "depth_multiplier": optional(integer(1)),
-    "minimalistic": boolean(),
-}
-ARGUMENTS = {"endpoints": several(text(), at_least=0), "output": optional(text()), **OWN_ARGUMENTS}
+OWN_ARGUMENTS = ("alpha", "depth_multiplier", "minimalistic")
+LayerNames = Annotated[Sequence[str], several(text(), at_least=0)]
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(**ARGUMENTS)
 class KerasApplication(Backbone):
     """A network of keras.applications without its classifier, with random weights until `load_imagenet()`.
 
@@ -78,11 +72,11 @@ class KerasApplication(Backbone):
 
     def __init__(
         self,
-        application: str,
-        endpoints: Sequence[str] = (),
-        output: str | None = None,
-        alpha: float | None = None,
-        depth_multiplier: float | None = None,
+        application: Text,
+        endpoints: LayerNames = (),
+        output: Text | None = None,
+        alpha: Positive | None = None,
+        depth_multiplier: Count | None = None,
         minimalistic: bool = False,
         **kwargs: Unpack[ModelArguments],
     ):
@@ -137,13 +131,13 @@ def meant_backbone(text):
     return f'{own}"keras_applications(name={name!r})"'
 
 
-@register("backbone", "keras_applications", **ARGUMENTS)
+@register("backbone", "keras_applications")
 def keras_applications(
     name: Text,
-    endpoints: Sequence[str] = (),
-    output: str | None = None,
-    alpha: float | None = None,
-    depth_multiplier: float | None = None,
+    endpoints: LayerNames = (),
+    output: Text | None = None,
+    alpha: Positive | None = None,
+    depth_multiplier: Count | None = None,
     minimalistic: bool = False,
 ) -> KerasApplication:
     """A network of keras.applications by name; `imagenet` downloads its weights.

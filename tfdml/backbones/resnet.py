@@ -8,7 +8,6 @@ from keras import layers
 from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
 from tfdml.registry.annotations import ModelArguments
-from tfdml.registry.argument_checks import expects
 from tfdml.registry.parts import register
 
 # Depth to the number of blocks of each stage, and whether they are bottlenecks.
@@ -17,7 +16,6 @@ EPSILON = 1e-5
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects()
 class ResNet(Backbone):
     """A residual network; endpoints are `stage1` to `stage4`, at 1/4 to 1/32 of the resolution.
 

@@ -5,11 +5,11 @@ from typing import Annotated
 import numpy as np
 
 from tfdml.neighbors.nearest import unit_length
-from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import Count, NotNegative, Positive, integer
+from tfdml.registry.fields import declared
 
 
-@expects()
+@declared
 def hard_proxies(
     features,
     meta_classes,

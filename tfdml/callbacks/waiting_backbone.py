@@ -4,12 +4,11 @@ import keras
 
 from tfdml.callbacks.steps_taken import check_single_steps, steps_taken
 from tfdml.registry.annotations import StepCounter
-from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import Count
+from tfdml.registry.fields import Declared
 
 
-@expects()
-class WaitingBackbone(keras.callbacks.Callback):
+class WaitingBackbone(Declared, keras.callbacks.Callback):
     """Computes no gradients of the backbone in the first steps, which take less time, then those of all weights.
 
     The optimizer says that it stays as it is: `frozen_steps={"backbone": steps}`. The step is compiled once more when

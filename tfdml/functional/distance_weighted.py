@@ -9,19 +9,26 @@ from keras import ops
 
 from tfdml.functional.log_sums import masked_softmax
 from tfdml.registry.annotations import Tensor
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import Positive, expected_by, number
+from tfdml.registry.arguments import Positive, number, optional, or_tensor
+from tfdml.registry.fields import declared
 
 Cutoff = Annotated[float, number(above=0, below=2)]
 LossCutoff = Positive | None
-CUTOFFS = {"cutoff": expected_by(Cutoff), "nonzero_loss_cutoff": expected_by(LossCutoff)}
+# Of a function, whose arguments may be unknown while a graph is traced.
+TracedCutoff = Annotated[float, or_tensor(number(above=0, below=2))]
+TracedLossCutoff = Annotated[float | None, or_tensor(optional(number(above=0)))]
 # Minimum of 1 - d^2 / 4, which is 0 for opposite points.
 LEAST_REMAINDER = 1e-6
 
 
-@expects(**CUTOFFS)
+@declared
 def negative_weights(
-    distances: Tensor, negatives: Tensor, dim: int, *, cutoff: float = 0.5, nonzero_loss_cutoff: float | None = 1.4
+    distances: Tensor,
+    negatives: Tensor,
+    dim: int,
+    *,
+    cutoff: TracedCutoff = 0.5,
+    nonzero_loss_cutoff: TracedLossCutoff = 1.4,
 ) -> Tensor:
     """Computes the probability `[B, B]` with which each anchor samples each row as its negative.
 

@@ -10,24 +10,24 @@ from keras import ops
 from tfdml.functional.cosines import cosines
 from tfdml.functional.known_gradient import known_gradient
 from tfdml.registry.annotations import Affinity, Tensor, View
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import Count, expected_by, number, one_of
+from tfdml.registry.arguments import Count, number, or_tensor
+from tfdml.registry.fields import declared
 
-VIEWS = ("intrinsic", "contextual")
 Restart = Annotated[float, number(above=0, below=1)]
 Neighbors = Count | None
-WALK = {"restart": expected_by(Restart), "affinity": expected_by(Affinity), "neighbors": expected_by(Neighbors)}
+# Of a function, whose arguments may be unknown while a graph is traced.
+TracedRestart = Annotated[float, or_tensor(number(above=0, below=1))]
 
 
-@expects(view=one_of(*VIEWS), **WALK)
+@declared
 def manifold_similarities(
     embeddings: Tensor,
     proxies: Tensor,
     *,
     view: View = "intrinsic",
-    restart: float = 0.8,
+    restart: TracedRestart = 0.8,
     affinity: Affinity = "clipped",
-    neighbors: int | None = None,
+    neighbors: Neighbors = None,
 ) -> Tensor:
     """Computes similarities `[B, C]` of rows to proxies on the manifold of both.
 
@@ -51,14 +51,14 @@ def manifold_similarities(
     return of_rows if view == "intrinsic" else ops.matmul(of_rows, of_proxies)
 
 
-@expects(**WALK)
+@declared
 def random_walk(
     embeddings: Tensor,
     proxies: Tensor,
     *,
-    restart: float = 0.8,
+    restart: TracedRestart = 0.8,
     affinity: Affinity = "clipped",
-    neighbors: int | None = None,
+    neighbors: Neighbors = None,
 ) -> tuple[Tensor, Tensor]:
     """Computes where random walks on the graph of rows and proxies end: `F = (1 - α) (I - α S̄)^-1`, equation (9).
 
@@ -89,9 +89,9 @@ def random_walk(
     return reached[:rows], reached[rows:]
 
 
-@expects(**WALK)
+@declared
 def walk_within_batch(
-    embeddings: Tensor, *, restart: float = 0.8, affinity: Affinity = "clipped", neighbors: int | None = None
+    embeddings: Tensor, *, restart: TracedRestart = 0.8, affinity: Affinity = "clipped", neighbors: Neighbors = None
 ) -> Tensor:
     """Computes where random walks on the graph of rows alone end, F `[B, B]` of equation (9) without proxies.
 

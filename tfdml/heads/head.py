@@ -1,18 +1,18 @@
 """Base class of heads."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, Self
 
 import keras
 
+from tfdml.registry.fields import Declared
 
-@dataclasses.dataclass(frozen=True)
-class Head:
+
+class Head(Declared):
     """Creates the layers between a backbone's features and a method's linear layer.
 
-    A method may need several: one for each learner or level. A subclass is a frozen dataclass. Its fields are the
-    arguments of its spec, and are saved with the model.
+    A method may need several: one for each learner or level. The fields of a subclass are the arguments of
+    its spec, and are saved with the model.
     """
 
     def make_layer(self, **kwargs: Any) -> keras.layers.Layer:
@@ -23,8 +23,11 @@ class Head:
         """
         raise NotImplementedError(f"{type(self).__name__} needs the method make_layer(**kwargs).")
 
+    def __repr__(self):
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.own_config().items())})"
+
     def get_config(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        return self.own_config()
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:

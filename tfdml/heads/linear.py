@@ -1,15 +1,12 @@
 """The head of most papers: pooling and a linear layer."""
 
-import dataclasses
-
 from tfdml.heads.head import Head
-from tfdml.layers.pooled_features import FEATURES, PooledFeatures
+from tfdml.layers.pooled_features import Dropout, PooledFeatures
 from tfdml.registry.annotations import FeatureNorm, PoolingKind
 from tfdml.registry.parts import register
 
 
-@register("head", "linear", **FEATURES)
-@dataclasses.dataclass(frozen=True)
+@register("head", "linear")
 class Linear(Head):
     """Pools features, then applies a norm and dropout, before the linear layer.
 
@@ -21,7 +18,7 @@ class Linear(Head):
 
     pooling: PoolingKind = "avg"
     norm: FeatureNorm = "none"
-    dropout: float = 0.0
+    dropout: Dropout = 0.0
 
     def make_layer(self, **kwargs):
         return PooledFeatures(self.pooling, self.norm, self.dropout, **kwargs)

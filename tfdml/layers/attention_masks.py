@@ -1,20 +1,18 @@
 """Attention masks, one for each learner."""
 
 import math
-from typing import Annotated, Unpack
+from typing import Annotated
 
 import keras
 from keras import ops
 
+from tfdml.layers.loss_layer import Layer
 from tfdml.layers.sliced import sliced
-from tfdml.registry.annotations import LayerArguments
-from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import Count, number
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects()
-class AttentionMasks(keras.layers.Layer):
+class AttentionMasks(Layer):
     """Computes a mask between 0 and 1 for each learner: `[B, h, w, c]` to `[B, K, h, w, channels]`.
 
     Each learner has a 1 x 1 convolution, A'_m of Attention-based Ensemble (Sec. 4), with its own Glorot initialization,
@@ -26,17 +24,9 @@ class AttentionMasks(keras.layers.Layer):
         initial: value around which masks begin, by the convolutions' biases.
     """
 
-    def __init__(
-        self,
-        learners: Count,
-        channels: Count,
-        initial: Annotated[float, number(above=0, below=1)] = 0.5,
-        **kwargs: Unpack[LayerArguments],
-    ):
-        super().__init__(**kwargs)
-        self.learners = learners
-        self.channels = channels
-        self.initial = initial
+    learners: Count
+    channels: Count
+    initial: Annotated[float, number(above=0, below=1)] = 0.5
 
     def build(self, input_shape):
         shape = (input_shape[-1], self.learners * self.channels)
@@ -52,7 +42,3 @@ class AttentionMasks(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0], self.learners, *input_shape[1:3], self.channels)
-
-    def get_config(self):
-        own = {"learners": self.learners, "channels": self.channels, "initial": self.initial}
-        return {**super().get_config(), **own}

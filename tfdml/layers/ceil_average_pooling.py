@@ -5,12 +5,9 @@ import numpy as np
 from keras import ops
 
 from tfdml.layers.ceil_pooling import CeilPooling
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(pool_size=integer(1), strides=integer(1))
 class CeilAveragePooling(CeilPooling):
     """Average pooling with partial windows at the border, each divided by its number of positions; see `CeilPooling`.
 

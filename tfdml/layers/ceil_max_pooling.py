@@ -4,12 +4,9 @@ import keras
 from keras import ops
 
 from tfdml.layers.ceil_pooling import CeilPooling
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(pool_size=integer(1), strides=integer(1))
 class CeilMaxPooling(CeilPooling):
     """Max pooling with partial windows at the border, see `CeilPooling`.
 

@@ -1,13 +1,10 @@
 """Base of poolings that leave no pixels out at the border."""
 
-from typing import Unpack
-
-import keras
-
-from tfdml.registry.annotations import LayerArguments
+from tfdml.layers.loss_layer import Layer
+from tfdml.registry.arguments import Count
 
 
-class CeilPooling(keras.layers.Layer):
+class CeilPooling(Layer):
     """Pooling whose last window may extend over the border, as in Caffe, and in PyTorch with `ceil_mode`.
 
     The first window starts at the first row; remaining rows at the end get another window.
@@ -17,12 +14,14 @@ class CeilPooling(keras.layers.Layer):
         strides: distance between windows.
     """
 
-    def __init__(self, pool_size: int, strides: int, **kwargs: Unpack[LayerArguments]):
-        super().__init__(**kwargs)
-        if strides > pool_size:
-            raise ValueError(f"Expected 1 <= strides <= pool_size, received strides {strides}, pool_size {pool_size}.")
-        self.pool_size = pool_size
-        self.strides = strides
+    pool_size: Count
+    strides: Count
+
+    def check_arguments(self):
+        if self.strides > self.pool_size:
+            raise ValueError(
+                f"Expected 1 <= strides <= pool_size, received strides {self.strides}, pool_size {self.pool_size}."
+            )
 
     def windows(self, size: int) -> int:
         """Returns the number of windows along an axis of this size."""
@@ -31,6 +30,3 @@ class CeilPooling(keras.layers.Layer):
     def compute_output_shape(self, input_shape):
         batch, *sizes, channels = input_shape
         return (batch, *(None if size is None else self.windows(size) for size in sizes), channels)
-
-    def get_config(self):
-        return {**super().get_config(), "pool_size": self.pool_size, "strides": self.strides}

@@ -6,13 +6,12 @@ import keras
 from keras import ops
 
 from tfdml.functional.distances import unit_length
-from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import NotNegative, integer
+from tfdml.registry.fields import Declared
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects()
-class CenterMerging(keras.regularizers.Regularizer):
+class CenterMerging(Declared, keras.regularizers.Regularizer):
     """Regularizer of `Proxies` that merges unnecessary centers of a class.
 
     `weight sum_c sum_{s < t} sqrt(2 - 2 w_cs . w_ct) / (C n (n - 1))` over the n centers w of each of C classes at unit
@@ -24,9 +23,8 @@ class CenterMerging(keras.regularizers.Regularizer):
         weight: τ; 0.2 in the paper.
     """
 
-    def __init__(self, per_class: Annotated[int, integer(2)], weight: NotNegative = 0.2):
-        self.per_class = per_class
-        self.weight = weight
+    per_class: Annotated[int, integer(2)]
+    weight: NotNegative = 0.2
 
     def __call__(self, proxies):
         proxies = ops.convert_to_tensor(proxies)
@@ -40,4 +38,4 @@ class CenterMerging(keras.regularizers.Regularizer):
         return self.weight * ops.sum(distances) / (2.0 * proxies.shape[0] * (self.per_class - 1))
 
     def get_config(self):
-        return {"per_class": self.per_class, "weight": self.weight}
+        return self.own_config()

@@ -1,19 +1,14 @@
 """Learnable margins, one for each class."""
 
-from typing import Unpack
-
 import keras
 from keras import ops
 
 from tfdml.functional.checks import at_least_float32, loss_dtype
 from tfdml.layers.loss_layer import LossLayer
-from tfdml.registry.annotations import LayerArguments
-from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import Count
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects()
 class ClassMargins(LossLayer):
     """Appends the learnable margin β of each row's class to its embedding, as input of `Margin`: `[B, 1, d + 1]`.
 
@@ -27,10 +22,8 @@ class ClassMargins(LossLayer):
         beta: initial margin.
     """
 
-    def __init__(self, classes: Count, beta: float = 1.2, **kwargs: Unpack[LayerArguments]):
-        super().__init__(**kwargs)
-        self.classes = classes
-        self.beta = beta
+    classes: Count
+    beta: float = 1.2
 
     def build(self, embeddings_shape, labels_shape=None):
         self.margins = self.add_weight(
@@ -68,6 +61,3 @@ class ClassMargins(LossLayer):
 
     def compute_output_shape(self, embeddings_shape, labels_shape=None):
         return (embeddings_shape[0], 1, embeddings_shape[1] + 1)
-
-    def get_config(self):
-        return {**super().get_config(), "classes": self.classes, "beta": self.beta}

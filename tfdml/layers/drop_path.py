@@ -6,13 +6,12 @@ import keras
 from keras import ops
 
 from tfdml.registry.annotations import LayerArguments
-from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import number
+from tfdml.registry.fields import Declared
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects()
-class DropPath(keras.layers.Layer):
+class DropPath(Declared, keras.layers.Layer):
     """Sets a branch `[B, ...]` to zero for a random part of the images in training, and divides the rest by their part.
 
     Huang et al., Deep Networks with Stochastic Depth, 2016.

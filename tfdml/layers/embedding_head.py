@@ -7,13 +7,12 @@ import numpy as np
 
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
-from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding, LinearPart, at_unit_length
+from tfdml.layers.feature_embedding import FeatureEmbedding, FeatureLayer, LinearPart, at_unit_length
 from tfdml.registry.annotations import LayerArguments, Tensor
-from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import Count
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(**EMBEDDING)
 class EmbeddingHead(FeatureEmbedding):
     """Pools features, and applies a linear layer, float32 at unit length: `[B, ..., c]` to `[B, embedding_size]`.
 
@@ -25,8 +24,8 @@ class EmbeddingHead(FeatureEmbedding):
 
     def __init__(
         self,
-        embedding_size: int,
-        features: keras.layers.Layer | None = None,
+        embedding_size: Count,
+        features: FeatureLayer = None,
         normalize: bool = True,
         **kwargs: Unpack[LayerArguments],
     ):

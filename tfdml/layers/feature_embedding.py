@@ -1,7 +1,7 @@
 """Base class of the layers that compute embeddings from features."""
 
 import dataclasses
-from typing import Unpack
+from typing import Annotated, Unpack
 
 import keras
 import numpy as np
@@ -9,9 +9,10 @@ from keras import ops
 
 from tfdml.layers.pooled_features import PooledFeatures
 from tfdml.registry.annotations import LayerArguments, Tensor
-from tfdml.registry.arguments import instance, integer, optional
+from tfdml.registry.arguments import Count, instance, optional
+from tfdml.registry.fields import Declared
 
-EMBEDDING = {"embedding_size": integer(1), "features": optional(instance(keras.Layer, "a Keras layer"))}
+FeatureLayer = Annotated[keras.layers.Layer | None, optional(instance(keras.Layer, "a Keras layer"))]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +31,7 @@ class LinearPart:
     components: np.ndarray
 
 
-class FeatureEmbedding(keras.layers.Layer):
+class FeatureEmbedding(Declared, keras.layers.Layer):
     """Applies a layer to features before its own linear layer.
 
     Args:
@@ -38,9 +39,7 @@ class FeatureEmbedding(keras.layers.Layer):
         features: Keras layer from features to `[B, n]`. Default: `PooledFeatures()`, which averages over positions.
     """
 
-    def __init__(
-        self, embedding_size: int, features: keras.layers.Layer | None = None, **kwargs: Unpack[LayerArguments]
-    ):
+    def __init__(self, embedding_size: Count, features: FeatureLayer = None, **kwargs: Unpack[LayerArguments]):
         super().__init__(**kwargs)
         self.embedding_size = embedding_size
         self.features = PooledFeatures(dtype=self.dtype_policy, name="features") if features is None else features

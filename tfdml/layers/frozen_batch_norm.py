@@ -3,13 +3,11 @@
 import keras
 
 from tfdml.registry.annotations import FrozenBatchNorm
-from tfdml.registry.argument_checks import expects
+from tfdml.registry.fields import declared
 from tfdml.runtime.keras_internals import layers_of
 
-WHICH = ("none", "statistics", "all")
 
-
-@expects()
+@declared
 def freeze_batch_norm(model: keras.layers.Layer, which: FrozenBatchNorm = "statistics") -> None:
     """Freezes the moving statistics of every batch normalization of a model, and normalizes with them in training too.
 

@@ -1,19 +1,15 @@
 """Normalization across neighboring channels."""
 
-from typing import Unpack
-
 import keras
 import numpy as np
 from keras import ops
 
-from tfdml.registry.annotations import LayerArguments
-from tfdml.registry.argument_checks import expects
+from tfdml.layers.loss_layer import Layer
 from tfdml.registry.arguments import Count, NotNegative, Positive
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects()
-class LocalResponseNorm(keras.layers.Layer):
+class LocalResponseNorm(Layer):
     """Computes `x / (bias + alpha / size * s)^beta`, where s sums squares over `size` channels, as in Caffe.
 
     It computes in float32, whatever the dtype policy.
@@ -23,21 +19,14 @@ class LocalResponseNorm(keras.layers.Layer):
         alpha, beta, bias: see the formula; Caffe calls the last one k.
     """
 
-    def __init__(
-        self,
-        size: Count = 5,
-        alpha: NotNegative = 1e-4,
-        beta: NotNegative = 0.75,
-        bias: Positive = 1.0,
-        **kwargs: Unpack[LayerArguments],
-    ):
-        super().__init__(**kwargs)
-        if size % 2 == 0:
-            raise ValueError(f"Expected an odd number of channels, received size={size}.")
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.bias = bias
+    size: Count = 5
+    alpha: NotNegative = 1e-4
+    beta: NotNegative = 0.75
+    bias: Positive = 1.0
+
+    def check_arguments(self):
+        if self.size % 2 == 0:
+            raise ValueError(f"Expected an odd number of channels, received size={self.size}.")
 
     def call(self, inputs):
         features = ops.cast(inputs, "float32")
@@ -50,10 +39,6 @@ class LocalResponseNorm(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape):
         return input_shape
-
-    def get_config(self):
-        own = {"size": self.size, "alpha": self.alpha, "beta": self.beta, "bias": self.bias}
-        return {**super().get_config(), **own}
 
 
 def _power(values, exponent):

@@ -2,14 +2,14 @@
 
 import keras
 
-from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import Count
+from tfdml.registry.fields import declared
 from tfdml.runtime.keras_internals import layers_of
 
 DENSE = (keras.layers.Dense, keras.layers.EinsumDense)
 
 
-@expects()
+@declared
 def enable_lora(network: keras.Model, rank: Count) -> int:
     """Freezes a network but for low-rank changes of its dense layers and 1 × 1 convolutions; returns their number.
 

@@ -1,20 +1,21 @@
 """The layer that makes the inputs of all losses of a weighted sum, in one tensor."""
 
 import math
+from collections.abc import Sequence
+from typing import Annotated, Unpack
 
 import keras
 from keras import ops
 
 from tfdml.functional.checks import at_least_float32
 from tfdml.layers.loss_layer import LossLayer
-from tfdml.registry.argument_checks import expects
+from tfdml.registry.annotations import LayerArguments
 from tfdml.registry.arguments import instance, number, several
 
 PART = instance(LossLayer | None, "a LossLayer or None", each="layers of losses or None")
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(parts=several(PART), factors=several(number(at_least=0)))
 class LossInputs(LossLayer):
     """Concatenates the inputs of each loss of a `WeightedSum`, `[B, 1, n]`.
 
@@ -27,7 +28,12 @@ class LossInputs(LossLayer):
         factors: for each loss its weight in the sum, which also multiplies the regularizers of its layer.
     """
 
-    def __init__(self, parts, factors, **kwargs):
+    def __init__(
+        self,
+        parts: Annotated[Sequence[LossLayer | None], several(PART)],
+        factors: Annotated[Sequence[float], several(number(at_least=0))],
+        **kwargs: Unpack[LayerArguments],
+    ):
         super().__init__(**kwargs)
         self.parts = list(parts)
         self.factors = list(factors)

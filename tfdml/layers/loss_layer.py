@@ -1,11 +1,13 @@
-"""The base of layers with the variables of a loss."""
+"""The bases of layers: of those whose arguments are fields, and of those with the variables of a loss."""
 
 from collections.abc import Sequence
-from typing import Self, Unpack
+from dataclasses import KW_ONLY
+from typing import Annotated, Any, Self
 
 import keras
 
-from tfdml.registry.annotations import LayerArguments, Tensor
+from tfdml.registry.annotations import DTypePolicy, Regularizer, Tensor
+from tfdml.registry.fields import OF_KERAS, Declared
 from tfdml.registry.loss_hooks import hooks_of
 from tfdml.runtime.keras_internals import errors_as_raised
 
@@ -13,7 +15,25 @@ from tfdml.runtime.keras_internals import errors_as_raised
 MARK = "_tfdml_of_loss_layer"
 
 
-class LossLayer(keras.layers.Layer):
+class Layer(Declared, keras.layers.Layer):
+    """Base of layers whose annotated attributes are their arguments, which `get_config` returns; see `Declared`.
+
+    Args:
+        activity_regularizer, trainable, dtype, autocast, name: as of `keras.layers.Layer`.
+    """
+
+    _: KW_ONLY
+    activity_regularizer: Annotated[Regularizer, OF_KERAS] = None
+    trainable: Annotated[bool, OF_KERAS] = True
+    dtype: Annotated[DTypePolicy, OF_KERAS] = None
+    autocast: Annotated[bool, OF_KERAS] = True
+    name: Annotated[str | None, OF_KERAS] = None
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), **self.own_config()}
+
+
+class LossLayer(Layer):
     """Base of layers that hold the variables of a loss, which `EmbeddingLoss.make_layer` returns.
 
     A subclass computes the input of the loss from `(embeddings [B, d], labels [B])`; its `compute_output_shape` gives
@@ -21,14 +41,13 @@ class LossLayer(keras.layers.Layer):
     for each, and for proxies that are features of images; by default they leave the variables as they are.
     """
 
+    # Inputs are not cast: the dtype policy would convert them to half precision.
+    autocast: Annotated[bool, OF_KERAS] = False
+
     # Number of classes; labels are 0 to `classes - 1`. 1: any label is valid.
     classes = 1
     # Number of classes that a batch may have; None: any.
     most_classes = None
-
-    def __init__(self, **kwargs: Unpack[LayerArguments]):
-        # Inputs are not cast: the dtype policy would convert them to half precision.
-        super().__init__(**{**kwargs, "autocast": False})
 
     def __call__(self, *args, **kwargs):
         with errors_as_raised():

@@ -6,15 +6,13 @@ import keras
 from keras import ops
 
 from tfdml.functional.checks import at_least_float32
-from tfdml.functional.manifold import WALK, manifold_similarities
+from tfdml.functional.manifold import Neighbors, Restart, manifold_similarities
 from tfdml.layers.proxies import Proxies, ProxyArguments
 from tfdml.registry.annotations import Affinity, View
-from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import Count
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(**WALK)
 class ManifoldProxies(Proxies):
     """Computes similarities `[B, classes]` of embeddings to proxies along the manifold of the batch and the proxies.
 
@@ -33,9 +31,9 @@ class ManifoldProxies(Proxies):
         self,
         classes: Count,
         view: View = "intrinsic",
-        restart: float = 0.8,
+        restart: Restart = 0.8,
         affinity: Affinity = "clipped",
-        neighbors: int | None = None,
+        neighbors: Neighbors = None,
         **kwargs: Unpack[ProxyArguments],
     ):
         super().__init__(classes, **kwargs)

@@ -1,7 +1,7 @@
 """Head that computes an embedding at each of several depths."""
 
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Annotated, Unpack
 
 import keras
 import numpy as np
@@ -10,14 +10,12 @@ from keras import ops
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.ceil_average_pooling import CeilAveragePooling
-from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding, LinearPart
+from tfdml.layers.feature_embedding import FeatureEmbedding, FeatureLayer, LinearPart
 from tfdml.registry.annotations import LayerArguments
-from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import Count, boolean, optional, several
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(auxiliary=optional(several(boolean())), **EMBEDDING)
 class MultilevelEmbedding(FeatureEmbedding):
     """Computes one learner at each of several depths: feature maps to `[B, levels, embedding_size / levels]`.
 
@@ -38,11 +36,11 @@ class MultilevelEmbedding(FeatureEmbedding):
 
     def __init__(
         self,
-        embedding_size: int,
+        embedding_size: Count,
         reduced: Count = 128,
         hidden: Count = 1024,
-        features: keras.layers.Layer | None = None,
-        auxiliary: Sequence[bool] | None = None,
+        features: FeatureLayer = None,
+        auxiliary: Annotated[Sequence[bool] | None, optional(several(boolean()))] = None,
         **kwargs: Unpack[LayerArguments],
     ):
         super().__init__(embedding_size, features, **kwargs)

@@ -1,26 +1,20 @@
 """Pooling, normalization and dropout of a backbone's features."""
 
-from typing import Unpack
+from typing import Annotated, Unpack
 
 import keras
 from keras import ops
 
-from tfdml.layers.pooling import KINDS, Pooling
+from tfdml.layers.pooling import Pooling
 from tfdml.registry.annotations import FeatureNorm, LayerArguments, PoolingKind, Tensor
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import number, one_of
+from tfdml.registry.arguments import number
+from tfdml.registry.fields import Declared
 
-# The arguments of all heads.
-FEATURES = {
-    "pooling": one_of(*KINDS),
-    "norm": one_of("none", "batch", "layer"),
-    "dropout": number(at_least=0, below=1),
-}
+Dropout = Annotated[float, number(at_least=0, below=1)]
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(**FEATURES)
-class PooledFeatures(keras.layers.Layer):
+class PooledFeatures(Declared, keras.layers.Layer):
     """Applies pooling over positions, then a norm, then dropout: features `[B, ..., c]` to `[B, c]`.
 
     Args:
@@ -33,7 +27,7 @@ class PooledFeatures(keras.layers.Layer):
         self,
         pooling: PoolingKind = "avg",
         norm: FeatureNorm = "none",
-        dropout: float = 0.0,
+        dropout: Dropout = 0.0,
         **kwargs: Unpack[LayerArguments],
     ):
         super().__init__(**kwargs)

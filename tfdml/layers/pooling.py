@@ -1,23 +1,19 @@
 """Pooling of a feature map to one vector."""
 
-from typing import Unpack
-
 import keras
 from keras import ops
 
 from tfdml.functional.checks import at_least_float32, loss_dtype
-from tfdml.registry.annotations import LayerArguments, PoolingKind, Tensor
-from tfdml.registry.argument_checks import expects
+from tfdml.layers.loss_layer import Layer
+from tfdml.registry.annotations import PoolingKind, Tensor
 from tfdml.registry.arguments import Positive
 
-KINDS = ("avg", "max", "avg+max", "gem", "first")
 # Powers and roots need positive numbers.
 SMALLEST = 1e-6
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects()
-class Pooling(keras.layers.Layer):
+class Pooling(Layer):
     """Pools features `[B, h, w, c]` or `[B, tokens, c]` over positions to `[B, c]`; `[B, c]` is unchanged.
 
     Args:
@@ -27,10 +23,8 @@ class Pooling(keras.layers.Layer):
         power: initial p of `gem`. 1 is the average; larger values approach the maximum.
     """
 
-    def __init__(self, kind: PoolingKind = "avg", power: Positive = 3.0, **kwargs: Unpack[LayerArguments]):
-        super().__init__(**kwargs)
-        self.kind = kind
-        self.power = power
+    kind: PoolingKind = "avg"
+    power: Positive = 3.0
 
     def build(self, input_shape):
         if len(input_shape) not in (2, 3, 4):
@@ -80,9 +74,6 @@ class Pooling(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0], input_shape[-1])
-
-    def get_config(self):
-        return {**super().get_config(), "kind": self.kind, "power": self.power}
 
     def _generalized_mean(self, features, positions):
         # Powers overflow in half precision.

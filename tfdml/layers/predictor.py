@@ -1,19 +1,14 @@
 """The predictor of SimSiam."""
 
-from typing import Unpack
-
 import keras
 from keras import ops
 
 from tfdml.functional.checks import at_least_float32
 from tfdml.layers.linear_layers import LinearLayers
-from tfdml.registry.annotations import LayerArguments
-from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import Count
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects()
 class Predictor(LinearLayers):
     """Predicts the embedding of another view, by a hidden layer: predictions and embeddings, `[B, 2, d]`.
 
@@ -23,9 +18,7 @@ class Predictor(LinearLayers):
         hidden: units of the hidden layer; None: a quarter of d.
     """
 
-    def __init__(self, hidden: Count | None = None, **kwargs: Unpack[LayerArguments]):
-        super().__init__(**kwargs)
-        self.hidden = hidden
+    hidden: Count | None = None
 
     def layer_sizes(self, dim):
         return (self.hidden or max(dim // 4, 1), dim)
@@ -37,6 +30,3 @@ class Predictor(LinearLayers):
 
     def compute_output_shape(self, embeddings_shape, labels_shape=None):
         return (embeddings_shape[0], 2, embeddings_shape[1])
-
-    def get_config(self):
-        return {**super().get_config(), "hidden": self.hidden}

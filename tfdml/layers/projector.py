@@ -1,19 +1,16 @@
 """The projector of losses of views."""
 
 from collections.abc import Sequence
-from typing import Annotated, Unpack
+from typing import Annotated
 
 import keras
 
 from tfdml.functional.checks import at_least_float32
 from tfdml.layers.linear_layers import LinearLayers
-from tfdml.registry.annotations import LayerArguments
-from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import integer, several
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects()
 class Projector(LinearLayers):
     """Projects embeddings for a loss of views: linear layers, between them batch norm and relu; `[B, 1, size]`.
 
@@ -27,9 +24,7 @@ class Projector(LinearLayers):
         sizes: units of each linear layer.
     """
 
-    def __init__(self, sizes: Annotated[Sequence[int], several(integer(1))], **kwargs: Unpack[LayerArguments]):
-        super().__init__(**kwargs)
-        self.sizes = tuple(sizes)
+    sizes: Annotated[Sequence[int], several(integer(1))]
 
     def layer_sizes(self, dim):
         del dim
@@ -41,6 +36,3 @@ class Projector(LinearLayers):
 
     def compute_output_shape(self, embeddings_shape, labels_shape=None):
         return (embeddings_shape[0], 1, self.sizes[-1])
-
-    def get_config(self):
-        return {**super().get_config(), "sizes": self.sizes}

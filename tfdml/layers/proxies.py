@@ -1,6 +1,6 @@
 """Learnable proxies, one or more for each class."""
 
-from typing import Unpack
+from typing import Annotated, Unpack
 
 import keras
 from keras import ops
@@ -9,15 +9,10 @@ from tfdml.functional.checks import at_least_float32, loss_dtype
 from tfdml.functional.distances import unit_length
 from tfdml.layers.loss_layer import LossLayer
 from tfdml.registry.annotations import Initializer, LayerArguments, Regularizer, Tensor
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer, read_by
+from tfdml.registry.arguments import Count, read_by
 
-EXPECTED = {
-    "classes": integer(1),
-    "per_class": integer(1),
-    "initializer": read_by(keras.initializers.get, "a Keras initializer"),
-    "regularizer": read_by(keras.regularizers.get, "a Keras regularizer or None"),
-}
+ProxyInitializer = Annotated[Initializer, read_by(keras.initializers.get, "a Keras initializer")]
+ProxyRegularizer = Annotated[Regularizer, read_by(keras.regularizers.get, "a Keras regularizer or None")]
 
 
 class ProxyArguments(LayerArguments, total=False):
@@ -29,7 +24,6 @@ class ProxyArguments(LayerArguments, total=False):
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(**EXPECTED)
 class Proxies(LossLayer):
     """Computes cosine similarities of embeddings to learnable proxies of the classes, the input of proxy losses.
 
@@ -47,10 +41,10 @@ class Proxies(LossLayer):
 
     def __init__(
         self,
-        classes: int,
-        per_class: int = 1,
-        initializer: Initializer = "random_normal",
-        regularizer: Regularizer = None,
+        classes: Count,
+        per_class: Count = 1,
+        initializer: ProxyInitializer = "random_normal",
+        regularizer: ProxyRegularizer = None,
         **kwargs: Unpack[LayerArguments],
     ):
         super().__init__(**kwargs)

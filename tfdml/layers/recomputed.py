@@ -4,11 +4,11 @@ import keras
 
 from tfdml.layers.blocks import composed_layers
 from tfdml.layers.frozen_batch_norm import batch_norms, moves_statistics
-from tfdml.registry.argument_checks import expects
+from tfdml.registry.fields import declared
 from tfdml.runtime.keras_internals import layers_of
 
 
-@expects()
+@declared
 def recompute_blocks(network: keras.Model) -> int:
     """Lets gradients compute blocks of a network again, for less memory and more time; returns the number of blocks.
 

@@ -8,12 +8,10 @@ from keras import ops
 from tfdml.functional.checks import at_least_float32
 from tfdml.layers.proxies import Proxies, ProxyArguments
 from tfdml.registry.annotations import Tensor
-from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import Count, Positive, Seed, integer
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects()
 class SampledProxies(Proxies):
     """Computes cosine similarities to proxies of the classes in the batch and of a random sample of the others.
 

@@ -8,13 +8,11 @@ from keras import ops
 from tfdml.functional.checks import loss_dtype
 from tfdml.functional.class_shards import own_and_others
 from tfdml.layers.proxies import Proxies, ProxyArguments
-from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import Count, Positive
 from tfdml.runtime.sharded_variable import ShardedVariable, devices_in_scope, shards_in_step
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects()
 class ShardedProxies(Proxies):
     """Computes cosine similarities to proxies that are divided among the devices of a strategy, each with its classes.
 

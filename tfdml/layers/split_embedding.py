@@ -8,15 +8,13 @@ from keras import ops
 
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
-from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding, LinearPart, at_unit_length
+from tfdml.layers.feature_embedding import FeatureEmbedding, FeatureLayer, LinearPart, at_unit_length
 from tfdml.layers.sliced import size_of_slice, sliced
 from tfdml.registry.annotations import LayerArguments, Tensor
-from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import Count
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(**EMBEDDING)
 class SplitEmbedding(FeatureEmbedding):
     """Pools features and applies a linear layer split into K slices: `[B, ..., c]` to `[B, K, embedding_size / K]`.
 
@@ -31,9 +29,9 @@ class SplitEmbedding(FeatureEmbedding):
 
     def __init__(
         self,
-        embedding_size: int,
+        embedding_size: Count,
         learners: Count,
-        features: keras.layers.Layer | None = None,
+        features: FeatureLayer = None,
         **kwargs: Unpack[LayerArguments],
     ):
         super().__init__(embedding_size, features, **kwargs)

@@ -4,7 +4,7 @@ import inspect
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import keras
 import numpy as np
@@ -19,7 +19,16 @@ from tfdml.registry.loss_hooks import LossHooks
 Reduction = Literal["sum_over_batch_size", "mean", "sum", "mean_with_sample_weight", "none"]
 
 
-class EmbeddingLoss(Declared, LossHooks, keras.losses.Loss):
+class _ExactLoss(keras.losses.Loss):
+    """A Keras loss of a precision that keeps the classes of a large batch apart: Keras casts labels to it, too."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        if self.dtype not in ("float32", "float64"):
+            raise ValueError(f"Losses are computed in float32 or float64, received {kwargs['dtype']!r}.")
+
+
+class EmbeddingLoss(Declared, LossHooks, _ExactLoss):
     """Base of losses on `(labels [B], embeddings [B, d])` with one value for each anchor, `[B]`.
 
     Works in `keras.Model.compile(loss=...)`. Integer labels of any size are kept apart; values are computed in
@@ -54,16 +63,6 @@ class EmbeddingLoss(Declared, LossHooks, keras.losses.Loss):
     needs_pairs = True
     # Whether labels only say which rows are of one class, so that each batch may number the classes anew.
     numbers_anew = True
-
-    if not TYPE_CHECKING:
-
-        def __init__(self, *args, **kwargs):
-            super().__init__(*args, **kwargs)
-            # Keras casts labels to it, too: half precision would make one of several classes of a large batch.
-            if self.dtype not in ("float32", "float64"):
-                raise ValueError(f"Losses are computed in float32 or float64, received {kwargs['dtype']!r}.")
-
-        __init__.takes_fields = True
 
     def __call__(self, labels: Tensor, embeddings: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         labels, embeddings = self.check_input(labels, embeddings)

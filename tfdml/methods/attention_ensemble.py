@@ -2,16 +2,15 @@
 
 from typing import Unpack
 
-import keras
-
-from tfdml.heads import Head, Linear
+from tfdml.heads import Linear
 from tfdml.methods.branched import Ensemble
-from tfdml.methods.method_arguments import ATTENTION, ENSEMBLE, MethodArguments, endpoints_of
+from tfdml.methods.method_arguments import BackboneModel, InitialMask, MethodArguments, MethodHead, endpoints_of
 from tfdml.registry.annotations import FrozenBatchNorm
+from tfdml.registry.arguments import Count, NotNegative, Text
 from tfdml.registry.parts import register
 
 
-@register("method", "attention_ensemble", **ATTENTION, **ENSEMBLE)
+@register("method", "attention_ensemble")
 class AttentionEnsemble(Ensemble):
     """ABE-M: learners that look at different parts of an image, through masks, and share everything else.
 
@@ -36,15 +35,15 @@ class AttentionEnsemble(Ensemble):
 
     def __init__(
         self,
-        backbone: keras.Model,
-        embedding_size: int = 512,
-        learners: int = 8,
-        branch: str | None = None,
-        attention_depth: int | None = None,
-        initial_mask: float = 0.5,
-        divergence_weight: float = 1.0,
-        divergence_margin: float = 1.0,
-        head: Head = Linear(),
+        backbone: BackboneModel,
+        embedding_size: Count = 512,
+        learners: Count = 8,
+        branch: Text | None = None,
+        attention_depth: Count | None = None,
+        initial_mask: InitialMask = 0.5,
+        divergence_weight: NotNegative = 1.0,
+        divergence_margin: NotNegative = 1.0,
+        head: MethodHead = Linear(),
         freeze_batch_norm: FrozenBatchNorm = "none",
         **kwargs: Unpack[MethodArguments],
     ):

@@ -8,26 +8,27 @@ from typing import Any, Unpack
 import keras
 import tensorflow as tf
 
-from tfdml.heads import Head, Linear
+from tfdml.heads import Linear
 from tfdml.layers.split_embedding import SplitEmbedding
-from tfdml.methods.division.division import DIVISION, ClusterOrder, DataSplit, Division, Finetuned
+from tfdml.methods.division.division import ClusterOrder, DataSplit, Division, Epoch, Finetuned
 from tfdml.methods.division.freezing import Frozen, forget
 from tfdml.methods.division.slice_variables import SliceVariables
 from tfdml.methods.division.turn_losses import TurnLosses
 from tfdml.methods.division.turn_steps import TurnSteps
 from tfdml.methods.division.turns import Turns
 from tfdml.methods.embedding_model import EmbeddingModel
-from tfdml.methods.method_arguments import METHOD, MethodArguments
+from tfdml.methods.method_arguments import AnyBackbone, MethodArguments, MethodHead
 from tfdml.methods.step.anchor_values import anchor_values
 from tfdml.methods.step.global_batch_model import side_by_side
 from tfdml.methods.step.restrictions import check_holding
 from tfdml.optimizers.loss_scaling import without_loss_scaling
 from tfdml.optimizers.own_steps import count_apart
 from tfdml.registry.annotations import FrozenBatchNorm, Tensor
+from tfdml.registry.arguments import Count
 from tfdml.registry.parts import register
 
 
-@register("method", "divide_and_conquer", **DIVISION, **METHOD)
+@register("method", "divide_and_conquer")
 class DivideAndConquer(EmbeddingModel):
     """K learners, slices of one linear layer, each of which learns from a cluster of the data of its own.
 
@@ -55,22 +56,22 @@ class DivideAndConquer(EmbeddingModel):
 
     def __init__(
         self,
-        backbone: keras.layers.Layer,
-        embedding_size: int = 128,
-        learners: int = 8,
-        recluster_every: int = 2,
+        backbone: AnyBackbone,
+        embedding_size: Count = 128,
+        learners: Count = 8,
+        recluster_every: Count = 2,
         data_split: DataSplit = "kmeans",
         cluster_order: ClusterOrder = "uniform",
-        divide_at: int = 0,
-        merge_at: int | None = None,
-        merge_loss_at: int | None = None,
+        divide_at: Epoch = 0,
+        merge_at: Epoch | None = None,
+        merge_loss_at: Epoch | None = None,
         finetune: Finetuned = "all",
         simultaneous: bool = False,
         split_embedding: bool = True,
-        iterations: int = 50,
-        restarts: int = 1,
+        iterations: Count = 50,
+        restarts: Count = 1,
         hold_others: bool = True,
-        head: Head = Linear(),
+        head: MethodHead = Linear(),
         freeze_batch_norm: FrozenBatchNorm = "none",
         **kwargs: Unpack[MethodArguments],
     ):

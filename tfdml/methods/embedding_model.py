@@ -26,9 +26,10 @@ from tfdml.methods.step.restrictions import check_compile_arguments, check_shard
 from tfdml.optimizers.layer_groups import LayerGroups
 from tfdml.optimizers.loss_scaling import without_loss_scaling
 from tfdml.registry.annotations import FrozenBatchNorm, ModelArguments, Tensor
+from tfdml.registry.fields import Declared
 
 
-class EmbeddingModel(GlobalBatchModel):
+class EmbeddingModel(Declared, GlobalBatchModel):
     """Maps images to K learner embeddings `[B, K, d]`, and trains them with a loss on the global batch.
 
     A subclass says how: `learner_embeddings`. Calling the model gives `[B, K * d]`, the learners side by side at

@@ -7,15 +7,15 @@ import tensorflow as tf
 
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
-from tfdml.heads import Head, Linear
+from tfdml.heads import Linear
 from tfdml.layers.feature_embedding import at_unit_length, pooled_places
 from tfdml.methods.embedding_model import EmbeddingModel
-from tfdml.methods.method_arguments import FEATURES, MethodArguments
+from tfdml.methods.method_arguments import AnyBackbone, MethodArguments, MethodHead
 from tfdml.registry.annotations import FrozenBatchNorm
 from tfdml.registry.parts import register
 
 
-@register("method", "features", **FEATURES)
+@register("method", "features")
 class Features(EmbeddingModel):
     """One learner: the pooled features of the backbone, without a linear layer.
 
@@ -32,8 +32,8 @@ class Features(EmbeddingModel):
 
     def __init__(
         self,
-        backbone: keras.layers.Layer,
-        head: Head = Linear(),
+        backbone: AnyBackbone,
+        head: MethodHead = Linear(),
         freeze_batch_norm: FrozenBatchNorm = "none",
         **kwargs: Unpack[MethodArguments],
     ):

@@ -1,7 +1,7 @@
 """Types and ranges of arguments that all methods take."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import keras
 
@@ -9,9 +9,8 @@ from pipelines.preprocessing import Preprocessing
 from pipelines.vector_preprocessing import VectorPreprocessing
 from tfdml.heads.head import Head
 from tfdml.layers.endpoints import Endpoints
-from tfdml.layers.frozen_batch_norm import WHICH
 from tfdml.registry.annotations import ModelArguments
-from tfdml.registry.arguments import instance, integer, number, one_of, optional, text
+from tfdml.registry.arguments import instance, number
 
 
 class MethodArguments(ModelArguments, total=False):
@@ -53,20 +52,10 @@ class EvaluateArguments(TypedDict, total=False):
     return_dict: bool
 
 
-FEATURES = {
-    "backbone": instance(keras.Layer, "a Keras model"),
-    "head": instance(Head, "a head of tfdml.heads"),
-    "freeze_batch_norm": one_of(*WHICH),
-}
-METHOD = {**FEATURES, "embedding_size": integer(1)}
-ATTENTION = {"attention_depth": optional(integer(1)), "initial_mask": number(above=0, below=1)}
-ENSEMBLE = {
-    **METHOD,
-    "learners": integer(1),
-    "branch": optional(text()),
-    "divergence_weight": number(at_least=0),
-    "divergence_margin": number(at_least=0),
-}
+MethodHead = Annotated[Head, instance(Head, "a head of tfdml.heads")]
+AnyBackbone = Annotated[keras.layers.Layer, instance(keras.Layer, "a Keras model")]
+BackboneModel = Annotated[keras.Model, instance(keras.Layer, "a Keras model")]
+InitialMask = Annotated[float, number(above=0, below=1)]
 
 
 def endpoints_of(backbone, method):

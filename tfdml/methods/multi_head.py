@@ -2,16 +2,15 @@
 
 from typing import Unpack
 
-import keras
-
-from tfdml.heads import Head, Linear
+from tfdml.heads import Linear
 from tfdml.methods.branched import Ensemble
-from tfdml.methods.method_arguments import ATTENTION, ENSEMBLE, MethodArguments, endpoints_of
+from tfdml.methods.method_arguments import BackboneModel, InitialMask, MethodArguments, MethodHead, endpoints_of
 from tfdml.registry.annotations import FrozenBatchNorm
+from tfdml.registry.arguments import Count, NotNegative, Text
 from tfdml.registry.parts import register
 
 
-@register("method", "multi_head", **ATTENTION, **ENSEMBLE)
+@register("method", "multi_head")
 class MultiHead(Ensemble):
     """Learners that share the backbone up to `branch`, each with the rest of it and a linear layer of its own.
 
@@ -29,16 +28,16 @@ class MultiHead(Ensemble):
 
     def __init__(
         self,
-        backbone: keras.Model,
-        embedding_size: int = 512,
-        learners: int = 8,
+        backbone: BackboneModel,
+        embedding_size: Count = 512,
+        learners: Count = 8,
         attention: bool = False,
-        branch: str | None = None,
-        attention_depth: int | None = None,
-        initial_mask: float = 0.5,
-        divergence_weight: float = 0.0,
-        divergence_margin: float = 1.0,
-        head: Head = Linear(),
+        branch: Text | None = None,
+        attention_depth: Count | None = None,
+        initial_mask: InitialMask = 0.5,
+        divergence_weight: NotNegative = 0.0,
+        divergence_margin: NotNegative = 1.0,
+        head: MethodHead = Linear(),
         freeze_batch_norm: FrozenBatchNorm = "none",
         **kwargs: Unpack[MethodArguments],
     ):

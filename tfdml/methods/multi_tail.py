@@ -2,16 +2,15 @@
 
 from typing import Unpack
 
-import keras
-
-from tfdml.heads import Head, Linear
+from tfdml.heads import Linear
 from tfdml.methods.branched import Ensemble
-from tfdml.methods.method_arguments import ENSEMBLE, MethodArguments
+from tfdml.methods.method_arguments import BackboneModel, MethodArguments, MethodHead
 from tfdml.registry.annotations import FrozenBatchNorm
+from tfdml.registry.arguments import Count, NotNegative, Text
 from tfdml.registry.parts import register
 
 
-@register("method", "multi_tail", **ENSEMBLE)
+@register("method", "multi_tail")
 class MultiTail(Ensemble):
     """Learners that share the backbone from `branch` on, each with the layers before it as its own.
 
@@ -26,13 +25,13 @@ class MultiTail(Ensemble):
 
     def __init__(
         self,
-        backbone: keras.Model,
-        embedding_size: int = 512,
-        learners: int = 8,
-        branch: str | None = None,
-        divergence_weight: float = 1.0,
-        divergence_margin: float = 1.0,
-        head: Head = Linear(),
+        backbone: BackboneModel,
+        embedding_size: Count = 512,
+        learners: Count = 8,
+        branch: Text | None = None,
+        divergence_weight: NotNegative = 1.0,
+        divergence_margin: NotNegative = 1.0,
+        head: MethodHead = Linear(),
         freeze_batch_norm: FrozenBatchNorm = "none",
         **kwargs: Unpack[MethodArguments],
     ):

@@ -1,27 +1,21 @@
 """Embeddings of several depths of a network, as Ranked List Loss has them."""
 
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Annotated, Unpack
 
 import keras
 import tensorflow as tf
 
-from tfdml.heads import Head, Linear
+from tfdml.heads import Linear
 from tfdml.layers.multilevel_embedding import MultilevelEmbedding
 from tfdml.methods.embedding_model import EmbeddingModel
-from tfdml.methods.method_arguments import METHOD, MethodArguments, endpoints_of
+from tfdml.methods.method_arguments import BackboneModel, MethodArguments, MethodHead, endpoints_of
 from tfdml.registry.annotations import FrozenBatchNorm
-from tfdml.registry.arguments import Count, optional, several, text
+from tfdml.registry.arguments import Count, several, text
 from tfdml.registry.parts import register
 
 
-@register(
-    "method",
-    "multilevel",
-    endpoints=optional(several(text())),
-    auxiliary=optional(several(text(), at_least=0)),
-    **METHOD,
-)
+@register("method", "multilevel")
 class Multilevel(EmbeddingModel):
     """One learner at each of several endpoints, each with the loss of its own; side by side for retrieval.
 
@@ -45,13 +39,13 @@ class Multilevel(EmbeddingModel):
 
     def __init__(
         self,
-        backbone: keras.Model,
-        embedding_size: int = 1536,
-        endpoints: Sequence[str] | None = None,
+        backbone: BackboneModel,
+        embedding_size: Count = 1536,
+        endpoints: Annotated[Sequence[str], several(text())] | None = None,
         reduced: Count = 128,
         hidden: Count = 1024,
-        auxiliary: Sequence[str] | None = None,
-        head: Head = Linear(),
+        auxiliary: Annotated[Sequence[str], several(text(), at_least=0)] | None = None,
+        head: MethodHead = Linear(),
         freeze_batch_norm: FrozenBatchNorm = "none",
         **kwargs: Unpack[MethodArguments],
     ):

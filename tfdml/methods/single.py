@@ -5,15 +5,16 @@ from typing import Unpack
 import keras
 import tensorflow as tf
 
-from tfdml.heads import Head, Linear
+from tfdml.heads import Linear
 from tfdml.layers.embedding_head import EmbeddingHead
 from tfdml.methods.embedding_model import EmbeddingModel
-from tfdml.methods.method_arguments import METHOD, MethodArguments
+from tfdml.methods.method_arguments import AnyBackbone, MethodArguments, MethodHead
 from tfdml.registry.annotations import FrozenBatchNorm
+from tfdml.registry.arguments import Count
 from tfdml.registry.parts import register
 
 
-@register("method", "single", **METHOD)
+@register("method", "single")
 class Single(EmbeddingModel):
     """One learner: backbone, head, one linear layer.
 
@@ -30,9 +31,9 @@ class Single(EmbeddingModel):
 
     def __init__(
         self,
-        backbone: keras.layers.Layer,
-        embedding_size: int = 128,
-        head: Head = Linear(),
+        backbone: AnyBackbone,
+        embedding_size: Count = 128,
+        head: MethodHead = Linear(),
         freeze_batch_norm: FrozenBatchNorm = "none",
         normalize: bool = True,
         **kwargs: Unpack[MethodArguments],

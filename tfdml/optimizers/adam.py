@@ -1,12 +1,14 @@
 """Adam with layer groups."""
 
 import re
-from typing import TYPE_CHECKING, Unpack
+from typing import Annotated
 
 import keras
 
 from tfdml.optimizers.layer_groups import LayerGroups
-from tfdml.optimizers.optimizer_arguments import ADAM_ARGUMENTS, LearningRate, OptimizerArguments
+from tfdml.optimizers.optimizer_arguments import AdamRate, Average, WeightDecay
+from tfdml.registry.arguments import boolean, number
+from tfdml.registry.fields import OF_KERAS
 from tfdml.registry.parts import register, register_short_form
 
 
@@ -16,7 +18,7 @@ def meant_optimizer(text):
     return f'"adam(learning_rate={text})"' if re.fullmatch(r"[\d.]+(e-?\d+)?", text) else ""
 
 
-@register("optimizer", "adam", **ADAM_ARGUMENTS)
+@register("optimizer", "adam")
 class Adam(LayerGroups, keras.optimizers.Adam):
     """Keras' Adam with learning rates by layer group; see `LayerGroups` and `keras.optimizers.Adam`.
 
@@ -28,14 +30,9 @@ class Adam(LayerGroups, keras.optimizers.Adam):
         lr_multipliers, frozen_steps, decay_biases_and_norms, l2, layer_decay: see `LayerGroups`.
     """
 
-    if TYPE_CHECKING:
-        # What editors see; the arguments are those of the base classes.
-        def __init__(
-            self,
-            learning_rate: LearningRate = 0.001,
-            beta_1: float = 0.9,
-            beta_2: float = 0.999,
-            epsilon: float = 1e-7,
-            amsgrad: bool = False,
-            **kwargs: Unpack[OptimizerArguments],
-        ): ...
+    learning_rate: AdamRate = 0.001
+    beta_1: Average = 0.9
+    beta_2: Average = 0.999
+    epsilon: Annotated[float, number(above=0), OF_KERAS] = 1e-7
+    amsgrad: Annotated[bool, boolean(), OF_KERAS] = False
+    weight_decay: WeightDecay = None

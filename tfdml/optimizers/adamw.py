@@ -1,15 +1,17 @@
 """AdamW with layer groups."""
 
-from typing import TYPE_CHECKING, Unpack
+from typing import Annotated
 
 import keras
 
 from tfdml.optimizers.layer_groups import LayerGroups
-from tfdml.optimizers.optimizer_arguments import ADAM_ARGUMENTS, GroupArguments, LearningRate
+from tfdml.optimizers.optimizer_arguments import AdamRate, Average, WeightDecay
+from tfdml.registry.arguments import boolean, number
+from tfdml.registry.fields import OF_KERAS
 from tfdml.registry.parts import register
 
 
-@register("optimizer", "adamw", **ADAM_ARGUMENTS)
+@register("optimizer", "adamw")
 class AdamW(LayerGroups, keras.optimizers.AdamW):
     """Keras' AdamW with learning rates by layer group; see `LayerGroups` and `keras.optimizers.AdamW`.
 
@@ -21,15 +23,9 @@ class AdamW(LayerGroups, keras.optimizers.AdamW):
         lr_multipliers, frozen_steps, decay_biases_and_norms, l2, layer_decay: see `LayerGroups`.
     """
 
-    if TYPE_CHECKING:
-        # What editors see; the arguments are those of the base classes.
-        def __init__(
-            self,
-            learning_rate: LearningRate = 0.001,
-            weight_decay: float = 0.004,
-            beta_1: float = 0.9,
-            beta_2: float = 0.999,
-            epsilon: float = 1e-7,
-            amsgrad: bool = False,
-            **kwargs: Unpack[GroupArguments],
-        ): ...
+    learning_rate: AdamRate = 0.001
+    weight_decay: WeightDecay = 0.004
+    beta_1: Average = 0.9
+    beta_2: Average = 0.999
+    epsilon: Annotated[float, number(above=0), OF_KERAS] = 1e-7
+    amsgrad: Annotated[bool, boolean(), OF_KERAS] = False

@@ -2,20 +2,24 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import KW_ONLY
+from typing import Annotated, Any
 
 import keras
 from keras import ops
 
 from tfdml.optimizers.layer_rules import decayed, layer_rules
-from tfdml.optimizers.optimizer_arguments import GROUPS
 from tfdml.optimizers.step_counts import counting
 from tfdml.registry.annotations import Tensor
-from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import boolean, instance, integer, mapping, number, optional, text
+from tfdml.registry.fields import OF_KERAS, Declared
 from tfdml.runtime.keras_internals import decays, place_of, trained_variables
 
+# What errors call the keys of a mapping by group.
+GROUPS = "layer groups"
 
-class LayerGroups:
+
+class LayerGroups(Declared):
     """Adds layer groups to a Keras optimizer: `class SGD(LayerGroups, keras.optimizers.SGD)`.
 
     A group is `backbone`, `embedding` or `loss` in the models of `tfdml.methods`, or the name of a layer or weight in
@@ -23,6 +27,8 @@ class LayerGroups:
     defaults, every step is that of the Keras optimizer, bit for bit.
 
     Args:
+        clipnorm, clipvalue, global_clipnorm, use_ema, ema_momentum, ema_overwrite_frequency, loss_scale_factor,
+            gradient_accumulation_steps, name: as of every Keras optimizer.
         lr_multipliers: group to multiplier of the learning rate, and so of the weight decay; 0 freezes the group.
         frozen_steps: group to number of updates for which it is frozen. Then it starts with new optimizer state.
         decay_biases_and_norms: False exempts biases, scales and offsets of normalization layers, and all other vectors
@@ -34,31 +40,37 @@ class LayerGroups:
             weights separately.
     """
 
-    @expects(**GROUPS)
-    def __init__(
-        self,
-        *args: Any,
-        lr_multipliers: Mapping[str, float] | None = None,
-        frozen_steps: Mapping[str, int] | None = None,
-        decay_biases_and_norms: bool = True,
-        l2: bool = False,
-        layer_decay: float | None = None,
-        **kwargs: Any,
-    ):
-        super().__init__(*args, **kwargs)
-        self.lr_multipliers = lr_multipliers or {}
-        self.frozen_steps = frozen_steps or {}
-        self.decay_biases_and_norms = decay_biases_and_norms
-        self.l2 = l2
-        self.layer_decay = layer_decay
-        self._named_groups, self._blocks = dict, list
-        self._rules = None
-        self._steps_of = None
+    _: KW_ONLY
+    clipnorm: Annotated[float | None, optional(number(above=0)), OF_KERAS] = None
+    clipvalue: Annotated[float | None, optional(number(above=0)), OF_KERAS] = None
+    global_clipnorm: Annotated[float | None, optional(number(above=0)), OF_KERAS] = None
+    use_ema: Annotated[bool, boolean(), OF_KERAS] = False
+    ema_momentum: Annotated[float, number(at_least=0, at_most=1), OF_KERAS] = 0.99
+    ema_overwrite_frequency: Annotated[int | None, optional(integer(1)), OF_KERAS] = None
+    loss_scale_factor: Annotated[float | None, optional(number(above=0)), OF_KERAS] = None
+    gradient_accumulation_steps: Annotated[int | None, optional(integer(2)), OF_KERAS] = None
+    name: Annotated[str | None, optional(text()), OF_KERAS] = None
+    lr_multipliers: Annotated[Mapping[str, float] | None, optional(mapping(number(at_least=0), keys=GROUPS))] = None
+    frozen_steps: Annotated[Mapping[str, int] | None, optional(mapping(integer(0), keys=GROUPS))] = None
+    decay_biases_and_norms: bool = True
+    l2: bool = False
+    layer_decay: Annotated[float | None, optional(number(above=0, at_most=1))] = None
+
+    # Functions, because Keras would track variables in a list.
+    _named_groups, _blocks = dict, list
+    _rules = _steps_of = None
 
     def __init_subclass__(cls, **kwargs):
+        # Of a Keras optimizer whose arguments are not declared, Keras checks them.
+        keras_optimizer = next(
+            base for base in cls.__mro__ if base is not Declared and not issubclass(base, LayerGroups)
+        )
+        known = cls.fields | inspect.get_annotations(cls)
+        for name, parameter in inspect.signature(keras_optimizer).parameters.items():
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and name not in known:
+                cls.__annotations__[name] = Annotated[Any, instance(object, "what Keras takes"), OF_KERAS]
+                setattr(cls, name, parameter.default)
         super().__init_subclass__(**kwargs)
-        if "__init__" not in cls.__dict__:
-            cls.__signature__ = _signature(cls)
 
     def name_groups(self, groups: Callable[[], dict[str, list[keras.Variable]]]) -> None:
         """Sets a function that returns `{group: variables}`; models call this before the optimizer is built."""
@@ -81,7 +93,11 @@ class LayerGroups:
         if self.built:
             return
         rules = layer_rules(
-            variables, self.lr_multipliers, self.frozen_steps, self.decay_biases_and_norms, self._named_groups()
+            variables,
+            self.lr_multipliers or {},
+            self.frozen_steps or {},
+            self.decay_biases_and_norms,
+            self._named_groups(),
         )
         if self.layer_decay is not None:
             rules = decayed(rules, variables, self.layer_decay, self._blocks())
@@ -120,8 +136,8 @@ class LayerGroups:
 
     def get_config(self) -> dict[str, Any]:
         own = {
-            "lr_multipliers": dict(self.lr_multipliers),
-            "frozen_steps": dict(self.frozen_steps),
+            "lr_multipliers": dict(self.lr_multipliers or {}),
+            "frozen_steps": dict(self.frozen_steps or {}),
             "decay_biases_and_norms": self.decay_biases_and_norms,
             "l2": self.l2,
             "layer_decay": self.layer_decay,
@@ -154,12 +170,3 @@ class LayerGroups:
         if own is None and rule.frozen_steps:
             return ops.maximum(self.iterations - rule.frozen_steps, 0)
         return own
-
-
-def _signature(optimizer):
-    """Returns the arguments of the Keras optimizer, then those of `LayerGroups`, for the registry."""
-    keras_optimizer = next(base for base in optimizer.__mro__ if not issubclass(base, LayerGroups))
-    parameters = [*inspect.signature(keras_optimizer).parameters.values()]
-    own = inspect.signature(LayerGroups.__init__).parameters.values()
-    named = [each for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
-    return inspect.Signature(named + [each for each in own if each.kind is each.KEYWORD_ONLY])

@@ -4,36 +4,30 @@ A run passes `learning_rate`, `steps_per_epoch` and `epochs` to a schedule that 
 """
 
 from collections.abc import Sequence
+from typing import Annotated
 
 from keras.optimizers.schedules import CosineDecay, ExponentialDecay, LearningRateSchedule, PiecewiseConstantDecay
 
-from tfdml.registry.arguments import NotNegative, Positive, Share, either, integer, number, optional, several
+from tfdml.registry.arguments import Count, NotNegative, Positive, Share, either, number, several
 from tfdml.registry.parts import register
 
 # Arguments that a run passes to every schedule.
-RATE, STEPS = number(above=0, at_most=100), integer(1)
-EPOCHS = number(above=0)
+Rate = Annotated[float, number(above=0, at_most=100)]
+Epochs = Annotated[float | Sequence[float], either(number(above=0), several(number(above=0), at_least=0))]
 
 
-@register("schedule", "constant", learning_rate=RATE)
-def constant(learning_rate: float) -> float:
+@register("schedule", "constant")
+def constant(learning_rate: Rate) -> float:
     """A constant learning rate."""
     return learning_rate
 
 
-@register(
-    "schedule",
-    "step",
-    learning_rate=RATE,
-    steps_per_epoch=STEPS,
-    at=either(EPOCHS, several(EPOCHS, at_least=0)),
-    every=optional(EPOCHS),
-)
+@register("schedule", "step")
 def step(
-    learning_rate: float,
-    steps_per_epoch: int,
-    at: float | Sequence[float] = (),
-    every: float | None = None,
+    learning_rate: Rate,
+    steps_per_epoch: Count,
+    at: Epochs = (),
+    every: Positive | None = None,
     factor: Positive = 0.1,
 ) -> LearningRateSchedule:
     """Multiplies the learning rate by `factor` at each of the epochs `at`, or every `every` epochs.
@@ -58,9 +52,9 @@ def step(
     return PiecewiseConstantDecay(boundaries, [learning_rate * factor**power for power in range(len(changes) + 1)])
 
 
-@register("schedule", "exponential", learning_rate=RATE, steps_per_epoch=STEPS, every=EPOCHS)
+@register("schedule", "exponential")
 def exponential(
-    learning_rate: float, steps_per_epoch: int, every: float = 1.0, factor: Positive = 0.94, staircase: bool = False
+    learning_rate: Rate, steps_per_epoch: Count, every: Positive = 1.0, factor: Positive = 0.94, staircase: bool = False
 ) -> LearningRateSchedule:
     """Multiplies the learning rate by `factor` over every `every` epochs, smoothly or in steps.
 
@@ -74,11 +68,11 @@ def exponential(
     return ExponentialDecay(learning_rate, _steps("every", every, steps_per_epoch), factor, staircase=staircase)
 
 
-@register("schedule", "cosine", learning_rate=RATE, steps_per_epoch=STEPS, epochs=EPOCHS)
+@register("schedule", "cosine")
 def cosine(
-    learning_rate: float,
-    steps_per_epoch: int,
-    epochs: float,
+    learning_rate: Rate,
+    steps_per_epoch: Count,
+    epochs: Positive,
     warmup_epochs: NotNegative = 0.0,
     floor: Share = 0.0,
 ) -> LearningRateSchedule:

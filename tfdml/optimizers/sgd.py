@@ -1,15 +1,17 @@
 """SGD with layer groups."""
 
-from typing import TYPE_CHECKING, Unpack
+from typing import Annotated
 
 import keras
 
 from tfdml.optimizers.layer_groups import LayerGroups
-from tfdml.optimizers.optimizer_arguments import SGD_ARGUMENTS, LearningRate, OptimizerArguments
+from tfdml.optimizers.optimizer_arguments import Average, SGDRate, WeightDecay
+from tfdml.registry.arguments import boolean
+from tfdml.registry.fields import OF_KERAS
 from tfdml.registry.parts import register
 
 
-@register("optimizer", "sgd", **SGD_ARGUMENTS)
+@register("optimizer", "sgd")
 class SGD(LayerGroups, keras.optimizers.SGD):
     """Keras' SGD with learning rates by layer group; see `LayerGroups` and `keras.optimizers.SGD`.
 
@@ -21,12 +23,7 @@ class SGD(LayerGroups, keras.optimizers.SGD):
         lr_multipliers, frozen_steps, decay_biases_and_norms, l2, layer_decay: see `LayerGroups`.
     """
 
-    if TYPE_CHECKING:
-        # What editors see; the arguments are those of the base classes.
-        def __init__(
-            self,
-            learning_rate: LearningRate = 0.01,
-            momentum: float = 0.0,
-            nesterov: bool = False,
-            **kwargs: Unpack[OptimizerArguments],
-        ): ...
+    learning_rate: SGDRate = 0.01
+    momentum: Average = 0.0
+    nesterov: Annotated[bool, boolean(), OF_KERAS] = False
+    weight_decay: WeightDecay = None

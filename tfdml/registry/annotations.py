@@ -5,9 +5,11 @@ Shapes are in words: N rows, each an image; D dimensions of an embedding.
 
 import os
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict
 
 from numpy.typing import ArrayLike
+
+from tfdml.registry.arguments import path
 
 # A tensor of Keras' backend, or a symbolic one: no type covers those of all backends.
 Tensor: TypeAlias = Any
@@ -19,7 +21,7 @@ Embeddings: TypeAlias = ArrayLike
 Rows: TypeAlias = ArrayLike
 # A random step of a transform: `(image [H, W, 3], seed [2]) -> image`.
 ImageStep: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-FilePath: TypeAlias = str | os.PathLike[str]
+FilePath: TypeAlias = Annotated[str | os.PathLike[str], path()]
 # What Keras draws initial values or regularizes with: an object, or its name.
 Initializer: TypeAlias = Any
 Regularizer: TypeAlias = Any

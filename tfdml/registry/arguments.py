@@ -1,6 +1,6 @@
 """Types and ranges of arguments, for annotations such as `margin: Annotated[float, number(at_least=0)] = 0.2`.
 
-`tfdml.registry.argument_checks` and `tfdml.registry.fields` check them.
+`tfdml.registry.fields` checks them.
 """
 
 import dataclasses
@@ -40,7 +40,9 @@ def expected_by(kind: Any) -> Expected | None:
     """
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return next((each for each in inner[1:] if isinstance(each, Expected)), None) or expected_by(inner[0])
+        # The last one is the outermost, where a type that is annotated is annotated again.
+        rules = [each for each in inner[1:] if isinstance(each, Expected)]
+        return rules[-1] if rules else expected_by(inner[0])
     if origin is Literal:
         return one_of(*inner)
     if origin in (Union, types.UnionType):
@@ -114,6 +116,17 @@ def read_by(read, words):
 def optional(expected):
     """None, or a value as expected."""
     return Expected(f"None or {expected.words}", lambda value: None if value is None else expected.read(value))
+
+
+def or_tensor(expected):
+    """A value as expected, or a tensor or variable, whose value is unknown while a graph is traced."""
+
+    def read(value):
+        # Of any library.
+        is_tensor = hasattr(value, "shape") and not isinstance(value, numbers.Number)
+        return value if is_tensor else expected.read(value)
+
+    return Expected(expected.words, read)
 
 
 def either(*alternatives):

@@ -1,40 +1,59 @@
-"""Arguments as fields: the annotated attributes of a class are its arguments."""
+"""Arguments as annotations declare them: those in the body of a class, and those in the signature of a function.
 
+There is one reading of both: an annotation says what a value must be, see `tfdml.registry.arguments.expected_by`; if it
+says nothing of values, the type of the default does. A default of None allows None.
+"""
+
+import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform, get_origin
+from typing import Annotated, Any, ClassVar, TypeVar, Unpack, dataclass_transform, get_args, get_origin
 
-from tfdml.registry.argument_checks import checked, evaluated, expected_like, refuse_unknown, takes_fields
-from tfdml.registry.arguments import Expected, expected_by
+from tfdml.registry.arguments import REFUSED, Expected, boolean, expected_by, integer, number, optional, several, text
+from tfdml.registry.suggestions import nearest
 
-# For an argument that a base class of Keras takes and checks itself; specs leave it out.
-OF_KERAS = Expected("what Keras takes", lambda value: value)
+# Marks an argument that the next base class takes: `Annotated[float, number(above=0), OF_KERAS]`. Without an `Expected`
+# beside it Keras alone checks it, and specs leave it out.
+OF_KERAS = "of Keras"
 REQUIRED = inspect.Parameter.empty
+NAMED, IN_ORDER = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+ONLY_IN_ORDER = inspect.Parameter.POSITIONAL_ONLY
+VARIADIC = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+LONGEST_VALUE = 80
+
+Function = TypeVar("Function", bound=Callable)
 
 
 @dataclass(frozen=True)
 class Field:
-    """An argument: what is expected, or None; its default, or `REQUIRED`; whether it comes after `_: KW_ONLY`."""
+    """An argument: what is expected, or None; its default, or `REQUIRED`; whether it comes after `_: KW_ONLY`.
+
+    `of_keras` says that the next base class takes it.
+    """
 
     expected: Expected | None
     default: Any
-    keyword_only: bool
+    keyword_only: bool = False
+    of_keras: bool = False
 
+    @classmethod
+    def of(cls, kind, default, keyword_only=False):
+        """The field of an annotation, which may be `REQUIRED` for none, and a default."""
+        if get_origin(kind) is Annotated and OF_KERAS in kind.__metadata__:
+            has_rule = any(isinstance(each, Expected) for each in kind.__metadata__)
+            return cls(expected_by(kind) if has_rule else None, default, keyword_only, of_keras=True)
+        # A text as the default says more than that it is one.
+        expected = (kind is str and _like(default)) or expected_by(kind) or _like(default)
+        if expected and default is None and not _takes_none(expected):
+            expected = optional(expected)
+        return cls(expected, default, keyword_only)
 
-class _SignatureOfClass:
-    """The signature of a class with fields, or of an `__init__` of its own; objects of the class have their own."""
-
-    def __get__(self, made, cls):
-        if made is not None:
-            raise AttributeError("__signature__")
-        if not takes_fields(cls):
-            signature = inspect.signature(cls.__init__)
-            return signature.replace(parameters=[*signature.parameters.values()][1:])
-        shown = [each for each in cls._parameters() if cls.fields[each.name].expected is not OF_KERAS]
-        more = [inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)] if len(shown) < len(cls.fields) else []
-        return inspect.Signature([*shown, *more])
+    @property
+    def is_shown(self):
+        """Whether signatures and specs have it."""
+        return self.expected is not None or not self.of_keras
 
 
 @dataclass_transform()
@@ -47,83 +66,181 @@ class Declared:
         form: Literal["smooth", "hard"] = "smooth"
     ```
 
-    Each value is checked by its annotation, see `tfdml.registry.arguments.expected_by`, or else by the type of its
-    default, and is then an attribute. Fields after `_: KW_ONLY` come last in the order, those of the nearest class
-    first. Defaults are no attributes of the class, where one could hide a property of a base class.
+    Each value is checked as its annotation says, and is then an attribute. Fields after `_: KW_ONLY` come last in the
+    order, those of the nearest class first. Defaults are no attributes of the class, where one could hide a property of
+    a base class. Of a class with an `__init__` of its own, the arguments are those of its signature, read and checked
+    in the same way, and the class sets its attributes itself.
     """
 
     # The arguments in their order, with those of the base classes.
     fields: ClassVar[Mapping[str, Field]] = MappingProxyType({})
-    # Names of fields that `__init__` of the next base class takes: those that were declared `OF_KERAS`.
-    of_keras: ClassVar[tuple[str, ...]] = ()
+    # Whether they are the annotated attributes, and not the parameters of an `__init__`.
+    takes_fields: ClassVar[bool] = True
     # What errors call the class.
     owner: ClassVar[str] = ""
-    __signature__ = _SignatureOfClass()
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
+        cls.owner = cls.__qualname__
+        cls.takes_fields = cls.takes_fields and "__init__" not in vars(cls)
         own = _fields_of(cls)
+        # What a base class of Keras takes, it also takes where a class changes the default.
+        for name in own.keys() & {name for name, field in cls.fields.items() if field.of_keras}:
+            own[name] = replace(own[name], of_keras=True)
         every = {**cls.fields, **own}
         last = {name: every[name] for name in {**own, **every} if every[name].keyword_only}
         cls.fields = {**{name: field for name, field in every.items() if name not in last}, **last}
-        cls.of_keras = (*cls.of_keras, *(name for name, field in own.items() if field.expected is OF_KERAS))
-        cls.owner = cls.__qualname__
-
-    @classmethod
-    def declare(cls, owner: str, declared: Mapping[str, Expected]) -> None:
-        """Sets what errors call the class, and further rules of its arguments."""
-        cls.owner = owner
-        changed = {name: replace(cls.fields[name], expected=expected) for name, expected in declared.items()}
-        cls.fields = {**cls.fields, **changed}
-
-    if not TYPE_CHECKING:  # Type checkers know it from the fields.
-
-        def __init__(self, *args: Any, **kwargs: Any):
-            cls = self._behind_own_init()
-            given = cls._read(args, kwargs)
-            super().__init__(**{name: given.pop(name) for name in cls.of_keras})
-            for name, value in given.items():
-                setattr(self, name, value)
-            # A class with an `__init__` of its own may set later what this asks for.
-            if given or cls is type(self):
-                self.check_arguments()
-
-        __init__.takes_fields = True
+        if cls.takes_fields:
+            cls.__init__ = _init_of(cls)
+        elif "__init__" in vars(cls):
+            _declare_init(cls, lambda made: _owner(made, cls))
 
     def check_arguments(self) -> None:
         """Raises a ValueError where arguments do not fit together; each of them is checked before."""
 
     def own_config(self) -> dict[str, Any]:
         """The arguments, without those that the base class of Keras takes."""
-        return {name: getattr(self, name) for name in self.fields if name not in self.of_keras}
+        return {name: getattr(self, name) for name, field in self.fields.items() if not field.of_keras}
 
-    @classmethod
-    def _behind_own_init(cls):
-        """The class whose fields are set here: the next one behind the last that has an `__init__` of its own."""
-        classes = [each for each in cls.__mro__ if issubclass(each, Declared)]
-        own = [place for place, each in enumerate(classes) if "__init__" in vars(each) and not takes_fields(each)]
-        return classes[own[-1] + 1] if own else cls
 
-    @classmethod
-    def _read(cls, args, kwargs):
-        """Argument to its value, checked, or its default."""
-        refuse_unknown(cls.__name__ if cls.of_keras else cls.owner, kwargs, cls.fields)
+def declared(function: Function) -> Function:
+    """Decorator for a function or method, each call of which checks its arguments as annotations declare them."""
+    return _checking(function, evaluated(inspect.signature, function), lambda *_: function.__qualname__)
+
+
+def declare_part(thing, owner):
+    """Returns a class or function, each call of which checks its arguments; errors call it `owner`."""
+    if not isinstance(thing, type):
+        return _checking(thing, evaluated(inspect.signature, thing), lambda *_: owner)
+    if issubclass(thing, Declared):
+        thing.owner = owner
+    else:
+        _declare_init(thing, lambda _: owner)
+    return thing
+
+
+def _declare_init(cls, owner_of):
+    """Lets the `__init__` of a class check its arguments, which are those of its signature."""
+    signature = evaluated(inspect.signature, cls)
+    signature = signature.replace(parameters=[inspect.Parameter("self", ONLY_IN_ORDER), *signature.parameters.values()])
+    cls.__init__ = _checking(cls.__init__, signature, owner_of)
+
+
+def expected_of(thing):
+    """Returns `{argument: Expected}` of a class or function that is declared."""
+    # Others have not been wrapped.
+    fields = getattr(thing.__init__ if isinstance(thing, type) else thing, "fields", {})
+    return {name: field.expected for name, field in fields.items() if field.expected}
+
+
+def refuse_unknown(owner, names, known):
+    """Raises a TypeError that names the first argument that is not known.
+
+    Args:
+        owner: the name in the error.
+        names, known: names of arguments.
+    """
+    for name in names:
+        if name not in known:
+            listed = ", ".join(known) or "none"
+            raise TypeError(f"{owner} takes no argument {name!r}.{nearest(name, known)} Its arguments: {listed}.")
+
+
+def checked(owner, name, value, expected):
+    """The value as it is read, or a ValueError that tells what was expected; `expected` may be None.
+
+    Args:
+        owner: whose argument it is, in the error.
+        name: of the argument.
+    """
+    try:
+        return expected.read(value) if expected else value
+    except REFUSED:
+        received = repr(value)
+        if len(received) > LONGEST_VALUE:
+            received = f"{received[: LONGEST_VALUE - 3]}..."
+        raise ValueError(f"{owner} expects {name} to be {expected.words}; received {received}.") from None
+
+
+def evaluated(read, thing):
+    """Returns what `read` finds, with annotations that are strings evaluated where all of them can be.
+
+    Args:
+        read: `inspect.signature` or `inspect.get_annotations`.
+        thing: a class or function.
+    """
+    try:
+        return read(thing, eval_str=True)
+    except (NameError, AttributeError, SyntaxError, TypeError):
+        # They have names that are imported for type checkers only, or are words for people.
+        return read(thing)
+
+
+def _checking(function, signature, owner_of):
+    """Wraps a function or an `__init__`, whose object is then the argument of `owner_of`."""
+    fields = {
+        name: Field.of(parameter.annotation, parameter.default, parameter.kind is NAMED)
+        for name, parameter in signature.parameters.items()
+        if parameter.kind not in VARIADIC and name != "self"
+    }
+    signature = _closed(signature)
+    known = [name for name in signature.parameters if name != "self"]
+
+    @functools.wraps(function)
+    def checking(*args, **kwargs):
+        owner = owner_of(*args[:1])
         try:
-            given = inspect.Signature(cls._parameters()).bind(*args, **kwargs).arguments
+            bound = signature.bind(*args, **kwargs)
+        except TypeError:
+            refuse_unknown(owner, kwargs, known)
+            # Python's own error names the missing argument.
+            return function(*args, **kwargs)
+        for name in [name for name in bound.arguments if name in fields]:
+            bound.arguments[name] = checked(owner, name, bound.arguments[name], fields[name].expected)
+        return function(*bound.args, **bound.kwargs)
+
+    # Keras reads the arguments of a layer without following the wrapper.
+    checking.__signature__ = inspect.signature(function)
+    checking.fields = fields
+    return checking
+
+
+def _init_of(cls):
+    """The `__init__` of a class whose fields are its arguments."""
+    parameters = _parameters(cls.fields)
+    signature = inspect.Signature(parameters)
+    handed_on = [name for name, field in cls.fields.items() if field.of_keras]
+    shown = [each for each in parameters if cls.fields[each.name].is_shown]
+    more = [inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)] if len(shown) < len(parameters) else []
+
+    def __init__(self, *args, **kwargs):
+        owner = _owner(self, cls)
+        refuse_unknown(cls.__name__ if handed_on else owner, kwargs, cls.fields)
+        try:
+            bound = signature.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise TypeError(f"{cls.__name__}: {error}. Its arguments: {', '.join(cls.fields) or 'none'}.") from None
-        read = {name: checked(cls.owner, name, value, cls.fields[name].expected) for name, value in given.items()}
-        return {name: read.get(name, field.default) for name, field in cls.fields.items()}
+        values = {name: field.default for name, field in cls.fields.items()}
+        values |= {name: checked(owner, name, value, cls.fields[name].expected) for name, value in bound.items()}
+        super(Declared, self).__init__(**{name: values.pop(name) for name in handed_on})
+        for name, value in values.items():
+            setattr(self, name, value)
+        # A class with an `__init__` of its own may set later what this asks for.
+        if values or cls is type(self):
+            self.check_arguments()
 
-    @classmethod
-    def _parameters(cls):
-        """In Python every field may stand without its name, but those of Keras and those that have no default."""
-        parameters = []
-        for name, field in cls.fields.items():
-            named = field.expected is OF_KERAS or (field.keyword_only and field.default is REQUIRED)
-            kind = inspect.Parameter.KEYWORD_ONLY if named else inspect.Parameter.POSITIONAL_OR_KEYWORD
-            parameters.append(inspect.Parameter(name, kind, default=field.default))
-        return sorted(parameters, key=lambda each: each.kind)
+    __init__.fields = cls.fields
+    __init__.__signature__ = inspect.Signature([inspect.Parameter("self", IN_ORDER), *shown, *more])
+    return __init__
+
+
+def _parameters(fields):
+    """In Python every field may stand without its name, but those that Keras checks and those without a default."""
+    parameters = []
+    for name, field in fields.items():
+        named = not field.is_shown or (field.keyword_only and field.default is REQUIRED)
+        parameters.append(inspect.Parameter(name, NAMED if named else IN_ORDER, default=field.default))
+    return sorted(parameters, key=lambda each: each.kind)
 
 
 def _fields_of(cls):
@@ -133,9 +250,43 @@ def _fields_of(cls):
         if kind is KW_ONLY:
             keyword_only = True
         elif not (kind is ClassVar or get_origin(kind) is ClassVar):
-            default = vars(cls).get(name, REQUIRED)
+            own[name] = Field.of(kind, vars(cls).get(name, REQUIRED), keyword_only)
             # An `__init__` of another kind may rely on them.
-            if default is not REQUIRED and takes_fields(cls):
+            if name in vars(cls) and cls.takes_fields:
                 delattr(cls, name)
-            own[name] = Field(expected_by(kind) or expected_like(default), default, keyword_only)
     return own
+
+
+def _owner(made, cls):
+    """What errors call an object whose `__init__` a class has, or one that inherits it."""
+    return (type(made) if type(made).__init__ is cls.__init__ else cls).owner
+
+
+def _closed(signature):
+    """A signature with the names of the `TypedDict` in place of its `**kwargs: Unpack[...]`."""
+    *named, last = [*signature.parameters.values()] or [None]
+    if last is None or last.kind is not inspect.Parameter.VAR_KEYWORD or get_origin(last.annotation) is not Unpack:
+        return signature
+    (arguments,) = get_args(last.annotation)
+    more = [inspect.Parameter(name, NAMED, default=None) for name in arguments.__annotations__]
+    return signature.replace(parameters=[*named, *more])
+
+
+def _takes_none(expected):
+    try:
+        expected.read(None)
+    except REFUSED:
+        return False
+    return True
+
+
+def _like(default):
+    """The `Expected` that follows from a default, or None."""
+    if isinstance(default, bool):
+        return boolean()
+    for kind, expected in ((int, integer), (float, number), (str, text)):
+        if isinstance(default, kind):
+            return expected()
+    if isinstance(default, tuple) and default and (element := _like(default[0])):
+        return several(element)
+    return None

@@ -9,8 +9,7 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from tfdml.registry.argument_checks import guarded, takes_fields
-from tfdml.registry.arguments import Expected
+from tfdml.registry.fields import declare_part
 from tfdml.registry.part_modules import import_room
 from tfdml.registry.specs import FIRST, of_spec, parse, parse_sum
 from tfdml.registry.suggestions import nearest, same
@@ -45,29 +44,21 @@ _sums = {}
 _short_forms = {}
 
 
-def register(kind: str, name: str, /, **declared: Expected) -> Callable[[Thing], Thing]:
+def register(kind: str, name: str, /) -> Callable[[Thing], Thing]:
     """Decorator that registers a class or function by name, and with Keras for saving if it has a `get_config`.
 
-    Each call checks its arguments, from a spec or in Python.
-
-    Example: `@register("sampler", "pxk", classes=integer(1))`.
+    Each call checks its arguments, from a spec or in Python, as `tfdml.registry.fields` reads their annotations.
 
     Args:
         kind: a key of `ROOMS`.
         name: its name in specs.
-        **declared: type and range of arguments, such as `number(at_least=0)`. Other arguments must have the type of
-            their default. A class with `tfdml.registry.fields` says both by annotations.
     """
 
     def decorate(thing: Thing) -> Thing:
-        owner = f"The {kind} {name!r}"
-        if takes_fields(thing):
-            thing.declare(owner, declared)
-            # Of metrics and indexes it is None until here.
-            if getattr(thing, "name", name) is None:
-                thing.name = name
-        else:
-            thing = guarded(thing, owner, declared)
+        thing = declare_part(thing, f"The {kind} {name!r}")
+        # Of metrics and indexes it is None until here.
+        if getattr(thing, "name", name) is None:
+            thing.name = name
         _name(kind, name, thing)
         # Others are not saved.
         if hasattr(thing, "get_config"):
@@ -148,10 +139,10 @@ def _check_short_form(kind, spec):
 
 
 def _created(kind, spec, demanded, offers):
-    taking_first = _taking_first(kind)
-    if kind in _sums and (terms := parse_sum(spec, taking_first)):
+    takes_first = _takes_first(kind)
+    if kind in _sums and (terms := parse_sum(spec, takes_first)):
         return _sums[kind]([(weight, _create(kind, *step, offers)) for weight, step in terms])
-    steps = parse(spec, taking_first)
+    steps = parse(spec, takes_first)
     if len(steps) != 1:
         hint = " Write a sum with +." if kind in _sums else ""
         raise ValueError(f"Expected one {kind}, received a chain of {len(steps)}: {spec!r}.{hint}")
@@ -164,14 +155,14 @@ def _created(kind, spec, demanded, offers):
 def create_chain(kind, spec, **offers):
     """Creates a list of objects from a chain, `first(...)|second(...)`; see `create`."""
     with of_spec(spec):
-        return [_create(kind, name, arguments, offers) for name, arguments in parse(spec, _taking_first(kind))]
+        return [_create(kind, name, arguments, offers) for name, arguments in parse(spec, _takes_first(kind))]
 
 
 def parsed(kind, spec):
     """Returns the name and the arguments, `{argument: value}`, of the first part that a spec describes."""
     with of_spec(spec):
         _check_short_form(kind, spec)
-        return parse(spec, _taking_first(kind))[0]
+        return parse(spec, _takes_first(kind))[0]
 
 
 def takes(kind, spec, argument):
@@ -216,7 +207,7 @@ def _check_demand(kind, name, arguments, argument, value, source):
 
 def _create(kind, name, arguments, offers):
     thing = _thing(kind, name)
-    if name in _taking_first(kind):
+    if _takes_first(kind)(name):
         return _create_with_first(thing, kind, name, dict(arguments))
     parameters = _parameters(thing)
     for argument in arguments:
@@ -250,14 +241,14 @@ def _create_with_first(thing, kind, name, arguments):
     raise ValueError(f"The {kind} {name!r} needs its {first} first: write {name}('...', argument=value).")
 
 
-def _taking_first(kind):
-    """Returns the names of a kind whose first argument is positional in a spec."""
+def _takes_first(kind):
+    """A function that tells whether the first argument of a name is positional in a spec."""
 
-    def takes(thing):
-        first = next(iter(inspect.signature(thing).parameters.values()), None)
-        return first is not None and first.kind is first.POSITIONAL_ONLY
+    def takes(name):
+        parameters = inspect.signature(registered(kind)[name]).parameters if name in registered(kind) else {}
+        return any(each.kind is each.POSITIONAL_ONLY for each in parameters.values())
 
-    return [name for name, thing in registered(kind).items() if takes(thing)]
+    return takes
 
 
 def registered(kind):

@@ -20,8 +20,8 @@ from tfdml.console.progress_bar import ProgressBar
 from tfdml.evaluation.embedder import Embedder
 from tfdml.methods import EmbeddingModel
 from tfdml.registry.annotations import FilePath, Verbosity
-from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import Count
+from tfdml.registry.fields import declared
 from tfdml.runtime.workers import ALONE
 
 # So many images at most are prepared one after another: until a dataset of them is made takes longer.
@@ -56,7 +56,7 @@ class ImageEmbedder:
             )
         self._prepare = Preprocessor.of(self.preprocessing)
 
-    @expects()
+    @declared
     def embed(self, images: Images, batch_size: Count = 128, verbose: Verbosity = 0) -> np.ndarray:
         """Returns the embeddings `[N, D]` of images, float32: the same as in evaluation.
 

@@ -7,14 +7,14 @@ from pipelines.preprocessing import Preprocessing
 from tfdml import registry
 from tfdml.methods import EmbeddingModel
 from tfdml.registry.annotations import FilePath
-from tfdml.registry.argument_checks import expects
+from tfdml.registry.fields import declared
 from tfdml.run.directory.model_archive import damage_of, load_archive
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.directory.user_modules import check_modules
 from tfdml.run.image_embedder import ImageEmbedder
 
 
-@expects()
+@declared
 def load(
     run_or_file: FilePath,
     model: Literal["best", "final"] = "best",

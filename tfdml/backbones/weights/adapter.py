@@ -9,12 +9,12 @@ import numpy as np
 from tfdml.files.archive_sizes import BROKEN, check_datasets
 from tfdml.files.checked_files import vacated
 from tfdml.layers.lora import adapted_layers, enable_lora
-from tfdml.registry.argument_checks import expects
+from tfdml.registry.fields import declared
 
 MATRICES = ("lora_kernel_a", "lora_kernel_b")
 
 
-@expects()
+@declared
 def save_adapter(network: keras.Model, path: str | Path) -> None:
     """Writes what LoRA has learned, such as `adapter.weights.h5`, without the network's weights.
 
@@ -34,7 +34,7 @@ def save_adapter(network: keras.Model, path: str | Path) -> None:
     unfinished.rename(path)
 
 
-@expects()
+@declared
 def load_adapter(network: keras.Model, path: str | Path) -> int:
     """Gives a network the changes in a file of `save_adapter`; returns the number of layers that have them.
 

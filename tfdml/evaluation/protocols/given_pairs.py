@@ -1,11 +1,9 @@
 """Pairs of images are given, and whether they are the same."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from tfdml.evaluation.metrics import PairMetric
-from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
+from tfdml.evaluation.protocols.protocol import MetricSpecs, Protocol
 from tfdml.evaluation.ranks.exact_vectors import TIE, ExactVectors
 from tfdml.evaluation.scores import Scores
 from tfdml.evaluation.search import RetrievalTask
@@ -20,7 +18,7 @@ METRICS = ("roc_auc", "pair_average_precision", "equal_error_rate", "effective_r
 NONE = -1
 
 
-@register("protocol", "given_pairs", **{name: EXPECTED[name] for name in ("metrics", "distance")})
+@register("protocol", "given_pairs")
 class GivenPairs(Protocol):
     """Tells the given pairs that are the same from those that are not, by their similarity; no other pair is known.
 
@@ -30,7 +28,7 @@ class GivenPairs(Protocol):
         distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
     """
 
-    def __init__(self, metrics: str | Sequence[str] = METRICS, distance: Distance = "cosine"):
+    def __init__(self, metrics: MetricSpecs = METRICS, distance: Distance = "cosine"):
         super().__init__(metrics, distance)
 
     def tasks(self, rows):

@@ -1,13 +1,12 @@
 """Every image is searched among all others, and what is found is judged at each level of a hierarchy."""
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import RankMetric
-from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
+from tfdml.evaluation.protocols.protocol import MetricSpecs, Protocol
 from tfdml.evaluation.search import RetrievalTask
 from tfdml.registry.annotations import Distance
 from tfdml.registry.parts import register
@@ -17,7 +16,7 @@ METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r
 METRICS += ("hierarchical_ap", "ndcg", "mistake_severity", "nmi")
 
 
-@register("protocol", "levels", **{name: EXPECTED[name] for name in ("metrics", "distance")})
+@register("protocol", "levels")
 class Levels(Protocol):
     """Searches every image among all others; metrics of ranks are of classes, and of the categories of each level.
 
@@ -28,7 +27,7 @@ class Levels(Protocol):
         distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
     """
 
-    def __init__(self, metrics: str | Sequence[str] = METRICS, distance: Distance = "cosine"):
+    def __init__(self, metrics: MetricSpecs = METRICS, distance: Distance = "cosine"):
         super().__init__(metrics, distance)
 
     def tasks(self, rows):

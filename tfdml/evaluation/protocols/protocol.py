@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from tfdml import registry
 from tfdml.evaluation.measure import measure, pairs_of_task
@@ -12,16 +12,11 @@ from tfdml.evaluation.scores import Scores
 from tfdml.evaluation.search import RetrievalTask
 from tfdml.evaluation.verification.pairs import Pairs
 from tfdml.registry.annotations import Distance, Embeddings
-from tfdml.registry.arguments import either, one_of, optional, several, text
+from tfdml.registry.arguments import Text, either, several, text
 from tfdml.runtime.workers import ALONE, Workers
 
-# The arguments of every protocol.
-EXPECTED = {
-    "metrics": either(text(), several(text())),
-    "distance": one_of("cosine", "euclidean"),
-    "reranking": optional(text()),
-    "index": text(),
-}
+# Arguments of every protocol.
+MetricSpecs = Annotated[str | Sequence[str], either(text(), several(text()))]
 
 
 class Protocol:
@@ -37,9 +32,7 @@ class Protocol:
         index: spec of an index.
     """
 
-    def __init__(
-        self, metrics: str | Sequence[str], distance: Distance, reranking: str | None = None, index: str = "exact"
-    ):
+    def __init__(self, metrics: MetricSpecs, distance: Distance, reranking: Text | None = None, index: Text = "exact"):
         self.metrics = metrics_of(metrics)
         self.distance = distance
         self.reranking = None if reranking is None else registry.create("reranking", reranking)

@@ -1,19 +1,19 @@
 """Queries are searched in a gallery."""
 
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
-from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
+from tfdml.evaluation.protocols.protocol import MetricSpecs, Protocol
 from tfdml.evaluation.search import RetrievalTask
 from tfdml.registry.annotations import Distance
+from tfdml.registry.arguments import Text
 from tfdml.registry.parts import register
 
 METRICS = ("recall_at_1", "recall_at_5", "recall_at_10", "map")
 
 
-@register("protocol", "query_gallery", **EXPECTED)
+@register("protocol", "query_gallery")
 class QueryGallery(Protocol):
     """Searches queries in a gallery, without images that share class and camera, or class and group.
 
@@ -32,11 +32,11 @@ class QueryGallery(Protocol):
 
     def __init__(
         self,
-        metrics: str | Sequence[str] = METRICS,
+        metrics: MetricSpecs = METRICS,
         distance: Distance = "cosine",
         junk: int | None = None,
-        reranking: str | None = None,
-        index: str = "exact",
+        reranking: Text | None = None,
+        index: Text = "exact",
         pooling: Literal["mean", "max"] | None = None,
     ):
         super().__init__(metrics, distance, reranking, index)

@@ -1,19 +1,17 @@
 """Images are searched in random galleries of one image a class."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
+from tfdml.evaluation.protocols.protocol import MetricSpecs, Protocol
 from tfdml.evaluation.search import RetrievalTask
 from tfdml.registry.annotations import Distance
-from tfdml.registry.arguments import Count, Seed
+from tfdml.registry.arguments import Count, Seed, Text
 from tfdml.registry.parts import register
 
 METRICS = ("recall_at_1", "recall_at_5", "map")
 
 
-@register("protocol", "random_gallery", **EXPECTED)
+@register("protocol", "random_gallery")
 class RandomGallery(Protocol):
     """Searches all images in a gallery of one random image per class; the mean of several draws (VehicleID).
 
@@ -30,10 +28,10 @@ class RandomGallery(Protocol):
         self,
         draws: Count = 10,
         seed: Seed = 0,
-        metrics: str | Sequence[str] = METRICS,
+        metrics: MetricSpecs = METRICS,
         distance: Distance = "cosine",
-        reranking: str | None = None,
-        index: str = "exact",
+        reranking: Text | None = None,
+        index: Text = "exact",
     ):
         super().__init__(metrics, distance, reranking, index)
         self.draws, self.seed = draws, seed

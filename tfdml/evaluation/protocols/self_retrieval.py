@@ -1,16 +1,15 @@
 """Every image is searched among all others."""
 
-from collections.abc import Sequence
-
-from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
+from tfdml.evaluation.protocols.protocol import MetricSpecs, Protocol
 from tfdml.evaluation.search import RetrievalTask
 from tfdml.registry.annotations import Distance
+from tfdml.registry.arguments import Text
 from tfdml.registry.parts import register
 
 METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r", "nmi", "f1")
 
 
-@register("protocol", "self_retrieval", **EXPECTED)
+@register("protocol", "self_retrieval")
 class SelfRetrieval(Protocol):
     """Searches every image among all others (CUB, Cars, SOP).
 
@@ -23,10 +22,10 @@ class SelfRetrieval(Protocol):
 
     def __init__(
         self,
-        metrics: str | Sequence[str] = METRICS,
+        metrics: MetricSpecs = METRICS,
         distance: Distance = "cosine",
-        reranking: str | None = None,
-        index: str = "exact",
+        reranking: Text | None = None,
+        index: Text = "exact",
     ):
         super().__init__(metrics, distance, reranking, index)
 

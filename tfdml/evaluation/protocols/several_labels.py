@@ -1,10 +1,9 @@
 """Images have several labels, and what is found is more or less relevant."""
 
 import dataclasses
-from collections.abc import Sequence
 
 from tfdml.evaluation.measure import measure
-from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
+from tfdml.evaluation.protocols.protocol import MetricSpecs, Protocol
 from tfdml.evaluation.search import RetrievalTask
 from tfdml.registry.annotations import Distance
 from tfdml.registry.parts import register
@@ -13,7 +12,7 @@ from tfdml.runtime.workers import ALONE
 METRICS = ("relevance_at_1", "relevance_at_10", "graded_map", "ndcg")
 
 
-@register("protocol", "several_labels", **{name: EXPECTED[name] for name in ("metrics", "distance")})
+@register("protocol", "several_labels")
 class SeveralLabels(Protocol):
     """Searches every image among all others; images are relevant by the share of labels that both have (Jaccard's).
 
@@ -22,7 +21,7 @@ class SeveralLabels(Protocol):
         distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
     """
 
-    def __init__(self, metrics: str | Sequence[str] = METRICS, distance: Distance = "cosine"):
+    def __init__(self, metrics: MetricSpecs = METRICS, distance: Distance = "cosine"):
         super().__init__(metrics, distance)
 
     def tasks(self, rows):

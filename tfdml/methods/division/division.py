@@ -1,31 +1,17 @@
 """When and how Divide and Conquer divides the data."""
 
-import dataclasses
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer, one_of, optional
+from tfdml.registry.arguments import Count, integer
+from tfdml.registry.fields import Declared
 
 DataSplit: TypeAlias = Literal["kmeans", "random", "random_classes", "labels", "none"]
 ClusterOrder: TypeAlias = Literal["uniform", "proportional", "round_robin"]
 Finetuned: TypeAlias = Literal["all", "embedding"]
-DIVISION = {
-    "learners": integer(1),
-    "recluster_every": integer(1),
-    "data_split": one_of("kmeans", "random", "random_classes", "labels", "none"),
-    "cluster_order": one_of("uniform", "proportional", "round_robin"),
-    "divide_at": integer(0),
-    "merge_at": optional(integer(0)),
-    "merge_loss_at": optional(integer(0)),
-    "finetune": one_of("all", "embedding"),
-    "iterations": integer(1),
-    "restarts": integer(1),
-}
+Epoch = Annotated[int, integer(0)]
 
 
-@expects(**DIVISION)
-@dataclasses.dataclass(frozen=True)
-class Division:
+class Division(Declared):
     """The plan of Algorithm 1 of Divide and Conquer, by epochs counted from 0.
 
     Args:
@@ -47,20 +33,20 @@ class Division:
         iterations, restarts: of K-means.
     """
 
-    learners: int = 8
-    recluster_every: int = 2
+    learners: Count = 8
+    recluster_every: Count = 2
     data_split: DataSplit = "kmeans"
     cluster_order: ClusterOrder = "uniform"
-    divide_at: int = 0
-    merge_at: int | None = None
-    merge_loss_at: int | None = None
+    divide_at: Epoch = 0
+    merge_at: Epoch | None = None
+    merge_loss_at: Epoch | None = None
     finetune: Finetuned = "all"
     simultaneous: bool = False
     split_embedding: bool = True
-    iterations: int = 50
-    restarts: int = 1
+    iterations: Count = 50
+    restarts: Count = 1
 
-    def __post_init__(self):
+    def check_arguments(self):
         ends = [self.divide_at, *(end for end in (self.merge_loss_at, self.merge_at) if end is not None)]
         if ends != sorted(ends):
             raise ValueError(

@@ -1,14 +1,13 @@
 """Cross-batch memory that leaves out images whose labels may be wrong."""
 
-import dataclasses
+from typing import Annotated
 
 from tfdml.methods.memories.xbm import XBM
 from tfdml.registry import register
-from tfdml.registry.arguments import integer, number
+from tfdml.registry.arguments import number
 
 
-@register("memory", "agreement", size=integer(1), start=integer(0), share=number(above=0, below=1))
-@dataclasses.dataclass(frozen=True)
+@register("memory", "agreement")
 class Agreement(XBM):
     """Cross-batch memory that leaves out the images of a batch that agree least with it: their labels may be wrong.
 
@@ -25,4 +24,4 @@ class Agreement(XBM):
         share: fraction of the images that have wrong labels.
     """
 
-    share: float = 0.2
+    share: Annotated[float, number(above=0, below=1)] = 0.2

@@ -1,14 +1,13 @@
 """Cross-batch memory of a momentum encoder."""
 
-import dataclasses
+from typing import Annotated
 
 from tfdml.methods.memories.xbm import XBM
 from tfdml.registry import register
 from tfdml.registry.arguments import integer, number
 
 
-@register("memory", "momentum", size=integer(1), start=integer(0), decay=number(at_least=0, below=1))
-@dataclasses.dataclass(frozen=True)
+@register("memory", "momentum")
 class Momentum(XBM):
     """Cross-batch memory of embeddings by an average of past weights, which change slowly: MoCo's queue of keys.
 
@@ -24,5 +23,5 @@ class Momentum(XBM):
         decay: fraction of the average that remains in a step; 0 is `XBM`.
     """
 
-    start: int = 0
-    decay: float = 0.999
+    start: Annotated[int, integer(0)] = 0
+    decay: Annotated[float, number(at_least=0, below=1)] = 0.999

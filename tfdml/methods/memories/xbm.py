@@ -1,14 +1,13 @@
 """Cross-batch memory."""
 
-import dataclasses
+from typing import Annotated
 
-from tfdml.registry import register
-from tfdml.registry.arguments import integer
+from tfdml.registry import Declared, register
+from tfdml.registry.arguments import Count, integer
 
 
-@register("memory", "xbm", size=integer(1), start=integer(0))
-@dataclasses.dataclass(frozen=True)
-class XBM:
+@register("memory", "xbm")
+class XBM(Declared):
     """Cross-batch memory: each image of a batch is compared with embeddings of past batches, too.
 
     Wang et al., Cross-Batch Memory for Embedding Learning, 2020: a queue of the last embeddings and their labels takes
@@ -23,5 +22,5 @@ class XBM:
         start: steps before the queue is used, in which embeddings change fast. It fills meanwhile.
     """
 
-    size: int = 8192
-    start: int = 1000
+    size: Count = 8192
+    start: Annotated[int, integer(0)] = 1000

@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageOps
 
 from tfdml.files.checked_files import vacated
-from tfdml.registry import integer, optional, register, several
+from tfdml.registry import register
 from tfdml.registry.annotations import FilePath
 from tfdml.reporting.picture import Picture
 
@@ -19,7 +19,7 @@ COLORS = matplotlib.colormaps["inferno"]
 SHOWN = 6
 
 
-@register("picture", "attention", channels=optional(several(integer())), learners=optional(several(integer())))
+@register("picture", "attention")
 class Attention(Picture):
     """Where each learner looks: the mean over channels, and single channels, of its mask.
 

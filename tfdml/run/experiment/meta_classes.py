@@ -1,15 +1,17 @@
 """Random meta-classes of a training set."""
 
+from typing import Literal
+
 import numpy as np
 
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer, one_of
+from tfdml.registry.arguments import Count, Seed
+from tfdml.registry.fields import declared
 
 PARTITIONS = ("classes", "images")
 
 
-@expects(count=integer(1), seed=integer(0), of=one_of(*PARTITIONS))
-def random_meta_classes(labels, count, *, seed, of="classes"):
+@declared
+def random_meta_classes(labels, count: Count, *, seed: Seed, of: Literal["classes", "images"] = "classes"):
     """Partitions a training set at random into K meta-classes, Sec. 4.1 of EDMS.
 
     The paper's Sec. 1 allows both kinds of partition: a meta-class has "only a part of images belonging to one class,

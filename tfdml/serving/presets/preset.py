@@ -6,7 +6,7 @@ from tfdml.files.checked_files import fingerprint, read_manifest, write_manifest
 from tfdml.files.folder_lock import new_folder, whole_folder
 from tfdml.methods import EmbeddingModel
 from tfdml.registry.annotations import FilePath
-from tfdml.registry.argument_checks import expects
+from tfdml.registry.fields import declared
 from tfdml.run.directory.model_archive import load_archive
 from tfdml.run.image_embedder import ImageEmbedder
 from tfdml.run.model_loading import load
@@ -21,7 +21,7 @@ FILES = [CONFIG, MODEL, README]
 WHAT, VERSION = "tfdml preset", 1
 
 
-@expects()
+@declared
 def save_preset(model: EmbeddingModel, folder: FilePath, licence: str | None = None) -> None:
     """Saves a model, its preprocessing and a model card to a new folder, for `tfdml.from_preset`.
 
@@ -57,7 +57,7 @@ def write_preset(model, folder, about):
         (unfinished / README).write_text(readme(facts, out.name), encoding="utf-8")
 
 
-@expects()
+@declared
 def from_preset(address: FilePath) -> ImageEmbedder:
     """Loads the model of a preset with its preprocessing, to embed images, after comparing its file with its checksum.
 
@@ -78,7 +78,7 @@ def from_preset(address: FilePath) -> ImageEmbedder:
     return embedder
 
 
-@expects()
+@declared
 def upload_preset(address: FilePath, folder: FilePath) -> None:
     """Uploads a preset with the account that the hub's client is logged in with; it needs the extra `share`.
 
