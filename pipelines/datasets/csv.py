@@ -1,11 +1,11 @@
 """Your own images in a CSV table."""
 
 import dataclasses
+import logging
 import os
 from pathlib import Path
 
 import numpy as np
-from absl import logging
 
 from pipelines.datasets.class_division import Undivided
 from pipelines.datasets.dataset import Dataset
@@ -145,7 +145,9 @@ def _check_header(table, header, needed):
         raise ValueError(f"{table} has one of the columns {' and '.join(MARKS)}; expected both, or none.")
     others = [name for name in header if name not in KNOWN]
     if others:
-        logging.warning("%s: the columns %s are not read; known are %s.", table, ", ".join(others), ", ".join(KNOWN))
+        logging.getLogger(__name__).warning(
+            "%s: the columns %s are not read; known are %s.", table, ", ".join(others), ", ".join(KNOWN)
+        )
 
 
 def _checked(table, header, row, line, needed):

@@ -1,9 +1,9 @@
 """DeepFashion's attributes: Category and Attribute Prediction Benchmark."""
 
+import logging
 from typing import Literal
 
 import numpy as np
-from absl import logging
 
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DataDir
@@ -67,7 +67,9 @@ def _labelled(rows, part):
     DEEPFASHION.check_counts(part, rows, images=IMAGES[part], classes=IMAGES[part])
     has = rows.attributes.any(axis=1)
     if not has.all():
-        logging.info("deepfashion, %s: %d images have no attribute and are left out.", part, np.sum(~has))
+        logging.getLogger(__name__).info(
+            "deepfashion, %s: %d images have no attribute and are left out.", part, np.sum(~has)
+        )
     return rows.where(has)
 
 

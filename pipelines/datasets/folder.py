@@ -1,12 +1,12 @@
 """Your own images in one folder per class."""
 
 import collections
+import logging
 import os
 import shlex
 from pathlib import Path
 
 import numpy as np
-from absl import logging
 
 from pipelines.datasets.class_division import Undivided
 from pipelines.datasets.dataset import Dataset
@@ -148,7 +148,7 @@ def tell_of_others(paths):
     if paths:
         root = os.path.commonpath([path.parent for path in paths])
         counts = collections.Counter(path.suffix.lower() for path in paths)
-        logging.warning("%s", " ".join([_counted(counts, root), *_remedies(counts, root)]))
+        logging.getLogger(__name__).warning("%s", " ".join([_counted(counts, root), *_remedies(counts, root)]))
 
 
 def _counted(counts, root):
@@ -194,7 +194,7 @@ def _read_split(classes, first_label, groups, levels):
         paths += [str(path) for path in found]
         labels += [label] * len(found)
     if left_out:
-        logging.warning(
+        logging.getLogger(__name__).warning(
             "%d entries of class folders are left out, first %s: folders in class folders are not searched.",
             len(left_out),
             left_out[0],

@@ -1,7 +1,8 @@
 """Google Landmarks Dataset v2."""
 
+import logging
+
 import numpy as np
-from absl import logging
 
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DataDir
@@ -64,7 +65,7 @@ def _test(folder, of_index, of_queries, first):
         queries[row["id"]] = min(landmarks)
         other += len(landmarks) > 1 or len(images) != sizes[min(landmarks)]
     if other:
-        logging.warning(
+        logging.getLogger(__name__).warning(
             "google_landmarks: %d of %d queries have other images than all of one landmark; measured is the landmark.",
             other,
             len(queries),

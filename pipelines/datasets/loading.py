@@ -1,5 +1,6 @@
 """Loads a dataset by its spec, and checks its files."""
 
+import logging
 import os
 import re
 import shlex
@@ -7,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from absl import logging
 
 from pipelines.datasets.dataset import SHOWN, Dataset
 from pipelines.datasets.header_checks import wrong_header
@@ -80,10 +80,10 @@ def load(
         dataset, unknown = without(dataset, names, data_dir)
         images, classes = before - _counts(dataset)
         message = "%d images are left out by --ignore_images=%s, and %d classes with all their images."
-        logging.info(message, images, ignore_images, classes)
+        logging.getLogger(__name__).info(message, images, ignore_images, classes)
         if unknown:
             message = "%d of %d names in %s are no images of %s, first %r."
-            logging.warning(message, len(unknown), len(set(names)), ignore_images, spec, unknown[0])
+            logging.getLogger(__name__).warning(message, len(unknown), len(set(names)), ignore_images, spec, unknown[0])
     for split in [dataset.test] if test_only else dataset.splits().values():
         if not split.encoded:
             check_names(split.images)
@@ -111,7 +111,7 @@ def _divided_as_before(dataset, classes, test_only, data_dir):
             )
     new = sorted(names - {name for part in classes.values() for name in part})
     if new:
-        logging.warning(
+        logging.getLogger(__name__).warning(
             "%d classes are new since training began and are left out: %s.", len(new), ", ".join(new[:SHOWN])
         )
     return dataset.divided_into(classes)

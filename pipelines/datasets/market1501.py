@@ -1,9 +1,9 @@
 """Market-1501."""
 
+import logging
 import re
 
 import numpy as np
-from absl import logging
 
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DataDir
@@ -56,5 +56,7 @@ def _read(folder):
     images = np.array([f"{folder}/{name}" for name in names], dtype=object)
     junk = int(np.sum(persons == JUNK))
     if junk:
-        logging.info("%s: %d junk images (-1_...) are left out, as its protocol has it.", folder, junk)
+        logging.getLogger(__name__).info(
+            "%s: %d junk images (-1_...) are left out, as its protocol has it.", folder, junk
+        )
     return Split(images, persons, cameras=cameras).where(persons != JUNK)

@@ -1,10 +1,9 @@
 """Published datasets on the user's disk: finds their files, or says how to get them."""
 
 import dataclasses
+import logging
 import shlex
 from pathlib import Path
-
-from absl import logging
 
 from pipelines.datasets.archives import archive_of, unpack
 
@@ -47,7 +46,7 @@ class Published:
     def check_counts(self, part, split, *, images, classes):
         """Warns if the numbers of images and classes of a part differ from the published ones."""
         if (len(split), split.num_classes) != (images, classes):
-            logging.warning(
+            logging.getLogger(__name__).warning(
                 "%s, %s: %s images of %s classes here, %s images of %s classes as published. Scores are comparable "
                 "with published ones only on the full set.",
                 self.name,

@@ -1,6 +1,6 @@
 """Groups of similar classes, from a table of classes."""
 
-from absl import logging
+import logging
 
 from pipelines.datasets.tables import read_table, row_of
 
@@ -72,7 +72,7 @@ def read_levels(table):
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        logging.warning("Levels of classes are not read. %s", error)
+        logging.getLogger(__name__).warning("Levels of classes are not read. %s", error)
         return {}
     several = {name: {} for name in header if name != "class"}
     for row in found:

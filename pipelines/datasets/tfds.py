@@ -1,11 +1,11 @@
 """Datasets that TensorFlow Datasets has prepared on disk."""
 
 import io
+import logging
 import re
 from pathlib import Path
 
 import numpy as np
-from absl import logging
 
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.split import Split
@@ -81,7 +81,7 @@ def _read(tensorflow_datasets, builder, part, image, label):
     images[:] = [contents if encoded else _encode(contents) for contents, _ in rows]
     labels = np.array([number for _, number in rows], np.int64)
     if np.any(labels < 0):
-        logging.info("%d images of %s have no label and are left out.", np.sum(labels < 0), part)
+        logging.getLogger(__name__).info("%d images of %s have no label and are left out.", np.sum(labels < 0), part)
     return Split(images, labels).where(labels >= 0)
 
 

@@ -1,8 +1,9 @@
 """Given: batches of the pairs or triplets that a dataset knows."""
 
+import logging
+
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from pipelines.datasets.split import NONE
 from pipelines.sampling.draws import draw
@@ -42,7 +43,7 @@ class Given(Sampler):
         self.parts = 3 if len(relations) and np.all(relations != NONE) else 2
         for place, kind in enumerate(("the same", "different"), 1):
             if np.all(relations[:, place] == NONE):
-                logging.warning("No pair for training is %s, which most losses need.", kind)
+                logging.getLogger(__name__).warning("No pair for training is %s, which most losses need.", kind)
         self.bind(relations)
 
     def tables_of(self, relations):

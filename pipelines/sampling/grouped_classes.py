@@ -1,8 +1,9 @@
 """Draws of classes of few categories a batch."""
 
+import logging
+
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from pipelines.sampling.draws import draw, times_drawn
 from pipelines.sampling.streams import Stream, as_long_as, stream_key, stream_keys
@@ -38,7 +39,7 @@ def grouped_tables(group_of_class, starts, sizes, groups, classes):
         )
     if not kept.all():
         message = "%d of %d categories have fewer than %d classes and are left out of pxk batches."
-        logging.info(message, np.sum(~kept), len(known), share)
+        logging.getLogger(__name__).info(message, np.sum(~kept), len(known), share)
     order = np.argsort(number, kind="stable")
     order = order[kept[number[order]]]
     counts = counts[kept]

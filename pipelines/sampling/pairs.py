@@ -1,10 +1,10 @@
 """Pairs: batches of random images, each with a partner of its class or of another."""
 
+import logging
 from typing import Annotated
 
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from pipelines.sampling.partners import draw_with_partners, most_drawn, partner_tables
 from pipelines.sampling.rows_by_class import group_by_class
@@ -40,7 +40,9 @@ class Pairs(Sampler):
         super().bind(labels)
         alone = int(np.sum(group_by_class(labels)[2] == 1))
         if alone:
-            logging.info("%d rows are alone in their class and are only used as negative partners.", alone)
+            logging.getLogger(__name__).info(
+                "%d rows are alone in their class and are only used as negative partners.", alone
+            )
 
     def tables_of(self, labels):
         return partner_tables(labels, self.images, f"pairs(images={self.images})")

@@ -1,12 +1,12 @@
 """P×K: batches of several classes with several images each."""
 
+import logging
 import re
 import warnings
 from typing import Annotated
 
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from pipelines.sampling.cluster_groups import ClusterGroups
 from pipelines.sampling.draws import draw, fill, times_drawn
@@ -110,7 +110,9 @@ class PxK(Sampler):
                 f"have {len(sizes)}.{' Lower classes.' if len(sizes) else ''}"
             )
         if single:
-            logging.info("%d of %d classes have a single image and are left out of pxk batches.", single, total)
+            logging.getLogger(__name__).info(
+                "%d of %d classes have a single image and are left out of pxk batches.", single, total
+            )
         if self._having is not None:
             rows = self._having[rows]
         if not self.groups:

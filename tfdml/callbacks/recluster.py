@@ -1,11 +1,11 @@
 """Divides the data among the learners of Divide and Conquer, at intervals."""
 
+import logging
 import time
 from collections.abc import Mapping
 from typing import Any, Unpack
 
 import numpy as np
-from absl import logging
 
 from tfdml.callbacks.embedding_callback import EmbeddingCallback, MethodModel, PassArguments
 from tfdml.evaluation.diversity import negative_distances
@@ -80,7 +80,7 @@ class Recluster(EmbeddingCallback):
         share = self._seconds / (time.monotonic() - self._began)
         if share > MOST_TIME and len(self.history) > 1 and not self._warned:
             self._warned = True
-            logging.warning(
+            logging.getLogger(__name__).warning(
                 "Clustering takes %.0f %% of the time. Raise recluster_every, now %d.",
                 100 * share,
                 self.model.division.recluster_every,
@@ -151,18 +151,18 @@ class Recluster(EmbeddingCallback):
             values |= {name: mean for name, mean in means.items() if mean is not None}
         self.tell("clusters", values)
         if entry["left_out"]:
-            logging.info(
+            logging.getLogger(__name__).info(
                 "%d images are left out: alone in their class within their cluster, or in a cluster without a batch.",
                 entry["left_out"],
             )
         if entry["small"]:
-            logging.warning(
+            logging.getLogger(__name__).warning(
                 "Epoch %d: the clusters of learners %s are smaller than a batch needs; their batches repeat images.",
                 entry["epoch"] + 1,
                 ", ".join(map(str, entry["small"])),
             )
         if entry["idle"]:
-            logging.warning(
+            logging.getLogger(__name__).warning(
                 "Epoch %d: the clusters of learners %s do not fill a batch; these learners wait.",
                 entry["epoch"] + 1,
                 ", ".join(map(str, entry["idle"])),

@@ -2,10 +2,10 @@
 
 import dataclasses
 import functools
+import logging
 
 import keras
 import numpy as np
-from absl import logging
 
 from pipelines.images.stored_images import thumbnail
 from pipelines.preprocessing import preprocessing_of

@@ -1,9 +1,9 @@
 """DIR@FAR: open-set identification."""
 
+import logging
 from typing import Annotated
 
 import numpy as np
-from absl import logging
 
 from tfdml.evaluation.metrics.pair_metric import PairMetric
 from tfdml.evaluation.verification.best_matches import best_matches
@@ -39,7 +39,7 @@ class DirAtFar(PairMetric):
         known, needed = own > 0, least_count(self.rate)
         strangers = int(np.sum(~known))
         if strangers < needed or not known.any():
-            logging.warning(
+            logging.getLogger(__name__).warning(
                 "%s needs a query whose class is in the gallery, and %s or more whose class is not; there are %s and "
                 "%s. It has no value.",
                 self.name,

@@ -1,9 +1,9 @@
 """`PairMetric`: how well a threshold of similarity tells pairs of the same class from others."""
 
+import logging
 from collections.abc import Callable
 
 import numpy as np
-from absl import logging
 
 from tfdml.evaluation.metrics.metric import Metric
 from tfdml.evaluation.verification.pair_counts import PairCounts
@@ -49,7 +49,7 @@ class PairMetric(Metric):
         positives, negatives = counts.totals
         if positives and negatives >= self.negatives_needed:
             return True
-        logging.warning(
+        logging.getLogger(__name__).warning(
             "%s needs a pair of the same class, and of different classes %s or more; there are %s and %s. It has no "
             "value.",
             self.name,

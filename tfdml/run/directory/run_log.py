@@ -1,8 +1,7 @@
 """The log of a run: `metrics.jsonl`, and the scalars of a logger."""
 
 import json
-
-from absl import logging
+import logging
 
 from tfdml.files.checked_files import naming
 from tfdml.run.directory.log_lines import LogLines
@@ -54,7 +53,7 @@ class RunLog:
         if len(lines) < self._events:
             # There is no checksum, which would have told: somebody has removed them.
             lost = self._events - len(lines)
-            logging.warning("%s lacks %d events, which curves are without.", self._lines.path, lost)
+            logging.getLogger(__name__).warning("%s lacks %d events, which curves are without.", self._lines.path, lost)
             self._events = len(lines)
         if lines:
             self._lines.keep(lines[: self._events])

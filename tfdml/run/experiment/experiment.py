@@ -1,10 +1,10 @@
 """A run's data and devices, made from its settings."""
 
 import dataclasses
+import logging
 from pathlib import Path
 
 import tensorflow as tf
-from absl import logging
 
 from pipelines.reading.unreadable import naming_unreadable
 from tfdml.console.progress_bar import verbosity
@@ -106,7 +106,7 @@ def _warn_of_changes(experiment, run_dir, parts):
     """Warns of images of these splits that are gone or new, as where a list that leaves some out was cut."""
     changed = changed_images(RunDirectory(run_dir).recorded_dataset(), experiment.splits.dataset, run_dir, parts)
     if changed:
-        logging.warning("%s The numbers are those of other images.", changed)
+        logging.getLogger(__name__).warning("%s The numbers are those of other images.", changed)
 
 
 def trained_model(run_dir, which, changes=()):
@@ -122,7 +122,7 @@ def _opened(run_dir, which, changes):
     settings = run.settings()
     check_modules(settings.run.import_modules, run.path, trusted=changes.get("import_modules", ()))
     if run.result() is None and run.model_file(which).is_file():
-        logging.warning("The run in %s is not complete: its best model so far is used.", run.path)
+        logging.getLogger(__name__).warning("The run in %s is not complete: its best model so far is used.", run.path)
     recorded = {} if "dataset" in changes else run.recorded_dataset()
     if "dataset" in recorded.get("flags", {}):
         changes = {"dataset": recorded["flags"]["dataset"], **changes}

@@ -1,6 +1,6 @@
 """Which metrics a dataset without classes has."""
 
-from absl import logging
+import logging
 
 from tfdml.evaluation.metrics import PairMetric, metric_of
 
@@ -16,7 +16,9 @@ def measurable(dataset, metrics):
         return metrics
     left_out = [spec for spec in metrics if not _has(dataset, metric_of(spec))]
     if left_out:
-        logging.warning("%s has no classes, so these metrics are left out: %s.", dataset.name, ", ".join(left_out))
+        logging.getLogger(__name__).warning(
+            "%s has no classes, so these metrics are left out: %s.", dataset.name, ", ".join(left_out)
+        )
     return [spec for spec in metrics if spec not in left_out]
 
 

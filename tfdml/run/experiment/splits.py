@@ -1,9 +1,9 @@
 """Which rows train, which are evaluated while training, and which are the test."""
 
 import dataclasses
+import logging
 
 import numpy as np
-from absl import logging
 
 from pipelines.datasets import load
 from pipelines.datasets.csv import from_anywhere
@@ -128,7 +128,7 @@ def check_images(record, splits, run_dir):
     if changed := changed_images(record, splits.dataset, run_dir, others):
         raise ValueError(f"{changed} Restore its images, or train again in another --run_dir.")
     if changed := changed_images(record, splits.dataset, run_dir, at_the_end):
-        logging.warning("%s The result is of the images that are there.", changed)
+        logging.getLogger(__name__).warning("%s The result is of the images that are there.", changed)
 
 
 def changed_images(record, dataset, run_dir, parts):

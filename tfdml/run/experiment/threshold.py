@@ -1,10 +1,10 @@
 """Fits a threshold of similarity for a run, or for embeddings of files."""
 
 import json
+import logging
 from pathlib import Path
 
 import numpy as np
-from absl import logging
 
 from tfdml.evaluation.verification.fitted_threshold import fit_threshold
 from tfdml.files.checked_files import json_of, read_bytes, write_atomically
@@ -46,7 +46,9 @@ def threshold_of(run_dir, which="best", distance=None):
     if found["model"] != which or distance not in (None, found["distance"]):
         return None
     if found.pop("sha256") != sha256_of(RunDirectory(run_dir), which):
-        logging.warning("%s is of another %s model than the run has now, and is not used; fit it again.", file, which)
+        logging.getLogger(__name__).warning(
+            "%s is of another %s model than the run has now, and is not used; fit it again.", file, which
+        )
         return None
     return found
 

@@ -1,6 +1,6 @@
 """`ForgivingLogger`: a logger whose failures do not end training."""
 
-from absl import logging
+import logging
 
 
 class ForgivingLogger:
@@ -39,7 +39,7 @@ class ForgivingLogger:
                 raise ValueError(f"--logger={self._name} does not log: {error}") from error
             self._failed = True
             # A client tries for minutes before it gives up, at every call.
-            logging.warning(
+            logging.getLogger(__name__).warning(
                 "--logger=%s has failed (%s) and gets nothing more of this run, which goes on; metrics.jsonl has all "
                 "numbers.",
                 self._name,

@@ -1,8 +1,9 @@
 """Tells of images that cannot be read while training goes on without them."""
 
+import logging
+
 import keras
 import numpy as np
-from absl import logging
 
 
 class BadImages(keras.callbacks.Callback):
@@ -23,7 +24,7 @@ class BadImages(keras.callbacks.Callback):
         rows = np.flatnonzero(self.unreadable.numpy()).tolist()
         for row in sorted(set(rows) - set(self._logged)):
             self._logged.append(row)
-            logging.warning(
+            logging.getLogger(__name__).warning(
                 "Cannot read %s. Other images of its class stand in for it. (%d of at most %d.)",
                 self.describe(row),
                 len(self._logged),

@@ -1,10 +1,10 @@
 """Checks that batches have the pairs that a loss learns from."""
 
 import inspect
+import logging
 
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from pipelines.sampling import Sampler
 from tfdml import registry
@@ -54,14 +54,16 @@ def check_pairs(loss, sampler, labels, batches, seed):
             f"needs. Use {_several_per_class()}, whose batches have several images of each class."
         )
     if len(np.unique(labels)) == 1:
-        logging.warning("All training images are of one class; --loss=%s needs two classes or more.", batches.loss)
+        logging.getLogger(__name__).warning(
+            "All training images are of one class; --loss=%s needs two classes or more.", batches.loss
+        )
     elif all(len(count) == 1 for count in counts):
         raise ValueError(
             f"Each of the first {STEPS} batches of {here} has images of one class only; --loss={batches.loss} needs "
             "two classes or more."
         )
     if with_positive < 0.5:
-        logging.warning(
+        logging.getLogger(__name__).warning(
             "Only %.1f %% of the images in batches of %s come with another one of their class, which --loss=%s needs. "
             "Batches of %s have several images of each class.",
             100 * with_positive,

@@ -1,7 +1,8 @@
 """The optimizer of a run, with its schedule."""
 
+import logging
+
 import keras
-from absl import logging
 
 from tfdml import registry
 from tfdml.callbacks import WeightAverage
@@ -97,7 +98,7 @@ def _arguments(settings, spelled_out, length):
     if settings.warmup_epochs:
         if settings.warmup_epochs >= length.epochs:
             message = "--warmup_epochs=%g of %d epochs never trains the backbone."
-            logging.warning(message, settings.warmup_epochs, length.epochs)
+            logging.getLogger(__name__).warning(message, settings.warmup_epochs, length.epochs)
         # An optimizer that accumulates gradients counts its updates, not the batches.
         batches = spelled_out.get("gradient_accumulation_steps") or 1
         updates = settings.warmup_epochs * length.steps_per_epoch / batches
@@ -123,7 +124,9 @@ def _updates(settings, spelled_out, length):
             f"--freeze_until={steps} ends within an update of gradient_accumulation_steps={batches}; give a multiple."
         )
     if steps >= length.steps:
-        logging.warning("--freeze_until=%d of %d steps never trains the backbone.", steps, length.steps)
+        logging.getLogger(__name__).warning(
+            "--freeze_until=%d of %d steps never trains the backbone.", steps, length.steps
+        )
     return steps // batches
 
 
@@ -135,6 +138,6 @@ def _schedule(optimizer, spec, length):
     late = [last + 1 for last in changes if last + 1 >= length.steps]
     if late:
         message = "--schedule=%s changes the learning rate after %g epochs, and the run has %d."
-        logging.warning(message, spec, late[0] / length.steps_per_epoch, length.epochs)
+        logging.getLogger(__name__).warning(message, spec, late[0] / length.steps_per_epoch, length.epochs)
     if schedule != before:
         optimizer.learning_rate = schedule

@@ -1,6 +1,6 @@
 """Exports the model of a run: a SavedModel and its card."""
 
-from absl import logging
+import logging
 
 from tfdml import registry
 from tfdml.registry.loss_hooks import hooks_of
@@ -63,7 +63,9 @@ def _projection(model, run_dir, which, dims, whiten, changes):
         return Prefix(dimension_of(model), dims)
     if nested and not whiten:
         known = ", ".join(map(str, nested))
-        logging.warning("--dims=%d is none of %s, trained nested: it projects to principal components.", dims, known)
+        logging.getLogger(__name__).warning(
+            "--dims=%d is none of %s, trained nested: it projects to principal components.", dims, known
+        )
     experiment, model = trained(run_dir, which, changes, test_only=False)
     return Projection.fit(experiment.embed(model, experiment.splits.train), dims, whiten)
 

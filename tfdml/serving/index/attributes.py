@@ -1,9 +1,9 @@
 """Attributes of images: columns of texts, numbers, booleans and times, which filters ask for."""
 
+import logging
 import os
 
 import numpy as np
-from absl import logging
 
 from pipelines.datasets.tables import read_table, row_of
 from tfdml.files.checked_files import reason_of
@@ -104,10 +104,14 @@ def read_attributes(file, paths):
     except (pyarrow.ArrowException, ValueError) as error:
         raise ValueError(f"{file} cannot be used: {reason_of(error).rstrip('.')}.") from None
     if "label" in table.column_names:
-        logging.warning("The column label of %s is not used: labels are those of the images or the embeddings.", file)
+        logging.getLogger(__name__).warning(
+            "The column label of %s is not used: labels are those of the images or the embeddings.", file
+        )
     empty = [name for name in found.column_names if found[name].null_count == len(found)]
     if empty:
-        logging.warning("%s has no value for these images in %s, which is not added.", file, ", ".join(empty))
+        logging.getLogger(__name__).warning(
+            "%s has no value for these images in %s, which is not added.", file, ", ".join(empty)
+        )
     return found.drop_columns(empty)
 
 
