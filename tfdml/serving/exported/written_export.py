@@ -6,12 +6,12 @@ import keras
 import tensorflow as tf
 
 from pipelines.preprocessor import Preprocessor
-from tfdml import serving
 from tfdml.console.version import __version__
 from tfdml.files.folder_lock import whole_folder
 from tfdml.serving.exported.lite import write_lite
 from tfdml.serving.exported.model_card import write_card
 from tfdml.serving.exported.onnx_file import write_onnx
+from tfdml.serving.exported.saved_model import export
 from tfdml.serving.exported.saved_model_files import model_hash
 
 
@@ -29,7 +29,7 @@ def write_export(model, out, about, *, projection=None, tolerant=False, lite=Non
     """
     with whole_folder(out, "exported model") as unfinished:
         preprocessor = Preprocessor.of(model.preprocessing)
-        serving.export(model, preprocessor, unfinished, tolerant=tolerant, projection=projection)
+        export(model, preprocessor, unfinished, tolerant=tolerant, projection=projection)
         if lite:
             write_lite(unfinished, lite)
         if onnx:
