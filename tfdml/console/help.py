@@ -3,7 +3,7 @@
 import re
 import textwrap
 
-from tfdml.console import flags
+from tfdml.console.flags import topics
 
 WIDTH = 100
 # Replaces absl's `--help`, which only lists the flags of one file. `--helpfull` stays absl's.
@@ -33,7 +33,7 @@ def help_text(about, command, arguments, values, own):
 def _by_topic(values, own):
     modules = values.flags_by_module_dict()
     names = [flag.name for module in own for flag in modules.get(module, [])]
-    found = {topic: some for topic, some in flags.topics().items() if set(some) <= set(names)}
+    found = {topic: some for topic, some in topics().items() if set(some) <= set(names)}
     rest = [name for name in names if not any(name in some for some in found.values())]
     return {"This command" if found else "Flags": rest, **found}
 

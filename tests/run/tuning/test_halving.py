@@ -2,7 +2,8 @@
 
 import pytest
 
-from tfdml.run.tuning.halving import Halving, TrialFailed
+from tfdml.run.tuning.halving import Halving
+from tfdml.run.tuning.trials import TrialFailed
 from tfdml.run.tuning.plan import Cost
 from tfdml.run.tuning.search_state import Measured, SearchState
 

@@ -15,7 +15,7 @@ from tfdml.run.directory.checkpoint_folder import CheckpointError
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.splits import Splits
 from tfdml.run.tuning import trials
-from tfdml.run.tuning.halving import TrialFailed
+from tfdml.run.tuning.trials import TrialFailed
 from tfdml.run.tuning.plan import Cost
 from tfdml.run.tuning.search import lengths_of
 from tfdml.run.tuning.search_directory import SearchDirectory

@@ -6,13 +6,10 @@ import time
 from tfdml.run.directory.run_directory import TAKEN
 from tfdml.run.tuning.plan import Cost, TooShort, going_on, make_plan, shortest
 from tfdml.run.tuning.trial_process import KILLED
+from tfdml.run.tuning.trials import TrialFailed
 
 # The recipe: the flags as they were given.
 FIRST = 0
-
-
-class TrialFailed(Exception):
-    """A trial cannot be trained; the text is why."""
 
 
 class Halving:

@@ -5,7 +5,6 @@ import time
 from tfdml.console.disk_errors import is_full
 from tfdml.run.directory.run_directory import ENDING, TAKEN, RunDirectory
 from tfdml.run.experiment.splits import validation_seed_of
-from tfdml.run.tuning.halving import TrialFailed
 from tfdml.run.tuning.plan import Cost
 from tfdml.run.tuning.search_state import Measured
 from tfdml.run.tuning.trial_process import train_in_process
@@ -43,6 +42,10 @@ def trial_flags(settings, serialized, epoch):
         "steps_per_epoch": f"--steps_per_epoch={epoch}",
     }
     return {**serialized, **own, **AT_THE_END, **PLAIN}
+
+
+class TrialFailed(Exception):
+    """A trial cannot be trained; the text is why."""
 
 
 class Trials:
