@@ -8,13 +8,13 @@ import numpy as np
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import TestClasses
 from pipelines.datasets.split import Split
-from tfdml.registry.fields import Declared
+from tfdml.registry.fields import Value
 
 # Only test rows are queries or gallery images.
 MARKS = dict.fromkeys(("is_query", "is_gallery"))
 
 
-class Undivided(Declared):
+class Undivided(Value):
     """Rows of all classes, to be divided into training and test by class.
 
     Args:

@@ -4,13 +4,14 @@ from typing import Annotated
 
 import numpy as np
 
-from tfdml.registry import Declared, register
+from tfdml.registry import register
 from tfdml.registry.annotations import Labels
 from tfdml.registry.arguments import Count, integer
+from tfdml.registry.fields import Value
 
 
 @register("labels", "clusters")
-class Clusters(Declared):
+class Clusters(Value):
     """Clusters of the embeddings of all training images, found anew while a run trains, as their classes.
 
     DeepCluster (Caron et al., Deep Clustering for Unsupervised Learning of Visual Features, 2018), with any loss. A

@@ -5,13 +5,14 @@ from typing import Annotated
 import numpy as np
 
 from pipelines.sampling.rows_by_class import each_alone
-from tfdml.registry import Declared, register
+from tfdml.registry import register
 from tfdml.registry.annotations import Labels
 from tfdml.registry.arguments import number
+from tfdml.registry.fields import Value
 
 
 @register("labels", "exchanged")
-class Exchanged(Declared):
+class Exchanged(Value):
     """The classes, those of a share of the training images exchanged for others at random, to see what mistakes cost.
 
     Which images and for which classes is decided by the seed of the run. Classes of validation and test stay right.

@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from tfdml.registry import Declared, register
+from tfdml.registry import register
 from tfdml.registry.annotations import Labels
+from tfdml.registry.fields import Value
 
 
 @register("labels", "images")
-class ImageNumbers(Declared):
+class ImageNumbers(Value):
     """Each training image is a class of its own, as if there were no classes; for the sampler views."""
 
     def first(self, labels: Labels, seed: int) -> np.ndarray:

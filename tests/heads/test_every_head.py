@@ -9,14 +9,13 @@ import pytest
 import tfdml
 from tests.methods.test_every_method import IMAGES, make
 from tfdml.heads import Head, Linear
-from tfdml.registry import create, names, register
+from tfdml.registry import Count, create, names, register
 
 
-@dataclasses.dataclass(frozen=True)
 class Hidden(Head):
     """A head of a user's own, of layers that Keras has; its output is wider than its input."""
 
-    units: int = 7
+    units: Count = 7
 
     def make_layer(self, **kwargs):
         layers = [keras.layers.Flatten(), keras.layers.Dense(self.units, "relu"), keras.layers.Dropout(0.5)]

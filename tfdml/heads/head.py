@@ -5,10 +5,10 @@ from typing import Any, Self
 
 import keras
 
-from tfdml.registry.fields import Declared
+from tfdml.registry.fields import Value
 
 
-class Head(Declared):
+class Head(Value):
     """Creates the layers between a backbone's features and a method's linear layer.
 
     A method may need several: one for each learner or level. The fields of a subclass are the arguments of
@@ -22,9 +22,6 @@ class Head(Declared):
             **kwargs: Keras' arguments of a layer: its `name`.
         """
         raise NotImplementedError(f"{type(self).__name__} needs the method make_layer(**kwargs).")
-
-    def __repr__(self):
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.own_config().items())})"
 
     def get_config(self) -> dict[str, Any]:
         return self.own_config()

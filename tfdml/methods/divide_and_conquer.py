@@ -1,6 +1,5 @@
 """Divide and Conquer the Embedding Space for Metric Learning (CVPR 2019)."""
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any, Unpack
@@ -248,4 +247,4 @@ class DivideAndConquer(EmbeddingModel):
 
     def get_config(self):
         own = {"embedding_size": self.embedding_size, "hold_others": self.hold_others}
-        return {**super().get_config(), **dataclasses.asdict(self.division), **own}
+        return {**super().get_config(), **self.division.own_config(), **own}

@@ -8,11 +8,18 @@ import tensorflow as tf
 from pipelines.preprocessing import declared_by
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.methods.method_arguments import MethodArguments
+from tfdml.registry.annotations import FrozenBatchNorm
 
 PARTS = ("features", "trained")
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
+class JoinedArguments(MethodArguments, total=False):
+    """Arguments that `Joined` passes on; files have the second, too."""
+
+    freeze_batch_norm: FrozenBatchNorm
+
+
 class Joined(EmbeddingModel):
     """Embeds what another model makes of images: `trained(features(images))`.
 
@@ -23,7 +30,7 @@ class Joined(EmbeddingModel):
         trained: model of a method with the backbone `Identity(D)`, which was trained on such features.
     """
 
-    def __init__(self, features: EmbeddingModel, trained: EmbeddingModel, **kwargs: Unpack[MethodArguments]):
+    def __init__(self, features: EmbeddingModel, trained: EmbeddingModel, **kwargs: Unpack[JoinedArguments]):
         super().__init__(**{"preprocessing": features.preprocessing, **kwargs})
         dims = declared_by(trained).get("vector_dims")
         found = features(keras.KerasTensor((None, *self.preprocessing.image_shape))).shape[-1]

@@ -7,7 +7,7 @@ says nothing of values, the type of the default does. A default of None allows N
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, FrozenInstanceError, dataclass, replace
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, TypeVar, Unpack, dataclass_transform, get_args, get_origin
 
@@ -101,6 +101,25 @@ class Declared:
     def own_config(self) -> dict[str, Any]:
         """The arguments, without those that the base class of Keras takes."""
         return {name: getattr(self, name) for name, field in self.fields.items() if not field.of_keras}
+
+
+@dataclass_transform(frozen_default=True)
+class Value(Declared):
+    """A part that is nothing but its arguments: equal to others with the same, and as it was made."""
+
+    def __setattr__(self, name, value):
+        if name not in self.fields or name in vars(self):
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        super().__setattr__(name, value)
+
+    def __eq__(self, other):
+        return type(other) is type(self) and other.own_config() == self.own_config()
+
+    def __hash__(self):
+        return hash((type(self), *self.own_config().values()))
+
+    def __repr__(self):
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.own_config().items())})"
 
 
 def declared(function: Function) -> Function:

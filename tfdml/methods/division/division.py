@@ -3,7 +3,7 @@
 from typing import Annotated, Literal, TypeAlias
 
 from tfdml.registry.arguments import Count, integer
-from tfdml.registry.fields import Declared
+from tfdml.registry.fields import Value
 
 DataSplit: TypeAlias = Literal["kmeans", "random", "random_classes", "labels", "none"]
 ClusterOrder: TypeAlias = Literal["uniform", "proportional", "round_robin"]
@@ -11,7 +11,7 @@ Finetuned: TypeAlias = Literal["all", "embedding"]
 Epoch = Annotated[int, integer(0)]
 
 
-class Division(Declared):
+class Division(Value):
     """The plan of Algorithm 1 of Divide and Conquer, by epochs counted from 0.
 
     Args:

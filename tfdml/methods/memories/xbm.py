@@ -2,12 +2,13 @@
 
 from typing import Annotated
 
-from tfdml.registry import Declared, register
+from tfdml.registry import register
 from tfdml.registry.arguments import Count, integer
+from tfdml.registry.fields import Value
 
 
 @register("memory", "xbm")
-class XBM(Declared):
+class XBM(Value):
     """Cross-batch memory: each image of a batch is compared with embeddings of past batches, too.
 
     Wang et al., Cross-Batch Memory for Embedding Learning, 2020: a queue of the last embeddings and their labels takes

@@ -1,7 +1,5 @@
 """The embeddings of past batches, with which the images of a batch are compared."""
 
-import dataclasses
-
 import keras
 import tensorflow as tf
 
@@ -36,7 +34,7 @@ class PastBatches:
     @property
     def spec(self):
         """The memory as text, which `compile` takes."""
-        arguments = ", ".join(f"{name}={value}" for name, value in dataclasses.asdict(self.memory).items())
+        arguments = ", ".join(f"{name}={value}" for name, value in self.memory.own_config().items())
         return f"{type(self.memory).__name__.lower()}({arguments})"
 
     @property
