@@ -12,10 +12,8 @@ from pipelines.given_batches import drawn_batches, prepared_by
 from pipelines.reading.image_sources import Images, Rows, class_numbers, read_dataset, source_of
 from pipelines.sampling import PxK, Views
 from pipelines.view_checks import check_views
-from tfdml.registry.annotations import ChannelOrder, Labels
-from tfdml.registry.arguments import Count, integer
+from tfdml.registry.arguments import ChannelOrder, Count, ImageSize, Labels, integer
 from tfdml.registry.fields import declared
-from tfdml.registry.image_sizes import ImageSize
 
 
 @declared

@@ -5,9 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Self, TypedDict, Unpack, get_args
 
-from tfdml.registry.annotations import ChannelOrder, Interpolation
-from tfdml.registry.arguments import REFUSED
-from tfdml.registry.image_sizes import SIZE, ImageSize, sides_of
+from tfdml.registry.arguments import REFUSED, SIZE, ChannelOrder, ImageSize, Interpolation, sides_of
 
 # How far the minimum and maximum of a batch scaled to 0 ... 1 or -1 ... 1 may be from these; and, as a fraction of a
 # model's range, how far pixels may be outside of it.

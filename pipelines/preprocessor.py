@@ -13,9 +13,8 @@ from pipelines.images.crop_and_resize import Cut
 from pipelines.images.decoding import decode, decode_cut
 from pipelines.vector_preprocessing import VectorPreprocessing
 from tfdml.registry import create_chain
-from tfdml.registry.annotations import ChannelOrder, Interpolation
+from tfdml.registry.arguments import ChannelOrder, ImageSize, Interpolation, sides_of
 from tfdml.registry.fields import Declared
-from tfdml.registry.image_sizes import ImageSize, sides_of
 
 
 class Preprocessor(Declared):

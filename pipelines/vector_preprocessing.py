@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from tfdml.registry.annotations import Tensor
+from tfdml.registry.arguments import Tensor
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,7 +21,7 @@ if startup.begin():
 
         from pipelines.preprocessing import Preprocessing
         from tfdml import backbones, functional, heads, layers, losses, registry
-        from tfdml.registry import suggestions
+        from tfdml.registry import arguments
 
         __all__ += ["Preprocessing", "backbones", "functional", "heads", "layers", "losses", "registry"]
 
@@ -47,7 +47,7 @@ if startup.begin():
             __all__ += ["from_preset", "reporting", "save_preset", "serving", "upload_preset"]
 
         _guided = [module for name, module in globals().items() if name in __all__ and isinstance(module, ModuleType)]
-        suggestions.guide(*_guided)
+        arguments.guide(*_guided)
 
 
 # Imported on first access, because their pipelines import the registry from this package.
@@ -65,10 +65,10 @@ def __getattr__(name):
     if name in _LATER:
         return getattr(importlib.import_module(_LATER[name]), name)
     # Here, because it imports NumPy, and commands print their help without.
-    from tfdml.registry import suggestions
+    from tfdml.registry import arguments
 
     found = sys.modules.get("keras")
-    needs = f".{suggestions.meant(name, sys.modules[__name__], *_guided)}"
+    needs = f".{arguments.meant(name, sys.modules[__name__], *_guided)}"
     if found is not None and found.backend.backend() != "tensorflow":
         needs = f" on Keras' {found.backend.backend()} backend. Models and callbacks need KERAS_BACKEND=tensorflow"
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{needs}")

@@ -10,7 +10,7 @@ from pipelines.datasets.dataset_arguments import DataDir
 from pipelines.datasets.published import Published
 from pipelines.datasets.split import Split
 from tfdml.files.checked_files import reason_of
-from tfdml.registry.parts import register
+from tfdml.registry import register
 
 ONE_FOLDER = ("cars_annos.mat", "car_ims")
 TWO_FOLDERS = ("devkit/cars_train_annos.mat", "cars_train", "cars_test")

@@ -15,9 +15,8 @@ from pipelines.datasets.packed_images import is_remote
 from pipelines.datasets.several_labels import several_labels
 from pipelines.datasets.split import Split
 from pipelines.datasets.tables import read_table, row_of
-from tfdml.registry.annotations import FilePath
-from tfdml.registry.arguments import Seed, Text
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import FilePath, Seed, Text
 from tfdml.registry.specs import parse, written
 
 NEEDED = ("path", "label", "split")

@@ -8,7 +8,7 @@ from pipelines.datasets.lists import read_numbered
 from pipelines.datasets.published import Published
 from pipelines.datasets.similar_classes import read_levels
 from pipelines.datasets.split import Split
-from tfdml.registry.parts import register
+from tfdml.registry import register
 
 LISTS = ("images.txt", "image_class_labels.txt", "classes.txt")
 CUB200 = Published(

@@ -2,8 +2,7 @@
 
 from typing import Annotated
 
-from tfdml.registry.annotations import FilePath
-from tfdml.registry.arguments import number, optional, path
+from tfdml.registry.arguments import FilePath, number, optional, path
 
 # If it is empty or None, each dataset says itself what to do.
 DataDir = Annotated[FilePath, optional(path())]

@@ -11,7 +11,7 @@ from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
 from pipelines.datasets.split import Split
 from tfdml.files.checked_files import open_file
-from tfdml.registry.parts import register
+from tfdml.registry import register
 
 FOLDER = "Category and Attribute Prediction Benchmark"
 PARTITION, OF_IMAGES, NAMES = "Eval/list_eval_partition.txt", "list_attr_img.txt", "list_attr_cloth.txt"

@@ -12,9 +12,8 @@ from pipelines.datasets.dataset_arguments import TestClasses
 from pipelines.datasets.split import Split
 from pipelines.datasets.stored_vectors import StoredVectors
 from tfdml.files.embedding_files import COLUMNS, EmbeddingFiles
-from tfdml.registry.annotations import FilePath
-from tfdml.registry.arguments import Seed, either, path, several
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import FilePath, Seed, either, path, several
 
 # A file or folder, or several whose vectors stand side by side.
 FILES = either(several(path()), path())

@@ -14,8 +14,8 @@ from pipelines.datasets.dataset_arguments import DataDir, TestClasses
 from pipelines.datasets.header_checks import converted_endings, why_unread
 from pipelines.datasets.similar_classes import in_order_of_groups, read_class_groups, read_levels
 from pipelines.datasets.split import Split
+from tfdml.registry import register
 from tfdml.registry.arguments import Seed
-from tfdml.registry.parts import register
 
 ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".webp", *converted_endings())
 # Of images in formats that are not read: a warning counts them. Pillow converts the first ones.

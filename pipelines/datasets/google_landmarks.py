@@ -9,7 +9,7 @@ from pipelines.datasets.dataset_arguments import DataDir
 from pipelines.datasets.published import Published
 from pipelines.datasets.split import Split
 from pipelines.datasets.tables import read_table, row_of
-from tfdml.registry.parts import register
+from tfdml.registry import register
 
 TRAIN, INDEX, QUERIES = "train_clean.csv", "index_image_to_landmark.csv", "retrieval_solution_v2.1.csv"
 # Beside the images of each part is where the authors' script puts the tables.

@@ -8,7 +8,7 @@ from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
 from pipelines.datasets.split import Split
 from tfdml.files.checked_files import json_of, read_bytes
-from tfdml.registry.parts import register
+from tfdml.registry import register
 
 IMAGES, SPLITS, CATEGORIES = "train_val2018", "Inat_dataset_splits", "categories.json"
 LISTS = {part: f"{SPLITS}/Inaturalist_{part}_set1.txt" for part in ("train", "test")}

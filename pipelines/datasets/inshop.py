@@ -9,7 +9,7 @@ from pipelines.datasets.dataset_arguments import DataDir
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
 from pipelines.datasets.split import Split
-from tfdml.registry.parts import register
+from tfdml.registry import register
 
 FOLDER = "In-shop Clothes Retrieval Benchmark"
 LIST = "list_eval_partition.txt"

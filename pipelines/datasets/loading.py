@@ -13,7 +13,7 @@ from pipelines.datasets.dataset import SHOWN, Dataset
 from pipelines.datasets.header_checks import wrong_header
 from pipelines.datasets.ignoring import read_list, without
 from tfdml import registry
-from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import FilePath
 
 # Files that are opened at once: on a network disk most of the time is waiting.
 THREADS = 16

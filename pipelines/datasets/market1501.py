@@ -9,7 +9,7 @@ from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DataDir
 from pipelines.datasets.published import Published
 from pipelines.datasets.split import Split
-from tfdml.registry.parts import register
+from tfdml.registry import register
 
 FOLDERS = ("bounding_box_train", "query", "bounding_box_test")
 MARKET1501 = Published(

@@ -13,8 +13,8 @@ from pipelines.datasets.packing import CLASSES, COLUMNS, FORMAT, MANIFEST, VERSI
 from pipelines.datasets.split import Split
 from tfdml.files.checked_files import read_manifest
 from tfdml.files.parquet_files import read_columns, values_of
-from tfdml.registry.annotations import FilePath
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import FilePath
 
 # Tables that are read at once.
 THREADS = 8

@@ -12,9 +12,8 @@ from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import HeldOut
 from pipelines.datasets.split import NONE, Split
 from pipelines.datasets.tables import read_table, row_of
-from tfdml.registry.annotations import FilePath
-from tfdml.registry.arguments import Seed
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import FilePath, Seed
 
 PAIRS, TRIPLETS, SPLIT, WEIGHT = ("a", "b", "same"), ("anchor", "positive", "negative"), "split", "weight"
 # Draws of a pair for one of another, at most.

@@ -12,8 +12,8 @@ from pipelines.datasets.folder import ENDINGS, is_other_image, tell_of_others
 from pipelines.datasets.linked_folders import check_links
 from pipelines.datasets.second_views import with_second_views
 from pipelines.datasets.split import Split
+from tfdml.registry import register
 from tfdml.registry.arguments import Seed
-from tfdml.registry.parts import register
 
 METRICS = ("neighbors_kept", "alignment", "uniformity", "effective_rank")
 # Of images that are held out, the neighbors of one are among the others.

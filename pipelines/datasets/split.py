@@ -6,7 +6,7 @@ import numpy as np
 
 from pipelines.datasets.packed_images import PackedImages
 from pipelines.datasets.stored_vectors import StoredVectors
-from tfdml.registry.annotations import Rows
+from tfdml.registry.arguments import Rows
 
 # Fields that have no value for each row: of classes, and of several rows.
 OF_OTHERS = ("class_names", "class_groups", "relations", "levels", "level_names", "attribute_names")

@@ -9,9 +9,8 @@ import numpy as np
 
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.split import Split
-from tfdml.registry.annotations import FilePath
-from tfdml.registry.arguments import Text
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import FilePath, Text
 
 # Names of the feature that holds the class, in order of preference.
 LABELS = ("label", "class_id")

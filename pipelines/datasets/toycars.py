@@ -19,10 +19,8 @@ from pipelines.datasets.toycars_groups import MOST_CLASSES, completed, grouped_d
 from pipelines.datasets.toycars_nuisances import render
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.files.checked_files import read_bytes
-from tfdml.registry.annotations import FilePath
-from tfdml.registry.arguments import Count, Seed, integer
-from tfdml.registry.image_sizes import MOST_SIDE
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import MOST_SIDE, Count, FilePath, Seed, integer
 
 LOGGER = logging.getLogger(__name__)
 # Part of the cache file's name: raise it when the drawings change.

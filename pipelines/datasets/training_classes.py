@@ -4,9 +4,8 @@ from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import HeldOut
 from pipelines.datasets.ignoring import read_list, without
 from tfdml import registry
-from tfdml.registry.annotations import FilePath
-from tfdml.registry.arguments import Seed, Text
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import FilePath, Seed, Text
 
 # Of one class every image finds another.
 FEWEST = 2

@@ -9,7 +9,7 @@ from pipelines.datasets.dataset_arguments import DataDir
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
 from pipelines.datasets.split import Split
-from tfdml.registry.parts import register
+from tfdml.registry import register
 
 TRAIN_LIST = "train_test_split/train_list.txt"
 # Size: vehicles in the test list, which is in its name, and images in it. The published lists have other counts than

@@ -8,7 +8,7 @@ from typing import Self
 import tensorflow as tf
 
 from pipelines.images.resizing import KERNELS, resize, resize_part
-from tfdml.registry.annotations import Interpolation, Tensor
+from tfdml.registry.arguments import Interpolation, Tensor
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pipelines.datasets.header_checks import CONVERTED_START, MOVES, as_decodabl
 from pipelines.images.cold_path import cold_path
 from pipelines.images.crop_and_resize import Cut, slice_window
 from pipelines.images.image_headers import check_file_size, check_header, jpeg_orientation, jpeg_size
-from tfdml.registry.annotations import Tensor
+from tfdml.registry.arguments import Tensor
 
 # The last two make a decoded window equal to the window of a decoded image, and agree with libjpeg's slow transform.
 JPEG = {"channels": 3, "dct_method": "INTEGER_ACCURATE", "fancy_upscaling": False}

@@ -17,7 +17,7 @@ from pipelines.datasets.decoding_cost import (
 )
 from pipelines.datasets.header_checks import MOST_PIXELS
 from pipelines.images.cold_path import cold_path
-from tfdml.registry.annotations import Tensor
+from tfdml.registry.arguments import Tensor
 
 MOST_BYTES = 100_000_000
 # Bytes that hold the size of a PNG or WebP.

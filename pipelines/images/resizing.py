@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfdml.registry.annotations import Interpolation, Tensor
+from tfdml.registry.arguments import Interpolation, Tensor
 
 # TensorFlow's name of each kernel, and how many pixels it reaches to either side, of the smaller image.
 KERNELS = {

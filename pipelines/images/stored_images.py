@@ -6,7 +6,7 @@ import tensorflow as tf
 from pipelines.datasets.split import Split
 from pipelines.datasets.stored_vectors import vector_dims
 from pipelines.images.decoding import converted, decode, read_image
-from tfdml.registry.annotations import Rows
+from tfdml.registry.arguments import Rows
 
 # Pictures that are copied at once.
 BATCH = 256

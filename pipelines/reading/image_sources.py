@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from pipelines.datasets.loading import check_headers, missing_files
 from pipelines.images.decoding import converted, read_image
-from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import FilePath
 
 # Files that a message names at most.
 SHOWN = 3

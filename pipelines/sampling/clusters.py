@@ -5,8 +5,7 @@ from typing import Annotated
 import numpy as np
 
 from tfdml.registry import register
-from tfdml.registry.annotations import Labels
-from tfdml.registry.arguments import Count, integer
+from tfdml.registry.arguments import Count, Labels, integer
 from tfdml.registry.fields import Value
 
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from pipelines.sampling.rows_by_class import each_alone
 from tfdml.registry import register
-from tfdml.registry.annotations import Labels
-from tfdml.registry.arguments import number
+from tfdml.registry.arguments import Labels, number
 from tfdml.registry.fields import Value
 
 

@@ -9,8 +9,8 @@ from pipelines.datasets.split import NONE
 from pipelines.sampling.draws import draw
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import as_long_as, stream_keys
+from tfdml.registry import register
 from tfdml.registry.arguments import Count
-from tfdml.registry.parts import register
 
 # Of pairs of which nothing is known.
 UNKNOWN = -1.0

@@ -11,8 +11,8 @@ from pipelines.sampling.rows_by_class import group_by_class
 from pipelines.sampling.sampler import Sampler, check_embeddings
 from pipelines.sampling.streams import Stream, stream_key
 from tfdml.neighbors.nearest import NONE, nearest_negatives
+from tfdml.registry import register
 from tfdml.registry.arguments import Count
-from tfdml.registry.parts import register
 
 
 @register("sampler", "hard_neighbors")

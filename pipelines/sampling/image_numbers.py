@@ -3,7 +3,7 @@
 import numpy as np
 
 from tfdml.registry import register
-from tfdml.registry.annotations import Labels
+from tfdml.registry.arguments import Labels
 from tfdml.registry.fields import Value
 
 

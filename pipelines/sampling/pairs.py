@@ -9,8 +9,8 @@ import tensorflow as tf
 from pipelines.sampling.partners import draw_with_partners, most_drawn, partner_tables
 from pipelines.sampling.rows_by_class import group_by_class
 from pipelines.sampling.sampler import Sampler
+from tfdml.registry import register
 from tfdml.registry.arguments import integer
-from tfdml.registry.parts import register
 
 
 @register("sampler", "pairs")

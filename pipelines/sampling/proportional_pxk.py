@@ -10,8 +10,8 @@ from pipelines.sampling.index_shuffle import key_of, shuffled_index_of_round
 from pipelines.sampling.rows_by_class import group_by_class
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import as_long_as, stream_keys
+from tfdml.registry import register
 from tfdml.registry.arguments import Count, Share, integer
-from tfdml.registry.parts import register
 
 
 @register("sampler", "proportional_pxk")

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.sampling.sampler import Sampler
-from tfdml.registry.annotations import Labels, Tensor
+from tfdml.registry.arguments import Labels, Tensor
 
 
 class PseudoClasses(Sampler):

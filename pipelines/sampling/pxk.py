@@ -15,8 +15,8 @@ from pipelines.sampling.index_shuffle import key_of
 from pipelines.sampling.rows_by_class import group_by_class
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import as_long_as, stream_keys
+from tfdml.registry import register, register_short_form
 from tfdml.registry.arguments import Count, integer
-from tfdml.registry.parts import register, register_short_form
 
 
 @register_short_form("sampler")

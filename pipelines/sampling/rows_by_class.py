@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfdml.registry.annotations import Labels
+from tfdml.registry.arguments import Labels
 
 
 def each_alone(labels: Labels) -> bool:

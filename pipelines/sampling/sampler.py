@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.sampling.cluster_tables import ClusterTables
-from tfdml.registry.annotations import Embeddings, Labels, Tensor
+from tfdml.registry.arguments import Embeddings, Labels, Tensor
 from tfdml.registry.fields import Declared
 
 

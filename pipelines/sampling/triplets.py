@@ -7,8 +7,8 @@ import tensorflow as tf
 from pipelines.sampling.partners import draw_with_partners, most_drawn, partner_tables
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import Stream, stream_key
+from tfdml.registry import register
 from tfdml.registry.arguments import Count
-from tfdml.registry.parts import register
 
 
 @register("sampler", "triplets")

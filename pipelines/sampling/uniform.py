@@ -7,8 +7,8 @@ from pipelines.sampling.cluster_groups import ClusterGroups
 from pipelines.sampling.draws import draw
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import as_long_as, stream_keys
+from tfdml.registry import register
 from tfdml.registry.arguments import Count
-from tfdml.registry.parts import register
 
 
 @register("sampler", "uniform")

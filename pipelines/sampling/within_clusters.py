@@ -9,7 +9,7 @@ import tensorflow as tf
 from pipelines.sampling.draws import draw
 from pipelines.sampling.sampler import Sampler, check_embeddings
 from pipelines.sampling.streams import EVERYTHING, Stream, as_long_as, stream_keys
-from tfdml.registry.annotations import Labels, Tensor
+from tfdml.registry.arguments import Labels, Tensor
 
 
 class WithinClusters(Sampler):

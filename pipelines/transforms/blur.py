@@ -6,9 +6,8 @@ from typing import Annotated
 import tensorflow as tf
 
 from pipelines.transforms.with_probability import with_probability
-from tfdml.registry.annotations import ImageStep
-from tfdml.registry.arguments import Share, interval, number
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import ImageStep, Share, interval, number
 
 # The kernel ends at so many sigma to each side, which is 99.7 % of a Gaussian.
 REACH = 3

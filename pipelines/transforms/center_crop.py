@@ -4,8 +4,8 @@ import tensorflow as tf
 
 from pipelines.images.crop_and_resize import Cut
 from pipelines.transforms.windows import centered, padded
-from tfdml.registry.image_sizes import ImageSize, sides_of
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import ImageSize, sides_of
 
 
 @register("transform", "center_crop")

@@ -6,9 +6,8 @@ import tensorflow as tf
 
 from pipelines.transforms.colors import change_brightness, change_contrast, change_saturation, turn_hue
 from pipelines.transforms.with_probability import with_probability
-from tfdml.registry.annotations import ImageStep
-from tfdml.registry.arguments import NotNegative, Share, number
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import ImageStep, NotNegative, Share, number
 
 
 @register("transform", "color_jitter")

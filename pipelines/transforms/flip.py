@@ -2,8 +2,8 @@
 
 import tensorflow as tf
 
-from tfdml.registry.annotations import ImageStep
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import ImageStep
 
 
 @register("transform", "flip")

@@ -2,9 +2,8 @@
 
 from pipelines.transforms.colors import gray_of
 from pipelines.transforms.with_probability import with_probability
-from tfdml.registry.annotations import ImageStep
-from tfdml.registry.arguments import Share
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import ImageStep, Share
 
 
 @register("transform", "grayscale")

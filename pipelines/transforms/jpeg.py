@@ -6,9 +6,8 @@ import tensorflow as tf
 
 from pipelines.images.decoding import JPEG
 from pipelines.transforms.with_probability import with_probability
-from tfdml.registry.annotations import ImageStep
-from tfdml.registry.arguments import Share, integer, interval
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import ImageStep, Share, integer, interval
 
 
 @register("transform", "jpeg")

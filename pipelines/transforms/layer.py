@@ -12,11 +12,8 @@ import tensorflow as tf
 
 from pipelines.datasets.header_checks import MOST_PIXELS
 from pipelines.transforms.seeded_draws import drawing_from, refusing_python_draws, unseeded_operations
-from tfdml.registry.annotations import ImageStep
-from tfdml.registry.arguments import Text
-from tfdml.registry.image_sizes import MOST_SIDE
-from tfdml.registry.parts import register
-from tfdml.registry.suggestions import nearest
+from tfdml.registry import register
+from tfdml.registry.arguments import MOST_SIDE, ImageStep, Text, nearest
 
 # These mix images of a batch and their labels.
 MIXING = ("CutMix", "FourierMix", "MixUp", "Mosaic")

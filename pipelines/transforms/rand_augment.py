@@ -12,9 +12,8 @@ from pipelines.transforms.affine import rotation, sides_of, transformed
 from pipelines.transforms.blur import filtered
 from pipelines.transforms.colors import blend, change_brightness, change_contrast, change_saturation
 from pipelines.transforms.histograms import autocontrast, equalize
-from tfdml.registry.annotations import ImageStep
-from tfdml.registry.arguments import Brightness, integer, number
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import Brightness, ImageStep, integer, number
 
 # Each operation is a part of the graph.
 MOST_OPS, MOST_MAGNITUDE = 30, 30

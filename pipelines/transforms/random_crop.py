@@ -6,10 +6,8 @@ import tensorflow as tf
 
 from pipelines.images.crop_and_resize import Cut
 from pipelines.transforms.windows import padded, placed
-from tfdml.registry.annotations import ImageStep
-from tfdml.registry.arguments import integer
-from tfdml.registry.image_sizes import ImageSize, sides_of
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import ImageSize, ImageStep, integer, sides_of
 
 # A spec may be in a file of others.
 MOST_PADDING = 256

@@ -4,9 +4,8 @@ from typing import Annotated
 
 from pipelines.images.crop_and_resize import Cut
 from pipelines.transforms.windows import first_fitting
-from tfdml.registry.arguments import interval, number
-from tfdml.registry.image_sizes import ImageSize, sides_of
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import ImageSize, interval, number, sides_of
 
 # By how much a crop is narrower or wider than the result.
 STRETCHES = (3 / 4, 4 / 3)

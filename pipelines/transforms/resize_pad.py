@@ -4,9 +4,8 @@ import tensorflow as tf
 
 from pipelines.images.crop_and_resize import Cut
 from pipelines.transforms.windows import padded
-from tfdml.registry.arguments import Brightness
-from tfdml.registry.image_sizes import ImageSize, sides_of
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import Brightness, ImageSize, sides_of
 
 
 @register("transform", "resize_pad")

@@ -4,8 +4,8 @@ import tensorflow as tf
 
 from pipelines.images.crop_and_resize import Cut
 from pipelines.transforms.windows import centered
-from tfdml.registry.image_sizes import ImageSize, sides_of
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import ImageSize, sides_of
 
 # Of an image that is longer than so many times its width only the middle is used: the whole, resized to the width of a
 # network's input, would fill the memory.

@@ -6,9 +6,8 @@ import tensorflow as tf
 
 from pipelines.transforms.affine import rotation, transformed
 from pipelines.transforms.with_probability import with_probability
-from tfdml.registry.annotations import ImageStep
-from tfdml.registry.arguments import Brightness, Share, interval, number
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import Brightness, ImageStep, Share, interval, number
 
 
 @register("transform", "rotate")

@@ -6,9 +6,8 @@ import tensorflow as tf
 
 from pipelines.images.crop_and_resize import slice_window
 from pipelines.transforms.colors import BRIGHTNESS_WEIGHTS
-from tfdml.registry.annotations import ImageStep
-from tfdml.registry.arguments import integer, number
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import ImageStep, integer, number
 
 
 @register("transform", "trim_border")

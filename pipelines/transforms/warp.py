@@ -1,8 +1,8 @@
 """Resizing that ignores the aspect ratio."""
 
 from pipelines.images.crop_and_resize import Cut
-from tfdml.registry.image_sizes import ImageSize, sides_of
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import ImageSize, sides_of
 
 
 @register("transform", "warp")

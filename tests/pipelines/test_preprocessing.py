@@ -17,7 +17,7 @@ from pipelines.sampling import PxK
 from tfdml import serving
 from tfdml.console import flags
 from tfdml.console.settings import ImageSettings
-from tfdml.registry.image_sizes import MOST_SIDE
+from tfdml.registry.arguments import MOST_SIDE
 from tfdml.run.experiment.image_data import ImageData
 
 COLOURS = np.array([[200, 100, 50], [10, 250, 30], [0, 80, 160], [255, 255, 0]])

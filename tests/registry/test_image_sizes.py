@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tfdml.registry.image_sizes import SIZE, Sides, sides_of
+from tfdml.registry.arguments import SIZE, Sides, sides_of
 
 
 @pytest.mark.parametrize(

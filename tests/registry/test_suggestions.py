@@ -6,7 +6,7 @@ import keras
 import pytest
 
 import tfdml
-from tfdml.registry import suggestions as names
+from tfdml.registry import arguments as names
 
 
 @pytest.mark.parametrize(

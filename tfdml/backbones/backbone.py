@@ -8,9 +8,8 @@ import keras
 from tfdml.layers.endpoints import Endpoints
 from tfdml.layers.frozen_batch_norm import batch_norms
 from tfdml.layers.precision import layers_in
-from tfdml.registry.annotations import ChannelOrder, Interpolation, ModelArguments, Tensor
+from tfdml.registry.arguments import ChannelOrder, ImageSize, Interpolation, ModelArguments, Tensor
 from tfdml.registry.fields import Declared
-from tfdml.registry.image_sizes import ImageSize
 
 
 class Backbone(Declared, keras.Model, Endpoints):

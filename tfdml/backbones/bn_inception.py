@@ -7,8 +7,8 @@ from keras import layers
 from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
 from tfdml.layers.ceil_max_pooling import CeilMaxPooling
-from tfdml.registry.annotations import ModelArguments
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import ModelArguments
 
 # Channels of the branches of a block: 1x1; 3x3_reduce, 3x3; double_3x3_reduce, _1, _2; pooling and channels of
 # pool_proj. Blocks without the first and last branch halve the resolution.

@@ -11,7 +11,7 @@ from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.drop_path import working_drop_path
 from tfdml.layers.precision import layers_in
 from tfdml.layers.token_features import TokenFeatures
-from tfdml.registry.annotations import ModelArguments, TokenKind
+from tfdml.registry.arguments import ModelArguments, TokenKind
 
 # keras-hub requires tensorflow-text, and that `tensorflow`, which must not be installed over `tensorflow-cpu`.
 INSTALL = {

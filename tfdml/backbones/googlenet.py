@@ -8,8 +8,8 @@ from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
 from tfdml.layers.ceil_max_pooling import CeilMaxPooling
 from tfdml.layers.local_response_norm import LocalResponseNorm
-from tfdml.registry.annotations import ModelArguments
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import ModelArguments
 
 # Channels of the six convolutions of a block: 1x1, 3x3_reduce, 3x3, 5x5_reduce, 5x5, pool_proj.
 BLOCKS = {

@@ -5,9 +5,8 @@ from typing import Unpack
 import keras
 
 from tfdml.backbones.backbone import Backbone
-from tfdml.registry.annotations import ModelArguments
-from tfdml.registry.arguments import Count
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import Count, ModelArguments
 
 
 @register("backbone", "identity")

@@ -11,9 +11,8 @@ import keras
 import numpy as np
 
 from tfdml.backbones.backbone import Backbone
-from tfdml.registry.annotations import ModelArguments
-from tfdml.registry.arguments import Count, Positive, Text, several, text
-from tfdml.registry.parts import names, register, register_short_form
+from tfdml.registry import names, register, register_short_form
+from tfdml.registry.arguments import Count, ModelArguments, Positive, Text, several, text
 
 # Side of the images that a network was trained on, if it is not 224.
 IMAGE_SIZES = {

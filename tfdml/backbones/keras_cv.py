@@ -3,8 +3,8 @@
 import inspect
 
 from tfdml.backbones.borrowed import Borrowed, import_extra, load_preset
+from tfdml.registry import register
 from tfdml.registry.arguments import Text
-from tfdml.registry.parts import register
 
 
 @register("backbone", "keras_cv")

@@ -8,10 +8,8 @@ import numpy as np
 
 from tfdml.backbones.borrowed import Borrowed, import_extra, load_preset
 from tfdml.backbones.drop_path import with_drop_path, working_drop_path
-from tfdml.registry.annotations import Interpolation, TokenKind
-from tfdml.registry.arguments import Text, number
-from tfdml.registry.image_sizes import ImageSize, saved_size, sides_of
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import ImageSize, Interpolation, Text, TokenKind, number, saved_size, sides_of
 
 # Tokens that are of the whole image: of all other transformers the tokens are those of patches.
 FIRST_TOKENS = {

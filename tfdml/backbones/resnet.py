@@ -7,8 +7,8 @@ from keras import layers
 
 from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
-from tfdml.registry.annotations import ModelArguments
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import ModelArguments
 
 # Depth to the number of blocks of each stage, and whether they are bottlenecks.
 DEPTHS = {18: ((2, 2, 2, 2), False), 50: ((3, 4, 6, 3), True)}

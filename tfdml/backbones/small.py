@@ -7,9 +7,8 @@ from keras import layers
 
 from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
-from tfdml.registry.annotations import ModelArguments
-from tfdml.registry.arguments import Count, integer
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import Count, ModelArguments, integer
 
 # Written by `python -m benchmarks.studies.pretrain_toycars`; the recipe and the checksum are next to it.
 TOYCARS = Path(__file__).parent / "weights" / "small_toycars.weights.h5"

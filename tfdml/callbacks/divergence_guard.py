@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from tfdml.callbacks.steps_taken import steps_taken
-from tfdml.registry.annotations import StepCounter
+from tfdml.registry.arguments import StepCounter
 
 
 class TrainingDiverged(FloatingPointError, RuntimeError):

@@ -9,7 +9,7 @@ import numpy as np
 from tfdml.callbacks.steps_taken import steps_taken
 from tfdml.evaluation.embedder import Embedder, ImageBatches
 from tfdml.neighbors.clustering import check_finite
-from tfdml.registry.annotations import StepCounter, Verbosity
+from tfdml.registry.arguments import StepCounter, Verbosity
 from tfdml.runtime.workers import Workers
 
 

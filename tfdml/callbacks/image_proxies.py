@@ -8,7 +8,7 @@ from tfdml.callbacks.embedding_callback import EmbeddingCallback, MethodModel, P
 from tfdml.callbacks.hard_proxies import hard_proxies
 from tfdml.evaluation.embedder import ImageBatches
 from tfdml.neighbors.nearest import unit_length
-from tfdml.registry.annotations import Labels
+from tfdml.registry.arguments import Labels
 from tfdml.registry.loss_hooks import hooks_of
 
 

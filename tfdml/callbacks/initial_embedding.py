@@ -17,7 +17,7 @@ from tfdml.neighbors.clustering import check_finite
 from tfdml.neighbors.linear_discriminants import linear_discriminants, within_class_whitened_components
 from tfdml.neighbors.nearest import unit_length
 from tfdml.neighbors.principal_components import principal_components
-from tfdml.registry.annotations import Labels, StepCounter, Verbosity
+from tfdml.registry.arguments import Labels, StepCounter, Verbosity
 from tfdml.runtime.keras_internals import layers_of
 
 # Those that need class labels, and all that `auto` compares. The first of equally good kinds is chosen.

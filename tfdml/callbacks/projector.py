@@ -11,7 +11,7 @@ from tfdml.evaluation.embedder import Embedder, ImageBatches, check_count
 from tfdml.evaluation.search import flat_labels
 from tfdml.files.checked_files import folder_in, vacated
 from tfdml.neighbors.nearest import unit_length
-from tfdml.registry.annotations import Embeddings, FilePath, Labels, Verbosity
+from tfdml.registry.arguments import Embeddings, FilePath, Labels, Verbosity
 
 # Limits of the projector: number of points, and side of the sprite in pixels.
 MOST_POINTS = 10_000

@@ -11,7 +11,7 @@ from tfdml.callbacks.embedding_callback import EmbeddingCallback, MethodModel, P
 from tfdml.evaluation.diversity import negative_distances
 from tfdml.evaluation.embedder import ImageBatches
 from tfdml.neighbors.clustering import kmeans, matched, overlap
-from tfdml.registry.annotations import Labels
+from tfdml.registry.arguments import Labels
 
 # Fraction of a run's time above which a warning says what to change.
 MOST_TIME = 0.25

@@ -16,7 +16,7 @@ from tfdml.callbacks.weight_average import WeightAverage
 from tfdml.evaluation.embedder import Embedder, ImageBatches, NanWeight
 from tfdml.evaluation.evaluate import evaluate
 from tfdml.evaluation.metrics import is_metric
-from tfdml.registry.annotations import Labels, StepCounter, Verbosity
+from tfdml.registry.arguments import Labels, StepCounter, Verbosity
 
 # Difference at which embeddings count as equal, relative to the largest value: what rounding makes of equal ones.
 EQUAL = 2.0**-20

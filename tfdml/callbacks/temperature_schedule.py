@@ -3,7 +3,7 @@
 import keras
 
 from tfdml.callbacks.steps_taken import check_single_steps, steps_taken
-from tfdml.registry.annotations import StepCounter
+from tfdml.registry.arguments import StepCounter
 
 
 class TemperatureSchedule(keras.callbacks.Callback):

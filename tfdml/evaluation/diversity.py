@@ -10,7 +10,7 @@ from tfdml.evaluation.ranks.metric_depths import depths_of
 from tfdml.evaluation.ranks.positive_ranks import positive_ranks
 from tfdml.evaluation.search import RetrievalTask
 from tfdml.neighbors.nearest import unit_length
-from tfdml.registry.annotations import Embeddings, Labels
+from tfdml.registry.arguments import Embeddings, Labels
 
 # Number of negative pairs sampled of each kind.
 PAIRS = 20_000

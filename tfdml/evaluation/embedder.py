@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdml.console.progress_lines import ProgressLines
-from tfdml.registry.annotations import Verbosity
+from tfdml.registry.arguments import Verbosity
 from tfdml.runtime.devices import is_multi_worker
 from tfdml.runtime.workers import Workers
 

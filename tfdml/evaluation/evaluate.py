@@ -7,7 +7,7 @@ from tfdml import registry
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.search import RetrievalTask
-from tfdml.registry.annotations import Distance, Embeddings, Labels, Rows
+from tfdml.registry.arguments import Distance, Embeddings, Labels, Rows
 
 METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8")
 

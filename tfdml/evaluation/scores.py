@@ -9,7 +9,7 @@ import numpy as np
 
 from tfdml.evaluation.indexes.index_report import IndexReport
 from tfdml.files.checked_files import naming
-from tfdml.registry.annotations import FilePath, Labels
+from tfdml.registry.arguments import FilePath, Labels
 
 
 @dataclasses.dataclass(frozen=True)

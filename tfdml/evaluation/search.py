@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from tfdml.registry.annotations import Embeddings, Labels, Rows
+from tfdml.registry.arguments import Embeddings, Labels, Rows
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 from keras import ops
 from keras.backend import standardize_dtype
 
-from tfdml.registry.annotations import Tensor
+from tfdml.registry.arguments import Tensor
 
 
 def check_pairs_input(labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,7 @@ from keras import ops
 
 from tfdml.functional.known_gradient import known_gradient
 from tfdml.functional.pairs import nan_outside
-from tfdml.registry.annotations import Tensor
+from tfdml.registry.arguments import Tensor
 
 
 def own_against_others(

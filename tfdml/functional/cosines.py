@@ -4,7 +4,7 @@ from keras import ops
 
 from tfdml.functional.distances import beginning_with, both_ways, unit_length
 from tfdml.functional.known_gradient import known_gradient
-from tfdml.registry.annotations import Tensor
+from tfdml.registry.arguments import Tensor
 
 
 def dot_products(rows: Tensor, queries: int | None = None) -> Tensor:

@@ -8,8 +8,7 @@ from typing import Annotated
 from keras import ops
 
 from tfdml.functional.log_sums import masked_softmax
-from tfdml.registry.annotations import Tensor
-from tfdml.registry.arguments import Positive, number, optional, or_tensor
+from tfdml.registry.arguments import Positive, Tensor, number, optional, or_tensor
 from tfdml.registry.fields import declared
 
 Cutoff = Annotated[float, number(above=0, below=2)]

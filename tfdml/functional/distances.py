@@ -3,7 +3,7 @@
 from keras import ops
 
 from tfdml.functional.known_gradient import known_gradient
-from tfdml.registry.annotations import Tensor
+from tfdml.registry.arguments import Tensor
 
 # Squared length up to which a row counts as zeros. Above it the gradient, with the cube of the inverse, is finite.
 LEAST_SQUARED_LENGTH = 1e-24

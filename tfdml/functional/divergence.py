@@ -3,7 +3,7 @@
 from keras import ops
 
 from tfdml.functional.checks import at_least_float32
-from tfdml.registry.annotations import Tensor
+from tfdml.registry.arguments import Tensor
 
 
 def divergence_loss(learners: Tensor, *, margin: float = 1.0) -> Tensor:

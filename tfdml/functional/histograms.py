@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from tfdml.registry.annotations import Tensor
+from tfdml.registry.arguments import Tensor
 
 
 def pair_histograms(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from keras import ops
 
-from tfdml.registry.annotations import Tensor
+from tfdml.registry.arguments import Tensor
 
 
 def known_gradient(

@@ -5,7 +5,7 @@ import math
 from keras import ops
 
 from tfdml.functional.known_gradient import known_gradient
-from tfdml.registry.annotations import Tensor
+from tfdml.registry.arguments import Tensor
 
 
 def log_one_plus_sum_exp(mask: Tensor, exponents: Tensor) -> Tensor:

@@ -9,8 +9,7 @@ from keras import ops
 
 from tfdml.functional.cosines import cosines
 from tfdml.functional.known_gradient import known_gradient
-from tfdml.registry.annotations import Affinity, Tensor, View
-from tfdml.registry.arguments import Count, number, or_tensor
+from tfdml.registry.arguments import Affinity, Count, Tensor, View, number, or_tensor
 from tfdml.registry.fields import declared
 
 Restart = Annotated[float, number(above=0, below=1)]

@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from tfdml.registry.annotations import Tensor
+from tfdml.registry.arguments import Tensor
 
 
 def mined_pairs(distance: Tensor, positives: Tensor, negatives: Tensor | None = None) -> dict[str, Tensor]:

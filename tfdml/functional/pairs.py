@@ -20,7 +20,7 @@ from keras import ops
 from keras.backend import standardize_dtype
 
 from tfdml.functional.checks import is_floating
-from tfdml.registry.annotations import Tensor
+from tfdml.registry.arguments import Tensor
 
 # Dtypes that may be too small for the number of classes.
 SMALL_INTEGERS = ("bool", "int8", "uint8", "int16", "uint16")

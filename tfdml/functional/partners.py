@@ -3,7 +3,7 @@
 from keras import ops
 
 from tfdml.functional.pairs import positive_pairs
-from tfdml.registry.annotations import Tensor
+from tfdml.registry.arguments import Tensor
 
 
 def partner_weights(labels: Tensor, dtype: str) -> tuple[Tensor, Tensor]:

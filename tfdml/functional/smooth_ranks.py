@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from tfdml.registry.annotations import Tensor
+from tfdml.registry.arguments import Tensor
 
 
 def smooth_ap_loss_and_slopes(scores: Tensor, positives: Tensor, negatives: Tensor) -> tuple[Tensor, Tensor]:

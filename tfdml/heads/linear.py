@@ -2,8 +2,8 @@
 
 from tfdml.heads.head import Head
 from tfdml.layers.pooled_features import Dropout, PooledFeatures
-from tfdml.registry.annotations import FeatureNorm, PoolingKind
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import FeatureNorm, PoolingKind
 
 
 @register("head", "linear")

@@ -5,8 +5,7 @@ from typing import Annotated, Unpack
 import keras
 from keras import ops
 
-from tfdml.registry.annotations import LayerArguments
-from tfdml.registry.arguments import number
+from tfdml.registry.arguments import LayerArguments, number
 from tfdml.registry.fields import Declared
 
 

@@ -8,8 +8,7 @@ import numpy as np
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.feature_embedding import FeatureEmbedding, FeatureLayer, LinearPart, at_unit_length
-from tfdml.registry.annotations import LayerArguments, Tensor
-from tfdml.registry.arguments import Count
+from tfdml.registry.arguments import Count, LayerArguments, Tensor
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

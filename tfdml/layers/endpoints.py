@@ -7,7 +7,7 @@ from typing import Any, Literal
 import keras
 
 from tfdml.layers.stages import stages
-from tfdml.registry.annotations import Tensor
+from tfdml.registry.arguments import Tensor
 
 # Where ensembles divide a network at the deepest: at a sixteenth of the image's side, the middle of most.
 DEEPEST_BRANCH = 4

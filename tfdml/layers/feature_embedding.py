@@ -8,8 +8,7 @@ import numpy as np
 from keras import ops
 
 from tfdml.layers.pooled_features import PooledFeatures
-from tfdml.registry.annotations import LayerArguments, Tensor
-from tfdml.registry.arguments import Count, instance, optional
+from tfdml.registry.arguments import Count, LayerArguments, Tensor, instance, optional
 from tfdml.registry.fields import Declared
 
 FeatureLayer = Annotated[keras.layers.Layer | None, optional(instance(keras.Layer, "a Keras layer"))]

@@ -2,7 +2,7 @@
 
 import keras
 
-from tfdml.registry.annotations import FrozenBatchNorm
+from tfdml.registry.arguments import FrozenBatchNorm
 from tfdml.registry.fields import declared
 from tfdml.runtime.keras_internals import layers_of
 

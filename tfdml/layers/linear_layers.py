@@ -6,7 +6,7 @@ from keras import ops
 
 from tfdml.functional.checks import loss_dtype
 from tfdml.layers.loss_layer import LossLayer
-from tfdml.registry.annotations import Tensor
+from tfdml.registry.arguments import Tensor
 
 # Added to variances, as Keras' batch norm does.
 EPSILON = 1e-3

@@ -9,8 +9,7 @@ from keras import ops
 
 from tfdml.functional.checks import at_least_float32
 from tfdml.layers.loss_layer import LossLayer
-from tfdml.registry.annotations import LayerArguments
-from tfdml.registry.arguments import instance, number, several
+from tfdml.registry.arguments import LayerArguments, instance, number, several
 
 PART = instance(LossLayer | None, "a LossLayer or None", each="layers of losses or None")
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 
 import keras
 
-from tfdml.registry.annotations import DTypePolicy, Regularizer, Tensor
+from tfdml.registry.arguments import DTypePolicy, Regularizer, Tensor
 from tfdml.registry.fields import OF_KERAS, Declared
 from tfdml.registry.loss_hooks import hooks_of
 from tfdml.runtime.keras_internals import errors_as_raised

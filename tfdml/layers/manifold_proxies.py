@@ -8,8 +8,7 @@ from keras import ops
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.manifold import Neighbors, Restart, manifold_similarities
 from tfdml.layers.proxies import Proxies, ProxyArguments
-from tfdml.registry.annotations import Affinity, View
-from tfdml.registry.arguments import Count
+from tfdml.registry.arguments import Affinity, Count, View
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

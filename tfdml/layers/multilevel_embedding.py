@@ -11,8 +11,7 @@ from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.ceil_average_pooling import CeilAveragePooling
 from tfdml.layers.feature_embedding import FeatureEmbedding, FeatureLayer, LinearPart
-from tfdml.registry.annotations import LayerArguments
-from tfdml.registry.arguments import Count, boolean, optional, several
+from tfdml.registry.arguments import Count, LayerArguments, boolean, optional, several
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

@@ -6,8 +6,7 @@ import keras
 from keras import ops
 
 from tfdml.layers.pooling import Pooling
-from tfdml.registry.annotations import FeatureNorm, LayerArguments, PoolingKind, Tensor
-from tfdml.registry.arguments import number
+from tfdml.registry.arguments import FeatureNorm, LayerArguments, PoolingKind, Tensor, number
 from tfdml.registry.fields import Declared
 
 Dropout = Annotated[float, number(at_least=0, below=1)]

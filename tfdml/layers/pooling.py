@@ -5,8 +5,7 @@ from keras import ops
 
 from tfdml.functional.checks import at_least_float32, loss_dtype
 from tfdml.layers.loss_layer import Layer
-from tfdml.registry.annotations import PoolingKind, Tensor
-from tfdml.registry.arguments import Positive
+from tfdml.registry.arguments import PoolingKind, Positive, Tensor
 
 # Powers and roots need positive numbers.
 SMALLEST = 1e-6

@@ -8,8 +8,7 @@ from keras import ops
 from tfdml.functional.checks import at_least_float32, loss_dtype
 from tfdml.functional.distances import unit_length
 from tfdml.layers.loss_layer import LossLayer
-from tfdml.registry.annotations import Initializer, LayerArguments, Regularizer, Tensor
-from tfdml.registry.arguments import Count, read_by
+from tfdml.registry.arguments import Count, Initializer, LayerArguments, Regularizer, Tensor, read_by
 
 ProxyInitializer = Annotated[Initializer, read_by(keras.initializers.get, "a Keras initializer")]
 ProxyRegularizer = Annotated[Regularizer, read_by(keras.regularizers.get, "a Keras regularizer or None")]

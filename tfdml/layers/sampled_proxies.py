@@ -7,8 +7,7 @@ from keras import ops
 
 from tfdml.functional.checks import at_least_float32
 from tfdml.layers.proxies import Proxies, ProxyArguments
-from tfdml.registry.annotations import Tensor
-from tfdml.registry.arguments import Count, Positive, Seed, integer
+from tfdml.registry.arguments import Count, Positive, Seed, Tensor, integer
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

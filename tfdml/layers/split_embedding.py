@@ -10,8 +10,7 @@ from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.feature_embedding import FeatureEmbedding, FeatureLayer, LinearPart, at_unit_length
 from tfdml.layers.sliced import size_of_slice, sliced
-from tfdml.registry.annotations import LayerArguments, Tensor
-from tfdml.registry.arguments import Count
+from tfdml.registry.arguments import Count, LayerArguments, Tensor
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

@@ -6,8 +6,7 @@ import keras
 from keras import ops
 
 from tfdml.layers.loss_layer import Layer
-from tfdml.registry.annotations import TokenKind
-from tfdml.registry.arguments import integer
+from tfdml.registry.arguments import TokenKind, integer
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

@@ -8,8 +8,7 @@ from keras import ops
 from tfdml.functional.class_softmax import own_against_others
 from tfdml.losses.softmax_proxy_loss import SoftmaxProxyLoss
 from tfdml.registry import register
-from tfdml.registry.annotations import Tensor
-from tfdml.registry.arguments import Positive, number
+from tfdml.registry.arguments import Positive, Tensor, number
 
 
 @register("loss", "arc_face")

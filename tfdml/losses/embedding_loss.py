@@ -12,7 +12,7 @@ from keras import ops
 
 from tfdml.functional.checks import check_classes, check_pairs_input, concrete, nan_with
 from tfdml.functional.pairs import contradictory, finest, in_batch, is_graded
-from tfdml.registry.annotations import Tensor
+from tfdml.registry.arguments import Tensor
 from tfdml.registry.fields import OF_KERAS, Declared
 from tfdml.registry.loss_hooks import LossHooks
 

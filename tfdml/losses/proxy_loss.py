@@ -10,8 +10,7 @@ from tfdml.functional.checks import check_similarities_input, concrete
 from tfdml.layers.loss_layer import is_computed_by_layer
 from tfdml.layers.proxies import Proxies
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.registry.annotations import Tensor
-from tfdml.registry.arguments import Count
+from tfdml.registry.arguments import Count, Tensor
 
 # With what rounding adds in half precision.
 LARGEST_COSINE = 1.01

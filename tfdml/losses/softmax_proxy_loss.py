@@ -10,8 +10,7 @@ from tfdml.layers.proxies import Proxies
 from tfdml.layers.sampled_proxies import SampledProxies
 from tfdml.layers.sharded_proxies import ShardedProxies, check_plain_keras
 from tfdml.losses.proxy_loss import ProxyLoss
-from tfdml.registry.annotations import Tensor
-from tfdml.registry.arguments import Count, integer
+from tfdml.registry.arguments import Count, Tensor, integer
 
 
 class SoftmaxProxyLoss(ProxyLoss):

@@ -7,8 +7,7 @@ from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.registry.annotations import Tensor
-from tfdml.registry.arguments import integer, several
+from tfdml.registry.arguments import Tensor, integer, several
 
 # Units of the linear layers of a projector.
 Projected = Annotated[Sequence[int], several(integer(1), at_least=0)]

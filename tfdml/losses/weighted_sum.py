@@ -13,7 +13,7 @@ from tfdml.layers.loss_layer import layer_of
 from tfdml.layers.sharded_proxies import check_plain_keras
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register_sum
-from tfdml.registry.annotations import Tensor
+from tfdml.registry.arguments import Tensor
 from tfdml.registry.loss_hooks import hooks_of
 
 

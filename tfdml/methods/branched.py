@@ -14,7 +14,7 @@ from tfdml.layers.embedding_head import EmbeddingHead
 from tfdml.layers.sliced import size_of_slice
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.methods.method_arguments import MethodArguments, endpoints_of
-from tfdml.registry.annotations import FrozenBatchNorm, Tensor
+from tfdml.registry.arguments import FrozenBatchNorm, Tensor
 
 
 class Ensemble(EmbeddingModel):

@@ -22,9 +22,8 @@ from tfdml.methods.step.global_batch_model import side_by_side
 from tfdml.methods.step.restrictions import check_holding
 from tfdml.optimizers.loss_scaling import without_loss_scaling
 from tfdml.optimizers.own_steps import count_apart
-from tfdml.registry.annotations import FrozenBatchNorm, Tensor
-from tfdml.registry.arguments import Count
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import Count, FrozenBatchNorm, Tensor
 
 
 @register("method", "divide_and_conquer")

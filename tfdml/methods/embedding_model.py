@@ -25,7 +25,7 @@ from tfdml.methods.step.past_batches import past_batches_of
 from tfdml.methods.step.restrictions import check_compile_arguments, check_shards
 from tfdml.optimizers.layer_groups import LayerGroups
 from tfdml.optimizers.loss_scaling import without_loss_scaling
-from tfdml.registry.annotations import FrozenBatchNorm, ModelArguments, Tensor
+from tfdml.registry.arguments import FrozenBatchNorm, ModelArguments, Tensor
 from tfdml.registry.fields import Declared
 
 

@@ -11,8 +11,8 @@ from tfdml.heads import Linear
 from tfdml.layers.feature_embedding import at_unit_length, pooled_places
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.methods.method_arguments import AnyBackbone, MethodArguments, MethodHead
-from tfdml.registry.annotations import FrozenBatchNorm
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import FrozenBatchNorm
 
 
 @register("method", "features")

@@ -8,7 +8,7 @@ import tensorflow as tf
 from pipelines.preprocessing import declared_by
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.methods.method_arguments import MethodArguments
-from tfdml.registry.annotations import FrozenBatchNorm
+from tfdml.registry.arguments import FrozenBatchNorm
 
 PARTS = ("features", "trained")
 

@@ -14,7 +14,7 @@ from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.precision import layers_in
 from tfdml.methods.embedding_model import EmbeddingModel
-from tfdml.registry.annotations import ModelArguments
+from tfdml.registry.arguments import ModelArguments
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

@@ -9,8 +9,7 @@ from pipelines.preprocessing import Preprocessing
 from pipelines.vector_preprocessing import VectorPreprocessing
 from tfdml.heads.head import Head
 from tfdml.layers.endpoints import Endpoints
-from tfdml.registry.annotations import ModelArguments
-from tfdml.registry.arguments import instance, number
+from tfdml.registry.arguments import ModelArguments, instance, number
 
 
 class MethodArguments(ModelArguments, total=False):

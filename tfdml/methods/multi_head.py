@@ -5,9 +5,8 @@ from typing import Unpack
 from tfdml.heads import Linear
 from tfdml.methods.branched import Ensemble
 from tfdml.methods.method_arguments import BackboneModel, InitialMask, MethodArguments, MethodHead, endpoints_of
-from tfdml.registry.annotations import FrozenBatchNorm
-from tfdml.registry.arguments import Count, NotNegative, Text
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import Count, FrozenBatchNorm, NotNegative, Text
 
 
 @register("method", "multi_head")

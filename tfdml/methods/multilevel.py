@@ -10,9 +10,8 @@ from tfdml.heads import Linear
 from tfdml.layers.multilevel_embedding import MultilevelEmbedding
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.methods.method_arguments import BackboneModel, MethodArguments, MethodHead, endpoints_of
-from tfdml.registry.annotations import FrozenBatchNorm
-from tfdml.registry.arguments import Count, several, text
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import Count, FrozenBatchNorm, several, text
 
 
 @register("method", "multilevel")

@@ -9,9 +9,8 @@ from tfdml.heads import Linear
 from tfdml.layers.embedding_head import EmbeddingHead
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.methods.method_arguments import AnyBackbone, MethodArguments, MethodHead
-from tfdml.registry.annotations import FrozenBatchNorm
-from tfdml.registry.arguments import Count
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import Count, FrozenBatchNorm
 
 
 @register("method", "single")

@@ -6,9 +6,9 @@ import keras
 
 from tfdml.optimizers.layer_groups import LayerGroups
 from tfdml.optimizers.optimizer_arguments import AdamRate, Average, WeightDecay
+from tfdml.registry import register
 from tfdml.registry.arguments import boolean, number
 from tfdml.registry.fields import OF_KERAS
-from tfdml.registry.parts import register
 
 
 @register("optimizer", "adamw")

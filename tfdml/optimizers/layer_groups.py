@@ -10,8 +10,7 @@ from keras import ops
 
 from tfdml.optimizers.layer_rules import decayed, layer_rules
 from tfdml.optimizers.step_counts import counting
-from tfdml.registry.annotations import Tensor
-from tfdml.registry.arguments import boolean, instance, integer, mapping, number, optional, text
+from tfdml.registry.arguments import Tensor, boolean, instance, integer, mapping, number, optional, text
 from tfdml.registry.fields import OF_KERAS, Declared
 from tfdml.runtime.keras_internals import decays, place_of, trained_variables
 

@@ -3,7 +3,7 @@
 import dataclasses
 import fnmatch
 
-from tfdml.registry.suggestions import nearest
+from tfdml.registry.arguments import nearest
 
 # Names of weights that are not always vectors: attention has a bias for each head.
 UNDECAYED = ("bias", "beta", "gamma")

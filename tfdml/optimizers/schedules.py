@@ -8,8 +8,8 @@ from typing import Annotated
 
 from keras.optimizers.schedules import CosineDecay, ExponentialDecay, LearningRateSchedule, PiecewiseConstantDecay
 
+from tfdml.registry import register
 from tfdml.registry.arguments import Count, NotNegative, Positive, Share, either, number, several
-from tfdml.registry.parts import register
 
 # Arguments that a run passes to every schedule.
 Rate = Annotated[float, number(above=0, at_most=100)]

@@ -6,9 +6,9 @@ import keras
 
 from tfdml.optimizers.layer_groups import LayerGroups
 from tfdml.optimizers.optimizer_arguments import Average, SGDRate, WeightDecay
+from tfdml.registry import register
 from tfdml.registry.arguments import boolean
 from tfdml.registry.fields import OF_KERAS
-from tfdml.registry.parts import register
 
 
 @register("optimizer", "sgd")

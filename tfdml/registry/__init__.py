@@ -20,12 +20,13 @@ from tfdml.registry.arguments import (
     text,
 )
 from tfdml.registry.fields import Declared
-from tfdml.registry.part_modules import import_modules, import_room
 from tfdml.registry.parts import (
     ROOMS,
     create,
     create_chain,
     describe,
+    import_modules,
+    import_room,
     names,
     parsed,
     register,

@@ -1,17 +1,18 @@
-"""Types and ranges of arguments, for annotations such as `margin: Annotated[float, number(at_least=0)] = 0.2`.
-
-`tfdml.registry.fields` checks them.
-"""
+"""Types and ranges of arguments, such as `margin: Annotated[float, number(at_least=0)] = 0.2`."""
 
 import dataclasses
+import difflib
 import math
 import numbers
 import os
+import re
+import sys
 import types
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypedDict, Union, get_args, get_origin
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 # Errors that reading a wrong value may raise.
 REFUSED = (ValueError, TypeError, OverflowError)
@@ -223,3 +224,146 @@ Count = Annotated[int, integer(1)]
 Seed = Annotated[int, integer(0)]
 Share = Annotated[float, number(at_least=0, at_most=1)]
 Brightness = Annotated[float, number(at_least=0, at_most=255)]
+
+
+# A tensor of Keras' backend, or a symbolic one: no type covers those of all backends.
+Tensor: TypeAlias = Any
+# `[N]`: the class of each image, integers or texts.
+Labels: TypeAlias = ArrayLike
+# `[N, D]`: the embedding of each image.
+Embeddings: TypeAlias = ArrayLike
+# `[N]`: numbers of images, or a mask of them.
+Rows: TypeAlias = ArrayLike
+# A random step of a transform: `(image [H, W, 3], seed [2]) -> image`.
+ImageStep: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+FilePath: TypeAlias = Annotated[str | os.PathLike[str], path()]
+# What Keras draws initial values or regularizes with: an object, or its name.
+Initializer: TypeAlias = Any
+Regularizer: TypeAlias = Any
+DTypePolicy: TypeAlias = Any
+# Number of the step that a run is in, read from the outside.
+StepCounter: TypeAlias = Callable[[], int]
+Verbosity: TypeAlias = bool | Literal["auto", 0, 1, 2]
+Distance: TypeAlias = Literal["cosine", "euclidean"]
+ChannelOrder: TypeAlias = Literal["rgb", "bgr"]
+Interpolation: TypeAlias = Literal["bilinear", "bicubic", "lanczos3", "lanczos5"]
+# What of a batch normalization stays as it is in training.
+FrozenBatchNorm: TypeAlias = Literal["none", "statistics", "all"]
+PoolingKind: TypeAlias = Literal["avg", "max", "avg+max", "gem", "first"]
+# What stands for an image in a transformer: the token of the whole image, the mean of those of patches, or both.
+TokenKind: TypeAlias = Literal["class", "patches", "both"]
+FeatureNorm: TypeAlias = Literal["none", "batch", "layer"]
+# Of manifold similarities.
+View: TypeAlias = Literal["intrinsic", "contextual"]
+Affinity: TypeAlias = Literal["clipped", "shifted"]
+
+
+class ModelArguments(TypedDict, total=False):
+    """Arguments of every Keras model."""
+
+    name: str | None
+    trainable: bool
+    dtype: DTypePolicy
+
+
+class LayerArguments(ModelArguments, total=False):
+    """Arguments of every Keras layer."""
+
+    activity_regularizer: Regularizer
+    autocast: bool
+
+
+def nearest(word, known):
+    """Returns a suggestion for an unknown word, or an empty string if no known word is similar."""
+    found = _closest(word, known)
+    return f" Did you mean {found!r}?" if found else ""
+
+
+def meant(name, *modules):
+    """Returns a suggestion for a name that a module has not, with the module that has it; or an empty string.
+
+    Args:
+        name: the name.
+        *modules: where it may stand: names in their `__all__`, and those in their `INSTEAD`, which are other packages',
+            with what to write here.
+    """
+    written = {}
+    for module in map(vars, reversed(modules)):
+        own = {each: each for each in module.get("__all__", ())} | module.get("INSTEAD", {})
+        written |= {each: f"{module['__name__']}.{text}" for each, text in own.items()}
+    found = None if name.startswith("_") else _closest(name, written)
+    return f" Did you mean {written[found]}?" if found else ""
+
+
+def guide(*packages):
+    """Makes packages, and the modules in them, say which name was meant."""
+    for package in packages:
+        inside = f"{package.__name__}."
+        for module in [package, *(module for name, module in list(sys.modules.items()) if name.startswith(inside))]:
+            module.__class__ = Guide
+
+
+class Guide(types.ModuleType):
+    """A module whose errors say which of its names was meant, and which class where it is called itself."""
+
+    def __getattr__(self, name):
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}.{meant(name, self)}")
+
+    def __call__(self, *args, **kwargs):
+        package, _, name = self.__name__.rpartition(".")
+        raise TypeError(f"{self.__name__} is a module, not a class.{meant(name, sys.modules[package])}")
+
+
+def same(word, known):
+    """Returns the known word that differs in capitals, hyphens and the like alone; None without any."""
+    simple = {}
+    for each in known:
+        # Of a class and a function of one name the first, which is the class.
+        simple.setdefault(_simple(each), each)
+    return simple.get(_simple(word))
+
+
+def _closest(word, known):
+    """Returns the known word that is the same but for spelling, or else the most similar one; None without any."""
+    return same(word, known) or next(iter(difflib.get_close_matches(word, list(known), n=1)), None)
+
+
+def _simple(name):
+    return re.sub(r"[-_ ]", "", name.lower()).removesuffix("loss")
+
+
+# Side of an image, in pixels, after it is resized or cropped: specs are in files of others, too.
+MOST_SIDE = 4096
+SIDE = integer(1, at_most=MOST_SIDE)
+
+
+class Sides(NamedTuple):
+    """Height and width of images in pixels; as text `256x128`."""
+
+    height: int
+    width: int
+
+    def __str__(self):
+        return f"{self.height}x{self.width}"
+
+
+def sides_of(size: int | tuple[int, int]) -> Sides:
+    """Returns height and width of a size: the side of a square, or a pair."""
+    return Sides(size, size) if isinstance(size, int) else Sides(*size)
+
+
+def saved_size(height: int, width: int) -> int | list[int]:
+    """Returns a size as files have it: the side of a square, or a list of height and width."""
+    return height if height == width else [height, width]
+
+
+def _read(value):
+    if not isinstance(value, list | tuple):
+        return SIDE.read(value)
+    height, width = map(SIDE.read, value)
+    # A square has one number, so that its settings and files are the same whichever way it was given.
+    return height if height == width else Sides(height, width)
+
+
+SIZE = Expected(f"{SIDE.words}, the side of a square, or a pair of such, (height, width)", _read)
+ImageSize = Annotated[int | tuple[int, int], SIZE]

@@ -11,8 +11,18 @@ from dataclasses import KW_ONLY, FrozenInstanceError, dataclass, replace
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, TypeVar, Unpack, dataclass_transform, get_args, get_origin
 
-from tfdml.registry.arguments import REFUSED, Expected, boolean, expected_by, integer, number, optional, several, text
-from tfdml.registry.suggestions import nearest
+from tfdml.registry.arguments import (
+    REFUSED,
+    Expected,
+    boolean,
+    expected_by,
+    integer,
+    nearest,
+    number,
+    optional,
+    several,
+    text,
+)
 
 # Marks an argument that the next base class takes: `Annotated[float, number(above=0), OF_KERAS]`. Without an `Expected`
 # beside it Keras alone checks it, and specs leave it out.

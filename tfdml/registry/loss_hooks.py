@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfdml.registry.annotations import Tensor
+from tfdml.registry.arguments import Tensor
 
 if TYPE_CHECKING:
     from keras.callbacks import Callback

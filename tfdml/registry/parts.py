@@ -1,18 +1,42 @@
-"""Registers classes and functions by name, and creates objects from specs. `tfdml.registry.specs` defines specs.
+"""Registers parts by name, and creates them from specs, which `tfdml.registry.specs` defines."""
 
-A spec names its arguments, except for a positional-only first one: `def layer(name, /, **arguments)` has the spec
-`layer('RandomHue', factor=0.2)`, and checks the names of its other arguments itself.
-"""
-
+import functools
+import importlib
 import inspect
+import pkgutil
 import re
 from collections.abc import Callable
 from typing import TypeVar
 
+from tfdml.registry.arguments import nearest, same
 from tfdml.registry.fields import declare_part
-from tfdml.registry.part_modules import import_room
 from tfdml.registry.specs import FIRST, of_spec, parse, parse_sum
-from tfdml.registry.suggestions import nearest, same
+
+
+def import_modules(modules):
+    """Imports the user's modules of `--import_modules`, which register their parts."""
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except Exception as error:
+            where = " Python searches the working directory and PYTHONPATH."
+            raise ImportError(
+                f"The module {module} of import_modules cannot be imported: {type(error).__name__}: {error}."
+                f"{where if isinstance(error, ModuleNotFoundError) else ''}"
+            ) from error
+
+
+@functools.cache
+def import_room(name):
+    """Imports a package and all its modules, so that a new file is found without being listed.
+
+    Args:
+        name: full name of a package, or of a single module.
+    """
+    room = importlib.import_module(name)
+    for module in pkgutil.iter_modules(room.__spec__.submodule_search_locations or ()):
+        importlib.import_module(f"{name}.{module.name}")
+
 
 # The package or module of each kind. Importing its modules registers their parts.
 ROOMS = {

@@ -7,7 +7,7 @@ import matplotlib
 import numpy as np
 from PIL import Image, ImageOps
 
-from tfdml.registry.annotations import FilePath, Labels
+from tfdml.registry.arguments import FilePath, Labels
 from tfdml.reporting.sheet import FRAME, Sheet
 
 # Sizes on the sheet, in pixels.

@@ -19,8 +19,7 @@ from pipelines.vector_preprocessing import VectorPreprocessing
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.evaluation.embedder import Embedder
 from tfdml.methods import EmbeddingModel
-from tfdml.registry.annotations import FilePath, Verbosity
-from tfdml.registry.arguments import Count
+from tfdml.registry.arguments import Count, FilePath, Verbosity
 from tfdml.registry.fields import declared
 from tfdml.runtime.workers import ALONE
 

@@ -6,7 +6,7 @@ from typing import Literal
 from pipelines.preprocessing import Preprocessing
 from tfdml import registry
 from tfdml.methods import EmbeddingModel
-from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import FilePath
 from tfdml.registry.fields import declared
 from tfdml.run.directory.model_archive import damage_of, load_archive
 from tfdml.run.directory.run_directory import RunDirectory

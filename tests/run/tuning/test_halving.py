@@ -3,9 +3,9 @@
 import pytest
 
 from tfdml.run.tuning.halving import Halving
-from tfdml.run.tuning.trials import TrialFailed
 from tfdml.run.tuning.plan import Cost
 from tfdml.run.tuning.search_state import Measured, SearchState
+from tfdml.run.tuning.trials import TrialFailed
 
 EPOCH, LONGEST = 50, 900
 DRAWN = [{"loss": f"--loss={number}"} for number in range(1, 41)]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tfdml.evaluation.indexes.index_search import IndexSearch
 from tfdml.evaluation.metrics.metric import Metric
 from tfdml.evaluation.search import RetrievalTask
-from tfdml.registry.annotations import Distance, Embeddings
+from tfdml.registry.arguments import Distance, Embeddings
 from tfdml.registry.fields import Declared
 
 

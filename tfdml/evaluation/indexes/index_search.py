@@ -14,7 +14,7 @@ from tfdml.evaluation.metrics.metric import Metric
 from tfdml.evaluation.ranks.metric_depths import deepest
 from tfdml.evaluation.ranks.ranks import PositiveRanks
 from tfdml.evaluation.search import RetrievalTask
-from tfdml.registry.annotations import Distance, Embeddings
+from tfdml.registry.arguments import Distance, Embeddings
 
 # Bytes for the lists of a block of queries, for each neighbor in them, and the most queries in a block.
 MEMORY = 2**27

@@ -4,8 +4,8 @@ import math
 
 from tfdml.evaluation.indexes.approximate_index import ApproximateIndex
 from tfdml.neighbors.faiss_library import load_faiss
+from tfdml.registry import register
 from tfdml.registry.arguments import Count
-from tfdml.registry.parts import register
 
 # Images in the sample that K-means divides into lists, for each list; faiss warns below 39.
 SAMPLE = 64

@@ -6,8 +6,8 @@ from typing import Annotated
 from tfdml.evaluation.indexes.approximate_index import ApproximateIndex
 from tfdml.evaluation.indexes.ivf import FEWEST, IVF, SAMPLE
 from tfdml.neighbors.faiss_library import load_faiss
+from tfdml.registry import register
 from tfdml.registry.arguments import Count, integer
-from tfdml.registry.parts import register
 
 # Dimensions that one byte stands for.
 DIMENSIONS = 4

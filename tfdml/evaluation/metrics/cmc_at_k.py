@@ -1,7 +1,7 @@
 """The cumulative matching characteristic of re-identification."""
 
 from tfdml.evaluation.metrics.recall_at_k import RecallAtK
-from tfdml.registry.parts import register
+from tfdml.registry import register
 
 
 @register("metric", "cmc_at_k")

@@ -5,8 +5,8 @@ from typing import Annotated
 import numpy as np
 
 from tfdml.evaluation.metrics.embedding_metric import EmbeddingMetric
+from tfdml.registry import register
 from tfdml.registry.arguments import number
-from tfdml.registry.parts import register
 
 # Rows whose deviations are computed at once.
 ROWS = 8192

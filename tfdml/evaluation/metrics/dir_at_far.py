@@ -8,8 +8,8 @@ import numpy as np
 from tfdml.evaluation.metrics.pair_metric import PairMetric
 from tfdml.evaluation.verification.best_matches import best_matches
 from tfdml.evaluation.verification.pair_counts import least_count
+from tfdml.registry import register
 from tfdml.registry.arguments import number
-from tfdml.registry.parts import register
 
 
 @register("metric", "dir_at_far")

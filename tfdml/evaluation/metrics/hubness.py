@@ -4,8 +4,8 @@ import numpy as np
 
 from tfdml.evaluation.metrics.embedding_metric import EmbeddingMetric
 from tfdml.neighbors.nearest import nearest_others
+from tfdml.registry import register
 from tfdml.registry.arguments import Count
-from tfdml.registry.parts import register
 
 
 @register("metric", "hubness")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tfdml.evaluation.metrics.rank_metric import RankMetric
-from tfdml.registry.parts import register
+from tfdml.registry import register
 
 
 @register("metric", "map")

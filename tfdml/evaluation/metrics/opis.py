@@ -6,8 +6,8 @@ import numpy as np
 
 from tfdml.evaluation.metrics.pair_metric import PairMetric
 from tfdml.evaluation.verification.class_counts import ClassCounts
+from tfdml.registry import register
 from tfdml.registry.arguments import Count, number
-from tfdml.registry.parts import register
 
 Rate = Annotated[float, number(above=0, below=1)]
 

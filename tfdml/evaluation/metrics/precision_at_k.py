@@ -3,8 +3,8 @@
 import numpy as np
 
 from tfdml.evaluation.metrics.rank_metric import RankMetric
+from tfdml.registry import register
 from tfdml.registry.arguments import Count
-from tfdml.registry.parts import register
 
 
 @register("metric", "precision_at_k")

@@ -1,8 +1,8 @@
 """Recall@K."""
 
 from tfdml.evaluation.metrics.rank_metric import RankMetric
+from tfdml.registry import register
 from tfdml.registry.arguments import Count
-from tfdml.registry.parts import register
 
 
 @register("metric", "recall_at_k")

@@ -2,8 +2,8 @@
 
 from tfdml.evaluation.metrics.embedding_metric import EmbeddingMetric
 from tfdml.evaluation.metrics.graded_relevance import full_grade, grades_of_nearest
+from tfdml.registry import register
 from tfdml.registry.arguments import Count
-from tfdml.registry.parts import register
 
 
 @register("metric", "relevance_at_k")

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from tfdml.evaluation.metrics.pair_metric import PairMetric
 from tfdml.evaluation.verification.pair_counts import least_count
+from tfdml.registry import register
 from tfdml.registry.arguments import number
-from tfdml.registry.parts import register
 
 
 @register("metric", "tar_at_far")

@@ -8,8 +8,8 @@ from tfdml.evaluation.metrics.embedding_metric import EmbeddingMetric
 from tfdml.evaluation.metrics.group_sizes import pairs_of
 from tfdml.evaluation.metrics.pair_distances import squared_pair_distances
 from tfdml.neighbors.nearest import unit_length
+from tfdml.registry import register
 from tfdml.registry.arguments import Positive, integer
-from tfdml.registry.parts import register
 
 
 @register("metric", "uniformity")

@@ -10,8 +10,8 @@ from tfdml.evaluation.search import RetrievalTask
 from tfdml.evaluation.verification.given_similarities import given_similarities
 from tfdml.evaluation.verification.pair_counts import PairCounts
 from tfdml.evaluation.verification.pairs import NEARLY_ALL
-from tfdml.registry.annotations import Distance
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import Distance
 
 METRICS = ("roc_auc", "pair_average_precision", "equal_error_rate", "effective_rank")
 # Stands for an image that a relation does not have.

@@ -8,8 +8,8 @@ from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import RankMetric
 from tfdml.evaluation.protocols.protocol import MetricSpecs, Protocol
 from tfdml.evaluation.search import RetrievalTask
-from tfdml.registry.annotations import Distance
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import Distance
 from tfdml.runtime.workers import ALONE
 
 METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r")

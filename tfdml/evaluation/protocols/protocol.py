@@ -11,8 +11,7 @@ from tfdml.evaluation.metrics.metric import Metric
 from tfdml.evaluation.scores import Scores
 from tfdml.evaluation.search import RetrievalTask
 from tfdml.evaluation.verification.pairs import Pairs
-from tfdml.registry.annotations import Distance, Embeddings
-from tfdml.registry.arguments import Text, either, several, text
+from tfdml.registry.arguments import Distance, Embeddings, Text, either, several, text
 from tfdml.runtime.workers import ALONE, Workers
 
 # Arguments of every protocol.

@@ -6,9 +6,8 @@ import numpy as np
 
 from tfdml.evaluation.protocols.protocol import MetricSpecs, Protocol
 from tfdml.evaluation.search import RetrievalTask
-from tfdml.registry.annotations import Distance
-from tfdml.registry.arguments import Text
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import Distance, Text
 
 METRICS = ("recall_at_1", "recall_at_5", "recall_at_10", "map")
 

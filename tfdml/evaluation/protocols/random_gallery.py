@@ -4,9 +4,8 @@ import numpy as np
 
 from tfdml.evaluation.protocols.protocol import MetricSpecs, Protocol
 from tfdml.evaluation.search import RetrievalTask
-from tfdml.registry.annotations import Distance
-from tfdml.registry.arguments import Count, Seed, Text
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import Count, Distance, Seed, Text
 
 METRICS = ("recall_at_1", "recall_at_5", "map")
 

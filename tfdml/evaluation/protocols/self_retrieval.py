@@ -2,9 +2,8 @@
 
 from tfdml.evaluation.protocols.protocol import MetricSpecs, Protocol
 from tfdml.evaluation.search import RetrievalTask
-from tfdml.registry.annotations import Distance
-from tfdml.registry.arguments import Text
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import Distance, Text
 
 METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r", "nmi", "f1")
 

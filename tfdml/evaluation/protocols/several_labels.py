@@ -5,8 +5,8 @@ import dataclasses
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.protocols.protocol import MetricSpecs, Protocol
 from tfdml.evaluation.search import RetrievalTask
-from tfdml.registry.annotations import Distance
-from tfdml.registry.parts import register
+from tfdml.registry import register
+from tfdml.registry.arguments import Distance
 from tfdml.runtime.workers import ALONE
 
 METRICS = ("relevance_at_1", "relevance_at_10", "graded_map", "ndcg")

@@ -3,8 +3,8 @@
 from tfdml.evaluation.rerankings.embedding_reranking import EmbeddingReranking
 from tfdml.evaluation.rerankings.mixed import mixed
 from tfdml.neighbors.nearest import nearest_others
+from tfdml.registry import register
 from tfdml.registry.arguments import Count, NotNegative
-from tfdml.registry.parts import register
 
 
 @register("reranking", "database_augmentation")

@@ -6,8 +6,8 @@ from tfdml.evaluation.metrics.pair_distances import squared_distances
 from tfdml.evaluation.ranks.ranks_of_similarities import ranks_of_similarities
 from tfdml.evaluation.rerankings.reciprocal_codes import reciprocal_codes
 from tfdml.evaluation.rerankings.reranking import Reranking
+from tfdml.registry import register
 from tfdml.registry.arguments import Count, Share
-from tfdml.registry.parts import register
 
 # Bytes for one array of distances of a block of queries; a few such arrays exist at once.
 MEMORY = 2**26

@@ -8,8 +8,8 @@ import numpy as np
 from tfdml.evaluation.ranks.ranks_of_similarities import ranks_of_similarities
 from tfdml.evaluation.rerankings.reranking import Reranking
 from tfdml.evaluation.rerankings.walk_steps import steps_to_all, steps_to_neighbors
+from tfdml.registry import register
 from tfdml.registry.arguments import Count, number
-from tfdml.registry.parts import register
 
 # Bytes for the walks of a block of queries.
 MEMORY = 2**27

@@ -8,7 +8,7 @@ from tfdml.evaluation.ranks.ranks import PositiveRanks
 from tfdml.evaluation.search import RetrievalTask
 from tfdml.neighbors.clustering import check_finite
 from tfdml.neighbors.nearest import unit_length
-from tfdml.registry.annotations import Embeddings
+from tfdml.registry.arguments import Embeddings
 from tfdml.registry.fields import Declared
 
 

@@ -24,7 +24,7 @@ from tfdml.methods.step.replicas import (
 )
 from tfdml.methods.step.restrictions import check_targets
 from tfdml.methods.step.step_metrics import Measures, measure
-from tfdml.registry.annotations import ModelArguments, Tensor, Verbosity
+from tfdml.registry.arguments import ModelArguments, Tensor, Verbosity
 
 # Target of how much each row counts.
 WEIGHT = "weight"

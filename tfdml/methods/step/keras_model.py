@@ -17,7 +17,7 @@ from tfdml.methods.step.restrictions import check_fit_arguments, check_scope, wa
 from tfdml.methods.step.step_checks import images_explained, plain_errors
 from tfdml.optimizers.loss_scaling import without_loss_scaling
 from tfdml.optimizers.replicated import prepare_for_replicas
-from tfdml.registry.annotations import Tensor, Verbosity
+from tfdml.registry.arguments import Tensor, Verbosity
 from tfdml.runtime.devices import is_multi_worker
 from tfdml.runtime.keras_internals import batch_spec, calls_forgotten, spec_of_one_replica
 

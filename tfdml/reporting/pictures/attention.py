@@ -8,7 +8,7 @@ from PIL import Image, ImageDraw, ImageOps
 
 from tfdml.files.checked_files import vacated
 from tfdml.registry import register
-from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import FilePath
 from tfdml.reporting.picture import Picture
 
 # Sizes on the sheet, in pixels.

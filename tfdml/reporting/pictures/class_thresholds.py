@@ -5,7 +5,7 @@ import numpy as np
 from tfdml.evaluation.verification.class_counts import ClassCounts, thresholds_of
 from tfdml.evaluation.verification.pairs import Pairs
 from tfdml.registry import register
-from tfdml.registry.annotations import Distance, FilePath
+from tfdml.registry.arguments import Distance, FilePath
 from tfdml.reporting.chart import COLORS, legend_above, new_chart, save_chart
 from tfdml.reporting.picture import Picture
 from tfdml.run.experiment.threshold import threshold_of

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tfdml.registry import register
-from tfdml.registry.annotations import Embeddings, FilePath, Labels
+from tfdml.registry.arguments import Embeddings, FilePath, Labels
 from tfdml.reporting.picture import Picture
 from tfdml.reporting.sheet import FRAME, MUTED, Sheet, Thumbnail
 from tfdml.run.experiment.embedded_clusters import embedded_sample

@@ -6,7 +6,7 @@ import numpy as np
 
 from tfdml.evaluation.measure import unit_length
 from tfdml.registry import register
-from tfdml.registry.annotations import Distance, Embeddings, FilePath, Labels
+from tfdml.registry.arguments import Distance, Embeddings, FilePath, Labels
 from tfdml.reporting.picture import Picture
 from tfdml.reporting.sheet import FRAME, Sheet, Thumbnail
 

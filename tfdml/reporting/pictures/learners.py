@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tfdml.registry import register
-from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import FilePath
 from tfdml.reporting.chart import legend_above, new_chart, save_chart
 from tfdml.reporting.picture import Picture
 from tfdml.reporting.pictures.only_one_right import draw_only_one_right

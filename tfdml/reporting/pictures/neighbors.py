@@ -6,7 +6,7 @@ import numpy as np
 
 from tfdml.evaluation.retrieved import Retrieved
 from tfdml.registry import Count, register
-from tfdml.registry.annotations import FilePath, Labels
+from tfdml.registry.arguments import FilePath, Labels
 from tfdml.reporting.picture import Picture
 from tfdml.reporting.sheet import FRAME, MUTED, RIGHT, WRONG, Sheet, Thumbnail
 

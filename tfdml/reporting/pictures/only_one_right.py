@@ -3,7 +3,7 @@
 import numpy as np
 
 from tfdml.evaluation.diversity import learners_of, only_one_right
-from tfdml.registry.annotations import Embeddings, FilePath, Labels
+from tfdml.registry.arguments import Embeddings, FilePath, Labels
 from tfdml.reporting.sheet import FRAME, RIGHT, WRONG, Sheet, Thumbnail
 
 # Sizes on the sheet, in pixels.

@@ -6,7 +6,7 @@ import numpy as np
 
 from tfdml.evaluation.diversity import learners_of
 from tfdml.registry import register
-from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import FilePath
 from tfdml.reporting.chart import COLORS, label, legend_above, new_chart, save_chart
 from tfdml.reporting.picture import Picture
 from tfdml.reporting.subject import looked_up

@@ -4,7 +4,7 @@ import numpy as np
 
 from tfdml.evaluation.verification.best_matches import best_matches
 from tfdml.registry import register
-from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import FilePath
 from tfdml.reporting.chart import COLORS, new_chart, save_chart
 from tfdml.reporting.picture import Picture
 from tfdml.run.experiment.threshold import threshold_of

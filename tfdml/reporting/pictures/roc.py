@@ -8,7 +8,7 @@ from tfdml.evaluation.verification.pair_counts import PairCounts
 from tfdml.evaluation.verification.pair_intervals import intervals_of, resampled_pairs
 from tfdml.evaluation.verification.pairs import Pairs
 from tfdml.registry import register
-from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import FilePath
 from tfdml.reporting.chart import COLORS, new_chart, save_chart
 from tfdml.reporting.picture import Picture
 

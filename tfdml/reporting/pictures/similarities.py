@@ -5,7 +5,7 @@ import numpy as np
 from tfdml.evaluation.diversity import PAIRS, positive_pairs
 from tfdml.evaluation.measure import unit_length
 from tfdml.registry import register
-from tfdml.registry.annotations import Distance, Embeddings, FilePath, Labels
+from tfdml.registry.arguments import Distance, Embeddings, FilePath, Labels
 from tfdml.reporting.chart import COLORS, legend_above, new_chart, save_chart
 from tfdml.reporting.picture import Picture
 from tfdml.run.experiment.threshold import threshold_of

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from tfdml.registry import register
-from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import FilePath
 from tfdml.reporting.picture import Picture
 from tfdml.reporting.sheet import FRAME, MUTED, RIGHT, WRONG, Sheet
 

@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from tfdml.registry import register
-from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import FilePath
 from tfdml.reporting.chart import COLORS, label, save_chart
 from tfdml.reporting.picture import Picture
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from tfdml import registry
 from tfdml.evaluation.bootstrap import bootstrap_intervals
-from tfdml.registry.image_sizes import sides_of
+from tfdml.registry.arguments import sides_of
 
 # The learning rate, and the side of images, that are advised.
 RATE, SIDE = 0.0001, 224

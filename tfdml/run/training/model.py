@@ -10,7 +10,7 @@ from tfdml import registry
 from tfdml.backbones import Identity, enable_lora, recompute_blocks
 from tfdml.console.flags import quoted
 from tfdml.console.settings import NetworkSettings
-from tfdml.registry.image_sizes import sides_of
+from tfdml.registry.arguments import sides_of
 from tfdml.registry.loss_hooks import hooks_of
 from tfdml.run.training.batch_pairs import check_pairs
 from tfdml.run.training.fine_tuning import is_pretrained, without_auto

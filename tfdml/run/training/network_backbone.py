@@ -3,7 +3,7 @@
 import keras
 
 from tfdml.backbones.borrowed import Borrowed
-from tfdml.registry.image_sizes import saved_size
+from tfdml.registry.arguments import saved_size
 
 # Layers of Keras that scale pixels: a network that begins with one takes pixels from 0 to 255.
 SCALING = (keras.layers.Rescaling, keras.layers.Normalization)

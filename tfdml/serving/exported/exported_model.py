@@ -12,7 +12,7 @@ from pipelines.datasets.split import Split
 from pipelines.reading.file_reader import file_reader
 from pipelines.reading.unreadable import READING_ERRORS, about_position, naming_image
 from tfdml.console.progress_bar import ProgressBar
-from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import FilePath
 from tfdml.serving.exported.model_card import read_card
 from tfdml.serving.exported.saved_model_files import saved_model_folder
 

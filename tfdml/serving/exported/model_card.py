@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from tfdml.files.checked_files import json_of, read_bytes, write_atomically
-from tfdml.registry.image_sizes import sides_of
+from tfdml.registry.arguments import sides_of
 
 METADATA, README = "metadata.json", "README.md"
 # Of the card's format: a change that readers must know of raises it.

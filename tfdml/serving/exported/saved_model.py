@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from pipelines.vector_preprocessing import VectorPreprocessing
 from tfdml.methods import EmbeddingModel
-from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import FilePath
 from tfdml.serving.exported.batch_decoding import check_all, decoded
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipelines.reading.given_images import listed
 from pipelines.reading.image_sources import Images
-from tfdml.registry.annotations import Embeddings, FilePath
+from tfdml.registry.arguments import Embeddings, FilePath
 from tfdml.serving.exported.exported_model import ExportedModel
 from tfdml.serving.index.array_embedder import ArrayEmbedder
 from tfdml.serving.index.found import Found

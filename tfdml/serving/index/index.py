@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tfdml.registry.annotations import Distance, Embeddings, FilePath
+from tfdml.registry.arguments import Distance, Embeddings, FilePath
 from tfdml.serving.embedding.embedding_pass import embed_rows
 from tfdml.serving.exported.exported_model import ExportedModel
 from tfdml.serving.exported.saved_model_files import model_hash

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tfdml.registry.annotations import Embeddings, FilePath
+from tfdml.registry.arguments import Embeddings, FilePath
 from tfdml.serving.exported.exported_model import ExportedModel
 from tfdml.serving.exported.saved_model_files import saved_model_folder
 from tfdml.serving.index.array_embedder import ArrayEmbedder, is_of_arrays

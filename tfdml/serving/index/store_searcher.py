@@ -5,7 +5,7 @@ import os
 from collections.abc import Collection
 from typing import Any, NoReturn, Self
 
-from tfdml.registry.annotations import Embeddings
+from tfdml.registry.arguments import Embeddings
 from tfdml.serving.exported.saved_model_files import saved_model_folder
 from tfdml.serving.index.filters import condition_of
 from tfdml.serving.index.found import Found

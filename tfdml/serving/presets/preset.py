@@ -5,7 +5,7 @@ from pathlib import Path
 from tfdml.files.checked_files import fingerprint, read_manifest, write_manifest
 from tfdml.files.folder_lock import new_folder, whole_folder
 from tfdml.methods import EmbeddingModel
-from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import FilePath
 from tfdml.registry.fields import declared
 from tfdml.run.directory.model_archive import load_archive
 from tfdml.run.image_embedder import ImageEmbedder

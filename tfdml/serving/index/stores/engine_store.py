@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tfdml.registry.annotations import Distance, Embeddings
+from tfdml.registry.arguments import Distance, Embeddings
 from tfdml.serving.index.array_embedder import checked_vectors
 from tfdml.serving.index.attributes import OWN, kind_of, named
 from tfdml.serving.index.filters import condition_of

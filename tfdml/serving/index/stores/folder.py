@@ -9,7 +9,7 @@ import numpy as np
 from tfdml.files.checked_files import naming
 from tfdml.files.folder_lock import LOCK, locked
 from tfdml.registry import register
-from tfdml.registry.annotations import Distance, Embeddings, FilePath
+from tfdml.registry.arguments import Distance, Embeddings, FilePath
 from tfdml.serving.exported.exported_model import ExportedModel
 from tfdml.serving.index import deleting
 from tfdml.serving.index.found import Found

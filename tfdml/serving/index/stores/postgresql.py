@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Self
 
 from tfdml.registry import register
-from tfdml.registry.annotations import Distance
+from tfdml.registry.arguments import Distance
 from tfdml.serving.index.stores import postgresql_statements as statements
 from tfdml.serving.index.stores.about import About
 from tfdml.serving.index.stores.attribute_rows import objects_of

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tfdml.registry import register
-from tfdml.registry.annotations import Distance
+from tfdml.registry.arguments import Distance
 from tfdml.serving.index.stores.about import About
 from tfdml.serving.index.stores.engine_store import EngineStore
 from tfdml.serving.index.stores.qdrant_address import NUMBERED, client, read_address

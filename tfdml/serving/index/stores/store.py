@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tfdml.registry.annotations import Distance, Embeddings, FilePath
+from tfdml.registry.arguments import Distance, Embeddings, FilePath
 from tfdml.serving.index.array_embedder import VECTORS, checked_vectors
 from tfdml.serving.index.attributes import table_of_rows
 from tfdml.serving.index.found import Found
