@@ -14,7 +14,7 @@ REPOSITORY = ""
 
 # Read as text: importing the package would need what this file is about to install.
 VERSION = re.search(
-    r'^__version__ = "(.+)"$', (HERE / "tfdml/console/version.py").read_text(encoding="utf-8"), re.MULTILINE
+    r'^__version__ = "(.+)"$', (HERE / "tfdml/console/startup.py").read_text(encoding="utf-8"), re.MULTILINE
 )
 
 REQUIRES = [

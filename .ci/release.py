@@ -20,7 +20,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-VERSION_FILE = "tfdml/console/version.py"
+VERSION_FILE = "tfdml/console/startup.py"
 PACKAGES = {"tfdml", "pipelines"}
 UNRELEASED = "## [Unreleased]\n"
 BUILD = "import sys; from setuptools import build_meta; getattr(build_meta, sys.argv[1])(sys.argv[2])"
@@ -50,7 +50,7 @@ def main():
 
 
 def version_of(text):
-    """Returns the version that the text of `tfdml/console/version.py` states."""
+    """Returns the version that the text of `tfdml/console/startup.py` states."""
     return re.search(r'^__version__ = "(\d+\.\d+\.\d+\w*)"$', text, re.MULTILINE)[1]
 
 

@@ -24,7 +24,7 @@ from tests.run.parsed_flags import parsed
 from tfdml.backbones import Small
 from tfdml.backbones.weights.caffemodel import read_caffemodel
 from tfdml.backbones.weights.state_dicts import read_state_dict
-from tfdml.console.flagfiles import expanded
+from tfdml.console.flags import expanded
 from tfdml.files import embedding_files
 from tfdml.files.archive_sizes import ALWAYS_ALLOWED
 from tfdml.files.checked_files import read_manifest

@@ -44,7 +44,7 @@ def test_the_changelog_gets_a_section(release):
     "text, version, told",
     [
         ("# Changelog\n", "0.1.0", "has no line '## .Unreleased.'"),
-        (CHANGELOG, "0.0.9", "has a section 0.0.9 already; raise the version in tfdml/console/version.py"),
+        (CHANGELOG, "0.0.9", "has a section 0.0.9 already; raise the version in tfdml/console/startup.py"),
         (CHANGELOG.replace("### Fixed\n\n- A bug.\n", ""), "0.1.0", "has nothing under Unreleased"),
     ],
 )

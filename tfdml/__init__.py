@@ -5,7 +5,7 @@ import sys
 from types import ModuleType
 
 from tfdml.console import startup
-from tfdml.console.version import __version__
+from tfdml.console.startup import __version__
 
 # The names that are for users.
 __all__ = ["__version__"]

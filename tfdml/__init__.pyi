@@ -14,7 +14,7 @@ from tfdml import optimizers as optimizers
 from tfdml import registry as registry
 from tfdml import reporting as reporting
 from tfdml import serving as serving
-from tfdml.console.version import __version__ as __version__
+from tfdml.console.startup import __version__ as __version__
 from tfdml.methods import AttentionEnsemble as AttentionEnsemble
 from tfdml.methods import DivideAndConquer as DivideAndConquer
 from tfdml.methods import EmbeddingModel as EmbeddingModel

@@ -6,9 +6,10 @@ that are given stay as they are; of loss, learning rate, method, image size and 
 
 from absl import flags
 
-from tfdml.console import command, photos
+from tfdml.console import command
+from tfdml.console import flags as flags_module
 from tfdml.console import flags as tfdml_flags
-from tfdml.console.training_stopped import TrainingStopped
+from tfdml.console.startup import TrainingStopped
 
 TRAINING_FLAGS = tfdml_flags.define_training()
 flags.DEFINE_string("tune_dir", "runs/tune", "Folder of the search; the same flags go on with a search in it.")
@@ -51,10 +52,10 @@ def begin():
     if flags.FLAGS.devices == "workers":
         raise ValueError("A search runs on one machine; leave out --devices=workers.")
     fixed.extend(name for name in TRAINING_FLAGS if flags.FLAGS[name].present)
-    recipe = photos.complete(flags.FLAGS, any_dataset=True)
-    photos.check_outside(flags.FLAGS, "tune_dir", flags.FLAGS.tune_dir)
-    if photos.without_network(flags.FLAGS):
-        fixed.extend(photos.OF_IMAGES)
+    recipe = flags_module.complete(flags.FLAGS, any_dataset=True)
+    flags_module.check_outside(flags.FLAGS, "tune_dir", flags.FLAGS.tune_dir)
+    if flags_module.without_network(flags.FLAGS):
+        fixed.extend(flags_module.OF_IMAGES)
     listed = tfdml_flags.command_line(*recipe)
     print(f"The recipe that the search begins with has, beside the flags that are given: {listed}")
     print(f"The search is in {flags.FLAGS.tune_dir}; the same command goes on with it.\nStarting TensorFlow ...")

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.markdown import markdown
-from tfdml.console.training_stopped import TrainingStopped
+from tfdml.console.startup import TrainingStopped
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.study.cells import Difference
 from tfdml.run.study.records import keep, read

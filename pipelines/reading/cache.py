@@ -15,7 +15,7 @@ from pipelines.reading.cached_rows import rows_in_memory, rows_on_disk, write_ro
 from pipelines.reading.file_reader import file_reader
 from pipelines.reading.unreadable import cannot_read
 from tfdml.console.progress_bar import ProgressBar
-from tfdml.console.tensorflow_errors import tensorflow_reason
+from tfdml.console.startup import tensorflow_reason
 from tfdml.registry.fields import Declared
 
 KINDS = ("none", "bytes", "pixels")

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from pipelines.images.stored_images import image_of
 from pipelines.sampling import group_by_class
-from tfdml.console.tensorflow_errors import tensorflow_reason
+from tfdml.console.startup import tensorflow_reason
 
 # Images that are decoded at once.
 THREADS = 8

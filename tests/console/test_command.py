@@ -18,8 +18,8 @@ from tests.run_helpers import train_flags
 from tfdml import registry
 from tfdml.__main__ import COMMANDS
 from tfdml.console import command, flags, startup
-from tfdml.console.flag_hints import WRITE, in_place_of
-from tfdml.console.tensorflow_errors import tensorflow_reason
+from tfdml.console.command import WRITE, in_place_of
+from tfdml.console.startup import tensorflow_reason
 
 COMMAND_LINES = [
     "tfdml.train",

@@ -9,7 +9,7 @@ import pytest
 
 from tests.serving_fixtures import exported, models_load_once, picture  # noqa: F401
 from tfdml.console import command
-from tfdml.console.disk_errors import ADVICE, told, told_of_disk
+from tfdml.console.startup import ADVICE, told, told_of_disk
 from tfdml.evaluation.scores import Scores
 from tfdml.files.checked_files import naming, write_atomically
 from tfdml.serving.embedding.image_list import ImageList

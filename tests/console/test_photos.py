@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from absl import flags
 
-from tfdml.console import photos
+from tfdml.console import flags as flags_module
 from tfdml.console.flags import define_training, settings_of
 from tfdml.console.settings import Settings
 
@@ -15,7 +15,7 @@ def completed(*given, **about):
     values = flags.FlagValues()
     names = define_training(values)
     values(["train", *given])
-    recipe = photos.complete(values, **about)
+    recipe = flags_module.complete(values, **about)
     return settings_of(names, values), recipe
 
 
@@ -32,8 +32,8 @@ def test_a_folder_of_classes_is_divided(tmp_path, count, held_out):
     settings, recipe = completed(f"--data_dir={folders(tmp_path, count)}")
     assert settings.data.dataset == "folder(test_classes=0.3)"
     assert settings.evaluation.validation_classes == held_out
-    assert {name: settings.values()[name] for name in photos.RECIPE} == photos.RECIPE
-    assert len(recipe) == len(photos.RECIPE) + 1 + (held_out != 0.2)
+    assert {name: settings.values()[name] for name in flags_module.RECIPE} == flags_module.RECIPE
+    assert len(recipe) == len(flags_module.RECIPE) + 1 + (held_out != 0.2)
     assert "--sampler=auto" in recipe
 
 
@@ -77,10 +77,10 @@ def test_runs_are_not_among_the_images(tmp_path, monkeypatch, dataset, folder, i
     define_training(values)
     values(["train", "--data_dir=.", f"--dataset={dataset}"])
     if not inside:
-        photos.check_outside(values, "run_dir", folder)
+        flags_module.check_outside(values, "run_dir", folder)
         return
     with pytest.raises(ValueError, match=f"--run_dir={folder} is in --data_dir=.*, where all folders are read as"):
-        photos.check_outside(values, "run_dir", folder)
+        flags_module.check_outside(values, "run_dir", folder)
 
 
 def test_what_is_given_stays(tmp_path):
@@ -115,8 +115,8 @@ def test_the_flagfile_of_photos_is_the_recipe(tmp_path):
 def test_another_dataset_has_the_recipe_where_it_is_asked_for(tmp_path):
     given = ["--dataset=csv(path='all.csv')", f"--data_dir={folders(tmp_path, 60)}"]
     settings, recipe = completed(*given, any_dataset=True)
-    assert settings.data.dataset == "csv(path='all.csv')" and len(recipe) == len(photos.RECIPE)
-    assert settings.optimization.optimizer == photos.RECIPE["optimizer"]
+    assert settings.data.dataset == "csv(path='all.csv')" and len(recipe) == len(flags_module.RECIPE)
+    assert settings.optimization.optimizer == flags_module.RECIPE["optimizer"]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_another_dataset_has_the_recipe_where_it_is_asked_for(tmp_path):
 def test_weights_come_with_the_network_that_is_given(tmp_path, given, left_out):
     settings, recipe = completed(f"--data_dir={folders(tmp_path, 60)}", *given)
     names = {each.removeprefix("--").partition("=")[0] for each in recipe}
-    assert set(photos.RECIPE) - names == left_out
+    assert set(flags_module.RECIPE) - names == left_out
     assert settings.network.initial_weights == ("" if "initial_weights" in left_out else "imagenet")
 
 

@@ -15,7 +15,7 @@ from pipelines.images import image_headers
 from pipelines.images.decoding import converted, decode, read_image
 from pipelines.preprocessor import Preprocessor
 from tests.pipelines.image_files import claiming, encoded, gradient, moving, noise, with_orientation
-from tfdml.console.tensorflow_errors import tensorflow_reason
+from tfdml.console.startup import tensorflow_reason
 from tfdml.serving import ExportedModel, export
 
 SIDE = 16

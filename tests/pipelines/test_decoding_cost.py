@@ -14,7 +14,7 @@ from pipelines.images import image_headers
 from pipelines.images.decoding import decode
 from pipelines.reading.verification import verify
 from tests.pipelines.image_files import chunk, encoded, noise, png, with_scans
-from tfdml.console.tensorflow_errors import tensorflow_reason
+from tfdml.console.startup import tensorflow_reason
 
 TEXT = b"about\0\0" + zlib.compress(bytes(1000))
 PIXELS = bytes(25 * 8)

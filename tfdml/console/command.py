@@ -1,24 +1,122 @@
-"""Runs a command: help, one-line errors and exit statuses, shared by all commands."""
+"""Runs a command: help, errors in one sentence, hints, and exit statuses, shared by all commands."""
 
 import logging
 import os
+import re
 import signal
 import sys
+import textwrap
 from pathlib import Path
 
 from absl import app, flags
 from absl import logging as absl_logging
 
-from tfdml.console import flag_hints, startup
-from tfdml.console import help as command_help
-from tfdml.console.disk_errors import told, told_of_disk
-from tfdml.console.flagfiles import expanded
-from tfdml.console.flags import command_line
-from tfdml.console.training_stopped import TrainingStopped
+from tfdml.console import startup
+from tfdml.console.flags import command_line, expanded, topics
+from tfdml.console.startup import TrainingStopped, told, told_of_disk
+
+WIDTH = 100
+# Replaces absl's `--help`, which only lists the flags of one file. `--helpfull` stays absl's.
+ASKED_BY = ("--help", "-help", "-?", "--helpshort", "-helpshort")
+
+
+def help_text(about, command, arguments, values, own):
+    """Returns the help text of a command.
+
+    Args:
+        about: docstring of its module.
+        command: its command line, such as `python -m tfdml.train`.
+        arguments: name of its positional arguments, such as `FLAGFILE...`; may be empty.
+        values: absl `FlagValues`.
+        own: names that absl gives to the modules that define its flags.
+    """
+    parts = [about.strip(), " ".join(["Usage:", command, *[arguments] * bool(arguments), "[--flag=value ...]"])]
+    for topic, names in _by_topic(values, own).items():
+        parts.append("\n".join([f"{topic}:", *(_described(values[name]) for name in names)]))
+    parts.append(
+        "The values shown are defaults. --flagfile=FILE reads flags from a file, which may be one of tfdml's recipes, "
+        "such as configs/quickstart.flags, from any folder. --helpfull also shows absl's flags."
+    )
+    return "\n\n".join(parts)
+
+
+def _by_topic(values, own):
+    modules = values.flags_by_module_dict()
+    names = [flag.name for module in own for flag in modules.get(module, [])]
+    found = {topic: some for topic, some in topics().items() if set(some) <= set(names)}
+    rest = [name for name in names if not any(name in some for some in found.values())]
+    return {"This command" if found else "Flags": rest, **found}
+
+
+def _described(flag):
+    # absl puts the choices first.
+    choices, text = re.fullmatch(r"(?:<(.*?)>: )?(.*)", flag.help, re.DOTALL).groups()
+    kind = f"one of {choices.replace('|', ', ')}" if choices else flag.parser.syntactic_help
+    default = (flag.default_as_str or "").strip("'")
+    text = textwrap.fill(f"{text} ({kind})" if kind else text, WIDTH - 6, break_on_hyphens=False)
+    return f"  --{flag.name}={default}\n{textwrap.indent(text, ' ' * 6)}"
+
+
+RATE = "--optimizer='adam(learning_rate=0.001)'"
+# Its name to the flag in its place.
+WRITE = {
+    "arch": "--backbone",
+    "batch_size": "--sampler='pxk(classes=32, per_class=4)', which is a batch of 32 x 4 images",
+    "data": "--data_dir",
+    "embedding_dim": "--embedding_size",
+    "epoch": "--epochs",
+    "gpus": "--devices=gpu:2",
+    "learning_rate": RATE,
+    "lr": RATE,
+    "margin": "--loss='triplet(margin=0.2)'",
+    "miner": "--loss=\"triplet(mining='hard')\"",
+    "model": "--backbone",
+    "num_epochs": "--epochs",
+    "output_dir": "--run_dir",
+    "out": "--run_dir",
+    "pretrained": "--initial_weights=imagenet",
+    "resume": "--run_dir, the folder of the run, with its flags",
+    "top_k": "--k",
+    "weight_decay": "--optimizer='adamw(weight_decay=0.01)'",
+    "weights": "--initial_weights",
+}
+
+
+def in_place_of(name, known):
+    """Returns a sentence that names the flag to write in place of an unknown one; None if there is none.
+
+    Args:
+        name: name of the unknown flag.
+        known: names of the flags that the command has.
+    """
+    written = WRITE.get(name, "")
+    flag = written.removeprefix("--").partition("=")[0].partition(",")[0]
+    return f"Unknown flag --{name}. Write {written}." if flag in known else None
+
+
+def told_of_value(message):
+    """Returns absl's message about the value of a flag, or if it is in Python's words, what the flag expects.
+
+    Args:
+        message: such as `flag --steps=1.5: invalid literal for int() with base 10: '1.5'`.
+    """
+    found = re.fullmatch(r"flag --(\w+)=(.*?): (.*)", message, re.DOTALL)
+    if not found:
+        return message
+    name, value, reason = found.groups()
+    received = f"Received: --{name}={value}."
+    if reason.startswith("invalid literal for int()"):
+        return f"--{name} must be an integer. {received}"
+    if reason.startswith("could not convert string to float"):
+        return f"--{name} must be a number. {received}"
+    if "Non-boolean argument" in reason:
+        return f"--{name} must be true or false. {received} Use --{name} or --no{name}."
+    return message
+
 
 STOPPED_STATUS = 75
 # Flags that only print long text.
-READ_BY_PEOPLE = {*command_help.ASKED_BY, "--helpfull", "--list"}
+READ_BY_PEOPLE = {*ASKED_BY, "--helpfull", "--list"}
 # Whose messages commands print.
 PACKAGES = ("tfdml", "pipelines")
 # Value of TensorFlow's variable for the level of its log.
@@ -105,7 +203,7 @@ def run(main, arguments="", before=None, others=False, imports=True, reads_image
         except (ValueError, OSError, ImportError, FloatingPointError) as error:
             _end(f"{_flag_of(error)}{told(error)}")
         except _tensorflow_errors() as error:
-            from tfdml.console.tensorflow_errors import tensorflow_reason
+            from tfdml.console.startup import tensorflow_reason
 
             reason = tensorflow_reason(error)
             _end(told_of_disk(reason) or f"TensorFlow failed: {reason} (--debug shows where)")
@@ -226,11 +324,11 @@ def _parse(given, arguments, others):
     if READ_BY_PEOPLE & set(asked):
         # Piped to `head`, the process ends with its reader, like other commands.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    if set(command_help.ASKED_BY) & set(asked):
+    if set(ASKED_BY) & set(asked):
         main = sys.modules["__main__"]
         # absl names the running module by its file.
         own = sys.argv[0], "tfdml.console.flags"
-        print(command_help.help_text(main.__doc__, f"python -m {startup.module_run()}", arguments, flags.FLAGS, own))
+        print(help_text(main.__doc__, f"python -m {startup.module_run()}", arguments, flags.FLAGS, own))
         sys.exit(0)
     if "--helpfull" in asked:
         app.usage(writeto_stdout=True, exitcode=0)
@@ -252,9 +350,9 @@ def _read(given, others):
     try:
         return flags.FLAGS(given, known_only=others)
     except flags.UnrecognizedFlagError as error:
-        message = flag_hints.in_place_of(error.flagname, flags.FLAGS) or str(error).replace(" ?", "?")
+        message = in_place_of(error.flagname, flags.FLAGS) or str(error).replace(" ?", "?")
     except flags.Error as error:
-        message = flag_hints.told_of_value(str(error))
+        message = told_of_value(str(error))
     print(f"Error: {' '.join(message.split())} (--help shows all flags)", file=sys.stderr)
     sys.exit(1)
 

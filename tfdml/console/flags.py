@@ -1,17 +1,273 @@
-"""All flags of the commands. Only commands read them."""
+"""The flags of all commands, flagfiles, and flags that follow from the data."""
 
 import dataclasses
+import difflib
 import math
+import os
+import re
 import shlex
+import stat
 import typing
+from pathlib import Path
 
 from absl import flags
 
-from tfdml.console.flagfiles import expanded
-from tfdml.console.path_parser import PathParser
-from tfdml.console.setting_fields import AbsolutePath, ImageSize
-from tfdml.console.settings import Settings
-from tfdml.console.size_parser import SizeParser, SizeSerializer
+from tfdml.console.settings import AbsolutePath, ImageSize, Settings
+
+NAMES = ("--flagfile", "-flagfile")
+GIVEN = tuple(f"{name}=" for name in NAMES)
+COMMENTS = ("#", "//")
+# What a shell puts where a command has `<(...)`: a pipe that can be read once only.
+OF_THE_SHELL = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# Where the recipes are: in an installed package, and in the repository.
+RECIPES = (os.path.join(PACKAGE, "configs"), os.path.join(os.path.dirname(PACKAGE), "configs"))
+
+
+def expanded(arguments):
+    """Returns arguments with the flags of flagfiles in their place, also of those that flagfiles name.
+
+    Args:
+        arguments: arguments of a command, without its name.
+    """
+    flags, reading = [], [("", iter(arguments))]
+    while reading:
+        argument = next(reading[-1][1], None)
+        if argument is None:
+            reading.pop()
+        elif argument == "--":
+            # absl reads no flags after it.
+            return [*flags, argument, *(each for _, rest in reversed(reading) for each in rest)]
+        elif argument in NAMES or argument.startswith(GIVEN):
+            named = next(reading[-1][1], None) if argument in NAMES else argument.partition("=")[2]
+            if named is None:
+                raise ValueError("--flagfile has no value. Expected --flagfile=FILE, such as configs/quickstart.flags.")
+            path = located(named)
+            above = [each for each, _ in reading[1:]]
+            if path in above:
+                names = " names ".join([*above[above.index(path) :], path])
+                raise ValueError(f"--flagfile={named} leads back to itself: {names}. Remove one of these lines.")
+            if path.startswith(OF_THE_SHELL):
+                flags.append(f"--flagfile={path}")
+            elif path:
+                reading.append((path, iter(_flags_in(path, named))))
+        else:
+            flags.append(argument)
+    return flags
+
+
+def located(path):
+    """Returns the path of a flagfile, or if there is none, of the recipe of that name, which ships with tfdml.
+
+    Args:
+        path: path, such as `configs/quickstart.flags`; for a recipe `quickstart.flags` is enough.
+    """
+    path = os.path.expanduser(path)
+    folder, name = os.path.split(os.path.normpath(path))
+    shipped = os.path.join(recipes_folder(), name)
+    return shipped if folder in ("", "configs") and not os.path.exists(path) and os.path.isfile(shipped) else path
+
+
+def recipes_folder():
+    """Returns the folder of the recipes."""
+    return next(filter(os.path.isdir, RECIPES), RECIPES[0])
+
+
+def recipes():
+    """Returns the sorted names of the recipes' files."""
+    folder = recipes_folder()
+    return sorted(name for name in os.listdir(folder) if name.endswith(".flags")) if os.path.isdir(folder) else []
+
+
+def _flags_in(path, named):
+    """Returns the flags of a flagfile: its lines without comments."""
+    if not os.path.exists(path) or os.path.isdir(path):
+        what = "is a folder" if os.path.isdir(path) else "does not exist"
+        raise FileNotFoundError(f"--flagfile={named} {what}. Expected a file of flags.{_recipe_like(named)}")
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode):
+        kind = "pipe" if stat.S_ISFIFO(mode) else "socket" if stat.S_ISSOCK(mode) else "device"
+        # Reading it may never end.
+        raise OSError(f"--flagfile={named} cannot be read: {path} is a {kind}, and no file.")
+    with open(path, "rb") as file:
+        content = file.read()
+    try:
+        lines = [line.strip() for line in content.decode().splitlines()]
+    except UnicodeDecodeError as error:
+        reason = f"it is not UTF-8 text, from byte {error.start:,} on"
+        raise ValueError(f"--flagfile={named} cannot be read: {reason}.") from None
+    return [line for line in lines if line and not line.startswith(COMMENTS)]
+
+
+def _recipe_like(named):
+    """Returns a suggestion for a flagfile that does not exist; empty if no recipe has a similar name."""
+    name = f"{os.path.basename(named).removesuffix('.flags')}.flags"
+    alike = difflib.get_close_matches(name, recipes(), n=1)
+    return f" Did you mean --flagfile=configs/{alike[0]}?" if alike else ""
+
+
+# What docs/choosing.md advises to begin with.
+RECIPE = {
+    "backbone": "keras_applications(name='MobileNetV2')",
+    "initial_weights": "imagenet",
+    "image_size": 128,
+    "method": "multilevel",
+    "embedding_size": 384,
+    "initial_embedding": "auto",
+    "loss": "n_pair(scale=20.0)",
+    "sampler": "auto",
+    "optimizer": "adam(learning_rate=0.0003)",
+    "blend": True,
+    "evaluate_on": "validation",
+}
+# Flags about images and depths of a network, which stored features do not have.
+OF_IMAGES = ("image_size", "train_transform", "method")
+TEST_CLASSES = 0.3
+# Classes that validation holds out at least, where there are so many.
+VALIDATION = 3
+# Two of which train, and two of which choose the best model: with one class every neighbor is right.
+FEWEST = 4
+
+
+def complete(values, *, any_dataset=False):
+    """Gives training flags the values of the recipe, where `--data_dir` is given and neither they nor `--dataset` are.
+
+    Args:
+        values: absl `FlagValues`.
+        any_dataset: whether `--dataset` may be given.
+
+    Returns:
+        Texts `--name=value` of the flags that were given values.
+    """
+    given, named = values["data_dir"].value, values["dataset"].present
+    if not given or (named and not any_dataset):
+        return []
+    if not Path(given).is_dir():
+        if named:
+            return []
+        raise ValueError(
+            f"--data_dir={given}: without --dataset that is a folder of photos, and there is no folder there. For a "
+            "dataset that makes its files, such as toycars, give --dataset, too."
+        )
+    folders, train, divided = _classes(Path(given))
+    if not (named or values["evaluate_on"].present or values["validation_classes"].present):
+        _check_count(given, folders, train, divided)
+    recipe = _fitting(_recipe(train, divided), values)
+    missing = {name: value for name, value in recipe.items() if not values[name].present}
+    for name, value in missing.items():
+        values[name].value = value
+    return [values[name].serialize() for name in missing]
+
+
+def check_outside(values, name, folder):
+    """Raises a ValueError if a folder that is written to would be read as images, such as one below `--data_dir=.`.
+
+    Args:
+        values: absl `FlagValues`.
+        name: name of the flag that names it.
+        folder: its path.
+    """
+    dataset, root = values["dataset"].value, Path(values["data_dir"].value).resolve()
+    whole = dataset.startswith("photos") or "test_classes=" in dataset
+    read = [root] if whole else [root / "train", root / "test"]
+    if values["data_dir"].value and dataset.startswith(("folder", "photos")):
+        if any(Path(folder).resolve().is_relative_to(each) for each in read):
+            raise ValueError(
+                f"--{name}={folder} is in --data_dir={values['data_dir'].value}, where all folders are read as images. "
+                f"Give --{name}, a folder elsewhere."
+            )
+
+
+def without_network(values):
+    """Gives `--backbone` the value identity, where it is not given and the dataset has vectors, not images.
+
+    Args:
+        values: absl `FlagValues`.
+
+    Returns:
+        Whether it did.
+    """
+    missing = _has_vectors(values) and not values["backbone"].present
+    if missing and not values["initial_model"].value:
+        values["backbone"].value = "identity"
+    return missing
+
+
+def _fitting(recipe, values):
+    """The part of a recipe that fits flags that are given: to another network, or to features, which need none."""
+    backbone = values["backbone"]
+    left_out = set()
+    if _has_vectors(values):
+        left_out = {"backbone", "initial_weights", "blend", *OF_IMAGES}
+    elif values["initial_model"].value:
+        left_out = {"backbone", "initial_weights"}
+    elif backbone.present and not backbone.value.startswith("keras_applications("):
+        # Others bring their weights, or have none.
+        left_out = {"initial_weights"}
+    return {name: value for name, value in recipe.items() if name not in left_out}
+
+
+def _has_vectors(values):
+    return values["dataset"].value.startswith("embeddings(")
+
+
+def _check_count(root, folders, train, divided):
+    if 0 < folders and train < FEWEST:
+        what = f"{FEWEST} class folders in {root}/train" if divided else "6 class folders"
+        raise ValueError(
+            f"{root} has {folders} class folders{' in train' if divided else ''}, too few to hold classes out that "
+            f"choose the best model and others for the test. Expected {what} or more."
+        )
+
+
+def _classes(root):
+    """Returns how many class folders there are, how many of them train, and whether they are divided."""
+    divided = (root / "test").is_dir()
+    folders = sum(each.is_dir() for each in (root / "train" if divided else root).glob("[!.]*"))
+    return folders, folders if divided else folders - round(folders * TEST_CLASSES), divided
+
+
+def _recipe(train, divided):
+    few = {"validation_classes": round(min(0.5, VALIDATION / train), 2)} if 0 < train < VALIDATION / 0.2 else {}
+    return {"dataset": "folder" if divided else f"folder(test_classes={TEST_CLASSES})", **few, **RECIPE}
+
+
+class PathParser(flags.ArgumentParser):
+    """Converts a path to an absolute one, so that a run's flags mean the same in every working directory.
+
+    Paths that begin with `~` and URLs such as `gs://bucket` are unchanged.
+    """
+
+    syntactic_help = "a path"
+
+    def parse(self, argument):
+        return argument if not argument or argument[0] == "~" or "://" in argument else os.path.abspath(argument)
+
+
+LEAST, MOST = 8, 4096
+
+
+class SizeParser(flags.ArgumentParser):
+    """Converts the side of a square to an integer, and `256x128` to (height, width); of equal sides one is enough."""
+
+    syntactic_help = "a side, or HEIGHTxWIDTH"
+
+    def parse(self, argument):
+        found = re.fullmatch(r"([0-9]+)(?:x([0-9]+))?", argument)
+        height, width = (int(found[1]), int(found[2] or found[1])) if found else (-1, -1)
+        if argument != "0" and not (LEAST <= height <= MOST and LEAST <= width <= MOST):
+            raise ValueError(
+                f"Expected a side such as 224, or height x width such as 256x128, each from {LEAST} to {MOST}; or 0, "
+                "the backbone's own."
+            )
+        return height if height == width else (height, width)
+
+
+class SizeSerializer(flags.ArgumentSerializer):
+    """Writes what `SizeParser` reads."""
+
+    def serialize(self, value):
+        return str(value) if isinstance(value, int) else "x".join(map(str, value))
 
 
 def define_training(values=flags.FLAGS, only=None):

@@ -1,10 +1,86 @@
-"""The settings of a training run, by topic. The flags are made of their fields, see `tfdml.console.flags`."""
+"""The settings of a training run, by topic. Each field is a flag."""
 
 import dataclasses
-from typing import Literal
+import functools
+from typing import Annotated, Literal
 
-from tfdml.console.optimization_settings import OptimizationSettings
-from tfdml.console.setting_fields import AbsolutePath, ImageSize, flag, neutral, resumable, topic
+# The value is absolute, see `PathParser`.
+AbsolutePath = Annotated[str, "a path"]
+# See `SizeParser`.
+ImageSize = Annotated[int | tuple[int, int], "a side, or height and width"]
+
+
+def flag(default, help_text, *, changes_result=True, may_change=False, is_length=False, is_place=False, **bounds):
+    """Returns the field of a setting, which is a flag of the same name.
+
+    Args:
+        default: its default.
+        help_text: what `--help` says.
+        changes_result: whether it changes what a run learns, not just how it computes or what it measures.
+        may_change: whether a run goes on with another value.
+        is_length: whether a complete run goes on with a larger value.
+        is_place: whether it says where files are that other machines have elsewhere.
+        **bounds: `lower_bound` and `upper_bound` of a number; `valid`, a function that tells whether a value is valid,
+            with the sentence of the error.
+    """
+    properties = {"changes_result": changes_result, "may_change": may_change}
+    properties |= {"is_length": is_length, "is_place": is_place}
+    return dataclasses.field(default=default, metadata={"help": help_text, "properties": properties, "bounds": bounds})
+
+
+# Flags that change no result, and of these, those with other values of which a run goes on.
+neutral = functools.partial(flag, changes_result=False)
+resumable = functools.partial(neutral, may_change=True)
+
+
+def topic(heading, settings):
+    """Returns the field of the settings of a topic, which `--help` shows below a heading."""
+    return dataclasses.field(default=settings, metadata={"heading": heading})
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizationSettings:
+    """How weights change."""
+
+    optimizer: str = flag("auto", "Optimizer spec; auto: adam, at a rate of 1e-4 if pretrained, of 1e-3 if not.")
+    schedule: str = flag(
+        "constant", "Learning rate schedule spec, in epochs: constant, step(at=(10, 15)), cosine(warmup_epochs=1), ..."
+    )
+    lr_multipliers: tuple[str, ...] = flag(
+        (),
+        "Learning rate multipliers by layer group, such as embedding=10,loss=100. A group is backbone, embedding, "
+        "loss, or a layer name, in which '*' matches anything. 0 freezes; of several groups the last applies.",
+    )
+    layer_decay: float = flag(
+        1.0,
+        "Factor, such as 0.75, of the learning rate from each block of the backbone to the one before it, beside "
+        "--lr_multipliers; 1: all alike.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+    warmup_epochs: float = flag(
+        0.0, "Number of first epochs in which the backbone is frozen; 0: none.", lower_bound=0.0
+    )
+    freeze_until: int = flag(
+        0,
+        "Number of first steps in which the backbone is frozen and its gradients are not computed, which takes less "
+        "time; 0: none.",
+        lower_bound=0,
+    )
+    decay_biases_and_norms: bool = flag(True, "Whether the optimizer's weight_decay applies to biases and norms.")
+    clip_norm: float = flag(0.0, "Maximum norm of the gradient of all weights; 0: no limit.", lower_bound=0.0)
+    ema: float = flag(
+        0.0,
+        "Decay, such as 0.999, of a moving average of the weights, which is evaluated and saved instead; 0: none.",
+        lower_bound=0.0,
+        upper_bound=0.999999,
+    )
+    blend: bool = flag(
+        False,
+        "At the end of a run from pretrained weights, try means of the first and the final weights, and take the best "
+        "one as the best model if it beats all others.",
+    )
+
 
 LARGEST_SEED = 2**31 - 1
 BASELINES = {"pca", "pca_whitened", "lda", "wccn", "linear"}

@@ -7,7 +7,7 @@ largest images: 72 rows, each evaluated every 40 steps. With --records=tuning.js
 among them Optuna's own sampler. docs/emoji.md is about the images; --data_dir says where they are.
 """
 
-from tfdml.console.photos import RECIPE
+from tfdml.console.flags import RECIPE
 from tfdml.run.study.columns import BEST_AND_LAST, FINISHED
 from tfdml.run.study.declaration import Study
 from tfdml.run.tuning.space import SPACE, draw

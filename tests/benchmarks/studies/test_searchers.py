@@ -9,7 +9,8 @@ import pytest
 from benchmarks.studies.replays import CHOSEN, SEARCHES, Curve
 from benchmarks.studies.rows.tuning import STUDY
 from benchmarks.studies.searchers import RECIPE, curves_of, table
-from tfdml.console import flags, photos
+from tfdml.console import flags
+from tfdml.console import flags as flags_module
 
 STEPS = range(0, 401, 40)
 # `make test` spares its users what only this benchmark needs.
@@ -87,7 +88,7 @@ def test_curves_are_read_from_records_the_recipe_first(curves, tmp_path):
     records += [record_of(curves[0], "of another length", steps=800), record_of(curves[0], "of another seed", seed=1)]
     path = tmp_path / "tuning.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    found = curves_of(path, 400, f"{RECIPE} --method='{photos.RECIPE['method']}'")
+    found = curves_of(path, 400, f"{RECIPE} --method='{flags_module.RECIPE['method']}'")
     assert found[0].values == pytest.approx(curves[0].values, abs=1e-5)
     assert len(found) == len(pairs) and found[0].test == pytest.approx(curves[0].test, abs=1e-5)
     with pytest.raises(ValueError, match="Expected one run of 400 steps with --loss=.*, found 2"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tfdml.console import flags
-from tfdml.console.training_stopped import TrainingStopped
+from tfdml.console.startup import TrainingStopped
 from tfdml.files.checked_files import open_locked
 from tfdml.run.directory.ensemble_directory import EnsembleDirectory
 from tfdml.run.directory.run_directory import RunDirectory

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from tfdml.console.flags import resolve
-from tfdml.console.training_stopped import TrainingStopped
+from tfdml.console.startup import TrainingStopped
 from tfdml.run.study import columns, driver, runs, searches
 from tfdml.run.study.declaration import Study
 from tfdml.run.study.driver import run_study

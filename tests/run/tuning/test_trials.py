@@ -10,7 +10,7 @@ from pipelines.datasets.training_classes import training_classes
 from tfdml import registry
 from tfdml.console import flags
 from tfdml.console.settings import LengthSettings
-from tfdml.console.training_stopped import TrainingStopped
+from tfdml.console.startup import TrainingStopped
 from tfdml.run.directory.checkpoint_folder import CheckpointError
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.splits import Splits

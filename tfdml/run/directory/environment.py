@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfdml.console.version import __version__
+from tfdml.console.startup import __version__
 
 
 def environment():

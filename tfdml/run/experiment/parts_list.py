@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from tfdml import registry
-from tfdml.console.flagfiles import recipes, recipes_folder
+from tfdml.console.flags import recipes, recipes_folder
 
 
 def parts_list(modules):

@@ -3,8 +3,7 @@
 import statistics
 from pathlib import Path
 
-from tfdml.console.flagfiles import located
-from tfdml.console.flags import parse
+from tfdml.console.flags import located, parse
 from tfdml.run.study.cells import Number
 from tfdml.run.study.columns import MetricOf, spread_of, steps_to_best
 from tfdml.run.study.declaration import Study

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from absl import flags
 
-from tfdml.console.flag_hints import told_of_value
+from tfdml.console.command import told_of_value
 from tfdml.console.flags import command_line, resolve
 from tfdml.run.directory.ensemble_directory import EnsembleDirectory
 from tfdml.run.directory.run_directory import ENDING, RunDirectory

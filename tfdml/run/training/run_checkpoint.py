@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 from tfdml.callbacks.divergence_guard import TrainingDiverged
-from tfdml.console.training_stopped import TrainingStopped
+from tfdml.console.startup import TrainingStopped
 from tfdml.run.directory.checkpoint_folder import restore, snapshot
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfdml.console.progress_bar import verbosity
 from tfdml.console.progress_lines import EpochProgress, ProgressLines
-from tfdml.console.training_stopped import TrainingStopped
+from tfdml.console.startup import TrainingStopped
 from tfdml.run.directory.environment import environment
 from tfdml.run.experiment.experiment import Experiment
 from tfdml.run.experiment.image_data import Batches

@@ -6,8 +6,7 @@ import subprocess
 import sys
 
 from tfdml.console.command import STOPPED_STATUS
-from tfdml.console.startup import PIPE_OF_PARENT
-from tfdml.console.training_stopped import TrainingStopped
+from tfdml.console.startup import PIPE_OF_PARENT, TrainingStopped
 from tfdml.run.training.stop_request import StopRequest
 
 # The beginning of the line with which a command fails.

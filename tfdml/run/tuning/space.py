@@ -3,7 +3,7 @@
 import itertools
 import random
 
-from tfdml.console.photos import RECIPE
+from tfdml.console.flags import RECIPE
 
 # Proxies begin at random, and have to learn faster than a pretrained network.
 FASTER = {"lr_multipliers": "loss=100"}

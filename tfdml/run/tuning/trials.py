@@ -2,7 +2,7 @@
 
 import time
 
-from tfdml.console.disk_errors import is_full
+from tfdml.console.startup import is_full
 from tfdml.run.directory.run_directory import ENDING, TAKEN, RunDirectory
 from tfdml.run.experiment.splits import validation_seed_of
 from tfdml.run.tuning.plan import Cost

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from pipelines.preprocessor import Preprocessor
-from tfdml.console.version import __version__
+from tfdml.console.startup import __version__
 from tfdml.files.folder_lock import whole_folder
 from tfdml.serving.exported.lite import write_lite
 from tfdml.serving.exported.model_card import write_card
