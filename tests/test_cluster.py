@@ -5,7 +5,7 @@ import pyarrow.parquet
 import pytest
 
 from tests.commands import assert_one_error, run
-from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.files.shards import EmbeddingShards
 from tfdml.neighbors.clustering import kmeans
 from tfdml.serving.embedding import shard_clusters
 from tfdml.serving.embedding.shard_clusters import cluster_shards

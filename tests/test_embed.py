@@ -16,10 +16,9 @@ from pipelines.datasets.packed_images import PackedImages
 from tests.bulk_fixtures import BAD, COUNT, OPTIONS, contents, models_load_once, write_photos  # noqa: F401
 from tests.commands import Command
 from tests.serving_fixtures import exported, exported_tolerant, loaded, picture
-from tfdml.files.checked_files import fingerprint
-from tfdml.files.embedding_files import EmbeddingFiles
-from tfdml.files.embedding_job import EmbeddingJob
-from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.files.checked import fingerprint
+from tfdml.files.embeddings import EmbeddingFiles
+from tfdml.files.shards import EmbeddingJob, EmbeddingShards
 from tfdml.serving.embedding import bulk_embedding
 from tfdml.serving.embedding.bulk_embedding import embed_images
 from tfdml.serving.embedding.embedding_pass import embed_rows

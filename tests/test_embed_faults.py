@@ -8,9 +8,9 @@ import pytest
 
 from tests.bulk_fixtures import OPTIONS, contents, models_load_once, write_photos  # noqa: F401
 from tests.serving_fixtures import exported, loaded, picture
-from tfdml.files import shard
-from tfdml.files.checked_files import write_flushed
-from tfdml.files.embedding_job import EmbeddingJob
+from tfdml.files import shards
+from tfdml.files.checked import write_flushed
+from tfdml.files.shards import EmbeddingJob
 from tfdml.serving.embedding.bulk_embedding import embed_images
 from tfdml.serving.embedding.embedding_pass import embed_rows
 from tfdml.serving.embedding.image_list import ImageList
@@ -37,7 +37,7 @@ def test_a_full_disk_is_told_and_leaves_nothing_that_counts(images, embedded, tm
             raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(shard, "flush", full)
+        patch.setattr(shards, "flush", full)
         with pytest.raises(OSError, match="Cannot write .*shard-000001.parquet: .*No space left.* Make room"):
             embed_images(tmp_path, images, model=exported(), **OPTIONS)
     assert not (tmp_path / "shard-000001.parquet").exists() and not (tmp_path / "manifest.json").exists()
@@ -46,7 +46,7 @@ def test_a_full_disk_is_told_and_leaves_nothing_that_counts(images, embedded, tm
 
 
 def test_two_attempts_at_a_shard_do_not_disturb_each_other(images, embedded, tmp_path, monkeypatch):
-    real, flushed = shard.flush, []
+    real, flushed = shards.flush, []
 
     def overtaken(path):
         flushed.append(path)
@@ -54,7 +54,7 @@ def test_two_attempts_at_a_shard_do_not_disturb_each_other(images, embedded, tmp
         if len(flushed) == 1:
             job.write(0, part, *found)
 
-    monkeypatch.setattr(shard, "flush", overtaken)
+    monkeypatch.setattr(shards, "flush", overtaken)
     about = {"model": model_hash(exported()), "dimension": 16, "shard_rows": 5}
     job = EmbeddingJob.of(tmp_path, images, **about)
     job.begin(images)

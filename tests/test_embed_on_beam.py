@@ -14,7 +14,7 @@ from tests.bulk_fixtures import contents
 from tests.commands import ROOT, Command, run
 from tests.serving_fixtures import exported, picture
 from tests.worker_processes import free_ports
-from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.files.shards import EmbeddingShards
 
 
 def write_photos(folder):

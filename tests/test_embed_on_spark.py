@@ -11,8 +11,7 @@ import pytest
 from tests.bulk_fixtures import contents, write_photos
 from tests.commands import Command, Forked, assert_one_error, run
 from tests.serving_fixtures import exported, picture
-from tfdml.files.embedding_job import EmbeddingJob
-from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.files.shards import EmbeddingJob, EmbeddingShards
 from tfdml.serving.embedding.image_list import ImageList
 
 pytestmark = pytest.mark.slow

@@ -25,11 +25,10 @@ from tfdml.backbones import Small
 from tfdml.backbones.weights.caffemodel import read_caffemodel
 from tfdml.backbones.weights.state_dicts import read_state_dict
 from tfdml.console.flags import expanded
-from tfdml.files import embedding_files
-from tfdml.files.archive_sizes import ALWAYS_ALLOWED
-from tfdml.files.checked_files import read_manifest
-from tfdml.files.embedding_files import EmbeddingFiles
-from tfdml.files.parquet_files import MOST_TEXT, read_columns, values_of
+from tfdml.files import embeddings as embeddings_module
+from tfdml.files.checked import ALWAYS_ALLOWED, read_manifest
+from tfdml.files.embeddings import EmbeddingFiles
+from tfdml.files.shards import MOST_TEXT, read_columns, values_of
 from tfdml.run import model_loading
 from tfdml.run.directory.model_archive import damage_of
 from tfdml.run.directory.models_on_disk import load_weights
@@ -184,7 +183,7 @@ def test_columns_without_memory_for_them_are_told(tmp_path, monkeypatch):
     def without_memory(*_):
         raise MemoryError
 
-    monkeypatch.setattr(embedding_files, "_typed", without_memory)
+    monkeypatch.setattr(embeddings_module, "_typed", without_memory)
     np.savez(tmp_path / "x.npz", embeddings=np.eye(2), labels=[0, 1], cameras=[0, 1])
     with pytest.raises(ValueError, match="x.npz cannot be read: it needs more memory than there is"):
         EmbeddingFiles.read(str(tmp_path / "x.npz"))

@@ -27,7 +27,7 @@ print(json.dumps(sorted({name.split(".")[0] for name in set(sys.modules) - befor
 WITHOUT_LOCKS = """
 import sys
 import tfdml
-from tfdml.files.checked_files import open_locked
+from tfdml.files.checked import open_locked
 print(tfdml.losses.Triplet(margin=0.2).margin)
 try:
     open_locked(sys.argv[0] + ".lock")

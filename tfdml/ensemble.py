@@ -21,7 +21,7 @@ tfdml_flags.define_debug()
 
 
 def main():
-    from tfdml.files.folder_lock import new_folder
+    from tfdml.files.checked import new_folder
     from tfdml.run.directory.ensemble_directory import runs_of
     from tfdml.run.ensembles.joining import ensemble_tables, join_aside
 

@@ -32,7 +32,7 @@ flags.DEFINE_bool("whiten", False, "With --dims: project to principal components
 
 
 def main():
-    from tfdml.files.folder_lock import new_folder
+    from tfdml.files.checked import new_folder
     from tfdml.serving.exported.onnx_file import import_converter
 
     values, out = flags.FLAGS, new_folder(flags.FLAGS.out, "the SavedModel", "--out")

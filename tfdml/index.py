@@ -106,7 +106,7 @@ def _check(values, in_engine):
 
 def _add(values, in_engine):
     """Makes an index, or adds images to one; returns the path of one of these images."""
-    from tfdml.files.embedding_shards import EmbeddingShards
+    from tfdml.files.shards import EmbeddingShards
     from tfdml.serving.embedding.image_list import ImageList
     from tfdml.serving.index.attributes import read_attributes
     from tfdml.serving.index.index_folder import IndexFolder

@@ -19,7 +19,7 @@ tfdml_flags.define_import_modules()
 
 
 def main():
-    from tfdml.files.folder_lock import new_folder
+    from tfdml.files.checked import new_folder
     from tfdml.serving.presets.run_preset import share_run
 
     values = flags.FLAGS

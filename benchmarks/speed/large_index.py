@@ -35,7 +35,7 @@ def rows_of(first, count):
 def write(folder, rows):
     import tfdml
     from pipelines.preprocessor import Preprocessor
-    from tfdml.files.embedding_shards import EmbeddingShards
+    from tfdml.files.shards import EmbeddingShards
     from tfdml.serving.exported.saved_model_files import model_hash
 
     model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=DIM)

@@ -90,7 +90,7 @@ def write_tables(folder, rows, classes):
     from benchmarks.speed.pictures import picture
     from pipelines.datasets import Split, packing
     from pipelines.datasets.dataset import Dataset
-    from tfdml.files.checked_files import fingerprint, write_manifest
+    from tfdml.files.checked import fingerprint, write_manifest
 
     few = Split(np.array([picture(seed) for seed in range(64)], object), np.arange(64) // 2)
     packing.pack(Dataset("synthetic", None, few), folder, images=64)

@@ -28,7 +28,7 @@ import numpy as np
 
 from benchmarks.speed.large_index import DIM, NOISE, rows_of
 from benchmarks.speed.stores_tables import tables
-from tfdml.files.checked_files import write_atomically
+from tfdml.files.checked import write_atomically
 from tfdml.serving.index.attributes import table_of_rows
 from tfdml.serving.index.stores.addresses import open_store
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.markdown import markdown
-from tfdml.files.embedding_files import EmbeddingFiles
+from tfdml.files.embeddings import EmbeddingFiles
 from tfdml.serving.index.adaptive_cut import kept
 
 HEADS = ["embeddings", "cut", "neighbors", "precision", "recall", "F1"]

@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.markdown import markdown
 from tfdml.evaluation.suspicion import Judgement, Suspects
-from tfdml.files.embedding_files import EmbeddingFiles
+from tfdml.files.embeddings import EmbeddingFiles
 
 HEADS = ["embeddings", "images", "classes", "exchanged", "suspects", "precision", "recall", "precision at rank E"]
 

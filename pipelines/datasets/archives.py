@@ -18,7 +18,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 
 from tfdml.console.progress_bar import ProgressBar
-from tfdml.files.checked_files import open_locked, reason_of
+from tfdml.files.checked import open_locked, reason_of
 
 ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
 MOST_MEMBERS = 2_000_000

@@ -9,7 +9,7 @@ from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DataDir
 from pipelines.datasets.published import Published
 from pipelines.datasets.split import Split
-from tfdml.files.checked_files import reason_of
+from tfdml.files.checked import reason_of
 from tfdml.registry import register
 
 ONE_FOLDER = ("cars_annos.mat", "car_ims")

@@ -10,7 +10,7 @@ from pipelines.datasets.dataset_arguments import DataDir
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
 from pipelines.datasets.split import Split
-from tfdml.files.checked_files import open_file
+from tfdml.files.checked import open_file
 from tfdml.registry import register
 
 FOLDER = "Category and Attribute Prediction Benchmark"

@@ -11,7 +11,7 @@ from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import TestClasses
 from pipelines.datasets.split import Split
 from pipelines.datasets.stored_vectors import StoredVectors
-from tfdml.files.embedding_files import COLUMNS, EmbeddingFiles
+from tfdml.files.embeddings import COLUMNS, EmbeddingFiles
 from tfdml.registry import register
 from tfdml.registry.arguments import FilePath, Seed, either, path, several
 

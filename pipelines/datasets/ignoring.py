@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml.files.checked_files import read_bytes
+from tfdml.files.checked import read_bytes
 
 LIST = "bad_images.jsonl"
 

@@ -7,7 +7,7 @@ from pipelines.datasets.dataset_arguments import DataDir
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
 from pipelines.datasets.split import Split
-from tfdml.files.checked_files import json_of, read_bytes
+from tfdml.files.checked import json_of, read_bytes
 from tfdml.registry import register
 
 IMAGES, SPLITS, CATEGORIES = "train_val2018", "Inat_dataset_splits", "categories.json"

@@ -11,8 +11,8 @@ from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.packed_images import PackedImages, Places, is_remote, read_part
 from pipelines.datasets.packing import CLASSES, COLUMNS, FORMAT, MANIFEST, VERSION
 from pipelines.datasets.split import Split
-from tfdml.files.checked_files import read_manifest
-from tfdml.files.parquet_files import read_columns, values_of
+from tfdml.files.checked import read_manifest
+from tfdml.files.shards import read_columns, values_of
 from tfdml.registry import register
 from tfdml.registry.arguments import FilePath
 

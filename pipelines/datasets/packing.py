@@ -15,8 +15,16 @@ from pipelines.datasets.header_checks import ENDING_OF
 from pipelines.datasets.loading import check_names
 from pipelines.datasets.packed_images import local
 from pipelines.datasets.stored_vectors import refuse_vectors
-from tfdml.files.checked_files import fingerprint, json_of, read_bytes, write_atomically, write_flushed, write_manifest
-from tfdml.files.folder_lock import LOCK, locked
+from tfdml.files.checked import (
+    LOCK,
+    fingerprint,
+    json_of,
+    locked,
+    read_bytes,
+    write_atomically,
+    write_flushed,
+    write_manifest,
+)
 
 FORMAT, VERSION, MANIFEST, PLAN, CLASSES = "packed tfdml dataset", 1, "manifest.json", "plan.json", "classes.parquet"
 # Columns of a split that a table has as they are.

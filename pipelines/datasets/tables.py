@@ -3,7 +3,7 @@
 import csv
 import io
 
-from tfdml.files.checked_files import open_file
+from tfdml.files.checked import open_file
 
 
 def read_table(table, check_header):

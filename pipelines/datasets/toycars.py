@@ -18,7 +18,7 @@ from pipelines.datasets.toycars_drawing import BODIES, PARTS
 from pipelines.datasets.toycars_groups import MOST_CLASSES, completed, grouped_designs
 from pipelines.datasets.toycars_nuisances import render
 from tfdml.console.progress_bar import ProgressBar
-from tfdml.files.checked_files import read_bytes
+from tfdml.files.checked import read_bytes
 from tfdml.registry import register
 from tfdml.registry.arguments import MOST_SIDE, Count, FilePath, Seed, integer
 

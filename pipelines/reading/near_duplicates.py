@@ -10,7 +10,7 @@ import numpy as np
 from pipelines.datasets.ignoring import names_in_list, write_list
 from pipelines.images.stored_images import thumbnails
 from tfdml.console.progress_bar import ProgressBar
-from tfdml.files.checked_files import json_of, read_bytes, write_atomically
+from tfdml.files.checked import json_of, read_bytes, write_atomically
 from tfdml.neighbors.clustering import check_finite
 from tfdml.neighbors.nearest import unit_length
 

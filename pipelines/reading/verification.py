@@ -12,7 +12,7 @@ from pipelines.datasets.header_checks import as_decodable, wrong_header
 from pipelines.images.decoding import decode
 from pipelines.images.image_headers import jpeg_orientation
 from tfdml.console.startup import tensorflow_reason
-from tfdml.files.checked_files import read_bytes
+from tfdml.files.checked import read_bytes
 
 # Rows that wait for a thread at once: enough to keep threads busy, few enough to be stopped soon.
 ROWS_AT_ONCE = 256

@@ -11,7 +11,7 @@ from tests.serving_fixtures import exported, models_load_once, picture  # noqa: 
 from tfdml.console import command
 from tfdml.console.startup import ADVICE, told, told_of_disk
 from tfdml.evaluation.scores import Scores
-from tfdml.files.checked_files import naming, write_atomically
+from tfdml.files.checked import naming, write_atomically
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.index.contact_sheet import draw
 from tfdml.serving.index.indexing import index_images

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tfdml.files.folder_lock import whole_folder
+from tfdml.files.checked import whole_folder
 
 
 def names(folder):

@@ -9,8 +9,8 @@ import pyarrow.parquet
 import pytest
 
 from tfdml.files import parquet_footer
-from tfdml.files.parquet_files import read_columns
 from tfdml.files.parquet_footer import INT_32, INT_64, LIST, STRUCT, declared_size
+from tfdml.files.shards import read_columns
 
 HUGE = 2**31 - 1
 

@@ -2,7 +2,7 @@
 
 import json
 
-from tfdml.files.checked_files import fingerprint
+from tfdml.files.checked import fingerprint
 
 MANIFESTS = ("manifest.json", "checksums.json")
 # Endings that entries of manifests leave out.

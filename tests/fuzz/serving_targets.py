@@ -33,7 +33,7 @@ def _read_index(folder):
 
 
 def _make_shards(folder):
-    from tfdml.files.embedding_shards import EmbeddingShards
+    from tfdml.files.shards import EmbeddingShards
 
     shards, random = EmbeddingShards.create(folder / "shards", model="0" * 64, dimension=4), np.random.default_rng(0)
     for number in range(2):
@@ -43,7 +43,7 @@ def _make_shards(folder):
 
 def _evaluated(file, **options):
     from tfdml.evaluation import evaluate
-    from tfdml.files.embedding_files import EmbeddingFiles
+    from tfdml.files.embeddings import EmbeddingFiles
 
     found = EmbeddingFiles.read(file, **options)
     return evaluate(found.embeddings, found.labels), found.class_names

@@ -12,7 +12,7 @@ from pipelines.images.stored_images import image_of, thumbnails
 from pipelines.reading import file_reader
 from pipelines.sampling import PxK
 from tests.commands import assert_one_error, run
-from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.files.shards import EmbeddingShards
 
 ROWS, DIMS = 40, 6
 

@@ -21,7 +21,7 @@ from pipelines.reading.verification import verify
 from pipelines.sampling import PxK
 from tests.commands import assert_one_error, run
 from tests.pipelines.tiny_datasets import write_cub
-from tfdml.files.folder_lock import LOCK, locked
+from tfdml.files.checked import LOCK, locked
 
 PREPARE = Preprocessor("random_crop|flip", image_size=12, mean=(0, 0, 0), std=(1, 1, 1))
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from tfdml.evaluation.indexes.index_report import IndexReport
-from tfdml.files.checked_files import naming
+from tfdml.files.checked import naming
 from tfdml.registry.arguments import FilePath, Labels
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
-from tfdml.files.checked_files import vacated
+from tfdml.files.checked import vacated
 
 # Of lines and bars, told apart by people who are color-blind.
 COLORS = ("#3182bd", "#d95f02", "#2ca25f", "#756bb1", "#636363", "#e7298a", "#a6761d", "#66a61e")

@@ -6,7 +6,7 @@ from pipelines.reading.near_duplicates import in_words, read_near_duplicates
 from tfdml import registry
 from tfdml.console.command import free_path, own_modules
 from tfdml.console.flags import command_line
-from tfdml.files.checked_files import write_atomically
+from tfdml.files.checked import write_atomically
 from tfdml.reporting import page
 from tfdml.reporting.gallery import gallery_of
 from tfdml.reporting.pictures.training import training_curves

@@ -6,7 +6,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from tfdml import registry
-from tfdml.files.checked_files import naming
+from tfdml.files.checked import naming
 from tfdml.reporting.comparison_page import write_comparison
 from tfdml.reporting.members_page import write_members_page
 from tfdml.reporting.run_page import subject_of, write_page

@@ -9,7 +9,7 @@ import matplotlib
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from tfdml.files.checked_files import vacated
+from tfdml.files.checked import vacated
 
 FONT = Path(matplotlib.get_data_path(), "fonts/ttf/DejaVuSans.ttf")
 BOLD = Path(matplotlib.get_data_path(), "fonts/ttf/DejaVuSans-Bold.ttf")

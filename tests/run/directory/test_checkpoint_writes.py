@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.run.checkpoints import FILES, assert_is, content, never
-from tfdml.files.checked_files import write_atomically
+from tfdml.files.checked import write_atomically
 from tfdml.run.directory import checkpoint_folder as checkpoint
 from tfdml.run.directory.checkpoint_folder import CheckpointError, CheckpointFolder
 

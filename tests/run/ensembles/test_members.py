@@ -7,7 +7,7 @@ import pytest
 
 from tfdml.console import flags
 from tfdml.console.startup import TrainingStopped
-from tfdml.files.checked_files import open_locked
+from tfdml.files.checked import open_locked
 from tfdml.run.directory.ensemble_directory import EnsembleDirectory
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.ensembles import members

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tfdml.files.folder_lock import locked
+from tfdml.files.checked import locked
 from tfdml.run.tuning.plan import Cost, Plan
 from tfdml.run.tuning.search_directory import SearchDirectory
 from tfdml.run.tuning.search_state import Measured

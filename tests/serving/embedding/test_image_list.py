@@ -6,7 +6,7 @@ import pyarrow.parquet
 import pytest
 
 from tests.bulk_fixtures import write_photos
-from tfdml.files.shard import Shard, write_shard
+from tfdml.files.shards import Shard, write_shard
 from tfdml.serving.embedding.image_list import ImageList
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.serving.index.test_indexing import COUNT, assert_finds, embeddings_of, write_pictures
 from tests.serving_fixtures import exported, models_load_once, picture  # noqa: F401
-from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.files.shards import EmbeddingShards
 from tfdml.serving import Searcher
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.index import deleting

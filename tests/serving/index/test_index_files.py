@@ -10,8 +10,8 @@ import pyarrow.parquet
 import pytest
 
 from tests.serving_fixtures import exported, exported_tolerant, models_load_once, picture  # noqa: F401
-from tfdml.files.checked_files import fingerprint
-from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.files.checked import fingerprint
+from tfdml.files.shards import EmbeddingShards
 from tfdml.serving import Searcher
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.index.deleting import delete_images

@@ -11,7 +11,7 @@ import tfdml
 from tests.commands import functions_of
 from tests.serving.index.test_indexing import write_pictures
 from tests.serving_fixtures import SIZE, exported, models_load_once, nearly, picture  # noqa: F401
-from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.files.shards import EmbeddingShards
 from tfdml.serving import Searcher
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.exported.model_card import read_card, write_card

@@ -10,8 +10,8 @@ import pytest
 from tests.pipelines.image_files import with_scans
 from tests.serving_fixtures import exported, loaded, models_load_once, picture  # noqa: F401
 from tfdml.console.progress_bar import ProgressBar
-from tfdml.files import embedding_shards
-from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.files import shards as shards_module
+from tfdml.files.shards import EmbeddingShards
 from tfdml.serving import ExportedModel, Searcher
 from tfdml.serving.embedding.bulk_embedding import embed_images
 from tfdml.serving.embedding.image_list import ImageList
@@ -156,7 +156,7 @@ def test_files_that_no_manifest_has_are_replaced(embedded, photos, tmp_path, mon
 
     embed_images(tmp_path / "embedded", ImageList.of(photos), model=exported())
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(embedding_shards, "write_manifest", lambda *_: 1 / 0)
+        patch.setattr(shards_module, "write_manifest", lambda *_: 1 / 0)
         index()
     assert (tmp_path / "index" / "embeddings").is_dir()
     assert index() == COUNT and len(Searcher(tmp_path / "index")) == COUNT

@@ -16,7 +16,7 @@ from tests.commands import assert_one_error, run
 from tests.serving.index.store_places import place, postgresql, server
 from tests.serving.index.test_indexing import COUNT, write_pictures
 from tests.serving_fixtures import exported, exported_tolerant, loaded, models_load_once, picture  # noqa: F401
-from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.files.shards import EmbeddingShards
 from tfdml.serving.embedding.bulk_embedding import embed_images
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.exported.saved_model_files import model_hash

@@ -7,7 +7,7 @@ import pytest
 
 from tests.serving.index.test_indexing import COUNT, write_pictures
 from tests.serving_fixtures import exported, exported_tolerant, models_load_once, picture  # noqa: F401
-from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.files.shards import EmbeddingShards
 from tfdml.serving import Searcher
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.index import upgrading

@@ -6,8 +6,7 @@ import h5py
 import keras
 import numpy as np
 
-from tfdml.files.archive_sizes import BROKEN, check_datasets
-from tfdml.files.checked_files import vacated
+from tfdml.files.checked import BROKEN, check_datasets, vacated
 from tfdml.layers.lora import adapted_layers, enable_lora
 from tfdml.registry.fields import declared
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import h5py
 
-from tfdml.files.archive_sizes import check_datasets
+from tfdml.files.checked import check_datasets
 
 # Names that a message lists at most.
 SHOWN = 5

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 
-from tfdml.files.checked_files import read_bytes
+from tfdml.files.checked import read_bytes
 
 Field = descriptor_pb2.FieldDescriptorProto
 # The messages of `caffe.proto`, and of their fields the number, name, type, and whether it is repeated.

@@ -9,7 +9,7 @@ import numpy as np
 from tfdml import registry
 from tfdml.backbones.weights.caffemodel import read_caffemodel
 from tfdml.backbones.weights.state_dicts import read_state_dict
-from tfdml.files.checked_files import vacated
+from tfdml.files.checked import vacated
 
 # Names of parameters in Keras, and in PyTorch.
 PARAMETERS = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml.files.checked_files import json_of, open_file, read_bytes
+from tfdml.files.checked import json_of, open_file, read_bytes
 
 # Types of the safetensors format that NumPy has; bfloat16 is the upper half of a float32.
 TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U8": "u1", "BOOL": "?"}

@@ -9,7 +9,7 @@ import numpy as np
 
 from tfdml.backbones.borrowed import import_extra
 from tfdml.backbones.weights.state_dicts import read_state_dict
-from tfdml.files.checked_files import json_of, read_bytes, reason_of
+from tfdml.files.checked import json_of, read_bytes, reason_of
 
 HALF = ((0.5,) * 3, (0.5,) * 3)
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))

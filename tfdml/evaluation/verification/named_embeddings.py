@@ -4,8 +4,8 @@ import os
 
 import numpy as np
 
-from tfdml.files.embedding_files import read_arrays
-from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.files.embeddings import read_arrays
+from tfdml.files.shards import EmbeddingShards
 
 
 def named_embeddings(path):

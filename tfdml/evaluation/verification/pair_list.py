@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from tfdml.files.checked_files import read_bytes, reason_of, text_of
+from tfdml.files.checked import read_bytes, reason_of, text_of
 
 FOLDS = 10
 SAME = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}

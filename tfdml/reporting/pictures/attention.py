@@ -6,7 +6,7 @@ import matplotlib
 import numpy as np
 from PIL import Image, ImageDraw, ImageOps
 
-from tfdml.files.checked_files import vacated
+from tfdml.files.checked import vacated
 from tfdml.registry import register
 from tfdml.registry.arguments import FilePath
 from tfdml.reporting.picture import Picture

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml.files.archive_sizes import BROKEN, check_zip
-from tfdml.files.checked_files import fingerprint, flush, json_of, read_bytes, reason_of, write_flushed
+from tfdml.files.checked import BROKEN, check_zip, fingerprint, flush, json_of, read_bytes, reason_of, write_flushed
 from tfdml.runtime.sharded_variable import ShardedVariable
 
 ARRAYS, STATE, MANIFEST = "arrays.npz", "state.json", "manifest.json"

@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from tfdml.files.checked_files import json_of, read_bytes, write_atomically, write_manifest
+from tfdml.files.checked import json_of, read_bytes, write_atomically, write_manifest
 
 NAME, FORMAT, VERSION = "checksums.json", "checksums of a tfdml run", 1
 

@@ -1,7 +1,7 @@
 """Reads the flags of a run, `flags.txt`."""
 
 from tfdml.console import flags
-from tfdml.files.checked_files import text_of
+from tfdml.files.checked import text_of
 
 # Letters of a line in an error.
 LONGEST = 200

@@ -4,7 +4,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from tfdml.files.checked_files import open_unlinked, write_atomically
+from tfdml.files.checked import open_unlinked, write_atomically
 from tfdml.run.directory.checksums import Checksums
 
 NAME = "metrics.jsonl"

@@ -3,8 +3,7 @@
 import io
 import zipfile
 
-from tfdml.files.archive_sizes import BROKEN, check_datasets, check_zip
-from tfdml.files.checked_files import fingerprint, json_of, open_file, reason_of
+from tfdml.files.checked import BROKEN, check_datasets, check_zip, fingerprint, json_of, open_file, reason_of
 
 WEIGHTS, METADATA, CONFIG = "model.weights.h5", "metadata.json", "config.json"
 

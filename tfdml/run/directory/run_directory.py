@@ -9,7 +9,7 @@ from pathlib import Path
 from absl.flags import Error as FlagsError
 
 from tfdml.console.settings import names_with
-from tfdml.files.checked_files import folder_in, json_of, open_locked, reason_of
+from tfdml.files.checked import folder_in, json_of, open_locked, reason_of
 from tfdml.run.directory.checksums import Checksums
 from tfdml.run.directory.flags_file import parse_flags
 from tfdml.run.directory.log_lines import LogLines

@@ -3,7 +3,7 @@
 import json
 import logging
 
-from tfdml.files.checked_files import naming
+from tfdml.files.checked import naming
 from tfdml.run.directory.log_lines import LogLines
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.loggers.choice import make_logger

@@ -9,7 +9,7 @@ import keras
 from tfdml.evaluation import cost
 from tfdml.evaluation.fusion import fit_weights, fuse
 from tfdml.evaluation.measure import unit_length
-from tfdml.files.folder_lock import whole_folder
+from tfdml.files.checked import whole_folder
 from tfdml.methods.member_ensemble import MemberEnsemble
 from tfdml.run.directory.hparams import write_hparams
 from tfdml.run.directory.models_on_disk import save_model

@@ -7,7 +7,7 @@ from tfdml.evaluation.bootstrap import bootstrap_intervals
 from tfdml.evaluation.metrics import PairMetric
 from tfdml.evaluation.protocols import protocol_of
 from tfdml.evaluation.verification.pair_intervals import metric_intervals
-from tfdml.files.embedding_files import EmbeddingFiles
+from tfdml.files.embeddings import EmbeddingFiles
 from tfdml.run.experiment.measurable import measurable
 
 

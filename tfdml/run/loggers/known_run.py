@@ -2,7 +2,7 @@
 
 import json
 
-from tfdml.files.checked_files import json_of, read_bytes, write_atomically
+from tfdml.files.checked import json_of, read_bytes, write_atomically
 
 
 class KnownRun:

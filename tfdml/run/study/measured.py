@@ -8,7 +8,7 @@ import numpy as np
 from tfdml.console import command
 from tfdml.evaluation.all_pairs import Seeds, all_pairs
 from tfdml.evaluation.bootstrap import degrees_of
-from tfdml.files.checked_files import write_atomically
+from tfdml.files.checked import write_atomically
 from tfdml.run.directory.model_archive import sha256_of
 from tfdml.run.directory.run_directory import RunDirectory
 

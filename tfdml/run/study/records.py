@@ -5,8 +5,7 @@ import logging
 from pathlib import Path
 
 from tfdml.console.settings import names_with
-from tfdml.files.checked_files import write_atomically
-from tfdml.files.folder_lock import whole_folder
+from tfdml.files.checked import whole_folder, write_atomically
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.study.measured import FILE as MEASURED
 

@@ -9,7 +9,7 @@ import keras
 
 from tfdml.backbones import Backbone
 from tfdml.console.settings import NetworkSettings
-from tfdml.files.checked_files import fingerprint
+from tfdml.files.checked import fingerprint
 from tfdml.methods import EmbeddingModel
 from tfdml.run.directory.model_archive import damage_of, load_archive
 from tfdml.run.directory.run_directory import RunDirectory

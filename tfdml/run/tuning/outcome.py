@@ -3,7 +3,7 @@
 import dataclasses
 
 from tfdml.console import flags as tfdml_flags
-from tfdml.files.checked_files import write_atomically
+from tfdml.files.checked import write_atomically
 from tfdml.run.directory.run_groups import MOST_GROUPS
 from tfdml.run.experiment.run_comparison import compare_runs
 from tfdml.run.tuning.halving import FIRST

@@ -4,8 +4,7 @@ import contextlib
 import dataclasses
 from pathlib import Path
 
-from tfdml.files.checked_files import folder_in, read_manifest, write_manifest
-from tfdml.files.folder_lock import LOCK, locked
+from tfdml.files.checked import LOCK, folder_in, locked, read_manifest, write_manifest
 from tfdml.run.tuning.search_state import SearchState
 
 FILE, FORMAT, VERSION = "tune.json", "tfdml search of settings", 1

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from pipelines.datasets.packed_images import local
 from tfdml.console.progress_bar import ProgressBar
-from tfdml.files.checked_files import naming
-from tfdml.files.embedding_job import MANIFEST, PLAN, EmbeddingJob
-from tfdml.files.folder_lock import LOCK, locked
+from tfdml.files.checked import LOCK, locked, naming
+from tfdml.files.shards import MANIFEST, PLAN, EmbeddingJob
 from tfdml.serving.embedding.embedding_pass import embed_rows
 from tfdml.serving.exported.exported_model import ExportedModel
 from tfdml.serving.exported.saved_model_files import model_hash, saved_model_folder

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from tfdml.console.progress_bar import ProgressBar
-from tfdml.files.checked_files import flush, vacated
-from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.files.checked import flush, vacated
+from tfdml.files.shards import EmbeddingShards
 from tfdml.neighbors.clustering import distinct_count, kmeans, nearest_centroids
 from tfdml.serving.index.index_build import compared_vectors
 

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tfdml.files.checked_files import json_of, read_bytes, write_atomically
+from tfdml.files.checked import json_of, read_bytes, write_atomically
 from tfdml.registry.arguments import sides_of
 
 METADATA, README = "metadata.json", "README.md"

@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from tfdml.files.checked_files import fingerprint
+from tfdml.files.checked import fingerprint
 
 # What TensorFlow reads of a SavedModel's folder; the model card, which people may edit, is not among it.
 READ = ("saved_model.pb", "fingerprint.pb", "variables/*", "assets/*", "assets.extra/*")

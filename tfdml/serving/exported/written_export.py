@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from pipelines.preprocessor import Preprocessor
 from tfdml.console.startup import __version__
-from tfdml.files.folder_lock import whole_folder
+from tfdml.files.checked import whole_folder
 from tfdml.serving.exported.lite import write_lite
 from tfdml.serving.exported.model_card import write_card
 from tfdml.serving.exported.onnx_file import write_onnx

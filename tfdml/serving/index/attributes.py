@@ -6,8 +6,8 @@ import os
 import numpy as np
 
 from pipelines.datasets.tables import read_table, row_of
-from tfdml.files.checked_files import reason_of
-from tfdml.files.parquet_files import read_columns, values_of
+from tfdml.files.checked import reason_of
+from tfdml.files.shards import read_columns, values_of
 
 # The columns that an index has of its own.
 OWN = {"id": "number", "path": "text", "label": "text"}

@@ -3,7 +3,7 @@
 from PIL import Image, ImageDraw, ImageOps
 
 from pipelines.datasets.header_checks import open_heic
-from tfdml.files.checked_files import naming, open_file
+from tfdml.files.checked import naming, open_file
 
 # Pixels.
 SIDE, MARGIN, TEXT = 128, 8, 28

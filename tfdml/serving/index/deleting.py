@@ -5,9 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml.files.checked_files import naming
-from tfdml.files.embedding_shards import EmbeddingShards
-from tfdml.files.folder_lock import locked
+from tfdml.files.checked import locked, naming
+from tfdml.files.shards import EmbeddingShards
 from tfdml.serving.index.index_build import GONE, build, index_of_kind
 from tfdml.serving.index.index_folder import IndexFolder
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 
-from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.files.shards import EmbeddingShards
 from tfdml.serving.index.neighbor import Neighbor
 
 # Neighbors that are searched first; more for an image whose neighbors are all duplicates.

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.datasets.packed_images import local
-from tfdml.files.checked_files import (
+from tfdml.files.checked import (
     checked_file,
     fingerprint,
     flush,
@@ -18,7 +18,7 @@ from tfdml.files.checked_files import (
     write_atomically,
     write_manifest,
 )
-from tfdml.files.parquet_files import read_columns, values_of
+from tfdml.files.shards import read_columns, values_of
 from tfdml.neighbors.faiss_library import load_faiss
 from tfdml.serving.exported.saved_model_files import model_hash
 from tfdml.serving.index import index_manifest

@@ -1,6 +1,6 @@
 """Reads `manifest.json` of an index, and what it notes of a deletion."""
 
-from tfdml.files.checked_files import read_manifest
+from tfdml.files.checked import read_manifest
 
 FORMAT, VERSION, MANIFEST = "tfdml index", 1, "manifest.json"
 DELETION = "deletion of a tfdml index"

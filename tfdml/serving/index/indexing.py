@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml.files.checked_files import cleared, naming
-from tfdml.files.embedding_shards import MANIFEST, EmbeddingShards
-from tfdml.files.folder_lock import locked
+from tfdml.files.checked import cleared, locked, naming
+from tfdml.files.shards import MANIFEST, EmbeddingShards
 from tfdml.serving.embedding.embedding_pass import embed_into
 from tfdml.serving.exported.exported_model import ExportedModel
 from tfdml.serving.exported.saved_model_files import model_files, model_hash, saved_model_folder

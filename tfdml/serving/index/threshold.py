@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.files.shards import EmbeddingShards
 from tfdml.serving.exported.model_card import METADATA, read_card, write_card
 from tfdml.serving.exported.saved_model_files import model_hash, saved_model_folder
 from tfdml.serving.index.index_folder import IndexFolder

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.files.shards import EmbeddingShards
 from tfdml.serving.index.index_build import compared_vectors
 
 # Images that are compared with each other, and files that are read for them.

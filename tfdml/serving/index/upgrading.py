@@ -3,9 +3,8 @@
 import shutil
 
 from tfdml.console.progress_bar import ProgressBar
-from tfdml.files.checked_files import naming
-from tfdml.files.embedding_shards import EmbeddingShards
-from tfdml.files.folder_lock import locked
+from tfdml.files.checked import locked, naming
+from tfdml.files.shards import EmbeddingShards
 from tfdml.serving.embedding.embedding_pass import embed_rows
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.exported.exported_model import ExportedModel

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfdml.files.checked_files import reason_of
+from tfdml.files.checked import reason_of
 
 EXPECTED = "a folder, hf://owner/name, hf://owner/name@revision, or kaggle://owner/model/keras/variation"
 NAME = r"[\w.-]+"

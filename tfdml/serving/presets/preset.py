@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from tfdml.files.checked_files import fingerprint, read_manifest, write_manifest
-from tfdml.files.folder_lock import new_folder, whole_folder
+from tfdml.files.checked import fingerprint, new_folder, read_manifest, whole_folder, write_manifest
 from tfdml.methods import EmbeddingModel
 from tfdml.registry.arguments import FilePath
 from tfdml.registry.fields import declared

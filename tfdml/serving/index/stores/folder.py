@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml.files.checked_files import naming
-from tfdml.files.folder_lock import LOCK, locked
+from tfdml.files.checked import LOCK, locked, naming
 from tfdml.registry import register
 from tfdml.registry.arguments import Distance, Embeddings, FilePath
 from tfdml.serving.exported.exported_model import ExportedModel

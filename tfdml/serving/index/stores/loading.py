@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from tfdml.console.progress_bar import ProgressBar
-from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.files.shards import EmbeddingShards
 from tfdml.serving.embedding.embedding_pass import embed_rows
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.exported.exported_model import ExportedModel

@@ -8,10 +8,8 @@ import zipfile
 
 import numpy as np
 
-from tfdml.files.archive_sizes import BROKEN, check_zip
-from tfdml.files.checked_files import open_file, reason_of
-from tfdml.files.embedding_shards import EmbeddingShards
-from tfdml.files.parquet_files import MOST_TEXT, is_of_texts, read_columns, values_of
+from tfdml.files.checked import BROKEN, check_zip, open_file, reason_of
+from tfdml.files.shards import MOST_TEXT, EmbeddingShards, is_of_texts, read_columns, values_of
 
 # Columns of a `pipelines.datasets.Split` that protocols read.
 COLUMNS = {"cameras": np.int64, "groups": np.int64, "is_query": bool, "is_gallery": bool}
