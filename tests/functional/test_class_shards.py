@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.functional.class_shards import own_and_others
-from tfdml.functional.class_softmax import others_over_own, own_against_others
+from tfdml.functional.softmax import others_over_own, own_against_others, own_and_others
 
 SCALE = 7.0
 # Of five classes in parts of two, of which the last part has one, and a row in each place.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.functional.class_softmax import others_over_own, own_against_others
+from tfdml.functional.softmax import others_over_own, own_against_others
 
 
 def naive(labels, similarities, scale, margin):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.functional.cosines import cosines
+from tfdml.functional.distances import cosines
 
 
 def naive(embeddings):

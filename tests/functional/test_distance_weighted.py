@@ -5,9 +5,8 @@ import pytest
 import tensorflow as tf
 
 from tests.of_batches import of_batches
-from tfdml.functional.distance_weighted import negative_weights
 from tfdml.functional.distances import distances
-from tfdml.functional.pairs import negative_pairs
+from tfdml.functional.pairs import negative_pairs, negative_weights
 
 
 @pytest.mark.parametrize("limits", [(0.5, 1.4), (0.9, 1.1), (0.2, None)])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.functional.histograms import pair_histograms
+from tfdml.functional.statistics import pair_histograms
 
 
 def test_a_value_counts_for_the_nodes_around_it():

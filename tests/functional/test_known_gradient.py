@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.functional.class_softmax import others_over_own, own_against_others
-from tfdml.functional.cosines import cosines, dot_products
-from tfdml.functional.distances import distances, squared_distances
-from tfdml.functional.known_gradient import known_gradient
-from tfdml.functional.log_sums import log_one_plus_sum_exp, log_sum_exp
+from tfdml.functional.distances import cosines, distances, dot_products, known_gradient, squared_distances
 from tfdml.functional.manifold import manifold_similarities
+from tfdml.functional.pairs import log_one_plus_sum_exp, log_sum_exp
+from tfdml.functional.softmax import others_over_own, own_against_others
 from tfdml.losses import SoftTriple
 
 LABELS = np.array([1, 0, 3])

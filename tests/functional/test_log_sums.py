@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.functional.log_sums import log_one_plus_sum_exp, log_sum_exp, masked_softmax
+from tfdml.functional.pairs import log_one_plus_sum_exp, log_sum_exp, masked_softmax
 
 
 def naive(mask, exponents, one):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.functional import mining
+from tfdml.functional import pairs
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 
 BATCHES = [(1, 1), (2, 2), (6, 1), (6, 6), (9, 3), (16, 5)]
@@ -22,7 +22,7 @@ def case(request):
 
 def test_sorted_negatives(case):
     distance, _, negatives = case
-    ascending, count = (result.numpy() for result in mining.sorted_negatives(distance, negatives))
+    ascending, count = (result.numpy() for result in pairs.sorted_negatives(distance, negatives))
     for i, row in enumerate(distance):
         expected = sorted(value for value, is_negative in zip(row, negatives[i], strict=True) if is_negative)
         assert count[i] == len(expected)
@@ -34,15 +34,15 @@ def test_count_at_most_counts_values_equal_to_the_threshold(case):
     distance, _, _ = case
     ascending = np.sort(distance, axis=1)
     thresholds = np.concatenate([distance[:, ::2], distance[:, ::2] + 0.25], axis=1)[:, : len(distance)]
-    counts = mining.count_at_most(ascending, thresholds).numpy()
+    counts = pairs.count_at_most(ascending, thresholds).numpy()
     for i, row in enumerate(ascending):
         assert counts[i].tolist() == [sum(value <= threshold for value in row) for threshold in thresholds[i]]
 
 
 def test_hardest(case):
     distance, positives, negatives = case
-    nearest = mining.hardest_negative(distance, negatives).numpy()
-    farthest = mining.hardest_positive(distance, positives).numpy()
+    nearest = pairs.hardest_negative(distance, negatives).numpy()
+    farthest = pairs.hardest_positive(distance, positives).numpy()
     for i, row in enumerate(distance):
         assert farthest[i] == max(row[positives[i]], default=0)
         if negatives[i].any():
@@ -51,7 +51,7 @@ def test_hardest(case):
 
 def test_semi_hard_is_the_nearest_farther_negative_or_else_the_farthest(case):
     distance, _, negatives = case
-    found = mining.semi_hard_negative(distance, negatives).numpy()
+    found = pairs.semi_hard_negative(distance, negatives).numpy()
     for i, row in enumerate(distance):
         candidates = row[negatives[i]]
         for j, value in enumerate(row):
@@ -64,7 +64,7 @@ def test_semi_hard_is_the_nearest_farther_negative_or_else_the_farthest(case):
 def test_nearest_beyond(case, cutoff):
     distance, positives, negatives = case
     count = positives.sum(axis=1, keepdims=True)
-    chosen = mining.nearest_beyond(distance, negatives, count, cutoff).numpy()
+    chosen = pairs.nearest_beyond(distance, negatives, count, cutoff).numpy()
     for i, row in enumerate(distance):
         far = sorted(row[j] for j in range(len(row)) if negatives[i, j] and row[j] >= cutoff)
         assert not np.any(chosen[i] & ~negatives[i])

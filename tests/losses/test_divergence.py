@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tfdml import registry
-from tfdml.functional.divergence import divergence_loss
+from tfdml.functional.statistics import divergence_loss
 from tfdml.losses import Divergence
 
 

@@ -1,9 +1,33 @@
-"""Distances of all rows of a batch, with finite gradients everywhere."""
+"""Distances and cosine similarities of all rows of a batch, with finite gradients everywhere."""
+
+from collections.abc import Callable
 
 from keras import ops
 
-from tfdml.functional.known_gradient import known_gradient
 from tfdml.registry.arguments import Tensor
+
+
+def known_gradient(
+    function: Callable[[Tensor], tuple[Tensor, Callable[[Tensor], Tensor]]],
+) -> Callable[[Tensor], Tensor]:
+    """Decorates a `function(tensor)` that returns a value, and a function from the value's gradient to the tensor's.
+
+    It is Keras' `custom_gradient` for functions of one tensor, on every backend. The gradient can use intermediate
+    results of the function, and is itself differentiable for derivatives of second order.
+    """
+
+    @ops.custom_gradient
+    def differentiable(tensor):
+        value, gradient = function(tensor)
+
+        def of_this_backend(*arguments, upstream=None):
+            # PyTorch also passes the tensor, and passes by position what the others pass by name.
+            return gradient(arguments[0] if upstream is None else upstream)
+
+        return value, of_this_backend
+
+    return differentiable
+
 
 # Squared length up to which a row counts as zeros. Above it the gradient, with the cube of the inverse, is finite.
 LEAST_SQUARED_LENGTH = 1e-24
@@ -100,3 +124,28 @@ def _moved(pulls, rows, others, constant):
     if not constant:
         pulls = both_ways(pulls, others)
     return ops.sum(pulls, axis=1, keepdims=True) * rows - ops.matmul(pulls, _gallery(rows, others, constant))
+
+
+def dot_products(rows: Tensor, queries: int | None = None) -> Tensor:
+    """Returns the dot products `[B, B]` of the rows of `[B, d]`; `[queries, B]` of the first rows, see `pairs`."""
+    others = None if queries is None else ops.stop_gradient(rows[queries:])
+
+    @known_gradient
+    def compute(rows):
+        gallery = beginning_with(rows, others)
+
+        def gradient(upstream):
+            # One product; automatic differentiation, which sees the rows as two operands, takes two.
+            return ops.matmul(both_ways(upstream, others), gallery)
+
+        return ops.matmul(rows, ops.transpose(gallery)), gradient
+
+    return compute(rows[:queries])
+
+
+def cosines(embeddings: Tensor, queries: int | None = None) -> Tensor:
+    """Returns the cosines `[B, B]` of the rows of `[B, d]`; a row of zeros has cosines and a gradient of 0.
+
+    For `queries` see `dot_products`.
+    """
+    return dot_products(unit_length(embeddings), queries)

@@ -7,8 +7,7 @@ from typing import Annotated
 
 from keras import ops
 
-from tfdml.functional.cosines import cosines
-from tfdml.functional.known_gradient import known_gradient
+from tfdml.functional.distances import cosines, known_gradient
 from tfdml.registry.arguments import Affinity, Count, Tensor, View, number, or_tensor
 from tfdml.registry.fields import declared
 

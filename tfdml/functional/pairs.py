@@ -1,26 +1,15 @@
-"""Masks `[B, B]` of positive and negative pairs of a batch, and their relevance, by labels.
+"""Pairs of a batch: masks by label, mining of negatives, partners, and sums of exponentials over masked rows."""
 
-Labels are one of these, and every function here takes each of them:
-
-- `[B]`: a class number an image. Pairs of a class are positives, all others negatives.
-- `[B, L]` integers: categories from coarse to fine. A positive is of the same finest category, and the relevance of a
-  pair is the fraction of levels that it shares. Inside a batch also as `[B, 1, L]`, of any dtype.
-- `[B, C]` booleans: several labels an image. The relevance is Jaccard's: how many labels both have, of those that one
-  of them has. Of images without any label nothing is known.
-- `[B, B]` floating point: the relevance of each pair from 0 to 1, below 0 where it is not known.
-
-Of several labels and of given pairs, a positive has a relevance of a half or more, and a negative one of 0. Other pairs
-are neither, as those are that are not known.
-
-Where only some of the rows are anchors, `queries` is their number: they are the first, and masks are `[queries, B]`.
-The other rows are constant to the gradient of distances and products.
-"""
+import math
+from typing import Annotated
 
 from keras import ops
 from keras.backend import standardize_dtype
 
 from tfdml.functional.checks import is_floating
-from tfdml.registry.arguments import Tensor
+from tfdml.functional.distances import known_gradient
+from tfdml.registry.arguments import Positive, Tensor, number, optional, or_tensor
+from tfdml.registry.fields import declared
 
 # Dtypes that may be too small for the number of classes.
 SMALL_INTEGERS = ("bool", "int8", "uint8", "int16", "uint16")
@@ -180,3 +169,181 @@ def _shared(labels, queries):
     has = ops.cast(labels, "float32")
     count, both = ops.sum(has, axis=1), ops.matmul(has[:queries], ops.transpose(has))
     return both, count[:queries, None] + count[None, :] - both
+
+
+def partner_weights(labels: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
+    """Returns the weights `[B, B]` of each row's positives, which sum to 1, and the mask `[B]` of rows that have any.
+
+    Args:
+        labels: of the kinds that `tfdml.functional.pairs` names.
+        dtype: of the weights.
+    """
+    positives = ops.cast(positive_pairs(labels), dtype)
+    count = ops.sum(positives, axis=1)
+    return positives / ops.maximum(count, 1.0)[:, None], count > 0.0
+
+
+def centered(rows: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns rows `[B, d]` minus the mean of those that count, 0 for the others, and their number, at least 1."""
+    mask = ops.cast(counts, rows.dtype)
+    number = ops.maximum(ops.sum(mask), 1.0)
+    mean = ops.sum(mask[:, None] * rows, axis=0) / number
+    return ops.where(counts[:, None], rows - mean, 0.0), number
+
+
+def sorted_negatives(distances: Tensor, negatives: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the distances `[B, B]` to negatives in ascending order, and their number `[B]`.
+
+    Elements beyond that number have a value above every distance.
+    """
+    beyond = ops.max(distances) + 1.0
+    return ops.sort(ops.where(negatives, distances, beyond), axis=1), ops.sum(ops.cast(negatives, "int32"), axis=1)
+
+
+def count_at_most(sorted_values: Tensor, thresholds: Tensor) -> Tensor:
+    """Counts, for each row and threshold `[B, B]`, the row's ascending values `[B, B]` that are not above it."""
+    # Binary search in a row's values, for all thresholds of the row.
+    return ops.vectorized_map(lambda row: ops.searchsorted(*row, side="right"), (sorted_values, thresholds))
+
+
+def hardest_negative(distances: Tensor, negatives: Tensor) -> Tensor:
+    """Returns the distance `[B]` to each anchor's nearest negative; arbitrary if it has none."""
+    beyond = ops.max(distances) + 1.0
+    return ops.min(ops.where(negatives, distances, beyond), axis=1)
+
+
+def hardest_positive(distances: Tensor, positives: Tensor) -> Tensor:
+    """Returns the distance `[B]` to each anchor's farthest positive; 0 if it has none."""
+    return ops.max(ops.where(positives, distances, 0.0), axis=1)
+
+
+def semi_hard_negative(distances: Tensor, negatives: Tensor) -> Tensor:
+    """Returns, for each anchor and other row `[B, B]`, the distance to the nearest negative farther than that row.
+
+    If no negative is farther, it is the distance to the farthest negative.
+    """
+    ascending, count = sorted_negatives(distances, negatives)
+    farther = count_at_most(ascending, distances)
+    last = ops.maximum(count - 1, 0)[:, None]
+    return ops.take_along_axis(ascending, ops.minimum(farther, last), axis=1)
+
+
+def nearest_beyond(distances: Tensor, negatives: Tensor, count: Tensor, cutoff: float) -> Tensor:
+    """Returns the mask `[B, B]` of each anchor's `count` `[B, 1]` nearest negatives at least `cutoff` away."""
+    far = ops.logical_and(negatives, distances >= cutoff)
+    beyond = ops.max(distances) + 1.0
+    # The rank of each row by distance.
+    rank = ops.argsort(ops.argsort(ops.where(far, distances, beyond), axis=1), axis=1)
+    return ops.logical_and(far, rank < ops.cast(count, rank.dtype))
+
+
+def log_one_plus_sum_exp(mask: Tensor, exponents: Tensor) -> Tensor:
+    """Computes `log(1 + sum exp(exponents))` `[B]` over the elements of each row `[B, N]` where the mask is True."""
+
+    @known_gradient
+    def log_sum(exponents):
+        highest, exponentials, total = _sum_exp(mask, exponents, at_least=0.0)
+        below_one = ops.expm1(-highest)
+
+        def gradient(upstream):
+            return exponentials * (upstream / (1.0 + below_one + total))[:, None]
+
+        # Written so that a sum far below 1 is not lost in rounding.
+        return highest + ops.log1p(below_one + total), gradient
+
+    return log_sum(exponents)
+
+
+def log_sum_exp(mask: Tensor, exponents: Tensor) -> Tensor:
+    """Computes `log(sum exp(exponents))` `[B]` over the elements where the mask `[B, N]` is True; 0 if none is."""
+
+    @known_gradient
+    def log_sum(exponents):
+        highest, exponentials, total = _sum_exp(mask, exponents)
+        # The total of no exponentials; otherwise it is 1 or more.
+        total = ops.where(total == 0.0, 1.0, total)
+
+        def gradient(upstream):
+            return exponentials * (upstream / total)[:, None]
+
+        return highest + ops.log(total), gradient
+
+    return log_sum(exponents)
+
+
+def masked_softmax(mask: Tensor, exponents: Tensor) -> Tensor:
+    """Computes the softmax `[B, N]` of each row over the elements where the mask is True; 0 elsewhere."""
+    _, exponentials, total = _sum_exp(mask, exponents)
+    return exponentials / ops.where(total == 0.0, 1.0, total)[:, None]
+
+
+def _sum_exp(mask, exponents, at_least=-math.inf):
+    """Returns the highest exponent h `[B]`, `exp(exponents - h)` `[B, N]` (masked: 0), and their sums `[B]`."""
+    # Masked elements could overflow, so they are removed before the exponential, not after.
+    masked = ops.where(mask, exponents, -math.inf)
+    # It cancels out of the results, so it needs no gradient.
+    highest = ops.stop_gradient(ops.maximum(ops.max(masked, axis=1), at_least))
+    highest = ops.where(highest == -math.inf, 0.0, highest)
+    exponentials = ops.exp(masked - highest[:, None])
+    return highest, exponentials, ops.sum(exponentials, axis=1)
+
+
+Cutoff = Annotated[float, number(above=0, below=2)]
+LossCutoff = Positive | None
+# Of a function, whose arguments may be unknown while a graph is traced.
+TracedCutoff = Annotated[float, or_tensor(number(above=0, below=2))]
+TracedLossCutoff = Annotated[float | None, or_tensor(optional(number(above=0)))]
+# Minimum of 1 - d^2 / 4, which is 0 for opposite points.
+LEAST_REMAINDER = 1e-6
+
+
+@declared
+def negative_weights(
+    distances: Tensor,
+    negatives: Tensor,
+    dim: int,
+    *,
+    cutoff: TracedCutoff = 0.5,
+    nonzero_loss_cutoff: TracedLossCutoff = 1.4,
+) -> Tensor:
+    """Computes the probability `[B, B]` with which each anchor samples each row as its negative.
+
+    Distances d of random points on the unit sphere of n dimensions have the density
+    `q(d) ~ d^(n - 2) (1 - d^2 / 4)^((n - 3) / 2)`. A negative is sampled in proportion to `1 / q(d)`, so that no
+    distance is sampled more often only because more points have it.
+
+    Args:
+        distances: `[B, B]` Euclidean distances of embeddings at unit length; distances above 2 count as 2.
+        negatives: `[B, B]` mask.
+        dim: dimensions of the embeddings.
+        cutoff: smaller distances count as this one, which limits their weight.
+        nonzero_loss_cutoff: negatives at this distance or farther are not sampled, because their loss would be 0. If an
+            anchor has no others, all its negatives are equally likely. None: no limit.
+
+    Returns:
+        `[B, B]`, without gradients; each row sums to 1, or is 0 if the anchor has no negative.
+    """
+    check_cutoffs(cutoff, nonzero_loss_cutoff)
+    distances = ops.stop_gradient(distances)
+    log_weights = -_log_density(ops.clip(distances, cutoff, 2.0), dim)
+    near = negatives
+    if nonzero_loss_cutoff is not None:
+        near = ops.logical_and(negatives, distances < nonzero_loss_cutoff)
+    has_near = ops.any(near, axis=1, keepdims=True)
+    drawn = ops.where(has_near, near, negatives)
+    return masked_softmax(drawn, ops.where(has_near, log_weights, 0.0))
+
+
+def check_cutoffs(cutoff: float, nonzero_loss_cutoff: float | None) -> None:
+    """Raises a ValueError if no distance is between the two."""
+    if nonzero_loss_cutoff is not None and not nonzero_loss_cutoff > cutoff:
+        raise ValueError(
+            f"Expected a nonzero_loss_cutoff above the cutoff of {cutoff}, or None, received {nonzero_loss_cutoff}."
+        )
+
+
+def _log_density(distances, dim):
+    # In logarithms, because with hundreds of dimensions the density exceeds the range of floating point.
+    dim = ops.cast(dim, distances.dtype)
+    remainder = ops.maximum(1.0 - ops.square(distances) / 4.0, LEAST_REMAINDER)
+    return (dim - 2.0) * ops.log(distances) + (dim - 3.0) / 2.0 * ops.log(remainder)

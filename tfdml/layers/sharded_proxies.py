@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from tfdml.functional.checks import loss_dtype
-from tfdml.functional.class_shards import own_and_others
+from tfdml.functional.softmax import own_and_others
 from tfdml.layers.proxies import Proxies, ProxyArguments
 from tfdml.registry.arguments import Count, Positive
 from tfdml.runtime.sharded_variable import ShardedVariable, devices_in_scope, shards_in_step

@@ -5,9 +5,8 @@ from typing import Annotated
 from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
-from tfdml.functional.cosines import cosines
-from tfdml.functional.log_sums import log_sum_exp
-from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.functional.distances import cosines
+from tfdml.functional.pairs import log_sum_exp, negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive, number

@@ -6,8 +6,8 @@ from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances
-from tfdml.functional.pair_statistics import mined_pairs
 from tfdml.functional.pairs import given_pairs, negative_pairs, positive_pairs
+from tfdml.functional.statistics import mined_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative

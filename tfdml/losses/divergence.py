@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from tfdml.functional.divergence import check_learners, divergence_loss
+from tfdml.functional.statistics import check_learners, divergence_loss
 from tfdml.losses.embedding_loss import EmbeddingLoss
 
 

@@ -103,7 +103,7 @@ class EmbeddingLoss(Declared, LossHooks, _ExactLoss):
     def statistics(self, labels: Tensor, embeddings: Tensor) -> dict[str, Tensor]:
         """`active_anchors`, the fraction of anchors whose loss is not 0; see `LossHooks.statistics`.
 
-        A loss that mines says what, see `tfdml.functional.pair_statistics`.
+        A loss that mines says what, see `tfdml.functional.statistics`.
         """
         return {"active_anchors": ops.mean(ops.cast(self.call(labels, embeddings) > 0, "float32"))}
 

@@ -6,10 +6,8 @@ from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances, unit_length
-from tfdml.functional.log_sums import log_sum_exp
-from tfdml.functional.mining import hardest_negative
-from tfdml.functional.pair_statistics import mined_pairs
-from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.functional.pairs import hardest_negative, log_sum_exp, negative_pairs, positive_pairs
+from tfdml.functional.statistics import mined_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative

@@ -6,11 +6,17 @@ from typing import Literal
 from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
-from tfdml.functional.distance_weighted import Cutoff, LossCutoff, check_cutoffs, negative_weights
 from tfdml.functional.distances import distances
-from tfdml.functional.mining import nearest_beyond
-from tfdml.functional.pair_statistics import mined_pairs
-from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.functional.pairs import (
+    Cutoff,
+    LossCutoff,
+    check_cutoffs,
+    nearest_beyond,
+    negative_pairs,
+    negative_weights,
+    positive_pairs,
+)
+from tfdml.functional.statistics import mined_pairs
 from tfdml.layers.class_margins import ClassMargins
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
@@ -62,7 +68,7 @@ class Margin(EmbeddingLoss):
         learn_beta: `no` (it is fixed), `one` for all classes, or `per_class`.
         nu: weight of the boundary itself, which it draws downwards; it counts only where the boundary is learned.
         cutoff: of `nearest`, and of `distance_weighted`: see `negative_weights` in
-            `tfdml.functional.distance_weighted`.
+            `tfdml.functional.pairs`.
         nonzero_loss_cutoff: of `distance_weighted`, see `negative_weights`.
         mining: `distance_weighted`, `nearest` or `all`.
         classes: number of classes, for `per_class`; the training command fills it in.

@@ -5,10 +5,8 @@ from typing import Literal
 from keras import ops
 
 from tfdml.functional.checks import check_class_numbers, check_pairs_input
-from tfdml.functional.cosines import dot_products
-from tfdml.functional.distances import unit_length
-from tfdml.functional.log_sums import log_sum_exp
-from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.functional.distances import dot_products, unit_length
+from tfdml.functional.pairs import log_sum_exp, negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative, Positive

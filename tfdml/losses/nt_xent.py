@@ -3,8 +3,7 @@
 from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
-from tfdml.functional.cosines import dot_products
-from tfdml.functional.distances import unit_length
+from tfdml.functional.distances import dot_products, unit_length
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.n_pair import positives_against_negatives

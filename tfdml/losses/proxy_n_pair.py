@@ -1,7 +1,7 @@
 """Proxy N-pair loss."""
 
 from tfdml.functional.checks import check_similarities_input
-from tfdml.functional.class_softmax import own_against_others
+from tfdml.functional.softmax import own_against_others
 from tfdml.losses.image_proxy_loss import ImageProxyLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative, Positive

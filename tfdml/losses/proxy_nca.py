@@ -1,6 +1,6 @@
 """Proxy-NCA loss."""
 
-from tfdml.functional.class_softmax import others_over_own, own_against_others
+from tfdml.functional.softmax import others_over_own, own_against_others
 from tfdml.losses.softmax_proxy_loss import SoftmaxProxyLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive

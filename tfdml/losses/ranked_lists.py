@@ -7,9 +7,8 @@ from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances
-from tfdml.functional.log_sums import masked_softmax
-from tfdml.functional.pair_statistics import mean_of, mined_pairs
-from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.functional.pairs import masked_softmax, negative_pairs, positive_pairs
+from tfdml.functional.statistics import mean_of, mined_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 
 TEMPERATURES = ("positive_temperature", "negative_temperature")

@@ -5,8 +5,8 @@ from dataclasses import KW_ONLY
 from keras import ops
 
 from tfdml.functional.checks import check_similarities_input
-from tfdml.functional.class_softmax import own_against_others
-from tfdml.functional.known_gradient import known_gradient
+from tfdml.functional.distances import known_gradient
+from tfdml.functional.softmax import own_against_others
 from tfdml.layers.center_merging import CenterMerging
 from tfdml.layers.proxies import Proxies
 from tfdml.losses.proxy_loss import ProxyLoss

@@ -3,10 +3,9 @@
 from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
-from tfdml.functional.cosines import cosines
-from tfdml.functional.distances import distances, unit_length
-from tfdml.functional.pair_statistics import mined_pairs
+from tfdml.functional.distances import cosines, distances, unit_length
 from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.functional.statistics import mined_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative

@@ -4,12 +4,19 @@ from typing import Literal
 
 from keras import ops
 
-from tfdml.functional import mining as mine
+from tfdml.functional import pairs as mine
 from tfdml.functional.checks import check_pairs_input
-from tfdml.functional.distance_weighted import Cutoff, LossCutoff, check_cutoffs, negative_weights
 from tfdml.functional.distances import distances, squared_distances
-from tfdml.functional.pair_statistics import mean_of, mined_pairs
-from tfdml.functional.pairs import given_pairs, negative_pairs, positive_pairs
+from tfdml.functional.pairs import (
+    Cutoff,
+    LossCutoff,
+    check_cutoffs,
+    given_pairs,
+    negative_pairs,
+    negative_weights,
+    positive_pairs,
+)
+from tfdml.functional.statistics import mean_of, mined_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative
@@ -42,7 +49,7 @@ class Triplet(EmbeddingLoss):
         squared: whether distances are squared, as in the equation, or not, which collapses less easily (Wu et al.,
             2017).
         cutoff, nonzero_loss_cutoff: of `distance_weighted`, see `negative_weights` in
-            `tfdml.functional.distance_weighted`.
+            `tfdml.functional.pairs`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:

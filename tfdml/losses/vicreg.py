@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY
 from keras import ops
 
 from tfdml.functional.distances import squared_distances
-from tfdml.functional.partners import centered, partner_weights
+from tfdml.functional.pairs import centered, partner_weights
 from tfdml.layers.projector import Projector
 from tfdml.losses.view_loss import Projected, ViewLoss, projections
 from tfdml.registry import register

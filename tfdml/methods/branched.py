@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from tfdml.functional.divergence import divergence_loss
+from tfdml.functional.statistics import divergence_loss
 from tfdml.heads.head import Head
 from tfdml.layers.attention_masks import AttentionMasks
 from tfdml.layers.copies import copied, perturb_kernels

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from tfdml.functional.checks import check_class_numbers, check_pairs_input
-from tfdml.functional.log_sums import log_sum_exp
+from tfdml.functional.pairs import log_sum_exp
 from tfdml.losses.embedding_loss import EmbeddingLoss
 
 

@@ -7,8 +7,7 @@ import keras
 from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
-from tfdml.functional.cosines import cosines
-from tfdml.functional.distances import distances, squared_distances
+from tfdml.functional.distances import cosines, distances, squared_distances
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry.arguments import Expected

@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY
 import keras
 from keras import ops
 
-from tfdml.functional.mining import semi_hard_negative
+from tfdml.functional.pairs import semi_hard_negative
 from tfdml.losses.addons.number import Number
 from tfdml.losses.addons.triplet_loss import DistanceMetric, TripletLoss, measure
 

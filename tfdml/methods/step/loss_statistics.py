@@ -5,8 +5,8 @@ import tensorflow as tf
 from keras import ops
 
 from tfdml.functional.distances import distances
-from tfdml.functional.pair_statistics import mean_of
 from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.functional.statistics import mean_of
 from tfdml.registry.loss_hooks import hooks_of
 
 # A batch that tells which scalars there are.

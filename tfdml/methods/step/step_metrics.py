@@ -5,8 +5,8 @@ import tensorflow as tf
 from keras import ops
 
 from tfdml.functional.distances import distances
-from tfdml.functional.pair_statistics import mean_of
 from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.functional.statistics import mean_of
 
 # They have no value in a batch without such pairs, which counts for nothing.
 DISTANCES = ("positive_distance", "negative_distance")

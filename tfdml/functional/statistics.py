@@ -1,0 +1,138 @@
+"""Differentiable histograms, smooth ranks, divergence, and statistics of pairs for logs."""
+
+from keras import ops
+
+from tfdml.functional.checks import at_least_float32
+from tfdml.registry.arguments import Tensor
+
+
+def pair_histograms(
+    values: Tensor, positives: Tensor, negatives: Tensor, low: float, high: float, bins: int
+) -> tuple[Tensor, Tensor]:
+    """Computes soft histograms of each row's values, one of its positives and one of its negatives.
+
+    The nodes are at equal steps from `low` to `high`. A value counts for the two nodes around it, in proportion to its
+    nearness, and for 1 in total.
+
+    Args:
+        values: `[B, N]`; values beyond `low` or `high` count for the last node there.
+        positives, negatives: masks `[B, N]` without common elements.
+        low, high: first and last node.
+        bins: number of steps between them.
+
+    Returns:
+        Two tensors `[B, bins + 1]`.
+    """
+    position = ops.clip((values - low) * (bins / (high - low)), 0.0, float(bins))
+    # Clipped again because of NaN, which must remain in the weight but must not be an index.
+    lower = ops.clip(ops.cast(ops.stop_gradient(position), "int32"), 0, bins - 1)
+    upper_share = position - ops.cast(lower, position.dtype)
+    counted = ops.logical_or(positives, negatives)
+    rows, nodes = ops.shape(values)[0], bins + 1
+    # Index of the histogram, two for each row; sums by index need no memory for every value and node.
+    histogram = 2 * ops.arange(rows, dtype="int32")[:, None] + ops.cast(negatives, "int32")
+    index = nodes * histogram + lower
+
+    def summed(shares, index):
+        shares = ops.where(counted, shares, 0.0)
+        return ops.segment_sum(ops.reshape(shares, (-1,)), ops.reshape(index, (-1,)), num_segments=2 * rows * nodes)
+
+    sums = summed(1.0 - upper_share, index) + summed(upper_share, index + 1)
+    sums = ops.reshape(sums, (rows, 2, nodes))
+    return sums[:, 0], sums[:, 1]
+
+
+def mined_pairs(distance: Tensor, positives: Tensor, negatives: Tensor | None = None) -> dict[str, Tensor]:
+    """Describes the pairs of a batch that a loss learns from.
+
+    Args:
+        distance: distances `[B, B]`.
+        positives: mask `[B, B]` of the positive pairs that the loss learns from.
+        negatives: mask `[B, B]` of the negative pairs; None: nothing is said about them.
+
+    Returns:
+        Dictionary of scalars: `active_anchors`, the fraction of anchors with such a pair; `mined_positives` and
+        `mined_negatives`, how many an anchor has on average; `mined_positive_distance` and `mined_negative_distance`,
+        their mean distances, NaN if there are none.
+    """
+    mined = positives if negatives is None else ops.logical_or(positives, negatives)
+    found = {"active_anchors": ops.mean(ops.cast(ops.any(mined, axis=1), distance.dtype))}
+    for name, pairs in (("positive", positives), ("negative", negatives)):
+        if pairs is not None:
+            found[f"mined_{name}s"] = ops.mean(ops.sum(ops.cast(pairs, distance.dtype), axis=1))
+            found[f"mined_{name}_distance"] = mean_of(pairs, distance)
+    return found
+
+
+def mean_of(mask: Tensor, values: Tensor) -> Tensor:
+    """Returns the mean of the values `[B, B]` where the mask is True; NaN if it is True nowhere."""
+    count = ops.sum(ops.cast(mask, values.dtype))
+    total = ops.sum(ops.where(mask, values, 0.0))
+    return ops.where(count > 0.0, total / ops.maximum(count, 1.0), float("nan"))
+
+
+def divergence_loss(learners: Tensor, *, margin: float = 1.0) -> Tensor:
+    """Computes each image's divergence loss `sum_{p != q} max(0, margin - |x_p - x_q|^2)` over its learners p and q.
+
+    This is one image's part of equation (9) of Attention-based Ensemble. As in its sum over p, q, each pair of learners
+    counts twice, once in either order. The paper sums over images. The mean over images divides this sum by their
+    number, as equation (10) does with its own sum.
+
+    Args:
+        learners: `[B, K, d]` embeddings of the same images by K learners.
+        margin: squared distance from which the loss of two learners is 0.
+
+    Returns:
+        `[B]`; 0 for a single learner.
+    """
+    learners = check_learners(learners)
+    squared_norms = ops.sum(ops.square(learners), axis=2)
+    products = ops.matmul(learners, ops.transpose(learners, (0, 2, 1)))
+    squared = squared_norms[:, :, None] + squared_norms[:, None, :] - 2.0 * products
+    different = 1.0 - ops.eye(ops.shape(learners)[1], dtype=learners.dtype)
+    return ops.sum(ops.maximum(margin - ops.maximum(squared, 0.0), 0.0) * different, axis=(1, 2))
+
+
+def check_learners(learners: Tensor) -> Tensor:
+    """Converts learners `[B, K, d]` to a tensor of float32 or float64."""
+    learners = ops.convert_to_tensor(learners)
+    if len(learners.shape) != 3:
+        raise ValueError(f"Expected embeddings of shape [batch, learners, dim], received {tuple(learners.shape)}.")
+    return at_least_float32(learners)
+
+
+def smooth_ap_loss_and_slopes(scores: Tensor, positives: Tensor, negatives: Tensor) -> tuple[Tensor, Tensor]:
+    """Computes 1 minus the smooth average precision of each row's ranking, and its derivative by each score.
+
+    It processes a row's positives one after another, each against the whole row. A tensor of all pairs of each row
+    would have `B^3` values, and so would the intermediate results of automatic differentiation, so the derivative is
+    explicit.
+
+    Args:
+        scores: `[B, N]`, higher is earlier; already divided by the temperature.
+        positives, negatives: masks `[B, N]` without common elements.
+
+    Returns:
+        Values `[B]`, 0 if a row has no positive or no negative, and derivatives `[B, N]`.
+    """
+    place = ops.cumsum(ops.cast(positives, "int32"), axis=1)
+    near, far = ops.cast(positives, scores.dtype), ops.cast(negatives, scores.dtype)
+
+    def add(number, sums):
+        values, slopes = sums
+        own = ops.cast(ops.logical_and(positives, place == number + 1), scores.dtype)
+        # The rank of each row's positive of this index among positives, and the number of negatives before it.
+        before = ops.sigmoid(scores - ops.sum(own * scores, axis=1, keepdims=True))
+        rank = 1.0 + ops.sum((near - own) * before, axis=1)
+        wrong = ops.sum(far * before, axis=1)
+        total = rank + wrong
+        has_one = ops.sum(own, axis=1)
+        # Each element changes wrong / total by the slope of its sigmoid, the positive by minus their sum.
+        slope = far * (rank / total**2)[:, None] - (near - own) * (wrong / total**2)[:, None]
+        slope = has_one[:, None] * slope * before * (1.0 - before)
+        return values + has_one * wrong / total, slopes + slope - own * ops.sum(slope, axis=1, keepdims=True)
+
+    start = ops.zeros_like(scores[:, 0]), ops.zeros_like(scores)
+    values, slopes = ops.fori_loop(0, ops.max(place), add, start)
+    count = ops.maximum(ops.sum(near, axis=1), 1.0)
+    return values / count, slopes / count[:, None]
