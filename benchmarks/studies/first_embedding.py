@@ -19,8 +19,7 @@ from pipelines.preprocessing import Preprocessing
 from pipelines.preprocessor import Preprocessor
 from tfdml import registry
 from tfdml.evaluation import Embedder, evaluate
-from tfdml.neighbors.linear_discriminants import linear_discriminants, within_class_whitened_components
-from tfdml.neighbors.principal_components import principal_components
+from tfdml.neighbors.projections import linear_discriminants, principal_components, within_class_whitened_components
 from tfdml.run.directory.models_on_disk import load_weights
 
 DIVISIONS, HELD_OUT = 8, 0.2

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.sampling.cluster_tables import ClusterTables, members_of
-from tfdml.neighbors.nearest import NONE, nearest_negatives
+from tfdml.neighbors.nearest import NO_NEIGHBOR, nearest_negatives
 
 
 class ClusterNeighbors(ClusterTables):
@@ -24,7 +24,9 @@ class ClusterNeighbors(ClusterTables):
     def divide(self, assignment, labels):
         """Makes the tables of all clusters; see `ClusterTables.divide`."""
         if self._found is None or not np.array_equal(labels, self._labels):
-            self._found = tf.Variable(np.full((len(labels), self.sampler.neighbors), NONE, np.int32), trainable=False)
+            self._found = tf.Variable(
+                np.full((len(labels), self.sampler.neighbors), NO_NEIGHBOR, np.int32), trainable=False
+            )
         self._assignment, self._labels = assignment, labels
         return super().divide(assignment, labels)
 
@@ -35,12 +37,12 @@ class ClusterNeighbors(ClusterTables):
             embeddings: `[N, d]` array.
             workers: the `Workers` that search together; None: this process alone.
         """
-        found = np.full(self._found.shape, NONE, np.int32)
+        found = np.full(self._found.shape, NO_NEIGHBOR, np.int32)
         for members in members_of(self._assignment).values():
             places = nearest_negatives(
                 embeddings[members], self._labels[members], self.sampler.neighbors, workers=workers
             )
-            found[members] = np.where(places == NONE, NONE, members[places])
+            found[members] = np.where(places == NO_NEIGHBOR, NO_NEIGHBOR, members[places])
         self._found.assign(found)
 
     def refreshed(self):
@@ -51,4 +53,4 @@ class ClusterNeighbors(ClusterTables):
         *tables, _ = super().tables_of(members, labels)
         rows = self._found.numpy()[members]
         places = np.minimum(np.searchsorted(members, rows), len(members) - 1)
-        return [*tables, np.where(members[places] == rows, places, NONE).astype(np.int32)]
+        return [*tables, np.where(members[places] == rows, places, NO_NEIGHBOR).astype(np.int32)]

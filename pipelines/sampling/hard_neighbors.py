@@ -10,7 +10,7 @@ from pipelines.sampling.partners import draw_with_partners, most_drawn, partner_
 from pipelines.sampling.rows_by_class import group_by_class
 from pipelines.sampling.sampler import Sampler, check_embeddings
 from pipelines.sampling.streams import Stream, stream_key
-from tfdml.neighbors.nearest import NONE, nearest_negatives
+from tfdml.neighbors.nearest import NO_NEIGHBOR, nearest_negatives
 from tfdml.registry import register
 from tfdml.registry.arguments import Count
 
@@ -51,7 +51,7 @@ class HardNeighbors(Sampler):
     def tables_of(self, labels):
         """Returns the tables of partners and the neighbors `[N, neighbors]` of each row, which are none yet."""
         tables = partner_tables(labels, self.pairs, f"hard_neighbors(pairs={self.pairs})")
-        return [*tables, np.full((len(labels), self.neighbors), NONE, np.int32)]
+        return [*tables, np.full((len(labels), self.neighbors), NO_NEIGHBOR, np.int32)]
 
     def fitted_to(self, labels):
         """Returns no more pairs than fill a batch, and no more neighbors than other classes have rows."""
@@ -87,4 +87,4 @@ class HardNeighbors(Sampler):
         # Of other bits than the random negative, so that both are independent.
         which = tf.cast(tf.bitwise.right_shift(random, tf.constant(32, tf.uint64)), tf.int64) % self.neighbors
         neighbor = tf.cast(tf.gather_nd(neighbors, tf.stack([rows, which], axis=2)), tf.int64)
-        return tf.concat([rows, tf.where(neighbor == NONE, any_negative, neighbor)], axis=1)
+        return tf.concat([rows, tf.where(neighbor == NO_NEIGHBOR, any_negative, neighbor)], axis=1)

@@ -11,8 +11,8 @@ import tfdml
 from tests.commands import run
 from tests.run_helpers import result, train_flags
 from tfdml.callbacks import InitialEmbedding, RetrievalEvaluation, WeightAverage
-from tfdml.neighbors.linear_discriminants import linear_discriminants, within_class_whitened_components
 from tfdml.neighbors.nearest import unit_length
+from tfdml.neighbors.projections import linear_discriminants, within_class_whitened_components
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.training.gain import told
 

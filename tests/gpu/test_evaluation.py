@@ -9,7 +9,7 @@ from tests.neighbors.test_clustering import blobs
 from tfdml.evaluation import evaluate
 from tfdml.evaluation.ranks import half_counts, products
 from tfdml.neighbors.clustering import kmeans
-from tfdml.neighbors.faiss_library import load_faiss
+from tfdml.neighbors.nearest import load_faiss
 
 DATA = {
     "clustered": lambda: clustered(rows=5000, classes=300, dim=64),

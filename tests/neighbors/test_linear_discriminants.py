@@ -5,7 +5,7 @@ import pytest
 from scipy.linalg import eigh
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from tfdml.neighbors.linear_discriminants import linear_discriminants, within_class_whitened_components
+from tfdml.neighbors.projections import linear_discriminants, within_class_whitened_components
 
 ROWS, WIDTH = 60, 7
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from tests.neighbors.test_clustering import blobs
-from tfdml.neighbors import lloyd
-from tfdml.neighbors.clustering import kmeans
-from tfdml.neighbors.lloyd import Lloyd
+from tfdml.neighbors import clustering
+from tfdml.neighbors.clustering import Lloyd, kmeans
 
 
 def plain(points, centroids, steps):
@@ -22,8 +21,8 @@ def plain(points, centroids, steps):
 @pytest.mark.parametrize("few", [0, 1000])
 @pytest.mark.parametrize("noise", [2.0, 3.0, 10.0])
 def test_each_step_is_that_of_comparing_all(noise, few, monkeypatch):
-    monkeypatch.setattr(lloyd, "FEW", few)
-    monkeypatch.setattr(lloyd, "ROWS", 50)
+    monkeypatch.setattr(clustering, "FEW", few)
+    monkeypatch.setattr(clustering, "ROWS", 50)
     points, _ = blobs(clusters=60, size=6)
     points += np.random.default_rng(1).normal(scale=noise, size=points.shape).astype(np.float32)
     start = points[:60].copy()
@@ -41,7 +40,7 @@ def test_each_step_is_that_of_comparing_all(noise, few, monkeypatch):
 
 def test_only_centroids_that_moved_are_compared(monkeypatch):
     """Counted, because that is what makes it fast."""
-    monkeypatch.setattr(lloyd, "FEW", 0)
+    monkeypatch.setattr(clustering, "FEW", 0)
     compared, nearest = [], Lloyd._nearest
 
     def counted(self, points, centroids):

@@ -14,9 +14,8 @@ from tfdml.evaluation import evaluate
 from tfdml.evaluation.embedder import Embedder, ImageBatches
 from tfdml.layers.feature_embedding import FeatureEmbedding
 from tfdml.neighbors.clustering import check_finite
-from tfdml.neighbors.linear_discriminants import linear_discriminants, within_class_whitened_components
 from tfdml.neighbors.nearest import unit_length
-from tfdml.neighbors.principal_components import principal_components
+from tfdml.neighbors.projections import linear_discriminants, principal_components, within_class_whitened_components
 from tfdml.registry.arguments import Labels, StepCounter, Verbosity
 from tfdml.runtime.keras_internals import layers_of
 

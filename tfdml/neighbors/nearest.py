@@ -1,18 +1,27 @@
-"""Nearest neighbors of embeddings."""
+"""Nearest neighbors of embeddings, exact and with faiss."""
 
 import concurrent.futures
 import functools
+import logging
 import os
 
 import numpy as np
 
-from tfdml.neighbors.faiss_library import load_faiss
 from tfdml.runtime.workers import ALONE
+
+
+def load_faiss():
+    """Imports faiss where it is needed: it is slow to load, and only one of its two builds can be installed."""
+    logging.getLogger("faiss").setLevel(logging.WARNING)  # It logs which CPU instructions it looks for, and times.
+    import faiss
+
+    return faiss
+
 
 # Distances of which only the smallest is looked at first.
 GROUP = 32
 # Stands for a neighbor that there is not.
-NONE = -1
+NO_NEIGHBOR = -1
 
 
 def unit_length(vectors):
@@ -92,7 +101,7 @@ def nearest_negatives(embeddings, labels, k, *, memory=2**27, workers=None):
     size = max(1, min(count, memory // (4 * len(gallery))))
     closeness = np.empty((size, len(gallery)), np.float32)
     # In the order of classes. Workers share whole blocks: the same products give the same bits.
-    found = np.full((count, k), NONE, np.int32)
+    found = np.full((count, k), NO_NEIGHBOR, np.int32)
     workers = workers or ALONE
     share = workers.share(-(-count // size))
     own = slice(share.start * size, min(share.stop * size, count))
@@ -105,7 +114,9 @@ def nearest_negatives(embeddings, labels, k, *, memory=2**27, workers=None):
             each[starts[row] : ends[row]] = -np.inf
         near = _largest(block, group, k)
         there = np.take_along_axis(block, near, axis=1) > -np.inf
-        found[first + rows.start : first + rows.stop, : near.shape[1]] = np.where(there, order[near % count], NONE)
+        found[first + rows.start : first + rows.stop, : near.shape[1]] = np.where(
+            there, order[near % count], NO_NEIGHBOR
+        )
 
     def search_share():
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:

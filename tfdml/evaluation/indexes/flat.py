@@ -1,7 +1,7 @@
 """All images in a row."""
 
 from tfdml.evaluation.indexes.approximate_index import ApproximateIndex
-from tfdml.neighbors.faiss_library import load_faiss
+from tfdml.neighbors.nearest import load_faiss
 from tfdml.registry import register
 
 

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 
 from tfdml.evaluation.ranks.exact_vectors import ExactVectors
-from tfdml.neighbors.faiss_library import load_faiss
+from tfdml.neighbors.nearest import load_faiss
 
 # Rows that are added or compared at once.
 ROWS = 16384

@@ -3,7 +3,7 @@
 import math
 
 from tfdml.evaluation.indexes.approximate_index import ApproximateIndex
-from tfdml.neighbors.faiss_library import load_faiss
+from tfdml.neighbors.nearest import load_faiss
 from tfdml.registry import register
 from tfdml.registry.arguments import Count
 

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from tfdml.neighbors.principal_components import principal_components
+from tfdml.neighbors.projections import principal_components
 
 
 class Projection:

@@ -3,7 +3,7 @@
 import contextlib
 import threading
 
-from tfdml.neighbors.faiss_library import load_faiss
+from tfdml.neighbors.nearest import load_faiss
 
 # Faiss has one limit for the whole process.
 _LIMIT = threading.Lock()

@@ -5,8 +5,7 @@ import numpy as np
 from pipelines.datasets.ignoring import write_list
 from tfdml import registry
 from tfdml.console.progress_bar import ProgressBar
-from tfdml.neighbors.faiss_library import load_faiss
-from tfdml.neighbors.nearest import unit_length
+from tfdml.neighbors.nearest import load_faiss, unit_length
 from tfdml.serving.index.attributes import joined
 
 # An index is trained anew when it has grown by this factor.

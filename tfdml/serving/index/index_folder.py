@@ -19,7 +19,7 @@ from tfdml.files.checked import (
     write_manifest,
 )
 from tfdml.files.shards import read_columns, values_of
-from tfdml.neighbors.faiss_library import load_faiss
+from tfdml.neighbors.nearest import load_faiss
 from tfdml.serving.exported.saved_model_files import model_hash
 from tfdml.serving.index import index_manifest
 from tfdml.serving.index.faiss_file import read_faiss

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tfdml.neighbors.faiss_library import load_faiss
+from tfdml.neighbors.nearest import load_faiss
 
 # Where no more than this fraction of the rows is selected, or no more rows than these, all of them are compared: an
 # approximate index would look at many others to find a few.
