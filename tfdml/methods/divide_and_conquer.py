@@ -20,8 +20,7 @@ from tfdml.methods.method_arguments import AnyBackbone, MethodArguments, MethodH
 from tfdml.methods.step.anchor_values import anchor_values
 from tfdml.methods.step.global_batch_model import side_by_side
 from tfdml.methods.step.restrictions import check_holding
-from tfdml.optimizers.loss_scaling import without_loss_scaling
-from tfdml.optimizers.own_steps import count_apart
+from tfdml.optimizers.optimizers import count_apart, without_loss_scaling
 from tfdml.registry import register
 from tfdml.registry.arguments import Count, FrozenBatchNorm, Tensor
 

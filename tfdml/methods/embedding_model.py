@@ -23,8 +23,8 @@ from tfdml.methods.step.loss_layers import LossLayers
 from tfdml.methods.step.loss_statistics import LABELS, LossStatistics, statistics_of
 from tfdml.methods.step.past_batches import past_batches_of
 from tfdml.methods.step.restrictions import check_compile_arguments, check_shards
-from tfdml.optimizers.layer_groups import LayerGroups
-from tfdml.optimizers.loss_scaling import without_loss_scaling
+from tfdml.optimizers.layer_rules import LayerGroups
+from tfdml.optimizers.optimizers import without_loss_scaling
 from tfdml.registry.arguments import FrozenBatchNorm, ModelArguments, Tensor
 from tfdml.registry.fields import Declared
 

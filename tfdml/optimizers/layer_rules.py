@@ -1,9 +1,31 @@
-"""Learning rate, freezing and weight decay of each variable, from its layer group."""
+"""Learning rate, freezing and weight decay of each group of layers."""
 
+import contextlib
 import dataclasses
 import fnmatch
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY
+from typing import Annotated, Any, TypeAlias
 
-from tfdml.registry.arguments import nearest
+import keras
+from keras import ops
+from keras.optimizers.schedules import LearningRateSchedule
+
+from tfdml.registry.arguments import (
+    Tensor,
+    boolean,
+    either,
+    instance,
+    integer,
+    mapping,
+    nearest,
+    number,
+    optional,
+    text,
+)
+from tfdml.registry.fields import OF_KERAS, Declared
+from tfdml.runtime.keras_internals import decays, iterations_replaced, place_of, trained_variables
 
 # Names of weights that are not always vectors: attention has a bias for each head.
 UNDECAYED = ("bias", "beta", "gamma")
@@ -107,3 +129,191 @@ def _no_member(group, variables, named):
 
 def _is_bias_or_norm(variable):
     return len(variable.shape) <= 1 or variable.name in UNDECAYED
+
+
+# A number, a schedule, or a function that Keras calls in each step.
+LearningRate: TypeAlias = float | LearningRateSchedule | Callable[[], Any]
+
+
+def _learning_rate(at_most):
+    return either(number(above=0, at_most=at_most), instance(Callable, "a Keras schedule or a function of the step"))
+
+
+# Adam changes each weight by about the learning rate, whatever the gradient is.
+AdamRate = Annotated[LearningRate, _learning_rate(at_most=10), OF_KERAS]
+SGDRate = Annotated[LearningRate, _learning_rate(at_most=100), OF_KERAS]
+Average = Annotated[float, number(at_least=0, below=1), OF_KERAS]
+WeightDecay = Annotated[float | None, optional(number(at_least=0, at_most=10)), OF_KERAS]
+
+
+@contextlib.contextmanager
+def counting(optimizer, steps):
+    """Returns a context in which `optimizer.iterations` is another count.
+
+    Args:
+        optimizer: Keras optimizer.
+        steps: integer tensor that broadcasts against the updated variable; None: all steps, as usual.
+    """
+    if steps is None:
+        yield
+        return
+    # Keras divides by it for gradient accumulation.
+    with iterations_replaced(optimizer, steps * (optimizer.gradient_accumulation_steps or 1)):
+        yield
+
+
+# What errors call the keys of a mapping by group.
+GROUPS = "layer groups"
+
+
+class LayerGroups(Declared):
+    """Adds layer groups to a Keras optimizer: `class SGD(LayerGroups, keras.optimizers.SGD)`.
+
+    A group is `backbone`, `embedding` or `loss` in the models of `tfdml.methods`, or the name of a layer or weight in
+    `variable.path`, in which `*` matches anything. If a variable is in several groups, the last one applies. With the
+    defaults, every step is that of the Keras optimizer, bit for bit.
+
+    Args:
+        clipnorm, clipvalue, global_clipnorm, use_ema, ema_momentum, ema_overwrite_frequency, loss_scale_factor,
+            gradient_accumulation_steps, name: as of every Keras optimizer.
+        lr_multipliers: group to multiplier of the learning rate, and so of the weight decay; 0 freezes the group.
+        frozen_steps: group to number of updates for which it is frozen. Then it starts with new optimizer state.
+        decay_biases_and_norms: False exempts biases, scales and offsets of normalization layers, and all other vectors
+            from weight decay.
+        layer_decay: factor of the learning rate from each block of the backbone to the one before it, beside
+            `lr_multipliers`: of 0.75, the last block has 0.75 times the rate of the embedding, the one before it 0.75²
+            times, and so on. None: all alike.
+        l2: True adds the weight decay to the gradient, as Caffe and PyTorch's SGD and Adam do; False shrinks the
+            weights separately.
+    """
+
+    _: KW_ONLY
+    clipnorm: Annotated[float | None, optional(number(above=0)), OF_KERAS] = None
+    clipvalue: Annotated[float | None, optional(number(above=0)), OF_KERAS] = None
+    global_clipnorm: Annotated[float | None, optional(number(above=0)), OF_KERAS] = None
+    use_ema: Annotated[bool, boolean(), OF_KERAS] = False
+    ema_momentum: Annotated[float, number(at_least=0, at_most=1), OF_KERAS] = 0.99
+    ema_overwrite_frequency: Annotated[int | None, optional(integer(1)), OF_KERAS] = None
+    loss_scale_factor: Annotated[float | None, optional(number(above=0)), OF_KERAS] = None
+    gradient_accumulation_steps: Annotated[int | None, optional(integer(2)), OF_KERAS] = None
+    name: Annotated[str | None, optional(text()), OF_KERAS] = None
+    lr_multipliers: Annotated[Mapping[str, float] | None, optional(mapping(number(at_least=0), keys=GROUPS))] = None
+    frozen_steps: Annotated[Mapping[str, int] | None, optional(mapping(integer(0), keys=GROUPS))] = None
+    decay_biases_and_norms: bool = True
+    l2: bool = False
+    layer_decay: Annotated[float | None, optional(number(above=0, at_most=1))] = None
+
+    # Functions, because Keras would track variables in a list.
+    _named_groups, _blocks = dict, list
+    _rules = _steps_of = None
+
+    def __init_subclass__(cls, **kwargs):
+        # Of a Keras optimizer whose arguments are not declared, Keras checks them.
+        keras_optimizer = next(
+            base for base in cls.__mro__ if base is not Declared and not issubclass(base, LayerGroups)
+        )
+        known = cls.fields | inspect.get_annotations(cls)
+        for name, parameter in inspect.signature(keras_optimizer).parameters.items():
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and name not in known:
+                cls.__annotations__[name] = Annotated[Any, instance(object, "what Keras takes"), OF_KERAS]
+                setattr(cls, name, parameter.default)
+        super().__init_subclass__(**kwargs)
+
+    def name_groups(self, groups: Callable[[], dict[str, list[keras.Variable]]]) -> None:
+        """Sets a function that returns `{group: variables}`; models call this before the optimizer is built."""
+        self._named_groups = groups
+
+    def name_blocks(self, blocks: Callable[[], list[list[keras.Variable]]]) -> None:
+        """Sets a function that returns the variables of each block of a backbone, from stem to head."""
+        self._blocks = blocks
+
+    def count_apart(self, steps_of: Callable[[keras.Variable], Tensor]) -> None:
+        """Sets a function from a variable to its own number of steps, see `tfdml.optimizers.optimizers`."""
+        self._steps_of = steps_of
+
+    def is_learning(self, variable: keras.Variable) -> Tensor:
+        """Whether a variable is not frozen in this step."""
+        rule = self._rules(place_of(self, variable))
+        return self.iterations >= rule.frozen_steps if rule.multiplier else ops.convert_to_tensor(False)
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        if self.built:
+            return
+        rules = layer_rules(
+            variables,
+            self.lr_multipliers or {},
+            self.frozen_steps or {},
+            self.decay_biases_and_norms,
+            self._named_groups(),
+        )
+        if self.layer_decay is not None:
+            rules = decayed(rules, variables, self.layer_decay, self._blocks())
+        # A function, because Keras would track variables in a list.
+        self._rules = rules.__getitem__
+        super().build(variables)
+
+    def apply(self, grads: Sequence[Tensor], trainable_variables: Sequence[keras.Variable] | None = None) -> None:
+        if trainable_variables is not None:
+            self.build(trainable_variables)
+        super().apply(self.without_frozen(grads, trainable_variables), trainable_variables)
+
+    def without_frozen(
+        self, gradients: Sequence[Tensor], variables: Sequence[keras.Variable] | None = None
+    ) -> list[Tensor]:
+        """Returns the gradients, with zeros for variables that are frozen in this step."""
+        places = range(len(gradients)) if variables is None else (place_of(self, each) for each in variables)
+        return [self._unless_frozen(each, self._rules(at)) for each, at in zip(gradients, places, strict=True)]
+
+    def update_step(self, gradient: Tensor, variable: keras.Variable, learning_rate: Tensor) -> None:
+        place = place_of(self, variable)
+        rule = self._rules(place)
+        if rule.multiplier == 0:
+            return
+        rate = ops.cast(learning_rate, variable.dtype)
+        if rule.multiplier != 1:
+            rate = rate * rule.multiplier
+        if rule.frozen_steps:
+            rate = rate * ops.cast(self.iterations >= rule.frozen_steps, variable.dtype)
+        if self.weight_decay is not None and rule.decays and decays(self, variable):
+            gradient = self._decay(gradient, variable, rate)
+        if rule.frozen_steps:
+            gradient = self._unless_frozen(gradient, rule)
+        with counting(self, self._own_steps(place, rule)):
+            super().update_step(gradient, variable, rate)
+
+    def get_config(self) -> dict[str, Any]:
+        own = {
+            "lr_multipliers": dict(self.lr_multipliers or {}),
+            "frozen_steps": dict(self.frozen_steps or {}),
+            "decay_biases_and_norms": self.decay_biases_and_norms,
+            "l2": self.l2,
+            "layer_decay": self.layer_decay,
+        }
+        return {**super().get_config(), **own}
+
+    def _decay(self, gradient, variable, rate):
+        """Shrinks the variable, or returns the gradient with L2 decay."""
+        decay = ops.cast(self.weight_decay, variable.dtype)
+        if self.l2:
+            return ops.add(ops.convert_to_tensor(gradient), variable * decay)
+        self.assign_sub(variable, variable * decay * rate)
+        return gradient
+
+    def _apply_weight_decay(self, variables):
+        # Keras would decay all variables with one learning rate; `update_step` uses each variable's own.
+        pass
+
+    def _unless_frozen(self, gradient, rule):
+        if gradient is None or not (rule.frozen_steps or rule.multiplier == 0):
+            return gradient
+        gradient = ops.convert_to_tensor(gradient)
+        if rule.multiplier == 0:
+            return ops.zeros_like(gradient)
+        return ops.where(self.iterations >= rule.frozen_steps, gradient, ops.zeros_like(gradient))
+
+    def _own_steps(self, place, rule):
+        """Returns the number of steps that trained a variable; None: all."""
+        own = self._steps_of(trained_variables(self)[place]) if self._steps_of else None
+        if own is None and rule.frozen_steps:
+            return ops.maximum(self.iterations - rule.frozen_steps, 0)
+        return own

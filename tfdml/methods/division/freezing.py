@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfdml.optimizers.loss_scaling import without_loss_scaling
+from tfdml.optimizers.optimizers import without_loss_scaling
 from tfdml.runtime.keras_internals import trained_variables
 
 

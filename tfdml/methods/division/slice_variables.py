@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfdml.optimizers.layer_groups import LayerGroups
+from tfdml.optimizers.layer_rules import LayerGroups
 
 
 class SliceVariables:

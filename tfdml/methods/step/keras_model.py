@@ -15,8 +15,7 @@ from tfdml.methods.method_arguments import FitArguments
 from tfdml.methods.step.replicas import mean_of_replicas
 from tfdml.methods.step.restrictions import check_fit_arguments, check_scope, warn_of_missing_loss
 from tfdml.methods.step.step_checks import images_explained, plain_errors
-from tfdml.optimizers.loss_scaling import without_loss_scaling
-from tfdml.optimizers.replicated import prepare_for_replicas
+from tfdml.optimizers.optimizers import prepare_for_replicas, without_loss_scaling
 from tfdml.registry.arguments import Tensor, Verbosity
 from tfdml.runtime.devices import is_multi_worker
 from tfdml.runtime.keras_internals import batch_spec, calls_forgotten, spec_of_one_replica

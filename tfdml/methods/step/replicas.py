@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tfdml.functional.checks import at_least_float32
 from tfdml.methods.step.step_checks import message_of_check
-from tfdml.optimizers.layer_groups import LayerGroups
+from tfdml.optimizers.layer_rules import LayerGroups
 from tfdml.runtime.sharded_variable import ShardedVariable
 
 
@@ -60,7 +60,7 @@ def apply_summed_gradients(optimizer, gradients, variables):
     replicas = tf.distribute.get_replica_context().num_replicas_in_sync
     if replicas > 1 and optimizer.global_clipnorm:
         gradients = _clip(optimizer, gradients, variables)
-    # The optimizer of several replicas takes equal shares; see `tfdml.optimizers.replicated`.
+    # The optimizer of several replicas takes equal shares; see `tfdml.optimizers.optimizers`.
     shares = [None if gradient is None else gradient / replicas for gradient in gradients]
     optimizer.apply(shares, variables)
 
