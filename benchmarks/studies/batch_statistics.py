@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.markdown import markdown
-from tfdml.layers.frozen_batch_norm import batch_norms, moves_statistics
+from tfdml.layers.norms import batch_norms, moves_statistics
 from tfdml.run.experiment.experiment import trained
 
 # More images than statistics need.

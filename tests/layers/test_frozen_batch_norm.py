@@ -6,7 +6,7 @@ import pytest
 
 import tfdml
 from tfdml.layers import freeze_batch_norm
-from tfdml.layers.frozen_batch_norm import batch_norms
+from tfdml.layers.norms import batch_norms
 
 
 @pytest.fixture

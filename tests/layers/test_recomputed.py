@@ -7,7 +7,7 @@ import pytest
 import tfdml
 from tests.commands import assert_one_error, run
 from tests.run_helpers import train_flags
-from tfdml.layers.recomputed import recompute_blocks
+from tfdml.layers.blocks import recompute_blocks
 
 CALLS = []
 

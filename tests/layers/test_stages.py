@@ -4,7 +4,7 @@ import keras
 import pytest
 from keras import layers
 
-from tfdml.layers.stages import stages
+from tfdml.layers.blocks import stages
 
 IMAGES = (None, None, 3)
 

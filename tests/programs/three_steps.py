@@ -24,7 +24,7 @@ from tfdml import registry
 from tfdml.backbones import recompute_blocks
 from tfdml.backbones.backbone import Backbone
 from tfdml.callbacks import ImageProxies, WeightAverage
-from tfdml.layers.frozen_batch_norm import batch_norms
+from tfdml.layers.norms import batch_norms
 from tfdml.run.directory.checkpoint_folder import snapshot
 from tfdml.run.training.progress import Progress
 from tfdml.runtime.devices import is_chief, strategy_for

@@ -13,8 +13,8 @@ from tfdml.backbones.keras_hub import keras_hub
 from tfdml.backbones.resnet import ResNet
 from tfdml.backbones.small import Small
 from tfdml.backbones.weights.adapter import load_adapter, save_adapter
+from tfdml.layers.blocks import recompute_blocks
 from tfdml.layers.lora import enable_lora
-from tfdml.layers.recomputed import recompute_blocks
 
 __all__ = [
     "BNInception",

@@ -6,8 +6,7 @@ from typing import Unpack
 import keras
 
 from tfdml.layers.endpoints import Endpoints
-from tfdml.layers.frozen_batch_norm import batch_norms
-from tfdml.layers.precision import layers_in
+from tfdml.layers.norms import batch_norms, layers_in
 from tfdml.registry.arguments import ChannelOrder, ImageSize, Interpolation, ModelArguments, Tensor
 from tfdml.registry.fields import Declared
 

@@ -1,7 +1,7 @@
 """Statistics of batch normalization in a network that begins at random."""
 
 from tfdml.backbones.backbone import Backbone
-from tfdml.layers.frozen_batch_norm import batch_norms
+from tfdml.layers.norms import batch_norms
 
 # Of statistics that move; some networks of Keras have 0.999, for which they need 1,000 steps.
 MOMENTUM = 0.9

@@ -6,7 +6,7 @@ from keras import layers
 
 from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
-from tfdml.layers.ceil_max_pooling import CeilMaxPooling
+from tfdml.layers.pooling import CeilMaxPooling
 from tfdml.registry import register
 from tfdml.registry.arguments import ModelArguments
 

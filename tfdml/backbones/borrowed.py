@@ -9,8 +9,8 @@ import keras
 
 from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.drop_path import working_drop_path
-from tfdml.layers.precision import layers_in
-from tfdml.layers.token_features import TokenFeatures
+from tfdml.layers.norms import layers_in
+from tfdml.layers.tokens import TokenFeatures
 from tfdml.registry.arguments import ModelArguments, TokenKind
 
 # keras-hub requires tensorflow-text, and that `tensorflow`, which must not be installed over `tensorflow-cpu`.

@@ -3,7 +3,7 @@
 import contextlib
 import sys
 
-from tfdml.layers.drop_path import DropPath
+from tfdml.layers.norms import DropPath
 
 # Networks to the argument that is the rate.
 ARGUMENTS = {

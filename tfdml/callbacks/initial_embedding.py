@@ -12,7 +12,7 @@ from keras import ops
 from tfdml.callbacks.steps_taken import steps_taken
 from tfdml.evaluation import evaluate
 from tfdml.evaluation.embedder import Embedder, ImageBatches
-from tfdml.layers.feature_embedding import FeatureEmbedding
+from tfdml.layers.embedding import FeatureEmbedding
 from tfdml.neighbors.clustering import check_finite
 from tfdml.neighbors.nearest import unit_length
 from tfdml.neighbors.projections import linear_discriminants, principal_components, within_class_whitened_components

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from tfdml.layers.ceil_max_pooling import CeilMaxPooling
+from tfdml.layers.pooling import CeilMaxPooling
 from tfdml.runtime.keras_internals import layers_of
 
 # Standard deviation of the changes by `perturb_kernels`, relative to each value.

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import keras
 
-from tfdml.layers.stages import stages
+from tfdml.layers.blocks import stages
 from tfdml.registry.arguments import Tensor
 
 # Where ensembles divide a network at the deepest: at a sixteenth of the image's side, the middle of most.
@@ -27,7 +27,7 @@ class Endpoints:
 
     @cached_property
     def stage_endpoints(self) -> Mapping[str, Tensor]:
-        """Name to Keras tensor of the stages of the graph, from shallow to deep: see `tfdml.layers.stages.stages`.
+        """Name to Keras tensor of the stages of the graph, from shallow to deep: see `tfdml.layers.blocks.stages`.
 
         There are none if it declares endpoints of such names itself, as `Small` and `ResNet` do.
         """

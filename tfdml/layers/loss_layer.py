@@ -1,12 +1,15 @@
-"""The bases of layers: of those whose arguments are fields, and of those with the variables of a loss."""
+"""Layers that hold the variables of a loss, and prepare its inputs."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, Unpack
 
 import keras
+from keras import ops
 
-from tfdml.registry.arguments import DTypePolicy, Regularizer, Tensor
+from tfdml.functional.checks import at_least_float32
+from tfdml.registry.arguments import DTypePolicy, LayerArguments, Regularizer, Tensor, instance, number, several
 from tfdml.registry.fields import OF_KERAS, Declared
 from tfdml.registry.loss_hooks import hooks_of
 from tfdml.runtime.keras_internals import errors_as_raised
@@ -98,3 +101,132 @@ def layer_of(loss):
             "or None if the loss has no variables."
         )
     return layer
+
+
+PART = instance(LossLayer | None, "a LossLayer or None", each="layers of losses or None")
+
+
+@keras.saving.register_keras_serializable(package="tfdml")
+class LossInputs(LossLayer):
+    """Concatenates the inputs of each loss of a `WeightedSum`, `[B, 1, n]`.
+
+    The second axis distinguishes it from embeddings `[B, d]`, so that a model without this layer is an error.
+
+    Example: `outputs = loss.make_layer()(embeddings, labels)`, where `loss` is a `tfdml.losses.WeightedSum`.
+
+    Args:
+        parts: for each loss the layer that computes its input, or None if it takes the embeddings.
+        factors: for each loss its weight in the sum, which also multiplies the regularizers of its layer.
+    """
+
+    def __init__(
+        self,
+        parts: Annotated[Sequence[LossLayer | None], several(PART)],
+        factors: Annotated[Sequence[float], several(number(at_least=0))],
+        **kwargs: Unpack[LayerArguments],
+    ):
+        super().__init__(**kwargs)
+        self.parts = list(parts)
+        self.factors = list(factors)
+
+    @property
+    def classes(self):
+        """The number of classes that all parts have; 1 if any label is valid."""
+        return min((part.classes for part in self.parts if part is not None and part.classes > 1), default=1)
+
+    @property
+    def most_classes(self):
+        """The most that a batch may have for all parts; None: any number."""
+        each = (part.most_classes for part in self.parts if part is not None)
+        return min((most for most in each if most is not None), default=None)
+
+    def build(self, embeddings_shape, labels_shape=None):
+        for part, factor in zip(self.parts, self.factors, strict=True):
+            if part is None:
+                continue
+            # A loaded layer is already built.
+            if not part.built:
+                part.build(embeddings_shape)
+            for variable in part.variables:
+                if variable.regularizer is not None:
+                    variable.regularizer = _Weighted(variable.regularizer, factor)
+
+    def call(self, embeddings, labels=None):
+        embeddings = at_least_float32(embeddings)
+        inputs = [embeddings] if labels is None else [embeddings, labels]
+        taken = [embeddings if part is None else part(*inputs) for part in self.parts]
+        flat = [ops.reshape(each, (-1, math.prod(each.shape[1:]))) for each in taken]
+        return ops.concatenate(flat, axis=1)[:, None, :]
+
+    def split(self, taken):
+        """Splits the output of this layer into the input of each loss."""
+        width = taken.shape[-1] if len(taken.shape) == 3 and taken.shape[1] == 1 else None
+        shapes = None if width is None else self._shapes_within(width)
+        if shapes is None:
+            raise ValueError(
+                "A WeightedSum with losses that have variables takes its layer's output. Expected the model to end "
+                "with it, outputs = loss.make_layer()(embeddings, labels), "
+                f"received an output of shape {tuple(taken.shape)}."
+            )
+        values, begin = [], 0
+        for shape in shapes:
+            end = begin + math.prod(shape)
+            values.append(ops.reshape(taken[:, 0, begin:end], (-1, *shape)))
+            begin = end
+        return values
+
+    def assign_image_proxies(self, proxies):
+        """Assigns the proxies of each part that has any; see `Proxies`."""
+        for part in self.parts:
+            if part is not None:
+                part.assign_image_proxies(proxies)
+
+    def join_slices(self, parts):
+        """Initializes each part from those of an embedding's slices."""
+        for part, slices in zip(self.parts, zip(*(each.parts for each in parts), strict=True), strict=True):
+            if part is not None:
+                part.join_slices(slices)
+
+    def split_slices(self, parts):
+        """Initializes the parts of an embedding's slices from its own."""
+        for part, slices in zip(self.parts, zip(*(each.parts for each in parts), strict=True), strict=True):
+            if part is not None:
+                part.split_slices(slices)
+
+    def compute_output_shape(self, embeddings_shape, labels_shape=None):
+        return (embeddings_shape[0], 1, _size(self._shapes(embeddings_shape[1])))
+
+    def get_config(self):
+        parts = [part and keras.saving.serialize_keras_object(part) for part in self.parts]
+        return {**super().get_config(), "parts": parts, "factors": self.factors}
+
+    @classmethod
+    def from_config(cls, config):
+        parts = [part and keras.saving.deserialize_keras_object(part) for part in config["parts"]]
+        return cls(**{**config, "parts": parts})
+
+    def _shapes(self, dim):
+        """Returns the shapes of the losses' inputs for an embedding of `dim` dimensions."""
+        return [(dim,) if part is None else part.compute_output_shape((None, dim))[1:] for part in self.parts]
+
+    def _shapes_within(self, width):
+        """The shapes that are `width` numbers in all, or None: sizes grow evenly with the dimensions, or not at all."""
+        growth = _size(self._shapes(2)) - _size(self._shapes(1))
+        dim = (width - _size(self._shapes(1))) // max(growth, 1) + 1
+        shapes = self._shapes(dim)
+        return shapes if dim > 0 and _size(shapes) == width else None
+
+
+class _Weighted(keras.regularizers.Regularizer):
+    """A regularizer multiplied by a factor."""
+
+    def __init__(self, regularizer, factor):
+        self.regularizer = regularizer
+        self.factor = factor
+
+    def __call__(self, variable):
+        return self.factor * self.regularizer(variable)
+
+
+def _size(shapes):
+    return sum(math.prod(shape) for shape in shapes)

@@ -1,11 +1,93 @@
-"""Pooling of a feature map to one vector."""
+"""Pooling of feature maps, also with partial windows at the border, to the features of an embedding."""
+
+from typing import Annotated, Unpack
 
 import keras
+import numpy as np
 from keras import ops
 
 from tfdml.functional.checks import at_least_float32, loss_dtype
 from tfdml.layers.loss_layer import Layer
-from tfdml.registry.arguments import PoolingKind, Positive, Tensor
+from tfdml.registry.arguments import Count, FeatureNorm, LayerArguments, PoolingKind, Positive, Tensor, number
+from tfdml.registry.fields import Declared
+
+
+class CeilPooling(Layer):
+    """Pooling whose last window may extend over the border, as in Caffe, and in PyTorch with `ceil_mode`.
+
+    The first window starts at the first row; remaining rows at the end get another window.
+
+    Args:
+        pool_size: side of a window, at least `strides`.
+        strides: distance between windows.
+    """
+
+    pool_size: Count
+    strides: Count
+
+    def check_arguments(self):
+        if self.strides > self.pool_size:
+            raise ValueError(
+                f"Expected 1 <= strides <= pool_size, received strides {self.strides}, pool_size {self.pool_size}."
+            )
+
+    def windows(self, size: int) -> int:
+        """Returns the number of windows along an axis of this size."""
+        return -((self.pool_size - size) // self.strides) + 1
+
+    def compute_output_shape(self, input_shape):
+        batch, *sizes, channels = input_shape
+        return (batch, *(None if size is None else self.windows(size) for size in sizes), channels)
+
+
+@keras.saving.register_keras_serializable(package="tfdml")
+class CeilAveragePooling(CeilPooling):
+    """Average pooling with partial windows at the border, each divided by its number of positions; see `CeilPooling`.
+
+    All images must have the same size.
+
+    Args:
+        pool_size, strides: see `CeilPooling`.
+    """
+
+    def call(self, features):
+        ends = [(self.windows(size) - 1) * self.strides + self.pool_size - size for size in features.shape[1:3]]
+        if not any(ends):
+            return ops.average_pool(features, self.pool_size, self.strides, padding="valid")
+        padded = ops.pad(features, [(0, 0), (0, ends[0]), (0, ends[1]), (0, 0)])
+        sums = ops.average_pool(padded, self.pool_size, self.strides, padding="valid") * self.pool_size**2
+        rows, columns = (self._positions(size) for size in features.shape[1:3])
+        return sums / ops.cast(rows[:, None, None] * columns[:, None], sums.dtype)
+
+    def _positions(self, size):
+        """Returns the number of positions of each window along an axis."""
+        return np.minimum(self.pool_size, size - self.strides * np.arange(self.windows(size)))
+
+
+@keras.saving.register_keras_serializable(package="tfdml")
+class CeilMaxPooling(CeilPooling):
+    """Max pooling with partial windows at the border, see `CeilPooling`.
+
+    Features must be non-negative, because it pads with zeros.
+
+    Args:
+        pool_size, strides: see `CeilPooling`.
+    """
+
+    def call(self, features):
+        height, width = features.shape[1:3]
+        if self._ends_as_same(height) and self._ends_as_same(width):
+            # The same windows, without a copy of the features.
+            return ops.max_pool(features, self.pool_size, self.strides, padding="same")
+        # Fewer rows than a stride never form another window.
+        end = (0, self.strides - 1)
+        padded = ops.pad(features, [(0, 0), end, end, (0, 0)])
+        return ops.max_pool(padded, self.pool_size, self.strides, padding="valid")
+
+    def _ends_as_same(self, size):
+        """Whether Keras' "same" pads at most one row at the end and none at the beginning."""
+        return size is not None and (-(-size // self.strides) - 1) * self.strides + self.pool_size - size <= 1
+
 
 # Powers and roots need positive numbers.
 SMALLEST = 1e-6
@@ -103,3 +185,72 @@ def _share_of_generalized_mean(layer, features):
 
 _POOLS = {"avg": ops.mean, "max": ops.max}
 _SHARES = {"avg": _share_of_average, "max": _share_of_maximum, "gem": _share_of_generalized_mean}
+
+
+Dropout = Annotated[float, number(at_least=0, below=1)]
+
+
+@keras.saving.register_keras_serializable(package="tfdml")
+class PooledFeatures(Declared, keras.layers.Layer):
+    """Applies pooling over positions, then a norm, then dropout: features `[B, ..., c]` to `[B, c]`.
+
+    Args:
+        pooling: `avg`, `max`, `avg+max`, `gem` or `first`, see `Pooling`.
+        norm: `none`, `batch` (batch normalization) or `layer` (layer normalization).
+        dropout: fraction of features to drop in training.
+    """
+
+    def __init__(
+        self,
+        pooling: PoolingKind = "avg",
+        norm: FeatureNorm = "none",
+        dropout: Dropout = 0.0,
+        **kwargs: Unpack[LayerArguments],
+    ):
+        super().__init__(**kwargs)
+        self.pooling = Pooling(pooling, dtype=self.dtype_policy, name="pooling")
+        self.norm = norm
+        self.normalization = None
+        if norm == "batch":
+            self.normalization = keras.layers.BatchNormalization(momentum=0.9, dtype=self.dtype_policy, name="norm")
+        elif norm == "layer":
+            self.normalization = keras.layers.LayerNormalization(dtype=self.dtype_policy, name="norm")
+        self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+
+    def build(self, input_shape):
+        self.pooling.build(input_shape)
+        if self.normalization is not None:
+            self.normalization.build((None, input_shape[-1]))
+
+    def call(self, features, training=False):
+        pooled = self.pooling(features)
+        if self.norm == "batch":
+            pooled = self.normalization(pooled, training=training)
+        elif self.norm == "layer":
+            pooled = self.normalization(pooled)
+        return self.dropout(pooled, training=training)
+
+    def places(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns what each position of `[B, h, w, c]` contributes to the output, and what none does.
+
+        Returns:
+            `[B, h, w, c]` and the offset `[c]` of the norm: the sum of all over positions, and the offset, are the
+            output in inference. The deviation that a layer norm divides by counts as given.
+        """
+        parts = self.pooling.places(features)
+        norm = self.normalization
+        if norm is None:
+            return parts, ops.zeros(parts.shape[-1])
+        if self.norm == "batch":
+            scale = norm.gamma / ops.sqrt(norm.moving_variance + norm.epsilon)
+            return parts * scale, norm.beta - norm.moving_mean * scale
+        variance = ops.var(ops.sum(parts, axis=(1, 2)), axis=-1)[:, None, None, None]
+        centered = parts - ops.mean(parts, axis=-1, keepdims=True)
+        return centered * norm.gamma / ops.sqrt(variance + norm.epsilon), norm.beta
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], input_shape[-1])
+
+    def get_config(self):
+        own = {"pooling": self.pooling.kind, "norm": self.norm, "dropout": self.dropout.rate}
+        return {**super().get_config(), **own}

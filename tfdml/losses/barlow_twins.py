@@ -6,7 +6,7 @@ from keras import ops
 
 from tfdml.functional.distances import unit_length
 from tfdml.functional.pairs import positive_pairs
-from tfdml.layers.projector import Projector
+from tfdml.layers.view_heads import Projector
 from tfdml.losses.view_loss import Projected, ViewLoss, projections
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative

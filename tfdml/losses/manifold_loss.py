@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.manifold import Affinity, Neighbors, Restart
 from tfdml.functional.softmax import own_against_others
-from tfdml.layers.manifold_proxies import ManifoldProxies
+from tfdml.layers.proxies import ManifoldProxies
 from tfdml.losses.image_proxy_loss import ImageProxyLoss
 from tfdml.registry.arguments import NotNegative, Positive
 

@@ -17,7 +17,7 @@ from tfdml.functional.pairs import (
     positive_pairs,
 )
 from tfdml.functional.statistics import mined_pairs
-from tfdml.layers.class_margins import ClassMargins
+from tfdml.layers.proxies import ClassMargins
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Count, NotNegative

@@ -7,8 +7,8 @@ from keras import ops
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.distances import known_gradient
 from tfdml.functional.softmax import own_against_others
-from tfdml.layers.center_merging import CenterMerging
 from tfdml.layers.proxies import Proxies
+from tfdml.layers.tokens import CenterMerging
 from tfdml.losses.proxy_loss import ProxyLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Count, NotNegative, Positive

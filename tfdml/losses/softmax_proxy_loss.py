@@ -6,9 +6,7 @@ from typing import Annotated, Literal
 from keras import ops
 
 from tfdml.functional.checks import check_similarities_input
-from tfdml.layers.proxies import Proxies
-from tfdml.layers.sampled_proxies import SampledProxies
-from tfdml.layers.sharded_proxies import ShardedProxies, check_plain_keras
+from tfdml.layers.proxies import Proxies, SampledProxies, ShardedProxies, check_plain_keras
 from tfdml.losses.proxy_loss import ProxyLoss
 from tfdml.registry.arguments import Count, Tensor, integer
 

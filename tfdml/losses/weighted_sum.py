@@ -8,9 +8,8 @@ import keras
 from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
-from tfdml.layers.loss_inputs import LossInputs
-from tfdml.layers.loss_layer import layer_of
-from tfdml.layers.sharded_proxies import check_plain_keras
+from tfdml.layers.loss_layer import LossInputs, layer_of
+from tfdml.layers.proxies import check_plain_keras
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register_sum
 from tfdml.registry.arguments import Tensor

@@ -7,11 +7,10 @@ import tensorflow as tf
 from keras import ops
 
 from tfdml.functional.statistics import divergence_loss
-from tfdml.heads.head import Head
-from tfdml.layers.attention_masks import AttentionMasks
+from tfdml.heads import Head
 from tfdml.layers.copies import copied, perturb_kernels
-from tfdml.layers.embedding_head import EmbeddingHead
-from tfdml.layers.sliced import size_of_slice
+from tfdml.layers.embedding import EmbeddingHead, size_of_slice
+from tfdml.layers.tokens import AttentionMasks
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.methods.method_arguments import MethodArguments, endpoints_of
 from tfdml.registry.arguments import FrozenBatchNorm, Tensor

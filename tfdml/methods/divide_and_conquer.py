@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from tfdml.heads import Linear
-from tfdml.layers.split_embedding import SplitEmbedding
+from tfdml.layers.embedding import SplitEmbedding
 from tfdml.methods.division.division import ClusterOrder, DataSplit, Division, Epoch, Finetuned
 from tfdml.methods.division.freezing import Frozen, forget
 from tfdml.methods.division.slice_variables import SliceVariables

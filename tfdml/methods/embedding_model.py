@@ -11,8 +11,8 @@ from pipelines.vector_preprocessing import VectorPreprocessing
 from tfdml import registry
 from tfdml.callbacks.training_parts import TrainingParts
 from tfdml.functional.checks import loss_dtype
-from tfdml.heads.head import Head
-from tfdml.layers.precision import layers_in
+from tfdml.heads import Head
+from tfdml.layers.norms import layers_in
 from tfdml.methods.memories import XBM
 from tfdml.methods.method_arguments import CompileArguments
 from tfdml.methods.step.anchor_values import anchor_values

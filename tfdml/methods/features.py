@@ -8,7 +8,7 @@ import tensorflow as tf
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.heads import Linear
-from tfdml.layers.feature_embedding import at_unit_length, pooled_places
+from tfdml.layers.embedding import at_unit_length, pooled_places
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.methods.method_arguments import AnyBackbone, MethodArguments, MethodHead
 from tfdml.registry import register

@@ -12,7 +12,7 @@ from pipelines.preprocessing import Preprocessing
 from pipelines.vector_preprocessing import VectorPreprocessing
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
-from tfdml.layers.precision import layers_in
+from tfdml.layers.norms import layers_in
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.registry.arguments import ModelArguments
 

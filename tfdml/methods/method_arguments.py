@@ -7,7 +7,7 @@ import keras
 
 from pipelines.preprocessing import Preprocessing
 from pipelines.vector_preprocessing import VectorPreprocessing
-from tfdml.heads.head import Head
+from tfdml.heads import Head
 from tfdml.layers.endpoints import Endpoints
 from tfdml.registry.arguments import ModelArguments, instance, number
 

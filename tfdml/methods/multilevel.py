@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from tfdml.heads import Linear
-from tfdml.layers.multilevel_embedding import MultilevelEmbedding
+from tfdml.layers.embedding import MultilevelEmbedding
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.methods.method_arguments import BackboneModel, MethodArguments, MethodHead, endpoints_of
 from tfdml.registry import register

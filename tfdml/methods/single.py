@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from tfdml.heads import Linear
-from tfdml.layers.embedding_head import EmbeddingHead
+from tfdml.layers.embedding import EmbeddingHead
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.methods.method_arguments import AnyBackbone, MethodArguments, MethodHead
 from tfdml.registry import register

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.layers.frozen_batch_norm import freeze_batch_norm
+from tfdml.layers.norms import freeze_batch_norm
 from tfdml.methods.step.fused_batch_norm import fuse_batch_norms
 
 IMAGES = np.random.default_rng(0).normal(size=(4, 8, 8, 3)).astype(np.float32)

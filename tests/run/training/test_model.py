@@ -9,7 +9,7 @@ import pytest
 from tfdml import registry
 from tfdml.backbones import Backbone, Small
 from tfdml.console.flags import parse
-from tfdml.layers.frozen_batch_norm import batch_norms
+from tfdml.layers.norms import batch_norms
 from tfdml.methods import Single
 from tfdml.run.training.fine_tuning import without_auto
 from tfdml.run.training.initial_backbone import check_takes, initial_backbone, make_backbone

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from tfdml.layers.frozen_batch_norm import batch_norms, freeze_batch_norm, moves_statistics
+from tfdml.layers.norms import batch_norms, freeze_batch_norm, moves_statistics
 
 # Convolutions and their attributes.
 CONVOLUTIONS = ("Conv2D", "DepthwiseConv2dNative")

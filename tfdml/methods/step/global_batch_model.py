@@ -10,7 +10,7 @@ from keras import ops
 from tfdml.functional.checks import at_least_float32, nan_with
 from tfdml.functional.distances import unit_length
 from tfdml.layers.blocks import Block, blocks_of
-from tfdml.layers.frozen_batch_norm import batch_norms
+from tfdml.layers.norms import batch_norms
 from tfdml.methods.method_arguments import EvaluateArguments
 from tfdml.methods.step.first_batch import FirstBatch
 from tfdml.methods.step.keras_model import KerasModel

@@ -10,7 +10,7 @@ import contextlib
 import tensorflow as tf
 
 from tfdml.functional.checks import at_least_float32
-from tfdml.layers.recomputed import check_repeatable
+from tfdml.layers.blocks import check_repeatable
 from tfdml.methods.step.step_checks import message_of_check
 
 

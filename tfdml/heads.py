@@ -1,10 +1,13 @@
-"""Base class of heads."""
+"""Heads: what a method does with the features of a backbone before its linear layer."""
 
 from collections.abc import Mapping
 from typing import Any, Self
 
 import keras
 
+from tfdml.layers.pooling import Dropout, PooledFeatures
+from tfdml.registry import register
+from tfdml.registry.arguments import FeatureNorm, PoolingKind
 from tfdml.registry.fields import Value
 
 
@@ -29,3 +32,24 @@ class Head(Value):
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         return cls(**config)
+
+
+@register("head", "linear")
+class Linear(Head):
+    """Pools features, then applies a norm and dropout, before the linear layer.
+
+    Args:
+        pooling: `avg`, `max`, `avg+max`, `gem` or `first`, see `tfdml.layers.Pooling`.
+        norm: `none`, `batch` (batch normalization) or `layer` (layer normalization).
+        dropout: fraction of features to drop in training.
+    """
+
+    pooling: PoolingKind = "avg"
+    norm: FeatureNorm = "none"
+    dropout: Dropout = 0.0
+
+    def make_layer(self, **kwargs):
+        return PooledFeatures(self.pooling, self.norm, self.dropout, **kwargs)
+
+
+__all__ = ["Head", "Linear"]
