@@ -14,8 +14,7 @@ import tfdml
 from pipelines.datasets import load as load_dataset
 from tests.commands import assert_one_error, run, scratch
 from tests.run_helpers import METRICS, RETRIEVAL, change_flags, pictures, result, straight_run, train
-from tfdml.evaluation.evaluate import evaluate
-from tfdml.evaluation.fusion import fuse
+from tfdml.evaluation.evaluate import evaluate, fuse
 
 DATASET = "toycars(classes=16, images_per_class=8, image_size=24)"
 

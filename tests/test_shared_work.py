@@ -7,9 +7,9 @@ import tensorflow as tf
 from pipelines.build import evaluation_batches
 from pipelines.datasets import Split
 from tests.thread_workers import together
-from tfdml.evaluation.measure import measure
+from tfdml.evaluation.evaluate import measure
 from tfdml.evaluation.metrics import metrics_of
-from tfdml.evaluation.search import RetrievalTask
+from tfdml.evaluation.queries import RetrievalTask
 from tfdml.neighbors.nearest import nearest_negatives
 from tfdml.runtime.workers import Workers
 

@@ -8,9 +8,9 @@ import pytest
 from tests.commands import assert_one_error, run
 from tests.evaluation.naive_pairs import example, naive_pairs
 from tests.run_helpers import train_flags
-from tfdml.evaluation.search import RetrievalTask
-from tfdml.evaluation.verification.fitted_threshold import fit_threshold
+from tfdml.evaluation.queries import RetrievalTask
 from tfdml.evaluation.verification.pairs import Pairs
+from tfdml.evaluation.verification.thresholds import fit_threshold
 from tfdml.run.experiment.threshold import threshold_of
 from tfdml.serving.exported.model_card import read_card, write_card
 

@@ -20,9 +20,9 @@ def main(about):
     from pipelines.datasets import Split
     from pipelines.preprocessor import Preprocessor
     from tfdml.evaluation import Embedder
-    from tfdml.evaluation.measure import measure
+    from tfdml.evaluation.evaluate import measure
     from tfdml.evaluation.metrics import metrics_of
-    from tfdml.evaluation.search import RetrievalTask
+    from tfdml.evaluation.queries import RetrievalTask
     from tfdml.neighbors.clustering import kmeans
     from tfdml.neighbors.nearest import nearest_negatives
     from tfdml.runtime.devices import strategy_for

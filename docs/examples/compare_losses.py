@@ -14,9 +14,9 @@ import numpy as np
 import tfdml
 from pipelines.datasets import load
 from tfdml.evaluation.comparison import compare
-from tfdml.evaluation.measure import measure
+from tfdml.evaluation.evaluate import measure
 from tfdml.evaluation.metrics import metrics_of
-from tfdml.evaluation.search import RetrievalTask
+from tfdml.evaluation.queries import RetrievalTask
 
 CLASSES, IMAGES_EACH, EPOCHS, SEEDS = 100, 20, 4, 2
 RATES = (3e-4, 1e-3)

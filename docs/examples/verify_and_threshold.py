@@ -11,9 +11,9 @@ from PIL import Image
 
 import tfdml
 from pipelines.datasets import load
-from tfdml.evaluation.search import RetrievalTask
-from tfdml.evaluation.verification.fitted_threshold import fit_threshold
+from tfdml.evaluation.queries import RetrievalTask
 from tfdml.evaluation.verification.pairs import Pairs
+from tfdml.evaluation.verification.thresholds import fit_threshold
 
 CLASSES, IMAGES_EACH = 150, 16
 PAIRS_FAR, STRANGERS_FAR = 0.05, 0.2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tfdml.evaluation.all_pairs import Seeds, all_pairs
+from tfdml.evaluation.statistics import Seeds, all_pairs
 
 
 def resampled_means(values, samples=500, seed=0):

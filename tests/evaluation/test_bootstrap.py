@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfdml.evaluation.bootstrap import bootstrap_intervals, degrees_of
+from tfdml.evaluation.statistics import bootstrap_intervals, degrees_of
 
 
 def naive_interval(values, clusters, samples, seed):

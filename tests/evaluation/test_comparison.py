@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from tfdml.evaluation.bootstrap import bootstrap_intervals
 from tfdml.evaluation.comparison import compare, compare_all, right_alone, right_by_all
 from tfdml.evaluation.metrics import RankMetric, metric_of
 from tfdml.evaluation.scores import Scores
+from tfdml.evaluation.statistics import bootstrap_intervals
 
 RECALL = metric_of("recall_at_1")
 

@@ -177,7 +177,7 @@ def test_a_collapsed_embedding():
 def test_effective_rank_of_fewer_rows_than_dimensions(rows_at_once, monkeypatch):
     """By the product of the rows, which is the smaller one."""
     embeddings, sizes = example(rows=20, dim=50)[0], []
-    monkeypatch.setattr("tfdml.evaluation.metrics.effective_rank.ROWS", rows_at_once)
+    monkeypatch.setattr("tfdml.evaluation.metrics.embedding.ROWS", rows_at_once)
     plain = np.linalg.eigvalsh
     monkeypatch.setattr(np.linalg, "eigvalsh", lambda matrix: sizes.append(len(matrix)) or plain(matrix))
     found = metric_of("effective_rank").value(embeddings, None)

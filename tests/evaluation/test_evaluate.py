@@ -5,9 +5,9 @@ import pytest
 
 from tfdml import registry
 from tfdml.evaluation import evaluate
-from tfdml.evaluation.measure import measure
+from tfdml.evaluation.evaluate import measure
 from tfdml.evaluation.metrics import ClusterMetric, metric_of, metrics_of
-from tfdml.evaluation.search import RetrievalTask
+from tfdml.evaluation.queries import RetrievalTask
 
 
 def on_a_circle(degrees):

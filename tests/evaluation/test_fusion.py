@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from tfdml.evaluation.evaluate import evaluate
-from tfdml.evaluation.fusion import fit_weights, fuse
+from tfdml.evaluation.evaluate import evaluate, fit_weights, fuse
 
 ROWS = 40
 

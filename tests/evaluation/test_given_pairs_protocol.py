@@ -6,7 +6,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from pipelines.datasets import Split
 from tfdml import registry
-from tfdml.evaluation.verification import given_similarities
+from tfdml.evaluation.verification import pair_list
 
 RELATIONS = np.array([[10, 11, -1], [10, -1, 12], [13, 14, 15], [16, -1, 17], [18, 19, -1], [40, 10, 11]])
 
@@ -19,7 +19,7 @@ def rows():
 
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
 def test_it_equals_scikit_learn_on_the_pairs_that_are_known(rows, distance, monkeypatch):
-    monkeypatch.setattr(given_similarities, "AT_ONCE", 2)
+    monkeypatch.setattr(pair_list, "AT_ONCE", 2)
     embeddings = np.random.default_rng(1).normal(size=(10, 4)).astype(np.float32)
     protocol = registry.create("protocol", f"given_pairs(distance='{distance}')")
     found = protocol(embeddings, rows)

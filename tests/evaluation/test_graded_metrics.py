@@ -9,9 +9,9 @@ from sklearn.metrics import average_precision_score, ndcg_score
 from pipelines.datasets import Split
 from tfdml import registry
 from tfdml.evaluation import evaluate
-from tfdml.evaluation.breakdown import by_class_size, nearest_shares
+from tfdml.evaluation.evaluate import by_class_size, nearest_shares
 from tfdml.evaluation.metrics import metric_of
-from tfdml.evaluation.metrics.graded_relevance import grades_in_order
+from tfdml.evaluation.metrics.graded import grades_in_order
 
 GRADED = ("relevance_at_4", "mistake_severity", "ndcg", "hierarchical_ap", "average_set_intersection")
 
@@ -151,7 +151,7 @@ def test_blocks_change_nothing(monkeypatch):
     several = several_labels()
     whole = [np.concatenate(list(grades_in_order(embeddings, labels))) for labels in (levels, several)]
     near = metric_of("relevance_at_4").value(embeddings, several)
-    monkeypatch.setattr("tfdml.evaluation.metrics.graded_relevance.BLOCK", 3 * len(levels))
+    monkeypatch.setattr("tfdml.evaluation.metrics.graded.BLOCK", 3 * len(levels))
     for labels, expected in zip((levels, several), whole, strict=True):
         np.testing.assert_array_equal(np.concatenate(list(grades_in_order(embeddings, labels))), expected)
     assert metric_of("relevance_at_4").value(embeddings, several) == pytest.approx(near)

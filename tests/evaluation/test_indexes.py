@@ -10,10 +10,11 @@ from tests.evaluation.naive_ranks import naive_ranks
 from tests.evaluation.ranks.test_positive_ranks import clustered, euclidean, near_ties
 from tfdml import registry
 from tfdml.evaluation import evaluate
-from tfdml.evaluation.indexes import ApproximateIndex, class_members, index_search, indexed_gallery
-from tfdml.evaluation.measure import measure
+from tfdml.evaluation.evaluate import measure
+from tfdml.evaluation.indexes import ApproximateIndex
+from tfdml.evaluation.indexes import index as index_module
 from tfdml.evaluation.metrics import metrics_of
-from tfdml.evaluation.search import RetrievalTask
+from tfdml.evaluation.queries import RetrievalTask
 
 METRICS = ("recall_at_1", "recall_at_4", "precision_at_3", "r_precision", "map_at_r")
 PERFECT = {"index_recall": 1.0, "index_short_lists": 0.0}
@@ -101,10 +102,10 @@ def test_duplicates_of_one_class_are_found():
 def test_blocks_change_nothing(monkeypatch):
     embeddings, labels = clustered(rows=300)
     for module, name, value in (
-        (index_search, "MEMORY", 20000),
-        (index_search, "QUERIES", 7),
-        (indexed_gallery, "ROWS", 100),
-        (class_members, "PAIRS", 50),
+        (index_module, "MEMORY", 20000),
+        (index_module, "QUERIES", 7),
+        (index_module, "ROWS", 100),
+        (index_module, "PAIRS", 50),
     ):
         monkeypatch.setattr(module, name, value)
         assert_equal_to_exact("ivf(lists=5, probes=5)", embeddings, labels, **part(labels, 4))
@@ -160,9 +161,9 @@ def test_lists_that_are_too_short_are_told():
 
 def test_the_recall_is_of_a_sample(monkeypatch):
     embeddings, labels = clustered(rows=300)
-    monkeypatch.setattr(index_search, "SAMPLE", 20)
+    monkeypatch.setattr(index_module, "SAMPLE", 20)
     first, again = (scores(Forgetful(), embeddings, labels).summary()["index_recall"] for _ in range(2))
-    monkeypatch.setattr(index_search, "SAMPLE", 1000)
+    monkeypatch.setattr(index_module, "SAMPLE", 1000)
     assert first == again != scores(Forgetful(), embeddings, labels).summary()["index_recall"]
 
 

@@ -9,11 +9,9 @@ from tests.commands import run
 from tests.evaluation.naive_pairs import example, naive_pairs
 from tfdml.evaluation.comparison import compare_pairs
 from tfdml.evaluation.metrics import metrics_of
-from tfdml.evaluation.search import RetrievalTask
-from tfdml.evaluation.verification.best_matches import best_matches
-from tfdml.evaluation.verification.pair_counts import PairCounts
-from tfdml.evaluation.verification.pair_intervals import metric_intervals, pair_intervals, resampled_pairs
-from tfdml.evaluation.verification.pairs import Pairs
+from tfdml.evaluation.queries import RetrievalTask
+from tfdml.evaluation.verification.pairs import PairCounts, Pairs, best_matches
+from tfdml.evaluation.verification.thresholds import metric_intervals, pair_intervals, resampled_pairs
 
 METRICS = metrics_of(("roc_auc", "equal_error_rate", "tar_at_far_0.01", "d_prime", "pair_average_precision"))
 

@@ -9,8 +9,8 @@ import sklearn.metrics
 import tfdml
 from tests.commands import assert_one_error, run
 from tfdml.evaluation.metrics import metrics_of
-from tfdml.evaluation.verification.cross_validation import verified
 from tfdml.evaluation.verification.pair_list import PairList
+from tfdml.evaluation.verification.thresholds import verified
 
 LFW = """2 2
 Ann_A 1 4

@@ -9,7 +9,7 @@ from tests.evaluation.naive_pairs import example, naive_pairs
 from tfdml.evaluation import evaluate
 from tfdml.evaluation.metrics import metric_of
 from tfdml.evaluation.protocols import protocol_of
-from tfdml.evaluation.search import RetrievalTask
+from tfdml.evaluation.queries import RetrievalTask
 from tfdml.evaluation.verification import pairs as pairs_module
 from tfdml.evaluation.verification.pairs import Pairs
 

@@ -8,7 +8,7 @@ import pytest
 from tfdml import registry
 from tfdml.evaluation import evaluate
 from tfdml.evaluation.evaluate import METRICS
-from tfdml.evaluation.protocols.random_gallery import one_of_each
+from tfdml.evaluation.protocols.protocol import one_of_each
 
 
 def rows_of(labels, **columns):

@@ -8,8 +8,8 @@ import pytest
 from tests.evaluation.naive_ranks import naive_ranks, ranks_by
 from tests.evaluation.test_rerankings import example, found_ranks, marks, unit
 from tfdml import registry
+from tfdml.evaluation.queries import RetrievalTask
 from tfdml.evaluation.rerankings import RandomWalk
-from tfdml.evaluation.search import RetrievalTask
 from tfdml.functional.manifold import random_walk
 
 
@@ -58,7 +58,7 @@ def similarity_of(embeddings, rows, k, restart):
 def test_equal_to_a_walk_step_by_step(k, restart, kind, monkeypatch):
     # Blocks of 3 queries or so, and of affinities of 7 images.
     monkeypatch.setattr("tfdml.evaluation.rerankings.random_walk.MEMORY", 8000)
-    monkeypatch.setattr("tfdml.evaluation.rerankings.walk_steps.MEMORY", 5000)
+    monkeypatch.setattr("tfdml.evaluation.rerankings.random_walk.MEMORY", 5000)
     embeddings, labels = example(rows=80, classes=9)
     task = marks(kind, len(labels))
     everything = np.ones(len(labels), bool)
@@ -84,7 +84,7 @@ def test_blocks_change_nothing(k, monkeypatch):
     found = []
     for memory in (2000, 20_000, 2**27):
         monkeypatch.setattr("tfdml.evaluation.rerankings.random_walk.MEMORY", memory)
-        monkeypatch.setattr("tfdml.evaluation.rerankings.walk_steps.MEMORY", memory)
+        monkeypatch.setattr("tfdml.evaluation.rerankings.random_walk.MEMORY", memory)
         found.append(blocks_of(RandomWalk(k=k), points, task))
     np.testing.assert_allclose(found[0], found[2], rtol=0, atol=1e-12)
     np.testing.assert_allclose(found[1], found[2], rtol=0, atol=1e-12)
@@ -119,7 +119,7 @@ def test_images_that_no_walk_reaches_rank_last():
 @pytest.mark.parametrize("k", [None, 10])
 def test_memory_is_that_of_blocks(k, monkeypatch):
     monkeypatch.setattr("tfdml.evaluation.rerankings.random_walk.MEMORY", 2**18)
-    monkeypatch.setattr("tfdml.evaluation.rerankings.walk_steps.MEMORY", 2**18)
+    monkeypatch.setattr("tfdml.evaluation.rerankings.random_walk.MEMORY", 2**18)
     spec = f"random_walk(k={k}, restart=0.1)"
     embeddings, labels = example(rows=1000, classes=50)
     # Loads what it needs.

@@ -7,7 +7,7 @@ import pytest
 
 from tests.evaluation.naive_ranks import naive_ranks
 from tfdml import registry
-from tfdml.evaluation.search import RetrievalTask
+from tfdml.evaluation.queries import RetrievalTask
 
 
 def example(seed=0, rows=110, classes=12, dim=6):
@@ -79,7 +79,7 @@ def found_ranks(spec, embeddings, labels, task, first_only=False):
     ],
 )
 def test_sums_with_neighbors_give_the_ranks(name, k, alpha, kind, monkeypatch):
-    monkeypatch.setattr("tfdml.evaluation.rerankings.mixed.ROWS", 7)
+    monkeypatch.setattr("tfdml.evaluation.rerankings.reranking.ROWS", 7)
     embeddings, labels = example()
     task = marks(kind, len(labels))
     gallery = np.flatnonzero(task.get("gallery", np.ones(len(labels))))

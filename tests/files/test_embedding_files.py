@@ -9,7 +9,7 @@ import pytest
 
 from tests.commands import run
 from tfdml.evaluation import evaluate
-from tfdml.evaluation.bootstrap import bootstrap_intervals
+from tfdml.evaluation.statistics import bootstrap_intervals
 from tfdml.files.embeddings import EmbeddingFiles
 
 METRICS = ("recall_at_1", "map_at_r", "nmi")

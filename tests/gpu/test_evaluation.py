@@ -7,7 +7,7 @@ import tensorflow as tf
 from tests.evaluation.ranks.test_positive_ranks import clustered, near_ties
 from tests.neighbors.test_clustering import blobs
 from tfdml.evaluation import evaluate
-from tfdml.evaluation.ranks import half_counts, products
+from tfdml.evaluation.ranks import counts
 from tfdml.neighbors.clustering import kmeans
 from tfdml.neighbors.nearest import load_faiss
 
@@ -22,18 +22,18 @@ METRICS = ("recall_at_1", "recall_at_8", "r_precision", "map_at_r", "map")
 @pytest.mark.parametrize("data", DATA)
 def test_same_numbers_as_the_cpu(data, distance, kind, monkeypatch):
     embeddings, labels = DATA[data]()
-    devices, used, begin = [each.name for each in tf.config.list_logical_devices(kind)], [], products.Products._begin
+    devices, used, begin = [each.name for each in tf.config.list_logical_devices(kind)], [], counts.Products._begin
 
     def noted(self, device, *more):
         used.append(device)
         return begin(self, device, *more)
 
-    monkeypatch.setattr(products.Products, "_begin", noted)
-    monkeypatch.setattr(half_counts, "half_products_are_fast", lambda: False)
-    monkeypatch.setattr(products, "gpus", list)
+    monkeypatch.setattr(counts.Products, "_begin", noted)
+    monkeypatch.setattr(counts, "half_products_are_fast", lambda: False)
+    monkeypatch.setattr(counts, "gpus", list)
     expected = evaluate(embeddings, labels, METRICS, distance=distance)
     assert not used
-    monkeypatch.setattr(products, "gpus", lambda: devices)
+    monkeypatch.setattr(counts, "gpus", lambda: devices)
     assert evaluate(embeddings, labels, METRICS, distance=distance) == expected and set(used) == set(devices)
 
 

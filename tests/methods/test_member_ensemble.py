@@ -9,8 +9,7 @@ from pipelines.preprocessing import Preprocessing
 from tfdml.backbones import Small
 from tfdml.evaluation.cost import cost
 from tfdml.evaluation.diversity import diversity, learners_of
-from tfdml.evaluation.evaluate import evaluate
-from tfdml.evaluation.fusion import fuse
+from tfdml.evaluation.evaluate import evaluate, fuse
 from tfdml.methods import MemberEnsemble
 from tfdml.registry import create
 

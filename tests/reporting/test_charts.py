@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from tests.evaluation.naive_pairs import example, naive_pairs
-from tfdml.evaluation.search import RetrievalTask
-from tfdml.evaluation.verification.class_counts import thresholds_of
-from tfdml.evaluation.verification.pair_counts import PairCounts
-from tfdml.evaluation.verification.pair_intervals import pair_intervals
-from tfdml.evaluation.verification.pairs import Pairs
+from tfdml.evaluation.queries import RetrievalTask
+from tfdml.evaluation.verification.pairs import PairCounts, Pairs, thresholds_of
+from tfdml.evaluation.verification.thresholds import pair_intervals
 from tfdml.reporting import (
     class_thresholds,
     draw_class_thresholds,

@@ -10,7 +10,7 @@ from PIL import Image
 
 from pipelines.datasets.split import Split
 from tfdml.console.settings import Settings
-from tfdml.evaluation.search import RetrievalTask
+from tfdml.evaluation.queries import RetrievalTask
 from tfdml.reporting.gallery import gallery_of_several
 
 NOISE = np.random.default_rng(0).integers(0, 256, (70, 50, 3), np.uint8)

@@ -10,7 +10,7 @@ from PIL import Image
 
 import tfdml
 from tfdml.console.progress_bar import ProgressBar
-from tfdml.evaluation.search import RetrievalTask
+from tfdml.evaluation.queries import RetrievalTask
 from tfdml.registry import create
 from tfdml.reporting import subject as subject_file
 from tfdml.reporting.run_reports import caption_of, pictures_of

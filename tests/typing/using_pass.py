@@ -11,7 +11,7 @@ from pipelines.datasets import Dataset, Split, load
 from pipelines.datasets.toycars import toycars
 from pipelines.sampling import PxK, WithinClusters, group_by_class
 from tfdml import callbacks, optimizers
-from tfdml.evaluation.protocols.self_retrieval import SelfRetrieval
+from tfdml.evaluation.protocols.protocol import SelfRetrieval
 from tfdml.optimizers import schedules
 from tfdml.serving import ExportedModel, Neighbor, Searcher
 from tfdml.serving.index.stores.folder import FolderStore

@@ -8,7 +8,7 @@ import numpy as np
 
 from tfdml.evaluation.diversity import learners_of, margins
 from tfdml.evaluation.embedder import Embedder, ImageBatches, check_count
-from tfdml.evaluation.search import flat_labels
+from tfdml.evaluation.queries import flat_labels
 from tfdml.files.checked import folder_in, vacated
 from tfdml.neighbors.nearest import unit_length
 from tfdml.registry.arguments import Embeddings, FilePath, Labels, Verbosity

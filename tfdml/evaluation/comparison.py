@@ -4,10 +4,9 @@ import itertools
 
 import numpy as np
 
-from tfdml.evaluation.all_pairs import all_pairs
-from tfdml.evaluation.bootstrap import degrees_of, percentile_intervals, resampled_means
 from tfdml.evaluation.scores import Scores
-from tfdml.evaluation.verification.pair_intervals import resampled_pairs
+from tfdml.evaluation.statistics import all_pairs, degrees_of, percentile_intervals, resampled_means
+from tfdml.evaluation.verification.thresholds import resampled_pairs
 
 
 def compare(first, second, metrics, clusters=None, *, samples=2000, seed=0):

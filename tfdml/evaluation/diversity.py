@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from tfdml.evaluation.metrics.recall_at_k import RecallAtK
-from tfdml.evaluation.ranks.metric_depths import depths_of
-from tfdml.evaluation.ranks.positive_ranks import positive_ranks
-from tfdml.evaluation.search import RetrievalTask
+from tfdml.evaluation.metrics.retrieval import RecallAtK
+from tfdml.evaluation.queries import RetrievalTask
+from tfdml.evaluation.ranks.ranks import depths_of, positive_ranks
 from tfdml.neighbors.nearest import unit_length
 from tfdml.registry.arguments import Embeddings, Labels
 

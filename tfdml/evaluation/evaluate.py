@@ -1,13 +1,132 @@
-"""`evaluate`: metrics of embeddings and labels, wherever they come from."""
+"""`evaluate` computes metrics of embeddings and labels, in one pass for each kind of metric."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tfdml import registry
-from tfdml.evaluation.measure import measure
-from tfdml.evaluation.metrics import metrics_of
-from tfdml.evaluation.search import RetrievalTask
+from tfdml.evaluation.metrics import ClusterMetric, EmbeddingMetric, PairMetric, RankMetric, metrics_of
+from tfdml.evaluation.metrics.graded import grades_of_nearest
+from tfdml.evaluation.queries import PooledQueries, RetrievalTask
+from tfdml.evaluation.ranks.ranks import depths_of, positive_ranks
+from tfdml.evaluation.scores import Scores
+from tfdml.evaluation.verification.pairs import Pairs
+from tfdml.neighbors.clustering import check_finite, kmeans
+from tfdml.neighbors.nearest import unit_length
 from tfdml.registry.arguments import Distance, Embeddings, Labels, Rows
+from tfdml.runtime.workers import ALONE
+
+DISTANCES = ("cosine", "euclidean")
+
+
+def measure(embeddings, task, metrics, *, distance="cosine", reranking=None, index=None, seed=0, workers=ALONE):
+    """Computes metrics of a retrieval task.
+
+    Args:
+        embeddings: `[N, d]` array, finite.
+        task: `RetrievalTask` among its rows.
+        metrics: list of `Metric`.
+        distance: `cosine` or `euclidean`.
+        reranking: `Reranking`, for metrics of ranks; None: by similarity.
+        index: `Index`, for metrics of ranks without reranking; None: exact.
+        seed: determines the initial centroids of K-means.
+        workers: the `Workers` that measure together, with the same arguments and results.
+
+    Returns:
+        `Scores`.
+    """
+    if distance not in DISTANCES:
+        raise ValueError(f"Expected distance {' or '.join(map(repr, DISTANCES))}, received {distance!r}.")
+    embeddings = np.asanyarray(embeddings)
+    if embeddings.dtype.name == "bfloat16":
+        embeddings = embeddings.astype(np.float32)
+    task.check(embeddings)
+    rows = np.union1d(task.queries, task.gallery)
+    if not len(rows):
+        raise ValueError(f"None of {len(embeddings)} rows is a query or in the gallery. Check their columns.")
+    queries, per_query, report = None, {}, None
+    if rank_metrics := _of(RankMetric, metrics):
+        over_queries = _over_pooled_queries if task.pooling else _over_queries
+        queries, per_query, report = over_queries(embeddings, task, rank_metrics, distance, reranking, index, workers)
+    labels, values = task.labels[rows], {name: float(np.mean(each)) for name, each in per_query.items()}
+    if pair_metrics := _of(PairMetric, metrics):
+        pairs = pairs_of_task(embeddings, task, distance)
+        values |= {metric.name: metric.value_of_pairs(pairs) for metric in pair_metrics}
+    if _of((ClusterMetric, EmbeddingMetric), metrics):
+        points = _points(embeddings, rows, distance)
+        known = {}
+        values |= {metric.name: metric.value_if_new(known, points, labels) for metric in _of(EmbeddingMetric, metrics)}
+        if cluster_metrics := _of(ClusterMetric, metrics):
+            # A collapsed embedding has fewer points than classes; it gets a cluster for each.
+            options = {"seed": seed, "at_most": True}
+            # Others could find other clusters on another kind of processor.
+            (clusters,) = workers.from_first(lambda: kmeans(points, len(np.unique(labels)), **options)[:1])
+            values |= {metric.name: metric.value(labels, clusters) for metric in cluster_metrics}
+    count = None if queries is None else len(queries)
+    return Scores({metric.name: values[metric.name] for metric in metrics}, queries, per_query, count, report)
+
+
+def pairs_of_task(embeddings, task, distance):
+    """Returns the `Pairs` of a task, of pooled queries where it pools them."""
+    if task.pooling:
+        pooled = PooledQueries.of(embeddings, task, distance)
+        embeddings, task = pooled.embeddings, pooled.task
+    return Pairs.of(embeddings, task, distance)
+
+
+def _over_pooled_queries(embeddings, task, metrics, distance, *more):
+    """Returns the first row of each pooled query, and what `_over_queries` does."""
+    pooled = PooledQueries.of(embeddings, task, distance)
+    queries, *found = _over_queries(pooled.embeddings, pooled.task, metrics, distance, *more)
+    return pooled.first[queries - len(embeddings)], *found
+
+
+def _over_queries(embeddings, task, metrics, distance, reranking, index, workers):
+    """Returns the queries, ascending, the value of each metric for each query, and the `IndexReport` or None."""
+    indexed = None if index is None else index.searched(embeddings, task, metrics, distance)
+    # Only exact ranks are the same whichever queries are counted together.
+    if indexed is not None:
+        found = _values(metrics, indexed.ranks)
+    elif reranking is not None:
+        found = _values(metrics, functools.partial(reranking.ranks, embeddings, task))
+    else:
+        options = {"distance": distance, "share": workers.share, "depths": depths_of(metrics)}
+        ranks_of = functools.partial(positive_ranks, embeddings, task, **options)
+        found = workers.gather(lambda: _values(metrics, ranks_of))
+    queries, *values = found
+    if not len(queries):
+        raise ValueError(
+            f"{metrics[0].name} needs a query with another image of its class in the gallery; no query has one. "
+            "Check labels, and which rows are queries and gallery."
+        )
+    order = np.argsort(queries)
+    per_query = {metric.name: each[order] for metric, each in zip(metrics, values, strict=True)}
+    return queries[order], per_query, None if indexed is None else indexed.report()
+
+
+def _values(metrics, ranks_of):
+    """Returns a tuple: the queries, and for each metric its values for them."""
+    first_only = all(metric.first_only for metric in metrics)
+    rows, values = [np.zeros(0, np.int64)], [[np.zeros(0)] for _ in metrics]
+    for ranks in ranks_of(first_only=first_only):
+        rows.append(ranks.rows)
+        for metric, each in zip(metrics, values, strict=True):
+            each.append(np.asarray(metric.per_query(ranks), float))
+    return tuple(map(np.concatenate, (rows, *values)))
+
+
+def _of(kind, metrics):
+    return [metric for metric in metrics if isinstance(metric, kind)]
+
+
+def _points(embeddings, rows, distance):
+    """Embeddings as float32: at unit length for cosine similarity."""
+    check_finite(embeddings)
+    points = np.asarray(embeddings[rows], np.float32)
+    return points if distance == "euclidean" else unit_length(points)
+
 
 METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8")
 
@@ -51,3 +170,117 @@ def evaluate(
     task = RetrievalTask.of(labels, queries=queries, gallery=gallery, apart=apart)
     index = registry.create("index", index)
     return measure(embeddings, task, metrics_of(metrics), distance=distance, index=index, seed=seed).summary()
+
+
+# How many times as large as the smallest class the largest one is, from which sizes are told apart.
+DIFFERENT = 2
+
+
+def by_class_size(scores, labels):
+    """Returns the means over queries of the third of the classes with the most images, of the middle, and of the rest.
+
+    Args:
+        scores: `Scores` of an embedding.
+        labels: `[N]` class number of each row.
+
+    Returns:
+        `{"head": {"classes": ..., "images": ..., metric: mean, ...}, "middle": ..., "tail": ...}`, without parts that
+        have no query; nothing where classes are of similar sizes, or no metric is a mean over queries.
+    """
+    classes, numbers, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    if scores.queries is None or sizes.max() < DIFFERENT * sizes.min():
+        return {}
+    low, high = np.quantile(sizes, [1 / 3, 2 / 3], method="higher")
+    parts = {"head": sizes > high, "middle": (sizes > low) & (sizes <= high), "tail": sizes <= low}
+    found = {}
+    for name, part in parts.items():
+        queries = part[numbers[scores.queries]]
+        if queries.any():
+            counts = {"classes": int(part.sum()), "images": int(sizes[part].sum())}
+            found[name] = counts | {each: float(np.mean(of[queries])) for each, of in scores.per_query.items()}
+    return found
+
+
+def nearest_shares(embeddings, hierarchy, names):
+    """Returns the shares of images whose nearest other image is of the same category, by the finest level.
+
+    Args:
+        embeddings: `[N, d]` array, compared by Euclidean distance.
+        hierarchy: `[N, L]` categories from coarse to fine.
+        names: names of the levels.
+
+    Returns:
+        `{finest level: share, ..., coarsest level: share, "none": share}`, which sum to 1: each image counts at the
+        finest level that both share.
+    """
+    shared = grades_of_nearest(embeddings, hierarchy, 1)[:, 0]
+    shares = np.bincount(shared, minlength=len(names) + 1) / len(shared)
+    return dict(zip([*reversed(names), "none"], shares[::-1].tolist(), strict=True))
+
+
+def breakdown(scores, embeddings, rows, distance):
+    """Returns what the result of a run says beside its scores: `by_class_size`, and `nearest` where there are levels.
+
+    Args:
+        scores: `Scores` of the embeddings.
+        embeddings: `[N, d]` array.
+        rows: a `Split`, or its columns.
+        distance: `cosine` or `euclidean`, the protocol's.
+    """
+    sizes = by_class_size(scores, rows.labels)
+    found = {"by_class_size": sizes} if sizes else {}
+    if rows.hierarchy is not None and len(rows.labels) > 1:
+        compared = embeddings if distance == "euclidean" else unit_length(embeddings)
+        found["nearest"] = nearest_shares(compared, rows.hierarchy, rows.level_names)
+    return found
+
+
+def fuse(members, weights=None):
+    """Joins the embeddings of the members of an ensemble: `s(x, y) = sum_e alpha_e s(x_e, y_e)`, (1) of EDMS.
+
+    Args:
+        members: list of arrays `[N, d]`, which may differ in d; each is brought to unit length.
+        weights: `alpha`, a number of 0 or more for each member; None: 1 for all. Their sum changes nothing.
+
+    Returns:
+        `[N, E * d]` at unit length: `sqrt(alpha_e) x_e` side by side, members of fewer dimensions than the largest with
+        zeros at their end. Cosines of its rows are the similarity, divided by the sum of the weights.
+    """
+    weights = np.ones(len(members)) if weights is None else np.asarray(weights, float)
+    size = max(each.shape[1] for each in members)
+    scales = np.sqrt(weights / weights.sum()).astype(np.float32)
+    padded = (np.pad(unit_length(each), ((0, 0), (0, size - each.shape[1]))) for each in members)
+    return np.concatenate([scale * each for scale, each in zip(scales, padded, strict=True)], axis=1)
+
+
+def fit_weights(members, measure):
+    """Fits the weights of (1) by ensemble selection with replacement.
+
+    Caruana et al., Ensemble Selection from Libraries of Models, ICML 2004: from an empty selection, the member that
+    brings the best measure joins it, again and again, and may join several times; a member's weight is how often it was
+    selected. 2 E members join, and the selection counts that was the best on the way, if it is better than all weights
+    1. Of equal ones the first counts, so nothing is random. The measure is taken 2 E^2 times.
+
+    Args:
+        members: list of arrays `[N, d]`, embeddings of rows on which no member was trained.
+        measure: function of embeddings `[N, D]` that gives a number, larger for better ones.
+
+    Returns:
+        Weights `[E]`, integers of 0 or more.
+    """
+    count = len(members)
+    equal = best = np.ones(count, int)
+    best_value = measure(fuse(members, equal))
+    selected = np.zeros(count, int)
+    for _ in range(2 * count):
+        more = [selected + one for one in np.eye(count, dtype=int)]
+        values = [measure(_selection(members, weights)) for weights in more]
+        selected = more[int(np.argmax(values))]
+        if max(values) > best_value:
+            best, best_value = selected, max(values)
+    return best
+
+
+def _selection(members, weights):
+    chosen = np.flatnonzero(weights)
+    return fuse([members[place] for place in chosen], weights[chosen])

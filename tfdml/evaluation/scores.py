@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tfdml.evaluation.indexes.index_report import IndexReport
+from tfdml.evaluation.indexes.index import IndexReport
 from tfdml.files.checked import naming
 from tfdml.registry.arguments import FilePath, Labels
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml.evaluation.bootstrap import class_intervals
 from tfdml.evaluation.comparison import compare, compare_all, right_by_all
 from tfdml.evaluation.metrics import metric_of
 from tfdml.evaluation.scores import Scores
+from tfdml.evaluation.statistics import class_intervals
 from tfdml.reporting import page
 from tfdml.reporting.gallery import gallery_of_several
 from tfdml.reporting.pictures.training import training_curves

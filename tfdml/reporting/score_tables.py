@@ -1,8 +1,8 @@
 """The metrics of a run, with intervals, as the page of a report shows them."""
 
-from tfdml.evaluation.bootstrap import class_intervals
 from tfdml.evaluation.metrics import RankMetric
 from tfdml.evaluation.scores import Scores
+from tfdml.evaluation.statistics import class_intervals
 from tfdml.reporting.page import scores_table
 from tfdml.reporting.page.elements import element, joined, table
 from tfdml.reporting.page.metric_tables import number
@@ -46,7 +46,7 @@ def _of_result(result, intervals):
 
 
 def _parts_of(result):
-    """Tables of what the scores of the best model are made of, see `tfdml.evaluation.breakdown`."""
+    """Tables of what the scores of the best model are made of, see `tfdml.evaluation.evaluate`."""
     if sizes := result.get("by_class_size"):
         yield scores_table("Test split, by the number of images of a class", sizes, first="Classes")
     if nearest := result.get("nearest"):

@@ -10,7 +10,7 @@ import numpy as np
 from pipelines.images.stored_images import thumbnail
 from pipelines.preprocessing import preprocessing_of
 from tfdml.console.progress_bar import ProgressBar
-from tfdml.evaluation.retrieved import Retrieved
+from tfdml.evaluation.queries import Retrieved
 from tfdml.evaluation.verification.pairs import Pairs
 from tfdml.run.directory.checkpoint_folder import CheckpointFolder
 from tfdml.run.directory.run_directory import RunDirectory

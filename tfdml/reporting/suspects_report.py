@@ -6,8 +6,7 @@ import numpy as np
 
 from pipelines.datasets.ignoring import write_list
 from pipelines.images.stored_images import image_of
-from tfdml.evaluation.retrieved import Retrieved
-from tfdml.evaluation.search import RetrievalTask
+from tfdml.evaluation.queries import RetrievalTask, Retrieved
 from tfdml.evaluation.suspicion import Judgement, Suspects
 from tfdml.reporting import page
 from tfdml.reporting.gallery import CLOSENESS

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from tfdml.evaluation.ranks.computed_ahead import one_ahead
+from tfdml.evaluation.ranks.ranks import one_ahead
 
 
 def test_the_next_value_is_computed_while_one_is_used():

@@ -5,12 +5,13 @@ import pytest
 import tensorflow as tf
 
 from tests.evaluation.ranks.test_positive_ranks import clustered, near_ties
-from tfdml.evaluation.measure import measure
+from tfdml.evaluation.evaluate import measure
 from tfdml.evaluation.metrics import metrics_of
-from tfdml.evaluation.ranks import half_counts, positive_ranks
-from tfdml.evaluation.ranks.half_products import HalfProducts
-from tfdml.evaluation.ranks.metric_depths import depths_of
-from tfdml.evaluation.search import RetrievalTask
+from tfdml.evaluation.queries import RetrievalTask
+from tfdml.evaluation.ranks import counts
+from tfdml.evaluation.ranks import ranks as ranks_module
+from tfdml.evaluation.ranks.counts import HalfProducts
+from tfdml.evaluation.ranks.ranks import depths_of
 
 SETS = [
     ("recall_at_1", "recall_at_8"),
@@ -24,10 +25,10 @@ def half(monkeypatch):
     """Uses half precision on any processor, even where much is in doubt. Set its values to change that."""
 
     def use(*, is_fast=True, few=1.0, most_left=1.0, tile=70, trial=16):
-        monkeypatch.setattr(half_counts, "half_products_are_fast", lambda: is_fast)
-        monkeypatch.setattr(half_counts, "FEW", few)
+        monkeypatch.setattr(counts, "half_products_are_fast", lambda: is_fast)
+        monkeypatch.setattr(counts, "FEW", few)
         for name, value in {"TILE": tile, "TRIAL": trial, "MOST_LEFT": most_left}.items():
-            monkeypatch.setattr(positive_ranks, name, value)
+            monkeypatch.setattr(ranks_module, name, value)
 
     use()
     return use
@@ -144,8 +145,8 @@ def test_ranks_within_the_depth_are_exact_and_others_are_beyond(half):
         *(
             [(row, ranks[ranks > 0]) for block in blocks for row, ranks in zip(block.rows, block.ranks, strict=True)]
             for blocks in (
-                positive_ranks.positive_ranks(embeddings, task),
-                positive_ranks.positive_ranks(embeddings, task, depths=depths),
+                ranks_module.positive_ranks(embeddings, task),
+                ranks_module.positive_ranks(embeddings, task, depths=depths),
             )
         ),
         strict=True,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.evaluation.ranks import half_products, products
+from tfdml.evaluation.ranks import counts
 
 
 @pytest.fixture
@@ -14,9 +14,9 @@ def is_fast(monkeypatch, tmp_path):
     """Asks of a processor that has the right instructions."""
     (tmp_path / "cpuinfo").write_text("flags\t\t: fpu avx512_bf16 avx512f\n")
     monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
-    monkeypatch.setattr(half_products, "gpus", list)
-    monkeypatch.setattr(half_products, "CPU_FILE", str(tmp_path / "cpuinfo"))
-    return half_products.half_products_are_fast.__wrapped__
+    monkeypatch.setattr(counts, "gpus", list)
+    monkeypatch.setattr(counts, "CPU_FILE", str(tmp_path / "cpuinfo"))
+    return counts.half_products_are_fast.__wrapped__
 
 
 def test_processors_with_the_instructions_are_fast(is_fast, tmp_path):
@@ -29,11 +29,11 @@ def test_gpus_unknown_systems_and_those_without_onednn_use_float32(is_fast, monk
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
     assert not is_fast()
     monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS")
-    monkeypatch.setattr(half_products, "gpus", lambda: ["/GPU:0"])
+    monkeypatch.setattr(counts, "gpus", lambda: ["/GPU:0"])
     assert not is_fast()
-    monkeypatch.setattr(half_products, "gpus", list)
+    monkeypatch.setattr(counts, "gpus", list)
     assert is_fast()
-    monkeypatch.setattr(half_products, "CPU_FILE", "no such file")
+    monkeypatch.setattr(counts, "CPU_FILE", "no such file")
     assert not is_fast()
 
 
@@ -45,8 +45,8 @@ def test_sums_in_bfloat16_are_noticed(is_fast, monkeypatch):
 
 def test_tensorflow_is_used_where_it_is_loaded_or_worth_it(monkeypatch):
     vectors = np.zeros((40, 8), np.float32)
-    assert products.may_use_tensorflow(vectors)
+    assert counts.may_use_tensorflow(vectors)
     monkeypatch.delitem(sys.modules, "tensorflow")
-    assert not products.may_use_tensorflow(vectors)
-    monkeypatch.setattr(products, "MANY", 40 * 40 * 8)
-    assert products.may_use_tensorflow(vectors) and not products.may_use_tensorflow(vectors[:39])
+    assert not counts.may_use_tensorflow(vectors)
+    monkeypatch.setattr(counts, "MANY", 40 * 40 * 8)
+    assert counts.may_use_tensorflow(vectors) and not counts.may_use_tensorflow(vectors[:39])

@@ -6,11 +6,11 @@ import tensorflow as tf
 
 from tests.evaluation.naive_ranks import naive_ranks
 from tfdml.evaluation.metrics import metric_of
-from tfdml.evaluation.ranks import counting, products
-from tfdml.evaluation.ranks import positive_ranks as module
-from tfdml.evaluation.ranks.float_counts import FloatCounts
-from tfdml.evaluation.ranks.positive_ranks import positive_ranks
-from tfdml.evaluation.search import RetrievalTask
+from tfdml.evaluation.queries import RetrievalTask
+from tfdml.evaluation.ranks import counts as counts_module
+from tfdml.evaluation.ranks import ranks as module
+from tfdml.evaluation.ranks.counts import FloatCounts
+from tfdml.evaluation.ranks.ranks import positive_ranks
 
 
 def ranks_of(embeddings, labels, *, distance="cosine", first_only=False, memory=2**27, **task):
@@ -113,9 +113,9 @@ def test_nothing_but_the_embeddings_decides_near_ties(kind, monkeypatch):
     assert {int(shuffled[row]): ranks for row, ranks in again.items()} == whole
     monkeypatch.setattr(module, "TILE", 7)
     assert ranks_of(embeddings, labels) == whole
-    monkeypatch.setattr(counting, "SORTED_FROM", 0)
+    monkeypatch.setattr(counts_module, "SORTED_FROM", 0)
     assert ranks_of(embeddings, labels) == whole
-    monkeypatch.setattr(counting, "FEW", 0.0)
+    monkeypatch.setattr(counts_module, "FEW", 0.0)
     assert ranks_of(embeddings, labels) == whole
 
 
@@ -148,7 +148,7 @@ def test_products_of_devices_give_the_same(monkeypatch, devices):
     embeddings, labels = clustered(rows=100, dim=33)
     whole, before = ranks_of(embeddings, labels), tf.config.experimental.tensor_float_32_execution_enabled()
     used = []
-    monkeypatch.setattr(products, "gpus", lambda: used.append("devices") or ["/CPU:0"] * devices)
+    monkeypatch.setattr(counts_module, "gpus", lambda: used.append("devices") or ["/CPU:0"] * devices)
     monkeypatch.setattr(module, "TILE", 40)
     assert ranks_of(embeddings, labels) == whole and used
     assert tf.config.experimental.tensor_float_32_execution_enabled() == before

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from tests.evaluation.ranks.test_positive_ranks import clustered
-from tfdml.evaluation.ranks import counting, exact_counts, float_counts
-from tfdml.evaluation.ranks import positive_ranks as module
+from tfdml.evaluation.queries import RetrievalTask
+from tfdml.evaluation.ranks import counts
+from tfdml.evaluation.ranks import ranks as module
 from tfdml.evaluation.ranks.exact_vectors import ExactVectors
-from tfdml.evaluation.ranks.positive_ranks import positive_ranks
-from tfdml.evaluation.search import RetrievalTask
+from tfdml.evaluation.ranks.ranks import positive_ranks
 
 ROWS = 400
 KINDS = {
@@ -55,7 +55,7 @@ def test_each_pair_is_computed_exactly_once(classes, kind, distance, exact):
         exact.clear()
         list(positive_ranks(embeddings, RetrievalTask.of(labels), distance=distance, first_only=first_only))
         # What is left over is that of a query with few in doubt.
-        assert sum(exact) <= among_positives + (1 + float_counts.FEW) * ROWS * ROWS
+        assert sum(exact) <= among_positives + (1 + counts.FEW_IN_DOUBT) * ROWS * ROWS
 
 
 def test_good_embeddings_need_few_exact_ones(exact):
@@ -70,9 +70,9 @@ def test_good_embeddings_need_few_exact_ones(exact):
 def test_rows_with_many_positives_are_sorted_once(monkeypatch):
     """Not compared with each positive, so that the time does not grow with the square of a class."""
     embeddings, labels = clustered(rows=ROWS, classes=3, dim=24)
-    counted, plain = [], counting.count_at_least
-    monkeypatch.setattr(exact_counts, "count_at_least", lambda *args: counted.append("") or plain(*args))
-    monkeypatch.setattr(float_counts, "count_from_approximate", None)
+    counted, plain = [], counts.count_at_least
+    monkeypatch.setattr(counts, "count_at_least", lambda *args: counted.append("") or plain(*args))
+    monkeypatch.setattr(counts, "count_from_approximate", None)
     list(positive_ranks(embeddings, RetrievalTask.of(labels)))
     assert len(counted) == ROWS
 

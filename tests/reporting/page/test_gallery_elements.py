@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tfdml.evaluation.retrieved import Retrieved
-from tfdml.evaluation.search import RetrievalTask
+from tfdml.evaluation.queries import RetrievalTask, Retrieved
 from tfdml.reporting.page import Places, gallery, gallery_data, neighbors_of, picture_figures, queries_within
 from tfdml.reporting.page import images as page_images
 from tfdml.reporting.page.gallery_elements import FEWEST, IMAGES, LARGE, LARGEST, MOST

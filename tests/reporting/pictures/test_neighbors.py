@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageColor
 
-from tfdml.evaluation.retrieved import Retrieved
-from tfdml.evaluation.search import RetrievalTask
+from tfdml.evaluation.queries import RetrievalTask, Retrieved
 from tfdml.reporting import chosen_queries, draw_confused, draw_neighbors, most_confused
 from tfdml.reporting.pictures import confused as confused_file
 from tfdml.reporting.pictures import neighbors as neighbors_file

@@ -1,12 +1,327 @@
-"""`Index`: what indexes have in common."""
+"""Evaluation with the lists of nearest neighbors that an index finds, and their quality."""
 
-from collections.abc import Sequence
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
 
-from tfdml.evaluation.indexes.index_search import IndexSearch
-from tfdml.evaluation.metrics.metric import Metric
-from tfdml.evaluation.search import RetrievalTask
+import numpy as np
+
+from tfdml.evaluation.metrics.base import Metric
+from tfdml.evaluation.queries import RetrievalTask
+from tfdml.evaluation.ranks.exact_vectors import ExactVectors
+from tfdml.evaluation.ranks.ranks import PositiveRanks, deepest
+from tfdml.neighbors.nearest import load_faiss
 from tfdml.registry.arguments import Distance, Embeddings
 from tfdml.registry.fields import Declared
+
+# Pairs that are compared at once.
+PAIRS = 2**24
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassMembers:
+    """Counts for each query of a task.
+
+    Args:
+        members: `[Q]` number of gallery images of its class.
+        positives: `[Q]` number of those that count as found.
+    """
+
+    members: np.ndarray
+    positives: np.ndarray
+
+    @classmethod
+    def of(cls, task):
+        """Counts.
+
+        Args:
+            task: `RetrievalTask`.
+        """
+        gallery = task.gallery[np.argsort(task.labels[task.gallery], kind="stable")]
+        order = np.argsort(task.labels[task.queries], kind="stable")
+        labels = task.labels[task.queries][order]
+        starts, ends = (np.searchsorted(task.labels[gallery], labels, side) for side in ("left", "right"))
+        members, positives = np.empty((2, len(order)), np.int64)
+        members[order] = ends - starts
+        first = 0
+        while first < len(order):
+            # Queries of one class.
+            size = max(1, PAIRS // max(ends[first] - starts[first], 1))
+            last = min(first + size, int(np.searchsorted(labels, labels[first], "right")))
+            some = order[first:last]
+            rows = gallery[starts[first] : ends[first]]
+            positives[some] = task.countable(task.queries[some], rows).sum(axis=1)
+            first = last
+        return cls(members, positives)
+
+
+# Rows that are added or compared at once.
+ROWS = 16384
+
+
+class IndexedGallery:
+    """Finds rows of a gallery that are nearest to a query.
+
+    Args:
+        index: `ApproximateIndex`.
+        embeddings: `[N, d]` array, finite.
+        rows: `[G]` rows of the gallery.
+        distance: `cosine` or `euclidean`.
+    """
+
+    def __init__(self, index, embeddings, rows, distance):
+        self.index, self.rows = index.of_size(len(rows)), rows
+        self.vectors = ExactVectors.of(embeddings, distance)
+        faiss = load_faiss()
+        self.metric = faiss.METRIC_L2 if distance == "euclidean" else faiss.METRIC_INNER_PRODUCT
+
+    def nearest(self, queries, count):
+        """Returns for each query the rows that the index finds, at most `count`.
+
+        Args:
+            queries: `[Q]` rows of the queries.
+            count: number of rows, at most that of the gallery.
+        """
+        found = self._filled.search(self._vectors(queries), count)[1]
+        return [self.rows[each[each >= 0]] for each in found]
+
+    def exactly_nearest(self, queries, count):
+        """Returns the rows `[Q, count]` that are nearest; arguments as of `nearest`."""
+        from faiss.contrib.exhaustive_search import knn_ground_truth
+
+        return self.rows[knn_ground_truth(self._vectors(queries), self._blocks(), count, self.metric)[1]]
+
+    def compared(self, query, rows):
+        """Returns the exact similarities `[R]` of a query's row to other rows, and their ties, a number or `[R]`."""
+        similarities = self.vectors.similarities_of_one(self.vectors.vectors[query], rows)
+        ties = self.vectors.ties(self.vectors.offsets[[query]], rows)
+        return similarities, ties[0] if np.ndim(ties) else ties
+
+    @functools.cached_property
+    def _filled(self):
+        index = self.index.create(self.vectors.vectors.shape[1], self.metric, self._sample)
+        for block in self._blocks():
+            index.add(block)
+        return index
+
+    def _sample(self, count):
+        """Returns at most `count` random vectors of the gallery."""
+        drawn = np.random.default_rng(0).choice(self.rows, min(count, len(self.rows)), replace=False)
+        return self._vectors(np.sort(drawn))
+
+    def _blocks(self):
+        for start in range(0, len(self.rows), ROWS):
+            yield self._vectors(self.rows[start : start + ROWS])
+
+    def _vectors(self, rows):
+        return np.ascontiguousarray(self.vectors.vectors[rows])
+
+
+@dataclasses.dataclass(frozen=True)
+class NeighborList:
+    """The similarities of the images in a list of nearest neighbors; what does not count is left out.
+
+    Args:
+        positives: those of the query's class, ascending but for ties.
+        ties: for each of these, by how much a similarity may differ and count as equal.
+        negatives: those of other classes, ascending.
+        lowest: all of them less their ties, ascending.
+        end: the smallest similarity in the list; images outside may have it too. Minus infinity if the index has found
+            all that it can find.
+    """
+
+    positives: np.ndarray
+    ties: np.ndarray
+    negatives: np.ndarray
+    lowest: np.ndarray
+    end: float
+
+    @classmethod
+    def of(cls, query, rows, similarities, ties, task, *, is_all):
+        """Creates the list of a query.
+
+        Args:
+            query: its row.
+            rows: `[K]` rows that were found.
+            similarities: `[K]`, exact.
+            ties: number or `[K]`, see `ExactVectors.ties`.
+            task: `RetrievalTask`.
+            is_all: whether the index can find no others.
+        """
+        same = task.labels[rows] == task.labels[query]
+        counted = same & task.countable(query[None], rows)[0]
+        end = -np.inf if is_all else similarities.min()
+        ties = np.broadcast_to(ties, similarities.shape)
+        order = np.flatnonzero(counted)[np.argsort((similarities - ties)[counted])]
+        lowest = np.sort((similarities - ties)[counted | ~same])
+        return cls(similarities[order], ties[order], np.sort(similarities[~same]), lowest, end)
+
+    def __len__(self):
+        return len(self.positives) + len(self.negatives)
+
+    def ahead(self):
+        """Returns the number of negatives in the list that are as similar as each positive, the farthest first."""
+        return len(self.negatives) - np.searchsorted(self.negatives, self.positives - self.ties)
+
+    def is_decided(self, depth):
+        """Returns whether images outside cannot be ahead of a positive that has a rank of at most `depth`."""
+        ranks = self.ahead() + np.arange(len(self.positives), 0, -1)
+        # The list is in the order of float32 similarities, whose rounding is less than another tie.
+        return not np.any((ranks <= depth) & (self.positives - 2 * self.ties <= self.end))
+
+    def count_from(self, similarity):
+        """Returns how many images of the list have at least a similarity."""
+        return sum(int(np.count_nonzero(each >= similarity)) for each in (self.positives, self.negatives))
+
+    def lowest_at(self, rank):
+        """Returns the similarity, less a tie, of the image at a rank, from 1."""
+        return self.lowest[-rank]
+
+
+@dataclasses.dataclass(frozen=True)
+class IndexReport:
+    """The quality of an index in one search.
+
+    Args:
+        spec: the index, with all its arguments.
+        recall: the share of the exact nearest images that it found, of those that the metrics look at; the mean over a
+            sample of queries.
+        short_lists: the share of the queries for which it found fewer images than the metrics look at.
+    """
+
+    spec: str
+    recall: float
+    short_lists: float
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the numbers by name."""
+        return {"index_recall": self.recall, "index_short_lists": self.short_lists}
+
+    @classmethod
+    def mean(cls, several: Sequence[Self]) -> Self:
+        """Returns the mean of several reports; the index is that of the first.
+
+        Args:
+            several: list of `IndexReport`.
+        """
+        recall, short_lists = np.mean([[each.recall, each.short_lists] for each in several], axis=0)
+        return cls(several[0].spec, float(recall), float(short_lists))
+
+
+# Bytes for the lists of a block of queries, for each neighbor in them, and the most queries in a block.
+MEMORY = 2**27
+NEIGHBOR = 32
+QUERIES = 4096
+# Queries whose lists are compared with the exact ones.
+SAMPLE = 1000
+# The number of negatives ahead of a positive that is not in the list.
+MANY = 2**62
+
+
+class IndexSearch:
+    """Searches a gallery by an index.
+
+    A list is as long as the metrics need, plus the images of the query's class that do not count, plus one that shows
+    whether the list ends amid a tie. If it does, so that images outside may be ahead of a positive, a longer list is
+    searched for.
+
+    Args:
+        index: `ApproximateIndex`.
+        embeddings: `[N, d]` array, finite.
+        task: `RetrievalTask` among its rows.
+        metrics: list of `RankMetric`.
+        distance: `cosine` or `euclidean`.
+    """
+
+    def __init__(
+        self, index: Any, embeddings: Embeddings, task: RetrievalTask, metrics: Sequence[Metric], distance: Distance
+    ):
+        self.task = task
+        self.gallery = IndexedGallery(index, embeddings, task.gallery, distance)
+        counts = ClassMembers.of(task)
+        kept = np.flatnonzero(counts.positives)
+        self.queries, self.members, self.positives = task.queries[kept], counts.members[kept], counts.positives[kept]
+        # How many of the nearest images decide the metrics.
+        needed = deepest(metrics, self.positives)
+        self.depths = np.minimum(needed, len(task.gallery) - self.members + self.positives)
+        self.shares, self.short_lists = [], 0
+
+    def ranks(self, *, first_only: bool = False) -> Iterator[PositiveRanks]:
+        """Yields `PositiveRanks` of blocks of queries.
+
+        Positives that are not found have a rank beyond those that the metrics look at.
+
+        Args:
+            first_only: True for the rank of each query's first positive only.
+        """
+        self.shares, self.short_lists = [], 0
+        later = [np.zeros(0, np.int64)]
+        for places, lists in self._searched(np.arange(len(self.queries)), self._lengths):
+            self._watch(places, lists)
+            decided = [each.is_decided(depth) for each, depth in zip(lists, self.depths[places], strict=True)]
+            later.append(places[np.logical_not(decided)])
+            yield from self._ranks(places[decided], [lists[number] for number in np.flatnonzero(decided)], first_only)
+        # So long that, beside the query's class, they have as many negatives as the metrics look at.
+        for places, lists in self._searched(np.concatenate(later), self.depths + self.members):
+            yield from self._ranks(places, lists, first_only)
+
+    def report(self) -> IndexReport:
+        """Returns the `IndexReport` of the lists that `ranks` has used."""
+        recall, short_lists = float(np.mean(self.shares)), float(self.short_lists / len(self.queries))
+        return IndexReport(repr(self.gallery.index), recall, short_lists)
+
+    @property
+    def _lengths(self):
+        """`[Q]`: how long the list of each query must be."""
+        return self.depths + self.members - self.positives + 1
+
+    def _searched(self, places, lengths):
+        """Yields blocks of places of queries, and a list of their `NeighborList`s."""
+        places = places[np.argsort(-lengths[places], kind="stable")]
+        while len(places):
+            length = int(min(lengths[places[0]], len(self.task.gallery)))
+            size = int(np.clip(MEMORY // (NEIGHBOR * length), 1, QUERIES))
+            found = self.gallery.nearest(self.queries[places[:size]], length)
+            yield places[:size], self._neighbor_lists(places[:size], found, length)
+            places = places[size:]
+
+    def _neighbor_lists(self, places, found, length):
+        """Returns a list of `NeighborList`s of the rows that were found for each query, up to `length`."""
+        lists = []
+        for query, rows in zip(self.queries[places], found, strict=True):
+            is_all = len(rows) < length or length == len(self.task.gallery)
+            lists.append(NeighborList.of(query, rows, *self.gallery.compared(query, rows), self.task, is_all=is_all))
+        return lists
+
+    def _ranks(self, places, lists, first_only):
+        """Yields the `PositiveRanks` of queries, if there are any."""
+        if not lists:
+            return
+        longest = 1 if first_only else int(self.depths[places].max())
+        ahead = [
+            np.concatenate([np.full(positives - len(each.positives), MANY), each.ahead()])[-longest:]
+            for each, positives in zip(lists, self.positives[places], strict=True)
+        ]
+        yield PositiveRanks.of(self.queries[places], self.positives[places], ahead)
+
+    def _watch(self, places, lists):
+        """Notes how good lists are."""
+        for place, each, depth in zip(places, lists, self.depths[places], strict=True):
+            self.short_lists += int(len(each) < depth)
+            if place in self._lowest:
+                found = each.count_from(self._lowest[place])
+                self.shares.append(min(found, depth) / depth)
+
+    @functools.cached_property
+    def _lowest(self):
+        """The place of each query of a sample, to the similarity, less a tie, of the last that the metrics look at."""
+        random = np.random.default_rng(0)
+        places = np.sort(random.choice(len(self.queries), min(SAMPLE, len(self.queries)), replace=False))
+        length = int(min(self._lengths[places].max(), len(self.task.gallery)))
+        lists = self._neighbor_lists(places, self.gallery.exactly_nearest(self.queries[places], length), length)
+        depths = self.depths[places]
+        return {place: each.lowest_at(depth) for place, each, depth in zip(places, lists, depths, strict=True)}
 
 
 class Index(Declared):

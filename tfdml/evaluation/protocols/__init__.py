@@ -4,12 +4,8 @@ A protocol is created from its spec, such as `query_gallery(metrics=('recall_at_
 """
 
 from tfdml.evaluation.protocols.given_pairs import GivenPairs
-from tfdml.evaluation.protocols.levels import Levels
-from tfdml.evaluation.protocols.protocol import Protocol, protocol_of
-from tfdml.evaluation.protocols.query_gallery import QueryGallery
-from tfdml.evaluation.protocols.random_gallery import RandomGallery
-from tfdml.evaluation.protocols.self_retrieval import SelfRetrieval
-from tfdml.evaluation.protocols.several_labels import SeveralLabels
+from tfdml.evaluation.protocols.graded import Levels, SeveralLabels
+from tfdml.evaluation.protocols.protocol import Protocol, QueryGallery, RandomGallery, SelfRetrieval, protocol_of
 
 __all__ = [
     "GivenPairs",

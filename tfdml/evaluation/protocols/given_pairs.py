@@ -4,12 +4,11 @@ import numpy as np
 
 from tfdml.evaluation.metrics import PairMetric
 from tfdml.evaluation.protocols.protocol import MetricSpecs, Protocol
+from tfdml.evaluation.queries import RetrievalTask
 from tfdml.evaluation.ranks.exact_vectors import TIE, ExactVectors
 from tfdml.evaluation.scores import Scores
-from tfdml.evaluation.search import RetrievalTask
-from tfdml.evaluation.verification.given_similarities import given_similarities
-from tfdml.evaluation.verification.pair_counts import PairCounts
-from tfdml.evaluation.verification.pairs import NEARLY_ALL
+from tfdml.evaluation.verification.pair_list import given_similarities
+from tfdml.evaluation.verification.pairs import NEARLY_ALL, PairCounts
 from tfdml.registry import register
 from tfdml.registry.arguments import Distance
 

@@ -1,17 +1,20 @@
-"""`Protocol`: what protocols have in common."""
+"""The protocols of retrieval: all images, queries in a gallery, and random galleries."""
 
 import copy
 from collections.abc import Sequence
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
 
 from tfdml import registry
-from tfdml.evaluation.measure import measure, pairs_of_task
+from tfdml.evaluation.evaluate import measure, pairs_of_task
 from tfdml.evaluation.metrics import metrics_of
-from tfdml.evaluation.metrics.metric import Metric
+from tfdml.evaluation.metrics.base import Metric
+from tfdml.evaluation.queries import RetrievalTask
 from tfdml.evaluation.scores import Scores
-from tfdml.evaluation.search import RetrievalTask
 from tfdml.evaluation.verification.pairs import Pairs
-from tfdml.registry.arguments import Distance, Embeddings, Text, either, several, text
+from tfdml.registry import register
+from tfdml.registry.arguments import Count, Distance, Embeddings, Seed, Text, either, several, text
 from tfdml.runtime.workers import ALONE, Workers
 
 # Arguments of every protocol.
@@ -133,3 +136,127 @@ def protocol_of(spec, metrics=(), index=""):
     protocol = protocol.with_index(index) if index else protocol
     protocol.index.check(protocol.metrics)
     return protocol
+
+
+SELF_RETRIEVAL_METRICS = (
+    "recall_at_1",
+    "recall_at_2",
+    "recall_at_4",
+    "recall_at_8",
+    "r_precision",
+    "map_at_r",
+    "nmi",
+    "f1",
+)
+
+
+@register("protocol", "self_retrieval")
+class SelfRetrieval(Protocol):
+    """Searches every image among all others (CUB, Cars, SOP).
+
+    Args:
+        metrics: metric specs, such as ("recall_at_1", "map_at_r").
+        distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
+        reranking: a spec such as "query_expansion(k=5)", for metrics of ranks; None ranks by similarity.
+        index: "exact", or for galleries in the millions a spec such as "ivf" or "hnsw(ef_search=200)".
+    """
+
+    def __init__(
+        self,
+        metrics: MetricSpecs = SELF_RETRIEVAL_METRICS,
+        distance: Distance = "cosine",
+        reranking: Text | None = None,
+        index: Text = "exact",
+    ):
+        super().__init__(metrics, distance, reranking, index)
+
+    def tasks(self, rows):
+        return [RetrievalTask.of(rows.labels)]
+
+
+QUERY_GALLERY_METRICS = ("recall_at_1", "recall_at_5", "recall_at_10", "map")
+
+
+@register("protocol", "query_gallery")
+class QueryGallery(Protocol):
+    """Searches queries in a gallery, without images that share class and camera, or class and group.
+
+    If no rows are marked as queries or gallery, as in validation splits, every row is searched among all others.
+
+    Args:
+        metrics: metric specs, such as ("recall_at_1", "map").
+        distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
+        reranking: a spec such as "query_expansion(k=5)", for metrics of ranks; None ranks by similarity.
+        index: "exact", or for galleries in the millions a spec such as "ivf" or "hnsw(ef_search=200)".
+        junk: class number of gallery images that are removed before searching, such as -1; None removes none.
+            Distractors, which count as wrong, need no mark: their class has no query.
+        pooling: "mean" or "max" to search for several queries of a class and camera as one: their embeddings are
+            averaged, or the largest of each component is taken. None searches for each.
+    """
+
+    def __init__(
+        self,
+        metrics: MetricSpecs = QUERY_GALLERY_METRICS,
+        distance: Distance = "cosine",
+        junk: int | None = None,
+        reranking: Text | None = None,
+        index: Text = "exact",
+        pooling: Literal["mean", "max"] | None = None,
+    ):
+        super().__init__(metrics, distance, reranking, index)
+        self.junk, self.pooling = junk, pooling
+
+    def tasks(self, rows):
+        apart = [column for column in (rows.cameras, rows.groups) if column is not None]
+        if self.pooling and not apart:
+            raise ValueError(
+                f"pooling={self.pooling!r} is for queries that share class and camera, or class and group, but these "
+                "images have no cameras and no groups. Add such a column, or leave out pooling."
+            )
+        queries, gallery = rows.is_query, rows.is_gallery
+        if self.junk is not None:
+            counted = np.asarray(rows.labels) != self.junk
+            queries, gallery = (counted if marks is None else counted & marks for marks in (queries, gallery))
+        return [RetrievalTask.of(rows.labels, queries=queries, gallery=gallery, apart=apart, pooling=self.pooling)]
+
+
+RANDOM_GALLERY_METRICS = ("recall_at_1", "recall_at_5", "map")
+
+
+@register("protocol", "random_gallery")
+class RandomGallery(Protocol):
+    """Searches all images in a gallery of one random image per class; the mean of several draws (VehicleID).
+
+    Args:
+        draws: number of random galleries.
+        seed: determines the galleries.
+        metrics: metric specs, such as ("recall_at_1", "map").
+        distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
+        reranking: a spec such as "query_expansion(k=5)", for metrics of ranks; None ranks by similarity.
+        index: "exact", or for galleries in the millions a spec such as "ivf" or "hnsw(ef_search=200)".
+    """
+
+    def __init__(
+        self,
+        draws: Count = 10,
+        seed: Seed = 0,
+        metrics: MetricSpecs = RANDOM_GALLERY_METRICS,
+        distance: Distance = "cosine",
+        reranking: Text | None = None,
+        index: Text = "exact",
+    ):
+        super().__init__(metrics, distance, reranking, index)
+        self.draws, self.seed = draws, seed
+
+    def tasks(self, rows):
+        galleries = [one_of_each(rows.labels, np.random.default_rng([self.seed, draw])) for draw in range(self.draws)]
+        return [RetrievalTask.of(rows.labels, queries=~gallery, gallery=gallery) for gallery in galleries]
+
+
+def one_of_each(labels, random):
+    """Returns booleans `[N]` that mark one random row of each class."""
+    order = random.permutation(len(labels))
+    _, first = np.unique(np.asarray(labels)[order], return_index=True)
+    chosen = np.zeros(len(labels), bool)
+    chosen[order[first]] = True
+    return chosen

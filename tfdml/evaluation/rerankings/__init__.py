@@ -1,9 +1,7 @@
 """Better rankings than by the similarity of two images, one a file; a protocol's `reranking` names one."""
 
-from tfdml.evaluation.rerankings.database_augmentation import DatabaseAugmentation
 from tfdml.evaluation.rerankings.k_reciprocal import KReciprocal
-from tfdml.evaluation.rerankings.query_expansion import QueryExpansion
 from tfdml.evaluation.rerankings.random_walk import RandomWalk
-from tfdml.evaluation.rerankings.reranking import Reranking
+from tfdml.evaluation.rerankings.reranking import DatabaseAugmentation, QueryExpansion, Reranking
 
 __all__ = ["DatabaseAugmentation", "KReciprocal", "QueryExpansion", "RandomWalk", "Reranking"]

@@ -1,12 +1,15 @@
-"""`PairList`: pairs of images that are given, of the same class or not."""
+"""Lists of pairs of images, and the similarities of these pairs."""
 
 import csv
 import dataclasses
+import os
 from typing import Self
 
 import numpy as np
 
 from tfdml.files.checked import read_bytes, reason_of, text_of
+from tfdml.files.embeddings import read_arrays
+from tfdml.files.shards import EmbeddingShards
 
 FOLDS = 10
 SAME = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
@@ -136,3 +139,59 @@ def _image_of(name, number):
 
 def _malformed(path, number, line, expected):
     return ValueError(f"{path}, line {number}: expected {expected}, received {line[:100]!r}.")
+
+
+# Pairs that are compared at once.
+AT_ONCE = 8192
+
+
+def given_similarities(vectors, one, other, distance="cosine"):
+    """Returns the similarity `[P]` of each pair, in float64; minus the distance where pairs are compared by distance.
+
+    Args:
+        vectors: `ExactVectors`.
+        one, other: `[P]` rows.
+        distance: `cosine` or `euclidean`, as the vectors are.
+    """
+    found = np.empty(len(one))
+    for start in range(0, len(one), AT_ONCE):
+        pairs = slice(start, start + AT_ONCE)
+        first, second = (vectors.vectors[rows[pairs]].astype(np.float64) for rows in (one, other))
+        if distance == "cosine":
+            found[pairs] = np.einsum("pd,pd->p", first, second)
+        else:
+            found[pairs] = -vectors.scale * np.linalg.norm(first - second, axis=1)
+    return found
+
+
+def named_embeddings(path):
+    """Returns embeddings `[N, d]` and a dictionary from name to row.
+
+    Args:
+        path: folder of `python -m tfdml.embed`, whose paths are the names; `.npz` file with `embeddings` and `names`;
+            `.npz` or `.npy` file without names, where these are the numbers of rows, from 0.
+    """
+    if os.path.isdir(path):
+        blocks = list(EmbeddingShards(path).blocks())
+        if not blocks:
+            raise ValueError(f"{path} has no embeddings.")
+        names = [name for block in blocks for name in block.paths]
+        return np.concatenate([block.embeddings for block in blocks]), _rows(path, names)
+    if os.path.splitext(path)[1] not in (".npy", ".npz"):
+        raise ValueError(f"{path}: with --pairs, expected a folder, or a file that ends in .npy or .npz.")
+    found = read_arrays(path)
+    embeddings = found.get("embeddings")
+    if embeddings is None or embeddings.ndim != 2 or embeddings.dtype.kind not in "fiu" or not embeddings.size:
+        raise ValueError(f"{path}: expected embeddings [N, d] of numbers.")
+    names = found.get("names", np.arange(len(embeddings)))
+    if names.shape != embeddings.shape[:1]:
+        raise ValueError(f"{path}: expected names [N], one for each of {len(embeddings)}; received {names.shape}.")
+    names = np.char.decode(names, "utf-8", "replace") if names.dtype.kind == "S" else names
+    return embeddings, _rows(path, [str(name) for name in names.tolist()])
+
+
+def _rows(path, names):
+    rows = {name: row for row, name in enumerate(names)}
+    if len(rows) < len(names):
+        raise ValueError(f"{path}: {len(names) - len(rows)} of {len(names)} names come more than once.")
+    return rows

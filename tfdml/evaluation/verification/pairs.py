@@ -1,16 +1,106 @@
-"""`Pairs`: the similarities of all pairs of a retrieval task, counted in blocks."""
+"""The similarities of all pairs of queries and gallery images, counted in blocks."""
 
 import dataclasses
 import functools
+import math
 from collections.abc import Iterator
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tfdml.evaluation.ranks.exact_vectors import ExactVectors
-from tfdml.evaluation.search import RetrievalTask
-from tfdml.evaluation.verification.pair_counts import PairCounts
+from tfdml.evaluation.queries import RetrievalTask
+from tfdml.evaluation.ranks.exact_vectors import ExactVectors, tie_groups
+
+
+def best_matches(pairs):
+    """Returns the bins, see `Pairs.scores_of`, of the nearest of the query's class and of others, `[2, Q]`; 0 for none.
+
+    Args:
+        pairs: `Pairs`; a query is not its own match.
+    """
+    found = np.zeros([2, len(pairs.task.labels)], np.int64)
+    for rows, (queries, positives), negatives in pairs.blocks(once=False):
+        np.maximum.at(found[0], rows[queries], positives)
+        found[1, rows] = np.maximum(found[1, rows], negatives.max(axis=1))
+    return found[:, pairs.queries]
+
+
+# Rounding must not exclude a rate that is just reached.
+ROUNDED = 1 + 1e-9
+
+
+@dataclasses.dataclass(frozen=True)
+class PairCounts:
+    """Numbers of pairs by similarity. A threshold accepts the pairs that are at least as similar.
+
+    Args:
+        scores: `[S]` similarities, ascending, each once; minus the distance where pairs are compared by distance.
+        positives: `[S]` number of pairs of the same class with this similarity.
+        negatives: `[S]` number of pairs of different classes with it.
+    """
+
+    scores: np.ndarray
+    positives: np.ndarray
+    negatives: np.ndarray
+
+    @classmethod
+    def of_scores(cls, scores: np.ndarray, same: np.ndarray, tie: float = 0.0) -> Self:
+        """Counts pairs one by one.
+
+        Args:
+            scores: `[P]` similarity of each pair.
+            same: `[P]` booleans, whether it is of the same class.
+            tie: by how much similarities may differ and count as equal; the lowest of them is then the score of all.
+        """
+        values, places = np.unique(scores, return_inverse=True)
+        same = np.asarray(same, bool)
+        groups = tie_groups(values, tie, np.diff(values, prepend=-np.inf) > tie)
+        values, places = values[np.diff(groups, prepend=0) > 0], groups[places] - 1
+        return cls(values, *(np.bincount(places[kind], minlength=len(values)) for kind in (same, ~same)))
+
+    @functools.cached_property
+    def accepted(self):
+        """Positives and negatives that are at least as similar as each score, `[S]` each."""
+        return tuple(np.cumsum(counts[::-1])[::-1] for counts in (self.positives, self.negatives))
+
+    @functools.cached_property
+    def totals(self):
+        """The number of pairs of the same class, and of different classes."""
+        return self.positives.sum().item(), self.negatives.sum().item()
+
+    @functools.cached_property
+    def rates(self):
+        """False accept rate and true accept rate `[S + 1]`, from the threshold above all scores to the lowest score."""
+        positives, negatives = (
+            np.append(0.0, each[::-1] / total) for each, total in zip(self.accepted, self.totals, strict=True)
+        )
+        return negatives, positives
+
+    def trues_at(self, far):
+        """Returns the true accept rates at the highest false accept rates that are no more than these."""
+        accepts, trues = self.rates
+        return trues[np.searchsorted(accepts, np.asarray(far) * ROUNDED, side="right") - 1]
+
+    def place_at(self, far):
+        """Returns the place of the lowest score that accepts no more than this rate of negatives; S if none does."""
+        return len(self.scores) + 1 - int(np.searchsorted(self.rates[0], far * ROUNDED, side="right"))
+
+    def above(self, place):
+        """Returns the threshold between the score of a place and the one below; above all for the place S.
+
+        It accepts what the score accepts, and keeps as far from both as possible.
+        """
+        if place == len(self.scores):
+            return float(np.nextafter(self.scores[-1], np.inf))
+        return float(self.scores[[max(place - 1, 0), place]].mean())
+
+
+def least_count(rate: float) -> int:
+    """Returns how many there have to be, so that one of them is no more than a rate."""
+    # But for rounding: 1 / 0.1 of a float is 10.
+    return math.ceil(1 / rate - 1e-6)
+
 
 # Similarities are rounded to multiples of 1 / STEPS, nearly 10^-6: those that differ by less are ties elsewhere, too.
 STEPS = 2**20
@@ -158,3 +248,61 @@ class Pairs:
         places = np.empty(len(self.task.labels), np.int64)
         places[np.argsort(self.task.labels, kind="stable")] = np.arange(len(places))
         return places
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassCounts:
+    """Numbers of pairs of the queries of each class, from each threshold up to the next; each way a pair comes counts.
+
+    Args:
+        thresholds: `[K]`, ascending; the lowest accepts all pairs that matter.
+        positives: `[C, K]` numbers of pairs of the same class.
+        negatives: `[C, K]` numbers of pairs of different classes.
+        totals: `[2, C]` numbers of all pairs of each kind, those below the lowest threshold included.
+    """
+
+    thresholds: np.ndarray
+    positives: np.ndarray
+    negatives: np.ndarray
+    totals: np.ndarray
+
+    @classmethod
+    def of(cls, pairs, thresholds):
+        """Counts `Pairs`, `[C]` being the class numbers of their `RetrievalTask`.
+
+        Args:
+            pairs: `Pairs`.
+            thresholds: `[K]`, ascending.
+        """
+        # Of each bin, the number of thresholds that accept it; a column of its own for what is no pair.
+        columns = len(thresholds) + 2
+        cells = np.searchsorted(pairs.bins_of(thresholds), np.arange(pairs.bins), side="right")
+        cells[0] = columns - 1
+        labels = pairs.task.labels
+        found = np.zeros([2, labels.max() + 1, columns], np.int64)
+        for rows, (queries, positives), negatives in pairs.blocks(once=False):
+            classes, places = np.unique(labels[rows], return_inverse=True)
+            keys = places[queries] * columns + cells[positives], places[:, None] * columns + cells[negatives]
+            for kind, each in enumerate(keys):
+                counts = np.bincount(each.ravel(), minlength=len(classes) * columns)
+                found[kind, classes] += counts.reshape(len(classes), columns)
+        return cls(np.asarray(thresholds), *found[:, :, 1:-1], found[:, :, :-1].sum(axis=2))
+
+    def accepted(self):
+        """Returns how many pairs of each kind and class each threshold accepts, `[2, C, K]`."""
+        return np.cumsum(np.stack([self.positives, self.negatives])[:, :, ::-1], axis=2)[:, :, ::-1]
+
+
+def thresholds_of(counts: PairCounts, number: int = 150) -> np.ndarray:
+    """Returns thresholds that divide pairs finely: by quantiles of both kinds, and by powers of the false accept rate.
+
+    Args:
+        counts: `PairCounts`.
+        number: of thresholds of each kind.
+    """
+    places = [0]
+    for accepted in counts.accepted:
+        places += np.searchsorted(-accepted, -np.linspace(0, accepted[0], number)).tolist()
+    negatives = counts.accepted[1]
+    places += np.searchsorted(-negatives, -np.geomspace(1, max(negatives[0], 1), number)).tolist()
+    return counts.scores[np.unique(np.minimum(places, len(counts.scores) - 1))]

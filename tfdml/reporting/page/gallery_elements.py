@@ -67,7 +67,7 @@ def neighbors_of(retrieved, rows, embeddings, distance):
     """Returns row of a query to a list of `(row, closeness, right)`, as `gallery_data` takes it.
 
     Args:
-        retrieved: `tfdml.evaluation.retrieved.Retrieved`.
+        retrieved: `tfdml.evaluation.queries.Retrieved`.
         rows: rows of queries, all of which are in `retrieved`.
         embeddings: `[N, d]`, by which was searched.
         distance: `cosine` or `euclidean`.

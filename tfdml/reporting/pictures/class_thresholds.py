@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from tfdml.evaluation.verification.class_counts import ClassCounts, thresholds_of
-from tfdml.evaluation.verification.pairs import Pairs
+from tfdml.evaluation.verification.pairs import ClassCounts, Pairs, thresholds_of
 from tfdml.registry import register
 from tfdml.registry.arguments import Distance, FilePath
 from tfdml.reporting.chart import COLORS, legend_above, new_chart, save_chart

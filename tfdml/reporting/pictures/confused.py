@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfdml.evaluation.retrieved import Retrieved
+from tfdml.evaluation.queries import Retrieved
 from tfdml.registry import Count, register
 from tfdml.registry.arguments import FilePath, Labels
 from tfdml.reporting.picture import Picture
@@ -55,7 +55,7 @@ def most_confused(retrieved: Retrieved, labels: Labels, count: int) -> list[Conf
     """Returns the `Confusion`s with the most queries, at most `count`, those with the most first.
 
     Args:
-        retrieved: `tfdml.evaluation.retrieved.Retrieved`; only its nearest neighbors count.
+        retrieved: `tfdml.evaluation.queries.Retrieved`; only its nearest neighbors count.
         labels: `[N]` class numbers.
         count: how many.
     """

@@ -4,7 +4,7 @@ import colorsys
 
 import numpy as np
 
-from tfdml.evaluation.measure import unit_length
+from tfdml.evaluation.evaluate import unit_length
 from tfdml.registry import register
 from tfdml.registry.arguments import Distance, Embeddings, FilePath, Labels
 from tfdml.reporting.picture import Picture

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tfdml.evaluation.retrieved import Retrieved
+from tfdml.evaluation.queries import Retrieved
 from tfdml.registry import Count, register
 from tfdml.registry.arguments import FilePath, Labels
 from tfdml.reporting.picture import Picture
@@ -44,7 +44,7 @@ def chosen_queries(retrieved: Retrieved, labels: Labels, count: int, seed: int =
     left out.
 
     Args:
-        retrieved: `tfdml.evaluation.retrieved.Retrieved`.
+        retrieved: `tfdml.evaluation.queries.Retrieved`.
         labels: `[N]` class numbers.
         count: number of queries of each kind.
         seed: determines the random ones.
@@ -72,7 +72,7 @@ def draw_neighbors(
     Neighbors of its class have a green frame, others a red one.
 
     Args:
-        retrieved: `tfdml.evaluation.retrieved.Retrieved`.
+        retrieved: `tfdml.evaluation.queries.Retrieved`.
         chosen: title to places in `retrieved.queries`.
         labels: `[N]` class numbers.
         names: class number to name; others are written as numbers.

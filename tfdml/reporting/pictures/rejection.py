@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfdml.evaluation.verification.best_matches import best_matches
+from tfdml.evaluation.verification.pairs import best_matches
 from tfdml.registry import register
 from tfdml.registry.arguments import FilePath
 from tfdml.reporting.chart import COLORS, new_chart, save_chart

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tfdml.evaluation.verification.pair_counts import PairCounts
-from tfdml.evaluation.verification.pair_intervals import intervals_of, resampled_pairs
-from tfdml.evaluation.verification.pairs import Pairs
+from tfdml.evaluation.verification.pairs import PairCounts, Pairs
+from tfdml.evaluation.verification.thresholds import intervals_of, resampled_pairs
 from tfdml.registry import register
 from tfdml.registry.arguments import FilePath
 from tfdml.reporting.chart import COLORS, new_chart, save_chart

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tfdml.evaluation.diversity import PAIRS, positive_pairs
-from tfdml.evaluation.measure import unit_length
+from tfdml.evaluation.evaluate import unit_length
 from tfdml.registry import register
 from tfdml.registry.arguments import Distance, Embeddings, FilePath, Labels
 from tfdml.reporting.chart import COLORS, legend_above, new_chart, save_chart

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import keras
 
 from tfdml.evaluation import cost
-from tfdml.evaluation.fusion import fit_weights, fuse
-from tfdml.evaluation.measure import unit_length
+from tfdml.evaluation.evaluate import fit_weights, fuse, unit_length
 from tfdml.files.checked import whole_folder
 from tfdml.methods.member_ensemble import MemberEnsemble
 from tfdml.run.directory.hparams import write_hparams

@@ -8,7 +8,7 @@ import numpy as np
 
 from pipelines.datasets.ignoring import names_in_list
 from pipelines.datasets.split import Split
-from tfdml.evaluation.verification.named_embeddings import named_embeddings
+from tfdml.evaluation.verification.pair_list import named_embeddings
 from tfdml.files.embeddings import EmbeddingFiles, read_arrays
 from tfdml.run.experiment.experiment import trained
 from tfdml.run.experiment.held_out import on_validation

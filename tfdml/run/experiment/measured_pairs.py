@@ -7,10 +7,8 @@ import numpy as np
 from tfdml import registry
 from tfdml.evaluation.metrics import PairMetric, metrics_of
 from tfdml.evaluation.ranks.exact_vectors import ExactVectors
-from tfdml.evaluation.verification.cross_validation import verified
-from tfdml.evaluation.verification.given_similarities import given_similarities
-from tfdml.evaluation.verification.named_embeddings import named_embeddings
-from tfdml.evaluation.verification.pair_list import PairList
+from tfdml.evaluation.verification.pair_list import PairList, given_similarities, named_embeddings
+from tfdml.evaluation.verification.thresholds import verified
 
 METRICS = ("roc_auc", "equal_error_rate", "tar_at_far_0.1", "tar_at_far_0.01", "tar_at_far_0.001")
 

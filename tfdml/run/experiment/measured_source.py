@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from tfdml import registry
-from tfdml.evaluation.bootstrap import bootstrap_intervals
 from tfdml.evaluation.metrics import PairMetric
 from tfdml.evaluation.protocols import protocol_of
-from tfdml.evaluation.verification.pair_intervals import metric_intervals
+from tfdml.evaluation.statistics import bootstrap_intervals
+from tfdml.evaluation.verification.thresholds import metric_intervals
 from tfdml.files.embeddings import EmbeddingFiles
 from tfdml.run.experiment.measurable import measurable
 

@@ -13,7 +13,7 @@ from pipelines.datasets.levels import with_levels
 from pipelines.datasets.split import Split
 from pipelines.sampling import Clusters, each_alone
 from tfdml import registry
-from tfdml.evaluation.indexes.class_members import ClassMembers
+from tfdml.evaluation.indexes.index import ClassMembers
 from tfdml.evaluation.metrics import RankMetric
 from tfdml.evaluation.protocols import Protocol, protocol_of
 from tfdml.run.experiment.measurable import measurable

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml.evaluation.verification.fitted_threshold import fit_threshold
+from tfdml.evaluation.verification.thresholds import fit_threshold
 from tfdml.files.checked import json_of, read_bytes, write_atomically
 from tfdml.run.directory.model_archive import sha256_of
 from tfdml.run.directory.run_directory import RunDirectory

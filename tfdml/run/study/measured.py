@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from tfdml.console import command
-from tfdml.evaluation.all_pairs import Seeds, all_pairs
-from tfdml.evaluation.bootstrap import degrees_of
+from tfdml.evaluation.statistics import Seeds, all_pairs, degrees_of
 from tfdml.files.checked import write_atomically
 from tfdml.run.directory.model_archive import sha256_of
 from tfdml.run.directory.run_directory import RunDirectory

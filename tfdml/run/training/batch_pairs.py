@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from pipelines.sampling import Sampler
 from tfdml import registry
-from tfdml.evaluation.metrics.graded_relevance import grades
+from tfdml.evaluation.metrics.graded import grades
 from tfdml.registry.loss_hooks import hooks_of
 
 STEPS = 64

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from keras import backend
 
-from tfdml.evaluation.bootstrap import resampled_means
+from tfdml.evaluation.statistics import resampled_means
 
 # The part of the final weights in a mean of both.
 SHARES = (0.25, 0.5, 0.75)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from tfdml import registry
-from tfdml.evaluation.bootstrap import bootstrap_intervals
+from tfdml.evaluation.statistics import bootstrap_intervals
 from tfdml.registry.arguments import sides_of
 
 # The learning rate, and the side of images, that are advised.

@@ -5,8 +5,8 @@ import numpy as np
 from pipelines.images.stored_images import thumbnails
 from tfdml.callbacks import Projector
 from tfdml.evaluation import cost, diversity
-from tfdml.evaluation.bootstrap import class_intervals
-from tfdml.evaluation.breakdown import breakdown
+from tfdml.evaluation.evaluate import breakdown
+from tfdml.evaluation.statistics import class_intervals
 from tfdml.methods import Features
 from tfdml.run.directory.models_on_disk import load_best, save_best, save_model
 from tfdml.run.experiment.embedded_clusters import clusters_of

@@ -1,0 +1,211 @@
+"""Metrics of the embeddings themselves, such as alignment, uniformity and effective rank."""
+
+from typing import Annotated
+
+import numpy as np
+
+from tfdml.evaluation.metrics.base import EmbeddingMetric, class_means, pairs_of
+from tfdml.evaluation.metrics.pairs import squared_pair_distances
+from tfdml.neighbors.nearest import nearest_others, unit_length
+from tfdml.registry import register
+from tfdml.registry.arguments import Count, Positive, integer, number
+
+# Rows whose deviations from their class are computed at once.
+ROWS = 8192
+
+
+@register("metric", "alignment")
+class Alignment(EmbeddingMetric):
+    """The mean squared distance of pairs of the same class, of embeddings scaled to unit length.
+
+    From "Understanding Contrastive Representation Learning through Alignment and Uniformity on the Hypersphere" (ICML
+    2020), with alpha = 2. None if each class has one image.
+    """
+
+    needs_classes = False
+
+    def value(self, embeddings, labels):
+        embeddings = unit_length(embeddings)
+        means, sizes, numbers = class_means(embeddings, labels)
+        # The squared distances of a class's pairs sum to its size times the squared distances to its mean.
+        total = 0.0
+        for start in range(0, len(embeddings), ROWS):
+            rows = slice(start, start + ROWS)
+            deviations = embeddings[rows] - means[numbers[rows]]
+            total += np.einsum("n,nd,nd->", sizes[numbers[rows]], deviations, deviations, optimize=True)
+        pairs = pairs_of(sizes)
+        return float(total / pairs) if pairs else None
+
+
+@register("metric", "uniformity")
+class Uniformity(EmbeddingMetric):
+    """The logarithm of the mean of exp(-t d^2) over all pairs, at distance d, of embeddings scaled to unit length.
+
+    From "Understanding Contrastive Representation Learning through Alignment and Uniformity on the Hypersphere" (ICML
+    2020). Between -4 t and 0, the value of a collapsed embedding. None if there is one image.
+
+    Args:
+        t: how fast a pair's weight falls with its distance.
+        rows: number of rows whose pairs are averaged; if there are more, so many are drawn, always the same.
+    """
+
+    t: Positive = 2.0
+    rows: Annotated[int, integer(2)] = 10_000
+
+    needs_classes = False
+
+    def value(self, embeddings, labels):
+        if len(embeddings) > self.rows:
+            embeddings = embeddings[np.random.default_rng(0).choice(len(embeddings), self.rows, replace=False)]
+        pairs = pairs_of([len(embeddings)])
+        total = sum(np.exp(-self.t * squared).sum() for squared in squared_pair_distances(unit_length(embeddings)))
+        return float(np.log(total / pairs)) if pairs else None
+
+
+@register("metric", "dead_dimensions")
+class DeadDimensions(EmbeddingMetric):
+    """The share of dimensions whose variance is at most a fraction of the dimensions' mean variance.
+
+    1 for a collapsed embedding.
+
+    Args:
+        fraction: of the mean variance.
+    """
+
+    fraction: Annotated[float, number(above=0, below=1)] = 1e-3
+
+    needs_classes = False
+
+    def value(self, embeddings, labels):
+        blocks = [slice(start, start + ROWS) for start in range(0, len(embeddings), ROWS)]
+        # From the first row, so that equal rows have a variance of exactly 0.
+        origin = np.asarray(embeddings[0], np.float64)
+        mean = sum(np.sum(embeddings[rows] - origin, axis=0) for rows in blocks) / len(embeddings)
+        variances = sum(np.sum((embeddings[rows] - origin - mean) ** 2, axis=0) for rows in blocks)
+        return float(np.mean(variances <= self.fraction * variances.mean()))
+
+
+@register("metric", "effective_rank")
+class EffectiveRank(EmbeddingMetric):
+    """The exponential of the entropy of the singular values, each divided by their sum: from 1 to the dimension.
+
+    From "The Effective Rank: A Measure of Effective Dimensionality" (EUSIPCO 2007), of the matrix of embeddings as it
+    is, not centred. None if all embeddings are zero.
+    """
+
+    needs_classes = False
+
+    def value(self, embeddings, labels):
+        # Both have the same singular values; the smaller product of the two has no zeros beside them.
+        points = embeddings if len(embeddings) >= embeddings.shape[1] else embeddings.T
+        blocks = (np.asarray(points[start : start + ROWS], np.float64) for start in range(0, len(points), ROWS))
+        # Eigenvalues of this matrix are the squares of the singular values.
+        squares = np.linalg.eigvalsh(sum(block.T @ block for block in blocks))
+        # What is smaller is rounding, both of this product and of float32 embeddings.
+        squares = squares[squares > len(squares) * np.finfo(np.float64).eps * squares.max()]
+        if not len(squares):
+            return None
+        shares = np.sqrt(squares) / np.sum(np.sqrt(squares))
+        return float(np.exp(-np.sum(shares * np.log(shares))))
+
+
+@register("metric", "hubness")
+class Hubness(EmbeddingMetric):
+    """The skewness of how often each image is among the K nearest of another: large if few are near everything.
+
+    From "Hubs in Space: Popular Nearest Neighbors in High-Dimensional Data" (JMLR 2010). By Euclidean distance, which
+    orders embeddings at unit length as cosine similarity does; ties are broken by row. None if each image is equally
+    often near, as where there are only K others.
+
+    Args:
+        k: number of neighbors.
+    """
+
+    k: Count = 10
+
+    # It searches all images in all others.
+    while_training = False
+
+    needs_classes = False
+
+    def value(self, embeddings, labels):
+        rows = np.arange(len(embeddings))
+        times = np.bincount(nearest_others(embeddings, rows, rows, self.k).ravel(), minlength=len(rows))
+        deviations = times - times.mean()
+        return float(np.mean(deviations**3) / times.std() ** 3) if times.std() else None
+
+
+@register("metric", "inter_class_distance")
+class InterClassDistance(EmbeddingMetric):
+    """The mean Euclidean distance of the mean embeddings of two classes.
+
+    From "Revisiting Training Strategies and Generalization Performance in Deep Metric Learning" (ICML 2020). None if
+    there is one class.
+    """
+
+    def value(self, embeddings, labels):
+        means, _, _ = class_means(embeddings, labels)
+        total = sum(np.sqrt(squared).sum() for squared in squared_pair_distances(means))
+        return float(total / pairs_of([len(means)])) if len(means) > 1 else None
+
+
+@register("metric", "intra_class_distance")
+class IntraClassDistance(EmbeddingMetric):
+    """The mean Euclidean distance of pairs of the same class.
+
+    From "Revisiting Training Strategies and Generalization Performance in Deep Metric Learning" (ICML 2020). None if
+    each class has one image.
+    """
+
+    def value(self, embeddings, labels):
+        pairs = pairs_of(np.unique(labels, return_counts=True)[1])
+        total = sum(np.sqrt(squared).sum() for squared in squared_pair_distances(embeddings, labels))
+        return float(total / pairs) if pairs else None
+
+
+@register("metric", "distance_ratio")
+class DistanceRatio(EmbeddingMetric):
+    """`intra_class_distance` over `inter_class_distance`, the density of an embedding.
+
+    From "Revisiting Training Strategies and Generalization Performance in Deep Metric Learning" (ICML 2020), where
+    models that generalize better to new classes have a larger one. None if either distance is not defined, or if all
+    classes have the same mean.
+    """
+
+    def value(self, embeddings, labels):
+        return self.value_if_new({}, embeddings, labels)
+
+    def value_if_new(self, known, embeddings, labels):
+        distances = (IntraClassDistance(), InterClassDistance())
+        intra, inter = (metric.value_if_new(known, embeddings, labels) for metric in distances)
+        return None if intra is None or not inter else intra / inter
+
+
+@register("metric", "neighbors_kept")
+class NeighborsKept(EmbeddingMetric):
+    """The fraction of an image's K nearest among other images that are still so where all are seen in another view.
+
+    It needs no classes: labels say which two rows are views of an image, as those of the dataset `photos` do. None
+    where other numbers of rows have a label, or there are only two images. A collapsed embedding has a value near 0:
+    ties are broken by row, from the first one on in one view, and from the last one in the other.
+
+    Args:
+        k: number of neighbors; of fewer than 2 K images, a third of them.
+    """
+
+    k: Count = 10
+
+    larger_is_better = True
+    needs_classes = False
+
+    def value(self, embeddings, labels):
+        order = np.argsort(labels, kind="stable")
+        counts = np.unique(labels, return_counts=True)[1]
+        if len(counts) < 3 or np.any(counts != 2):
+            return None
+        first, second = (embeddings[order[place::2]] for place in (0, 1))
+        k = min(self.k, max(1, len(first) // 3)) if len(first) < 2 * self.k else self.k
+        rows = np.arange(len(first))
+        before = nearest_others(first, rows, rows, k)
+        after = rows[::-1][nearest_others(second[::-1], rows, rows, k)[::-1]]
+        return float(np.mean([np.isin(one, other).mean() for one, other in zip(before, after, strict=True)]))

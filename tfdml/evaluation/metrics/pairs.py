@@ -1,0 +1,227 @@
+"""Metrics of decisions about pairs: accuracy, ROC, TAR@FAR, equal error rate, and others."""
+
+from typing import Annotated
+
+import numpy as np
+
+from tfdml.evaluation.metrics.base import PairMetric
+from tfdml.evaluation.verification.pairs import ClassCounts, least_count
+from tfdml.registry import register
+from tfdml.registry.arguments import Count, number
+
+
+@register("metric", "pair_accuracy")
+class PairAccuracy(PairMetric):
+    """The highest fraction of pairs that any threshold decides rightly; optimistic, chosen on the same pairs."""
+
+    def value(self, counts):
+        return float(right_decisions(counts).max() / sum(counts.totals))
+
+
+def right_decisions(counts):
+    """Returns how many pairs each score as threshold, and last one above all, decides rightly, `[S + 1]`."""
+    positives, negatives = (np.append(each, 0) for each in counts.accepted)
+    return positives + counts.totals[1] - negatives
+
+
+@register("metric", "pair_accuracy_threshold")
+class PairAccuracyThreshold(PairMetric):
+    """The similarity from which pairs are accepted for the highest `pair_accuracy`; of distances, minus the distance.
+
+    Of several, the highest.
+    """
+
+    larger_is_better = False
+
+    def value(self, counts):
+        right = right_decisions(counts)
+        return counts.above(len(right) - 1 - int(np.argmax(right[::-1])))
+
+
+@register("metric", "pair_average_precision")
+class PairAveragePrecision(PairMetric):
+    """The mean over pairs of the same class of the precision of the threshold that just accepts the pair."""
+
+    def value(self, counts):
+        positives, negatives = counts.accepted
+        # Scores of resamples may have no pairs.
+        accepted = np.where(positives > 0, positives + negatives, 1)
+        return float(np.sum(counts.positives * (positives / accepted)) / counts.totals[0])
+
+
+# Rows that are compared with others at once.
+ROWS = 256
+
+
+def squared_pair_distances(points, labels=None):
+    """Yields the squared distances of pairs of the same class, each pair once, in blocks `[P]` of float64.
+
+    Args:
+        points: `[N, d]` array.
+        labels: `[N]` class numbers; None for all pairs.
+    """
+    labels = np.zeros(len(points)) if labels is None else np.asarray(labels)
+    order = np.argsort(labels, kind="stable")
+    points, labels = np.asarray(points)[order], labels[order]
+    ends = np.searchsorted(labels, labels, side="right")
+    for start in range(0, len(points), ROWS):
+        rows = slice(start, min(start + ROWS, len(points)))
+        # Up to the end of the last row's class; earlier rows have had their turn.
+        others = slice(start, ends[rows.stop - 1])
+        pairs = np.triu(labels[rows, None] == labels[others], 1)
+        if pairs.any():
+            # From the first row, so that equal rows have a distance of exactly 0 where all are equal.
+            origin = np.asarray(points[0], np.float64)
+            yield squared_distances(points[rows] - origin, points[others] - origin)[pairs]
+
+
+def squared_distances(points, others):
+    """Returns squared distances `[A, B]` of points `[A, d]` and others `[B, d]`, in float64."""
+    points, others = np.asarray(points, np.float64), np.asarray(others, np.float64)
+    found = np.add.outer(*(np.einsum("nd,nd->n", each, each) for each in (points, others)))
+    # In place, because these can be large.
+    products = points @ others.T
+    products *= 2
+    found -= products
+    return np.maximum(found, 0.0, out=found)
+
+
+@register("metric", "roc_auc")
+class RocAUC(PairMetric):
+    """The probability that a pair of the same class is more similar than one of different classes; ties count half."""
+
+    def value(self, counts):
+        accepts, trues = counts.rates
+        return float(np.sum(np.diff(accepts) * (trues[1:] + trues[:-1])) / 2)
+
+
+@register("metric", "tar_at_far")
+class TarAtFar(PairMetric):
+    """The fraction of pairs of the same class that a threshold accepts which accepts few others.
+
+    The false accept rate is at most `rate`. None, with a warning, where one pair of different classes is more than
+    that. 1 minus it is FNMR@FMR, the false non-match rate.
+
+    Args:
+        rate: the false accept rate, from 0.000001 to 0.1; `tar_at_far_0.001` is short for `tar_at_far(rate=0.001)`.
+    """
+
+    rate: Annotated[float, number(at_least=1e-6, at_most=0.1)]
+
+    @property
+    def name(self) -> str:
+        return f"tar_at_far_{self.rate:g}".replace("e-0", "e-")
+
+    @property
+    def negatives_needed(self) -> int:
+        return least_count(self.rate)
+
+    def value(self, counts):
+        return float(counts.trues_at(self.rate))
+
+
+# What rounding leaves of no deviation.
+SMALLEST = 1e-9
+
+
+@register("metric", "d_prime")
+class DPrime(PairMetric):
+    """How far apart the mean similarities of pairs of the same and of different classes are, in standard deviations.
+
+    The difference of the means, over the root of the mean of both variances. None if neither varies.
+    """
+
+    def value(self, counts):
+        means, variances = zip(
+            *(_moments(counts.scores, each) for each in (counts.positives, counts.negatives)), strict=True
+        )
+        deviation = np.sqrt(sum(variances) / 2)
+        return float((means[0] - means[1]) / deviation) if deviation > SMALLEST else None
+
+
+def _moments(values, counts):
+    mean = np.average(values, weights=counts)
+    return mean, np.average((values - mean) ** 2, weights=counts)
+
+
+@register("metric", "equal_error_rate")
+class EqualErrorRate(PairMetric):
+    """The rate at which false accepts are as frequent as false rejects, on straight lines between thresholds."""
+
+    larger_is_better = False
+
+    def value(self, counts):
+        accepts, trues = counts.rates
+        surplus = accepts - (1 - trues)
+        # It rises from -1, where nothing is accepted, to 1.
+        after = int(np.argmax(surplus >= 0))
+        part = -surplus[after - 1] / (surplus[after] - surplus[after - 1])
+        return float(accepts[after - 1] + part * (accepts[after] - accepts[after - 1]))
+
+
+Rate = Annotated[float, number(above=0, below=1)]
+
+
+@register("metric", "opis")
+class OPIS(PairMetric):
+    """The variance over classes of how well one threshold serves each, averaged over thresholds: 0 if alike.
+
+    The operating-point-inconsistency score of "Threshold-Consistent Margin Loss for Open-World Deep Metric Learning"
+    (ICLR 2024). A class is served by the harmonic mean of two fractions: of its pairs that the threshold accepts, and
+    of the pairs of its queries with other classes that it rejects. Thresholds are at equal steps of distance between
+    those of two false accept rates over all pairs. Classes without a pair are left out.
+
+    Args:
+        low: false accept rate of the strictest threshold.
+        high: false accept rate of the most lenient one.
+        steps: number of thresholds.
+    """
+
+    low: Rate = 0.01
+    high: Rate = 0.1
+    steps: Count = 100
+
+    larger_is_better = False
+    # It needs those of each class.
+    of_counts = False
+
+    def check_arguments(self):
+        if self.low > self.high:
+            raise ValueError(f"Expected low to be no more than high; received {self.low} and {self.high}.")
+
+    def value_of_pairs(self, pairs):
+        if not self.is_defined(pairs.counts):
+            return None
+        return float(np.mean(np.var(self._served(pairs)[1], axis=0)))
+
+    def of_draws(self, pairs):
+        """Returns the variance over the classes that are drawn; their rates and thresholds are those of all classes."""
+        known, served = self._served(pairs)
+
+        def value(counts, times):
+            weights = times[known] / max(times[known].sum(), 1)
+            means = weights @ served
+            return float(np.mean(weights @ (served - means) ** 2)) if weights.any() else None
+
+        return value
+
+    def _served(self, pairs):
+        """Returns which classes have pairs, `[C]`, and how well each threshold serves these, `[classes, steps]`."""
+        counts = ClassCounts.of(pairs, self._thresholds(pairs))
+        known = (counts.totals > 0).all(axis=0)
+        accepts, falses = counts.accepted()[:, known] / counts.totals[:, known, None]
+        return known, harmonic_mean(accepts, 1 - falses)
+
+    def _thresholds(self, pairs):
+        strict, lenient = (pairs.counts.above(pairs.counts.place_at(rate)) for rate in (self.low, self.high))
+        parts = (np.arange(self.steps) + 0.5) / self.steps
+        if pairs.euclidean:
+            return lenient + parts * (strict - lenient)
+        near, far = (np.sqrt(max(2 - 2 * score, 0.0)) for score in (strict, lenient))
+        return 1 - (far + parts * (near - far)) ** 2 / 2
+
+
+def harmonic_mean(first, second):
+    """Returns the harmonic means of fractions; 0 of zeros."""
+    total = first + second
+    return 2 * first * second / np.where(total > 0, total, 1.0)

@@ -1,0 +1,417 @@
+"""Counts how many gallery images are at least as similar to a query as thresholds, exactly."""
+
+import bisect
+import contextlib
+import functools
+import os
+import pathlib
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+# Above this many thresholds a row is sorted once instead of compared with each of them.
+SORTED_FROM = 26
+# A row is replaced by its candidates if they are fewer than this fraction of it.
+FEW_THRESHOLDS = 0.25
+
+
+def count_at_least(row, thresholds):
+    """Counts, for each threshold, the similarities that are at least as large.
+
+    Args:
+        row: `[G]` floats; minus infinity for those that do not count.
+        thresholds: `[P]` floats, in ascending order.
+
+    Returns:
+        `[P]` integers.
+    """
+    if len(thresholds) > SORTED_FROM:
+        ordered = np.sort(row[row >= thresholds[0]])
+        return len(ordered) - np.searchsorted(ordered, thresholds)
+    counts = np.zeros(len(thresholds), np.int64)
+    for index, threshold in enumerate(thresholds):
+        candidates = row >= threshold
+        counts[index] = np.count_nonzero(candidates)
+        if not counts[index]:
+            break
+        if counts[index] < FEW_THRESHOLDS * len(row):
+            row = row[candidates]
+    return counts
+
+
+def count_from_approximate(row, thresholds, error, exact, most):
+    """Counts as `count_at_least`, exactly, from approximate similarities, or returns None if too many are in doubt.
+
+    Where an approximate similarity is farther than `error` from the threshold it decides. Of those that are nearer to
+    any threshold, the exact ones are computed, once for all thresholds.
+
+    Args:
+        row: `[G]` float32, approximate similarities; minus infinity for those that do not count.
+        thresholds: `[P]` float64, in ascending order.
+        error: how wrong an approximate similarity can be near the thresholds.
+        exact: function from indices of the row to their exact similarities, float64.
+        most: the most exact similarities that may be computed.
+    """
+    # One float32 further, because float64 is rounded to float32.
+    low = np.nextafter((thresholds - error).astype(np.float32), np.float32(-np.inf))
+    high = np.nextafter((thresholds + error).astype(np.float32), np.float32(np.inf))
+    if len(thresholds) > SORTED_FROM:
+        # So many that most candidates are near one of them.
+        near = np.flatnonzero(row >= low[0])
+        return count_at_least(exact(near), thresholds) if len(near) <= most else None
+    counts, doubts, places = np.zeros(len(thresholds), np.int64), {}, None
+    for index in range(len(thresholds)):
+        candidates = row >= low[index]
+        maybe = np.count_nonzero(candidates)
+        if not maybe:
+            break
+        if maybe < FEW_THRESHOLDS * len(row):
+            kept = np.flatnonzero(candidates)
+            row, places = row[kept], kept if places is None else places[kept]
+        counts[index] = np.count_nonzero(row >= high[index])
+        if maybe - counts[index] > most:
+            return None
+        if maybe > counts[index]:
+            near = np.flatnonzero((row >= low[index]) & (row < high[index]))
+            doubts[index] = near if places is None else places[near]
+    if not doubts:
+        return counts
+    every = np.unique(np.concatenate(list(doubts.values())))
+    if len(every) > most:
+        return None
+    similarities = exact(every)
+    for index, near in doubts.items():
+        counts[index] += np.count_nonzero(similarities[np.searchsorted(every, near)] >= thresholds[index])
+    return counts
+
+
+# From so many products of numbers on, TensorFlow may save more seconds than its import takes.
+MANY = 2**40
+
+
+class Products:
+    """Computes inner products of queries and vectors.
+
+    Args:
+        vectors: `[N, d]` float32 array.
+    """
+
+    def __init__(self, vectors):
+        self.vectors = vectors
+        self.devices = gpus() if may_use_tensorflow(vectors) else []
+        self._on_device = {}
+
+    def __call__(self, queries, rows, out):
+        """Computes the products `[B, R]` of queries `[B, d]` and a slice of the vectors, in `out`."""
+        if not self.devices:
+            np.matmul(queries, self.vectors[rows].T, out=out)
+            return
+        shares = np.array_split(queries, len(self.devices))
+        with _all_of_float32():
+            # All devices have begun before the first is waited for.
+            begun = [self._begin(device, share, rows) for device, share in zip(self.devices, shares, strict=True)]
+            for part, product in zip(np.array_split(out, len(self.devices)), begun, strict=True):
+                part[:] = product.numpy()
+
+    def _begin(self, device, queries, rows):
+        import tensorflow as tf
+
+        with tf.device(device):
+            # Sent once, not with every block of queries.
+            if (device, rows.start) not in self._on_device:
+                self._on_device[device, rows.start] = tf.constant(self.vectors[rows])
+            return tf.matmul(queries, self._on_device[device, rows.start], transpose_b=True)
+
+
+def may_use_tensorflow(vectors):
+    """Returns whether TensorFlow is imported, or worth it to compare all of vectors `[N, d]` with each other."""
+    return "tensorflow" in sys.modules or vectors.size * len(vectors) >= MANY
+
+
+def gpus():
+    """Returns the names of the GPUs."""
+    import tensorflow as tf
+
+    return [gpu.name for gpu in tf.config.list_logical_devices("GPU")]
+
+
+@contextlib.contextmanager
+def _all_of_float32():
+    """Without TensorFloat-32, which rounds to 10 bits: too many similarities would be near thresholds."""
+    import tensorflow as tf
+
+    enabled = tf.config.experimental.tensor_float_32_execution_enabled()
+    tf.config.experimental.enable_tensor_float_32_execution(False)
+    try:
+        yield
+    finally:
+        tf.config.experimental.enable_tensor_float_32_execution(enabled)
+
+
+# More exact similarities of a query than this fraction of a tile take as long as all of them at once.
+FEW_IN_DOUBT = 1 / 32
+# Smaller products may become 0 in float32.
+SMALLEST = 2.0**-125
+
+
+class FloatCounts:
+    """Counts with products in float32, and computes exactly what these do not decide.
+
+    Args:
+        vectors: `ExactVectors` of the gallery.
+    """
+
+    #: Of its products; None if it has a space for them itself.
+    dtype = np.float32
+    #: With more thresholds, most similarities are near one of them.
+    most_thresholds = SORTED_FROM
+
+    def __init__(self, vectors):
+        self.vectors = vectors
+        self.products = Products(vectors.vectors)
+        self._longest = _lengths(vectors.vectors).max(initial=0.0)
+        self._largest_offset = vectors.offsets.max(initial=0.0)
+
+    def counter(self, block, members, tile, out):
+        """Returns the function from the place of a query to how many negatives are as similar as each threshold.
+
+        It returns None for a query with many similarities in doubt.
+
+        Args:
+            block: `QueryBlock`.
+            members: for each query, the slice of the tile that is of its class.
+            tile: slice of the gallery.
+            out: array `[B, G]` for the products.
+        """
+        similarities, errors = self.similarities(block.vectors, tile, out), self.errors(block.vectors)
+
+        def count(query):
+            row = similarities[query]
+            row[members[query]] = -np.inf
+
+            def exact(places):
+                return self.vectors.similarities_of_one(block.vectors[query], tile.start + places)
+
+            return count_from_approximate(row, block.thresholds[query], errors[query], exact, FEW_IN_DOUBT * len(row))
+
+        return count
+
+    def similarities(self, queries, tile, out):
+        """Returns approximate similarities of queries `[B, d]` to a slice of the gallery, in `out`."""
+        self.products(queries, tile, out)
+        if self.vectors.has_offsets:
+            out -= self.vectors.offsets[tile].astype(np.float32)
+        return out
+
+    def errors(self, queries):
+        """Returns how wrong the similarities of queries `[B, d]` can be, `[B]`."""
+        # Each of d products and sums rounds once; the offset, the threshold and the result some more.
+        products = (queries.shape[1] + 8) * _lengths(queries) * self._longest
+        return 2.0**-24 * 1.001 * (products + 4 * self._largest_offset) + queries.shape[1] * SMALLEST
+
+
+def _lengths(vectors):
+    """Returns the lengths of vectors, not less."""
+    return 1.001 * np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
+
+
+# Where Linux tells what a processor can do.
+CPU_FILE = "/proc/cpuinfo"
+# Processors that multiply bfloat16 faster than float32 have one of these.
+INSTRUCTIONS = ("avx512_bf16", "amx_bf16")
+# Rows that are rounded at once.
+ROWS = 8192
+# Vectors are no longer, rounded ones neither.
+LONGEST = 1.006
+
+
+class HalfProducts:
+    """Computes inner products of vectors that are rounded to bfloat16.
+
+    For rounded vectors x' and y', |x y - x' y'| <= |x - x'| |y| + |x'| |y - y'|. Their products are summed in float32
+    and rounded to bfloat16. Results are its 16 bits as an integer: in the order of the numbers, but those of negative
+    numbers are below 0 in any order.
+
+    Args:
+        vectors: `[N, d]` float32 array, of lengths up to 1, but for rounding to multiples of 2^-24.
+    """
+
+    def __init__(self, vectors):
+        self.vectors = vectors
+        blocks = (vectors[start : start + ROWS] for start in range(0, len(vectors), ROWS))
+        self._lost = max((_lost(block).max() for block in blocks), default=0.0)
+        self._tiles = {}
+
+    def __call__(self, queries, rows):
+        """Returns the products of queries `[B, d]` and a slice of the vectors, as integers `[B, R]`."""
+        # Rounded once, not with every block of queries.
+        if rows.start not in self._tiles:
+            self._tiles[rows.start] = _rounded(self.vectors[rows])
+        products = tf.matmul(_rounded(queries), self._tiles[rows.start], transpose_b=True)
+        return tf.bitcast(products, tf.int16).numpy()
+
+    def bounds(self, queries, thresholds):
+        """Returns integers that tell which similarities are at least as large as a threshold.
+
+        Results below the first of them are certainly of smaller similarities, and results from the second on are
+        certainly not. If the first is 0, no result is certainly of a smaller one.
+
+        Args:
+            queries: `[B, d]` array.
+            thresholds: for each query, the thresholds, float64.
+
+        Returns:
+            For each query, a pair of integer arrays like its thresholds.
+        """
+        counts = [len(each) for each in thresholds]
+        low, high = _integers(np.concatenate(thresholds), np.repeat(self.errors(queries), counts))
+        ends = np.cumsum(counts)[:-1]
+        return list(zip(np.split(low, ends), np.split(high, ends), strict=True))
+
+    def errors(self, queries):
+        """Returns how wrong the products of queries `[B, d]` can be before they are rounded, `[B]`."""
+        # Each of d products and sums rounds, in an order that is not known.
+        sums = (4 * queries.shape[1] + 64) * 2.0**-24
+        return LONGEST * (_lost(queries) + self._lost + LONGEST * sums)
+
+
+@functools.cache
+def half_products_are_fast():
+    """Returns whether this processor multiplies bfloat16 faster than float32, and sums in float32."""
+    # Without oneDNN, TensorFlow computes them in float32, and converts all it reads and writes.
+    if gpus() or os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1").lower() not in ("1", "true"):
+        return False
+    try:
+        flags = pathlib.Path(CPU_FILE).read_text().split()
+    except OSError:
+        return False
+    return any(flag in flags for flag in INSTRUCTIONS) and _are_summed_in_float32()
+
+
+def _are_summed_in_float32():
+    # In bfloat16 the sum would end at 256, where adding 1 changes nothing.
+    ones = tf.ones([64, 4096], tf.bfloat16)
+    return bool(tf.reduce_all(tf.matmul(ones, ones, transpose_b=True) == 4096.0))
+
+
+def _rounded(vectors):
+    return tf.constant(vectors.astype(tf.bfloat16.as_numpy_dtype))
+
+
+def _lost(vectors):
+    """Returns the lengths `[B]` of what vectors lose when they are rounded."""
+    lost = vectors - vectors.astype(tf.bfloat16.as_numpy_dtype).astype(np.float32)
+    # For the rounding of this sum.
+    return 1.001 * np.sqrt(np.einsum("nd,nd->n", lost, lost, dtype=np.float64))
+
+
+def _integers(thresholds, errors):
+    # One float32 further, because float64 is rounded to float32.
+    low = np.nextafter((thresholds - errors).astype(np.float32), np.float32(-np.inf))
+    high = np.nextafter((thresholds + errors).astype(np.float32), np.float32(np.inf))
+    # The bfloat16 numbers up to these, and two more, so that it does not matter how products are rounded.
+    low, high = (np.maximum(each.view(np.int32), 0) >> 16 for each in (low, high))
+    return low.astype(np.int16), (high + 2).astype(np.int16)
+
+
+# For positives that are beyond what is asked for.
+BEYOND = 2**40
+
+
+class HalfCounts:
+    """Counts with products in half precision, and computes again what these do not decide.
+
+    Args:
+        floats: `FloatCounts` of the gallery, in memory, by cosine similarity.
+        depths: see `positive_ranks`.
+    """
+
+    dtype = None
+    most_thresholds = np.inf
+
+    def __init__(self, floats, depths):
+        self.floats, self.vectors, self.depths = floats, floats.vectors, depths
+        self.products = HalfProducts(self.vectors.vectors)
+
+    @classmethod
+    def of(cls, floats, depths):
+        """Returns the counts for a gallery, or None where float32 is needed or faster."""
+        vectors = floats.vectors
+        if depths is None or vectors.has_offsets or isinstance(vectors.vectors, np.memmap):
+            return None
+        return cls(floats, depths) if half_products_are_fast() else None
+
+    def counter(self, block, members, tile, out):
+        """Returns the function from the number of a query to how many negatives are as similar as each threshold.
+
+        It returns None for a query with many similarities in doubt. Where a positive's rank is beyond what is asked
+        for, its count is `BEYOND`.
+
+        Args:
+            block, members, tile: as of `FloatCounts.counter`.
+            out: not used.
+        """
+        results = self.products(block.vectors, tile)
+        bounds = self.products.bounds(block.vectors, block.thresholds)
+        errors = self.floats.errors(block.vectors)
+        first, others = self.depths(block.positives)
+
+        def count(query):
+            row, (low, high) = results[query], bounds[query]
+            row[members[query]] = -1
+            counts = np.full(len(low), BEYOND)
+            sure = np.count_nonzero(row >= high[-1])
+            if sure >= first[query]:
+                return counts
+            begin = _first_within(row, high, others[query])
+            places = np.flatnonzero((row >= low[begin]) & (row < high[-1]))
+            if low[begin] <= 0 or len(places) > FEW_IN_DOUBT * len(row):
+                return None
+            vector, rows = block.vectors[query], tile.start + places
+            # Not by BLAS, whose own threads would wait for each other: each query has one thread.
+            similarities = np.einsum("nd,d->n", self.vectors.vectors[rows], vector)
+            thresholds = block.thresholds[query][begin:]
+
+            def exact(near):
+                return self.vectors.similarities_of_one(vector, rows[near])
+
+            counts[begin:] = sure + count_from_approximate(similarities, thresholds, errors[query], exact, len(rows))
+            return counts
+
+        return count
+
+
+def _first_within(row, high, depth):
+    """Returns the place of the farthest positive whose rank can be within a depth; of the nearest if there is none."""
+    last = len(high) - 1
+
+    def is_within(place):
+        return np.count_nonzero(row >= high[place]) + len(high) - place <= depth
+
+    return bisect.bisect_left(range(last), True, key=is_within)
+
+
+class ExactCounts:
+    """Counts with exact similarities: whatever the embeddings, in a time that depends on their number alone.
+
+    Args:
+        vectors: `ExactVectors` of the gallery.
+    """
+
+    dtype = np.float64
+    most_thresholds = np.inf
+
+    def __init__(self, vectors):
+        self.vectors = vectors
+
+    def counter(self, block, members, tile, out):
+        """Returns the function that counts; arguments as of `FloatCounts.counter`."""
+        similarities = self.vectors.similarities(block.vectors, tile, out)
+
+        def count(query):
+            row = similarities[query]
+            row[members[query]] = -np.inf
+            return count_at_least(row, block.thresholds[query])
+
+        return count

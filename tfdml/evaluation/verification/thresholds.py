@@ -1,0 +1,224 @@
+"""Thresholds of similarity: fits, cross-validation, and intervals over classes."""
+
+import dataclasses
+
+import numpy as np
+
+from tfdml.evaluation.metrics.pairs import PairAccuracyThreshold
+from tfdml.evaluation.ranks.exact_vectors import TIE
+from tfdml.evaluation.statistics import percentile_intervals, times_drawn
+from tfdml.evaluation.verification.pairs import ClassCounts, PairCounts, least_count, thresholds_of
+
+
+def verified(scores, same, folds, metrics=()):
+    """Measures decisions about pairs as LFW does.
+
+    Each part is decided by the threshold that is most accurate on the others; the accuracy is the mean over the parts.
+    Metrics are over all pairs.
+
+    Args:
+        scores: `[P]` similarities of pairs.
+        same: `[P]` booleans, whether a pair is of the same class.
+        folds: `[P]` number of the part of each pair.
+        metrics: list of `PairMetric`.
+
+    Returns:
+        `{"accuracy": mean, "standard_error": of it, "threshold": mean, "fold_accuracies": [...], metric: value, ...,
+        "same": number of pairs, "different": number of pairs}`.
+    """
+    scores, same, folds = np.asarray(scores, np.float64), np.asarray(same, bool), np.asarray(folds)
+    accuracies, thresholds = [], []
+    for fold in np.unique(folds):
+        here = folds == fold
+        thresholds.append(PairAccuracyThreshold().value(PairCounts.of_scores(scores[~here], same[~here], TIE)))
+        accuracies.append(float(np.mean((scores[here] >= thresholds[-1]) == same[here])))
+    counts = PairCounts.of_scores(scores, same, TIE)
+    return {
+        "accuracy": float(np.mean(accuracies)),
+        "standard_error": float(np.std(accuracies, ddof=1) / np.sqrt(len(accuracies))),
+        "threshold": float(np.mean(thresholds)),
+        "fold_accuracies": accuracies,
+        **{metric.name: metric.value(counts) if metric.is_defined(counts) else None for metric in metrics},
+        "same": int(same.sum()),
+        "different": int((~same).sum()),
+    }
+
+
+# Finer thresholds of each kind, see `thresholds_of`, and bytes for the draws of classes that are in memory at once.
+FINER, MEMORY = 1500, 2**22
+
+
+def pair_intervals(pairs, functions, *, samples=2000, seed=0):
+    """Computes percentile bootstrap intervals over classes.
+
+    Args:
+        pairs: `Pairs`.
+        functions: name to a function from `PairCounts` to a number or None.
+        samples, seed: as `resampled_pairs` takes them.
+
+    Returns:
+        Name to `[low, high]`; None where no resample has a value.
+    """
+    # Of what is drawn they need no more.
+    of_draws = {name: lambda counts, _, function=function: function(counts) for name, function in functions.items()}
+    return intervals_of(resampled_pairs(pairs, of_draws, samples=samples, seed=seed))
+
+
+def metric_intervals(pairs, metrics, *, samples=2000, seed=0):
+    """Computes the same of metrics, name to `[low, high]` or None.
+
+    Args:
+        pairs: `Pairs`.
+        metrics: list of `PairMetric`.
+        samples, seed: as `resampled_pairs` takes them.
+    """
+    of_draws = {metric.name: metric.of_draws(pairs) for metric in metrics}
+    return intervals_of(resampled_pairs(pairs, of_draws, samples=samples, seed=seed))
+
+
+def intervals_of(values):
+    """Returns name to `[low, high]` of what `resampled_pairs` returns; None where no resample has a value."""
+    return {name: _interval(each[np.isfinite(each)]) for name, each in values.items()}
+
+
+def resampled_pairs(pairs, functions, *, samples=2000, seed=0):
+    """Computes values of resamples of classes.
+
+    A resample draws as many classes as there are, with replacement. A class that is drawn t times counts t times, with
+    all pairs within it; of a pair of different classes, drawn t and u times, t + u - 1 stands for t * u, to which it is
+    equal in the first order. So numbers of pairs for each class are enough, and none for each pair of classes. They are
+    counted between some hundred thresholds; between two of these, similarities are spread as those of all pairs are.
+    The same seed draws the same classes for any embeddings.
+
+    Args:
+        pairs: `Pairs`.
+        functions: name to a function of the `PairCounts` of a resample and how often each class is drawn, `[C]`, that
+            returns a number or None.
+        samples: number of resamples.
+        seed: determines the resamples.
+
+    Returns:
+        Name to values `[samples]`, NaN where a resample has none.
+    """
+    classes = np.unique(pairs.task.labels[np.union1d(pairs.queries, pairs.gallery)])
+    if len(classes) < 2:
+        raise ValueError("Bootstrap intervals over classes need two or more to draw from; there is one class.")
+    thresholds = thresholds_of(pairs.counts)
+    finer, places, parts = _spread(pairs.counts, thresholds)
+    of_class, of_others = (each[classes] for each in _counted(pairs, thresholds))
+    random, total = np.random.default_rng(seed), of_others.sum(axis=0) / 2
+    values = {name: np.full(samples, np.nan) for name in functions}
+    drawn, block = np.zeros(pairs.task.labels.max() + 1), max(1, MEMORY // (8 * len(classes)))
+    for start in range(0, samples, block):
+        times = times_drawn(random, min(block, samples - start), len(classes)).astype(np.float64)
+        positives, negatives = times @ of_class, np.maximum(times @ of_others - total, 0)
+        for sample in np.flatnonzero(positives.any(axis=1) & negatives.any(axis=1)):
+            drawn[classes] = times[sample]
+            counts = PairCounts(finer, parts[0] * positives[sample, places], parts[1] * negatives[sample, places])
+            for name, function in functions.items():
+                value = function(counts, drawn)
+                values[name][start + sample] = np.nan if value is None else value
+    return values
+
+
+def _counted(pairs, thresholds):
+    """Returns numbers `[C, K]` of the pairs within each class, and of those of each class with others, each pair once.
+
+    A pair of two queries that are both in the gallery comes both ways, and counts half each way.
+    """
+    rows = columns = both = ClassCounts.of(pairs, thresholds)
+    if not np.array_equal(pairs.queries, pairs.gallery):
+        shared = pairs.queries[np.isin(pairs.queries, pairs.gallery)]
+        columns, both = (
+            ClassCounts.of(dataclasses.replace(pairs, queries=queries, gallery=gallery), thresholds)
+            for queries, gallery in ((pairs.gallery, pairs.queries), (shared, shared))
+        )
+    return rows.positives - both.positives / 2, rows.negatives + columns.negatives - both.negatives
+
+
+def _spread(counts, thresholds):
+    """Returns thresholds between those given, and how pairs are spread over them.
+
+    Args:
+        counts: `PairCounts` of all pairs.
+        thresholds: `[K]`, of its scores.
+
+    Returns:
+        Finer thresholds `[F]`, the place `[F]` in `thresholds` of the one at or below each, and which part `[2, F]` of
+        that one's pairs of each kind each has.
+    """
+    finer = np.union1d(thresholds, thresholds_of(counts, FINER))
+    places = np.searchsorted(thresholds, finer, side="right") - 1
+    firsts = np.searchsorted(counts.scores, finer)
+    numbers = np.stack([np.add.reduceat(each, firsts) for each in (counts.positives, counts.negatives)])
+    totals = np.stack([np.bincount(places, each) for each in numbers])[:, places]
+    return finer, places, numbers / np.maximum(totals, 1)
+
+
+def _interval(values):
+    return percentile_intervals(values[:, None])[0] if len(values) else None
+
+
+def fit_threshold(pairs, *, far=None, precision=None, samples=2000, seed=0):
+    """Fits the threshold that accepts most pairs at a false accept rate or a precision.
+
+    Args:
+        pairs: `Pairs`.
+        far: the highest false accept rate.
+        precision: the lowest fraction of accepted pairs that are of the same class; one of both is given.
+        samples, seed: as `pair_intervals` takes them.
+
+    Returns:
+        `{"threshold": similarity, or minus a distance, "interval": of it over classes, "true_accept_rate": rate,
+        "false_accept_rate": rate, "precision": fraction, "accepted": {"same": number, "different": number}, "pairs":
+        the same of all}`.
+    """
+    counts = pairs.counts
+    _check(counts, far, precision)
+    place_of = (lambda each: each.place_at(far)) if far else (lambda each: _place_of_precision(each, precision))
+    place = place_of(counts)
+    if place == len(counts.scores):
+        raise _nothing_accepted(counts, far, precision)
+    found = pair_intervals(pairs, {"threshold": lambda each: each.above(place_of(each))}, samples=samples, seed=seed)
+    kinds, accepted = ("same", "different"), [int(each[place]) for each in counts.accepted]
+    rates = [number / total for number, total in zip(accepted, counts.totals, strict=True)]
+    return {
+        "threshold": counts.above(place),
+        "interval": found["threshold"],
+        "true_accept_rate": rates[0],
+        "false_accept_rate": rates[1],
+        "precision": accepted[0] / sum(accepted),
+        "accepted": dict(zip(kinds, accepted, strict=True)),
+        "pairs": dict(zip(kinds, counts.totals, strict=True)),
+    }
+
+
+def _check(counts, far, precision):
+    positives, negatives = counts.totals
+    needed = least_count(far) if far else 1
+    if not positives or negatives < needed:
+        rate = f"A false accept rate of {far}" if far else f"A precision of {precision}"
+        raise ValueError(
+            f"{rate} needs a pair of the same class, and of different classes {needed:,} or more; there are "
+            f"{positives:,} and {negatives:,}."
+        )
+
+
+def _nothing_accepted(counts, far, precision):
+    positives, negatives = counts.accepted
+    reached = np.max(positives / (positives + negatives))
+    what = (
+        f"a precision of {precision}; the highest is {reached:.3g}"
+        if precision
+        else f"a false accept rate of {far}: a pair of different classes is the most similar"
+    )
+    return ValueError(f"No threshold accepts any pair with {what}. Choose another rate.")
+
+
+def _place_of_precision(counts, precision):
+    """Returns the place of the lowest score of which those pairs that it accepts have this precision; S if none has."""
+    positives, negatives = counts.accepted
+    enough = positives >= (positives + negatives) * precision * (1 - 1e-12)
+    # Scores of resamples may have no pairs.
+    enough &= positives > 0
+    return int(enough.argmax()) if enough.any() else len(counts.scores)
