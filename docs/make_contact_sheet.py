@@ -11,7 +11,7 @@ from absl import app, flags
 from PIL import Image, ImageOps
 
 from pipelines.datasets.toycars import designs
-from pipelines.datasets.toycars_nuisances import render
+from pipelines.datasets.toycars_drawing import render
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("out", "docs/images/toycars.png", "The picture's file.")

@@ -7,13 +7,117 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from pipelines.build import evaluation_batches
-from pipelines.given_batches import drawn_batches, prepared_by
-from pipelines.reading.image_sources import Images, Rows, class_numbers, read_dataset, source_of
+from pipelines.build import as_it_is, evaluation_batches, training_batches
+from pipelines.preprocessing import Preprocessor, declared_by, preprocessing_of, scaling, why_no_pixels
+from pipelines.reading.sources import Images, Rows, class_numbers, read_dataset, source_of
 from pipelines.sampling import PxK, Views
-from pipelines.view_checks import check_views
 from tfdml.registry.arguments import ChannelOrder, Count, ImageSize, Labels, integer
 from tfdml.registry.fields import declared
+
+# Number of images whose pixel range is checked in advance.
+LOOKED_AT = 8
+
+
+def drawn_batches(source, labels, sampler, prepare, steps_per_epoch, initial_step, seed):
+    """Returns the batches `(images, labels)` that a sampler draws, and counts their steps.
+
+    Args:
+        source: `Source` of the images.
+        labels: `[N]` class numbers.
+        sampler: `Sampler`, which is bound to them here.
+        prepare: function `(image or contents, seed) -> image`.
+        steps_per_epoch, initial_step, seed: as of `pxk`.
+    """
+    sampler.bind(labels)
+    steps = steps_per_epoch or max(len(labels) // sampler.batch_size, 1)
+    if initial_step % steps:
+        raise ValueError(f"Expected initial_step as a multiple of steps_per_epoch={steps}, received {initial_step}.")
+    step = tf.Variable(initial_step, dtype=tf.int64, trainable=False)
+    options = {"seed": seed, "step": step, "steps_per_epoch": steps, "read": source.read}
+    batches = training_batches(Rows(len(labels), labels), sampler, prepare, **options)
+
+    # Counted with the last batch, because Keras does not request another one after it.
+    def counting(number, batch):
+        counted = step.assign_add(tf.where(number == steps - 1, tf.constant(steps, tf.int64), 0), read_value=False)
+        with tf.control_dependencies([counted]):
+            return tf.nest.map_structure(tf.identity, batch)
+
+    return batches.enumerate().map(as_it_is(counting))
+
+
+def prepared_by(source, count, backbone, mean, std, channels, image_size, transform):
+    """Returns the function `(image or contents, seed) -> image`."""
+    if transform is None:
+        if source.encoded or any(given is not None for given in (backbone, mean, std, channels, image_size)):
+            raise ValueError(
+                "transform=None leaves arrays unchanged. Files need a transform, and so do backbone, mean, std, "
+                "channels and image_size; 'warp' only resizes."
+            )
+        return lambda image, seed: image
+    about, size = _declared(backbone, mean, std, channels)
+    size = image_size or size
+    if size is None:
+        raise ValueError("image_size is missing: no backbone declares its image size.")
+    prepare = Preprocessor(transform, image_size=size, **about)
+    if source.encoded:
+        return prepare
+    for row in np.linspace(0, count - 1, LOOKED_AT).astype(int):
+        _check_pixels(source.read(tf.constant(row, tf.int64)).numpy(), row)
+    return prepare.from_pixels
+
+
+def _declared(backbone, mean, std, channels):
+    """Returns how pixels are scaled, and the image size if a backbone declares it."""
+    if backbone is None:
+        if mean is None or std is None:
+            raise ValueError(
+                "The scaling of pixels is missing: give backbone=..., or mean=... and std=.... mean=(0, 0, 0) and "
+                "std=(1, 1, 1) leave pixels from 0 to 255."
+            )
+        return {**scaling(mean, std), "channels": channels or "rgb"}, None
+    if any(given is not None for given in (mean, std, channels)):
+        raise ValueError("Expected backbone, or mean, std and channels; received both.")
+    declared = declared_by(backbone)
+    if not {"mean", "std"} <= declared.keys():
+        raise ValueError(
+            f"{backbone!r} does not declare how its pixels are scaled. Give mean=... and std=..., or use a backbone "
+            "that does, such as tfdml.backbones.KerasApplication('ResNet50')."
+        )
+    return preprocessing_of(backbone), declared.get("image_size")
+
+
+def _check_pixels(image, row):
+    """Raises an error if an image is not in color, or if its pixels are already scaled and would be scaled twice."""
+    if image.ndim != 3 or image.shape[-1] != 3:
+        raise ValueError(
+            f"Expected images of shape [height, width, 3], received {image.shape}. Repeat the channel of a gray image, "
+            "or give transform=None."
+        )
+    reason = why_no_pixels(image, row)
+    if reason:
+        raise ValueError(f"{reason} Give unscaled images, or transform=None, which leaves them unchanged.")
+
+
+# Views that are compared; a transform that does something half of the time does it in one of them.
+VIEWS = 16
+SIDE = 64
+
+
+def check_views(preprocessor, name):
+    """Raises a ValueError where a transform draws nothing at random, so that there is one view of an image only.
+
+    Args:
+        preprocessor: `Preprocessor`, or another function `(image or contents, seed) -> image` with `from_pixels`.
+        name: what the error calls the transform.
+    """
+    image = np.random.default_rng(0).integers(0, 256, (SIDE, SIDE, 3), np.uint8)
+    seeds = [tf.constant([0, number], tf.int64) for number in range(VIEWS)]
+    first, *others = (preprocessor.from_pixels(image, seed) for seed in seeds)
+    if all(np.array_equal(first, other) for other in others):
+        raise ValueError(
+            f"{name} draws nothing at random, so that there is one view of an image only. Views need a transform such "
+            "as 'random_resized_crop(area=(0.2, 1.0))|flip|color_jitter'."
+        )
 
 
 @declared

@@ -41,9 +41,9 @@ PRINTED = 20
 
 
 def main():
-    from pipelines.datasets.ignoring import list_path, write_list
-    from pipelines.datasets.stored_vectors import refuse_vectors
+    from pipelines.dataset import list_path, write_list
     from pipelines.reading import near_duplicates
+    from pipelines.stored import refuse_vectors
     from tfdml import registry
 
     settings = flags.FLAGS
@@ -89,8 +89,8 @@ def main():
 
 def check(splits, settings):
     """Prints what is in the splits; returns the bad images, `[(name, reason), ...]`, and other rows by split."""
-    from pipelines.datasets.ignoring import names_in_list
-    from pipelines.reading.verification import classes_without_image, copies, verify
+    from pipelines.dataset import names_in_list
+    from pipelines.reading.unreadable import classes_without_image, copies, verify
 
     bar = ProgressBar(sum(map(len, splits.values())), "image")
     verdicts, names = {}, {}

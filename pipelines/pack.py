@@ -21,7 +21,7 @@ flags.DEFINE_list("import_modules", [], "Your own modules to import first, such 
 
 def main():
     from pipelines.datasets.loading import load
-    from pipelines.datasets.packing import pack
+    from pipelines.packing import pack
     from tfdml import registry
 
     settings = flags.FLAGS

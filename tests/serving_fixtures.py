@@ -12,8 +12,7 @@ import pytest
 from PIL import Image
 
 import tfdml
-from pipelines.preprocessing import preprocessing_of
-from pipelines.preprocessor import Preprocessor
+from pipelines.preprocessing import Preprocessor, preprocessing_of
 from tests.run_helpers import made_once
 from tfdml.serving import ExportedModel, export
 from tfdml.serving.exported.saved_model_files import model_hash

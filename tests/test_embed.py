@@ -10,9 +10,10 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from pipelines.datasets import Split, packing
-from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.packed_images import PackedImages
+from pipelines import packing
+from pipelines.dataset import Dataset
+from pipelines.datasets import Split
+from pipelines.stored import PackedImages
 from tests.bulk_fixtures import BAD, COUNT, OPTIONS, contents, models_load_once, write_photos  # noqa: F401
 from tests.commands import Command
 from tests.serving_fixtures import exported, exported_tolerant, loaded, picture

@@ -13,12 +13,12 @@ import pyarrow.parquet
 import pytest
 from PIL import Image
 
+from pipelines.dataset import read_list
 from pipelines.datasets import load
-from pipelines.datasets.archives import unpack
-from pipelines.datasets.ignoring import read_list
-from pipelines.datasets.packed_images import read_part
-from pipelines.datasets.similar_classes import read_class_groups
-from pipelines.reading.cached_rows import rows_on_disk
+from pipelines.datasets.published import unpack
+from pipelines.labels import read_class_groups
+from pipelines.reading.cache import rows_on_disk
+from pipelines.stored import read_part
 from tests.commands import assert_one_error, run
 from tests.run.parsed_flags import parsed
 from tfdml.backbones import Small

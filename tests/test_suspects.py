@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 
+from pipelines.dataset import read_list
 from pipelines.datasets import load
-from pipelines.datasets.ignoring import read_list
 from tests.commands import assert_one_error, run
 from tests.evaluation.test_suspicion import clusters, exchanged
 from tests.run_helpers import pictures, straight_run

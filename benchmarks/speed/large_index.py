@@ -34,7 +34,7 @@ def rows_of(first, count):
 
 def write(folder, rows):
     import tfdml
-    from pipelines.preprocessor import Preprocessor
+    from pipelines.preprocessing import Preprocessor
     from tfdml.files.shards import EmbeddingShards
     from tfdml.serving.exported.saved_model_files import model_hash
 

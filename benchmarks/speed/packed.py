@@ -26,8 +26,9 @@ PICTURES = 64
 
 def files_and_shards(folder, count, content):
     """Writes files, and packs them; returns both splits."""
-    from pipelines.datasets import Split, load, packing
-    from pipelines.datasets.dataset import Dataset
+    from pipelines import packing
+    from pipelines.dataset import Dataset
+    from pipelines.datasets import Split, load
 
     paths = np.array([str(folder / "files" / f"{number:06d}.bin") for number in range(count)], object)
     (folder / "files").mkdir()
@@ -88,8 +89,9 @@ def write_tables(folder, rows, classes):
     import pyarrow.parquet
 
     from benchmarks.speed.pictures import picture
-    from pipelines.datasets import Split, packing
-    from pipelines.datasets.dataset import Dataset
+    from pipelines import packing
+    from pipelines.dataset import Dataset
+    from pipelines.datasets import Split
     from tfdml.files.checked import fingerprint, write_manifest
 
     few = Split(np.array([picture(seed) for seed in range(64)], object), np.arange(64) // 2)
@@ -120,7 +122,7 @@ def measure_tables(folder):
     from benchmarks.speed.peak_memory import MIB, held, peak, reset_peak
     from pipelines.build import STEPS_AT_ONCE, training_batches
     from pipelines.datasets import load
-    from pipelines.preprocessor import Preprocessor
+    from pipelines.preprocessing import Preprocessor
     from pipelines.sampling import PxK
 
     # What TensorFlow and Arrow need anyway.
@@ -154,7 +156,7 @@ def main():
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--classes", type=int, default=1_000_000)
     arguments = parser.parse_args()
-    from pipelines.preprocessor import Preprocessor
+    from pipelines.preprocessing import Preprocessor
 
     print_reading("read", arguments.images, random_bytes, length)
     decode = Preprocessor("warp", image_size=224, mean=(0, 0, 0), std=(1, 1, 1))

@@ -19,7 +19,7 @@ import numpy as np
 import tfdml
 from benchmarks.speed.pictures import picture
 from benchmarks.speed.reclustering import embeddings_of
-from pipelines.datasets.split import Split
+from pipelines.dataset import Split
 from tfdml.console import flags
 from tfdml.registry import create
 from tfdml.reporting.run_page import write_page

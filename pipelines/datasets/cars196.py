@@ -1,16 +1,43 @@
-"""Stanford Cars (Cars196), in either of its two published layouts."""
+"""Stanford Cars (Cars196) in either of its two published layouts, with makes and bodies."""
 
 import zlib
 
 import numpy as np
 
-from pipelines.datasets.car_levels import car_levels
-from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DataDir
+from pipelines.dataset import DataDir, Dataset, Split
 from pipelines.datasets.published import Published
-from pipelines.datasets.split import Split
 from tfdml.files.checked import reason_of
 from tfdml.registry import register
+
+# Makes of two words; of others the first word is the make.
+MAKES = ("AM General", "Aston Martin", "Land Rover")
+# The last word before the year, where it is a body; crew, club and other cabs are pickups.
+BODIES = ("Sedan", "SUV", "Coupe", "Convertible", "Hatchback", "Wagon", "Minivan", "Van", "Cab")
+PICKUP, OTHER = "Pickup", "Other"
+
+
+def car_levels(names):
+    """Returns the levels of classes: make, body and model, which is the class; for names such as "Audi S4 Sedan 2012".
+
+    Args:
+        names: class number to name.
+    """
+    return {
+        "make": {label: _make(name) for label, name in names.items()},
+        "body": {label: _body(name) for label, name in names.items()},
+        "model": dict(names),
+    }
+
+
+def _make(name):
+    return next((make for make in MAKES if name.startswith(make)), name.partition(" ")[0])
+
+
+def _body(name):
+    words = name.split()
+    word = words[-2] if len(words) > 1 else ""
+    return PICKUP if word == "Cab" else word if word in BODIES else OTHER
+
 
 ONE_FOLDER = ("cars_annos.mat", "car_ims")
 TWO_FOLDERS = ("devkit/cars_train_annos.mat", "cars_train", "cars_test")

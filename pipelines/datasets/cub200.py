@@ -2,12 +2,10 @@
 
 import numpy as np
 
-from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DataDir
-from pipelines.datasets.lists import read_numbered
+from pipelines.dataset import DataDir, Dataset, Split
+from pipelines.datasets.csv import read_numbered
 from pipelines.datasets.published import Published
-from pipelines.datasets.similar_classes import read_levels
-from pipelines.datasets.split import Split
+from pipelines.labels import read_levels
 from tfdml.registry import register
 
 LISTS = ("images.txt", "image_class_labels.txt", "classes.txt")

@@ -5,11 +5,9 @@ from typing import Literal
 
 import numpy as np
 
-from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DataDir
-from pipelines.datasets.lists import read_list
+from pipelines.dataset import DataDir, Dataset, Split
+from pipelines.datasets.csv import read_list
 from pipelines.datasets.published import Published
-from pipelines.datasets.split import Split
 from tfdml.files.checked import open_file
 from tfdml.registry import register
 

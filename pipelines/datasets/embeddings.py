@@ -6,11 +6,9 @@ from typing import Annotated
 
 import numpy as np
 
-from pipelines.datasets.class_division import MARKS, Undivided
-from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import TestClasses
-from pipelines.datasets.split import Split
-from pipelines.datasets.stored_vectors import StoredVectors
+from pipelines.dataset import Dataset, Split, TestClasses
+from pipelines.labels import MARKS, Undivided
+from pipelines.stored import StoredVectors
 from tfdml.files.embeddings import COLUMNS, EmbeddingFiles
 from tfdml.registry import register
 from tfdml.registry.arguments import FilePath, Seed, either, path, several

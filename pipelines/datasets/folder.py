@@ -8,12 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.datasets.class_division import Undivided
-from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DataDir, TestClasses
-from pipelines.datasets.header_checks import converted_endings, why_unread
-from pipelines.datasets.similar_classes import in_order_of_groups, read_class_groups, read_levels
-from pipelines.datasets.split import Split
+from pipelines.checks import converted_endings, why_unread
+from pipelines.dataset import DataDir, Dataset, Split, TestClasses
+from pipelines.labels import Undivided, in_order_of_groups, read_class_groups, read_levels
 from tfdml.registry import register
 from tfdml.registry.arguments import Seed
 

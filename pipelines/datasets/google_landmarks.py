@@ -4,11 +4,9 @@ import logging
 
 import numpy as np
 
-from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DataDir
+from pipelines.dataset import DataDir, Dataset, Split
 from pipelines.datasets.published import Published
-from pipelines.datasets.split import Split
-from pipelines.datasets.tables import read_table, row_of
+from pipelines.labels import read_table, row_of
 from tfdml.registry import register
 
 TRAIN, INDEX, QUERIES = "train_clean.csv", "index_image_to_landmark.csv", "retrieval_solution_v2.1.csv"

@@ -2,11 +2,9 @@
 
 import numpy as np
 
-from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DataDir
-from pipelines.datasets.lists import read_list
+from pipelines.dataset import DataDir, Dataset, Split
+from pipelines.datasets.csv import read_list
 from pipelines.datasets.published import Published
-from pipelines.datasets.split import Split
 from tfdml.files.checked import json_of, read_bytes
 from tfdml.registry import register
 

@@ -1,4 +1,4 @@
-"""Loads a dataset by its spec, and checks its files."""
+"""Loads a dataset by its spec, checks its files, and finds the folder for caches."""
 
 import logging
 import os
@@ -6,12 +6,12 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 
-from pipelines.datasets.dataset import SHOWN, Dataset
-from pipelines.datasets.header_checks import wrong_header
-from pipelines.datasets.ignoring import read_list, without
+from pipelines.checks import wrong_header
+from pipelines.dataset import SHOWN, Dataset, read_list, without
 from tfdml import registry
 from tfdml.registry.arguments import FilePath
 
@@ -167,3 +167,8 @@ def check_headers(paths):
         path, why = wrong[0]
         others = f" {len(wrong) - 1} more files are wrong." if len(wrong) > 1 else ""
         raise ValueError(f"{path} {why}. Replace it or remove it.{others}")
+
+
+def cache_folder(folder=None):
+    """Returns the given folder; if it is empty, `tfdml` in `$XDG_CACHE_HOME` or in `~/.cache`."""
+    return Path(folder or f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/tfdml").expanduser()

@@ -5,10 +5,8 @@ import re
 
 import numpy as np
 
-from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DataDir
+from pipelines.dataset import DataDir, Dataset, Split
 from pipelines.datasets.published import Published
-from pipelines.datasets.split import Split
 from tfdml.registry import register
 
 FOLDERS = ("bounding_box_train", "query", "bounding_box_test")

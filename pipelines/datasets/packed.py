@@ -7,10 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.packed_images import PackedImages, Places, is_remote, read_part
-from pipelines.datasets.packing import CLASSES, COLUMNS, FORMAT, MANIFEST, VERSION
-from pipelines.datasets.split import Split
+from pipelines.dataset import Dataset, Split
+from pipelines.packing import CLASSES, COLUMNS, FORMAT, MANIFEST, VERSION
+from pipelines.stored import PackedImages, Places, is_remote, read_part
 from tfdml.files.checked import read_manifest
 from tfdml.files.shards import read_columns, values_of
 from tfdml.registry import register

@@ -8,10 +8,8 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import HeldOut
-from pipelines.datasets.split import NONE, Split
-from pipelines.datasets.tables import read_table, row_of
+from pipelines.dataset import NONE, Dataset, HeldOut, Split
+from pipelines.labels import read_table, row_of
 from tfdml.registry import register
 from tfdml.registry.arguments import FilePath, Seed
 

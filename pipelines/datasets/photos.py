@@ -6,14 +6,31 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.dataset_arguments import DataDir, HeldOut
+from pipelines.dataset import DataDir, Dataset, HeldOut, Split
 from pipelines.datasets.folder import ENDINGS, is_other_image, tell_of_others
-from pipelines.datasets.linked_folders import check_links
-from pipelines.datasets.second_views import with_second_views
-from pipelines.datasets.split import Split
+from pipelines.labels import with_second_views
 from tfdml.registry import register
 from tfdml.registry.arguments import Seed
+
+
+def check_links(root):
+    """Raises a ValueError if a link below a folder leads to a folder that holds it: nothing in it would have an end.
+
+    Args:
+        root: path of the folder.
+    """
+    for folder, below, _ in os.walk(root, followlinks=True):
+        # Of most folders nothing has to be resolved.
+        links = [path for name in below if os.path.islink(path := os.path.join(folder, name))]
+        here = os.path.realpath(folder) if links else ""
+        for link in links:
+            target = os.path.realpath(link)
+            if os.path.commonpath([here, target]) == target:
+                raise ValueError(
+                    f"{link} is a link to {target}, which holds it: its images would be found again and again. Remove "
+                    "the link."
+                )
+
 
 METRICS = ("neighbors_kept", "alignment", "uniformity", "effective_rank")
 # Of images that are held out, the neighbors of one are among the others.

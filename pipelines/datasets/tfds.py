@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.split import Split
+from pipelines.dataset import Dataset, Split
 from tfdml.registry import register
 from tfdml.registry.arguments import FilePath, Text
 

@@ -1,22 +1,178 @@
-"""The cache of image files or pixels: each image is fetched, or decoded, once."""
+"""The cache of image files or pixels, in memory or in a folder."""
 
+import contextlib
 import hashlib
 import itertools
+import logging
 import os
+import shutil
+import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import tensorflow as tf
 
-from pipelines.datasets.packed_images import PackedImages
-from pipelines.datasets.stored_vectors import vector_dims
-from pipelines.reading.cached_rows import rows_in_memory, rows_on_disk, write_rows
-from pipelines.reading.file_reader import file_reader
+from pipelines.checks import as_decodable
+from pipelines.images.decoding import converted, read_image
 from pipelines.reading.unreadable import cannot_read
+from pipelines.stored import PackedImages, vector_dims
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.console.startup import tensorflow_reason
 from tfdml.registry.fields import Declared
+
+# A folder with a file for each of a million rows would be slow on some disks.
+ROWS_IN_FOLDER = 1000
+# Seconds in which a process that still writes has added a folder of rows.
+SURELY_KILLED = 24 * 60 * 60
+
+
+def rows_in_memory(rows):
+    """Returns a function from a row number (int64) to the row's bytes.
+
+    Args:
+        rows: list of bytes.
+    """
+    cached = tf.constant(rows)
+
+    def read(row):
+        return cached[row]
+
+    return read
+
+
+def rows_on_disk(folder):
+    """Returns a function from a row number (int64) to the row's bytes, in a folder that `write_rows` wrote."""
+    _check_files(folder)
+
+    def read(row):
+        part, name = tf.strings.as_string(row // ROWS_IN_FOLDER), tf.strings.as_string(row)
+        return tf.io.read_file(tf.strings.join([str(folder), part, name], "/"))
+
+    return read
+
+
+def _check_files(folder):
+    """Raises an OSError if a row is a pipe or the like, for which TensorFlow would wait for ever."""
+    for part in folder.iterdir():
+        with os.scandir(part) as entries:
+            wrong = next((entry.path for entry in entries if not entry.is_file()), None)
+        if wrong:
+            raise OSError(f"{wrong} is no file. Remove {folder}, which is then made anew.")
+
+
+def write_rows(folder, rows, count):
+    """Writes rows to a folder, which appears when it is complete.
+
+    Args:
+        folder: path of the folder to make.
+        rows: iterable of bytes.
+        count: number of rows.
+    """
+    logging.getLogger(__name__).info(
+        "Caching %d images in %s, for later runs too; remove it when you need the room.", count, folder
+    )
+    _remove_leftovers(folder.parent)
+    unfinished = folder.with_name(f".writing-{uuid.uuid4().hex}")
+    try:
+        for number, row in enumerate(rows):
+            file = unfinished / str(number // ROWS_IN_FOLDER) / str(number)
+            if number % ROWS_IN_FOLDER == 0:
+                file.parent.mkdir(parents=True)
+            file.write_bytes(row)
+        os.sync()
+        unfinished.rename(folder)
+    except OSError as error:
+        if folder.exists():
+            return  # Another process was faster; its folder holds the same.
+        raise OSError(
+            f"Cannot cache images in {folder}: {error.strerror or error}. Make room, name another folder with "
+            "--cache_dir, or give --cache=none."
+        ) from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _remove_leftovers(folder):
+    """Removes what killed processes were writing, and nothing of those that still do."""
+    for leftover in folder.glob(".writing-*"):
+        # Another process may remove it at the same time.
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - leftover.stat().st_mtime > SURELY_KILLED:
+                shutil.rmtree(leftover, ignore_errors=True)
+
+
+ABOUT = Path("/proc/meminfo")
+
+
+def free_memory():
+    """Returns the bytes of memory that programs can still take; where nobody tells, a half of the machine's memory."""
+    if ABOUT.is_file():
+        for line in ABOUT.read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+
+FLOAT = 4
+
+
+class PackedReader:
+    """A function from a row to its record in a shard; `many`, from several rows to theirs, is much faster.
+
+    Args:
+        images: `PackedImages`.
+    """
+
+    def __init__(self, images):
+        self._images = images
+
+    def __call__(self, row):
+        return tf.reshape(self.many(tf.reshape(row, [1])), [])
+
+    def many(self, rows):
+        """Returns the contents `[N]` of rows `[N]`."""
+        # TensorFlow has no operation that reads a part of a file. Here only the calls are Python's: rows are many.
+        contents = tf.numpy_function(self._read, [rows], tf.string, stateful=False)
+        return tf.ensure_shape(contents, [None])
+
+    def _read(self, rows):
+        found = self._images.read(np.asarray(rows))
+        found[:] = list(map(as_decodable, found))
+        return found
+
+
+def vector_reader(vectors):
+    """Returns a function from rows `[n]` to the vectors `[n, D]` of a `StoredVectors`.
+
+    They are copied into memory where they take a quarter of what is free, or less.
+    """
+    if len(vectors) * vectors.dims * FLOAT <= free_memory() / 4:
+        # A GPU's memory is for the model.
+        with tf.device("CPU"):
+            held = tf.constant(vectors.read())
+        return lambda rows: tf.gather(held, rows)
+
+    def read(rows):
+        found = tf.numpy_function(vectors.read, [rows], tf.float32, stateful=False)
+        return tf.ensure_shape(found, [None, vectors.dims])
+
+    return read
+
+
+def file_reader(split):
+    """Returns a function from a row to the contents of its image file."""
+    if isinstance(split.images, PackedImages):
+        return PackedReader(split.images)
+    images, encoded = tf.constant(split.images), split.encoded
+
+    def read(row):
+        return converted(images[row]) if encoded else read_image(images[row])
+
+    return read
+
 
 KINDS = ("none", "bytes", "pixels")
 # Part of the names of caches on disk: raise it when the cached bytes change.
@@ -47,7 +203,7 @@ class Cache(Declared):
 
         Args:
             split: `pipelines.datasets.Split`.
-            preprocessor: `pipelines.preprocessor.Preprocessor`.
+            preprocessor: `pipelines.preprocessing.Preprocessor`.
         """
         if self.kind == "none" or vector_dims(split) or (self.kind == "bytes" and split.encoded):
             return None, preprocessor

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.datasets.ignoring import names_in_list, write_list
-from pipelines.images.stored_images import thumbnails
+from pipelines.dataset import names_in_list, write_list
+from pipelines.images.decoding import thumbnails
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.files.checked import json_of, read_bytes, write_atomically
 from tfdml.neighbors.clustering import check_finite

@@ -1,13 +1,20 @@
-"""Searches a split for images that cannot be read or decoded, and names them in errors."""
+"""Finds images that cannot be read, names them, and replaces them in batches."""
 
 import contextlib
+import hashlib
+import io
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
-from pipelines.images.stored_images import image_of
-from pipelines.sampling import group_by_class
+from pipelines.checks import as_decodable, why_costly, wrong_header
+from pipelines.images.decoding import decode, image_of, jpeg_orientation
+from pipelines.sampling import each_alone, group_by_class
+from pipelines.sampling.draws import Stream, shuffled_index, stream_key
 from tfdml.console.startup import tensorflow_reason
+from tfdml.files.checked import read_bytes
 
 # Images that are decoded at once.
 THREADS = 8
@@ -139,3 +146,143 @@ def _about_image(splits):
         if found:
             return cannot_read(split, *found)
     return None
+
+
+# Images of a class that are tried, one after another, before the run stops.
+TRIES = 32
+
+
+class Substitutes:
+    """Chooses rows that replace an unreadable one, and remembers the unreadable rows.
+
+    The choice depends only on the seed and on the place in the run, so a resumed run sees the same images.
+
+    Args:
+        labels: `[N]` class numbers of the rows. Where each row is a class of its own, any other row is a substitute.
+    """
+
+    def __init__(self, labels):
+        labels = np.zeros_like(labels) if each_alone(labels) else labels
+        rows, starts, sizes = group_by_class(labels)
+        places = np.empty_like(rows)
+        places[rows] = np.arange(len(rows)) - np.repeat(starts, sizes)
+        self._rows = tf.constant(rows)
+        of_class = np.unique(labels, return_inverse=True)[1]
+        self._tables = [tf.constant(table) for table in (starts[of_class], sizes[of_class], places)]
+        # On the host, where the pipeline runs.
+        with tf.device("CPU:0"):
+            self.unreadable = tf.Variable(tf.zeros(len(rows), tf.bool), trainable=False)
+
+    def candidates(self, row, seed, number):
+        """Returns rows `[1 + TRIES]` to try one after another: the row itself, then others of its class, shuffled.
+
+        Args:
+            row: int64 scalar.
+            seed: seed of the run, int64.
+            number: int64, the place of the image, counted over all batches of the run.
+        """
+        start, size, place = (table[row] for table in self._tables)
+        others = tf.maximum(size - 1, 1)
+        turns = tf.range(TRIES, dtype=tf.int64) % others
+        keys = tf.fill([TRIES], stream_key(seed, Stream.SUBSTITUTES, number))
+        steps = 1 + shuffled_index(turns, keys, tf.fill([TRIES], others))
+        return tf.concat([[row], tf.gather(self._rows, start + (place + steps) % size)], 0)
+
+    def note(self, rows, taken):
+        """Marks those of `rows` `[B]` as unreadable for which another row was taken."""
+        missing = tf.boolean_mask(rows, rows != taken)
+        self.unreadable.scatter_update(tf.IndexedSlices(tf.ones_like(missing, tf.bool), missing))
+
+
+# Rows that wait for a thread at once: enough to keep threads busy, few enough to be stopped soon.
+ROWS_AT_ONCE = 256
+
+
+class Verdict(NamedTuple):
+    """The result for an image.
+
+    Args:
+        reason: why it is bad; None: it is not.
+        digest: of its file; None if there is no file.
+        side: pixels of its shorter side; None if it is bad.
+    """
+
+    reason: str | None
+    digest: bytes | None
+    side: int | None = None
+
+
+def verify(split, *, min_side, threads, on_rows=lambda count: None):
+    """Verifies all rows of a split, and returns a `Verdict` for each, in order.
+
+    Args:
+        split: `pipelines.datasets.Split`.
+        min_side: images with a shorter side are bad, pixels.
+        threads: images that are decoded at once.
+        on_rows: function that is called with the number of further rows that are done.
+    """
+    # Traced before the threads start, or each would trace it.
+    _decoded_size.get_concrete_function()
+    verdicts = []
+    with ThreadPoolExecutor(threads) as pool:
+        for first in range(0, len(split), ROWS_AT_ONCE):
+            rows = range(first, min(first + ROWS_AT_ONCE, len(split)))
+            verdicts += pool.map(lambda row: _verdict(split, row, min_side), rows)
+            on_rows(len(rows))
+    return verdicts
+
+
+def _verdict(split, row, min_side):
+    try:
+        contents = split.images[row]
+        if not split.encoded:
+            contents = read_bytes(contents)
+    except OSError as error:
+        return Verdict(error.strerror or "is no file", None)
+    except ValueError as error:
+        # Of a shard.
+        return Verdict(str(error), None)
+    box = None if split.boxes is None else split.boxes[row]
+    reason, side = _judged(contents, box, min_side)
+    return Verdict(reason, hashlib.blake2b(contents, digest_size=16).digest(), side)
+
+
+@tf.function(input_signature=[tf.TensorSpec([], tf.string)])
+def _decoded_size(contents):
+    """Returns height and width upright, and whether the stored image, to which boxes refer, has them exchanged."""
+    size = tf.shape(decode(contents))[:2]
+    turned = tf.cond(tf.io.is_jpeg(contents), lambda: jpeg_orientation(contents) > 4, lambda: False)
+    return size, turned
+
+
+def _judged(contents, box, min_side):
+    """Returns why an image file is bad, or None, and the pixels of its shorter side."""
+    if not contents:
+        return "is empty", None
+    reason = wrong_header(io.BytesIO(contents)) or why_costly(contents)
+    if reason:
+        return reason, None
+    try:
+        (height, width), turned = (part.numpy() for part in _decoded_size(tf.constant(as_decodable(contents))))
+    except tf.errors.OpError as error:
+        return f"cannot be decoded ({tensorflow_reason(error)})", None
+    if min(height, width) < min_side:
+        return f"is {width} x {height} pixels; expected at least {min_side} on each side", None
+    if turned:
+        height, width = width, height
+    if box is not None and not (box[0] < min(box[2], width) and box[1] < min(box[3], height) and min(box[2:]) > 0):
+        return f"is {width} x {height} pixels, and its box {box.tolist()} is not inside", None
+    return None, int(min(height, width))
+
+
+def classes_without_image(split, verdicts):
+    """Returns the names of the classes without a good image."""
+    usable = {label for label, verdict in zip(split.labels.tolist(), verdicts, strict=True) if not verdict.reason}
+    names = split.class_names or {}
+    return [names.get(label, str(label)) for label in sorted(set(split.labels.tolist()) - usable)]
+
+
+def copies(train, test):
+    """Returns pairs of a training row and a test row whose files are equal byte for byte."""
+    rows = {verdict.digest: row for row, verdict in enumerate(train) if verdict.digest}
+    return [(rows[verdict.digest], row) for row, verdict in enumerate(test) if verdict.digest in rows]

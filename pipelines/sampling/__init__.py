@@ -5,21 +5,12 @@ an epoch, and `rows(seed, steps, tables)` computes the batches of any steps, in 
 `Sampler` is the base of all, also of a user's own.
 """
 
-from pipelines.sampling.clusters import Clusters
-from pipelines.sampling.exchanged import Exchanged
-from pipelines.sampling.given import Given
-from pipelines.sampling.hard_neighbors import HardNeighbors
-from pipelines.sampling.image_numbers import ImageNumbers
-from pipelines.sampling.pairs import Pairs
-from pipelines.sampling.proportional_pxk import ProportionalPxK
-from pipelines.sampling.pseudo_classes import PseudoClasses
-from pipelines.sampling.pxk import PxK
-from pipelines.sampling.rows_by_class import each_alone, group_by_class
+from pipelines.sampling.clusters import Clusters, WithinClusters
+from pipelines.sampling.draws import ImageNumbers, each_alone, group_by_class
+from pipelines.sampling.others import Exchanged, Given, HardNeighbors, PseudoClasses, Uniform
+from pipelines.sampling.pairs import Pairs, Triplets, Views
+from pipelines.sampling.pxk import ProportionalPxK, PxK
 from pipelines.sampling.sampler import Sampler
-from pipelines.sampling.triplets import Triplets
-from pipelines.sampling.uniform import Uniform
-from pipelines.sampling.views import Views
-from pipelines.sampling.within_clusters import WithinClusters
 
 __all__ = [
     "Clusters",

@@ -1,19 +1,101 @@
-"""Any preprocessing layer of Keras or keras-cv as a step of a transform."""
+"""Keras preprocessing layers as transforms, and transforms that are applied with a probability."""
 
+import contextlib
 import functools
 import importlib
 import inspect
 import numbers
+import random
 import re
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-from pipelines.datasets.header_checks import MOST_PIXELS
-from pipelines.transforms.seeded_draws import drawing_from, refusing_python_draws, unseeded_operations
+from pipelines.checks import MOST_PIXELS
+from pipelines.images.decoding import cold_path
 from tfdml.registry import register
 from tfdml.registry.arguments import MOST_SIDE, ImageStep, Text, nearest
+
+# Operations with these prefixes draw from their own state, or run Python, each time a graph runs.
+UNSEEDED = (
+    "EagerPyFunc",
+    "Multinomial",
+    "ParameterizedTruncatedNormal",
+    "PyFunc",
+    "Random",
+    "Rng",
+    "Stateful",
+    "TruncatedNormal",
+)
+# These call functions, whose operations are checked themselves.
+CALLS = ("StatefulPartitionedCall",)
+
+
+@contextlib.contextmanager
+def drawing_from(seed):
+    """While a graph is built, makes all random numbers of Keras and TensorFlow in it depend on this seed, `[2]`.
+
+    Keras' layers draw with `SeedGenerator`, those of keras-cv with `tf.random` and `tf.random.Generator`, whose state
+    is lost when a run is resumed.
+    """
+    number = 0
+
+    def next_seed():
+        nonlocal number
+        number += 1
+        return tf.random.experimental.stateless_fold_in(seed, number)
+
+    @tf.autograph.experimental.do_not_convert
+    def uniform(shape, minval=0, maxval=None, dtype=tf.float32, seed=None, name=None):
+        del seed
+        return tf.random.stateless_uniform(shape, next_seed(), minval, maxval, dtype, name)
+
+    @tf.autograph.experimental.do_not_convert
+    def normal(shape, mean=0.0, stddev=1.0, dtype=tf.float32, seed=None, name=None):
+        del seed
+        return tf.random.stateless_normal(shape, next_seed(), mean, stddev, dtype, name)
+
+    replaced = [
+        (keras.random.SeedGenerator, "next", lambda generator, ordered=True: next_seed()),
+        (tf.random, "uniform", uniform),
+        (tf.random, "normal", normal),
+        (tf.random.Generator, "uniform", _without_first(uniform)),
+        (tf.random.Generator, "normal", _without_first(normal)),
+    ]
+    with contextlib.ExitStack() as stack:
+        for owner, name, function in replaced:
+            stack.callback(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, function)
+        yield
+
+
+@contextlib.contextmanager
+def refusing_python_draws(owner):
+    """Raises an error if Python or NumPy draws random numbers while a graph is built: once for the whole run."""
+    before = _python_state()
+    yield
+    if _python_state() != before:
+        raise ValueError(
+            f"{owner} draws random numbers with Python: once, and not for each image, and independent of the seed."
+        )
+
+
+def unseeded_operations(graph):
+    """Returns the operations of a graph, and of the functions in it, that draw from their own state."""
+    definition = graph.as_graph_def()
+    nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
+    return sorted({node.op for node in nodes if node.op.startswith(UNSEEDED) and node.op not in CALLS})
+
+
+def _without_first(function):
+    return functools.wraps(function)(lambda generator, *arguments, **named: function(*arguments, **named))
+
+
+def _python_state():
+    return random.getstate(), np.random.get_state()[1].tobytes(), np.random.get_state()[2]
+
 
 # These mix images of a batch and their labels.
 MIXING = ("CutMix", "FourierMix", "MixUp", "Mosaic")
@@ -221,3 +303,57 @@ def _is_of_others(kind):
 
 def _package_of(kind):
     return kind.__module__.partition(".")[0]
+
+
+def with_probability(probability, step):
+    """Returns a step `(image, seed) -> image` that applies another with this probability; the shape must stay."""
+    if probability == 1:
+        return step
+    # Costs nothing for images that stay as they are.
+    changed = cold_path(tf.TensorSpec([None, None, 3], tf.float32), tf.TensorSpec([2], tf.int32))(step)
+
+    def maybe(image, seed):
+        own = tf.random.experimental.stateless_fold_in(seed, 1)
+        drawn = tf.random.stateless_uniform([], seed) < probability
+        return tf.ensure_shape(tf.cond(drawn, lambda: changed(image, own), lambda: image), image.shape)
+
+    return maybe
+
+
+def first_fitting(height, width, seed, *, area, aspect, otherwise):
+    """Returns a random window, top, left, height and width: the first of ten candidates that fits into the image.
+
+    Args:
+        height, width: of the image, float32 scalars.
+        seed: `[2]` int64.
+        area: lowest and highest fraction of the image.
+        aspect: lowest and highest width by height; it is drawn on a logarithmic scale.
+        otherwise: height and width where none fits.
+    """
+    uniform = tf.random.stateless_uniform([4, 10], seed)
+    pixels = height * width * (area[0] + uniform[0] * (area[1] - area[0]))
+    ratio = tf.exp(np.log(aspect[0]) + uniform[1] * np.log(aspect[1] / aspect[0]))
+    heights, widths = tf.round(tf.sqrt(pixels / ratio)), tf.round(tf.sqrt(pixels * ratio))
+    fits = (heights >= 1) & (heights <= height) & (widths >= 1) & (widths <= width)
+    first = tf.argmax(tf.cast(tf.concat([fits, [True]], 0), tf.int32))
+    rows, columns = tf.concat([heights, [otherwise[0]]], 0)[first], tf.concat([widths, [otherwise[1]]], 0)[first]
+    return placed(height, width, rows, columns, uniform[2:, 0])
+
+
+def placed(height, width, rows, columns, uniform):
+    """Returns the window of `rows` × `columns` at the place that two uniform numbers name."""
+    top, left = tf.floor(uniform[0] * (height - rows + 1)), tf.floor(uniform[1] * (width - columns + 1))
+    return top, left, rows, columns
+
+
+def centered(height, width, rows, columns):
+    """Returns the window of `rows` × `columns` at the center."""
+    return tf.floor((height - rows) / 2), tf.floor((width - columns) / 2), rows, columns
+
+
+def padded(image, sides):
+    """Returns the image, no larger than `sides`, in the middle of a black one of these."""
+    missing = tf.constant(sides) - tf.shape(image)[:2]
+    before = missing // 2
+    margins = tf.stack([before, missing - before], axis=1)
+    return tf.ensure_shape(tf.pad(image, tf.concat([margins, [[0, 0]]], 0)), [*sides, 3])

@@ -7,11 +7,17 @@ from typing import Annotated
 
 import tensorflow as tf
 
-from pipelines.images.cold_path import cold_path
-from pipelines.transforms.affine import rotation, sides_of, transformed
-from pipelines.transforms.blur import filtered
-from pipelines.transforms.colors import blend, change_brightness, change_contrast, change_saturation
-from pipelines.transforms.histograms import autocontrast, equalize
+from pipelines.images.decoding import cold_path
+from pipelines.transforms.color import (
+    autocontrast,
+    blend,
+    change_brightness,
+    change_contrast,
+    change_saturation,
+    equalize,
+    filtered,
+)
+from pipelines.transforms.geometry import rotation, sides_of_image, transformed
 from tfdml.registry import register
 from tfdml.registry.arguments import Brightness, ImageStep, integer, number
 
@@ -58,7 +64,7 @@ def operations_at(strength, fill=0.0):
 
     def translated(*shares):
         return lambda image, sign: transformed(
-            image, tf.eye(2), tf.round(sign * strength * tf.constant(shares) * sides_of(image)), fill=fill
+            image, tf.eye(2), tf.round(sign * strength * tf.constant(shares) * sides_of_image(image)), fill=fill
         )
 
     def enhanced(change):

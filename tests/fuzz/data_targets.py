@@ -32,7 +32,8 @@ def _read_datasets(folder):
 
 
 def _make_packed(folder):
-    from pipelines.datasets import load, packing
+    from pipelines import packing
+    from pipelines.datasets import load
 
     _make_datasets(folder)
     packing.pack(load("folder", data_dir=str(folder / "photos")), folder / "packed", images=3)

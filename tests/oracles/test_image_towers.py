@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import tfdml
-from pipelines.preprocessor import Preprocessor
+from pipelines.preprocessing import Preprocessor
 from tests.oracles.test_borrowed_backbones import IMAGES, NETWORKS
 from tfdml.backbones.drop_path import ARGUMENTS
 from tfdml.layers.blocks import blocks_of

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from pipelines.datasets import archives
-from pipelines.datasets.archives import archive_of, unpack
+from pipelines.datasets import published
+from pipelines.datasets.published import archive_of, unpack
 from tests.pipelines.archive_files import BIRDS, everything, special, tar_of, zip_link, zip_of
 
 
@@ -54,8 +54,8 @@ def test_a_lock_that_is_a_link_empties_nothing(tmp_path):
 
 def test_two_at_once_unpack_once(tmp_path, monkeypatch):
     archive, times = zip_of(tmp_path / "birds.zip", BIRDS), []
-    whole = archives._unpack
-    monkeypatch.setattr(archives, "_unpack", lambda *arguments: (times.append(1), whole(*arguments)))
+    whole = published._unpack
+    monkeypatch.setattr(published, "_unpack", lambda *arguments: (times.append(1), whole(*arguments)))
     both = [threading.Thread(target=unpack, args=(archive, tmp_path / "birds")) for _ in range(2)]
     for thread in both:
         thread.start()
@@ -110,15 +110,15 @@ def test_a_bomb_is_refused_by_its_growth(tmp_path, make):
 
 def test_too_many_files_and_too_many_bytes_and_a_full_disk(tmp_path, monkeypatch):
     archive = tar_of(tmp_path / "birds.tgz", BIRDS)
-    monkeypatch.setattr(archives, "MOST_MEMBERS", 2)
+    monkeypatch.setattr(published, "MOST_MEMBERS", 2)
     with pytest.raises(ValueError, match="more than 2 files"):
         unpack(archive, tmp_path / "birds")
     monkeypatch.undo()
-    monkeypatch.setattr(archives, "MOST_BYTES", 7)
+    monkeypatch.setattr(published, "MOST_BYTES", 7)
     with pytest.raises(ValueError, match="more than 7 bytes"):
         unpack(archive, tmp_path / "birds")
     monkeypatch.undo()
-    monkeypatch.setattr(archives.shutil, "disk_usage", lambda path: tmp_path.stat() and type("Usage", (), {"free": 3}))
+    monkeypatch.setattr(published.shutil, "disk_usage", lambda path: tmp_path.stat() and type("Usage", (), {"free": 3}))
     with pytest.raises(ValueError, match="more than 3 bytes"):
         unpack(archive, tmp_path / "birds")
     assert everything(tmp_path) == {"birds.tgz"}

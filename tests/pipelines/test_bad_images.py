@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from pipelines.datasets.header_checks import as_decodable, converted_endings, wrong_header
-from pipelines.images import image_headers
+from pipelines.checks import as_decodable, converted_endings, wrong_header
+from pipelines.images import decoding
 from pipelines.images.decoding import converted, decode, read_image
-from pipelines.preprocessor import Preprocessor
+from pipelines.preprocessing import Preprocessor
 from tests.pipelines.image_files import claiming, encoded, gradient, moving, noise, with_orientation
 from tfdml.console.startup import tensorflow_reason
 from tfdml.serving import ExportedModel, export
@@ -63,14 +63,14 @@ def test_a_bad_file_is_an_error_that_says_why(file, reason):
 
 def test_too_many_bytes_are_refused(monkeypatch):
     file = tf.constant(encoded(noise(40, 30), "PNG"))
-    monkeypatch.setattr(image_headers, "MOST_BYTES", 1000)
+    monkeypatch.setattr(decoding, "MOST_BYTES", 1000)
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         decode(file)
     assert re.fullmatch(r"The file has more than 1000 bytes: +\d{4}", tensorflow_reason(error.value))
 
 
 def test_as_many_pixels_as_are_allowed_are_decoded(monkeypatch):
-    monkeypatch.setattr(image_headers, "MOST_PIXELS", 40 * 30)
+    monkeypatch.setattr(decoding, "MOST_PIXELS", 40 * 30)
     assert decode(tf.constant(encoded(noise(40, 30), "JPEG"))).shape == (40, 30, 3)
     with pytest.raises(tf.errors.InvalidArgumentError, match="more than 1200 pixels"):
         decode(tf.constant(encoded(noise(40, 31), "JPEG")))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from pipelines.dataset import list_path
 from pipelines.datasets import Split
-from pipelines.datasets.ignoring import list_path
-from pipelines.reading.verification import classes_without_image, copies, verify
+from pipelines.reading.unreadable import classes_without_image, copies, verify
 from tests.commands import Command, assert_one_error, run
 from tests.pipelines import tiny_datasets as tiny
 from tests.run_helpers import MODEL_FLAGS

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipelines.class_weights import class_weights, weighted
+from pipelines.build import class_weights, weighted
 from pipelines.datasets import Split
 from tests.commands import assert_one_error, run
 from tests.run_helpers import train_flags

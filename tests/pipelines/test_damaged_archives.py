@@ -5,7 +5,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from pipelines.datasets.archives import MOST_OF_HEADER, unpack
+from pipelines.datasets.published import MOST_OF_HEADER, unpack
 from tests.pipelines.archive_files import BIRDS, everything, plain_tar, special, tar_of, zip_of
 
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipelines.datasets import Split, decoding_cost
-from pipelines.datasets.decoding_cost import is_quick, most_scans, why_costly
-from pipelines.datasets.header_checks import MOST_PARTS, MOST_PIXELS, wrong_header
-from pipelines.images import image_headers
+from pipelines import checks
+from pipelines.checks import MOST_PARTS, MOST_PIXELS, is_quick, most_scans, why_costly, wrong_header
+from pipelines.datasets import Split
+from pipelines.images import decoding
 from pipelines.images.decoding import decode
-from pipelines.reading.verification import verify
+from pipelines.reading.unreadable import verify
 from tests.pipelines.image_files import chunk, encoded, noise, png, with_scans
 from tfdml.console.startup import tensorflow_reason
 
@@ -116,12 +116,12 @@ def test_scripts_of_encoders_pass_at_any_size():
 
 
 def test_what_is_not_unpacked_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(decoding_cost, "SPARE_BYTES", 2**20)
+    monkeypatch.setattr(checks, "SPARE_BYTES", 2**20)
     file = png(bytes(2**25), 8, 8)
     assert "compressed data that are not its pixels" in why_costly(file)
     # It has the pixels that it claims.
     assert why_costly(png(bytes(2**25 + 2**15), 8, 2**25 // 25)) is None
-    unpacked = decoding_cost._unpacked(file, 2**20)
+    unpacked = checks._unpacked(file, 2**20)
     assert 2**20 < unpacked <= 2**21 + 1
 
 
@@ -145,13 +145,13 @@ def test_the_checks_of_bytes_and_of_graphs_are_the_same():
         size = encoded(np.zeros((1, 1, 3)), "JPEG")
         at = size.index(b"\xff\xc0") + 5
         claims = size[:at] + 2 * side.to_bytes(2, "big") + size[at + 4 :]
-        padded = claims + bytes(decoding_cost.FREE // max(side**2, decoding_cost.LEAST_PIXELS))
-        scan = decoding_cost.SCAN[0]
+        padded = claims + bytes(checks.FREE // max(side**2, checks.LEAST_PIXELS))
+        scan = checks.SCAN[0]
         enough, more = (padded + scan * (most_scans(side**2) - count) for count in (1, 0))
         assert why_costly(enough) is None and "scans" in why_costly(more)
-        assert image_headers.jpeg_size(tf.constant(enough)).numpy().tolist() == [side, side]
+        assert decoding.jpeg_size(tf.constant(enough)).numpy().tolist() == [side, side]
         with pytest.raises(tf.errors.InvalidArgumentError, match="more scans than"):
-            image_headers.jpeg_size(tf.constant(more))
+            decoding.jpeg_size(tf.constant(more))
 
 
 def test_a_check_of_a_dataset_tells_it():

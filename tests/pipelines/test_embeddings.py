@@ -7,10 +7,10 @@ import tensorflow as tf
 from pipelines.build import evaluation_batches, training_batches
 from pipelines.datasets import load
 from pipelines.datasets.csv import from_anywhere
-from pipelines.datasets.stored_vectors import StoredVectors
-from pipelines.images.stored_images import image_of, thumbnails
-from pipelines.reading import file_reader
+from pipelines.images.decoding import image_of, thumbnails
+from pipelines.reading import cache
 from pipelines.sampling import PxK
+from pipelines.stored import StoredVectors
 from tests.commands import assert_one_error, run
 from tfdml.files.shards import EmbeddingShards
 
@@ -82,7 +82,7 @@ def test_several_files_stand_side_by_side(stored):
 @pytest.mark.parametrize("memory", [1e12, 0])
 def test_batches_are_gathered(stored, memory, monkeypatch):
     """In memory or not, rows of a batch are those that a loop over the sampler's rows takes."""
-    monkeypatch.setattr(file_reader, "free_memory", lambda: memory)
+    monkeypatch.setattr(cache, "free_memory", lambda: memory)
     split = load(spec(stored[1], test_classes=0.25)).train.numbered()
     sampler = PxK(3, 2)
     sampler.bind(split.labels)

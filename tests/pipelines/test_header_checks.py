@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image, PngImagePlugin
 
-from pipelines.datasets.header_checks import wrong_header
+from pipelines.checks import wrong_header
 
 PICTURE = Image.fromarray(np.arange(192, dtype=np.uint8).reshape(8, 8, 3))
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from pipelines.dataset import Dataset
 from pipelines.datasets import Split, load
-from pipelines.datasets.car_levels import car_levels
-from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.levels import with_levels
+from pipelines.datasets.cars196 import car_levels
+from pipelines.labels import with_levels
 from tests.pipelines import tiny_datasets as tiny
 from tests.pipelines.tiny_datasets import read
 

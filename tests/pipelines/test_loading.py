@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipelines.dataset import names_in_list, read_list, without, write_list
 from pipelines.datasets import Dataset, Split, load
 from pipelines.datasets.csv import from_anywhere
-from pipelines.datasets.ignoring import names_in_list, read_list, without, write_list
 from pipelines.datasets.loading import missing_files
 from tests.pipelines.tiny_datasets import picture, write_sop
 

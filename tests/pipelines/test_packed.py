@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipelines import packing
 from pipelines.build import evaluation_batches, training_batches
-from pipelines.datasets import Split, load, packing
-from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.packed_images import PackedImages
-from pipelines.preprocessor import Preprocessor
-from pipelines.reading.unreadable import find_unreadable
-from pipelines.reading.verification import verify
+from pipelines.dataset import Dataset
+from pipelines.datasets import Split, load
+from pipelines.preprocessing import Preprocessor
+from pipelines.reading.unreadable import find_unreadable, verify
 from pipelines.sampling import PxK
+from pipelines.stored import PackedImages
 from tests.commands import assert_one_error, run
 from tests.pipelines.tiny_datasets import write_cub
 from tfdml.files.checked import LOCK, locked

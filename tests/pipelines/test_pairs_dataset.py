@@ -6,8 +6,8 @@ from PIL import Image
 
 from pipelines.datasets import load
 from pipelines.datasets.csv import from_anywhere
-from pipelines.datasets.packing import pack
 from pipelines.datasets.pairs import pairs
+from pipelines.packing import pack
 
 TABLE = "a,b,same\na.jpg,b.jpg,1\na.jpg,c.jpg,0\nd.jpg,e.jpg,yes\nd.jpg,f.jpg,no\ng.jpg,h.jpg,1\n"
 TRIPLETS = "anchor,positive,negative\na.jpg,b.jpg,c.jpg\na.jpg,b.jpg,d.jpg\ne.jpg,f.jpg,g.jpg\n"

@@ -7,7 +7,7 @@ import pytest
 
 from pipelines.datasets import load
 from pipelines.datasets.photos import photos
-from pipelines.datasets.second_views import WHOLE
+from pipelines.labels import WHOLE
 from tfdml.run.experiment.measurable import measurable
 
 NAMES = [f"{folder}{number}.jpg" for folder in ("", "trip/", "trip/day 2/", "Küche/") for number in range(10)]

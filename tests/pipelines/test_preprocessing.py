@@ -11,8 +11,7 @@ from PIL import Image
 import tfdml
 from pipelines.build import evaluation_batches, training_batches
 from pipelines.datasets import Split
-from pipelines.preprocessing import declared_by, image_size_of, preprocessing_of
-from pipelines.preprocessor import Preprocessor
+from pipelines.preprocessing import Preprocessor, declared_by, image_size_of, preprocessing_of
 from pipelines.sampling import PxK
 from tfdml import serving
 from tfdml.console import flags

@@ -5,9 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from pipelines.dataset import Dataset, Split
 from pipelines.datasets import load
-from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.split import Split
 
 TABLE = "split,class,family,song\ntrain,wren,b,\ntrain,robin,b,x\ntrain,crow,a,x\ntest,finch,c,y\ntest,owl,a,y\n"
 SPEC = "folder(class_groups='family')"

@@ -7,7 +7,7 @@ from PIL import Image
 
 from pipelines.datasets import toycars as module
 from pipelines.datasets.toycars import ATTRIBUTES, designs, toycars
-from pipelines.datasets.toycars_nuisances import render
+from pipelines.datasets.toycars_drawing import render
 from tfdml import registry
 
 SMALL = {"classes": 6, "images_per_class": 3, "image_size": 24}

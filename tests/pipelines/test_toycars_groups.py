@@ -5,9 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pipelines.datasets.toycars import Design, toycars
+from pipelines.datasets.toycars import DECIDING_PARTS, MOST_CLASSES, Design, completed, grouped_designs, toycars
 from pipelines.datasets.toycars_drawing import BODIES, PARTS
-from pipelines.datasets.toycars_groups import DECIDING_PARTS, MOST_CLASSES, completed, grouped_designs
 
 
 def test_every_body_has_deciding_parts_of_its_own():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipelines.datasets import load
-from pipelines.datasets.training_classes import training_classes
+from pipelines.labels import training_classes
 from tfdml import registry
 
 CLASSES = ("ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen")

@@ -18,7 +18,7 @@ import tensorflow as tf
 import tfdml
 from pipelines.build import training_batches
 from pipelines.datasets import Split
-from pipelines.preprocessor import Preprocessor
+from pipelines.preprocessing import Preprocessor
 from pipelines.sampling import PxK
 from tfdml import registry
 from tfdml.backbones import recompute_blocks

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines.datasets.split import Split
+from pipelines.dataset import Split
 from tfdml.console.settings import Settings
 from tfdml.evaluation.queries import RetrievalTask
 from tfdml.reporting.gallery import gallery_of_several

@@ -6,8 +6,7 @@ from typing import Any, Self, Unpack
 import keras
 import tensorflow as tf
 
-from pipelines.preprocessing import Preprocessing
-from pipelines.vector_preprocessing import VectorPreprocessing
+from pipelines.preprocessing import Preprocessing, VectorPreprocessing
 from tfdml import registry
 from tfdml.callbacks.training_parts import TrainingParts
 from tfdml.functional.checks import loss_dtype

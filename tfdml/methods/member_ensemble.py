@@ -8,8 +8,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from pipelines.preprocessing import Preprocessing
-from pipelines.vector_preprocessing import VectorPreprocessing
+from pipelines.preprocessing import Preprocessing, VectorPreprocessing
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.norms import layers_in

@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 import keras
 
-from pipelines.preprocessing import Preprocessing
-from pipelines.vector_preprocessing import VectorPreprocessing
+from pipelines.preprocessing import Preprocessing, VectorPreprocessing
 from tfdml.heads import Head
 from tfdml.layers.endpoints import Endpoints
 from tfdml.registry.arguments import ModelArguments, instance, number

@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 import numpy as np
 
-from pipelines.images.stored_images import image_of
+from pipelines.images.decoding import image_of
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.reporting import similarity_maps
 from tfdml.reporting.page import Places, gallery_data, neighbors_of, queries_within

@@ -7,7 +7,7 @@ import logging
 import keras
 import numpy as np
 
-from pipelines.images.stored_images import thumbnail
+from pipelines.images.decoding import thumbnail
 from pipelines.preprocessing import preprocessing_of
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.evaluation.queries import Retrieved

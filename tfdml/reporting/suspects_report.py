@@ -4,8 +4,8 @@ from pathlib import Path, PurePath
 
 import numpy as np
 
-from pipelines.datasets.ignoring import write_list
-from pipelines.images.stored_images import image_of
+from pipelines.dataset import write_list
+from pipelines.images.decoding import image_of
 from tfdml.evaluation.queries import RetrievalTask, Retrieved
 from tfdml.evaluation.suspicion import Judgement, Suspects
 from tfdml.reporting import page

@@ -8,14 +8,11 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.build import CORES, evaluation_batches
-from pipelines.datasets.split import Split
-from pipelines.preprocessing import Preprocessing, why_no_pixels
-from pipelines.preprocessor import Preprocessor
-from pipelines.reading.file_reader import file_reader
-from pipelines.reading.given_images import FILES, listed, split_of, texts_of
-from pipelines.reading.image_sources import Images
+from pipelines.dataset import Split
+from pipelines.preprocessing import Preprocessing, Preprocessor, VectorPreprocessing, why_no_pixels
+from pipelines.reading.cache import file_reader
+from pipelines.reading.sources import FILES, Images, listed, split_of, texts_of
 from pipelines.reading.unreadable import naming_image
-from pipelines.vector_preprocessing import VectorPreprocessing
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.evaluation.embedder import Embedder
 from tfdml.methods import EmbeddingModel

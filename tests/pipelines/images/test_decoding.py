@@ -8,8 +8,8 @@ import tensorflow as tf
 from PIL import Image, ImageOps
 
 from pipelines.images import decoding
-from pipelines.images.crop_and_resize import Cut
 from pipelines.images.decoding import decode, decode_cut
+from pipelines.images.resizing import Cut
 from tests.pipelines.image_files import encoded, gradient, noise, with_orientation
 from tfdml import registry
 

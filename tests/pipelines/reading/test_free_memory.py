@@ -2,8 +2,8 @@
 
 import os
 
-from pipelines.reading import free_memory as module
-from pipelines.reading.free_memory import free_memory
+from pipelines.reading import cache as module
+from pipelines.reading.cache import free_memory
 
 
 def test_it_is_read_in_bytes(tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipelines.reading.image_sources import class_numbers, read_dataset, source_of
+from pipelines.reading.sources import class_numbers, read_dataset, source_of
 from tests.pipelines.test_build import make_split
 
 CONTENTS = make_split(rows=6).images.tolist()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageEnhance
 
+from pipelines.dataset import read_list
 from pipelines.datasets import Split, load
-from pipelines.datasets.ignoring import read_list
 from pipelines.reading import near_duplicates
 from pipelines.reading.near_duplicates import NearDuplicates, read_near_duplicates, small_images
 from tests.commands import assert_one_error, run

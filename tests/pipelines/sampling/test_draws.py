@@ -4,8 +4,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.sampling.draws import draw, times_drawn
-from pipelines.sampling.index_shuffle import key_of
+from pipelines.sampling.draws import draw, key_of, times_drawn
 
 
 def arguments(size, count, numbers, seed=7):

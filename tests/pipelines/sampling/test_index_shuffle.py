@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipelines.sampling.index_shuffle import key_of, shuffled_index
+from pipelines.sampling.draws import key_of, shuffled_index
 
 
 def orders(keys, size):

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image, ImageEnhance
 
-from pipelines.transforms import colors
+from pipelines.transforms import color
 from tests.pipelines.steps import IMAGE, apply
 
 PICTURE = Image.fromarray(IMAGE.astype(np.uint8))
@@ -25,9 +25,9 @@ def test_grayscale_is_pillows():
 @pytest.mark.parametrize(
     "change, enhancer",
     [
-        (colors.change_brightness, ImageEnhance.Brightness),
-        (colors.change_contrast, ImageEnhance.Contrast),
-        (colors.change_saturation, ImageEnhance.Color),
+        (color.change_brightness, ImageEnhance.Brightness),
+        (color.change_contrast, ImageEnhance.Contrast),
+        (color.change_saturation, ImageEnhance.Color),
     ],
 )
 def test_changes_are_pillows(change, enhancer, factor):
@@ -43,7 +43,7 @@ def test_hue_is_turned_as_python_turns_it(share):
         return colorsys.hsv_to_rgb((hue + share) % 1, saturation, value)
 
     expected = np.apply_along_axis(turned, 2, IMAGE)
-    np.testing.assert_allclose(colors.turn_hue(tf.constant(IMAGE, tf.float32), share), expected, atol=0.01)
+    np.testing.assert_allclose(color.turn_hue(tf.constant(IMAGE, tf.float32), share), expected, atol=0.01)
 
 
 @pytest.mark.parametrize("most, low, high", [(0.5, 0.5, 1.5), (2.0, 0.0, 3.0)])
@@ -67,8 +67,8 @@ def test_jitter_does_its_changes_in_order_with_factors_of_their_own():
     uniform = tf.random.stateless_uniform([4], tf.constant([seed, 7], tf.int64)).numpy()
     brightness, contrast, saturation = 1 + 0.4 * (2 * uniform[:3] - 1)
     expected = tf.constant(IMAGE, tf.float32)
-    expected = colors.change_contrast(colors.change_brightness(expected, brightness), contrast)
-    expected = colors.turn_hue(colors.change_saturation(expected, saturation), 0.1 * (2 * uniform[3] - 1))
+    expected = color.change_contrast(color.change_brightness(expected, brightness), contrast)
+    expected = color.turn_hue(color.change_saturation(expected, saturation), 0.1 * (2 * uniform[3] - 1))
     np.testing.assert_allclose(apply("color_jitter", IMAGE, seed), expected, atol=1e-3)
 
 

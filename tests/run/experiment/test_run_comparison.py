@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipelines.datasets.split import Split
+from pipelines.dataset import Split
 from tfdml import registry
 from tfdml.console.settings import Settings
 from tfdml.run.experiment.run_comparison import check_alike, compared_metrics, means_over_queries

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipelines.datasets.training_classes import training_classes
+from pipelines.labels import training_classes
 from tfdml import registry
 from tfdml.console import flags
 from tfdml.console.settings import LengthSettings

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import tfdml
-from pipelines.datasets.decoding_cost import is_quick
-from pipelines.preprocessing import preprocessing_of
-from pipelines.preprocessor import Preprocessor
+from pipelines.checks import is_quick
+from pipelines.preprocessing import Preprocessor, preprocessing_of
 from tests.pipelines.image_files import with_scans
 from tests.run_helpers import made_once
 from tests.serving.http.fake_service import assert_refused, in_json, running

@@ -8,8 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from pipelines.preprocessing import Preprocessing
-from pipelines.vector_preprocessing import VectorPreprocessing
+from pipelines.preprocessing import Preprocessing, VectorPreprocessing
 from tfdml.callbacks.embedding_callback import MethodModel
 from tfdml.methods.method_arguments import FitArguments
 from tfdml.methods.step.replicas import mean_of_replicas

@@ -6,18 +6,13 @@ import math
 
 import tensorflow as tf
 
-from pipelines.build import evaluation_batches, training_batches
-from pipelines.class_weights import class_weights
-from pipelines.datasets.cache_folder import cache_folder
-from pipelines.datasets.stored_vectors import vector_dims
-from pipelines.preprocessing import Preprocessing, declared_by
-from pipelines.preprocessor import Preprocessor
-from pipelines.reading.cache import Cache
-from pipelines.reading.free_memory import free_memory
-from pipelines.reading.substitutes import Substitutes
-from pipelines.reading.unreadable import why_unreadable
-from pipelines.vector_preprocessing import VectorPreprocessing
-from pipelines.view_checks import check_views
+from pipelines.batches import check_views
+from pipelines.build import class_weights, evaluation_batches, training_batches
+from pipelines.datasets.loading import cache_folder
+from pipelines.preprocessing import Preprocessing, Preprocessor, VectorPreprocessing, declared_by
+from pipelines.reading.cache import Cache, free_memory
+from pipelines.reading.unreadable import Substitutes, why_unreadable
+from pipelines.stored import vector_dims
 from tfdml.run.training.bad_images import BadImages
 from tfdml.runtime.workers import Workers
 

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.datasets.ignoring import names_in_list
-from pipelines.datasets.split import Split
+from pipelines.dataset import Split, names_in_list
 from tfdml.evaluation.verification.pair_list import named_embeddings
 from tfdml.files.embeddings import EmbeddingFiles, read_arrays
 from tfdml.run.experiment.experiment import trained

@@ -47,6 +47,6 @@ def verified_pairs(file, metrics=(), *, embeddings="", folder="", make_embedder=
 
 def _embedded(embedder, paths):
     # Here, because it imports TensorFlow, which embeddings of files do without.
-    from pipelines.reading.given_images import split_of
+    from pipelines.reading.sources import split_of
 
     return embedder.embed_split(split_of(paths))

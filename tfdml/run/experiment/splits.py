@@ -5,12 +5,11 @@ import logging
 
 import numpy as np
 
+from pipelines.dataset import Dataset, Split
 from pipelines.datasets import load
 from pipelines.datasets.csv import from_anywhere
-from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.folder import WITHOUT_CLASSES
-from pipelines.datasets.levels import with_levels
-from pipelines.datasets.split import Split
+from pipelines.labels import with_levels
 from pipelines.sampling import Clusters, each_alone
 from tfdml import registry
 from tfdml.evaluation.indexes.index import ClassMembers

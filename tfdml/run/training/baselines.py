@@ -4,9 +4,9 @@ import keras
 import tensorflow as tf
 
 from pipelines.build import training_batches
-from pipelines.datasets.dataset import Split
-from pipelines.datasets.stored_vectors import StoredVectors
+from pipelines.dataset import Split
 from pipelines.sampling import each_alone
+from pipelines.stored import StoredVectors
 from tfdml import registry
 from tfdml.backbones import Identity
 from tfdml.callbacks import InitialEmbedding

@@ -4,8 +4,8 @@ import logging
 
 import keras
 
-from pipelines.datasets.stored_vectors import vector_dims
 from pipelines.preprocessing import declared_by, image_size_of
+from pipelines.stored import vector_dims
 from tfdml import registry
 from tfdml.backbones import Identity, enable_lora, recompute_blocks
 from tfdml.console.flags import quoted

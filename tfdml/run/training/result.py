@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipelines.images.stored_images import thumbnails
+from pipelines.images.decoding import thumbnails
 from tfdml.callbacks import Projector
 from tfdml.evaluation import cost, diversity
 from tfdml.evaluation.evaluate import breakdown

@@ -6,8 +6,8 @@ import inspect
 import numpy as np
 
 from pipelines.datasets.folder import WITHOUT_CLASSES
-from pipelines.datasets.stored_vectors import vector_dims
 from pipelines.sampling import Clusters, Given, PseudoClasses, PxK, Sampler, Views, each_alone
+from pipelines.stored import vector_dims
 from tfdml import registry
 from tfdml.methods import DivideAndConquer
 from tfdml.registry.specs import written

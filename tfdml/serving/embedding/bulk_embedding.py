@@ -4,7 +4,7 @@ import functools
 import os
 from pathlib import Path
 
-from pipelines.datasets.packed_images import local
+from pipelines.stored import local
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.files.checked import LOCK, locked, naming
 from tfdml.files.shards import MANIFEST, PLAN, EmbeddingJob

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import tensorflow as tf
 
+from pipelines.checks import why_costly
 from pipelines.datasets import Split
-from pipelines.datasets.decoding_cost import why_costly
 from pipelines.reading.unreadable import why_unreadable
 from tfdml.console.progress_bar import ProgressBar
 

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
+from pipelines.checks import ENDING_OF
 from pipelines.datasets import load
 from pipelines.datasets.folder import ENDINGS, is_other_image, tell_of_others
-from pipelines.datasets.header_checks import ENDING_OF
-from pipelines.datasets.linked_folders import check_links
 from pipelines.datasets.loading import check_names
-from pipelines.datasets.packed_images import PackedImages, local
-from pipelines.datasets.stored_vectors import refuse_vectors
-from pipelines.images.image_headers import MOST_BYTES
+from pipelines.datasets.photos import check_links
+from pipelines.images.decoding import MOST_BYTES
+from pipelines.stored import PackedImages, local, refuse_vectors
 from tfdml import registry
 from tfdml.serving.embedding import image_tables
 

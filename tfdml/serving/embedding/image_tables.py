@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pipelines.datasets.tables import read_table, row_of
+from pipelines.labels import read_table, row_of
 from tfdml.files.shards import is_of_texts, read_columns, values_of
 
 ENDINGS = (".csv", ".parquet")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipelines.datasets.split import Split
+from pipelines.dataset import Split
 from pipelines.preprocessing import Preprocessing
 from tfdml import registry
 from tfdml.methods import Features

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from pipelines.datasets.header_checks import MOST_PIXELS
+from pipelines.checks import MOST_PIXELS
 
 
 def decoded(image_bytes, preprocessor):
@@ -14,7 +14,7 @@ def decoded(image_bytes, preprocessor):
 
     Args:
         image_bytes: `[B]` contents of files.
-        preprocessor: `pipelines.preprocessor.Preprocessor`.
+        preprocessor: `pipelines.preprocessing.Preprocessor`.
     """
     # Traced once for the two places where it is called.
     prepare = tf.function(

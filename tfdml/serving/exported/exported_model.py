@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from pipelines.datasets.decoding_cost import why_costly
-from pipelines.datasets.header_checks import as_decodable
-from pipelines.datasets.split import Split
-from pipelines.reading.file_reader import file_reader
+from pipelines.checks import as_decodable, why_costly
+from pipelines.dataset import Split
+from pipelines.reading.cache import file_reader
 from pipelines.reading.unreadable import READING_ERRORS, about_position, naming_image
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.registry.arguments import FilePath

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from pipelines.vector_preprocessing import VectorPreprocessing
+from pipelines.preprocessing import VectorPreprocessing
 from tfdml.methods import EmbeddingModel
 from tfdml.registry.arguments import FilePath
 from tfdml.serving.exported.batch_decoding import check_all, decoded
@@ -28,7 +28,7 @@ def export(
 
     Args:
         model: Keras model from preprocessed images to embeddings.
-        preprocessor: `pipelines.preprocessor.Preprocessor`, as in evaluation.
+        preprocessor: `pipelines.preprocessing.Preprocessor`, as in evaluation.
         path: folder to write to.
         tolerant: whether the signatures from `image_bytes` return zeros for a file that cannot be read, and another
             output `valid`, booleans `[B]`. Otherwise such a file is an error that names its position in the batch.

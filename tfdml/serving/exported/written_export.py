@@ -5,7 +5,7 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from pipelines.preprocessor import Preprocessor
+from pipelines.preprocessing import Preprocessor
 from tfdml.console.startup import __version__
 from tfdml.files.checked import whole_folder
 from tfdml.serving.exported.lite import write_lite

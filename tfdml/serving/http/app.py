@@ -8,7 +8,7 @@ from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
 from starlette.concurrency import run_in_threadpool
 
-from pipelines.datasets.decoding_cost import is_quick
+from pipelines.checks import is_quick
 from tfdml.serving.http.batching import Batcher
 from tfdml.serving.http.body_limits import BodyLimits
 from tfdml.serving.http.current_index import CurrentIndex

@@ -4,7 +4,7 @@ import io
 
 from fastapi import HTTPException
 
-from pipelines.datasets.header_checks import ENDING_OF, as_decodable, wrong_header
+from pipelines.checks import ENDING_OF, as_decodable, wrong_header
 from tfdml.serving.embedding.image_list import ImageList
 
 TYPES = {".jpg": "image/jpeg", ".png": "image/png", ".webp": "image/webp"}

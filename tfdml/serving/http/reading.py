@@ -10,8 +10,7 @@ from python_multipart.multipart import parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
-from pipelines.datasets.decoding_cost import why_costly
-from pipelines.datasets.header_checks import wrong_header
+from pipelines.checks import why_costly, wrong_header
 from tfdml.serving.http.limits import MOST_NEIGHBORS
 
 # Bytes of an image whose header is read without a thread, which would take longer than the longest header of so many.

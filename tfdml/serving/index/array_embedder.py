@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from pipelines.preprocessing import Preprocessing, declared_by
-from pipelines.reading.given_images import are_files, split_of
+from pipelines.reading.sources import are_files, split_of
 from pipelines.reading.unreadable import why_unreadable
 from tfdml.methods import EmbeddingModel
 from tfdml.run.image_embedder import ImageEmbedder

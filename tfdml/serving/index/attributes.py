@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 
-from pipelines.datasets.tables import read_table, row_of
+from pipelines.labels import read_table, row_of
 from tfdml.files.checked import reason_of
 from tfdml.files.shards import read_columns, values_of
 

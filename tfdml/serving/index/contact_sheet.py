@@ -2,7 +2,7 @@
 
 from PIL import Image, ImageDraw, ImageOps
 
-from pipelines.datasets.header_checks import open_heic
+from pipelines.checks import open_heic
 from tfdml.files.checked import naming, open_file
 
 # Pixels.

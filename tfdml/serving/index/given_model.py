@@ -4,7 +4,7 @@ import os
 
 import keras
 
-from pipelines.preprocessor import Preprocessor
+from pipelines.preprocessing import Preprocessor
 from tfdml.run.image_embedder import ImageEmbedder
 from tfdml.run.model_loading import is_loadable, load
 from tfdml.serving.exported.exported_model import ExportedModel

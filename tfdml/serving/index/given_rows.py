@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.datasets.loading import check_names
-from pipelines.reading.given_images import listed
+from pipelines.reading.sources import listed
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.index.attributes import table_of_rows
 from tfdml.serving.index.image_contents import contents_of

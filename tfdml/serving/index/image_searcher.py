@@ -7,8 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pipelines.reading.given_images import listed
-from pipelines.reading.image_sources import Images
+from pipelines.reading.sources import Images, listed
 from tfdml.registry.arguments import Embeddings, FilePath
 from tfdml.serving.exported.exported_model import ExportedModel
 from tfdml.serving.index.array_embedder import ArrayEmbedder

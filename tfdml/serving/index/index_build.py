@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipelines.datasets.ignoring import write_list
+from pipelines.dataset import write_list
 from tfdml import registry
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.neighbors.nearest import load_faiss, unit_length

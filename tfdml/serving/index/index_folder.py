@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.datasets.packed_images import local
+from pipelines.stored import local
 from tfdml.files.checked import (
     checked_file,
     fingerprint,

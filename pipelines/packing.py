@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.datasets.header_checks import ENDING_OF
+from pipelines.checks import ENDING_OF
 from pipelines.datasets.loading import check_names
-from pipelines.datasets.packed_images import local
-from pipelines.datasets.stored_vectors import refuse_vectors
+from pipelines.stored import local, refuse_vectors
 from tfdml.files.checked import (
     LOCK,
     fingerprint,
@@ -59,7 +58,7 @@ def pack(dataset, folder, images, on_images=lambda count: None):
     """Packs a dataset into a folder. What an interrupted call has written whole is not written again.
 
     Args:
-        dataset: `pipelines.datasets.dataset.Dataset`.
+        dataset: `pipelines.dataset.Dataset`.
         folder: the folder.
         images: images of a shard.
         on_images: function that is called with a number of images when they are packed.
