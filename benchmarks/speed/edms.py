@@ -23,7 +23,7 @@ import tensorflow as tf
 import tfdml
 from benchmarks.markdown import markdown
 from benchmarks.speed.hard_neighbors import measured
-from tfdml.callbacks.hard_proxies import objective
+from tfdml.callbacks.proxies import objective
 
 BATCH, DIM = 128, 128
 HEADS = ["images", "K", "proxies", "solve", "loss", "embedding", "network", "added"]

@@ -4,7 +4,7 @@ import keras
 import pytest
 
 from tfdml.callbacks import DivergenceGuard
-from tfdml.callbacks.divergence_guard import TrainingDiverged
+from tfdml.callbacks.retrieval_evaluation import TrainingDiverged
 
 NAN, INFINITE = float("nan"), float("inf")
 

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from tfdml.callbacks.embedding_callback import EmbeddingCallback
+from tfdml.callbacks.base import EmbeddingCallback
 
 
 class Told(EmbeddingCallback):

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from tfdml.callbacks.hard_proxies import hard_proxies, objective
+from tfdml.callbacks.proxies import hard_proxies, objective
 from tfdml.losses.proxy_n_pair import ProxyNPair
 
 FAST = {"learning_rate": 0.1, "steps": 20000, "tolerance": 1e-10}

@@ -10,9 +10,8 @@ import pytest
 import tfdml
 from tests.commands import run
 from tests.run_helpers import MODEL_FLAGS, events, pictures, result
-from tfdml.callbacks import image_proxies
-from tfdml.callbacks.hard_proxies import hard_proxies
-from tfdml.callbacks.image_proxies import ImageProxies
+from tfdml.callbacks import proxies as proxies_module
+from tfdml.callbacks.proxies import ImageProxies, hard_proxies
 from tfdml.losses import ContextualManifold, ProxyNPair, Triplet, WeightedSum
 from tfdml.neighbors.nearest import unit_length
 
@@ -59,7 +58,7 @@ def test_proxies_are_features_of_one_image_of_each_class(batch, loss, steps):
     proxies = np.array(layer.proxies)
     nearest = [max(range(CLASSES), key=lambda k: row @ proxies[k]) for row in features]
     assert found["nearest_is_own"] == np.mean(nearest == labels)
-    np.testing.assert_array_equal(image_proxies._nearest(features, proxies, block=7), nearest)
+    np.testing.assert_array_equal(proxies_module._nearest(features, proxies, block=7), nearest)
     cosines = [first @ second for first, second in itertools.combinations(proxies, 2)]
     assert found["similarity_to_each_other"] == pytest.approx(np.mean(cosines), abs=1e-6)
     assert found["similarity_to_image"] == pytest.approx(np.mean(np.sum(expected * features[callback.rows], axis=1)))

@@ -83,7 +83,7 @@ def test_k_means_has_the_iterations_and_restarts_of_the_method(monkeypatch):
         given.append(options)
         return kmeans(*arguments, **options)
 
-    monkeypatch.setattr("tfdml.callbacks.recluster.kmeans", noted)
+    monkeypatch.setattr("tfdml.callbacks.clusters.kmeans", noted)
     train(make_model(iterations=2, restarts=3), epochs=1)
     assert given == [{"seed": 5, "iterations": 2, "restarts": 3}]
 
@@ -205,6 +205,6 @@ def test_random_classes_stay_whole():
 @pytest.mark.slow
 @pytest.mark.parametrize("most, told", [(0.0, 1), (1.0, 0)])
 def test_time_spent_on_clustering_is_told_of_once(most, told, caplog, monkeypatch):
-    monkeypatch.setattr("tfdml.callbacks.recluster.MOST_TIME", most)
+    monkeypatch.setattr("tfdml.callbacks.clusters.MOST_TIME", most)
     train(make_model(recluster_every=1), epochs=3)
     assert caplog.text.count("Raise recluster_every, now 1") == told

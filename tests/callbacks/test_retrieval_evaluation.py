@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import tfdml
 from tfdml.callbacks import RetrievalEvaluation
-from tfdml.callbacks.divergence_guard import TrainingDiverged
+from tfdml.callbacks.retrieval_evaluation import TrainingDiverged
 from tfdml.evaluation.embedder import Embedder
 
 IMAGES = np.random.default_rng(0).normal(size=(8, 4, 4, 3)).astype(np.float32)

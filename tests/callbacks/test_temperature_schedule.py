@@ -8,7 +8,7 @@ import tfdml
 from tests.run_helpers import events, newest_arrays
 from tests.run_helpers import train as train_to_the_end
 from tfdml.callbacks import TemperatureSchedule
-from tfdml.callbacks.temperature_schedule import temperature_at
+from tfdml.callbacks.schedules import temperature_at
 from tfdml.losses import Nested, RankedList, Triplet, WeightedSum
 
 

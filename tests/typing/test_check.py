@@ -83,7 +83,7 @@ def test_errors_without_a_mark_and_marks_without_an_error_are_told():
 
 def test_every_part_has_right_and_wrong_uses():
     uses = {name: check.written_uses(part) for name, part in check.parts().items()}
-    assert len(uses) > 250 and {"tfdml.losses.triplet.Triplet", "tfdml.callbacks.recluster.Recluster"} <= set(uses)
+    assert len(uses) > 250 and {"tfdml.losses.triplet.Triplet", "tfdml.callbacks.clusters.Recluster"} <= set(uses)
     for name, lines in uses.items():
         assert {line.endswith(check.MARK) for line in lines} == {True, False}, name
 

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml.callbacks.steps_taken import steps_taken
+from tfdml.callbacks.base import steps_taken
 from tfdml.evaluation import evaluate
 from tfdml.evaluation.embedder import Embedder, ImageBatches
 from tfdml.layers.embedding import FeatureEmbedding

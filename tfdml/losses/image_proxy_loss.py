@@ -15,7 +15,7 @@ class ImageProxyLoss(ProxyLoss):
     Args:
         proxies: `learnt` trains them to lower the loss. `images` are the features of a random image of each class,
             drawn once, and computed anew every epoch. `hard` moves these by equation (7) of EDMS to raise the loss, see
-            `tfdml.callbacks.hard_proxies`. The callback `tfdml.callbacks.ImageProxies` computes both; `tfdml.train`
+            `tfdml.callbacks.proxies`. The callback `tfdml.callbacks.ImageProxies` computes both; `tfdml.train`
             adds it.
         proxy_steps: most steps of (7) from each epoch's features. The paper does not say how many; very many make
             proxies that stand for no class.
@@ -57,7 +57,7 @@ class ImageProxyLoss(ProxyLoss):
         if self.learns_proxies:
             return []
         # Here, because losses run on Keras backends that callbacks do not run on.
-        from tfdml.callbacks.image_proxies import ImageProxies
+        from tfdml.callbacks.proxies import ImageProxies
 
         return [ImageProxies(parts.images(), parts.labels, seed=parts.seed, **parts.of_passes())]
 
@@ -65,7 +65,7 @@ class ImageProxyLoss(ProxyLoss):
         if self.learns_proxies:
             return
         # Here, because losses run on Keras backends that callbacks do not run on.
-        from tfdml.callbacks.image_proxies import ImageProxies
+        from tfdml.callbacks.proxies import ImageProxies
 
         if not any(isinstance(each, ImageProxies) for each in callbacks):
             raise ValueError(

@@ -86,7 +86,7 @@ class RankedLists(EmbeddingLoss):
         if self.final_negative_temperature is None:
             return []
         # Here, because losses run on Keras backends that callbacks do not run on.
-        from tfdml.callbacks.temperature_schedule import TemperatureSchedule
+        from tfdml.callbacks.schedules import TemperatureSchedule
 
         first, last = self.negative_temperature, self.final_negative_temperature
         return [TemperatureSchedule(first, last, parts.steps, step=parts.step, loss=self)]
@@ -96,7 +96,7 @@ class RankedLists(EmbeddingLoss):
         if last is None:
             return
         # Here, because losses run on Keras backends that callbacks do not run on.
-        from tfdml.callbacks.temperature_schedule import TemperatureSchedule
+        from tfdml.callbacks.schedules import TemperatureSchedule
 
         if not any(isinstance(each, TemperatureSchedule) for each in callbacks):
             first = self.negative_temperature

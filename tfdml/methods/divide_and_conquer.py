@@ -116,7 +116,7 @@ class DivideAndConquer(EmbeddingModel):
         return WithinClusters(sampler, proportional=order == "proportional", shuffle=order != "round_robin")
 
     def callbacks(self, parts) -> dict[str, keras.callbacks.Callback]:
-        from tfdml.callbacks.recluster import Recluster
+        from tfdml.callbacks.clusters import Recluster
 
         callback = Recluster(parts.images(), parts.labels, parts.sampler, seed=parts.seed, **parts.of_passes())
         return {"clusters": callback}

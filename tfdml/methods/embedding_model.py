@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from pipelines.preprocessing import Preprocessing, VectorPreprocessing
 from tfdml import registry
-from tfdml.callbacks.training_parts import TrainingParts
+from tfdml.callbacks.base import TrainingParts
 from tfdml.functional.checks import loss_dtype
 from tfdml.heads import Head
 from tfdml.layers.norms import layers_in
@@ -104,7 +104,7 @@ class EmbeddingModel(Declared, GlobalBatchModel):
         Each has `get_state()`, `set_state(state)`, and `finding()`: what the result says of it under its name, or None.
 
         Args:
-            parts: `tfdml.callbacks.training_parts.TrainingParts`.
+            parts: `tfdml.callbacks.base.TrainingParts`.
         """
         del parts
         return {}

@@ -26,7 +26,7 @@ class LossHooks:
     batch_parts = 1
     # Number of classes that it was made for; None: any.
     classes: int | None = None
-    # How proxies that are features of images are moved, as arguments of `tfdml.callbacks.hard_proxies`; None: it has
+    # How proxies that are features of images are moved, as arguments of `tfdml.callbacks.proxies`; None: it has
     # none. Only the callback `ImageProxies` sets them.
     image_proxies: dict[str, Any] | None = None
     # Whether `statistics` returns anything; if not, its input is not computed a second time.
@@ -56,7 +56,7 @@ class LossHooks:
         """Callbacks that change the loss while it trains; `tfdml.train` adds them.
 
         Args:
-            parts: `tfdml.callbacks.training_parts.TrainingParts`.
+            parts: `tfdml.callbacks.base.TrainingParts`.
         """
         del parts
         return []

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.preprocessing import Preprocessing, VectorPreprocessing
-from tfdml.callbacks.embedding_callback import MethodModel
+from tfdml.callbacks.base import MethodModel
 from tfdml.methods.method_arguments import FitArguments
 from tfdml.methods.step.replicas import mean_of_replicas
 from tfdml.methods.step.restrictions import check_fit_arguments, check_scope, warn_of_missing_loss

@@ -10,8 +10,7 @@ from pipelines.stored import StoredVectors
 from tfdml import registry
 from tfdml.backbones import Identity
 from tfdml.callbacks import InitialEmbedding
-from tfdml.callbacks.steps_taken import steps_taken
-from tfdml.callbacks.training_parts import TrainingParts
+from tfdml.callbacks.base import TrainingParts, steps_taken
 from tfdml.methods import Single
 from tfdml.registry.loss_hooks import hooks_of
 from tfdml.run.training.model import loss_of

@@ -3,7 +3,7 @@
 from keras import ops
 
 from tfdml.callbacks import TemperatureSchedule
-from tfdml.callbacks.temperature_schedule import temperature_at
+from tfdml.callbacks.schedules import temperature_at
 from tfdml.console.settings import names_with
 from tfdml.run.experiment.length import steps_of
 

@@ -13,7 +13,7 @@ from tfdml.callbacks import (
     SamplerRefresh,
     WaitingBackbone,
 )
-from tfdml.callbacks.training_parts import TrainingParts
+from tfdml.callbacks.base import TrainingParts
 from tfdml.console.progress_bar import verbosity
 from tfdml.registry.loss_hooks import hooks_of
 from tfdml.run.directory.checkpoint_folder import CheckpointFolder

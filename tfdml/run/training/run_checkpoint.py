@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from tfdml.callbacks.divergence_guard import TrainingDiverged
+from tfdml.callbacks.retrieval_evaluation import TrainingDiverged
 from tfdml.console.startup import TrainingStopped
 from tfdml.run.directory.checkpoint_folder import restore, snapshot
 

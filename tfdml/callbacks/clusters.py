@@ -1,17 +1,82 @@
-"""Divides the data among the learners of Divide and Conquer, at intervals."""
+"""Callbacks that divide or label training images by clusters, and refresh the tables of samplers."""
 
 import logging
 import time
 from collections.abc import Mapping
 from typing import Any, Unpack
 
+import keras
 import numpy as np
 
-from tfdml.callbacks.embedding_callback import EmbeddingCallback, MethodModel, PassArguments
+from tfdml.callbacks.base import EmbeddingCallback, MethodModel, PassArguments
 from tfdml.evaluation.diversity import negative_distances
 from tfdml.evaluation.embedder import ImageBatches
 from tfdml.neighbors.clustering import kmeans, matched, overlap
 from tfdml.registry.arguments import Labels
+
+
+class ClusterLabels(EmbeddingCallback):
+    """Clusters the embeddings of all training images at the start of every n-th epoch, and has them as their labels.
+
+    Args:
+        images: all training images in the order of the sampler's rows, see `EmbeddingCallback`.
+        sampler: `pipelines.sampling.PseudoClasses`, bound to labels.
+        clusters: number of clusters.
+        every: epochs from one clustering to the next.
+        iterations: of K-means.
+        seed: integer; determines the initial centroids.
+        **kwargs: other arguments of `EmbeddingCallback`.
+    """
+
+    def __init__(
+        self,
+        images: ImageBatches,
+        sampler: Any,
+        clusters: int,
+        *,
+        every: int = 1,
+        iterations: int = 20,
+        seed: int = 0,
+        **kwargs: Unpack[PassArguments],
+    ):
+        super().__init__(images, **kwargs)
+        self.sampler, self.clusters = sampler, clusters
+        self.every, self.iterations, self.seed = every, iterations, seed
+        self.assignment = None
+        self._last = None
+
+    def begin_epoch(self, epoch, goes_on):
+        before = self.assignment
+        if before is not None and (goes_on or epoch % self.every):
+            return
+        embeddings, options = self.embed(), {"seed": self.seed, "iterations": self.iterations}
+        # Others could find other clusters on another kind of processor.
+        (after,) = self.workers.from_first(lambda: kmeans(embeddings, self.clusters, **options)[:1])
+        self.assignment = after if before is None else matched(before, after, self.clusters)
+        try:
+            self.sampler.assign(self.assignment)
+        except ValueError as error:
+            raise ValueError(f"The {self.clusters} clusters of epoch {epoch + 1} give no batches: {error}") from None
+        sizes = np.bincount(self.assignment, minlength=self.clusters)
+        self._last = {"epoch": epoch, "smallest": int(sizes.min()), "largest": int(sizes.max())}
+        if before is not None:
+            self._last["changed"] = float(np.mean(before != self.assignment))
+        self.tell("labels", {name: value for name, value in self._last.items() if name != "epoch"})
+
+    def finding(self) -> dict[str, Any] | None:
+        """Returns sizes of the last clusters, and the fraction of images whose label they changed; None before."""
+        return self._last
+
+    def get_state(self) -> dict[str, Any]:
+        return {"last": self._last, "assignment": None if self.assignment is None else self.assignment.tolist()}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the labels of a state."""
+        self._last = state["last"]
+        if state["assignment"] is not None:
+            self.assignment = np.array(state["assignment"], np.int64)
+            self.sampler.assign(self.assignment)
+
 
 # Fraction of a run's time above which a warning says what to change.
 MOST_TIME = 0.25
@@ -167,3 +232,58 @@ class Recluster(EmbeddingCallback):
                 entry["epoch"] + 1,
                 ", ".join(map(str, entry["idle"])),
             )
+
+
+class SamplerRefresh(EmbeddingCallback):
+    """Embeds all training images every `sampler.refresh_every` epochs, and calls `sampler.refresh` with the embeddings.
+
+    The first time is after so many epochs. No dataset is rebuilt and no function is traced again.
+
+    Example: after `sampler = HardNeighbors(pairs=8)` and `sampler.bind(labels)`,
+    `model.fit(batches, shuffle=False, callbacks=[SamplerRefresh(images, sampler)])`.
+
+    Args:
+        images: all training images in the order of the sampler's rows, see `EmbeddingCallback`.
+        sampler: a sampler with `refresh_every`, bound to the labels.
+        **kwargs: other arguments of `EmbeddingCallback`.
+    """
+
+    def __init__(self, images: ImageBatches, sampler: Any, **kwargs: Unpack[PassArguments]):
+        super().__init__(images, **kwargs)
+        self.sampler = sampler
+        # Of what a refresh changed, for checkpoints: far smaller as arrays than as numbers of a state.
+        self.variables = [_copy(place, table) for place, table in enumerate(sampler.refreshed())]
+        self._last = None
+
+    def begin_epoch(self, epoch, goes_on):
+        if goes_on or not epoch or epoch % self.sampler.refresh_every:
+            return
+        self.sampler.refresh(self.embed(), self.workers)
+        changed = [_take_over(*both) for both in zip(self.variables, self.sampler.refreshed(), strict=True)]
+        self._last = {"epoch": epoch, "changed": float(np.mean(changed))}
+        self.tell("sampler", {"changed": self._last["changed"]})
+
+    def finding(self) -> dict[str, Any] | None:
+        """Returns the epoch of the last refresh and the fraction of the tables that it changed; None before it."""
+        return self._last
+
+    def get_state(self) -> dict[str, Any]:
+        return {"last": self._last}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Restores a state; the `variables` are restored before, and go into the sampler's tables."""
+        self._last = state["last"]
+        for variable, table in zip(self.variables, self.sampler.refreshed(), strict=True):
+            table.assign(variable.numpy())
+
+
+def _copy(place, table):
+    value = table.numpy()
+    return keras.Variable(value, name=f"sampler_table_{place}", dtype=str(value.dtype), trainable=False)
+
+
+def _take_over(variable, table):
+    """Assigns the table to the variable, and returns the fraction that changed."""
+    before, after = variable.numpy(), table.numpy()
+    variable.assign(after)
+    return np.mean(before != after)

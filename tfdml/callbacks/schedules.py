@@ -1,4 +1,4 @@
-"""A moving average of a model's weights."""
+"""Callbacks that change training from step to step: temperatures, averages of weights, frozen backbones."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -7,8 +7,58 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfdml.callbacks.steps_taken import check_single_steps
+from tfdml.callbacks.base import check_single_steps, steps_taken
+from tfdml.registry.arguments import Count, StepCounter
+from tfdml.registry.fields import Declared
 from tfdml.runtime.sharded_variable import ShardedVariable
+
+
+class TemperatureSchedule(keras.callbacks.Callback):
+    """Changes the `negative_temperature` of a loss linearly, equation (15) of Ranked List Loss.
+
+    It depends only on the number of steps taken, so it is the same in a resumed run.
+
+    Example: `model.fit(batches, callbacks=[TemperatureSchedule(first=10.0, last=5.0, steps=1000)])`.
+
+    Args:
+        first: temperature of the first step.
+        last: temperature after `steps` steps and later.
+        steps: number of steps from the first to the last temperature.
+        step: function that returns the number of steps taken; None: the optimizer's `iterations`.
+        loss: the loss to change, such as one in a `WeightedSum`; None: the model's loss.
+    """
+
+    def __init__(
+        self,
+        first: float,
+        last: float,
+        steps: int,
+        *,
+        step: StepCounter | None = None,
+        loss: keras.losses.Loss | None = None,
+    ):
+        super().__init__()
+        if steps < 1:
+            raise ValueError(f"Expected at least one step, received steps={steps}.")
+        self.first, self.last, self.steps = first, last, steps
+        self._loss = loss
+        self._step = step or (lambda: steps_taken(self.model))
+
+    def on_train_begin(self, logs=None):
+        loss = self._loss or self.model.loss
+        # A loss of the user's own may have one, too.
+        if not hasattr(loss, "negative_temperature"):
+            raise ValueError(f"Expected a loss with a negative_temperature, such as RankedList, received {loss!r}.")
+        check_single_steps(self.model, "TemperatureSchedule sets a temperature before every step")
+
+    def on_train_batch_begin(self, batch, logs=None):
+        loss = self._loss or self.model.loss
+        loss.negative_temperature = temperature_at(self._step(), self.first, self.last, self.steps)
+
+
+def temperature_at(step, first, last, steps):
+    """Returns the temperature after `step` steps, equation (15) of Ranked List Loss."""
+    return first - min(step, steps) * (first - last) / steps
 
 
 class WeightAverage(keras.callbacks.Callback):
@@ -105,3 +155,35 @@ def _parts(variable):
 def _assign(variables, values):
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)
+
+
+class WaitingBackbone(Declared, keras.callbacks.Callback):
+    """Computes no gradients of the backbone in the first steps, which take less time, then those of all weights.
+
+    The optimizer says that it stays as it is: `frozen_steps={"backbone": steps}`. The step is compiled once more when
+    the backbone begins to learn; weights are those of training with `frozen_steps` alone.
+
+    Example: `model.fit(batches, callbacks=[WaitingBackbone(500)])` with `AdamW(frozen_steps={"backbone": 500})`.
+
+    Args:
+        steps: number of first steps.
+        step: function that returns the number of steps taken; None: the optimizer's `iterations`.
+    """
+
+    def __init__(self, steps: Count, *, step: StepCounter | None = None):
+        super().__init__()
+        self.steps = steps
+        self._step = step or (lambda: steps_taken(self.model))
+
+    def on_train_begin(self, logs=None):
+        check_single_steps(self.model, "WaitingBackbone ends a stage between two steps")
+        self.model.let_backbones_wait(self._step() < self.steps)
+
+    def on_train_batch_begin(self, batch, logs=None):
+        # Asking the optimizer each time, once it learns, would wait for the device.
+        if self.model.backbones_wait and self._step() >= self.steps:
+            self.model.let_backbones_wait(False)
+
+    def on_train_end(self, logs=None):
+        # Whoever trains on without this callback trains all.
+        self.model.let_backbones_wait(False)

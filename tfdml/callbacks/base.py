@@ -1,16 +1,37 @@
-"""`EmbeddingCallback`: what callbacks share that embed all training images at the start of epochs."""
+"""The base of callbacks that embed all training images, and what a run hands to callbacks."""
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
 
 import keras
 import numpy as np
 
-from tfdml.callbacks.steps_taken import steps_taken
 from tfdml.evaluation.embedder import Embedder, ImageBatches
 from tfdml.neighbors.clustering import check_finite
 from tfdml.registry.arguments import StepCounter, Verbosity
 from tfdml.runtime.workers import Workers
+
+
+def steps_taken(model):
+    """Returns the optimizer's `iterations` as an integer.
+
+    `int(model.optimizer.iterations)` is an error if the model was compiled under a MirroredStrategy.
+    """
+    return int(model.optimizer.iterations.numpy())
+
+
+def check_single_steps(model, why):
+    """Raises a ValueError if the model executes several steps at once.
+
+    Args:
+        model: compiled Keras model.
+        why: what needs single steps, the beginning of a sentence.
+    """
+    if model.steps_per_execution != 1:
+        raise ValueError(
+            f"{why}, and steps_per_execution={model.steps_per_execution} executes several at once. Leave it out."
+        )
 
 
 class PassArguments(TypedDict, total=False):
@@ -100,3 +121,37 @@ class EmbeddingCallback(keras.callbacks.Callback):
         """Writes values to the log, if there is one."""
         if self.log:
             self.log.write(event, self._step(), values)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingParts:
+    """Parts of a run by `tfdml.train`, for `EmbeddingModel.callbacks` and `EmbeddingLoss.callbacks`.
+
+    Args:
+        images: function that returns all training images in the order of the sampler's rows, preprocessed as in
+            evaluation: a dataset of full batches, which may extend beyond the last row; of several workers, this one's
+            share.
+        labels: `[N]` class numbers.
+        sampler: the sampler of the training batches, bound to the labels.
+        seed: integer.
+        steps: number of steps of the whole run.
+        steps_per_epoch: number of steps of an epoch.
+        step: function that returns the number of steps taken.
+        log: `RunLog`.
+        verbose: verbosity of embedding, see `tfdml.evaluation.embedder.Embedder`.
+    """
+
+    images: Callable
+    labels: np.ndarray
+    sampler: object
+    seed: int
+    steps: int
+    steps_per_epoch: int
+    step: Callable
+    log: object
+    verbose: int
+
+    def of_passes(self) -> dict[str, Any]:
+        """The arguments that every `EmbeddingCallback` of a run has."""
+        names = ("steps_per_epoch", "log", "step", "verbose")
+        return {name: getattr(self, name) for name in names}
