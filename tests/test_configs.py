@@ -8,7 +8,7 @@ import pytest
 from absl import flags as absl_flags
 
 from tfdml import registry
-from tfdml.backbones.keras_hub import keras_hub
+from tfdml.backbones.borrowed import keras_hub
 from tfdml.console import flags
 from tfdml.losses.image_proxy_loss import ImageProxyLoss
 from tfdml.losses.proxy_loss import ProxyLoss

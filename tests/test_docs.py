@@ -15,7 +15,7 @@ from tests.commands import Command
 from tests.run_helpers import result
 from tfdml import registry
 from tfdml.backbones.borrowed import INSTALL
-from tfdml.backbones.weights import SOURCES
+from tfdml.backbones.published_weights import SOURCES
 
 REPOSITORY = Path(__file__).parents[1]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("**/*.md"))]

@@ -22,8 +22,7 @@ from pipelines.stored import read_part
 from tests.commands import assert_one_error, run
 from tests.run.parsed_flags import parsed
 from tfdml.backbones import Small
-from tfdml.backbones.weights.caffemodel import read_caffemodel
-from tfdml.backbones.weights.state_dicts import read_state_dict
+from tfdml.backbones.published_weights import read_caffemodel, read_state_dict
 from tfdml.console.flags import expanded
 from tfdml.files import embeddings as embeddings_module
 from tfdml.files.checked import ALWAYS_ALLOWED, read_manifest

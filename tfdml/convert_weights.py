@@ -14,7 +14,8 @@ tfdml_flags.define_debug()
 
 
 def main():
-    from tfdml.backbones.weights import SOURCES, TRANSFORMERS
+    from tfdml.backbones.published_weights import SOURCES
+    from tfdml.backbones.transformer_weights import TRANSFORMERS
 
     source, sources = flags.FLAGS.source, {**SOURCES, **TRANSFORMERS}
     if source not in sources:
@@ -27,7 +28,7 @@ def main():
 
 
 def _write_weights(source, output):
-    from tfdml.backbones.weights import SOURCES, convert_file
+    from tfdml.backbones.published_weights import SOURCES, convert_file
 
     if not output.name.endswith(".weights.h5"):
         raise ValueError(f"Expected --output to end with .weights.h5, received --output={output}.")
@@ -37,7 +38,7 @@ def _write_weights(source, output):
 
 
 def _write_preset(source, output):
-    from tfdml.backbones.weights import write_preset
+    from tfdml.backbones.transformer_weights import write_preset
 
     if not flags.FLAGS.output or output.exists():
         raise ValueError(f"Expected --output to be a new folder, received --output={flags.FLAGS.output}.")

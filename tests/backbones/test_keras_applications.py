@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tfdml
-from tfdml.backbones import KerasApplication, keras_applications
+from tfdml.backbones import KerasApplication, borrowed
 from tfdml.registry import create
 from tfdml.run.directory.models_on_disk import load_weights
 
@@ -18,7 +18,7 @@ NAMES = sorted(name for name, value in vars(keras.applications).items() if inspe
 
 @pytest.mark.parametrize("name", NAMES)
 def test_preprocessing_is_that_of_keras(name):
-    declared = keras_applications._preprocessing(name)
+    declared = borrowed._preprocessing_of_application(name)
     pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 4, 3)).astype(np.float64)
     expected = inspect.getmodule(getattr(keras.applications, name)).preprocess_input(pixels.copy())
     ours = pixels[..., ::-1] if declared["channels"] == "bgr" else pixels
@@ -26,17 +26,17 @@ def test_preprocessing_is_that_of_keras(name):
 
 
 def test_preprocessing_of_some_in_numbers():
-    assert keras_applications._preprocessing("VGG16") == {
+    assert borrowed._preprocessing_of_application("VGG16") == {
         "mean": pytest.approx([103.939, 116.779, 123.68]),
         "std": [1, 1, 1],
         "channels": "bgr",
     }
     inside = {"mean": [0, 0, 0], "std": [1, 1, 1], "channels": "rgb"}
-    assert keras_applications._preprocessing("EfficientNetV2B0") == inside
+    assert borrowed._preprocessing_of_application("EfficientNetV2B0") == inside
 
 
 def test_image_sizes_are_of_networks_that_there_are():
-    assert keras_applications.IMAGE_SIZES.keys() <= set(NAMES)
+    assert borrowed.IMAGE_SIZES.keys() <= set(NAMES)
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def test_python_takes_what_the_spec_takes():
     )
     assert made.get_config() == spec.get_config() and made.count_params() == spec.count_params() < 410_208
     assert set(inspect.signature(KerasApplication).parameters) - {"application", "kwargs"} == set(
-        inspect.signature(keras_applications.keras_applications).parameters
+        inspect.signature(borrowed.keras_applications).parameters
     ) - {"name"}
     assert KerasApplication("MobileNetV2", alpha=0.35, name="own").name == "own"
 

@@ -69,8 +69,7 @@ def _small():
 
 
 def _read_weights(folder):
-    from tfdml.backbones.weights.caffemodel import read_caffemodel
-    from tfdml.backbones.weights.state_dicts import read_state_dict
+    from tfdml.backbones.published_weights import read_caffemodel, read_state_dict
     from tfdml.run.directory.models_on_disk import load_weights
 
     several = (read_caffemodel(folder / "net.caffemodel"), read_state_dict(folder / "net.safetensors"))

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.backbones.weights.published_files import CAFFE_BLOCKS
-from tfdml.backbones.weights import convert
+from tfdml.backbones.published_weights import convert
 
 
 class CaffeGoogLeNet:

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tfdml
 from pipelines.preprocessing import Preprocessor
 from tests.oracles.test_borrowed_backbones import IMAGES, NETWORKS
-from tfdml.backbones.drop_path import ARGUMENTS
+from tfdml.backbones.backbone import ARGUMENTS
 from tfdml.layers.blocks import blocks_of
 from tfdml.registry import create
 

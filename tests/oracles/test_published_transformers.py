@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from tests.backbones.weights.published_files import safetensors
 from tests.commands import assert_one_error, run
-from tfdml.backbones.weights import convert_transformer
-from tfdml.backbones.weights.state_dicts import read_state_dict
+from tfdml.backbones.published_weights import read_state_dict
+from tfdml.backbones.transformer_weights import convert_transformer
 from tfdml.registry import create
 
 DIM, HEADS, PATCH, BLOCKS = 128, 2, 4, 2

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tests.commands import PATIENCE
-from tfdml.backbones.weights import SOURCES, convert
+from tfdml.backbones.published_weights import SOURCES, convert
 from tfdml.registry import create
 from tfdml.run.directory.models_on_disk import load_weights
 

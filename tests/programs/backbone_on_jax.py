@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from tfdml.backbones import Backbone
-from tfdml.backbones.convolution import convolution
+from tfdml.backbones.inception import convolution
 from tfdml.layers import CeilMaxPooling, LocalResponseNorm
 
 

@@ -2,17 +2,12 @@
 
 import keras
 
-from tfdml.backbones.backbone import Backbone
-from tfdml.backbones.bn_inception import BNInception
-from tfdml.backbones.borrowed import Borrowed
-from tfdml.backbones.googlenet import GoogLeNet
-from tfdml.backbones.identity import Identity
-from tfdml.backbones.keras_applications import KerasApplication
-from tfdml.backbones.keras_cv import keras_cv
-from tfdml.backbones.keras_hub import keras_hub
+from tfdml.backbones.backbone import Backbone, Identity
+from tfdml.backbones.borrowed import Borrowed, KerasApplication, keras_cv, keras_hub
+from tfdml.backbones.inception import BNInception, GoogLeNet
 from tfdml.backbones.resnet import ResNet
 from tfdml.backbones.small import Small
-from tfdml.backbones.weights.adapter import load_adapter, save_adapter
+from tfdml.backbones.weights import load_adapter, save_adapter
 from tfdml.layers.blocks import recompute_blocks
 from tfdml.layers.lora import enable_lora
 

@@ -1,13 +1,16 @@
-"""Base of all backbones of tfdml."""
+"""The base of all backbones of tfdml, and the backbone for stored features."""
 
+import contextlib
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Unpack
 
 import keras
 
 from tfdml.layers.endpoints import Endpoints
-from tfdml.layers.norms import batch_norms, layers_in
-from tfdml.registry.arguments import ChannelOrder, ImageSize, Interpolation, ModelArguments, Tensor
+from tfdml.layers.norms import DropPath, batch_norms, layers_in
+from tfdml.registry import register
+from tfdml.registry.arguments import ChannelOrder, Count, ImageSize, Interpolation, ModelArguments, Tensor
 from tfdml.registry.fields import Declared
 
 
@@ -87,3 +90,96 @@ def _check_precision(policy):
             f"The layers of a backbone have the global precision, {found}; received dtype={policy!r}. Call "
             f"keras.config.set_dtype_policy({policy!r}) before, or leave dtype out."
         )
+
+
+# Of statistics that move; some networks of Keras have 0.999, for which they need 1,000 steps.
+MOMENTUM = 0.9
+
+
+def follow_batches(backbone: Backbone) -> float | None:
+    """Lets moving statistics follow the last batches, because random weights change fast.
+
+    Args:
+        backbone: the network.
+
+    Returns:
+        The largest momentum that it had; None if none was larger than that of the networks here.
+    """
+    slow = [layer for layer in batch_norms(backbone) if layer.momentum > MOMENTUM]
+    largest = max((layer.momentum for layer in slow), default=None)
+    for layer in slow:
+        layer.momentum = MOMENTUM
+    return largest
+
+
+@register("backbone", "identity")
+class Identity(Backbone):
+    """No network: features that are stored, `[B, vector_dims]`, are passed on. For `--dataset="embeddings(...)"`.
+
+    Args:
+        vector_dims: number of dimensions. Default: those of the dataset.
+    """
+
+    # They are features of a network that knows something.
+    pretrained = True
+
+    def __init__(self, vector_dims: Count | None = None, **kwargs: Unpack[ModelArguments]):
+        if vector_dims is None:
+            raise ValueError(
+                "The backbone identity requires vector_dims, because its inputs are vectors and not images. Expected "
+                "their number of dimensions. Pass Identity(vector_dims=...). In a command, use another backbone, or "
+                "--dataset=\"embeddings(path='...', test='...')\"."
+            )
+        vectors = keras.layers.Input((vector_dims,))
+        kwargs = {"name": "identity", **kwargs}
+        output = {"output": keras.layers.Identity()(vectors)}
+        super().__init__(vectors, output, mean=(), std=(), image_size=1, **kwargs)
+        self.vector_dims = vector_dims
+
+    def get_config(self):
+        return {**super().get_config(), "vector_dims": self.vector_dims}
+
+
+# Networks to the argument that is the rate.
+ARGUMENTS = {
+    "DINOV2Backbone": "drop_path_rate",
+    "DINOV3Backbone": "drop_path_rate",
+    "MiTBackbone": "max_drop_path_rate",
+    "MobileNetV5Backbone": "drop_path_rate",
+    "SwinTransformerBackbone": "drop_path",
+}
+# Layers of keras-hub that refuse batches of any size, and would add noise instead of leaving branches out.
+REPLACED = {
+    "keras_hub.src.models.dinov2.dinov2_layers": "DINOV2DropPath",
+    "keras_hub.src.models.dinov3.dinov3_layers": "DINOV3DropPath",
+}
+
+
+def with_drop_path(network, rate):
+    """Returns a network of keras-hub with the same weights and another rate of drop path."""
+    kind = type(network).__name__
+    if kind not in ARGUMENTS:
+        raise ValueError(f"{kind} has no drop path: leave out drop_path. It is in {', '.join(sorted(ARGUMENTS))}.")
+    with working_drop_path():
+        changed = type(network).from_config({**network.get_config(), ARGUMENTS[kind]: rate})
+    changed.set_weights(network.get_weights())
+    return changed
+
+
+@contextlib.contextmanager
+def working_drop_path():
+    """A context in which networks of keras-hub are made with `DropPath` where their own does not work."""
+    loaded = [(sys.modules[module], name) for module, name in REPLACED.items() if module in sys.modules]
+    before = [(module, name, vars(module)[name]) for module, name in loaded if name in vars(module)]
+    try:
+        for module, name, _ in before:
+            setattr(module, name, _drop_path)
+        yield
+    finally:
+        for module, name, own in before:
+            setattr(module, name, own)
+
+
+def _drop_path(rate=0.0, **kwargs):
+    # DINOv3 computes its rates as tensors.
+    return DropPath(float(rate), **kwargs)

@@ -6,7 +6,7 @@ import keras
 from keras import layers
 
 from tfdml.backbones.backbone import Backbone
-from tfdml.backbones.convolution import convolution
+from tfdml.backbones.inception import convolution
 from tfdml.registry import register
 from tfdml.registry.arguments import ModelArguments
 

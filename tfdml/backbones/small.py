@@ -6,7 +6,7 @@ from typing import Annotated, Unpack
 from keras import layers
 
 from tfdml.backbones.backbone import Backbone
-from tfdml.backbones.convolution import convolution
+from tfdml.backbones.inception import convolution
 from tfdml.registry import register
 from tfdml.registry.arguments import Count, ModelArguments, integer
 

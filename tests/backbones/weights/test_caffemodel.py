@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.backbones.weights.published_files import blob, caffemodel, counted
-from tfdml.backbones.weights.caffemodel import read_caffemodel
+from tfdml.backbones.published_weights import read_caffemodel
 
 RANDOM = np.random.default_rng(0)
 TENSORS = {

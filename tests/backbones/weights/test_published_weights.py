@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.backbones.weights.published_files import caffe_shapes, caffe_tensors, caffemodel
-from tfdml.backbones.weights import SOURCES, convert
+from tfdml.backbones.published_weights import SOURCES, convert
 from tfdml.registry import create
 from tfdml.run.directory.models_on_disk import load_weights
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.backbones.weights.published_files import safetensors
-from tfdml.backbones.weights.state_dicts import read_state_dict
+from tfdml.backbones.published_weights import read_state_dict
 
 VALUES = np.array([[1.5, -2.0, 0.25], [3.0, 0.0, -0.5]])
 

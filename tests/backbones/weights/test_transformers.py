@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfdml.backbones.weights.transformers import architecture_of
+from tfdml.backbones.transformer_weights import architecture_of
 
 SHAPES = {
     "patch_embed.proj.weight": (128, 3, 4, 4),

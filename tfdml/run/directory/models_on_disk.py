@@ -5,7 +5,8 @@ from pathlib import Path
 
 from keras import ops
 
-from tfdml.backbones.weights import adapted_layers, advice, load_by_name, save_adapter
+from tfdml.backbones.published_weights import advice
+from tfdml.backbones.weights import adapted_layers, load_by_name, save_adapter
 from tfdml.files.checked import flush, open_file, vacated
 from tfdml.runtime.keras_internals import not_compiled
 

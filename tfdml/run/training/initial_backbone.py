@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfdml import registry
 from tfdml.backbones import Backbone
-from tfdml.backbones.batch_statistics import MOMENTUM, follow_batches
+from tfdml.backbones.backbone import MOMENTUM, follow_batches
 from tfdml.console.startup import tensorflow_reason
 from tfdml.registry.arguments import sides_of
 from tfdml.run.directory.models_on_disk import load_weights, ways_to_weights

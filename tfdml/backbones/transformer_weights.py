@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tfdml.backbones.borrowed import import_extra
-from tfdml.backbones.weights.state_dicts import read_state_dict
+from tfdml.backbones.published_weights import read_state_dict
 from tfdml.files.checked import json_of, read_bytes, reason_of
 
 HALF = ((0.5,) * 3, (0.5,) * 3)

@@ -1,15 +1,134 @@
-"""Published ImageNet weights: the files for each backbone, and the names of their parameters."""
+"""Published ImageNet weights of PyTorch and Caffe, read without running code from their files."""
 
 import collections.abc
 import dataclasses
+import functools
+import itertools
+import pickle
 import re
+import struct
+from pathlib import Path
 
 import numpy as np
+from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 
 from tfdml import registry
-from tfdml.backbones.weights.caffemodel import read_caffemodel
-from tfdml.backbones.weights.state_dicts import read_state_dict
-from tfdml.files.checked import vacated
+from tfdml.files.checked import json_of, open_file, read_bytes, vacated
+
+# Types of the safetensors format that NumPy has; bfloat16 is the upper half of a float32.
+TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U8": "u1", "BOOL": "?"}
+
+
+def read_state_dict(path):
+    """Returns name to NumPy array, from a file of `torch.save` or a `.safetensors` file."""
+    return _read_safetensors(path) if Path(path).suffix == ".safetensors" else _read_torch(path)
+
+
+def _read_torch(path):
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(
+            f"Reading {path} needs PyTorch, a CPU build is enough: pip install 'tfdml[convert]'. Without it, give the "
+            f"weights as a .safetensors file. The import failed: {error}"
+        ) from error
+    try:
+        with open_file(path) as file:
+            state = torch.load(file, map_location="cpu", weights_only=True)
+    except (RuntimeError, pickle.UnpicklingError, EOFError, KeyError, ValueError) as error:
+        reason = str(error).split("\n")[0] or "it is empty"
+        raise ValueError(f"{path} cannot be read as weights of PyTorch: {reason}") from error
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise ValueError(f"{path} holds no state dict: expected a dictionary of tensors, received {type(state)}.")
+    return {name: value.detach().to(torch.float32).numpy() for name, value in state.items()}
+
+
+def _read_safetensors(path):
+    content = read_bytes(path)
+    try:
+        (length,) = struct.unpack_from("<Q", content)
+        header = json_of(content[8 : 8 + length])
+        data = memoryview(content)[8 + length :]
+        ends = sorted(entry["data_offsets"] for name, entry in header.items() if name != "__metadata__")
+        if any(first < before for (_, before), (first, _) in itertools.pairwise([[0, 0], *ends])):
+            raise ValueError("its tensors overlap, or begin before the data")
+        return {name: _array_of_entry(entry, data) for name, entry in header.items() if name != "__metadata__"}
+    except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged, or no safetensors file: {error}") from error
+
+
+def _array_of_entry(entry, data):
+    first, last = entry["data_offsets"]
+    values = np.frombuffer(data[first:last], TYPES[entry["dtype"]]).reshape(entry["shape"])
+    if entry["dtype"] == "BF16":
+        values = (values.astype(np.uint32) << 16).view(np.float32)
+    return values.astype(np.float32)
+
+
+Field = descriptor_pb2.FieldDescriptorProto
+# The messages of `caffe.proto`, and of their fields the number, name, type, and whether it is repeated.
+MESSAGES = {
+    "BlobShape": [(1, "dim", Field.TYPE_INT64, True)],
+    "BlobProto": [
+        *(
+            (number, name, Field.TYPE_INT32, False)
+            for number, name in enumerate(("num", "channels", "height", "width"), 1)
+        ),
+        (5, "data", Field.TYPE_FLOAT, True),
+        (7, "shape", "BlobShape", False),
+    ],
+    "LayerParameter": [(1, "name", Field.TYPE_STRING, False), (7, "blobs", "BlobProto", True)],
+    # Of Caffe until 2014.
+    "V1LayerParameter": [(4, "name", Field.TYPE_STRING, False), (6, "blobs", "BlobProto", True)],
+    "NetParameter": [(2, "layers", "V1LayerParameter", True), (100, "layer", "LayerParameter", True)],
+}
+ROLES = ("weight", "bias")
+
+
+def read_caffemodel(path):
+    """Returns name to float32 array: `inception_3a/1x1.weight`, `inception_3a/1x1.bias`, and so on."""
+    net = _net_class()()
+    try:
+        net.ParseFromString(read_bytes(path))
+        arrays = {
+            f"{layer.name}.{ROLES[number] if number < len(ROLES) else number}": _array_of_blob(blob)
+            for layer in (*net.layers, *net.layer)
+            for number, blob in enumerate(layer.blobs)
+        }
+    except (ValueError, message.DecodeError) as error:
+        raise ValueError(f"{path} is damaged, or not a caffemodel: {error}") from error
+    if not arrays:
+        raise ValueError(f"{path} is not a caffemodel, or has no weights.")
+    return arrays
+
+
+def _array_of_blob(blob):
+    values = np.array(blob.data, np.float32)
+    if blob.HasField("shape"):
+        return values.reshape(blob.shape.dim)
+    shape = [getattr(blob, name) if blob.HasField(name) else 1 for name in ("num", "channels", "height", "width")]
+    while len(shape) > 1 and shape[0] == 1:
+        # Of a bias only the last is its length.
+        shape.pop(0)
+    return values.reshape(shape)
+
+
+@functools.cache
+def _net_class():
+    file = descriptor_pb2.FileDescriptorProto(name="tfdml/caffe.proto", package="tfdml", syntax="proto2")
+    for name, fields in MESSAGES.items():
+        described = file.message_type.add(name=name)
+        for number, field, kind, repeated in fields:
+            about = (
+                {"type": kind} if isinstance(kind, int) else {"type": Field.TYPE_MESSAGE, "type_name": f".tfdml.{kind}"}
+            )
+            label = Field.LABEL_REPEATED if repeated else Field.LABEL_OPTIONAL
+            described.field.add(number=number, name=field, label=label, **about)
+    # A pool of its own: Caffe's own module may have registered messages of these names.
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("tfdml.NetParameter"))
+
 
 # Names of parameters in Keras, and in PyTorch.
 PARAMETERS = {
