@@ -10,8 +10,7 @@ from absl import flags as absl_flags
 from tfdml import registry
 from tfdml.backbones.borrowed import keras_hub
 from tfdml.console import flags
-from tfdml.losses.image_proxy_loss import ImageProxyLoss
-from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.losses.proxy_base import ImageProxyLoss, ProxyLoss
 from tfdml.run.training.optimizer import parse_multipliers
 
 CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.flags"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tfdml.callbacks.proxies import hard_proxies, objective
-from tfdml.losses.proxy_n_pair import ProxyNPair
+from tfdml.losses.proxy_nca import ProxyNPair
 
 FAST = {"learning_rate": 0.1, "steps": 20000, "tolerance": 1e-10}
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tfdml.losses.n_pair import NPair
-from tfdml.losses.proxy_n_pair import ProxyNPair
+from tfdml.losses.proxy_nca import ProxyNPair
 
 MARGIN = 5e-4
 

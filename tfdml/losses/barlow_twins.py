@@ -7,7 +7,7 @@ from keras import ops
 from tfdml.functional.distances import unit_length
 from tfdml.functional.pairs import positive_pairs
 from tfdml.layers.view_heads import Projector
-from tfdml.losses.view_loss import Projected, ViewLoss, projections
+from tfdml.losses.base import Projected, ViewLoss, projections
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative
 

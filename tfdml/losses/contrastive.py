@@ -8,7 +8,7 @@ from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances
 from tfdml.functional.pairs import given_pairs, negative_pairs, positive_pairs
 from tfdml.functional.statistics import mined_pairs
-from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.losses.base import EmbeddingLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from keras import ops
 
 from tfdml.functional.softmax import own_against_others
-from tfdml.losses.softmax_proxy_loss import SoftmaxProxyLoss
+from tfdml.losses.proxy_base import SoftmaxProxyLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive, number
 

@@ -18,7 +18,7 @@ from tfdml.functional.pairs import (
 )
 from tfdml.functional.statistics import mined_pairs
 from tfdml.layers.proxies import ClassMargins
-from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.losses.base import EmbeddingLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Count, NotNegative
 

@@ -6,7 +6,7 @@ from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import cosines, distances, unit_length
 from tfdml.functional.pairs import log_one_plus_sum_exp, negative_pairs, positive_pairs
 from tfdml.functional.statistics import mined_pairs
-from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.losses.base import EmbeddingLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive
 

@@ -4,7 +4,7 @@ from keras import ops
 
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.pairs import class_mask, log_one_plus_sum_exp, nan_outside
-from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.losses.proxy_base import ProxyLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative, Positive
 

@@ -8,7 +8,7 @@ from tfdml.functional.checks import at_least_float32, check_pairs_input
 from tfdml.functional.distances import unit_length
 from tfdml.functional.pairs import partner_weights
 from tfdml.layers.view_heads import Predictor
-from tfdml.losses.view_loss import ViewLoss
+from tfdml.losses.base import ViewLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Count
 

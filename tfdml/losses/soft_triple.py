@@ -9,7 +9,7 @@ from tfdml.functional.distances import known_gradient
 from tfdml.functional.softmax import own_against_others
 from tfdml.layers.proxies import Proxies
 from tfdml.layers.tokens import CenterMerging
-from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.losses.proxy_base import ProxyLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Count, NotNegative, Positive
 

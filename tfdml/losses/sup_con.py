@@ -7,7 +7,7 @@ from keras import ops
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import cosines
 from tfdml.functional.pairs import log_sum_exp, negative_pairs, positive_pairs
-from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.losses.base import EmbeddingLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive
 

@@ -17,7 +17,7 @@ from tfdml.functional.pairs import (
     positive_pairs,
 )
 from tfdml.functional.statistics import mean_of, mined_pairs
-from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.losses.base import EmbeddingLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative
 

@@ -7,7 +7,7 @@ from keras import ops
 from tfdml.functional.distances import squared_distances
 from tfdml.functional.pairs import centered, partner_weights
 from tfdml.layers.view_heads import Projector
-from tfdml.losses.view_loss import Projected, ViewLoss, projections
+from tfdml.losses.base import Projected, ViewLoss, projections
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative
 

@@ -1,4 +1,4 @@
-"""Base of all losses on embeddings."""
+"""The base classes of all losses on embeddings: of pairs, of views, and of losses that compute with another loss."""
 
 import inspect
 import warnings
@@ -10,11 +10,13 @@ import keras
 import numpy as np
 from keras import ops
 
+from tfdml import registry
 from tfdml.functional.checks import check_classes, check_pairs_input, concrete, nan_with
 from tfdml.functional.pairs import contradictory, finest, in_batch, is_graded
-from tfdml.registry.arguments import Tensor
+from tfdml.layers.loss_layer import layer_of
+from tfdml.registry.arguments import Tensor, integer, several
 from tfdml.registry.fields import OF_KERAS, Declared
-from tfdml.registry.loss_hooks import LossHooks
+from tfdml.registry.loss_hooks import LossHooks, hooks_of
 
 Reduction = Literal["sum_over_batch_size", "mean", "sum", "mean_with_sample_weight", "none"]
 
@@ -125,3 +127,102 @@ def _warn_of_missing_pairs(name, labels):
             "tfdml.data.pxk have several images of each of several classes.",
             stacklevel=3,
         )
+
+
+def read_pair_loss(loss):
+    """Raises a ValueError for what is neither a loss, nor its spec, nor its configuration."""
+    is_config = isinstance(loss, dict) and "class_name" in loss
+    if not loss or not (is_config or isinstance(loss, str | keras.losses.Loss)):
+        raise ValueError(loss)
+
+
+def pair_loss(loss, taker):
+    """Returns the loss of a spec or a configuration, or itself, which must be one on embeddings alone.
+
+    Args:
+        loss: what `read_pair_loss` lets pass.
+        taker: name of the loss that takes it, for the error.
+    """
+    if isinstance(loss, dict):
+        loss = keras.saving.deserialize_keras_object(loss)
+    elif isinstance(loss, str):
+        # A loss on proxies that knew no number of classes would ask for it, and then be refused.
+        loss = registry.create("loss", loss, classes=2)
+    if layer_of(loss) is not None:
+        raise ValueError(
+            f"{taker} takes a loss on pairs, such as triplet, received {type(loss).__name__}, which has variables for "
+            "the whole embedding."
+        )
+    return loss
+
+
+# Units of the linear layers of a projector.
+Projected = Annotated[Sequence[int], several(integer(1), at_least=0)]
+
+
+class ViewLoss(EmbeddingLoss):
+    """Base of losses that compare the views of an image, and no others: rows of one label, the number of the image.
+
+    The papers' pairs (z, z') are each row with each other view of its image; a pair stands in both orders, except in
+    `BarlowTwins`. With one class an image, all images of a class are views.
+
+    The loss takes what its layer gives, a projection of the embedding, which only training needs. The models of
+    `tfdml.methods` make the layer themselves; in plain Keras the model that is trained ends with it,
+    `outputs = loss.make_layer()(embeddings)`.
+
+    Args:
+        reduction, name, dtype: see `EmbeddingLoss`.
+    """
+
+    has_statistics = False
+    refuses_memory = "it takes statistics of a batch, and no pairs of it"
+
+    # Rows that the layer gives for each row of embeddings.
+    rows_each = 1
+
+    def check_input(self, labels, embeddings):
+        embeddings, layer = ops.convert_to_tensor(embeddings), self.make_layer()
+        if layer is None:
+            return super().check_input(labels, embeddings)
+        if len(embeddings.shape) != 3 or embeddings.shape[1] != self.rows_each:
+            name = type(self).__name__
+            raise ValueError(
+                f"{name} takes what its layer {type(layer).__name__} gives: expected shape [batch, {self.rows_each}, "
+                f"dim], received shape {tuple(embeddings.shape)}. The model that is trained has to end with it: "
+                f"keras.Model(inputs, loss.make_layer()(embeddings)), where `loss` is this {name}."
+            )
+        labels, _ = check_pairs_input(labels, embeddings[:, 0])
+        return labels, embeddings
+
+    def statistics(self, labels: Tensor, embeddings: Tensor) -> dict[str, Tensor]:
+        """Nothing: a loss of views costs something wherever there are two."""
+        del labels, embeddings
+        return {}
+
+
+def projections(labels, embeddings):
+    """Returns labels, and projections `[B, d]` at least in float32, of what `call` takes: `[B, 1, d]` or `[B, d]`."""
+    embeddings = ops.convert_to_tensor(embeddings)
+    return check_pairs_input(labels, embeddings[:, 0] if len(embeddings.shape) == 3 else embeddings)
+
+
+class OuterLoss(EmbeddingLoss):
+    """Base class of losses with an argument `loss`, one on pairs, whose callbacks and parts of batches they have.
+
+    Args:
+        reduction, name, dtype: see `EmbeddingLoss`.
+    """
+
+    def callbacks(self, parts):
+        return hooks_of(self.loss).callbacks(parts)
+
+    def check_callbacks(self, callbacks):
+        hooks_of(self.loss).check_callbacks(callbacks)
+
+    @property
+    def batch_parts(self):
+        """As many as the loss takes."""
+        return hooks_of(self.loss).batch_parts
+
+    def get_config(self):
+        return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}

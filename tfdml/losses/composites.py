@@ -1,0 +1,293 @@
+"""Losses that are made of others: weighted sums, nested dimensions, levels of classes, and divergence."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Annotated
+
+import keras
+from keras import ops
+
+from tfdml.functional.checks import check_pairs_input
+from tfdml.functional.distances import unit_length
+from tfdml.functional.pairs import finest, is_graded, levels_of
+from tfdml.functional.statistics import check_learners, divergence_loss
+from tfdml.layers.loss_layer import LossInputs, layer_of
+from tfdml.layers.proxies import check_plain_keras
+from tfdml.losses.base import EmbeddingLoss, OuterLoss, pair_loss, read_pair_loss
+from tfdml.registry import register, register_sum
+from tfdml.registry.arguments import Tensor, integer, number, optional, read_by, several
+from tfdml.registry.loss_hooks import hooks_of
+
+
+def _joined(name, join):
+    """The property of a sum that a function makes of the hooks of this name of its losses."""
+    return property(lambda loss: join([getattr(hooks, name) for hooks in loss._hooks()]))
+
+
+@register_sum("loss")
+@keras.saving.register_keras_serializable(package="tfdml")
+class WeightedSum(EmbeddingLoss):
+    """The sum of several losses, each times its weight: `--loss="triplet+0.5*proxy_anchor"`.
+
+    Example:
+
+    ```python
+    loss = tfdml.losses.WeightedSum([(1.0, tfdml.losses.Triplet()), (0.5, tfdml.losses.ProxyAnchor(classes=100))])
+    ```
+
+    Where a loss has variables, so has the sum: the layer that `make_layer` gives holds those of all its losses. The
+    models of `tfdml.methods` make it themselves; in plain Keras the model ends with it,
+    `outputs = loss.make_layer()(embeddings, labels)`. The labels may be left out unless a loss learns boundaries.
+
+    Args:
+        terms: list of `(weight, loss)`, weights being 0 or more. A regularizer of a loss' layer gets its loss' weight.
+        reduction, name, dtype: see `EmbeddingLoss`; reductions of the single losses count for nothing.
+    """
+
+    terms: Sequence[tuple[float, keras.losses.Loss]]
+
+    # What it declares is joined from its losses, see `LossHooks`.
+    needs_pairs = _joined("needs_pairs", any)
+    has_statistics = _joined("has_statistics", any)
+    sharded = _joined("sharded", any)
+    takes_levels = _joined("takes_levels", any)
+    batch_parts = _joined("batch_parts", max)
+    classes = _joined("classes", lambda each: min(filter(None, each), default=None))
+    nested_dims = _joined("nested_dims", lambda each: tuple(sorted({*itertools.chain(*each)})))
+    refuses_memory = _joined("refuses_memory", lambda each: next(filter(None, each), None))
+    image_proxies = _joined("image_proxies", lambda each: next(filter(None, each), None))
+
+    def check_arguments(self):
+        terms = self.terms
+        if not all(isinstance(term, list | tuple) and len(term) == 2 for term in terms):
+            raise ValueError(f"Expected pairs of a weight and a loss, such as (1.0, Triplet()); received {terms!r}.")
+        self.terms = [(weight, _loss_of(loss)) for weight, loss in terms]
+        _check_weights([weight for weight, _ in self.terms])
+        of_images = [hooks for hooks in self._hooks() if hooks.image_proxies]
+        if len(of_images) > 1:
+            raise ValueError(
+                f"{len(of_images)} losses of the sum have proxies that are features of images, and would set each "
+                "other's. Use proxies='learnt' for all but one."
+            )
+        parts = sorted({hooks.batch_parts for hooks in self._hooks()} - {1})
+        if len(parts) > 1:
+            raise ValueError(
+                f"Losses of the sum take batches in {parts[0]} and in {parts[1]} parts, such as given pairs and given "
+                "triplets, and no batch is both."
+            )
+        # Made for the shapes that it tells; models make their own.
+        self._shapes = self.make_layer()
+
+    def callbacks(self, parts):
+        return [callback for hooks in self._hooks() for callback in hooks.callbacks(parts)]
+
+    def check_callbacks(self, callbacks):
+        for hooks in self._hooks():
+            hooks.check_callbacks(callbacks)
+
+    def __call__(self, labels, taken, sample_weight=None):
+        check_plain_keras(self.sharded)
+        return super().__call__(labels, taken, sample_weight=sample_weight)
+
+    def check_input(self, labels, taken):
+        if self._shapes is None:
+            return super().check_input(labels, taken)
+        taken = ops.convert_to_tensor(taken)
+        # Raises for another shape.
+        self._shapes.split(taken)
+        labels, rows = check_pairs_input(labels, taken[:, 0])
+        return labels, rows[:, None]
+
+    @property
+    def numbers_anew(self):
+        """Whether no loss takes labels for the numbers of its classes."""
+        return self._shapes is None or self._shapes.classes == 1
+
+    def label_classes(self, taken):
+        return None if self.numbers_anew else self._shapes.classes
+
+    def call(self, labels: Tensor, taken: Tensor, queries: int | None = None) -> Tensor:
+        pairs = zip(self.terms, self._inputs(taken), strict=True)
+        compared = () if queries is None else (queries,)
+        return sum(weight * loss.call(labels, each, *compared) for (weight, loss), each in pairs)
+
+    def statistics(self, labels, taken):
+        """Those of the losses of the sum; where it has several, their places are told, from 0."""
+        found = {}
+        for place, (hooks, each) in enumerate(zip(self._hooks(), self._inputs(taken), strict=True)):
+            of_loss = hooks.statistics(labels, each).items()
+            found |= {f"{name}_of_loss_{place}" if len(self.terms) > 1 else name: value for name, value in of_loss}
+        return found
+
+    def make_layer(self):
+        parts = [layer_of(loss) for _, loss in self.terms]
+        if all(part is None for part in parts):
+            return None
+        return LossInputs(parts, [weight for weight, _ in self.terms])
+
+    def _hooks(self):
+        return [hooks_of(loss) for _, loss in self.terms]
+
+    def _inputs(self, taken):
+        """Returns the arguments of each loss."""
+        return [taken] * len(self.terms) if self._shapes is None else self._shapes.split(taken)
+
+    def get_config(self):
+        terms = [[weight, keras.saving.serialize_keras_object(loss)] for weight, loss in self.terms]
+        return {**super().get_config(), "terms": terms}
+
+
+def _loss_of(loss):
+    """The loss, or that of a serialized one."""
+    loss = keras.saving.deserialize_keras_object(loss) if isinstance(loss, dict) else loss
+    if not isinstance(loss, keras.losses.Loss):
+        raise ValueError(f"Expected a keras.losses.Loss in each term, received {loss!r}.")
+    return loss
+
+
+def _check_weights(weights):
+    if not weights:
+        raise ValueError("Expected one or more terms (weight, loss), received none.")
+    for weight in weights:
+        if not (isinstance(weight, int | float) and not isinstance(weight, bool) and 0 <= weight < math.inf):
+            raise ValueError(f"Expected each weight to be a number of 0 or more, received {weight!r}.")
+
+
+@register("loss", "nested")
+class Nested(OuterLoss):
+    """Nested loss: the mean of a loss over the first 16, 32, ... dimensions, so that these are embeddings, too.
+
+    The loss of an anchor is `mean_d L(x_1..d / |x_1..d|)`, the mean of a loss L over the first d dimensions: equation
+    (1) of Matryoshka Representation Learning (Kusupati et al., NeurIPS 2022) with equal weights of all d, divided by
+    their number; d is each of `dims`, and the size of the embedding, which always counts. The paper's L is that of a
+    classifier, here it compares pairs.
+
+    Example: `model.compile(loss=tfdml.losses.Nested("triplet(margin=0.1)", dims=(16, 32, 64)))`.
+
+    After training, keep the first N of `dims` and bring them to unit length: `python -m tfdml.export --dims=N` does.
+
+    Args:
+        loss: the loss L, or its spec: one on pairs, without variables.
+        dims: the numbers d of first dimensions, increasing, at most D.
+        reduction, name, dtype: see `EmbeddingLoss`.
+
+    Call arguments:
+        labels: `[B]` class numbers.
+        embeddings: `[B, D]`, of any length; their first d dimensions are brought to unit length.
+        queries: number of anchors, which are the first rows; None: every row is one.
+
+    Returns:
+        `[B]`; 0 where the loss is 0 for each d.
+    """
+
+    loss: Annotated[str | keras.losses.Loss | dict, read_by(read_pair_loss, "a loss or its spec")]
+    dims: Annotated[Sequence[int], several(integer(1))]
+
+    def check_arguments(self):
+        self.loss = pair_loss(self.loss, "Nested")
+        _check_dims(self.dims)
+
+    def call(self, labels, embeddings, queries=None):
+        labels, embeddings = check_pairs_input(labels, embeddings)
+        size = embeddings.shape[1]
+        _check_dims(self.dims, size)
+        compared = () if queries is None else (queries,)
+        nested = self.dims if self.dims[-1] == size else (*self.dims, size)
+        values = [self.loss.call(labels, unit_length(embeddings[:, :dim]), *compared) for dim in nested]
+        return ops.mean(ops.stack(values), axis=0)
+
+    def statistics(self, labels, embeddings):
+        """Returns the statistics of the loss on the whole embedding."""
+        labels, embeddings = self.check_input(labels, embeddings)
+        _check_dims(self.dims, embeddings.shape[1])
+        return hooks_of(self.loss).statistics(labels, unit_length(embeddings))
+
+    @property
+    def refuses_memory(self):
+        """Why the loss does."""
+        return hooks_of(self.loss).refuses_memory
+
+    @property
+    def nested_dims(self):
+        """The `dims`."""
+        return self.dims
+
+
+def _check_dims(dims, size=None):
+    if any(low >= high for low, high in zip(dims, dims[1:], strict=False)):
+        raise ValueError(f"Expected dims that increase, such as (16, 32, 64), received dims={dims}.")
+    if size is not None and dims[-1] > size:
+        raise ValueError(f"Expected dims of at most {size}, the size of the embedding, received dims={dims}.")
+
+
+@register("loss", "by_level")
+class ByLevel(OuterLoss):
+    """A loss at each level of a hierarchy of classes: the weighted sum over levels, from coarse to fine.
+
+    The loss of an anchor is `sum_l w_l L_l`, L_l being the loss with the categories of level l in place of classes. So
+    images of one category are drawn together, and those of one class more so. With one level it is the loss.
+
+    Example: `model.compile(loss=tfdml.losses.ByLevel("triplet", weights=(0.3, 1.0)))`, for labels `[B, 2]`.
+
+    Args:
+        loss: the loss, or its spec: one on pairs, without variables.
+        weights: of each level, from coarse to fine; None: all alike, which sum to 1.
+        reduction, name, dtype: see `EmbeddingLoss`.
+
+    Call arguments:
+        labels: `[B, L]` categories from coarse to fine; the loss takes others as they are.
+        embeddings: `[B, d]`.
+
+    Returns:
+        `[B]`; 0 where the loss is 0 at each level.
+    """
+
+    loss: Annotated[str | keras.losses.Loss | dict, read_by(read_pair_loss, "a loss or its spec")] = "triplet"
+    weights: Annotated[Sequence[float] | None, optional(several(number(at_least=0)))] = None
+
+    takes_levels = True
+    refuses_memory = "it compares more than the class of images"
+
+    def check_arguments(self):
+        self.loss = pair_loss(self.loss, "ByLevel")
+
+    def call(self, labels, embeddings):
+        labels, embeddings = check_pairs_input(labels, embeddings)
+        if is_graded(labels):
+            return self.loss.call(labels, embeddings)
+        levels = levels_of(labels)
+        count = levels.shape[1]
+        weights = (1.0 / count,) * count if self.weights is None else self.weights
+        if len(weights) != count:
+            raise ValueError(f"Expected a weight for each of {count} levels, received weights={tuple(weights)}.")
+        return sum(weight * self.loss.call(levels[:, place], embeddings) for place, weight in enumerate(weights))
+
+    def statistics(self, labels, embeddings):
+        """Returns the statistics of the loss at the finest level."""
+        labels, embeddings = self.check_input(labels, embeddings)
+        return hooks_of(self.loss).statistics(labels if is_graded(labels) else finest(labels), embeddings)
+
+
+@keras.saving.register_keras_serializable(package="tfdml")
+class Divergence(EmbeddingLoss):
+    """Divergence loss: drives apart what different learners make of the same image.
+
+    No metric loss on its own, since it knows no classes; a method adds it to one. Takes `(labels, learners [B, K, d])`.
+
+    Args:
+        margin: squared distance from which the loss of two learners is 0.
+        reduction, name, dtype: see `EmbeddingLoss`.
+    """
+
+    margin: float = 1.0
+
+    needs_pairs = False
+    numbers_anew = False
+
+    def check_input(self, labels, learners):
+        return ops.convert_to_tensor(labels), check_learners(learners)
+
+    def call(self, labels, learners):
+        del labels
+        return divergence_loss(learners, margin=self.margin)

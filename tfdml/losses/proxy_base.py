@@ -1,0 +1,250 @@
+"""The base classes of losses on similarities to class proxies."""
+
+import warnings
+from dataclasses import KW_ONLY
+from typing import Annotated, Literal
+
+import numpy as np
+from keras import ops
+
+from tfdml.functional.checks import check_similarities_input, concrete
+from tfdml.layers.loss_layer import is_computed_by_layer
+from tfdml.layers.proxies import Proxies, SampledProxies, ShardedProxies, check_plain_keras
+from tfdml.losses.base import EmbeddingLoss
+from tfdml.registry.arguments import Count, NotNegative, Positive, Tensor, integer
+
+# With what rounding adds in half precision.
+LARGEST_COSINE = 1.01
+
+
+class ProxyLoss(EmbeddingLoss):
+    """Base of losses on `(labels [B], similarities [B, C])`, the similarities being those of a `Proxies` layer.
+
+    The models of `tfdml.methods` make that layer themselves, with `make_layer`; in plain Keras it is the model's last.
+    What is given as similarities must have a column for each of the `classes`, which tells it from embeddings.
+
+    Labels are class numbers from 0 to C - 1. Another one is an error where the loss is called with NumPy arrays or
+    eager tensors; inside a compiled function, where nothing can be raised, the loss of its row is NaN.
+
+    Args:
+        classes: number of classes; the training command fills it in.
+        reduction, name, dtype: see `EmbeddingLoss`.
+    """
+
+    _: KW_ONLY
+    classes: Count | None = None
+
+    # Proxies of each class; with more than one, similarities are [B, C, per_class].
+    per_class = 1
+
+    needs_pairs = False
+    numbers_anew = False
+    has_statistics = False
+    refuses_memory = "it compares images with proxies, not with each other"
+
+    def check_input(self, labels, similarities):
+        similarities = ops.convert_to_tensor(similarities)
+        received, name = tuple(similarities.shape), type(self).__name__
+        if self.classes is None:
+            warnings.warn(
+                f"{name} was not told the number of classes, so it takes what it receives, of shape {received}, for "
+                f"similarities to the classes' proxies. Write {name}(classes=...), so that this is checked.",
+                stacklevel=3,
+            )
+            return check_similarities_input(labels, similarities, several=self.per_class > 1)
+        expected = (None, self.columns, *[self.per_class] * (self.per_class > 1))
+        if len(received) != len(expected) or any(
+            None not in sizes and sizes[0] != sizes[1] for sizes in zip(received, expected, strict=True)
+        ):
+            axes = ", ".join(("batch", "classes", "per_class")[: len(expected)])
+            layer = type(self.make_layer())
+            raise ValueError(
+                f"{name} takes similarities to proxies: expected shape [{axes}] = [batch, "
+                f"{', '.join(map(str, expected[1:]))}], received shape {received}. Embeddings become similarities in "
+                f"the layer {layer.__name__}, with which the model that is trained has to end: "
+                f"keras.Model(inputs, loss.make_layer()(embeddings)), where `loss` is this {name}."
+            )
+        if len(expected) == 2 and _may_be_embeddings(similarities):
+            warnings.warn(
+                f"{name}(classes={self.classes}) takes what it receives, of shape {received}, for similarities to "
+                f"proxies, but no layer of tfdml computed it: embeddings of {self.columns} dimensions have this shape, "
+                "too. Let the model that is trained end with the layer of the proxies: "
+                f"keras.Model(inputs, loss.make_layer()(embeddings)), where `loss` is this {name}.",
+                stacklevel=3,
+            )
+        return check_similarities_input(labels, similarities, several=self.per_class > 1)
+
+    def label_classes(self, similarities):
+        return similarities.shape[1] if self.classes is None else self.classes
+
+    @property
+    def columns(self) -> int | None:
+        """Similarities of a row: those to all classes."""
+        return self.classes
+
+    def statistics(self, labels: Tensor, similarities: Tensor) -> dict[str, Tensor]:
+        """Nothing: proxies are compared with every anchor, and to compute the loss again would take long."""
+        del labels, similarities
+        return {}
+
+    def make_layer(self) -> Proxies:
+        return Proxies(self.known_classes(), per_class=self.per_class)
+
+    def known_classes(self) -> int:
+        """The number of classes, or a ValueError that says how to give it."""
+        if self.classes is None:
+            name = type(self).__name__
+            raise ValueError(f"{name} needs the number of training classes to make its proxies: {name}(classes=...).")
+        return self.classes
+
+
+def _may_be_embeddings(similarities):
+    """Whether `[B, C]` may not be similarities.
+
+    No layer computed them, and as far as known rows have unit length, or numbers that are not cosines.
+    """
+    if is_computed_by_layer(similarities) is not False:
+        return False
+    known = concrete(similarities)
+    if known is None or np.max(np.abs(known), initial=0.0) > LARGEST_COSINE:
+        return True
+    return len(known) > 1 and np.allclose(np.linalg.norm(known, axis=1), 1.0, atol=1e-3)
+
+
+class SoftmaxProxyLoss(ProxyLoss):
+    """Base of losses that compare a class with the others in a sum of exponentials, which a sample can stand for.
+
+    With `sampled_classes` the layer of `make_layer` is `SampledProxies`, and the loss takes what it computes. Where
+    there are no more classes than that, all are taken. With `sharded` the layer is `ShardedProxies`.
+
+    A loss calls `check_taken` first in its `call`.
+
+    Args:
+        classes: number of classes; the training command fills it in.
+        sampled_classes: classes whose proxies a step sees: those of the batch, and a random sample of the others. None:
+            all.
+        sampling: whether sampled classes count for those that are left out (`corrected`), which keeps the sum of
+            exponentials on average, or for themselves alone (`partial_fc`); see `tfdml.layers.SampledProxies`.
+        sharded: whether each device holds the proxies of a part of the classes instead of all; on one device it changes
+            nothing. For the models of `tfdml.methods`, not for plain Keras.
+        reduction, name, dtype: see `EmbeddingLoss`.
+    """
+
+    _: KW_ONLY
+    # Declared here once more, so that it comes before these arguments, as in other losses on proxies.
+    classes: Count | None = None
+    sampled_classes: Annotated[int, integer(2)] | None = None
+    sampling: Literal["corrected", "partial_fc"] = "corrected"
+    sharded: bool = False
+
+    def check_arguments(self):
+        super().check_arguments()
+        if self.sharded and self.sampled_classes is not None:
+            raise ValueError("Proxies are sharded or sampled: expected sharded=True or sampled_classes, not both.")
+
+    def __call__(self, labels, similarities, sample_weight=None):
+        check_plain_keras(self.sharded)
+        return super().__call__(labels, similarities, sample_weight=sample_weight)
+
+    @property
+    def exponent_scale(self) -> float:
+        """The factor of similarities in exponents."""
+        return self.scale
+
+    @property
+    def columns(self):
+        return 1 + self.sampled_classes if self._samples else super().columns
+
+    def check_taken(self, labels: Tensor, similarities: Tensor, several: bool = False) -> tuple[Tensor, Tensor]:
+        """Returns both as `call` computes with them; where not all classes are taken, an image's own is the first.
+
+        Args:
+            several: whether similarities may be `[B, C, n]`.
+        """
+        of_shards = self.sharded and len(similarities.shape) == 3 and similarities.shape[1] == 1
+        if of_shards:
+            similarities = similarities[:, 0]
+        labels = ops.zeros_like(labels) if of_shards or self._samples else labels
+        return check_similarities_input(labels, similarities, several and len(similarities.shape) == 3)
+
+    def make_layer(self) -> Proxies:
+        if self.sharded and self.known_classes() > 1:
+            return ShardedProxies(self.known_classes(), self.exponent_scale, per_class=self.per_class)
+        if not self._samples:
+            return super().make_layer()
+        scale = self.exponent_scale if self.sampling == "corrected" else None
+        return SampledProxies(self.known_classes(), self.sampled_classes, scale=scale, per_class=self.per_class)
+
+    @property
+    def _samples(self):
+        if self.sampled_classes is None:
+            return False
+        return self.sampled_classes < self.known_classes()
+
+
+class ImageProxyLoss(ProxyLoss):
+    """Base of losses on proxies that are learnt, or the features of one image of each class, as in EDMS.
+
+    Args:
+        proxies: `learnt` trains them to lower the loss. `images` are the features of a random image of each class,
+            drawn once, and computed anew every epoch. `hard` moves these by equation (7) of EDMS to raise the loss, see
+            `tfdml.callbacks.proxies`. The callback `tfdml.callbacks.ImageProxies` computes both; `tfdml.train`
+            adds it.
+        proxy_steps: most steps of (7) from each epoch's features. The paper does not say how many; very many make
+            proxies that stand for no class.
+        proxy_rate: learning rate of these steps.
+        proxy_tolerance: a proxy stays where it is once its gradient is at most this long.
+        classes: number of classes; the training command fills it in.
+        reduction, name, dtype: see `EmbeddingLoss`.
+    """
+
+    _: KW_ONLY
+    proxies: Literal["learnt", "images", "hard"] = "learnt"
+    proxy_steps: Annotated[int, integer(0)] = 1000
+    proxy_rate: Positive = 1e-3
+    proxy_tolerance: NotNegative = 1e-3
+
+    def __call__(self, labels, similarities, sample_weight=None):
+        if not self.learns_proxies:
+            warnings.warn(
+                f"In plain Keras nothing sets the proxies of {type(self).__name__}(proxies={self.proxies!r}): they "
+                "stay random unless you call assign_image_proxies of the loss's layer. Use proxies='learnt', or a "
+                "model of tfdml.methods with tfdml.callbacks.ImageProxies.",
+                stacklevel=2,
+            )
+        return super().__call__(labels, similarities, sample_weight=sample_weight)
+
+    @property
+    def learns_proxies(self) -> bool:
+        """Whether gradients move the proxies."""
+        return self.proxies == "learnt"
+
+    @property
+    def image_proxies(self):
+        if self.learns_proxies:
+            return None
+        steps = self.proxy_steps if self.proxies == "hard" else 0
+        return {"steps": steps, "learning_rate": self.proxy_rate, "tolerance": self.proxy_tolerance}
+
+    def callbacks(self, parts):
+        if self.learns_proxies:
+            return []
+        # Here, because losses run on Keras backends that callbacks do not run on.
+        from tfdml.callbacks.proxies import ImageProxies
+
+        return [ImageProxies(parts.images(), parts.labels, seed=parts.seed, **parts.of_passes())]
+
+    def check_callbacks(self, callbacks):
+        if self.learns_proxies:
+            return
+        # Here, because losses run on Keras backends that callbacks do not run on.
+        from tfdml.callbacks.proxies import ImageProxies
+
+        if not any(isinstance(each, ImageProxies) for each in callbacks):
+            raise ValueError(
+                "The loss has proxies that are features of images, which nothing would compute. Pass "
+                "callbacks=[tfdml.callbacks.ImageProxies(images, labels)], or use proxies='learnt'."
+            )
+
+    def make_layer(self):
+        return Proxies(self.known_classes(), trainable=self.learns_proxies)
