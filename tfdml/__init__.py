@@ -38,7 +38,6 @@ if startup.begin():
                 Multilevel,
                 MultiTail,
                 Single,
-                memories,
             )
 
             __all__ += ["AttentionEnsemble", "DivideAndConquer", "EmbeddingModel", "MultiHead", "MultiTail"]

@@ -185,14 +185,14 @@ def test_only_a_model_that_divides():
 def test_classes_of_any_size_are_shared_out():
     labels = np.repeat([7, 1, 9, 5, 3], [10, 60, 10, 10, 10])
     recluster = tfdml.callbacks.Recluster(None, labels, sampler=None)
-    recluster._divide(tfdml.methods.division.division.Division(learners=2, data_split="labels"))
+    recluster._divide(tfdml.methods.division.Division(learners=2, data_split="labels"))
     np.testing.assert_array_equal(recluster.assignment, labels != 1)
 
 
 def test_random_classes_stay_whole():
     labels = np.repeat(np.arange(40), np.arange(40) % 3 + 1)
     recluster = tfdml.callbacks.Recluster(None, labels, sampler=None, seed=1)
-    recluster._divide(tfdml.methods.division.division.Division(learners=4, data_split="random_classes"))
+    recluster._divide(tfdml.methods.division.Division(learners=4, data_split="random_classes"))
     clusters = [set(recluster.assignment[labels == label]) for label in range(40)]
     assert all(len(each) == 1 for each in clusters)
     sizes = np.bincount(recluster.assignment)

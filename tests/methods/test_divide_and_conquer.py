@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import tfdml
 from tfdml.losses import Margin, ProxyNCA, SoftTriple, Triplet, WeightedSum
-from tfdml.methods.division.division import Division
+from tfdml.methods.division import Division
 
 LEARNERS, DIM = 4, 3
 OPTIMIZERS = {

@@ -10,7 +10,7 @@ from tfdml.backbones import GoogLeNet, Small
 from tfdml.evaluation import cost
 from tfdml.layers.copies import copied
 from tfdml.losses import Contrastive
-from tfdml.methods import AttentionEnsemble, MultiHead, MultiTail, branched
+from tfdml.methods import AttentionEnsemble, MultiHead, MultiTail, ensembles
 from tfdml.run.directory.checkpoint_folder import CheckpointFolder, restore, snapshot
 
 IMAGES = np.random.default_rng(0).normal(size=(6, 16, 16, 3)).astype(np.float32)
@@ -199,7 +199,7 @@ def test_nothing_is_retraced():
 
 
 def test_masks_of_another_resolution_are_refused(monkeypatch):
-    monkeypatch.setattr(branched, "copied", lambda part, prefix, keep_resolution=False: copied(part, prefix))
+    monkeypatch.setattr(ensembles, "copied", lambda part, prefix, keep_resolution=False: copied(part, prefix))
     with pytest.raises(ValueError, match=r"masks of \(4, 4\) positions for features of \(16, 16\)"):
         make()
 

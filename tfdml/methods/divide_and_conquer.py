@@ -9,20 +9,101 @@ import tensorflow as tf
 
 from tfdml.heads import Linear
 from tfdml.layers.embedding import SplitEmbedding
-from tfdml.methods.division.division import ClusterOrder, DataSplit, Division, Epoch, Finetuned
-from tfdml.methods.division.freezing import Frozen, forget
-from tfdml.methods.division.slice_variables import SliceVariables
-from tfdml.methods.division.turn_losses import TurnLosses
-from tfdml.methods.division.turn_steps import TurnSteps
-from tfdml.methods.division.turns import Turns
+from tfdml.methods.division import (
+    ClusterOrder,
+    DataSplit,
+    Division,
+    Epoch,
+    Finetuned,
+    Frozen,
+    SliceVariables,
+    TurnSteps,
+    forget,
+)
 from tfdml.methods.embedding_model import EmbeddingModel
-from tfdml.methods.method_arguments import AnyBackbone, MethodArguments, MethodHead
-from tfdml.methods.step.anchor_values import anchor_values
 from tfdml.methods.step.global_batch_model import side_by_side
+from tfdml.methods.step.parts import AnyBackbone, MethodArguments, MethodHead, anchor_values, message_of_check
 from tfdml.methods.step.restrictions import check_holding
 from tfdml.optimizers.optimizers import count_apart, without_loss_scaling
 from tfdml.registry import register
 from tfdml.registry.arguments import Count, FrozenBatchNorm, Tensor
+
+
+class Turns:
+    """Tells which learners learn from a batch, and from which rows.
+
+    A batch has one part, of the learner whose turn it is, or a part for each learner, in order. The targets tell the
+    learner of each row; that of a part is -1 where the part has none. Where no part has one, or targets do not tell,
+    the whole embedding learns.
+
+    Args:
+        slices: number of slices of the embedding.
+        simultaneous: whether a batch has a part for each slice.
+    """
+
+    def __init__(self, slices, simultaneous):
+        self.slices = slices
+        self.parts = slices if simultaneous else 1
+
+    def of(self, batch):
+        """Returns the learner of each part, int32 `[parts]`, or None where targets do not tell."""
+        if "learner" not in batch:
+            return None
+        learners = tf.cast(batch["learner"], tf.int32)
+        return learners[:1] if self.parts == 1 else tf.reshape(learners, [self.parts, -1])[:, 0]
+
+    def check(self, batch):
+        """Raises an error if a part of the batch has several learners, or one that the model does not have.
+
+        Returns:
+            Whether it has neither, for XLA, which leaves out errors.
+        """
+        if "learner" not in batch:
+            return True
+        learners = tf.cast(batch["learner"], tf.int32)
+        whose = "the batch" if self.parts == 1 else f"each of {self.parts} equal parts of the batch, in order"
+        message = f"Expected the same learner for all images of {whose}; pipelines.sampling.WithinClusters draws such."
+        message = message_of_check(message)
+        tf.debugging.assert_equal(tf.size(learners) % self.parts, 0, message)
+        learners = tf.reshape(learners, [self.parts, -1])
+        same = tf.reduce_all(learners == learners[:, :1])
+        tf.debugging.assert_equal(same, True, message)
+        if self.parts == 1:
+            known = tf.reduce_all(learners < self.slices)
+            message = f"Expected learners below {self.slices}."
+        else:
+            known = tf.reduce_all((learners[:, 0] == tf.range(self.parts)) | (learners[:, 0] < 0))
+        tf.debugging.assert_equal(known, True, message_of_check(message))
+        return same & known
+
+    def learning(self, turns):
+        """Masks of the slices `[K]`, and of the loss' layers `[K + 1]`, that learn when these learners do."""
+        turns = tf.constant([-1]) if turns is None else turns
+        whole = tf.reduce_all(turns < 0)
+        own = tf.reduce_any(tf.range(self.slices)[:, None] == turns, axis=1)
+        return own | whole, tf.concat([own, [whole]], axis=0)
+
+    def divided(self, values):
+        """Returns the rows of each part of `[B, ...]`, a list of tensors."""
+        return tf.split(values, self.parts)
+
+    def seen_by_slices(self, values, turns):
+        """Returns the rows of `[B, ...]` that each slice learns from when it does, a list of K tensors."""
+        return [values] * self.slices if self.parts == 1 or turns is None else self.divided(values)
+
+
+class TurnLosses:
+    """Means over an epoch of the loss of each learner. Not a layer, so that Keras does not save them with the model."""
+
+    def __init__(self, learners):
+        self.means = [keras.metrics.Mean(name=f"loss_of_learner_{k}") for k in range(learners)]
+
+    def update(self, turns, losses):
+        """Adds the loss of each part of a batch; its learner is that of `turns` `[parts]`, or none where it is -1."""
+        for turn, loss in zip(tf.unstack(turns), losses, strict=True):
+            for k, mean in enumerate(self.means):
+                own = tf.equal(turn, k)
+                mean.update_state(tf.where(own, loss, 0.0), sample_weight=tf.cast(own, "float32"))
 
 
 @register("method", "divide_and_conquer")

@@ -13,14 +13,12 @@ from tfdml.functional.checks import loss_dtype
 from tfdml.heads import Head
 from tfdml.layers.norms import layers_in
 from tfdml.methods.memories import XBM
-from tfdml.methods.method_arguments import CompileArguments
-from tfdml.methods.step.anchor_values import anchor_values
 from tfdml.methods.step.first_batch import PixelCheck
-from tfdml.methods.step.fused_batch_norm import prepare_batch_norms
 from tfdml.methods.step.global_batch_model import GlobalBatchModel
-from tfdml.methods.step.loss_layers import LossLayers
-from tfdml.methods.step.loss_statistics import LABELS, LossStatistics, statistics_of
+from tfdml.methods.step.loss_layers import LABELS, LossLayers, LossStatistics, statistics_of
+from tfdml.methods.step.parts import CompileArguments, anchor_values
 from tfdml.methods.step.past_batches import past_batches_of
+from tfdml.methods.step.replicas import prepare_batch_norms
 from tfdml.methods.step.restrictions import check_compile_arguments, check_shards
 from tfdml.optimizers.layer_rules import LayerGroups
 from tfdml.optimizers.optimizers import without_loss_scaling
@@ -193,7 +191,7 @@ class EmbeddingModel(Declared, GlobalBatchModel):
 
         The loss is one of `tfdml.losses`, its spec (`"triplet(margin=0.1)"`), or any `keras.losses.Loss` whose
         `call(labels [B], embeddings [B, d])` gives `[B]`. A step embeds the batch in so many `pieces`, one after the
-        other, which takes less memory and more time; see `tfdml.methods.step.pieces`. A `memory` of
+        other, which takes less memory and more time; see `tfdml.methods.step.global_batch_model`. A `memory` of
         `tfdml.memories`, or its spec (`"xbm(size=8192)"`), compares batches with past ones, too.
         """
         loss = registry.create("loss", loss) if isinstance(loss, str) else loss

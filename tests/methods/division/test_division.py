@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfdml.methods.division.division import Division
+from tfdml.methods.division import Division
 
 
 def plan(division, epochs=10):

@@ -9,8 +9,7 @@ import tfdml
 from tests.methods.models import small_model
 from tfdml.functional.pairs import NO_IMAGE
 from tfdml.losses import Contrastive
-from tfdml.methods.step.agreement import agrees
-from tfdml.methods.step.past_batches import PastBatches
+from tfdml.methods.step.past_batches import PastBatches, agrees
 
 # Labels that differ in no float.
 FIRST = 2**53

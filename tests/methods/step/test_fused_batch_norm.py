@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tfdml.layers.norms import freeze_batch_norm
-from tfdml.methods.step.fused_batch_norm import fuse_batch_norms
+from tfdml.methods.step.replicas import fuse_batch_norms
 
 IMAGES = np.random.default_rng(0).normal(size=(4, 8, 8, 3)).astype(np.float32)
 CONVOLUTIONS = {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.methods.step.step_metrics import Measures, measure
+from tfdml.methods.step.parts import Measures, measure
 
 LEARNED = tf.constant([0.0, 0.0, 1.0, 1.0])
 

@@ -10,10 +10,9 @@ import tensorflow as tf
 
 from pipelines.preprocessing import Preprocessing, VectorPreprocessing
 from tfdml.callbacks.base import MethodModel
-from tfdml.methods.method_arguments import FitArguments
+from tfdml.methods.step.parts import FitArguments, images_explained, plain_errors
 from tfdml.methods.step.replicas import mean_of_replicas
 from tfdml.methods.step.restrictions import check_fit_arguments, check_scope, warn_of_missing_loss
-from tfdml.methods.step.step_checks import images_explained, plain_errors
 from tfdml.optimizers.optimizers import prepare_for_replicas, without_loss_scaling
 from tfdml.registry.arguments import Tensor, Verbosity
 from tfdml.runtime.devices import is_multi_worker

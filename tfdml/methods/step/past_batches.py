@@ -1,17 +1,96 @@
-"""The embeddings of past batches, with which the images of a batch are compared."""
+"""The embeddings of past batches with which a step compares its images."""
 
 import keras
 import tensorflow as tf
 
 from tfdml import registry
-from tfdml.functional.checks import check_class_numbers
+from tfdml.functional.checks import at_least_float32, check_class_numbers
+from tfdml.functional.distances import unit_length
 from tfdml.functional.pairs import NO_IMAGE
 from tfdml.methods.memories import XBM, Agreement, Momentum
-from tfdml.methods.step.agreement import agrees
-from tfdml.methods.step.anchor_values import anchor_values
-from tfdml.methods.step.momentum_encoder import MomentumEncoder
-from tfdml.methods.step.step_checks import message_of_check
+from tfdml.methods.step.parts import anchor_values, message_of_check
 from tfdml.registry.loss_hooks import hooks_of
+
+
+def agrees(labels, embeddings, names, stored, share):
+    """Returns `[B]`: False for the share of rows whose labels are least probable, see `tfdml.memories.Agreement`.
+
+    Args:
+        labels: `[B]`, int64.
+        embeddings: `[B, d]`.
+        names: `[M]` labels of past embeddings; empty places have `NO_IMAGE`.
+        stored: `[M, d]` past embeddings.
+        share: fraction of the rows whose class is among the past ones.
+    """
+    classes, centers = _centers(names, unit_length(stored))
+    there = tf.not_equal(classes, NO_IMAGE)
+    cosines = tf.matmul(unit_length(tf.stop_gradient(embeddings)), centers, transpose_b=True)
+    own = tf.logical_and(labels[:, None] == classes[None, :], there)
+    probabilities = tf.nn.softmax(tf.where(there, cosines, cosines.dtype.min))
+    right = tf.reduce_sum(tf.where(own, probabilities, 0.0), axis=1)
+    judged = tf.reduce_any(own, axis=1)
+    wrong = tf.cast(share * tf.reduce_sum(tf.cast(judged, tf.float32)), tf.int32)
+    least = tf.sort(tf.where(judged, right, 2.0))[wrong]
+    return tf.logical_or(tf.logical_not(judged), right >= least)
+
+
+def _centers(names, stored):
+    """Returns labels `[M]` and the means `[M, d]` of their rows; from the number of labels on `NO_IMAGE`, and 0."""
+    order = tf.argsort(names)
+    names, size = tf.gather(names, order), tf.shape(names)[0]
+    numbers = tf.cumsum(tf.concat([[0], tf.cast(names[1:] != names[:-1], tf.int32)], axis=0))
+    counts = tf.math.unsorted_segment_sum(tf.ones_like(stored[:, 0]), numbers, size)
+    sums = tf.math.unsorted_segment_sum(tf.gather(stored, order), numbers, size)
+    # The maximum of nothing is the lowest number.
+    return tf.math.unsorted_segment_max(names, numbers, size), sums / tf.maximum(counts, 1.0)[:, None]
+
+
+class MomentumEncoder:
+    """Embeds images by weights that follow those of a model slowly: equation (2) of Momentum Contrast.
+
+    The average belongs to training and not to the model, so that files of models are without it.
+
+    Args:
+        decay: fraction of the average that remains in a step.
+    """
+
+    def __init__(self, decay):
+        self.decay = decay
+        self.variables = []
+
+    def make(self, model):
+        """Makes an average of the weights that train; in the first step it becomes these."""
+        self.variables = [_copy(variable) for variable in model.trainable_variables]
+
+    def keys(self, model, images, first):
+        """Moves the average, and returns the learners `[B, K, d]` of images by it, constant to the gradient.
+
+        Args:
+            model: the model.
+            images: `[B, ...]`.
+            first: boolean scalar, whether this is the first step.
+        """
+        share = tf.where(first, 1.0, 1.0 - self.decay)
+        for average, variable in zip(self.variables, model.trainable_variables, strict=True):
+            way = tf.convert_to_tensor(variable) - tf.convert_to_tensor(average)
+            average.assign_add(tf.cast(share, way.dtype) * way)
+        values = [tf.convert_to_tensor(each) for each in self.variables]
+        others = [tf.convert_to_tensor(each) for each in model.non_trainable_variables]
+        learners, _ = model.stateless_call(values, others, images, training=True, merged=False)
+        return tf.stop_gradient(at_least_float32(learners))
+
+
+def _copy(variable):
+    # All replicas compute the same, from weights that are the same.
+    return keras.Variable(
+        keras.initializers.Zeros(),
+        shape=variable.shape,
+        dtype=variable.dtype,
+        trainable=False,
+        autocast=False,
+        aggregation="only_first_replica",
+        name=f"{variable.path.replace('/', '_')}_momentum",
+    )
 
 
 class PastBatches:

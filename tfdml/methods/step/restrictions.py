@@ -11,7 +11,7 @@ from tfdml.callbacks.retrieval_evaluation import check_monitors
 from tfdml.functional.checks import check_classes
 from tfdml.functional.pairs import UNKNOWN, contradictory
 from tfdml.layers.loss_layer import layer_of
-from tfdml.methods.step.step_checks import message_of_check
+from tfdml.methods.step.parts import message_of_check
 from tfdml.optimizers.optimizers import check_elementwise
 from tfdml.registry.loss_hooks import hooks_of
 from tfdml.runtime.devices import is_multi_worker

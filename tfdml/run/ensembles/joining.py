@@ -9,7 +9,7 @@ import keras
 from tfdml.evaluation import cost
 from tfdml.evaluation.evaluate import fit_weights, fuse, unit_length
 from tfdml.files.checked import whole_folder
-from tfdml.methods.member_ensemble import MemberEnsemble
+from tfdml.methods.ensembles import MemberEnsemble
 from tfdml.run.directory.hparams import write_hparams
 from tfdml.run.directory.models_on_disk import save_model
 from tfdml.run.directory.run_directory import RunDirectory

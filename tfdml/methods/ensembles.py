@@ -1,19 +1,92 @@
-"""Base of methods whose learners are made from one backbone, cut in two."""
+"""Attention-based Ensemble (ECCV 2018), and ensembles of networks that were trained separately."""
 
+from collections.abc import Sequence
 from typing import Self, Unpack
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from pipelines.preprocessing import Preprocessing, VectorPreprocessing
+from tfdml.functional.checks import at_least_float32
+from tfdml.functional.distances import unit_length
 from tfdml.functional.statistics import divergence_loss
-from tfdml.heads import Head
+from tfdml.heads import Head, Linear
 from tfdml.layers.copies import copied, perturb_kernels
 from tfdml.layers.embedding import EmbeddingHead, size_of_slice
+from tfdml.layers.norms import layers_in
 from tfdml.layers.tokens import AttentionMasks
 from tfdml.methods.embedding_model import EmbeddingModel
-from tfdml.methods.method_arguments import MethodArguments, endpoints_of
-from tfdml.registry.arguments import FrozenBatchNorm, Tensor
+from tfdml.methods.step.parts import BackboneModel, InitialMask, MethodArguments, MethodHead, endpoints_of
+from tfdml.registry import register
+from tfdml.registry.arguments import Count, FrozenBatchNorm, ModelArguments, NotNegative, Tensor, Text
+
+
+@keras.saving.register_keras_serializable(package="tfdml")
+class MemberEnsemble(EmbeddingModel):
+    """The members of an ensemble side by side: `s(x, y) = sum_e alpha_e s(x_e, y_e)`, equation (1) of EDMS.
+
+    `x_e` is the embedding of member e at unit length, as a whole where the member has several learners itself. The
+    embedding for retrieval is `[sqrt(alpha_1) x_1, sqrt(alpha_2) x_2, ...]`, with weights that are divided by their
+    sum, so that it has unit length. A learner of this model is a member; the embeddings of members with fewer
+    dimensions than the largest end with zeros, which change no similarity.
+
+    Example: `MemberEnsemble([tfdml.load(run).model for run in ("runs/a", "runs/b")])`.
+
+    Args:
+        members: list of models of methods that take the same images.
+        member_weights: `alpha`, a positive number for each member; None: 1 for all.
+        preprocessing: `tfdml.Preprocessing` of the images; None: that of the first member.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[EmbeddingModel],
+        member_weights: Sequence[float] | None = None,
+        preprocessing: Preprocessing | VectorPreprocessing | None = None,
+        **kwargs: Unpack[ModelArguments],
+    ):
+        for member in members:
+            if not isinstance(member, EmbeddingModel):
+                raise ValueError(f"Expected members of tfdml.methods, received a {type(member).__name__}.")
+        # What members compute is kept as it is: a policy of half precision would round the images for all of them.
+        super().__init__(preprocessing=preprocessing or members[0].preprocessing, **{"dtype": "float32", **kwargs})
+        self.members = list(members)
+        self.member_weights = [float(weight) for weight in member_weights or [1.0] * len(members)]
+        if len(self.member_weights) != len(members) or min(self.member_weights) <= 0:
+            raise ValueError(
+                f"Expected a positive weight for each of {len(members)} members, received {self.member_weights}."
+            )
+        # It declares how images are prepared, for all members. They freeze and save their own.
+        self.backbone = members[0].backbone
+        self._scales = np.sqrt(np.divide(self.member_weights, sum(self.member_weights))).astype(np.float32)
+
+    def backbones(self) -> list[keras.layers.Layer]:
+        return []
+
+    def learner_embeddings(self, images, training=False) -> tf.Tensor:
+        found = [unit_length(at_least_float32(member(images, training=training))) for member in self.members]
+        size = max(each.shape[-1] for each in found)
+        return ops.stack([ops.pad(each, ((0, 0), (0, size - each.shape[-1]))) for each in found], axis=1)
+
+    def for_retrieval(self, learners) -> tf.Tensor:
+        return ops.reshape(learners * self._scales[:, None], (-1, learners.shape[1] * learners.shape[2]))
+
+    def get_config(self):
+        # Not that of the base, which would save the first member's backbone twice.
+        config = super(EmbeddingModel, self).get_config()
+        config["members"] = [keras.saving.serialize_keras_object(member) for member in self.members]
+        preprocessing = self.preprocessing and self.preprocessing.get_config()
+        return {**config, "member_weights": self.member_weights, "preprocessing": preprocessing}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        members = [
+            keras.saving.deserialize_keras_object(member, custom_objects=custom_objects) for member in config["members"]
+        ]
+        with layers_in(config.get("dtype")):
+            return cls(**{**config, "members": members})
 
 
 class Ensemble(EmbeddingModel):
@@ -143,3 +216,62 @@ class Ensemble(EmbeddingModel):
     def _parts(self, part, name, shared):
         """The part itself for the first learner, and for the others either the same or copies."""
         return [part, *(copied(part, f"{name}{k}") for k in range(1, 1 if shared else self.learners))]
+
+
+@register("method", "attention_ensemble")
+class AttentionEnsemble(Ensemble):
+    """ABE-M: learners that look at different parts of an image, through masks, and share everything else.
+
+    `B_m(x) = G(S(x) * A_m(S(x)))`, equation (7). S is the backbone up to `branch`, G the rest with one linear layer,
+    both shared. A_m is a copy of the blocks behind the branch without pooling, shared too, and a 1 x 1 convolution of
+    its own. Trained with equation (8): the sum of the learners' losses, and the divergence between learners.
+
+    Args:
+        backbone: one of `tfdml.backbones`, or a functional Keras model.
+        embedding_size: dimensions of all learners together.
+        learners: number M.
+        branch: the endpoint where S ends; None: the default of the backbone, for `googlenet` the paper's
+            `pool3`, for networks without endpoints of their own `stage4`.
+        attention_depth: number of the backbone's blocks that attention copies, 1 or more; None: the default of the
+            backbone, for `googlenet` the paper's 5.
+        initial_mask: value around which masks begin. The paper has no such argument; 0.5 is a sigmoid's without a bias.
+            Near 1 they change a pretrained network less.
+        divergence_weight, divergence_margin: lambda of equation (8) and margin of (9).
+        head: one of `tfdml.heads`, see `Single`.
+        freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
+    """
+
+    def __init__(
+        self,
+        backbone: BackboneModel,
+        embedding_size: Count = 512,
+        learners: Count = 8,
+        branch: Text | None = None,
+        attention_depth: Count | None = None,
+        initial_mask: InitialMask = 0.5,
+        divergence_weight: NotNegative = 1.0,
+        divergence_margin: NotNegative = 1.0,
+        head: MethodHead = Linear(),
+        freeze_batch_norm: FrozenBatchNorm = "none",
+        **kwargs: Unpack[MethodArguments],
+    ):
+        if attention_depth is None:
+            attention_depth = endpoints_of(backbone, self).method_default("attention_depth")
+        super().__init__(
+            backbone,
+            embedding_size,
+            learners,
+            branch,
+            attention_depth=attention_depth,
+            initial_mask=initial_mask,
+            divergence_weight=divergence_weight,
+            divergence_margin=divergence_margin,
+            head=head,
+            freeze_batch_norm=freeze_batch_norm,
+            **kwargs,
+        )
+        self.attention_depth = attention_depth
+        self.initial_mask = initial_mask
+
+    def get_config(self):
+        return {**super().get_config(), "attention_depth": self.attention_depth, "initial_mask": self.initial_mask}

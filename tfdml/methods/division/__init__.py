@@ -1,1 +1,0 @@
-"""Turns and slices of Divide and Conquer."""
