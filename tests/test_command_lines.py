@@ -21,7 +21,7 @@ from tests.run_helpers import (
 )
 from tfdml import registry
 from tfdml.backbones import Small
-from tfdml.run.directory.checkpoint_folder import CheckpointFolder
+from tfdml.run.directory.checkpoints import CheckpointFolder
 
 
 def shown_table(stdout):

@@ -8,7 +8,7 @@ from tests.commands import assert_one_error, run
 from tests.run_helpers import train
 from tfdml.backbones import Small
 from tfdml.registry import create
-from tfdml.run.directory.models_on_disk import load_weights
+from tfdml.run.directory.model_files import load_weights
 
 
 @pytest.mark.slow

@@ -28,9 +28,8 @@ from tfdml.files import embeddings as embeddings_module
 from tfdml.files.checked import ALWAYS_ALLOWED, read_manifest
 from tfdml.files.embeddings import EmbeddingFiles
 from tfdml.files.shards import MOST_TEXT, read_columns, values_of
-from tfdml.run import model_loading
-from tfdml.run.directory.model_archive import damage_of
-from tfdml.run.directory.models_on_disk import load_weights
+from tfdml.run import loading
+from tfdml.run.directory.model_files import damage_of, load_weights
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.serving.embedding.image_tables import read_image_table
 from tfdml.serving.index.contact_sheet import _tile
@@ -64,7 +63,7 @@ def bomb(path, name, size=3 * 2**30):
 def test_a_model_that_would_fill_memory_is_refused_before_it_is_unpacked(tmp_path, member, nothing_is_unpacked):
     path = bomb(tmp_path / "model.keras", member)
     with pytest.raises(ValueError, match=f"^{path} is not a Keras model, or is damaged: it would be unpacked from"):
-        model_loading.load(path)
+        loading.load(path)
     run = RunDirectory(tmp_path)
     run.claim(parsed()[1])
     with pytest.raises(ValueError, match=f"^{path} is damaged .it would be unpacked from"):
@@ -220,7 +219,7 @@ READERS = {
     "embeddings.parquet": lambda path: EmbeddingFiles.read(str(path)),
     "images.csv": read_image_table,
     "images.parquet": read_image_table,
-    "model.keras": model_loading.load,
+    "model.keras": loading.load,
     "bad_images.jsonl": read_list,
     "outer.flags": lambda path: expanded(["--epochs=3", f"--flagfile={path}"]),
     "weights.safetensors": read_state_dict,

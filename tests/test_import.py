@@ -58,7 +58,7 @@ def test_names_that_an_editor_completes_are_those_that_the_docs_name():
     assert all(hasattr(tfdml, name) for name in dir(tfdml))
     text = "".join(page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
     named = set(re.findall(r"\btfdml\.([A-Za-z]\w*)", text))
-    # Commands, and modules that are imported by their names; those of studies are in `tfdml.run.study`.
+    # Commands, and modules that are imported by their names; those of studies are in `tfdml.run.study.study`.
     named -= {path.stem for path in (ROOT / "tfdml").glob("*.py")} - {"data"} | {"run"}
     assert len(named) > 15 and named <= set(dir(tfdml))
 

@@ -11,11 +11,9 @@ from tfdml.callbacks.projector import write_projector_files
 from tfdml.reporting import draw_attention, draw_batch
 from tfdml.reporting.chart import save_chart
 from tfdml.reporting.sheet import Sheet
-from tfdml.run.directory.hparams import write_hparams
-from tfdml.run.directory.models_on_disk import save_model
+from tfdml.run.directory.model_files import save_model
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.directory.run_log import RunLog
-from tfdml.run.loggers.known_run import KnownRun
+from tfdml.run.loggers import KnownRun, RunLog, write_hparams
 
 
 @pytest.fixture

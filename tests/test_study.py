@@ -32,7 +32,7 @@ def test_what_is_neither_a_flagfile_nor_a_module_is_told(given):
 
 
 def test_a_module_without_a_study_is_told():
-    with pytest.raises(ValueError, match="Expected the module json to declare STUDY, a Study of tfdml.run.study"):
+    with pytest.raises(ValueError, match="Expected the module json to declare STUDY, a Study of tfdml.run.study.study"):
         study.study_of(["json"], [], ["recall_at_1"])
 
 

@@ -51,9 +51,9 @@ if startup.begin():
 
 # Imported on first access, because their pipelines import the registry from this package.
 _LATER = {
-    "ImageEmbedder": "tfdml.run.image_embedder",
+    "ImageEmbedder": "tfdml.run.loading",
     "Index": "tfdml.serving.index.index",
-    "load": "tfdml.run.model_loading",
+    "load": "tfdml.run.loading",
 }
 _LATER |= dict.fromkeys(("from_preset", "save_preset", "upload_preset"), "tfdml.serving.presets.preset")
 

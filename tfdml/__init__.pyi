@@ -25,8 +25,8 @@ from tfdml.methods import Multilevel as Multilevel
 from tfdml.methods import MultiTail as MultiTail
 from tfdml.methods import Single as Single
 from tfdml.methods import memories as memories
-from tfdml.run.image_embedder import ImageEmbedder as ImageEmbedder
-from tfdml.run.model_loading import load as load
+from tfdml.run.loading import ImageEmbedder as ImageEmbedder
+from tfdml.run.loading import load as load
 from tfdml.serving.index.index import Index as Index
 from tfdml.serving.presets.preset import from_preset as from_preset
 from tfdml.serving.presets.preset import save_preset as save_preset

@@ -22,8 +22,8 @@ tfdml_flags.define_debug()
 
 def main():
     from tfdml.files.checked import new_folder
-    from tfdml.run.directory.ensemble_directory import runs_of
-    from tfdml.run.ensembles.joining import ensemble_tables, join_aside
+    from tfdml.run.directory.run_record import runs_of
+    from tfdml.run.ensembles import ensemble_tables, join_aside
 
     values, out = flags.FLAGS, new_folder(flags.FLAGS.out, "the ensemble", "--out")
     runs, asked = runs_of(values.run_dirs)

@@ -73,23 +73,23 @@ def _source(named):
     if named != "embeddings" or values.import_modules:
         command.import_package()
     # Here, because it may import NumPy, which help does without.
-    from tfdml.run.experiment import measured_source
+    from tfdml.run.experiment import comparison
 
     if named == "run_dir":
         changes = command.given("dataset", "data_dir", "protocol", "metrics", "import_modules")
-        return measured_source.source_of_run(values.run_dir, values.which, values.index, changes)
+        return comparison.source_of_run(values.run_dir, values.which, values.index, changes)
     about = {name: values[name].value for name in ("protocol", "metrics", "index")}
     about["modules"] = values.import_modules
     if named == "embeddings":
         for name in ("dataset", "data_dir"):
             if values[name].value:
                 raise ValueError(f"--{name} is for runs and models; --embeddings needs none.")
-        return measured_source.source_of_files(values.embeddings, values.labels, **about)
+        return comparison.source_of_files(values.embeddings, values.labels, **about)
     if not values.dataset:
         raise ValueError("--model needs --dataset, the spec of the dataset to evaluate on.")
     from tfdml.serving.embedder_of_path import embedder_of
 
-    return measured_source.source_of_model(embedder_of, values.model, values.dataset, values.data_dir, **about)
+    return comparison.source_of_model(embedder_of, values.model, values.dataset, values.data_dir, **about)
 
 
 def _verified():
@@ -97,7 +97,7 @@ def _verified():
     values = flags.FLAGS
     if values.import_modules:
         command.import_package()
-    from tfdml.run.experiment.measured_pairs import verified_pairs
+    from tfdml.run.experiment.threshold import verified_pairs
 
     about = {"folder": values.data_dir, "make_embedder": _embedder, "modules": values.import_modules}
     return verified_pairs(values.pairs, values.metrics, embeddings=values.embeddings, **about)
@@ -106,7 +106,7 @@ def _verified():
 def _embedder():
     """Returns the `ImageEmbedder` or `ExportedModel` of a run's model or another one."""
     command.import_package()
-    from tfdml.run.model_loading import load
+    from tfdml.run.loading import load
     from tfdml.serving.embedder_of_path import embedder_of
 
     values = flags.FLAGS

@@ -45,9 +45,8 @@ def main(arguments):
         raise ValueError("--metrics is empty: expected metrics of the table, such as recall_at_1,map_at_r.")
     command.check_file("out")
     # Here, because they import NumPy, which help does without.
-    from tfdml.run.study.driver import run_study
-    from tfdml.run.study.formats import FORMATS, write_tables
-    from tfdml.run.study.tables import tables_of
+    from tfdml.run.study.driver import run_study, tables_of
+    from tfdml.run.study.tables import FORMATS, write_tables
 
     study, compares = study_of(names, of_training, values.metrics), values.intervals or values.pairwise
     folder = values.runs or study.folder
@@ -74,8 +73,8 @@ def main(arguments):
 
 def study_of(names, of_training, metrics):
     """Returns the study that a module declares, or that of flagfiles."""
-    from tfdml.run.study.flagfiles import of_flagfiles
-    from tfdml.run.study.modules import declared_by
+    from tfdml.run.study.driver import of_flagfiles
+    from tfdml.run.study.study import declared_by
 
     declared = declared_by(names[0]) if len(names) == 1 else None
     if declared:

@@ -54,7 +54,7 @@ def main():
     if values.run_dir or values.import_modules or values.into:
         command.import_package()
     # Here, because they import NumPy, which help does without.
-    from tfdml.run.experiment.measured_source import source_of_files
+    from tfdml.run.experiment.comparison import source_of_files
     from tfdml.run.experiment.threshold import fit, source_of_run, write_threshold
 
     if values.run_dir:

@@ -33,7 +33,7 @@ WITHOUT_FLAGS = (
 
 
 def main():
-    from tfdml.run.experiment.parts_list import parts_list
+    from tfdml.run.parts_list import parts_list
 
     if flags.FLAGS.list:
         for kind, lines in parts_list(flags.FLAGS.import_modules).items():
@@ -59,10 +59,9 @@ def _train(settings, run_dir):
     Returns:
         The result in the folder; None where there is none yet, or another worker has it.
     """
-    from tfdml.run.directory.ensemble_directory import EnsembleDirectory
     from tfdml.run.directory.run_directory import RunDirectory
-    from tfdml.run.ensembles.joining import ensemble_tables
-    from tfdml.run.ensembles.members import train_ensemble, train_member
+    from tfdml.run.directory.run_record import EnsembleDirectory
+    from tfdml.run.ensembles import ensemble_tables, train_ensemble, train_member
     from tfdml.run.training.run_training import train
 
     number, count, serialized = flags.FLAGS.member, settings.run.members, tfdml_flags.serialize(TRAINING_FLAGS)

@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.study.cells import text_of
-from tfdml.run.study.measured import FILE, interval
-from tfdml.run.study.records import PLACES, read
+from tfdml.run.study.driver import SEED, Search, reached, trials_of
+from tfdml.run.study.records import FILE, PLACES, interval, read
 from tfdml.run.study.runs import resolved, runs_of
-from tfdml.run.study.searches import SEED, Search, reached, trials_of
+from tfdml.run.study.study import text_of
 
 ROOT = Path(__file__).resolve().parents[2]
 read_once = functools.cache(read)

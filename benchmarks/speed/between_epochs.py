@@ -49,8 +49,8 @@ def measured(folder, arguments):
     from tfdml import Single, registry
     from tfdml.console.settings import ImageSettings
     from tfdml.evaluation import Embedder
-    from tfdml.run.experiment.image_data import ImageData
-    from tfdml.run.experiment.tensorflow_setup import start_tensorflow
+    from tfdml.run.experiment.experiment import start_tensorflow
+    from tfdml.run.experiment.images import ImageData
 
     strategy = start_tensorflow("auto", True)
     files = np.array(sorted(map(str, Path(folder).iterdir())), object)

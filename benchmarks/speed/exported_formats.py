@@ -24,7 +24,7 @@ from benchmarks.markdown import markdown
 from benchmarks.speed.pictures import picture
 from pipelines.datasets import load
 from pipelines.preprocessing import Preprocessor, preprocessing_of
-from tfdml.run.directory.models_on_disk import load_weights
+from tfdml.run.directory.model_files import load_weights
 from tfdml.serving.exported.lite import PRECISIONS, write_lite
 from tfdml.serving.exported.onnx_file import write_onnx
 

@@ -28,7 +28,7 @@ def passes_of_ours(folder, mode, cache="none", shrink=False):
     from pipelines.preprocessing import Preprocessor
     from pipelines.reading.cache import Cache
     from pipelines.sampling import Uniform
-    from tfdml.run.experiment.tensorflow_setup import start_tensorflow
+    from tfdml.run.experiment.experiment import start_tensorflow
 
     # As beside a GPU, where the cores have nothing else to do.
     tf.config.threading.set_intra_op_parallelism_threads(1)

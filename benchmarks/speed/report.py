@@ -27,9 +27,8 @@ from tfdml.reporting.score_tables import means_over_queries
 from tfdml.reporting.subject import Subject
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.directory.run_record import Record
-from tfdml.run.experiment.experiment import Experiment
-from tfdml.run.experiment.image_data import ImageData
-from tfdml.run.experiment.tensorflow_setup import set_up
+from tfdml.run.experiment.experiment import Experiment, set_up
+from tfdml.run.experiment.images import ImageData
 
 IMAGE_SIZE = 64
 # Pictures that every run has, but for `projector`, which is no part of the page.

@@ -28,7 +28,7 @@ def mark_run(path):
     """Imports what a run needs, and lets it mark its stages."""
     import tfdml
     from tfdml.run.training import run_training as training
-    from tfdml.run.training.progress import Progress
+    from tfdml.run.training.run_callbacks import Progress
 
     mark_after(training, "make_sampler", "dataset and sampler")
     mark_after(training, "build_model", "model and optimizer")

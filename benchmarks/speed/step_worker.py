@@ -31,11 +31,11 @@ def main(flags, steps, profile=False):
 def watch(steps, profile, out):
     """Lets a run note when each step ends, and end itself after the last; what it evaluates before is left out."""
     import tfdml
-    from tfdml.run.experiment import image_data
-    from tfdml.run.training.progress import Progress
+    from tfdml.run.experiment import images
+    from tfdml.run.training.run_callbacks import Progress
 
     tfdml.callbacks.RetrievalEvaluation._evaluate = lambda self: None
-    training, datasets, marks = image_data.ImageData.training, [], []
+    training, datasets, marks = images.ImageData.training, [], []
 
     def kept(*args):
         datasets.append(training(*args))
@@ -56,4 +56,4 @@ def watch(steps, profile, out):
             os.write(out, json.dumps(answer).encode() + b"\n")
             os._exit(0)
 
-    image_data.ImageData.training, Progress.on_train_batch_end = kept, marked
+    images.ImageData.training, Progress.on_train_batch_end = kept, marked

@@ -3,8 +3,8 @@
 from benchmarks.studies.rows import edms_variants
 from benchmarks.studies.rows.edms_variants import FULL, of_members, settings_of
 from benchmarks.studies.rows.emoji_losses import RATES
-from tfdml.run.study.columns import correlation
-from tfdml.run.study.declaration import Study
+from tfdml.run.study.study import Study
+from tfdml.run.study.tables import correlation
 
 WITHOUT, WALKS, IMAGES, INTRINSIC = "EDMS (w/o)", "EDMS (RW)", "EDMS (RW, P)", "EDMS (RW-int, P*)"
 # As in the paper 50 meta-classes. How batches are drawn it leaves open: here from all images.

@@ -19,7 +19,7 @@ from pipelines.preprocessing import Preprocessing, Preprocessor
 from tfdml import registry
 from tfdml.evaluation import Embedder, evaluate
 from tfdml.neighbors.projections import linear_discriminants, principal_components, within_class_whitened_components
-from tfdml.run.directory.models_on_disk import load_weights
+from tfdml.run.directory.model_files import load_weights
 
 DIVISIONS, HELD_OUT = 8, 0.2
 SHRINKAGES = {"whitened": (0.0, 0.1, 1.0), "wccn": (0.1, 0.3, 1.0, 3.0), "lda": (0.3,)}

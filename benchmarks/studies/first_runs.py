@@ -14,9 +14,9 @@ from pathlib import Path
 from benchmarks.markdown import markdown
 from tfdml.console.startup import TrainingStopped
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.study.cells import Difference
 from tfdml.run.study.records import keep, read
 from tfdml.run.study.runs import train
+from tfdml.run.study.study import Difference
 
 HEADS = ["folder", "test photos", "features", "before training", "best", "best - features", "the best"]
 METRIC = "recall_at_1"

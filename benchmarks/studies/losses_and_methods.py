@@ -2,7 +2,7 @@
 
 from benchmarks.studies.rows import emoji_divide, emoji_ensembles, emoji_lifted, emoji_losses, emoji_ranked_list
 from benchmarks.studies.rows.emoji_losses import COLUMNS, SEARCHING
-from tfdml.run.study.declaration import Study
+from tfdml.run.study.study import Study
 
 FIRST = "triplet, semi-hard"
 DIVIDED = ("K = 4", "K = 4, turns on all data", "K = 4, embedding not split")

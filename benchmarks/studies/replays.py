@@ -6,9 +6,8 @@ import random
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from tfdml.run.tuning.halving import Halving
-from tfdml.run.tuning.plan import EPOCHS, ETA, Cost
-from tfdml.run.tuning.search_state import Measured, SearchState
+from tfdml.run.tuning.outcome import Halving
+from tfdml.run.tuning.state import EPOCHS, ETA, Cost, Measured, SearchState
 
 # Flags that Optuna's sampler chooses for itself, where each combination of their values was recorded.
 CHOSEN = ("loss", "optimizer", "method", "image_size")

@@ -1,8 +1,8 @@
 """Where labels come from, compared: nowhere, from clusters, from classes; and classes of which a part are wrong."""
 
-from tfdml.run.study.columns import MetricOf
-from tfdml.run.study.declaration import Study
-from tfdml.run.study.flagfiles import seconds
+from tfdml.run.study.driver import seconds
+from tfdml.run.study.study import Study
+from tfdml.run.study.tables import MetricOf
 
 CLASSES, CLUSTERS, VIEWS, BOTH = "classes", "clusters", "views", "views and clusters"
 # Of the share of labels that are exchanged.

@@ -15,7 +15,7 @@ import pytest
 import tfdml
 from tfdml.backbones import Borrowed
 from tfdml.registry import create
-from tfdml.run.directory.model_config import check_config
+from tfdml.run.directory.model_files import check_config
 
 IMAGES = np.random.default_rng(0).normal(size=(2, 16, 16, 3)).astype(np.float32)
 PREPROCESSING = {"mean": [1, 2, 3], "std": [4, 5, 6], "image_size": 16}

@@ -10,7 +10,7 @@ import pytest
 import tfdml
 from tfdml.backbones import KerasApplication, borrowed
 from tfdml.registry import create
-from tfdml.run.directory.models_on_disk import load_weights
+from tfdml.run.directory.model_files import load_weights
 
 IMAGES = np.random.default_rng(0).normal(size=(2, 64, 64, 3)).astype(np.float32)
 NAMES = sorted(name for name, value in vars(keras.applications).items() if inspect.isfunction(value))

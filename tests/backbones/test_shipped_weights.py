@@ -11,7 +11,7 @@ import pytest
 from benchmarks.studies.pretrain_toycars import check_designs
 from tfdml.backbones import Backbone, Small
 from tfdml.backbones.small import TOYCARS
-from tfdml.run.directory.models_on_disk import load_weights
+from tfdml.run.directory.model_files import load_weights
 
 FLAGFILE = Path(__file__).parents[2] / "configs" / "toycars_pretraining.flags"
 

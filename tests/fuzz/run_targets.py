@@ -11,9 +11,7 @@ from tests.fuzz.hostile_texts import any_spec, change_json
 from tests.fuzz.target import JSON, LINES, ZIP, Target
 from tests.run_helpers import straight_run
 from tests.serving_fixtures import SIZE, two_learners
-from tfdml.run.tuning.plan import Cost, Plan
-from tfdml.run.tuning.search_directory import SearchDirectory
-from tfdml.run.tuning.search_state import Measured
+from tfdml.run.tuning.state import Cost, Measured, Plan, SearchDirectory
 
 IMAGES = [np.full((SIZE, SIZE, 3), 40 * number, np.uint8) for number in range(4)]
 
@@ -45,7 +43,7 @@ def _read_run(folder):
 
 
 def _read_checkpoint(folder):
-    from tfdml.run.directory.checkpoint_folder import CheckpointFolder
+    from tfdml.run.directory.checkpoints import CheckpointFolder
 
     passed_over = []
     step, arrays, state = CheckpointFolder(folder / "run" / "checkpoints").read_newest(passed_over.append)
@@ -70,7 +68,7 @@ def _small():
 
 def _read_weights(folder):
     from tfdml.backbones.published_weights import read_caffemodel, read_state_dict
-    from tfdml.run.directory.models_on_disk import load_weights
+    from tfdml.run.directory.model_files import load_weights
 
     several = (read_caffemodel(folder / "net.caffemodel"), read_state_dict(folder / "net.safetensors"))
     arrays = [(name, array.tobytes()) for each in several for name, array in each.items()]

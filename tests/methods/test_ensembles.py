@@ -11,7 +11,7 @@ from tfdml.evaluation import cost
 from tfdml.layers.copies import copied
 from tfdml.losses import Contrastive
 from tfdml.methods import AttentionEnsemble, MultiHead, MultiTail, ensembles
-from tfdml.run.directory.checkpoint_folder import CheckpointFolder, restore, snapshot
+from tfdml.run.directory.checkpoints import CheckpointFolder, restore, snapshot
 
 IMAGES = np.random.default_rng(0).normal(size=(6, 16, 16, 3)).astype(np.float32)
 LABELS = np.array([0, 0, 1, 1, 2, 2])

@@ -8,7 +8,7 @@ import pytest
 
 from tfdml.neighbors import clustering
 from tfdml.neighbors.clustering import distinct_count, kmeans, matched, overlap
-from tfdml.run.experiment.embedded_clusters import nearest_means
+from tfdml.run.experiment.judged_images import nearest_means
 
 
 def blobs(clusters=4, size=30, dim=6, seed=0):

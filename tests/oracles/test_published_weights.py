@@ -7,7 +7,7 @@ import torch
 from tests.commands import PATIENCE
 from tfdml.backbones.published_weights import SOURCES, convert
 from tfdml.registry import create
-from tfdml.run.directory.models_on_disk import load_weights
+from tfdml.run.directory.model_files import load_weights
 
 TOLERANCE = 1e-4
 

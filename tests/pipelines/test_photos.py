@@ -8,7 +8,7 @@ import pytest
 from pipelines.datasets import load
 from pipelines.datasets.photos import photos
 from pipelines.labels import WHOLE
-from tfdml.run.experiment.measurable import measurable
+from tfdml.run.experiment.splits import measurable
 
 NAMES = [f"{folder}{number}.jpg" for folder in ("", "trip/", "trip/day 2/", "Küche/") for number in range(10)]
 

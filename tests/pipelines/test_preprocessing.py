@@ -17,7 +17,7 @@ from tfdml import serving
 from tfdml.console import flags
 from tfdml.console.settings import ImageSettings
 from tfdml.registry.arguments import MOST_SIDE
-from tfdml.run.experiment.image_data import ImageData
+from tfdml.run.experiment.images import ImageData
 
 COLOURS = np.array([[200, 100, 50], [10, 250, 30], [0, 80, 160], [255, 255, 0]])
 MEAN, STD = (104.0, 117.0, 123.0), (2.0, 4.0, 5.0)

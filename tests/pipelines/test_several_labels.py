@@ -11,7 +11,7 @@ from tests.pipelines.sampling.test_sampling import batches
 from tests.pipelines.tiny_datasets import picture
 from tfdml import registry
 from tfdml.console.settings import BatchSettings
-from tfdml.run.training.batch_pairs import check_pairs
+from tfdml.run.training.run_sampler import check_pairs
 
 TABLE = """path,label,split
 a.jpg,red; round ,train

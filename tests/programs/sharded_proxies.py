@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfdml
-from tfdml.run.directory.checkpoint_folder import CheckpointFolder, restore, snapshot
+from tfdml.run.directory.checkpoints import CheckpointFolder, restore, snapshot
 from tfdml.runtime.devices import strategy_for
 from tfdml.runtime.sharded_variable import ShardedVariable
 

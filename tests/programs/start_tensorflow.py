@@ -5,7 +5,7 @@ import sys
 
 import tensorflow as tf
 
-from tfdml.run.experiment.tensorflow_setup import start_tensorflow
+from tfdml.run.experiment.experiment import start_tensorflow
 
 
 def main():

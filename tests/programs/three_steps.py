@@ -25,8 +25,8 @@ from tfdml.backbones import recompute_blocks
 from tfdml.backbones.backbone import Backbone
 from tfdml.callbacks import ImageProxies, WeightAverage
 from tfdml.layers.norms import batch_norms
-from tfdml.run.directory.checkpoint_folder import snapshot
-from tfdml.run.training.progress import Progress
+from tfdml.run.directory.checkpoints import snapshot
+from tfdml.run.training.run_callbacks import Progress
 from tfdml.runtime.devices import is_chief, strategy_for
 
 CLASSES, PER_CLASS, SIDE, STEPS = 8, 8, 16, 3

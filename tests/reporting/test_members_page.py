@@ -7,7 +7,7 @@ import pytest
 
 from tests.commands import assert_one_error, run
 from tfdml.console import flags
-from tfdml.run.directory.ensemble_directory import EnsembleDirectory
+from tfdml.run.directory.run_record import EnsembleDirectory
 
 EVALUATIONS = [0.1, 0.7, 0.6]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.run.checkpoints import content
-from tfdml.run.directory.checkpoint_folder import CheckpointFolder
+from tfdml.run.directory.checkpoints import CheckpointFolder
 from tfdml.run.directory.run_directory import RunDirectory
 
 

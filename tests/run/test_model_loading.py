@@ -16,7 +16,7 @@ from pipelines.preprocessing import Preprocessing
 from tfdml.console import flags
 from tfdml.evaluation import Embedder
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.experiment.image_data import ImageData
+from tfdml.run.experiment.images import ImageData
 
 OWN = {"transform": "resize_short(size=20)|center_crop", "image_size": 16, "channels": "bgr", "mean": (104, 117, 123)}
 

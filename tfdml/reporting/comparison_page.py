@@ -13,9 +13,9 @@ from tfdml.reporting import page
 from tfdml.reporting.gallery import gallery_of_several
 from tfdml.reporting.pictures.training import training_curves
 from tfdml.reporting.run_page import state, subject_of, write_text
-from tfdml.run.directory.environment import environment
+from tfdml.run.directory.run_directory import environment
 from tfdml.run.directory.run_record import Record
-from tfdml.run.experiment.run_comparison import check_alike, means_over_queries
+from tfdml.run.experiment.comparison import check_alike, means_over_queries
 
 # Characters of a run's name that are shown.
 LONGEST = 24

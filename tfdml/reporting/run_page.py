@@ -12,7 +12,7 @@ from tfdml.reporting.gallery import gallery_of
 from tfdml.reporting.pictures.training import training_curves
 from tfdml.reporting.score_tables import score_tables
 from tfdml.reporting.subject import Subject
-from tfdml.run.directory.environment import environment
+from tfdml.run.directory.run_directory import environment
 from tfdml.run.experiment.experiment import trained
 from tfdml.run.training.gain import told, untried
 

@@ -10,10 +10,8 @@ from tfdml.files.checked import naming
 from tfdml.reporting.comparison_page import write_comparison
 from tfdml.reporting.members_page import write_members_page
 from tfdml.reporting.run_page import subject_of, write_page
-from tfdml.run.directory.ensemble_directory import EnsembleDirectory
-from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.directory.run_groups import groups_of
-from tfdml.run.directory.run_record import Record
+from tfdml.run.directory.run_directory import RunDirectory, groups_of
+from tfdml.run.directory.run_record import EnsembleDirectory, Record
 
 LOG = logging.getLogger(__name__)
 # What is asked for beside pictures.

@@ -8,9 +8,8 @@ import tensorflow as tf
 from tfdml import registry
 from tfdml.reporting.batch_sheet import draw_batch
 from tfdml.reporting.subject import pixels_of
-from tfdml.run.experiment.experiment import Experiment
+from tfdml.run.experiment.experiment import Experiment, set_up
 from tfdml.run.experiment.length import Length
-from tfdml.run.experiment.tensorflow_setup import set_up
 from tfdml.run.training.initial_model import InitialModel
 from tfdml.run.training.run_sampler import make_sampler
 

@@ -12,7 +12,7 @@ from pipelines.preprocessing import preprocessing_of
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.evaluation.queries import Retrieved
 from tfdml.evaluation.verification.pairs import Pairs
-from tfdml.run.directory.checkpoint_folder import CheckpointFolder
+from tfdml.run.directory.checkpoints import CheckpointFolder
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import Experiment
 from tfdml.run.experiment.splits import Splits

@@ -1,6 +1,6 @@
 """Loads a model that embeds images, of whatever kind its path is."""
 
-from tfdml.run.model_loading import is_loadable, load
+from tfdml.run.loading import is_loadable, load
 from tfdml.serving.exported.exported_model import ExportedModel
 from tfdml.serving.presets.preset import from_preset, is_preset
 

@@ -14,7 +14,7 @@ from benchmarks.studies.rows import emoji_divide, emoji_ensembles, emoji_lifted,
 from benchmarks.studies.rows.emoji_ensembles import cosine_of_self_pairs
 from benchmarks.studies.rows.emoji_losses import COLUMNS
 from benchmarks.studies.rows.emoji_ranked_list import RANKED_LIST, levels
-from tfdml.run.study.columns import recall_alone
+from tfdml.run.study.tables import recall_alone
 
 BY_IMAGES = "K = 4, in proportion to images"
 HARD, HARDEST = "hard neighbors", "hard neighbors, the hardest negative only"

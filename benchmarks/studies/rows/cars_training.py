@@ -10,7 +10,7 @@ is about the images.
 
 from benchmarks.studies.losses_and_methods import rates
 from benchmarks.studies.rows.emoji_losses import COLUMNS, SEARCHING
-from tfdml.run.study.declaration import Study
+from tfdml.run.study.study import Study
 
 # As `cars` writes them, so that they share runs.
 LOSS = "--loss=n_pair(scale=10.0)"

@@ -62,10 +62,9 @@ Every row has the same batches and steps as its control. Runs are kept. docs/car
 from benchmarks.studies.rows.divide_and_conquer import divided
 from benchmarks.studies.rows.emoji_ensembles import cosine_of_self_pairs
 from benchmarks.studies.rows.emoji_ranked_list import levels
-from tfdml.run.study.cells import Number
-from tfdml.run.study.columns import BEST_AND_LAST, MetricOf, gained_late, recall_alone, steps_to_best
-from tfdml.run.study.declaration import Study
 from tfdml.run.study.runs import curve
+from tfdml.run.study.study import Number, Study
+from tfdml.run.study.tables import BEST_AND_LAST, MetricOf, gained_late, recall_alone, steps_to_best
 
 RATES = ("0.00003", "0.0001", "0.0003")
 N_PAIR = "--loss=n_pair(scale=10.0)"

@@ -13,10 +13,9 @@ whose groups differ in other parts of the picture each:
 import statistics
 
 from benchmarks.studies.added_rows import EIGHT_TIMES, FOUR_TIMES
-from tfdml.run.study.cells import Number
-from tfdml.run.study.columns import MetricOf, correlation, gained_late, recall_of_measured
-from tfdml.run.study.declaration import Study
 from tfdml.run.study.runs import curve
+from tfdml.run.study.study import Number, Study
+from tfdml.run.study.tables import MetricOf, correlation, gained_late, recall_of_measured
 
 FLAGFILE = "configs/toycars_dnc.flags"
 SLICES = 4

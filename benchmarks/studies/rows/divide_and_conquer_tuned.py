@@ -9,7 +9,7 @@ Below the table are differences between rows. Runs are kept.
 from benchmarks.studies.added_rows import EIGHT_TIMES, FOUR_TIMES, add_rows
 from benchmarks.studies.rows.divide_and_conquer import CHANGES as UNTUNED
 from benchmarks.studies.rows.divide_and_conquer import COLUMNS, FLAGFILE, SLICES
-from tfdml.run.study.declaration import Study
+from tfdml.run.study.study import Study
 
 ONE, DIVIDED, BY_IMAGES, TURNS = "one embedding", "K = 4", "K = 4, in proportion to images", "K = 4, turns on all data"
 MAIN = (ONE, DIVIDED, BY_IMAGES, TURNS)

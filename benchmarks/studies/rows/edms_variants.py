@@ -12,9 +12,8 @@ Only Figure 4 (left): `python -m benchmarks.study edms_variants --row="EDMS (RW,
 import itertools
 from functools import partial
 
-from tfdml.run.study.cells import Spread
-from tfdml.run.study.columns import MetricOf, correlation, measured_learners, recall_of_measured
-from tfdml.run.study.declaration import Study
+from tfdml.run.study.study import Spread, Study
+from tfdml.run.study.tables import MetricOf, correlation, measured_learners, recall_of_measured
 
 FLAGFILE = "configs/toycars_edms.flags"
 

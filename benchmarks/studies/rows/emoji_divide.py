@@ -13,8 +13,8 @@ about the images; --data_dir says where they are.
 
 from benchmarks.studies.added_rows import FOUR_TIMES, LARGER, add_rows
 from benchmarks.studies.rows.divide_and_conquer import OF_LEARNERS, SLICES, divided
-from tfdml.run.study.columns import BEST_AND_LAST, FINISHED
-from tfdml.run.study.declaration import Study
+from tfdml.run.study.study import Study
+from tfdml.run.study.tables import BEST_AND_LAST, FINISHED
 
 FLAGFILE = "configs/emoji.flags"
 SETTINGS = [[f"--optimizer=adam(learning_rate={rate})"] for rate in ("0.0001", "0.0003", "0.001")]

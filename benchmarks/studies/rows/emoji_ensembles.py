@@ -13,9 +13,8 @@ import itertools
 import statistics
 
 from benchmarks.studies.added_rows import FOUR_TIMES, LARGER, add_rows
-from tfdml.run.study.cells import Number
-from tfdml.run.study.columns import BEST_AND_LAST, FINISHED, learners_of, recall_alone
-from tfdml.run.study.declaration import Study
+from tfdml.run.study.study import Number, Study
+from tfdml.run.study.tables import BEST_AND_LAST, FINISHED, learners_of, recall_alone
 
 FLAGFILE = "configs/emoji.flags"
 # As in the paper, batches of 32 pairs, and (10) over all pairs of a batch; or over those that it was made of.

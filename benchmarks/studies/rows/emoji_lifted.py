@@ -10,7 +10,7 @@ images; --data_dir says where they are.
 
 from benchmarks.studies.rows import emoji_losses
 from benchmarks.studies.rows.emoji_losses import COLUMNS, FLAGFILE, SEARCHING
-from tfdml.run.study.declaration import Study
+from tfdml.run.study.study import Study
 
 LOSS = "lifted structure"
 BATCHES = {

@@ -13,8 +13,8 @@ docs/emoji.md is about the images; --data_dir says where they are.
 import itertools
 
 from benchmarks.studies.added_rows import FOUR_TIMES, LARGER, add_rows
-from tfdml.run.study.columns import BEST_AND_LAST, FINISHED, MetricOf
-from tfdml.run.study.declaration import Study
+from tfdml.run.study.study import Study
+from tfdml.run.study.tables import BEST_AND_LAST, FINISHED, MetricOf
 
 FLAGFILE = "configs/emoji.flags"
 RATES = ("0.0001", "0.0003")

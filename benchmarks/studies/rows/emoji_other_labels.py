@@ -7,9 +7,9 @@ split, in percent, and of what they began with. Nothing is searched. docs/eviden
 """
 
 from benchmarks.studies.sources_of_labels import CONTRASTIVE, LOSSES, length
-from tfdml.run.study.columns import spread_of
-from tfdml.run.study.declaration import Study
-from tfdml.run.study.flagfiles import seconds
+from tfdml.run.study.driver import seconds
+from tfdml.run.study.study import Study
+from tfdml.run.study.tables import spread_of
 
 PAIRS, TAGS = "pairs", "several labels"
 FINE_ONLY, LEVELS, FEW_GROUPS = "classes alone", "groups and classes", "two groups a batch"

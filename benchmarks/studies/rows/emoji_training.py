@@ -10,7 +10,7 @@ is about the images; --data_dir says where they are.
 
 from benchmarks.studies.added_rows import add_rows
 from benchmarks.studies.rows.emoji_losses import COLUMNS
-from tfdml.run.study.declaration import Study
+from tfdml.run.study.study import Study
 
 FLAGFILE = "configs/emoji.flags"
 SETTINGS = [[f"--optimizer=adam(learning_rate={rate})"] for rate in ("0.0001", "0.0003", "0.001")]

@@ -8,9 +8,8 @@ learners alone, and the mean cosine of self pairs. Runs are kept. Three times as
 
 import statistics
 
-from tfdml.run.study.cells import Number
-from tfdml.run.study.columns import MetricOf, measured_learners, recall_of_learners
-from tfdml.run.study.declaration import Study
+from tfdml.run.study.study import Number, Study
+from tfdml.run.study.tables import MetricOf, measured_learners, recall_of_learners
 
 FLAGFILE = "configs/toycars_abe.flags"
 CUT = "branch='stage2'"

@@ -8,9 +8,9 @@ table: Recall@1 of the best and the last models, of the pretrained features and 
 classes, in percent, steps to the best, and seconds. Below are differences of best models. Runs are kept.
 """
 
-from tfdml.run.study.columns import BEST_AND_LAST, MetricOf, spread_of, steps_to_best
-from tfdml.run.study.declaration import Study
-from tfdml.run.study.flagfiles import seconds
+from tfdml.run.study.driver import seconds
+from tfdml.run.study.study import Study
+from tfdml.run.study.tables import BEST_AND_LAST, MetricOf, spread_of, steps_to_best
 
 SETS = {"emoji": "emoji", "cars": "cars_half", "Omniglot": "omniglot"}
 ALIKE = ["--loss=n_pair(scale=20.0)", "--steps=800", "--eval_every=100", "--eval_unit=steps", "--baselines=linear"]

@@ -6,8 +6,8 @@ the final model, and what Recall@1 gained in the last quarter of the steps, near
 kept.
 """
 
-from tfdml.run.study.columns import MetricOf, gained_late
-from tfdml.run.study.declaration import Study
+from tfdml.run.study.study import Study
+from tfdml.run.study.tables import MetricOf, gained_late
 
 FLAGFILE = "configs/toycars_lifted.flags"
 # More epochs than any run has: the neighbors stay random.

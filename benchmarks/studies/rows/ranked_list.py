@@ -7,8 +7,8 @@ finished. Runs are kept. Longer: `python -m benchmarks.study ranked_list --epoch
 Margins and temperatures: `ranked_list_boundaries`. Other losses: `ranked_list_losses`.
 """
 
-from tfdml.run.study.columns import MetricOf, gained_late, recall_alone
-from tfdml.run.study.declaration import Study
+from tfdml.run.study.study import Study
+from tfdml.run.study.tables import MetricOf, gained_late, recall_alone
 
 FLAGFILE = "configs/toycars_rll.flags"
 LEVELS = {"L": "stage2", "M": "stage3", "H": "stage4"}

@@ -7,7 +7,7 @@ are kept. Longer, and with smaller images:
 """
 
 from benchmarks.studies.rows.ranked_list import COLUMNS, FLAGFILE
-from tfdml.run.study.declaration import Study
+from tfdml.run.study.study import Study
 
 
 def loss(spec):

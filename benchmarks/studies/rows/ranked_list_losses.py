@@ -9,8 +9,8 @@ quarter of the steps, near 0 where a run is finished. Runs are kept. Longer:
 
 from benchmarks.studies.losses_and_methods import BEGUN_FOLLOW
 from benchmarks.studies.rows.emoji_losses import LOSSES, PROXIES
-from tfdml.run.study.columns import MetricOf, gained_late
-from tfdml.run.study.declaration import Study
+from tfdml.run.study.study import Study
+from tfdml.run.study.tables import MetricOf, gained_late
 
 FLAGFILE = "configs/toycars_rll.flags"
 ONE_LEVEL = ["--method=single", "--embedding_size=64"]

@@ -8,9 +8,9 @@ among them Optuna's own sampler. docs/emoji.md is about the images; --data_dir s
 """
 
 from tfdml.console.flags import RECIPE
-from tfdml.run.study.columns import BEST_AND_LAST, FINISHED
-from tfdml.run.study.declaration import Study
-from tfdml.run.tuning.space import SPACE, draw
+from tfdml.run.study.study import Study
+from tfdml.run.study.tables import BEST_AND_LAST, FINISHED
+from tfdml.run.tuning.state import SPACE, draw
 
 CHOICES = {**{name: SPACE[name] for name in ("loss", "optimizer", "method")}, "image_size": SPACE["image_size"][:2]}
 FLAGS = (*CHOICES, "embedding_size", "initial_embedding")

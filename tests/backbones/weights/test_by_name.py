@@ -10,7 +10,7 @@ import pytest
 from tfdml.backbones import Small
 from tfdml.backbones.weights import load_by_name
 from tfdml.registry import create
-from tfdml.run.directory.models_on_disk import load_weights
+from tfdml.run.directory.model_files import load_weights
 
 
 def random_small(**arguments):

@@ -7,7 +7,7 @@ import pytest
 from tests.backbones.weights.published_files import caffe_shapes, caffe_tensors, caffemodel
 from tfdml.backbones.published_weights import SOURCES, convert
 from tfdml.registry import create
-from tfdml.run.directory.models_on_disk import load_weights
+from tfdml.run.directory.model_files import load_weights
 
 
 @pytest.fixture(scope="module")

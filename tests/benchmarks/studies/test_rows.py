@@ -14,8 +14,8 @@ from tfdml import registry
 from tfdml.console import flags
 from tfdml.run.experiment.length import Length
 from tfdml.run.study import runs
-from tfdml.run.study.cells import text_of
-from tfdml.run.study.measured import FILE
+from tfdml.run.study.records import FILE
+from tfdml.run.study.study import text_of
 
 STUDIES = {
     module.name: importlib.import_module(f"{rows.__name__}.{module.name}").STUDY

@@ -7,7 +7,7 @@ import pytest
 
 from tfdml.reporting.page import curve_figures
 from tfdml.reporting.page.curves import COLORS, DASHES, HEIGHT, LEFT, MARKED, MOST_POINTS, RIGHT, TOP, WIDTH, _ticks
-from tfdml.run.directory.run_groups import MOST_GROUPS
+from tfdml.run.directory.run_directory import MOST_GROUPS
 
 
 def points(text):

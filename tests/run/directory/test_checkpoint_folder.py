@@ -3,7 +3,7 @@
 import pytest
 
 from tests.run.checkpoints import FILES, assert_is, content, never
-from tfdml.run.directory.checkpoint_folder import CheckpointError, CheckpointFolder
+from tfdml.run.directory.checkpoints import CheckpointError, CheckpointFolder
 
 
 def test_comes_back_bit_for_bit(two_checkpoints):

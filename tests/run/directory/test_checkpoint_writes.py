@@ -11,8 +11,8 @@ import pytest
 
 from tests.run.checkpoints import FILES, assert_is, content, never
 from tfdml.files.checked import write_atomically
-from tfdml.run.directory import checkpoint_folder as checkpoint
-from tfdml.run.directory.checkpoint_folder import CheckpointError, CheckpointFolder
+from tfdml.run.directory import checkpoints as checkpoint
+from tfdml.run.directory.checkpoints import CheckpointError, CheckpointFolder
 
 
 def test_what_a_kill_left_half_written_is_no_checkpoint_and_goes_away(two_checkpoints):

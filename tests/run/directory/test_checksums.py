@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.run.parsed_flags import parsed
-from tfdml.run.directory.checksums import Checksums
+from tfdml.run.directory.checkpoints import Checksums
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.directory.run_log import RunLog
+from tfdml.run.loggers import RunLog
 
 EVENTS = [{"event": "evaluation", "step": step, "recall_at_1": step / 10} for step in range(4)]
 READERS = {

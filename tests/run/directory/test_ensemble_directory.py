@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from tests.run_helpers import straight_run
-from tfdml.run.directory.ensemble_directory import EnsembleDirectory, runs_of
 from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.directory.run_record import EnsembleDirectory, runs_of
 
 
 def test_members_that_are_there_are_found_by_number(tmp_path):

@@ -8,8 +8,8 @@ from tensorboard.plugins.hparams import api_pb2, backend_context, list_session_g
 
 from tests.run_helpers import result, straight_run
 from tfdml.console import flags
-from tfdml.run.directory.hparams import write_hparams
 from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.loggers import write_hparams
 
 
 def sessions(log_dir):

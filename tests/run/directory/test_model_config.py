@@ -12,7 +12,7 @@ import pytest
 import tfdml
 from tests.fuzz.watched import write_saved_model
 from tfdml.backbones import Small
-from tfdml.run.directory import model_archive, model_config
+from tfdml.run.directory import model_files
 
 NUMBERS = {"class_name": "__numpy__", "config": {"value": [[[[0.0, 1, 2]] * 4] * 4], "dtype": "float32"}}
 
@@ -160,12 +160,12 @@ def test_what_is_not_made_is_refused_wherever_it_stands(part, place):
     if place == "compiled":
         nested = {**called(layer("Dense", units=1)), "compile_config": {"loss": part}}
     with pytest.raises(ValueError, match="^it names .* as a .*, which tfdml does not load from files"):
-        model_config.check_config(layer("Sequential", "keras", layers=[nested]))
+        model_files.check_config(layer("Sequential", "keras", layers=[nested]))
 
 
 def test_what_is_neither_of_keras_nor_registered_is_named():
     with pytest.raises(ValueError, match="^it names 'my_parts.Mine', which is not registered: import the module"):
-        model_config.check_config(layer("Mine", "my_parts"))
+        model_files.check_config(layer("Mine", "my_parts"))
 
 
 def test_every_operation_that_calls_what_it_is_given_is_known():
@@ -178,14 +178,14 @@ def test_every_operation_that_calls_what_it_is_given_is_known():
         and issubclass(each, keras.Operation)
         and calls & {*inspect.signature(each.__init__).parameters, *inspect.signature(each.call).parameters}
     ]
-    assert sorted(found) == sorted(model_config.CALLING) and core.__name__ == "keras.src.ops.core"
+    assert sorted(found) == sorted(model_files.CALLING) and core.__name__ == "keras.src.ops.core"
 
 
 def test_the_functions_that_are_made_take_tensors():
     """A new release of Keras may put others beside them."""
-    for module in model_config.FUNCTIONS:
+    for module in model_files.FUNCTIONS:
         for name, each in vars(sys.modules[module]).items():
-            if inspect.isfunction(each) and name not in model_config.MAKING:
+            if inspect.isfunction(each) and name not in model_files.MAKING:
                 assert next(iter(inspect.signature(each).parameters)) in ("x", "y_true"), f"{module}.{name}"
 
 
@@ -228,7 +228,7 @@ def test_models_of_keras_and_of_the_user_are_loaded(tmp_path):
     outer.compile("sgd", lambda truth, found: found)
     outer.save(tmp_path / "model.keras")
     images = np.random.default_rng(0).random((2, 8, 8, 3), np.float32)
-    np.testing.assert_array_equal(model_archive.load_archive(tmp_path / "model.keras")(images), outer(images))
+    np.testing.assert_array_equal(model_files.load_archive(tmp_path / "model.keras")(images), outer(images))
 
 
 def test_an_archive_that_is_also_of_the_older_format_is_not_read_as_one(members, tmp_path):

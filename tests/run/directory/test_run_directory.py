@@ -133,7 +133,7 @@ def test_a_read_only_folder_is_refused_also_where_root_could_not_see_it(run, mon
 @pytest.mark.parametrize("killed_at", ["os.mkdir", "open", "os.rename"])
 def test_killed_while_claiming_the_same_command_claims_it(run, monkeypatch, killed_at):
     """Whatever a kill left of a claim, the folder is no stranger's."""
-    from tfdml.run.directory import checksums
+    from tfdml.run.directory import checkpoints
 
     class Killed(BaseException):
         pass
@@ -143,7 +143,7 @@ def test_killed_while_claiming_the_same_command_claims_it(run, monkeypatch, kill
             path.with_name(f".writing-{path.name}").write_bytes(content if killed_at == "os.rename" else b"")
         raise Killed
 
-    monkeypatch.setattr(checksums, "write_atomically", killed)
+    monkeypatch.setattr(checkpoints, "write_atomically", killed)
     with pytest.raises(Killed):
         run.claim(parsed("--epochs=3")[1])
     monkeypatch.undo()

@@ -3,7 +3,7 @@
 import pytest
 
 from tfdml.reporting.comparison_page import mean_curve, merged
-from tfdml.run.directory.run_groups import groups_of
+from tfdml.run.directory.run_directory import groups_of
 
 
 def test_each_run_is_a_group_unless_groups_are_given():

@@ -4,7 +4,7 @@ import json
 
 import tensorflow as tf
 
-from tfdml.run.directory.run_log import RunLog
+from tfdml.run.loggers import RunLog
 
 
 def test_a_metric_without_a_value_is_null_and_no_scalar(tmp_path):

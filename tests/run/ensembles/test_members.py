@@ -8,10 +8,10 @@ import pytest
 from tfdml.console import flags
 from tfdml.console.startup import TrainingStopped
 from tfdml.files.checked import open_locked
-from tfdml.run.directory.ensemble_directory import EnsembleDirectory
+from tfdml.run import ensembles
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.ensembles import members
-from tfdml.run.ensembles.members import member_flags, seed_of, train_ensemble, train_member
+from tfdml.run.directory.run_record import EnsembleDirectory
+from tfdml.run.ensembles import member_flags, seed_of, train_ensemble, train_member
 from tfdml.run.experiment.splits import Splits
 
 
@@ -75,9 +75,9 @@ def ensemble(tmp_path, monkeypatch):
             joined.extend(each.path.name for each in runs)
             out.write_result({"members": joined, "asked": asked})
 
-        monkeypatch.setattr(members, "run_member", run_member)
-        monkeypatch.setattr(members, "join", join)
-        monkeypatch.setattr(members, "log_result", lambda run, result: (run.path / "hparams").touch())
+        monkeypatch.setattr(ensembles, "run_member", run_member)
+        monkeypatch.setattr(ensembles, "join", join)
+        monkeypatch.setattr(ensembles, "log_result", lambda run, result: (run.path / "hparams").touch())
         try:
             _, error = train_ensemble(settings, run, serialized)
         except ValueError as caught:
@@ -113,7 +113,7 @@ def test_a_failed_member_is_named_and_the_others_are_joined(ensemble, tmp_path, 
 
 
 def test_a_member_that_another_process_trains_is_named(ensemble, tmp_path, monkeypatch):
-    monkeypatch.setattr(members, "ENDING", 0.0)
+    monkeypatch.setattr(ensembles, "ENDING", 0.0)
     taken = tmp_path / "ensemble" / "member_001"
     taken.mkdir(parents=True)
     with open_locked(taken / ".lock"):
@@ -187,8 +187,8 @@ def test_the_number_of_a_member_is_checked(tmp_path, number):
 def test_why_a_process_failed(monkeypatch, capsys, tmp_path, program, reason):
     (tmp_path / "python").write_text(f'#!/bin/sh\nexec python3 -c "{program}"\n')
     (tmp_path / "python").chmod(0o755)
-    monkeypatch.setattr(members.sys, "executable", str(tmp_path / "python"))
-    assert members.run_member(["--epochs=3"]) == reason
+    monkeypatch.setattr(ensembles.sys, "executable", str(tmp_path / "python"))
+    assert ensembles.run_member(["--epochs=3"]) == reason
     # An error is told later, with the name of the member.
     assert "Error: no room" not in capsys.readouterr().err
 
@@ -196,6 +196,6 @@ def test_why_a_process_failed(monkeypatch, capsys, tmp_path, program, reason):
 def test_a_member_that_was_stopped_stops_the_ensemble(monkeypatch, tmp_path):
     (tmp_path / "python").write_text("#!/bin/sh\nkill -TERM $PPID\nexec sleep 60\n")
     (tmp_path / "python").chmod(0o755)
-    monkeypatch.setattr(members.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(ensembles.sys, "executable", str(tmp_path / "python"))
     with pytest.raises(TrainingStopped, match="The ensemble stopped with this member"):
-        members.run_member([])
+        ensembles.run_member([])

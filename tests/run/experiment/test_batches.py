@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from tfdml.run.experiment.image_data import Batches
+from tfdml.run.experiment.images import Batches
 
 
 class Images:

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from tfdml.console.settings import ImageSettings
-from tfdml.run.experiment import image_data
-from tfdml.run.experiment.image_data import GIBIBYTE, ImageData
+from tfdml.run.experiment import images as images_module
+from tfdml.run.experiment.images import GIBIBYTE, ImageData
 
 
 def images(verbose=0, **settings):
@@ -17,7 +17,7 @@ def images(verbose=0, **settings):
 @pytest.mark.parametrize("kind", ["none", "bytes", "pixels"])
 def test_images_stay_in_memory_where_they_fit(kind, monkeypatch, caplog):
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(image_data, "free_memory", lambda: 8 * GIBIBYTE)
+    monkeypatch.setattr(images_module, "free_memory", lambda: 8 * GIBIBYTE)
     kept = [size for size in (1, 2, 3) if images(cache=kind)._keeps(size * GIBIBYTE)]
     assert kept == ([1, 2] if kind == "none" else [])
     assert not images(cache=kind, cache_memory=0.5)._keeps(GIBIBYTE)

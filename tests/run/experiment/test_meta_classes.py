@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfdml.run.experiment.meta_classes import PARTITIONS, random_meta_classes
+from tfdml.run.experiment.splits import PARTITIONS, random_meta_classes
 
 
 def labels_of(classes=23, images=200, seed=0):

@@ -9,7 +9,7 @@ import pytest
 from pipelines.dataset import Split
 from tfdml import registry
 from tfdml.console.settings import Settings
-from tfdml.run.experiment.run_comparison import check_alike, compared_metrics, means_over_queries
+from tfdml.run.experiment.comparison import check_alike, compared_metrics, means_over_queries
 
 SPLIT = Split(np.array([f"photos/{name}.jpg" for name in "abcd"], object), np.array([0, 0, 1, 1]))
 

@@ -14,8 +14,7 @@ from tests.run.loggers import stub_clients
 from tests.run.parsed_flags import parsed
 from tests.run_helpers import result, train, train_flags
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.directory.run_log import RunLog
-from tfdml.run.loggers.choice import CLIENTS, LOGGERS, check_client, log_result
+from tfdml.run.loggers import CLIENTS, LOGGERS, RunLog, check_client, log_result
 
 RESULT = {"step": 20, "best": {"recall_at_1": 0.75, "step": 10, "queries": 8}, "metrics": {"recall_at_1": 0.5}}
 SCORES = {"best/recall_at_1": 0.75, "final/recall_at_1": 0.5}

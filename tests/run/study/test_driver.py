@@ -11,17 +11,17 @@ import pytest
 
 from tfdml.console.flags import resolve
 from tfdml.console.startup import TrainingStopped
-from tfdml.run.study import columns, driver, runs, searches
-from tfdml.run.study.declaration import Study
-from tfdml.run.study.driver import run_study
-from tfdml.run.study.formats import as_markdown
-from tfdml.run.study.tables import tables_of
-from tfdml.run.training import training_process
+from tfdml.run.study import driver, runs, tables
+from tfdml.run.study import driver as driver_module
+from tfdml.run.study.driver import run_study, tables_of
+from tfdml.run.study.study import Study
+from tfdml.run.study.tables import as_markdown
+from tfdml.run.training import run_training
 
 
 def best(results, run_dirs):
     assert all(run_dir.is_dir() for run_dir in run_dirs)
-    return columns.MetricOf("best")(results, run_dirs)
+    return tables.MetricOf("best")(results, run_dirs)
 
 
 def printed(study, *seeds_and_more, intervals=False, pairwise=False, **more):
@@ -96,7 +96,7 @@ def test_flags_of_the_search_alone(flagfile, trained, tmp_path):
     members = {"triplet": 5, "margin": 5, "ten": 10}
     rows = {name: [f"--flagfile={flagfile}", f"--members={count}"] for name, count in members.items()}
     settings = {**SETTINGS, "ten": SETTINGS["margin"]}
-    found = searches.search(rows, settings, tmp_path / "runs", searching)
+    found = driver_module.search(rows, settings, tmp_path / "runs", searching)
     assert "2 settings of each of these rows, with seed 0, and with `--members=0` `--eval" in found.budget()
     # Rows that differ in their members alone are searched once.
     assert len(trained) == 4 and all(searching[0] in arguments for arguments in trained)
@@ -132,20 +132,20 @@ def test_a_row_and_a_flag_that_there_are_not_are_told_at_once(flagfile, tmp_path
 
 
 def test_final_models_choose_where_final_models_are_compared(flagfile, trained, tmp_path):
-    found = searches.search({"triplet": [f"--flagfile={flagfile}"]}, SETTINGS, tmp_path, which="final")
+    found = driver_module.search({"triplet": [f"--flagfile={flagfile}"]}, SETTINGS, tmp_path, which="final")
     assert found.setting("triplet") == ["--loss=triplet(margin=0.3)"]
 
 
 def test_each_row_has_the_same_budget(flagfile, tmp_path):
     settings = {**SETTINGS, "margin": SETTINGS["margin"][:1]}
     with pytest.raises(ValueError, match="as many settings for each row, received {'triplet': 2, 'margin': 1}"):
-        searches.search(dict.fromkeys(SETTINGS, [f"--flagfile={flagfile}"]), settings, tmp_path)
+        driver_module.search(dict.fromkeys(SETTINGS, [f"--flagfile={flagfile}"]), settings, tmp_path)
 
 
 def test_nothing_is_chosen_on_the_test(flagfile, tmp_path):
     rows = {"triplet": [f"--flagfile={flagfile}", "--evaluate_on=test"]}
     with pytest.raises(ValueError, match="'triplet' needs --evaluate_on=validation"):
-        searches.search(rows, SETTINGS, tmp_path)
+        driver_module.search(rows, SETTINGS, tmp_path)
 
 
 def test_differences_between_rows(flagfile, trained, monkeypatch, tmp_path):
@@ -194,7 +194,7 @@ def test_rows_that_differ_significantly(flagfile, trained, monkeypatch, tmp_path
 @pytest.mark.parametrize("steps", [range(0, 81, 8), range(0, 81, 20), (0, 80)])
 def test_what_a_run_gained_in_the_last_quarter(steps):
     """Of a straight line a quarter, wherever it was evaluated."""
-    assert columns.gain_of({step: step / 80 for step in steps}) == pytest.approx(0.25)
+    assert tables.gain_of({step: step / 80 for step in steps}) == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_study_that_is_stopped_stops_its_run(tmp_path, monkeypatch, number, pr
     program, pid = tmp_path / "python", os.getpid()
     program.write_text(f"#!/bin/bash\n{prepare}\ntouch {tmp_path}/begun\n{script}\ntouch {tmp_path}/went_on\n")
     program.chmod(0o755)
-    monkeypatch.setattr(training_process.sys, "executable", str(program))
+    monkeypatch.setattr(run_training.sys, "executable", str(program))
 
     def stop():
         while not (tmp_path / "begun").exists():

@@ -8,14 +8,10 @@ import pytest
 
 from tfdml.console.flags import resolve
 from tfdml.run.study import driver, runs
-from tfdml.run.study.cells import text_of
-from tfdml.run.study.columns import MetricOf
-from tfdml.run.study.declaration import Study
-from tfdml.run.study.driver import run_study
-from tfdml.run.study.flagfiles import of_flagfiles
-from tfdml.run.study.folds import folds_of, mean_of
-from tfdml.run.study.formats import as_markdown
-from tfdml.run.study.tables import tables_of
+from tfdml.run.study.driver import of_flagfiles, run_study, tables_of
+from tfdml.run.study.runs import folds_of, mean_of
+from tfdml.run.study.study import Study, text_of
+from tfdml.run.study.tables import MetricOf, as_markdown
 
 METRICS = ["recall_at_1"]
 

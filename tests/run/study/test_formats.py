@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from tfdml.run.study.cells import Difference, Flags, Number, Spread
-from tfdml.run.study.formats import FORMATS, as_csv, as_json, as_latex, as_markdown, write_tables
-from tfdml.run.study.table import Table
+from tfdml.run.study.study import Difference, Flags, Number, Spread
+from tfdml.run.study.tables import FORMATS, Table, as_csv, as_json, as_latex, as_markdown, write_tables
 
 ROWS = Table(
     "rows",

@@ -13,15 +13,15 @@ from scipy import stats
 
 from tests import test_pairs_run, test_several_labels_run
 from tests.run_helpers import result, train
-from tfdml.run.study import measured
+from tfdml.run.study import records
 
 # Degrees of freedom to the quantile that 2.5% are above.
 T = {degrees: stats.t.isf(0.025, degrees) for degrees in (1, 2, 39)}
 # In a process of its own, because TensorFlow is set up once in a process.
 PROGRAM = """
 import json, sys
-from tfdml.run.study.measured import measure
-from tfdml.run.experiment.run_comparison import compare_runs
+from tfdml.run.study.records import measure
+from tfdml.run.experiment.comparison import compare_runs
 for run_dir in sys.argv[1:]:
     measure(run_dir, "final", learners=2)
 found = compare_runs([[run_dir] for run_dir in sys.argv[1:]], "final", ["recall_at_1"], bootstrap="classes")
@@ -40,13 +40,13 @@ def test_measures_are_those_of_the_run(tmp_path):
     done = subprocess.run([sys.executable, "-c", PROGRAM, *run_dirs], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
-    of_first, of_second = map(measured.measured, run_dirs)
+    of_first, of_second = map(records.measured, run_dirs)
     recall = sum(of_first["right"]) / sum(of_first["queries"])
     assert recall == pytest.approx(result(run_dirs[0])["metrics"]["recall_at_1"], abs=1e-6)
     assert len(of_first["learners"]["alone"]) == 2
     assert of_first["right"] != of_second["right"]
     expected = [found["difference"], *found["interval"]]
-    numbers = measured.interval(*([run_dir] for run_dir in run_dirs))
+    numbers = records.interval(*([run_dir] for run_dir in run_dirs))
     assert numbers[0] == pytest.approx(expected[0], abs=1e-6)
     # Of other resamples.
     np.testing.assert_allclose(numbers[1:], expected[1:], atol=0.02)
@@ -57,10 +57,10 @@ def test_measures_are_those_of_the_run(tmp_path):
 @pytest.mark.parametrize("kind", [test_pairs_run, test_several_labels_run], ids=["pairs", "several labels"])
 def test_runs_of_other_labels_are_measured_without_classes(kind, tmp_path):
     shutil.copytree(kind.straight(), tmp_path / "run")
-    program = "import sys; from tfdml.run.study.measured import measure; measure(sys.argv[1], 'best')"
+    program = "import sys; from tfdml.run.study.records import measure; measure(sys.argv[1], 'best')"
     done = subprocess.run([sys.executable, "-c", program, tmp_path / "run"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert measured.measured(tmp_path / "run").keys() == {"model", "sha256"}
+    assert records.measured(tmp_path / "run").keys() == {"model", "sha256"}
 
 
 def measured_runs(folder, right, **more):
@@ -68,7 +68,7 @@ def measured_runs(folder, right, **more):
     for number, counts in enumerate(right):
         run_dir = folder / str(number)
         run_dir.mkdir(parents=True)
-        (run_dir / measured.FILE).write_text(json.dumps({"queries": [10] * len(counts), "right": counts, **more}))
+        (run_dir / records.FILE).write_text(json.dumps({"queries": [10] * len(counts), "right": counts, **more}))
     return sorted(folder.iterdir())
 
 
@@ -78,13 +78,13 @@ def test_intervals_are_over_classes_and_seeds(tmp_path):
     How many standard errors wide it is depends on how many seeds or classes there are.
     """
     first = measured_runs(tmp_path / "first", [[5] * 40, [5] * 40])
-    mean, *ends = measured.interval(first, measured_runs(tmp_path / "all_agree", [[6] * 40, [6] * 40]))
+    mean, *ends = records.interval(first, measured_runs(tmp_path / "all_agree", [[6] * 40, [6] * 40]))
     np.testing.assert_allclose([mean, *ends], 0.1)
-    mean, *ends = measured.interval(first, measured_runs(tmp_path / "seeds_differ", [[8] * 40, [4] * 40]))
+    mean, *ends = records.interval(first, measured_runs(tmp_path / "seeds_differ", [[8] * 40, [4] * 40]))
     # The standard error of two seeds, 0.2 above and below their mean, is 0.2 * 2**0.5 / 2**0.5.
     np.testing.assert_allclose([mean, *ends], [0.1, 0.1 - T[1] * 0.2, 0.1 + T[1] * 0.2], atol=0.25)
     classes = [7] * 20 + [5] * 20
-    mean, *ends = measured.interval(first, measured_runs(tmp_path / "classes_differ", [classes, classes]))
+    mean, *ends = records.interval(first, measured_runs(tmp_path / "classes_differ", [classes, classes]))
     # The standard error of the mean of 40 values of 0 or 0.2.
     error = 0.1 / 39**0.5
     np.testing.assert_allclose([mean, *ends], [0.1, 0.1 - T[39] * error, 0.1 + T[39] * error], atol=0.004)
@@ -98,7 +98,7 @@ def test_intervals_of_a_few_seeds_contain_the_true_difference(seeds, tmp_path):
         of_seeds = random.normal(0.5, 0.1, (2, seeds, 1))
         right = random.binomial(400, of_seeds, (2, seeds, 40)) / 40
         rows = [measured_runs(tmp_path / f"{study}-{row}", counts.tolist()) for row, counts in enumerate(right)]
-        _, low, high = measured.interval(*rows, samples=200)
+        _, low, high = records.interval(*rows, samples=200)
         missed += low > 0 or high < 0
     assert 2 <= missed <= 18, missed
 
@@ -106,7 +106,7 @@ def test_intervals_of_a_few_seeds_contain_the_true_difference(seeds, tmp_path):
 def test_rows_of_which_one_has_other_seeds_have_the_degrees_of_freedom_of_its_seeds(tmp_path):
     first = measured_runs(tmp_path / "first", [[5] * 40] * 3)
     second = measured_runs(tmp_path / "second", [[8] * 40, [5] * 40, [5] * 40])
-    mean, low, high = measured.interval(first, second)
+    mean, low, high = records.interval(first, second)
     assert (high - low) / 2 == pytest.approx(T[2] * 0.1, rel=0.1) and mean == pytest.approx(0.1)
 
 
@@ -116,7 +116,7 @@ def test_whole_groups_are_drawn(tmp_path):
     intervals = {}
     for name, more in (("classes", {}), ("groups", {"groups": groups.tolist()})):
         first = measured_runs(tmp_path / name / "first", [[5] * len(groups)], **more)
-        intervals[name] = measured.interval(
+        intervals[name] = records.interval(
             first, measured_runs(tmp_path / name / "second", [of_class.tolist()], **more)
         )
     mean, *ends = intervals["groups"]
@@ -135,50 +135,50 @@ def test_groups_that_training_has_are_not_drawn():
         return SimpleNamespace(labels=np.array([3, 1, 1, 2]), class_groups=groups["groups"])
 
     birds = SimpleNamespace(train=split(groups={0: "owl"}), test=split(groups={1: "jay", 2: "auk", 3: "jay"}))
-    assert measured.groups_of_test(birds, [1, 2, 3]) == [1, 0, 1]
+    assert records.groups_of_test(birds, [1, 2, 3]) == [1, 0, 1]
     # A class of one image has no query.
-    assert measured.groups_of_test(birds, [1, 3]) == [0, 0]
+    assert records.groups_of_test(birds, [1, 3]) == [0, 0]
     birds.train = split(groups={0: "jay"})
-    assert measured.groups_of_test(birds, [1, 2, 3]) is None
+    assert records.groups_of_test(birds, [1, 2, 3]) is None
     birds.test = split(groups=None)
-    assert measured.groups_of_test(birds, [1, 2, 3]) is None
+    assert records.groups_of_test(birds, [1, 2, 3]) is None
 
 
 def test_a_seed_is_the_mean_of_its_folds(tmp_path):
     first = measured_runs(tmp_path / "first", [[5] * 4, [5] * 4])
     folds = measured_runs(tmp_path / "folds", [[5, 5, 6, 4], [7, 7, 6, 8], [6] * 4, [6] * 4])
-    mean, *ends = measured.interval(first, [folds[:2], folds[2:]])
+    mean, *ends = records.interval(first, [folds[:2], folds[2:]])
     np.testing.assert_allclose([mean, *ends], 0.1)
-    assert measured.recall([folds[:2], folds[2:]]) == pytest.approx(0.6)
+    assert records.recall([folds[:2], folds[2:]]) == pytest.approx(0.6)
 
 
 def test_rows_with_other_runs_are_not_compared(tmp_path):
     first, second = measured_runs(tmp_path / "a", [[5] * 4]), measured_runs(tmp_path / "b", [[5] * 4, [6] * 4])
     with pytest.raises(ValueError, match="as many runs each, on the same test classes"):
-        measured.interval(first, second)
+        records.interval(first, second)
     with pytest.raises(ValueError, match="as many runs each, on the same test classes"):
-        measured.interval(first, measured_runs(tmp_path / "c", [[5] * 5]))
+        records.interval(first, measured_runs(tmp_path / "c", [[5] * 5]))
     with pytest.raises(ValueError, match="the same groups of test classes in every measured.json"):
-        measured.interval(first, measured_runs(tmp_path / "d", [[5] * 4], groups=[0, 0, 1, 1]))
+        records.interval(first, measured_runs(tmp_path / "d", [[5] * 4], groups=[0, 0, 1, 1]))
 
 
 def test_runs_without_classes_are_not_compared(tmp_path):
-    (tmp_path / measured.FILE).write_text(json.dumps({"model": "final"}))
+    (tmp_path / records.FILE).write_text(json.dumps({"model": "final"}))
     with pytest.raises(ValueError, match="no Recall@1 of classes, .* Leave out --intervals and --pairwise"):
-        measured.interval([tmp_path], [tmp_path])
+        records.interval([tmp_path], [tmp_path])
 
 
 def test_rows_that_are_equal_but_for_chance_seldom_differ_significantly(tmp_path):
     """Of 20 rows, 190 pairs, one of these by one interval is no rare thing, and here it is; one that is better is."""
     random = np.random.default_rng(0)
     rows = [measured_runs(tmp_path / str(row), random.binomial(10, 0.5, (3, 100)).tolist()) for row in range(20)]
-    ends = [measured.interval(rows[a], rows[b])[1:] for a in range(20) for b in range(a)]
+    ends = [records.interval(rows[a], rows[b])[1:] for a in range(20) for b in range(a)]
     assert any(low > 0 or high < 0 for low, high in ends)
-    assert not measured.compared(rows).larger().any()
+    assert not records.compared(rows).larger().any()
     better = measured_runs(tmp_path / "better", random.binomial(10, 0.7, (3, 100)).tolist())
     expected = np.zeros([21, 21], bool)
     expected[20, :20] = True
-    np.testing.assert_array_equal(measured.compared([*rows, better]).larger(), expected)
+    np.testing.assert_array_equal(records.compared([*rows, better]).larger(), expected)
 
 
 def test_seeds_make_no_equal_rows_different(tmp_path):
@@ -188,24 +188,24 @@ def test_seeds_make_no_equal_rows_different(tmp_path):
         of_seeds = random.normal(0.5, 0.03, (12, 3, 1))
         right = (random.binomial(30, of_seeds, (12, 3, 100)) / 3).tolist()
         rows = [measured_runs(tmp_path / f"{study}-{row}", counts) for row, counts in enumerate(right)]
-        wrong += measured.compared(rows, samples=500).larger().any()
+        wrong += records.compared(rows, samples=500).larger().any()
     assert wrong <= 4, wrong
 
 
 def test_a_row_is_not_better_than_itself(tmp_path):
     row = measured_runs(tmp_path / "a", [[5, 3], [4, 2]])
-    assert not measured.compared([row, row]).larger().any()
+    assert not records.compared([row, row]).larger().any()
 
 
 def test_what_another_study_measured_is_said(tmp_path):
-    (tmp_path / measured.FILE).write_text(json.dumps({"model": "best", "queries": [1], "right": [1]}))
-    measured.measure(tmp_path, "best")
+    (tmp_path / records.FILE).write_text(json.dumps({"model": "best", "queries": [1], "right": [1]}))
+    records.measure(tmp_path, "best")
     with pytest.raises(ValueError, match="of the best model without its learners, and there is no model"):
-        measured.measure(tmp_path, "best", learners=4)
+        records.measure(tmp_path, "best", learners=4)
 
 
 def test_a_run_without_models_is_not_measured(tmp_path):
-    measured.measure(tmp_path, "best")
+    records.measure(tmp_path, "best")
     assert not list(tmp_path.iterdir())
 
 
@@ -213,8 +213,8 @@ def test_a_run_whose_model_has_changed_is_measured_again(tmp_path):
     """As one that went on; here there is no run to measure it on."""
     (tmp_path / "model.keras").write_bytes(b"one")
     known = {"model": "best", "sha256": hashlib.sha256(b"one").hexdigest()}
-    (tmp_path / measured.FILE).write_text(json.dumps(known))
-    measured.measure(tmp_path, "best")
+    (tmp_path / records.FILE).write_text(json.dumps(known))
+    records.measure(tmp_path, "best")
     (tmp_path / "model.keras").write_bytes(b"another")
     with pytest.raises(FileNotFoundError, match="is no run directory"):
-        measured.measure(tmp_path, "best")
+        records.measure(tmp_path, "best")

@@ -6,11 +6,10 @@ import pytest
 
 from tfdml.console.flags import resolve
 from tfdml.run.study import records, runs
-from tfdml.run.study.declaration import Study
-from tfdml.run.study.driver import run_study
-from tfdml.run.study.formats import as_markdown
-from tfdml.run.study.measured import measured
-from tfdml.run.study.tables import tables_of
+from tfdml.run.study.driver import run_study, tables_of
+from tfdml.run.study.records import measured
+from tfdml.run.study.study import Study
+from tfdml.run.study.tables import as_markdown
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.run.training.bad_images import BadImages
+from tfdml.run.training.run_checkpoint import BadImages
 
 
 def make(rows, most=3, count=9):

@@ -8,7 +8,7 @@ import pytest
 from tests.run.parsed_flags import parsed
 from tests.run_helpers import pictures
 from tfdml.run.experiment.splits import Splits
-from tfdml.run.training import baselines
+from tfdml.run.training import gain
 
 CARS = "--dataset=toycars(classes=16, images_per_class=8, image_size=24)"
 
@@ -39,10 +39,10 @@ def experiment_of(*flags):
     ids=["a loss that changes", "proxies of images", "levels"],
 )
 def test_a_linear_layer_is_trained_with_any_loss(monkeypatch, flags):
-    monkeypatch.setattr(baselines, "STEPS", 2)
+    monkeypatch.setattr(gain, "STEPS", 2)
     experiment, tolerated = experiment_of("--baselines=linear", "--embedding_size=16", *flags)
-    baselines.check_baselines(experiment)
-    found = baselines.baselines_of(experiment, None, np.zeros((3, 20), np.float32))
+    gain.check_baselines(experiment)
+    found = gain.baselines_of(experiment, None, np.zeros((3, 20), np.float32))
     assert found == {"baselines": {"linear": {"dims": 16}}}
     assert tolerated == [True]
 
@@ -50,5 +50,5 @@ def test_a_linear_layer_is_trained_with_any_loss(monkeypatch, flags):
 def test_baselines_of_classes_are_refused_before_training_where_there_are_none():
     experiment, _ = experiment_of("--baselines=pca,lda,linear", "--labels=images")
     with pytest.raises(ValueError, match="--baselines=lda,linear: these tell classes apart, and no class has two"):
-        baselines.check_baselines(experiment)
-    baselines.check_baselines(experiment_of("--baselines=pca", "--labels=images")[0])
+        gain.check_baselines(experiment)
+    gain.check_baselines(experiment_of("--baselines=pca", "--labels=images")[0])

@@ -7,7 +7,7 @@ import pytest
 from pipelines.sampling import PseudoClasses, PxK, Triplets
 from tfdml import registry
 from tfdml.console.settings import BatchSettings
-from tfdml.run.training.batch_pairs import check_pairs
+from tfdml.run.training.run_sampler import check_pairs
 
 EIGHT_OF_EACH = np.repeat(np.arange(400), 8)
 

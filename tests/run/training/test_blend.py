@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tfdml.evaluation.scores import Scores
-from tfdml.run.training.blend import SHARES, Blend, between
+from tfdml.run.training.gain import SHARES, Blend, between
 
 LABELS = np.arange(6).repeat(10)
 

@@ -5,7 +5,7 @@ import pytest
 
 from tfdml.backbones import Backbone
 from tfdml.console.flags import parse
-from tfdml.run.training.fine_tuning import without_auto
+from tfdml.run.training.model import without_auto
 
 AUTO = "--initial_embedding=auto"
 

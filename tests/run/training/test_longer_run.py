@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.run.parsed_flags import parsed
-from tfdml.run.training.longer_run import going_on
+from tfdml.run.training.run_training import going_on
 
 
 def complete(run, *flags, step, of_epoch=25):

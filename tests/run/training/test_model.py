@@ -11,9 +11,8 @@ from tfdml.backbones import Backbone, Small
 from tfdml.console.flags import parse
 from tfdml.layers.norms import batch_norms
 from tfdml.methods import Single
-from tfdml.run.training.fine_tuning import without_auto
-from tfdml.run.training.initial_backbone import check_takes, initial_backbone, make_backbone
-from tfdml.run.training.model import _embedding_model
+from tfdml.run.training.initial_model import check_takes, initial_backbone, make_backbone
+from tfdml.run.training.model import _embedding_model, without_auto
 
 
 def test_a_network_that_declares_nothing_is_an_error(monkeypatch):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.run.directory.checkpoint_folder import CheckpointError, restore, snapshot
+from tfdml.run.directory.checkpoints import CheckpointError, restore, snapshot
 
 
 def model_of(units):

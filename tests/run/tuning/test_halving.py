@@ -2,9 +2,8 @@
 
 import pytest
 
-from tfdml.run.tuning.halving import Halving
-from tfdml.run.tuning.plan import Cost
-from tfdml.run.tuning.search_state import Measured, SearchState
+from tfdml.run.tuning.outcome import Halving
+from tfdml.run.tuning.state import Cost, Measured, SearchState
 from tfdml.run.tuning.trials import TrialFailed
 
 EPOCH, LONGEST = 50, 900

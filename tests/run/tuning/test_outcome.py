@@ -13,8 +13,7 @@ from tfdml.evaluation.scores import Scores
 from tfdml.run.experiment.length import Length
 from tfdml.run.tuning import outcome
 from tfdml.run.tuning.outcome import Lead
-from tfdml.run.tuning.search_directory import SearchDirectory
-from tfdml.run.tuning.search_state import Measured, SearchState
+from tfdml.run.tuning.state import Measured, SearchDirectory, SearchState
 
 CHANGES = [{}, {"loss": "--loss=circle"}, {"image_size": "--image_size=96"}, {"loss": "--loss=contrastive"}]
 ROWS = [(0, 4, 0.3), (1, 4, 0.4), (2, 4, 0.2), (0, 12, 0.5), (1, 12, 0.625)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfdml.run.tuning.plan import PLANNED, Cost, Plan, TooShort, make_plan, shortest
+from tfdml.run.tuning.state import PLANNED, Cost, Plan, TooShort, make_plan, shortest
 
 QUICK = Cost(start=10.0, step=0.1)
 

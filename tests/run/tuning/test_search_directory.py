@@ -5,9 +5,7 @@ import json
 import pytest
 
 from tfdml.files.checked import locked
-from tfdml.run.tuning.plan import Cost, Plan
-from tfdml.run.tuning.search_directory import SearchDirectory
-from tfdml.run.tuning.search_state import Measured
+from tfdml.run.tuning.state import Cost, Measured, Plan, SearchDirectory
 
 MEASURED = {"trial": 0, "steps": 4, "score": 0.5, "interval": None, "cost": None}
 FLAGS = {"loss": "--loss=triplet", "minutes": "--minutes=30"}

@@ -4,9 +4,8 @@ import logging
 
 import pytest
 
-from tfdml.run.tuning.plan import Plan
-from tfdml.run.tuning.search_progress import SearchProgress
-from tfdml.run.tuning.search_state import Measured, SearchState
+from tfdml.run.tuning.search import SearchProgress
+from tfdml.run.tuning.state import Measured, Plan, SearchState
 
 
 @pytest.fixture

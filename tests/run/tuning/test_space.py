@@ -5,7 +5,7 @@ import pytest
 from tfdml import registry
 from tfdml.console import flags
 from tfdml.console.flags import RECIPE
-from tfdml.run.tuning.space import SPACE, draw
+from tfdml.run.tuning.state import SPACE, draw
 
 FIRST = flags.resolve([f"--{name}={value}" for name, value in RECIPE.items()])
 

@@ -11,16 +11,13 @@ from tfdml import registry
 from tfdml.console import flags
 from tfdml.console.settings import LengthSettings
 from tfdml.console.startup import TrainingStopped
-from tfdml.run.directory.checkpoint_folder import CheckpointError
+from tfdml.run.directory.checkpoints import CheckpointError
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.splits import Splits
 from tfdml.run.tuning import trials
-from tfdml.run.tuning.plan import Cost
 from tfdml.run.tuning.search import lengths_of
-from tfdml.run.tuning.search_directory import SearchDirectory
-from tfdml.run.tuning.search_state import SearchState
-from tfdml.run.tuning.trial_process import train_in_process
-from tfdml.run.tuning.trials import TrialFailed, Trials, trial_flags
+from tfdml.run.tuning.state import Cost, SearchDirectory, SearchState
+from tfdml.run.tuning.trials import TrialFailed, Trials, train_in_process, trial_flags
 
 CHANGED = {"dataset", "evaluate_on", "steps_per_epoch", "eval_every", "eval_unit", "patience", "members", "projector"}
 CHANGED |= {"keep_checkpoints", "ignore_images"}

@@ -12,7 +12,7 @@ from tests.test_serving import write_files
 from tfdml import registry
 from tfdml.backbones import KerasApplication
 from tfdml.console.flags import parse
-from tfdml.run.training.initial_backbone import check_pretrained
+from tfdml.run.training.initial_model import check_pretrained
 from tfdml.serving import ExportedModel, Searcher
 from tfdml.serving.exported.backbone_export import features_of
 from tfdml.serving.exported.model_card import readme

@@ -15,7 +15,7 @@ from tests.commands import assert_one_error, run
 from tests.serving.index.test_indexing import COUNT, embeddings_of, write_pictures
 from tests.serving_fixtures import SIZE, exported, models_load_once, picture, two_learners  # noqa: F401
 from tfdml.files.shards import EmbeddingShards
-from tfdml.run.image_embedder import ImageEmbedder
+from tfdml.run.loading import ImageEmbedder
 from tfdml.serving import ExportedModel, Searcher
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.index import image_searcher, index_build

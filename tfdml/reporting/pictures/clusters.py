@@ -8,7 +8,7 @@ from tfdml.registry import register
 from tfdml.registry.arguments import Embeddings, FilePath, Labels
 from tfdml.reporting.picture import Picture
 from tfdml.reporting.sheet import FRAME, MUTED, Sheet, Thumbnail
-from tfdml.run.experiment.embedded_clusters import embedded_sample
+from tfdml.run.experiment.judged_images import embedded_sample
 
 # Sizes on the sheet, in pixels.
 SIDE, GAP, HEAD, MARGIN, WORDS = 80, 6, 36, 10, 120

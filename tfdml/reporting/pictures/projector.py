@@ -2,7 +2,7 @@
 
 from tfdml.registry import register
 from tfdml.reporting.picture import Picture
-from tfdml.run.experiment.embedded_clusters import clusters_of
+from tfdml.run.experiment.judged_images import clusters_of
 from tfdml.run.training.result import write_projector
 
 

@@ -1,19 +1,145 @@
-"""The folder of a run: its flags, its model, its result."""
+"""The folder of a run: its flags, model, log, environment and result."""
 
+import contextlib
+import hashlib
 import json
 import os
+import platform
 import shutil
 import time
+from importlib import metadata
 from pathlib import Path
 
+import keras
+import numpy as np
+import tensorflow as tf
 from absl.flags import Error as FlagsError
 
+from tfdml.console import flags
 from tfdml.console.settings import names_with
-from tfdml.files.checked import folder_in, json_of, open_locked, reason_of
-from tfdml.run.directory.checksums import Checksums
-from tfdml.run.directory.flags_file import parse_flags
-from tfdml.run.directory.log_lines import LogLines
-from tfdml.run.directory.model_archive import damage_of
+from tfdml.console.startup import __version__
+from tfdml.files.checked import folder_in, json_of, open_locked, open_unlinked, reason_of, text_of, write_atomically
+from tfdml.run.directory.checkpoints import Checksums
+from tfdml.run.directory.model_files import damage_of
+
+# Letters of a line in an error.
+LONGEST = 200
+
+
+def parse_flags(content, checked):
+    """Returns what `flags.parse` returns of a file; a ValueError, without its path, that says what is wrong.
+
+    Args:
+        content: its bytes.
+        checked: whether its checksum is right. Without one, the file must have a line for each flag.
+    """
+    text = text_of(content)
+    lines = text.splitlines()
+    stray = [line for line in lines if not line.startswith("--") or line.startswith("--flagfile")]
+    if stray:
+        raise ValueError(f"expected --name=value on every line, received {stray[0][:LONGEST]!r}")
+    settings, serialized = flags.parse(text)
+    if not checked and (not text.endswith("\n") or len(lines) < len(serialized)):
+        raise ValueError(f"it is cut off: expected {len(serialized)} flags, and the end of the last line")
+    return settings, serialized
+
+
+# How many groups of runs are compared: as many as there are letters.
+MOST_GROUPS = 26
+
+
+def groups_of(text, most=MOST_GROUPS):
+    """Returns a list of run directories for each group.
+
+    Args:
+        text: value of `--run_dirs`: `A0,A1:B0,B1`, or `A,B`, where each run is a group.
+        most: the largest number of groups.
+    """
+    groups = [[run_dir.strip() for run_dir in part.split(",")] for part in text.split(":")]
+    if len(groups) == 1:
+        groups = [[run_dir] for run_dir in groups[0]]
+    if not 2 <= len(groups) <= most or not all(run_dir for group in groups for run_dir in group):
+        raise ValueError(
+            f"Expected --run_dirs=A,B, or several of each as A0,A1:B0,B1, of up to {most} groups; received {text!r}."
+        )
+    run_dirs = [run_dir for group in groups for run_dir in group]
+    twice = [run_dir for run_dir in run_dirs if run_dirs.count(run_dir) > 1]
+    if twice:
+        raise ValueError(f"Expected different runs in --run_dirs, received {twice[0]} more than once.")
+    return groups
+
+
+def environment():
+    """Versions of the software of this process, and the machine, name to text."""
+    gpus = [
+        tf.config.experimental.get_device_details(gpu).get("device_name", "GPU")
+        for gpu in tf.config.list_physical_devices("GPU")
+    ]
+    return {
+        "tfdml": __version__,
+        "Keras": keras.__version__,
+        "TensorFlow": tf.__version__,
+        **_faiss(),
+        "NumPy": np.__version__,
+        "Python": platform.python_version(),
+        "machine": ", ".join([platform.platform(), *gpus]),
+    }
+
+
+def _faiss():
+    """The version of the build of faiss that is installed, without loading it, which is slow."""
+    found = {}
+    for name in ("faiss-cpu", "faiss-gpu"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+NAME = "metrics.jsonl"
+
+
+class LogLines:
+    """Appends to `metrics.jsonl`, and reads it: what has been written has a checksum.
+
+    Args:
+        folder: the run directory.
+    """
+
+    def __init__(self, folder):
+        self.path = Path(folder) / NAME
+        self._checksums = Checksums(folder)
+        self._digest, self._size = hashlib.sha256(), 0
+
+    def read(self):
+        """Returns the lines, bytes; one that is still being written is left out. A ValueError if some are lost."""
+        lines = (self._checksums.read(NAME, may_grow=True) or b"").splitlines(keepends=True)
+        return [line for line in lines if line.endswith(b"\n")]
+
+    def append(self, line):
+        """Writes a line, which is on the disk when this returns."""
+        with open(self.path, "ab", opener=open_unlinked) as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        self._took(line)
+        self._note()
+
+    def keep(self, lines):
+        """Makes the log these lines, the first ones of it."""
+        content = b"".join(lines)
+        self._digest, self._size = hashlib.sha256(), 0
+        self._took(content)
+        # Of what stays, so that a kill before it is written harms nothing.
+        self._note()
+        write_atomically(self.path, content)
+
+    def _took(self, content):
+        self._digest.update(content)
+        self._size += len(content)
+
+    def _note(self):
+        self._checksums.note(NAME, self._digest, self._size)
+
 
 LOCK = ".lock"
 # How the error of a folder that is locked begins.

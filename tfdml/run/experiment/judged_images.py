@@ -1,4 +1,4 @@
-"""`JudgedImages`: images whose labels are judged, by the embeddings of files or of runs."""
+"""Images whose labels are judged by embeddings, and clusters in the embedding of a run."""
 
 import dataclasses
 import os
@@ -10,7 +10,8 @@ from pipelines.dataset import Split, names_in_list
 from tfdml.evaluation.verification.pair_list import named_embeddings
 from tfdml.files.embeddings import EmbeddingFiles, read_arrays
 from tfdml.run.experiment.experiment import trained
-from tfdml.run.experiment.held_out import on_validation
+from tfdml.run.experiment.images import ImageData
+from tfdml.run.experiment.splits import on_validation
 
 
 class Judge(NamedTuple):
@@ -111,3 +112,62 @@ def _names(path):
     """Returns the names of the images of a file or a folder; None if it names none."""
     has_names = os.path.isdir(path) or (str(path).endswith(".npz") and "names" in read_arrays(path))
     return list(named_embeddings(path)[1]) if has_names else None
+
+
+# Training images that are embedded to find the means of clusters, and typical images.
+MOST_TRAINING = 4000
+
+
+def embedded_sample(experiment, model, train):
+    """Embeds the training images, or a random sample of them.
+
+    Args:
+        experiment: `Experiment`.
+        model: the model.
+        train: the training split.
+
+    Returns:
+        Their rows, ascending, and their embeddings.
+    """
+    rows = np.arange(len(train))
+    if len(rows) > MOST_TRAINING:
+        random = np.random.default_rng(experiment.settings.run.seed)
+        rows = np.sort(random.choice(rows, MOST_TRAINING, replace=False))
+        train, experiment = train.where(rows), _without_cache(experiment)
+    return rows, experiment.embed(model, train, tolerant=True)
+
+
+def clusters_of(embeddings, experiment, model, train, assignment):
+    """Returns the cluster `[N]` of each test image: the one whose mean, of training images, is nearest.
+
+    Args:
+        embeddings: `[N, D]` of the test images, by the model.
+        experiment, model, train: as `embedded_sample` takes them.
+        assignment: the cluster of each training image; None where there are none, as is the result then.
+    """
+    if assignment is None:
+        return None
+    rows, sample = embedded_sample(experiment, model, train)
+    return nearest_means(embeddings, sample, assignment[rows])
+
+
+def nearest_means(embeddings, points, clusters):
+    """Returns for each embedding `[N, d]` the cluster whose mean is nearest.
+
+    Args:
+        embeddings: `[N, d]` array.
+        points: `[P, d]` array.
+        clusters: `[P]` integers, the cluster of each point.
+    """
+    known, places, counts = np.unique(clusters, return_inverse=True, return_counts=True)
+    means = np.zeros([len(known), points.shape[1]])
+    np.add.at(means, places, points)
+    means /= counts[:, None]
+    # Squared distances, but for what all clusters have in common.
+    return known[np.argmin(np.sum(means**2, axis=1) - 2 * embeddings @ means.T, axis=1)]
+
+
+def _without_cache(experiment):
+    """The same experiment, whose cache does not keep what is read once."""
+    images = dataclasses.replace(experiment.settings.images, cache="none")
+    return dataclasses.replace(experiment, images=ImageData(images, experiment.strategy))

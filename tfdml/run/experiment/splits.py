@@ -1,7 +1,8 @@
-"""Which rows train, which are evaluated while training, and which are the test."""
+"""Which rows train, which are evaluated during training, and which are the test."""
 
 import dataclasses
 import logging
+from typing import Literal
 
 import numpy as np
 
@@ -13,10 +14,95 @@ from pipelines.labels import with_levels
 from pipelines.sampling import Clusters, each_alone
 from tfdml import registry
 from tfdml.evaluation.indexes.index import ClassMembers
-from tfdml.evaluation.metrics import RankMetric
+from tfdml.evaluation.metrics import PairMetric, RankMetric, metric_of
 from tfdml.evaluation.protocols import Protocol, protocol_of
-from tfdml.run.experiment.measurable import measurable
-from tfdml.run.experiment.meta_classes import random_meta_classes
+from tfdml.registry.arguments import Count, Seed
+from tfdml.registry.fields import declared
+from tfdml.run.directory.run_directory import RunDirectory
+
+
+def on_validation(changes, run_dir, otherwise):
+    """Returns settings that evaluate on the validation classes of a run.
+
+    Args:
+        changes: settings to use instead of the run's, name to value.
+        run_dir: folder of the run.
+        otherwise: flag to give where a run has none, for the error.
+    """
+    settings = RunDirectory(run_dir).settings().evaluation
+    if settings.evaluate_on != "validation":
+        raise ValueError(
+            f"The run in {run_dir} has held out no classes for validation. Train with --evaluate_on=validation, or "
+            f"give {otherwise}."
+        )
+    return {**changes, "evaluate_on": "validation", "folds": settings.folds}
+
+
+def measurable(dataset, metrics):
+    """Returns those metric specs that the dataset can be measured by, and says which are left out.
+
+    Args:
+        dataset: the `Dataset`.
+        metrics: metric specs; empty: the protocol's own.
+    """
+    if dataset.has_classes:
+        return metrics
+    left_out = [spec for spec in metrics if not _has(dataset, metric_of(spec))]
+    if left_out:
+        logging.getLogger(__name__).warning(
+            "%s has no classes, so these metrics are left out: %s.", dataset.name, ", ".join(left_out)
+        )
+    return [spec for spec in metrics if spec not in left_out]
+
+
+def _has(dataset, metric):
+    """Whether it needs no classes, or only what is given in their place: pairs, or several labels."""
+    if dataset.test.attributes is not None and metric.takes_several:
+        return True
+    has_relations = dataset.test.relations is not None
+    return not metric.needs_classes or (has_relations and isinstance(metric, PairMetric) and metric.of_counts)
+
+
+PARTITIONS = ("classes", "images")
+
+
+@declared
+def random_meta_classes(labels, count: Count, *, seed: Seed, of: Literal["classes", "images"] = "classes"):
+    """Partitions a training set at random into K meta-classes, Sec. 4.1 of EDMS.
+
+    The paper's Sec. 1 allows both kinds of partition: a meta-class has "only a part of images belonging to one class,
+    or images from several distinct image classes". It says nothing about sizes; here they are as even as possible.
+
+    - `classes`: whole classes are merged, as in DREML, which the paper follows. The numbers of classes of two
+      meta-classes differ by at most 1; the numbers of images may differ by more.
+    - `images`: images are divided whatever their class. The numbers of images differ by at most 1. The images of a
+      class mostly belong to different meta-classes, and a loss on these pushes them apart.
+
+    Example: `meta_classes = random_meta_classes(labels, 50, seed=0)`.
+
+    Args:
+        labels: `[M]` class of each image, numbers or names. With `classes` the meta-class of a class does not depend on
+            the order of images, with `images` only the number of images counts.
+        count: K.
+        seed: integer; another one gives another partition.
+        of: `classes` or `images`.
+
+    Returns:
+        `[M]` int64 meta-class of each image, from 0 to K - 1. No meta-class is empty.
+    """
+    labels = np.asarray(labels)
+    if labels.ndim != 1:
+        raise ValueError(f"Expected labels of shape [images], received shape {labels.shape}.")
+    if of == "classes":
+        classes, parts = np.unique(labels, return_inverse=True)
+        size = len(classes)
+    else:
+        parts = np.arange(len(labels))
+        size = len(labels)
+    if count > size:
+        instead = f"Use at most {size}" + (", or partition the images." if of == "classes" else ".")
+        raise ValueError(f"{count} meta-classes need as many {of}, but the labels have {size}. {instead}")
+    return (np.random.default_rng(seed).permutation(size) % count).astype(np.int64)[parts]
 
 
 @dataclasses.dataclass(frozen=True)

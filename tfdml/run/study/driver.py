@@ -1,13 +1,85 @@
-"""Trains what is missing of a study."""
+"""Trains the missing runs of a study, searches settings, and makes its tables."""
 
+import itertools
+import statistics
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
-from tfdml.run.study.declaration import Study
-from tfdml.run.study.folds import folds_of, mean_of
-from tfdml.run.study.measured import measure
-from tfdml.run.study.runs import complete, resolved, runs_of
-from tfdml.run.study.searches import Search, search
+from tfdml.console.flags import located, parse
+from tfdml.run.study.records import compared, interval, measure, recall
+from tfdml.run.study.runs import complete, folds_of, mean_of, resolved, runs_of
+from tfdml.run.study.study import Difference, Flags, Number, Study
+from tfdml.run.study.tables import MetricOf, Table, spread_of, steps_to_best
+
+METRIC = "recall_at_1"
+# The same whatever seeds a study is given, so that parts of it on several machines choose alike.
+SEED = "0"
+
+
+class Search(NamedTuple):
+    """Settings that were tried for the rows of a study.
+
+    Args:
+        tried: name of the row to pairs of a setting's flags and what it reached on validation classes.
+        searching: flags of the runs that search alone.
+    """
+
+    tried: dict
+    searching: list
+
+    def setting(self, name):
+        """The flags of a row's setting that is best on validation classes."""
+        return max(self.tried[name], key=lambda setting: setting[1])[0]
+
+    def budget(self):
+        """A sentence that says what was tried."""
+        count = len(next(iter(self.tried.values())))
+        more = f", and with {' '.join(f'`{flag}`' for flag in self.searching)}" if self.searching else ""
+        return f"Validation chose among {count} settings of each of these rows, with seed {SEED}{more}:"
+
+
+def search(rows, settings, folder, searching=(), records=None, which="best"):
+    """Trains each row with each of its settings and the seed 0.
+
+    Args:
+        rows: name of the row to its flags, its flagfile first; they have to hold out validation classes.
+        settings: name of the row to the settings to try, each a list of flags.
+        folder: folder of the run directories.
+        searching: flags of the runs that search, which the runs of the chosen settings do not have.
+        records: file that keeps what complete runs came to; None for none.
+        which: `best` or `final` model, whose Recall@1 on validation classes counts.
+    """
+    numbers = {name: len(settings[name]) for name in rows}
+    if len(set(numbers.values())) != 1:
+        raise ValueError(f"Expected as many settings for each row, received {numbers}.")
+    for name, flags in rows.items():
+        if resolved([*flags, *searching])["evaluate_on"] != "--evaluate_on=validation":
+            raise ValueError(f"The row {name!r} needs --evaluate_on=validation: settings are not chosen on the test.")
+    planned = trials_of(rows, settings, searching)
+    results = complete([runs_of(flags, [SEED], folder)[0] for _, _, flags in planned], records)
+    tried = {name: [] for name in rows}
+    for (name, setting, _), result in zip(planned, results, strict=True):
+        tried[name].append((setting, reached(result, which)))
+    return Search(tried, list(searching))
+
+
+def trials_of(rows, settings, searching):
+    """Returns the runs of a search, each as the name of its row, its setting and all its flags; see `search`."""
+    # Rows that differ in such a flag alone share the runs of their search.
+    replaced = {_name(flag) for flag in searching}
+    kept = {name: [flag for flag in flags if _name(flag) not in replaced] for name, flags in rows.items()}
+    return [(name, setting, [*kept[name], *setting, *searching]) for name in rows for setting in settings[name]]
+
+
+def reached(result, which):
+    """Returns what the result of a run reached on validation classes, by which a search chooses."""
+    return result["validation"]["best" if which == "best" else "metrics"][METRIC]
+
+
+def _name(flag):
+    return flag.partition("=")[0]
 
 
 @dataclass(frozen=True)
@@ -108,3 +180,215 @@ def _path_of(folds):
     """The directory of a seed's run, or those of its folds."""
     paths = [run.path for run in folds]
     return paths if len(paths) > 1 else paths[0]
+
+
+BEGINNINGS = ("features", "untrained")
+
+
+def beginnings(study, results):
+    """Returns the rows of `features` and of `untrained`, each once for all rows of the study that have it in common.
+
+    Args:
+        study: the `Study`, whose columns of metrics are filled in; others are empty.
+        results: name of the row to the result of each seed.
+    """
+    return [
+        [_head(which, names, results), *(_cell(column, which, results[names[0]]) for column in study.columns.values())]
+        for which in BEGINNINGS
+        for names in _in_common(which, results)
+    ]
+
+
+def _in_common(which, results):
+    """Lists of names of rows with the same scores in every seed."""
+    found = {}
+    for name, of_seeds in results.items():
+        if all(which in result for result in of_seeds):
+            found.setdefault(str([result[which] for result in of_seeds]), []).append(name)
+    return list(found.values())
+
+
+def _head(which, names, results):
+    if len(names) == len(results):
+        return which
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{which} of {names[0]}{more}"
+
+
+def _cell(column, which, of_seeds):
+    if not isinstance(column, MetricOf) or not all(column.name in result[which] for result in of_seeds):
+        return ""
+    return spread_of([result[which] for result in of_seeds], column.name)
+
+
+OF_PAIRS = (
+    "How much higher Recall@1 of the second is, with intervals that hold for all pairs together with 95 %, and "
+    "p-values corrected for their number:"
+)
+
+
+def tables_of(outcome, intervals=False, pairwise=False):
+    """Returns the tables of a study, a list of `Table`, that of the rows first.
+
+    Args:
+        outcome: the `Outcome`.
+        intervals: whether to compare each row with the first.
+        pairwise: whether to compare all rows with each other.
+    """
+    return [
+        _table_rows(outcome, intervals),
+        *_settings(outcome.search),
+        *_differences(outcome),
+        *(_pairs(outcome.run_dirs) if pairwise else []),
+    ]
+
+
+def _table_rows(outcome, intervals):
+    study, run_dirs = outcome.study, outcome.run_dirs
+    heads = [study.head, *study.columns]
+    rows = {
+        name: [name, *(column(outcome.results[name], paths) for column in study.columns.values())]
+        for name, paths in run_dirs.items()
+    }
+    if intervals:
+        first = next(iter(rows))
+        heads.append(f"difference from {first}")
+        for name, cells in rows.items():
+            cells.append("" if name == first else Difference(*interval(run_dirs[first], run_dirs[name])))
+    begun = [[*cells, ""] if intervals else cells for cells in beginnings(study, outcome.results)]
+    conclusion = study.conclusion and study.conclusion(outcome.results)
+    return Table("rows", heads, [*begun, *rows.values()], note=conclusion or "")
+
+
+def _settings(search):
+    """What was tried of each row: Recall@1 on validation classes."""
+    if search is None:
+        return []
+    rows = [
+        [name, Flags(flags), Number(value, scale=100), "yes" if flags is search.setting(name) else ""]
+        for name, tried in search.tried.items()
+        for flags, value in tried
+    ]
+    return [Table("settings", ["row", "setting", "validation Recall@1", "chosen"], rows, caption=search.budget())]
+
+
+def _differences(outcome):
+    """Those that the study declares, of rows that are there."""
+    rows = [
+        [f"{second} minus {first}", Difference(*interval(outcome.run_dirs[first], outcome.run_dirs[second]))]
+        for first, second in outcome.study.differences
+        if first in outcome.run_dirs and second in outcome.run_dirs
+    ]
+    return [Table("differences", ["rows", "difference of Recall@1"], rows)] if rows else []
+
+
+def _pairs(run_dirs):
+    """For each row, best first, the rows that it is better than by more than chance; and all pairs, with numbers.
+
+    As everywhere, a difference is that of the second from the first. The second row of a pair is the better one.
+    """
+    order = sorted(run_dirs, key=lambda name: -recall(run_dirs[name]))
+    found = compared([run_dirs[name] for name in order])
+    better = [
+        [name, "; ".join(itertools.compress(order, row)) or "none"]
+        for name, row in zip(order, found.larger(), strict=True)
+    ]
+    pairs = [
+        [
+            order[worse],
+            order[best],
+            Difference(*found.interval(best, worse)),
+            Number(found.p_values[best, worse], ".2g"),
+        ]
+        for best, worse in itertools.combinations(range(len(order)), 2)
+    ]
+    return [
+        Table("better", ["row, best first", "significantly better than"], better),
+        *([Table("pairs", ["first", "second", "second minus first", "p"], pairs, caption=OF_PAIRS)] * bool(pairs)),
+    ]
+
+
+def of_flagfiles(flagfiles, flags, metrics, required=True):
+    """Returns the study whose rows are flagfiles.
+
+    Args:
+        flagfiles: their paths.
+        flags: flags of training for all of them.
+        metrics: metrics of the table; by the first, on validation classes, a flagfile is chosen.
+        required: whether a metric that runs have not measured is an error, and not an empty cell.
+    """
+    missing = [flagfile for flagfile in flagfiles if not Path(located(flagfile)).is_file()]
+    if missing or not flagfiles:
+        received = f"there is no {missing[0]}" if missing else "received none"
+        raise ValueError(f"Expected flagfiles, or a module that declares a study; {received}.")
+    rows = {Path(flagfile).stem: [f"--flagfile={flagfile}"] for flagfile in flagfiles}
+    if len(rows) < len(set(flagfiles)):
+        raise ValueError(f"Expected flagfiles with different names, received {', '.join(flagfiles)}.")
+    settings = [settings_of([*row, *flags], metrics if required else metrics[:1]) for row in rows.values()]
+    validated = any(each.evaluation.evaluate_on == "validation" for each in settings)
+    return Study(
+        flagfile="",
+        rows=rows,
+        columns=columns(metrics, validated, required),
+        folder="runs/study",
+        head="run",
+        curve=metrics[0],
+        measured=False,
+        every_fold=True,
+        conclusion=lambda results: chosen_by_validation(results, metrics[0]),
+    )
+
+
+def settings_of(row, metrics):
+    """The settings of a row; raises if its runs measure only some metrics of the table."""
+    settings, _ = parse("\n".join(resolved(row).values()))
+    measured = settings.evaluation.metrics
+    missing = [metric for metric in metrics if measured and metric not in measured]
+    if missing:
+        raise ValueError(
+            f"{row[0].partition('=')[2]} measures {','.join(measured)}, and not {missing[0]}. Give --metrics of the "
+            "study that it measures, or --set=--metrics=... for all runs."
+        )
+    return settings
+
+
+def columns(metrics, validated, required=True):
+    """The columns of the table: mean ± standard deviation over seeds, in percent."""
+    names = {short(metric): metric for metric in metrics}
+    first = short(metrics[0])
+    return {
+        "seeds": lambda results, run_dirs: len(results),
+        **({f"validation {first}": lambda results, run_dirs: validation_of(results, metrics[0])} if validated else {}),
+        **{f"final {name}": MetricOf("metrics", metric, required) for name, metric in names.items()},
+        **{f"best {name}": MetricOf("best", metric, required) for name, metric in names.items()},
+        "steps to the best": steps_to_best,
+        "seconds": seconds,
+    }
+
+
+def seconds(results, run_dirs):
+    return Number(statistics.mean(result["seconds"] for result in results), ".0f")
+
+
+def validation_of(results, metric):
+    if not all("validation" in result for result in results):
+        return "none"
+    return spread_of([result["validation"]["best"] for result in results], metric)
+
+
+def chosen_by_validation(results, metric):
+    """Says which row's best models are best on validation classes; None where that cannot be said."""
+    if len(results) < 2 or not all("validation" in run for runs in results.values() for run in runs):
+        return None
+    best = max(results, key=lambda name: statistics.mean(validation_scores(results[name], metric)))
+    return f"Chosen by {short(metric)} on validation classes: {best}"
+
+
+def validation_scores(results, metric):
+    """Returns the metrics of the best models of runs on validation classes."""
+    return [result["validation"]["best"][metric] for result in results]
+
+
+def short(metric):
+    """A metric's name in a table."""
+    return metric.replace("recall_at_", "R@")

@@ -1,11 +1,9 @@
-"""Runs over seeds, each in a directory of its own, and their results.
-
-A run that is complete is not run again, and one that was stopped goes on.
-"""
+"""The runs of a study over seeds and folds, each in a directory of its own."""
 
 import hashlib
 import logging
 import re
+import statistics
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
@@ -13,11 +11,11 @@ from typing import NamedTuple
 from absl import flags
 
 from tfdml.console.command import told_of_value
-from tfdml.console.flags import command_line, resolve
-from tfdml.run.directory.ensemble_directory import EnsembleDirectory
+from tfdml.console.flags import command_line, parse, resolve
 from tfdml.run.directory.run_directory import ENDING, RunDirectory
+from tfdml.run.directory.run_record import EnsembleDirectory
 from tfdml.run.study.records import PLACES, check_images, keep, read, restore
-from tfdml.run.training.training_process import status_of_training
+from tfdml.run.training.run_training import status_of_training
 
 # Longer names of runs are cut, because folders have names of at most 255 bytes.
 LONGEST_NAME = 200
@@ -111,3 +109,29 @@ def train(arguments):
 def curve(run_dir, metric="recall_at_1"):
     """Returns the values of a metric while a run trained: step to value, in order; of an ensemble none."""
     return {event["step"]: event[metric] for event in RunDirectory(run_dir).events() if metric in event}
+
+
+def folds_of(row):
+    """The flags that make each fold of a row's runs; one fold without flags where there are no folds."""
+    settings, _ = parse("\n".join(resolved(row).values()))
+    if any(flag.startswith("--fold=") for flag in row):
+        return [[]]
+    return [[f"--fold={fold}"] for fold in range(settings.evaluation.folds)] or [[]]
+
+
+def mean_of(results):
+    """The mean of the results of several folds, of all that is a number for each model, and of the seconds."""
+    if len(results) == 1:
+        return results[0]
+    kept = ("features", "untrained", "metrics", "best", "validation", "seconds")
+    names = [name for name in kept if all(name in result for result in results)]
+    return {name: _mean([result[name] for result in results]) for name in names}
+
+
+def _mean(values):
+    """The mean of numbers, or, by name, of dictionaries of numbers that all folds have; None if one has no value."""
+    if isinstance(values[0], dict):
+        known = dict | float | int | None
+        numbers = [name for name in values[0] if all(isinstance(value.get(name, ""), known) for value in values)]
+        return {name: _mean([value[name] for value in values]) for name in numbers}
+    return None if None in values else statistics.mean(values)

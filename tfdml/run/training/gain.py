@@ -1,12 +1,28 @@
-"""The gain of training over the features of the pretrained network."""
+"""What training adds to the pretrained features: baselines, blends of weights, and the gain."""
 
+import dataclasses
 import math
+from typing import Any
 
+import keras
 import numpy as np
+import tensorflow as tf
+from keras import backend
 
+from pipelines.build import training_batches
+from pipelines.dataset import Split
+from pipelines.sampling import each_alone
+from pipelines.stored import StoredVectors
 from tfdml import registry
-from tfdml.evaluation.statistics import bootstrap_intervals
+from tfdml.backbones import Identity
+from tfdml.callbacks import InitialEmbedding
+from tfdml.callbacks.base import TrainingParts, steps_taken
+from tfdml.evaluation.statistics import bootstrap_intervals, resampled_means
+from tfdml.methods import Single
 from tfdml.registry.arguments import sides_of
+from tfdml.registry.loss_hooks import hooks_of
+from tfdml.run.training.model import loss_of
+from tfdml.run.training.run_sampler import make_sampler
 
 # The learning rate, and the side of images, that are advised.
 RATE, SIDE = 0.0001, 224
@@ -96,3 +112,141 @@ def _rate(values):
 def _side(values):
     """The longer side of images; the backbone's own is the one that suits it."""
     return max(sides_of(values["image_size"])) if values["image_size"] else SIDE
+
+
+# Steps and optimizer of the linear layer.
+STEPS, OPTIMIZER = 1000, "adam(learning_rate=0.001)"
+# Those that are of use, or possible, where there are classes alone.
+OF_CLASSES = ("lda", "wccn", "linear")
+
+
+def baselines_of(experiment, features, tested):
+    """Returns name to metrics on the test split of the baselines that `--baselines` names.
+
+    Args:
+        experiment: `Experiment`.
+        features: model of the features of the backbone before training.
+        tested: features `[N, c]` of the test split.
+    """
+    names = experiment.settings.network.baselines
+    if not names:
+        return {}
+    # Training has gone on without images that cannot be read.
+    vectors = experiment.embed(features, experiment.splits.train, tolerant=True)
+    found = {name: _head(experiment, vectors, name).predict(tested, verbose=0) for name in names}
+    return {"baselines": {name: experiment.measure(each, experiment.splits.test) for name, each in found.items()}}
+
+
+def check_baselines(experiment):
+    """Raises a ValueError if `--baselines` names some that need classes, and no class has two training images."""
+    named = [name for name in experiment.settings.network.baselines if name in OF_CLASSES]
+    if named and each_alone(experiment.splits.train.labels):
+        raise ValueError(
+            f"--baselines={','.join(named)}: these tell classes apart, and no class has two training images. Leave "
+            "them out; pca and pca_whitened need no classes."
+        )
+
+
+def _head(experiment, vectors, name):
+    """A linear layer on vectors `[N, c]` of the training images: as it begins, or, as `linear`, trained."""
+    settings, train = experiment.settings, experiment.splits.train
+    labels = train.labels
+    keras.utils.set_random_seed(settings.run.seed)
+    head = Single(Identity(vectors.shape[1]), embedding_size=settings.network.embedding_size)
+    head.call_on((1, vectors.shape[1]))
+    InitialEmbedding(vectors, labels, kind="wccn" if name == "linear" else name).apply(head)
+    if name != "linear":
+        return head
+    sampler = make_sampler(settings.batches.sampler, experiment.splits, settings.evaluation)
+    loss, seed = loss_of(settings.batches.loss, train), settings.run.seed
+    head.compile(registry.create("optimizer", OPTIMIZER), loss=loss)
+    levels = {"hierarchy": train.hierarchy, "level_names": train.level_names}
+    split, step = Split(StoredVectors([vectors]), labels, **levels), tf.Variable(0, dtype=tf.int64)
+    batches = training_batches(split, sampler, None, seed=seed, step=step, steps_per_epoch=STEPS)
+    # A loss that changes while it trains does so here, too.
+    length = {"steps": STEPS, "steps_per_epoch": STEPS, "step": lambda: steps_taken(head)}
+    about = {"images": lambda: vectors, "labels": labels, "sampler": sampler, "seed": seed, "log": None, "verbose": 0}
+    head.fit(batches, verbose=0, callbacks=hooks_of(loss).callbacks(TrainingParts(**length, **about)))
+    return head
+
+
+# The part of the final weights in a mean of both.
+SHARES = (0.25, 0.5, 0.75)
+
+
+@dataclasses.dataclass(frozen=True)
+class Blend:
+    """The mean of the first and the final weights of a run that is best on the classes that select.
+
+    What a pretrained network knows and training has made it forget comes back in part, as in Wortsman et al., "Robust
+    fine-tuning of zero-shot models", CVPR 2022.
+
+    Args:
+        share: the part of the final weights.
+        metrics: what the model reaches with it.
+    """
+
+    share: float
+    metrics: dict[str, Any]
+
+    @classmethod
+    def best(cls, experiment, model, first, monitor):
+        """Measures blends on the classes that select; the model keeps its weights.
+
+        Of those that are hardly worse than the best one, by one standard error over classes, the one with the largest
+        part of the final weights is taken: few classes to select by would choose at random among them.
+
+        Args:
+            experiment: `Experiment`.
+            model: the final model.
+            first: the weights that training began with.
+            monitor: name of the metric.
+        """
+        split, metrics = experiment.splits.evaluation, experiment.splits.protocol.while_training
+        final, found = model.get_weights(), []
+        for share in SHARES:
+            model.set_weights(between(first, final, share))
+            scores = experiment.scores(experiment.embed(model, split), split, metrics)
+            found.append((scores, cls(share, scores.summary())))
+        model.set_weights(final)
+        best = max(found, key=lambda each: each[1].metrics[monitor])[0]
+        return [blend for scores, blend in found if not _is_worse(scores, best, monitor, split.labels)][-1]
+
+
+def between(first, final, share):
+    """Returns weights of which a part is the final ones; numbers that are no floats, such as seeds, are final."""
+    return [
+        ((1 - share) * before + share * after).astype(after.dtype)
+        if backend.is_float_dtype(backend.standardize_dtype(after.dtype))
+        else after
+        for before, after in zip(first, final, strict=True)
+    ]
+
+
+def _is_worse(scores, best, monitor, labels):
+    """Whether scores are lower than the best ones by more than a standard error."""
+    behind = best.values[monitor] - scores.values[monitor]
+    if monitor not in best.per_query or behind <= 0:
+        return behind > 0
+    differences = best.per_query[monitor] - scores.per_query[monitor]
+    classes = labels[best.queries]
+    return len(np.unique(classes)) < 2 or behind > resampled_means(differences[:, None], classes).std()
+
+
+def set_aside(run):
+    """Keeps the best model of a step beside the one that takes its place: a run that goes on compares with it."""
+    for path, aside in _kept(run):
+        if path.is_file():
+            path.rename(aside)
+
+
+def put_back(run):
+    """Gives the best model of a step its place again."""
+    for path, aside in _kept(run):
+        if aside.is_file():
+            aside.rename(path)
+
+
+def _kept(run):
+    """The files of the best model, and where they are kept aside."""
+    return [(run.model, run.path / "best_step.keras"), (run.adapter, run.path / "best_step_adapter.weights.h5")]

@@ -1,19 +1,140 @@
-"""The model that a run starts from, `--initial_model`."""
+"""The backbone or model that a run starts from, and its weights."""
 
 import dataclasses
 import functools
+import logging
+import re
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
+import tensorflow as tf
 
+from tfdml import registry
 from tfdml.backbones import Backbone
+from tfdml.backbones.backbone import MOMENTUM, follow_batches
+from tfdml.backbones.borrowed import Borrowed
 from tfdml.console.settings import NetworkSettings
+from tfdml.console.startup import tensorflow_reason
 from tfdml.files.checked import fingerprint
 from tfdml.methods import EmbeddingModel
-from tfdml.run.directory.model_archive import damage_of, load_archive
+from tfdml.registry.arguments import saved_size, sides_of
+from tfdml.run.directory.model_files import damage_of, load_archive, load_weights, ways_to_weights
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.training.network_backbone import backbone_of
+
+LOGGER = logging.getLogger(__name__)
+
+
+def initial_backbone(network, tell, vector_dims=None):
+    """The backbone of `NetworkSettings` with its first weights.
+
+    Args:
+        network: `NetworkSettings`.
+        tell: whether to log which weights were loaded.
+        vector_dims: number of dimensions of the dataset's vectors; None: it has images.
+    """
+    backbone = make_backbone(network.backbone, vector_dims)
+    if network.initial_weights:
+        loaded = load_weights(backbone, network.initial_weights)
+        if tell:
+            LOGGER.info(loaded)
+    elif not backbone.pretrained:
+        before = follow_batches(backbone)
+        if before and tell:
+            momenta = MOMENTUM, before
+            LOGGER.info("Batch norm of random weights moves its statistics with momentum %s, not %g.", *momenta)
+    return backbone
+
+
+def make_backbone(spec, vector_dims=None):
+    """The backbone of a spec, which declares how pixels are scaled, or a ValueError; `vector_dims` as above."""
+    backbone = registry.create("backbone", spec, vector_dims=vector_dims)
+    if not isinstance(backbone, Backbone):
+        raise ValueError(
+            f"--backbone={spec}: {type(backbone).__name__} must be a tfdml.backbones.Backbone, which "
+            "declares how pixels are scaled: Backbone(inputs, {'output': outputs}, mean=..., std=..., image_size=...)."
+        )
+    return backbone
+
+
+def check_pretrained(backbone, network):
+    """Raises a ValueError if a backbone would have random weights, where nothing trains it."""
+    if not network.initial_weights and not backbone.pretrained:
+        raise ValueError(
+            f"--backbone={network.backbone} has random weights, whose features are of no use without training. Give "
+            f"weights by --initial_weights: {ways_to_weights(backbone)}"
+        )
+
+
+def check_takes(backbone, size, spec):
+    """Raises a ValueError if a backbone does not take images of a size: alone, which tells it in clearer words."""
+    sides, own = sides_of(size), backbone.image_size
+    shape = (1, *sides, 3)
+    try:
+        # First by shapes: of smaller images than its own a network may leave nothing, and TensorFlow then crashes.
+        if min(sides) < min(sides_of(own)) and 0 in backbone.compute_output_spec(keras.KerasTensor(shape)).shape:
+            raise ValueError("Nothing would be left of them.")
+        backbone(np.zeros(shape, np.float32))
+    except (tf.errors.InvalidArgumentError, ValueError) as error:
+        such = f", such as {own}, its own" if own != size else ""
+        raise ValueError(
+            f"--backbone={spec} does not take images of {sides.height} x {sides.width} pixels; give another "
+            f"--image_size{such}. It says: {_said(error)}."
+        ) from error
+
+
+def _said(error):
+    """Returns the sentence of an error that says what is wrong; Keras prints it in bold."""
+    if isinstance(error, tf.errors.OpError):
+        return tensorflow_reason(error)
+    *_, last = re.findall(r"\x1b\[1m([^\x1b]*)", str(error)) or [str(error)]
+    return last.split(". ")[0].strip().rstrip(".")
+
+
+# Layers of Keras that scale pixels: a network that begins with one takes pixels from 0 to 255.
+SCALING = (keras.layers.Rescaling, keras.layers.Normalization)
+
+
+def backbone_of(network, preprocessing=None):
+    """Returns a `Backbone` with the layers of a Keras network; a ValueError says why it cannot be one.
+
+    Args:
+        network: functional or sequential Keras model from images to features `[B, h, w, c]` or `[B, tokens, c]`.
+        preprocessing: `tfdml.Preprocessing` that it was trained with; None: it scales pixels itself.
+    """
+    try:
+        inputs, shape = network.inputs, network.output_shape
+    except AttributeError:
+        # Of a class of its own, which may do anything in its `call`.
+        raise ValueError(f"it is a {type(network).__name__}, no functional or sequential Keras model") from None
+    if len(inputs) != 1 or not isinstance(shape, tuple) or len(shape) not in (3, 4):
+        raise ValueError(
+            f"it gives {shape}, no features with positions, [B, h, w, c] or [B, tokens, c]; cut it before its pooling"
+        )
+    about = _scaling(network) if preprocessing is None else _scaling_of(preprocessing)
+    if isinstance(network, keras.Sequential):
+        # It has the graph of one, but not its output.
+        network = keras.Model(inputs[0], network.outputs[0], name=network.name)
+    return Borrowed(network, "keras", about)
+
+
+def _scaling(network):
+    first = next((layer for layer in network.layers if not isinstance(layer, keras.layers.InputLayer)), None)
+    if not isinstance(first, SCALING):
+        raise ValueError(
+            "nothing says how its pixels are scaled; save it in a model of a method, whose preprocessing does: "
+            "tfdml.Single(network, preprocessing=tfdml.Preprocessing(image_size=..., mean=..., std=...))"
+        )
+    height, width = network.input_shape[1:3]
+    if not (height and width):
+        raise ValueError("it does not say for images of which size it is")
+    return {"mean": (0.0,) * 3, "std": (1.0,) * 3, "channels": "rgb", "image_size": saved_size(height, width)}
+
+
+def _scaling_of(preprocessing):
+    names = ("mean", "std", "channels", "image_size", "interpolation")
+    return {name: getattr(preprocessing, name) for name in names}
 
 
 @dataclasses.dataclass(frozen=True)

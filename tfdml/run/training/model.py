@@ -1,23 +1,63 @@
-"""The model of a run."""
+"""The model of a run, its first embedding, and settings that depend on pretrained weights."""
 
 import logging
 
 import keras
+import numpy as np
 
 from pipelines.preprocessing import declared_by, image_size_of
+from pipelines.sampling import each_alone
 from pipelines.stored import vector_dims
 from tfdml import registry
 from tfdml.backbones import Identity, enable_lora, recompute_blocks
+from tfdml.callbacks import InitialEmbedding
 from tfdml.console.flags import quoted
+from tfdml.console.progress_bar import verbosity
 from tfdml.console.settings import NetworkSettings
 from tfdml.registry.arguments import sides_of
 from tfdml.registry.loss_hooks import hooks_of
-from tfdml.run.training.batch_pairs import check_pairs
-from tfdml.run.training.fine_tuning import is_pretrained, without_auto
-from tfdml.run.training.initial_backbone import check_takes, initial_backbone
-from tfdml.run.training.initial_model import InitialModel
+from tfdml.run.training.initial_model import InitialModel, check_takes, initial_backbone
 from tfdml.run.training.optimizer import check_loss, make_optimizer
-from tfdml.run.training.run_sampler import sampler_of
+from tfdml.run.training.run_sampler import check_pairs, sampler_of
+
+# With pretrained weights that train, and without: docs/choosing.md tells how much a higher rate costs.
+OPTIMIZERS = {True: "adam(learning_rate=0.0001)", False: "adam(learning_rate=0.001)"}
+
+
+def without_auto(settings, backbone, labels=()):
+    """Returns settings that name an optimizer, what to freeze in batch norm, and how the embedding begins.
+
+    Args:
+        settings: `Settings`.
+        backbone: `Backbone`, whose weights are loaded.
+        labels: class numbers of the training images.
+    """
+    pretrained = is_pretrained(settings, backbone)
+    frozen = "statistics" if pretrained and backbone.has_batch_norm else "none"
+    # With classes, `InitialEmbedding` compares the kinds itself.
+    first = "auto" if has_classes(settings.data, labels) else "pca_whitened"
+    chosen = {
+        "optimizer": OPTIMIZERS[pretrained and not isinstance(backbone, Identity)],
+        "freeze_batch_norm": frozen,
+        "initial_embedding": first if pretrained else "random",
+    }
+    values = settings.values()
+    return settings.replace(**{name: value for name, value in chosen.items() if values[name] == "auto"})
+
+
+def has_classes(data, labels):
+    """Whether labels `[N]` tell which training images are alike, so that discriminants separate their classes.
+
+    Of clusters the first ones are random, and so are meta-classes of images.
+    """
+    random = data.labels or (data.meta_classes and data.meta_classes_of == "images")
+    return not random and (len(labels) == 0 or not each_alone(labels))
+
+
+def is_pretrained(settings, backbone):
+    """Whether a backbone begins with pretrained weights, its own or those that settings name."""
+    return bool(settings.network.initial_weights) or backbone.pretrained
+
 
 LOGGER = logging.getLogger(__name__)
 
@@ -151,3 +191,43 @@ def _check_input(backbone, train, spec):
             f"--backbone={spec} takes {takes}, and the dataset has {f'vectors of {dims}' if dims else 'images'}. Give "
             f"--backbone={'identity' if dims else 'one of images'}."
         )
+
+
+# Training images whose features tell the directions well enough.
+MOST = 10_000
+# Images of a class, below which fewer classes are taken.
+OF_A_CLASS = 10
+
+
+def initial_embedding(experiment, model, step=None, on_choice=None):
+    """Returns a list with the `InitialEmbedding` of a run; none where the embedding begins at random.
+
+    Args:
+        experiment: `Experiment`.
+        model: the model.
+        step: function that returns the number of steps taken.
+        on_choice: function of the chosen kind and the Recall@1 of each, see `InitialEmbedding`.
+    """
+    network, train = experiment.settings.network, experiment.splits.train
+    kind = without_auto(experiment.settings, model.backbone, train.labels).network.initial_embedding
+    # What `auto` would replace may be an embedding that has learned.
+    keeps = network.initial_embedding == "auto" and (network.initial_model or not InitialEmbedding.suits(model))
+    if kind == "random" or keeps:
+        return []
+    seed = experiment.settings.run.seed
+    if len(train) > MOST:
+        train = train.where(_some(train.labels, np.random.default_rng(seed)))
+    images = experiment.images.evaluation(train, model, tolerant=True)
+    options = {"kind": kind, "step": step, "on_choice": on_choice, "verbose": verbosity(experiment.chief)}
+    return [InitialEmbedding(images, train.labels, **options)]
+
+
+def _some(labels, random):
+    """Rows of at most `MOST` images, sorted: as many of each class as may be, but few classes before few images."""
+    rows = random.permutation(len(labels))
+    classes, sizes = np.unique(labels, return_counts=True)
+    by_class = rows[np.argsort(labels[rows], kind="stable")]
+    place = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    kept = by_class[place < max(MOST // len(classes), OF_A_CLASS)]
+    turn = np.argsort(random.permutation(len(classes)))[np.searchsorted(classes, labels[kept])]
+    return np.sort(kept[np.argsort(turn, kind="stable")][:MOST])

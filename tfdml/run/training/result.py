@@ -8,13 +8,10 @@ from tfdml.evaluation import cost, diversity
 from tfdml.evaluation.evaluate import breakdown
 from tfdml.evaluation.statistics import class_intervals
 from tfdml.methods import Features
-from tfdml.run.directory.models_on_disk import load_best, save_best, save_model
-from tfdml.run.experiment.embedded_clusters import clusters_of
-from tfdml.run.training.baselines import baselines_of
-from tfdml.run.training.blend import Blend, between, set_aside
-from tfdml.run.training.fine_tuning import is_pretrained
-from tfdml.run.training.first_embedding import initial_embedding
-from tfdml.run.training.gain import gain_of
+from tfdml.run.directory.model_files import load_best, save_best, save_model
+from tfdml.run.experiment.judged_images import clusters_of
+from tfdml.run.training.gain import Blend, baselines_of, between, gain_of, set_aside
+from tfdml.run.training.model import initial_embedding, is_pretrained
 
 # Side of the projector's pictures, pixels.
 THUMBNAIL = 48

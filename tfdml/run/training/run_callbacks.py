@@ -1,10 +1,12 @@
-"""The callbacks of a run."""
+"""The callbacks of a run, its progress, and the log of each epoch."""
 
 import dataclasses
 import logging
+import time
 from functools import partial
 
 import keras
+import tensorflow as tf
 
 from tfdml.callbacks import (
     ClusterLabels,
@@ -16,13 +18,78 @@ from tfdml.callbacks import (
 from tfdml.callbacks.base import TrainingParts
 from tfdml.console.progress_bar import verbosity
 from tfdml.registry.loss_hooks import hooks_of
-from tfdml.run.directory.checkpoint_folder import CheckpointFolder
-from tfdml.run.directory.models_on_disk import save_best
-from tfdml.run.directory.run_log import RunLog
-from tfdml.run.training.epoch_log import EpochLog
-from tfdml.run.training.first_embedding import initial_embedding
+from tfdml.run.directory.checkpoints import CheckpointFolder
+from tfdml.run.directory.model_files import save_best
+from tfdml.run.loggers import RunLog
+from tfdml.run.training.model import initial_embedding
 from tfdml.run.training.optimizer import make_average
 from tfdml.run.training.run_checkpoint import RunCheckpoint
+
+
+class Progress(keras.callbacks.Callback):
+    """The global step: read by the training dataset at the start of each epoch, by callbacks at any time.
+
+    Args:
+        steps_per_epoch: steps that make an epoch; may be set until training begins.
+    """
+
+    def __init__(self, steps_per_epoch=None):
+        super().__init__()
+        self.steps_per_epoch = steps_per_epoch
+        self.step = 0
+        self._began = time.monotonic()
+        self.pipeline_step = tf.Variable(0, trainable=False, dtype=tf.int64)
+
+    @property
+    def seconds(self):
+        """How long the run has taken, what came before a stop included."""
+        return time.monotonic() - self._began
+
+    @property
+    def epoch(self):
+        """Epochs that are complete."""
+        return self.step // self.steps_per_epoch
+
+    @property
+    def at_epoch_end(self):
+        return self.step % self.steps_per_epoch == 0
+
+    def get_state(self):
+        return {"seconds": self.seconds}
+
+    def set_state(self, state):
+        self._began = time.monotonic() - state["seconds"]
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.pipeline_step.assign(self.step)
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.step += 1
+
+
+class EpochLog(keras.callbacks.Callback):
+    """Writes an epoch's training metrics, the learning rate of the next step, and what the loss found, to the log.
+
+    Args:
+        log: `RunLog`.
+        step: function that gives the number of steps taken.
+    """
+
+    def __init__(self, log, step):
+        super().__init__()
+        self.log = log
+        self._step = step
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._began = time.monotonic()
+
+    def on_epoch_end(self, epoch, logs=None):
+        values = {name: float(value) for name, value in (logs or {}).items()}
+        values["learning_rate"] = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
+        seconds = round(time.monotonic() - self._began, 3)
+        self.log.write("train", self._step(), values, epoch=epoch + 1, seconds=seconds)
+        found = {name: float(f"{value:.6g}") for name, value in self.model.loss_statistics().items()}
+        self.log.write("pairs", self._step(), found, epoch=epoch + 1)
 
 
 @dataclasses.dataclass(frozen=True)

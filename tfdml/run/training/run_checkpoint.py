@@ -1,11 +1,14 @@
-"""Saves and restores everything that decides how a run goes on."""
+"""Saves and restores the state of a run, and stops it on request."""
+
+import logging
+import signal
 
 import keras
 import numpy as np
 
 from tfdml.callbacks.retrieval_evaluation import TrainingDiverged
 from tfdml.console.startup import TrainingStopped
-from tfdml.run.directory.checkpoint_folder import restore, snapshot
+from tfdml.run.directory.checkpoints import restore, snapshot
 
 
 class RunCheckpoint(keras.callbacks.Callback):
@@ -89,3 +92,78 @@ class RunCheckpoint(keras.callbacks.Callback):
 
     def _leave(self):
         raise TrainingStopped(f"Stopped by {self.stop.requested} after step {self.progress.step}, which is saved.")
+
+
+class StopRequest:
+    """Context in which SIGTERM and Ctrl-C only set `requested`; a second Ctrl-C interrupts at once.
+
+    Args:
+        tell: function without arguments that is called at each of them, too.
+    """
+
+    def __init__(self, tell=lambda: None):
+        self.requested = None
+        self._interrupted = False
+        self._tell = tell
+
+    def __enter__(self):
+        self._before = {number: signal.signal(number, self._take) for number in (signal.SIGTERM, signal.SIGINT)}
+        return self
+
+    def __exit__(self, *error):
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _take(self, number, frame):
+        del frame
+        if self._interrupted and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self._interrupted |= number == signal.SIGINT
+        # Of Ctrl-C and the SIGTERM that an ensemble sends its member then, what the user did.
+        self.requested = self.requested or signal.Signals(number).name
+        self._tell()
+
+
+class BadImages(keras.callbacks.Callback):
+    """Logs each image that could not be read, once, and stops a run that has too many of them.
+
+    Args:
+        unreadable: variable, booleans `[N]`: the rows that could not be read so far.
+        most: how many there may be.
+        describe: function of a row that gives what it is called, and what is wrong with it.
+    """
+
+    def __init__(self, unreadable, *, most, describe):
+        super().__init__()
+        self.unreadable, self.most, self.describe = unreadable, most, describe
+        self._logged = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        rows = np.flatnonzero(self.unreadable.numpy()).tolist()
+        for row in sorted(set(rows) - set(self._logged)):
+            self._logged.append(row)
+            logging.getLogger(__name__).warning(
+                "Cannot read %s. Other images of its class stand in for it. (%d of at most %d.)",
+                self.describe(row),
+                len(self._logged),
+                self.most,
+            )
+        if len(rows) > self.most:
+            raise ValueError(
+                f"{len(rows)} training images cannot be read, more than --max_bad_images={self.most}: "
+                f"{', '.join(self.describe(row) for row in self._logged)}. Replace or remove them."
+            )
+
+    def finding(self):
+        """How many images were bad."""
+        return int(np.count_nonzero(self.unreadable.numpy()))
+
+    def get_state(self):
+        return {"rows": self._logged}
+
+    def set_state(self, state):
+        """Goes on with the images of a state, which have been logged."""
+        self._logged = list(state["rows"])
+        known = np.zeros(self.unreadable.shape, bool)
+        known[self._logged] = True
+        self.unreadable.assign(known)

@@ -1,32 +1,127 @@
 """Trains a run, from its flags to its result."""
 
+import contextlib
 import functools
 import logging
+import os
+import subprocess
+import sys
 
 import keras
 import tensorflow as tf
+from keras import ops
 
+from tfdml.callbacks import TemperatureSchedule
+from tfdml.callbacks.schedules import temperature_at
+from tfdml.console.command import STOPPED_STATUS
 from tfdml.console.progress_bar import verbosity
 from tfdml.console.progress_lines import EpochProgress, ProgressLines
-from tfdml.console.startup import TrainingStopped
-from tfdml.run.directory.environment import environment
-from tfdml.run.experiment.experiment import Experiment
-from tfdml.run.experiment.image_data import Batches
-from tfdml.run.experiment.length import late_rise
+from tfdml.console.settings import names_with
+from tfdml.console.startup import PIPE_OF_PARENT, TrainingStopped
+from tfdml.run.directory.run_directory import environment
+from tfdml.run.experiment.experiment import Experiment, set_up
+from tfdml.run.experiment.images import Batches
+from tfdml.run.experiment.length import late_rise, steps_of
 from tfdml.run.experiment.splits import check_images, check_queries, of_one_class, to_record
-from tfdml.run.experiment.tensorflow_setup import set_up
-from tfdml.run.loggers.choice import check_client, log_result
-from tfdml.run.training.baselines import check_baselines
-from tfdml.run.training.blend import put_back
+from tfdml.run.loggers import check_client, log_result
+from tfdml.run.training.gain import check_baselines, put_back
 from tfdml.run.training.initial_model import check_initial_model, initial_model_record
-from tfdml.run.training.longer_run import LENGTH, changes_of_schedules, going_on
 from tfdml.run.training.model import build_model
-from tfdml.run.training.progress import Progress
 from tfdml.run.training.result import result_of
-from tfdml.run.training.run_callbacks import RunCallbacks
+from tfdml.run.training.run_callbacks import Progress, RunCallbacks
+from tfdml.run.training.run_checkpoint import StopRequest
 from tfdml.run.training.run_sampler import make_sampler
-from tfdml.run.training.stop_request import StopRequest
 from tfdml.run.training.unused_flags import unused_flags
+
+# Flags with other values of which a complete run goes on.
+LENGTH = names_with(is_length=True)
+
+
+def going_on(run, settings, serialized):
+    """Returns settings and flags for the folder of a run, and whether they make the run that it holds longer.
+
+    The epochs of a run keep their length: where the flags do not say it, the run does. So its flags, as they are
+    written then, are those of a run of that length from its start.
+
+    Args:
+        run: `RunDirectory`.
+        settings: `Settings` as they were given.
+        serialized: the same as `{name: "--name=value"}`.
+    """
+    as_given = settings, serialized, False
+    if not run.has_flags or not run.has_begun():
+        return as_given
+    before, saved = run.settings().length, run.serialized()
+    if settings.length == before:
+        return as_given
+    of_epoch = before.steps_per_epoch or _steps_per_epoch(run)
+    if not of_epoch or settings.length.steps_per_epoch not in (0, of_epoch):
+        return as_given
+    kept = {**serialized, "steps_per_epoch": f"--steps_per_epoch={of_epoch}"}
+    settings = settings.replace(steps_per_epoch=of_epoch)
+    if all(kept[name] == saved[name] for name in LENGTH):
+        return settings, kept, False
+    earlier, longer = _steps(before, of_epoch), _steps(settings.length, of_epoch)
+    if run.result() is None or longer <= earlier:
+        return as_given
+    # Another run is refused as that, before it is told what would make this one longer.
+    run.check_claim(serialized, may_change=LENGTH)
+    _check(run, run.complete_result()["step"], earlier, longer, of_epoch)
+    return settings, kept, True
+
+
+def changes_of_schedules(run, model, callbacks, spec):
+    """Returns a sentence for each schedule that goes on from another value than the one at which the run had ended.
+
+    Args:
+        run: `RunDirectory`, whose log ends where the run goes on.
+        model: the model with the optimizer as it goes on.
+        callbacks: the callbacks of the run.
+        spec: value of `--schedule`.
+    """
+    step, sentences = 0, []
+    ended = [event for event in run.events() if event["event"] == "train"][-1:]
+    now = float(ops.convert_to_numpy(model.optimizer.learning_rate))
+    for event in ended:
+        step, was = event["step"], event["learning_rate"]
+        if was != now:
+            about = f"was {was:.3g} at the end of the run, and goes on at {now:.3g}"
+            sentences.append(f"--schedule={spec} depends on the length: the learning rate {about}.")
+    for each in callbacks:
+        if isinstance(each, TemperatureSchedule) and each.first != each.last:
+            now = temperature_at(step, each.first, each.last, each.steps)
+            about = f"was {each.last:g} at the end of the run, and goes on at {now:g}"
+            sentences.append(f"The negative temperature depends on the length: it {about}.")
+    return sentences
+
+
+def _steps(length, of_epoch):
+    return steps_of(length) or length.epochs * of_epoch
+
+
+def _steps_per_epoch(run):
+    """Returns the number of steps of an epoch by the log of a run; None before the end of its first."""
+    ends = (event["step"] // event["epoch"] for event in run.events() if event["event"] == "train")
+    return next(ends, None)
+
+
+def _check(run, step, earlier, longer, of_epoch):
+    """Raises a ValueError if a run of `earlier` steps, complete after `step`, cannot go on to `longer`."""
+    if step < earlier:
+        raise ValueError(
+            f"The run in --run_dir={run.path} stopped after step {step} of {earlier}, as --patience says, and a longer "
+            "one would, too. Give another --run_dir."
+        )
+    if longer % of_epoch:
+        raise ValueError(
+            f"The run in --run_dir={run.path} has epochs of {of_epoch} steps, and --steps={longer} is no multiple of "
+            f"them. Give --steps={-(-longer // of_epoch) * of_epoch}, or another --run_dir."
+        )
+    if not run.has_checkpoint:
+        raise ValueError(
+            f"The run in --run_dir={run.path} cannot be made longer: its checkpoints are gone. Give another --run_dir."
+        )
+
 
 LOGGER = logging.getLogger(__name__)
 # What TensorFlow raises in a collective operation when a process that takes part is gone.
@@ -150,3 +245,48 @@ def _fit(experiment, model, batches, callbacks, progress, length):
         shuffle=False,
         verbose=verbose,
     )
+
+
+# The beginning of the line with which a command fails.
+ERROR = "Error: "
+
+
+def status_of_training(arguments, follow, stopped, **streams):
+    """Trains in a process of its own, and returns its exit status. SIGTERM and Ctrl-C stop it, and then this one.
+
+    If this process is killed, the other one ends, too: it would hold the folder of the run.
+
+    Args:
+        arguments: flags of `tfdml.train`.
+        follow: function of the process that returns when it has ended, or closed what it prints to.
+        stopped: sentence of the `TrainingStopped` that is raised if it was stopped.
+        **streams: as `subprocess.Popen` takes them.
+    """
+    processes = []
+    # From a terminal Ctrl-C reaches it, too; SIGTERM beside it does no harm, where one more Ctrl-C would interrupt it.
+    with StopRequest(tell=lambda: [process.terminate() for process in processes]) as stop:
+        with _process(arguments, streams) as process:
+            processes.append(process)
+            if stop.requested:
+                process.terminate()
+            follow(process)
+    if stop.requested or process.returncode == STOPPED_STATUS:
+        raise TrainingStopped(stopped)
+    return process.returncode
+
+
+@contextlib.contextmanager
+def _process(arguments, streams):
+    """Starts the process, which sees the end of a pipe when this process ends, however it ends; and waits for it."""
+    watched, held = os.pipe()
+    try:
+        environment = {**os.environ, PIPE_OF_PARENT: str(watched)}
+        command = [sys.executable, "-m", "tfdml.train", *arguments]
+        try:
+            process = subprocess.Popen(command, env=environment, pass_fds=[watched], **streams)
+        finally:
+            os.close(watched)
+        with process:
+            yield process
+    finally:
+        os.close(held)

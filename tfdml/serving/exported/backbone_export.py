@@ -6,9 +6,9 @@ from pipelines.dataset import Split
 from pipelines.preprocessing import Preprocessing
 from tfdml import registry
 from tfdml.methods import Features
-from tfdml.run.experiment.tensorflow_setup import set_up
-from tfdml.run.image_embedder import ImageEmbedder
-from tfdml.run.training.initial_backbone import check_pretrained, check_takes, initial_backbone
+from tfdml.run.experiment.experiment import set_up
+from tfdml.run.loading import ImageEmbedder
+from tfdml.run.training.initial_model import check_pretrained, check_takes, initial_backbone
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.exported.projection import Projection
 from tfdml.serving.exported.written_export import weights_of, write_export

@@ -4,7 +4,7 @@ import logging
 
 from tfdml import registry
 from tfdml.registry.loss_hooks import hooks_of
-from tfdml.run.directory.model_archive import sha256_of
+from tfdml.run.directory.model_files import sha256_of
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import trained, trained_model
 from tfdml.run.experiment.threshold import threshold_of

@@ -12,7 +12,7 @@ from pipelines.preprocessing import Preprocessing, declared_by
 from pipelines.reading.sources import are_files, split_of
 from pipelines.reading.unreadable import why_unreadable
 from tfdml.methods import EmbeddingModel
-from tfdml.run.image_embedder import ImageEmbedder
+from tfdml.run.loading import ImageEmbedder
 from tfdml.serving.embedding.image_list import ImageList
 
 # In the place of the hash of a SavedModel, of what has no files with the index.

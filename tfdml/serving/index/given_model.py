@@ -5,8 +5,7 @@ import os
 import keras
 
 from pipelines.preprocessing import Preprocessor
-from tfdml.run.image_embedder import ImageEmbedder
-from tfdml.run.model_loading import is_loadable, load
+from tfdml.run.loading import ImageEmbedder, is_loadable, load
 from tfdml.serving.exported.exported_model import ExportedModel
 from tfdml.serving.exported.saved_model import export
 from tfdml.serving.index.array_embedder import ArrayEmbedder

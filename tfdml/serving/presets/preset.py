@@ -6,9 +6,8 @@ from tfdml.files.checked import fingerprint, new_folder, read_manifest, whole_fo
 from tfdml.methods import EmbeddingModel
 from tfdml.registry.arguments import FilePath
 from tfdml.registry.fields import declared
-from tfdml.run.directory.model_archive import load_archive
-from tfdml.run.image_embedder import ImageEmbedder
-from tfdml.run.model_loading import load
+from tfdml.run.directory.model_files import load_archive
+from tfdml.run.loading import ImageEmbedder, load
 from tfdml.serving.exported.written_export import facts_of_model
 from tfdml.serving.presets import hubs
 from tfdml.serving.presets.preset_card import readme

@@ -13,7 +13,7 @@ from pipelines.preprocessing import Preprocessing, Preprocessor, VectorPreproces
 from pipelines.reading.cache import Cache, free_memory
 from pipelines.reading.unreadable import Substitutes, why_unreadable
 from pipelines.stored import vector_dims
-from tfdml.run.training.bad_images import BadImages
+from tfdml.run.training.run_checkpoint import BadImages
 from tfdml.runtime.workers import Workers
 
 LOGGER = logging.getLogger(__name__)

@@ -1,21 +1,96 @@
-"""Joins complete runs to an ensemble: one model, and what it reaches."""
+"""Trains the members of an ensemble, and joins complete runs to one model."""
 
 import gc
 import logging
+import subprocess
+import sys
 from typing import NamedTuple
 
 import keras
+import numpy as np
 
+from tfdml.console import flags
 from tfdml.evaluation import cost
 from tfdml.evaluation.evaluate import fit_weights, fuse, unit_length
 from tfdml.files.checked import whole_folder
 from tfdml.methods.ensembles import MemberEnsemble
-from tfdml.run.directory.hparams import write_hparams
-from tfdml.run.directory.models_on_disk import save_model
-from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.ensembles.member_checks import check_members, held_out_by_all
-from tfdml.run.experiment.experiment import trained_model
+from tfdml.run.directory.model_files import save_model
+from tfdml.run.directory.run_directory import ENDING, RunDirectory
+from tfdml.run.experiment.comparison import check_alike
+from tfdml.run.experiment.experiment import trained, trained_model
+from tfdml.run.experiment.splits import validation_seed_of
+from tfdml.run.loggers import check_client, log_result, write_hparams
 from tfdml.run.training.result import diversity_of, write_projector
+from tfdml.run.training.run_training import ERROR, status_of_training, train
+
+
+def check_members(runs, changes):
+    """Returns the `Experiment` that all runs are measured by; raises if they do not belong together.
+
+    Args:
+        runs: list of `RunDirectory`.
+        changes: settings to replace, name to value.
+    """
+    read, prepared = {}, {}
+    for run in runs:
+        run.model_file("final")
+        source = _source(run)
+        known = [experiment for other, experiment in read.values() if other == source]
+        if known:
+            model = trained_model(run.path, "best", changes)
+        else:
+            experiment, model = trained(run.path, "best", changes)
+            read[str(run.path)] = source, experiment
+        prepared[str(run.path)] = model.preprocessing.get_config()
+        del model
+    check_alike({run_dir: experiment for run_dir, (_, experiment) in read.items()}, "Join")
+    (first_dir, first), *others = prepared.items()
+    for run_dir, other in others:
+        different = [f"{name}={first[name]}, and {other[name]}" for name in first if first[name] != other[name]]
+        if different:
+            raise ValueError(
+                f"{first_dir} and {run_dir} prepare images differently: {'; '.join(different)}. Join runs whose models "
+                "take the same images."
+            )
+    return next(iter(read.values()))[1]
+
+
+def held_out_by_all(runs, changes):
+    """Returns the `Experiment` whose split of evaluation no run was trained on, or None, and why there is none.
+
+    Args:
+        runs: list of `RunDirectory`.
+        changes: settings to replace, name to value.
+    """
+    read = {}
+    for run in runs:
+        settings = run.settings()
+        if settings.evaluation.evaluate_on != "validation":
+            return None, f"{run.path} holds none out: train with --evaluate_on=validation"
+        source = *_source(run), *_held_out_by(settings)
+        if source not in [other for other, _ in read.values()]:
+            own = {**changes, "evaluate_on": "validation", "folds": settings.evaluation.folds}
+            read[str(run.path)] = source, trained(run.path, "best", own, test_only=False)[0]
+    (first_dir, (_, first)), *others = read.items()
+    for run_dir, (_, other) in others:
+        one, another = first.splits.evaluation, other.splits.evaluation
+        if not np.array_equal(one.identities, another.identities):
+            return None, f"{first_dir} and {run_dir} hold out different ones: train all with one --validation_seed"
+    return first, None
+
+
+def _source(run):
+    """Returns the flags that decide which images a run is measured on."""
+    data = run.settings().data
+    return data.dataset, data.data_dir, data.ignore_images, run.recorded_dataset()
+
+
+def _held_out_by(settings):
+    """Returns the flags that decide which of the training classes are held out."""
+    evaluation = settings.evaluation
+    seed = validation_seed_of(evaluation, settings.run.seed)
+    return evaluation.validation_classes, evaluation.folds, evaluation.fold, seed
+
 
 # TensorFlow is set up once for all runs.
 COMMON = {"deterministic": True, "jit_compile": False}
@@ -211,3 +286,138 @@ def ensemble_tables(result):
     if "validation" not in result:
         return {"": test}
     return {"validation": {name: result["validation"][kind] for name, kind in together}, "test": test}
+
+
+LOGGER = logging.getLogger(__name__)
+AGAIN = "Give the same command with --member={number} to train it alone, or without to train all that are missing."
+
+
+def seed_of(seed, number):
+    """The seed of a member; members of the same number in ensembles of other seeds have other ones."""
+    # Not their sum: ensembles of neighboring seeds would share all members but one.
+    return int(np.random.SeedSequence((seed, number)).generate_state(1)[0]) >> 1
+
+
+def member_flags(settings, serialized, number):
+    """The flags of a member, an ordinary run: its seed, and the validation classes that all members share.
+
+    Args:
+        settings: `Settings` of the ensemble.
+        serialized: the same as `{name: "--name=value"}`.
+        number: number of the member, from 0.
+    """
+    seed = settings.run.seed
+    shared = validation_seed_of(settings.evaluation, seed)
+    own = {"members": 0, "seed": seed_of(seed, number), "validation_seed": shared}
+    return {**serialized, **{name: f"--{name}={value}" for name, value in own.items()}}
+
+
+def train_member(settings, run, serialized, number):
+    """Trains one member in this process, or goes on with it; returns its result, of several workers to the first.
+
+    Args:
+        settings: `Settings` of the ensemble.
+        run: `EnsembleDirectory`.
+        serialized: `{name: "--name=value"}`.
+        number: number of the member.
+    """
+    count = settings.run.members
+    if not 0 <= number < count:
+        raise ValueError(f"--members={count} expects --member from 0 to {count - 1}, received {number}.")
+    run.check_members(serialized, lambda each: member_flags(settings, serialized, each))
+    own = member_flags(settings, serialized, number)
+    return train(flags.parse("\n".join(own.values()))[0], run.member(number), own)
+
+
+def train_ensemble(settings, run, serialized, more=()):
+    """Trains the members that are not complete one after another, each in a process, and joins those that are.
+
+    Args:
+        settings: `Settings` of the ensemble.
+        run: `EnsembleDirectory`.
+        serialized: `{name: "--name=value"}`.
+        more: other flags for each process.
+
+    Returns:
+        The result of the ensemble, or None where no member is complete, and a sentence on members that failed, or `""`.
+    """
+    if settings.run.devices == "workers":
+        raise ValueError("--devices=workers trains one member at a time: give --member=0, then --member=1, and so on.")
+    count = settings.run.members
+    check_client(settings.run.logger)
+    run.check_members(serialized, lambda each: member_flags(settings, serialized, each))
+    result = run.joined(count)
+    if result is not None:
+        LOGGER.info("The ensemble in %s is complete; give another --run_dir to train again.", run.path)
+        return result, ""
+    failed = _train_missing(settings, run, serialized, more)
+    complete = [run.member(number) for number in range(count) if number not in failed]
+    if complete:
+        run.claim(serialized)
+        result = join(complete, run, asked=count, changes={"import_modules": settings.run.import_modules})
+        log_result(run, result)
+    if not failed:
+        return result, ""
+    reasons = "; ".join(f"{run.member(number).path}: {reason}" for number, reason in failed.items())
+    again = AGAIN.format(number=next(iter(failed)))
+    return result, f"{len(failed)} of {count} members failed: {reasons.rstrip('.')}. {again}"
+
+
+def _train_missing(settings, run, serialized, more):
+    """Trains the members that are not complete; returns number to reason of those that failed."""
+    failed, count = {}, settings.run.members
+    for number in range(count):
+        member = run.member(number)
+        if _complete(member):
+            LOGGER.info("Member %d of %d is complete: %s", number + 1, count, member.path)
+            continue
+        LOGGER.info("Member %d of %d: %s", number + 1, count, member.path)
+        own = member_flags(settings, serialized, number)
+        reason = _taken(member) or run_member([*own.values(), f"--run_dir={member.path}", *more])
+        if reason and not run.members():
+            # The flags do not work together, for no member.
+            raise ValueError(reason)
+        if reason:
+            failed[number] = reason
+            LOGGER.warning("Member %d of %d failed: %s", number + 1, count, reason)
+    return failed
+
+
+def _complete(member):
+    try:
+        return member.result() is not None
+    except ValueError:
+        # Its own process says how its file is damaged.
+        return False
+
+
+def _taken(member):
+    """Returns why a member's folder is not free, or None. The process of a command that was killed may be ending."""
+    try:
+        member.check_free(ENDING)
+    except ValueError as taken:
+        return str(taken)
+    return None
+
+
+def run_member(arguments):
+    """Trains in a process of its own; returns why it failed, or None. SIGTERM and Ctrl-C stop it, and then this one.
+
+    Args:
+        arguments: flags of `tfdml.train`.
+    """
+    last = ""
+
+    def follow(process):
+        nonlocal last
+        for line in process.stderr:
+            last = line.strip() or last
+            # Its error is printed with the name of the member.
+            if not line.startswith(ERROR):
+                sys.stderr.write(line)
+
+    streams = {"stderr": subprocess.PIPE, "text": True, "errors": "replace"}
+    status = status_of_training(arguments, follow, "The ensemble stopped with this member.", **streams)
+    if not status:
+        return None
+    return last.removeprefix(ERROR) if status > 0 and last else f"It ended by signal {-status}."

@@ -1,0 +1,349 @@
+"""Models and weights on disk: what their files may name, and errors that name the file."""
+
+import io
+import sys
+import warnings
+import zipfile
+from pathlib import Path
+
+import keras
+from keras import ops
+
+from tfdml.backbones.borrowed import INSTALL, Borrowed, import_extra
+from tfdml.backbones.published_weights import advice
+from tfdml.backbones.weights import adapted_layers, load_by_name, save_adapter
+from tfdml.files.checked import (
+    BROKEN,
+    check_datasets,
+    check_zip,
+    fingerprint,
+    flush,
+    json_of,
+    open_file,
+    reason_of,
+    vacated,
+)
+from tfdml.runtime.keras_internals import not_compiled
+
+WEIGHTS, METADATA, CONFIG = "model.weights.h5", "metadata.json", "config.json"
+
+
+def damage_of(path):
+    """Returns why an archive cannot be read, or would fill memory, a text; None if it is whole."""
+    try:
+        with open_file(path) as file, zipfile.ZipFile(file) as archive:
+            check_zip(archive)
+            if damaged := archive.testzip():
+                return f"{damaged} is not what was written"
+            if WEIGHTS in archive.namelist():
+                _check_weights(archive.read(WEIGHTS))
+    except BROKEN as error:
+        return reason_of(error)
+    return None
+
+
+def sha256_of(run, which):
+    """Returns the SHA-256 of the `best` or `final` model of a `RunDirectory`; None where only its results are there."""
+    path = {"best": run.model, "final": run.final_model}[which]
+    return fingerprint(path)["sha256"] if path.is_file() else None
+
+
+def load_archive(path):
+    """Returns the Keras model of an archive that is whole; a ValueError with its path if Keras cannot make it.
+
+    Nothing is made of an archive that names what may run code, see `tfdml.run.directory.model_files`.
+    """
+    # Imported here, and h5py below, because what only asks whether a file is whole is to start at once.
+    import keras
+    import tensorflow as tf
+
+    try:
+        _check_config(path)
+        return keras.models.load_model(path, compile=False)
+    except (*BROKEN, AttributeError, IndexError, tf.errors.OpError) as error:
+        raise ValueError(f"{path} cannot be loaded: {reason_of(error)}") from error
+
+
+def _check_config(path):
+
+    # Of other names Keras reads a file in its older format, even one that is an archive as well.
+    if not str(path).endswith(".keras"):
+        raise ValueError("the name of a model's file must end in .keras")
+    with zipfile.ZipFile(path) as archive:
+        check_config(json_of(archive.read(CONFIG)))
+
+
+def _check_weights(content):
+    import h5py
+
+    with h5py.File(io.BytesIO(content)) as file:
+        check_datasets(file, len(content))
+
+
+def metadata_of(path):
+    """Returns what an archive says of when and by which version of Keras it was saved, a dictionary."""
+    with zipfile.ZipFile(path) as archive:
+        try:
+            found = json_of(archive.read(METADATA))
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"{path} is damaged ({METADATA}: {error}).") from None
+    return found if isinstance(found, dict) else {}
+
+
+# Keras' own words for values: nothing is looked up for them.
+VALUES = ("__keras_tensor__", "__tensor__", "__numpy__", "__bytes__", "__ellipsis__", "__slice__")
+# Layers and models are operations.
+KINDS = (
+    keras.Operation,
+    keras.Initializer,
+    keras.Regularizer,
+    keras.constraints.Constraint,
+    keras.Optimizer,
+    keras.optimizers.schedules.LearningRateSchedule,
+    keras.Loss,
+    keras.Metric,
+    keras.DTypePolicy,
+    keras.Quantizer,
+    keras.random.SeedGenerator,
+)
+RUN_CODE = (
+    keras.layers.Lambda,
+    keras.layers.TFSMLayer,
+    keras.layers.TorchModuleWrapper,
+    keras.layers.JaxLayer,
+    keras.layers.FlaxLayer,
+)
+# Operations that call what they are given. Keras does not export them.
+CALLING = ("Map", "Scan", "AssociativeScan", "Switch", "WhileLoop", "ForiLoop", "Cond", "VectorizedMap")
+FUNCTIONS = ("keras.activations", "keras.losses", "keras.metrics")
+# In the same modules, but not of tensors.
+MAKING = ("get", "deserialize", "serialize")
+# Packages that Keras looks into, and imports.
+LOOKED_INTO = ("keras", "keras_nlp", *INSTALL)
+
+
+def check_config(config):
+    """Raises a ValueError if Keras, without compiling the model, would make of a configuration what may run code.
+
+    Nothing is imported for it but the package of a `Borrowed` backbone.
+
+    Args:
+        config: what the JSON of the file holds.
+    """
+    if isinstance(config, dict):
+        # Keras leaves that of the model out, and may not know its functions. Those of parts are used.
+        config = {key: value for key, value in config.items() if key != "compile_config"}
+    # A package that the user has imported is no module of the folder that she happens to be in.
+    _check(config, ("keras", *(package for package in INSTALL if package in sys.modules)))
+
+
+def _check(node, packages):
+    """Checks a part of the configuration that may name classes of these packages."""
+    if isinstance(node, list):
+        for each in node:
+            _check(each, packages)
+    elif isinstance(node, dict):
+        found = _check_named(node, packages) if "class_name" in node else None
+        borrowed = isinstance(found, type) and issubclass(found, Borrowed)
+        for key, value in node.items():
+            if borrowed and key == "config":
+                _check_borrowed(value, packages)
+            else:
+                _check(value, packages)
+
+
+def _check_borrowed(config, packages):
+    if not isinstance(config, dict):
+        raise ValueError(f"it has a {type(config).__name__} in place of the configuration of a backbone")
+    package = config.get("package")
+    import_extra(package)
+    for key, value in config.items():
+        _check(value, ("keras", package) if key == "network" else packages)
+
+
+def _check_named(node, packages):
+    """Returns the class or function that an object names, None for a value; a ValueError if it may not be made."""
+    kind = node["class_name"]
+    if isinstance(kind, str) and kind in VALUES:
+        return None
+    is_function = kind == "function"
+    name = node.get("config") if is_function else kind
+    registered, module = name if is_function else node.get("registered_name", name), node.get("module")
+    # Keras reads objects without a module by older rules.
+    if "module" not in node or not all(isinstance(each, str | None) for each in (name, registered, module)):
+        raise _refusal(node, name)
+    found = keras.saving.get_registered_object(registered)
+    if found is None:
+        found = _function(module, name) if is_function else _of_packages(module, name, packages)
+    if found is None and _root(module) not in (*LOOKED_INTO, "builtins"):
+        raise ValueError(
+            f"it names {_named(node, name)}, which is not registered: import the module that registers it first"
+        )
+    if not (_computes(found, packages) if is_function else _is_made(found, packages)):
+        raise _refusal(node, name)
+    return found
+
+
+def _refusal(node, name):
+    what = "a function" if node["class_name"] == "function" else "a class"
+    return ValueError(
+        f"it names {_named(node, name)} as {what}, which tfdml does not load from files: it may run code or use files"
+    )
+
+
+def _named(node, name):
+    return repr(f"{node.get('module')}.{name}"[:100])
+
+
+def _function(module, name):
+    modules = FUNCTIONS if module == "builtins" else [each for each in FUNCTIONS if each == module]
+    found = [vars(sys.modules[each])[name] for each in modules if name in vars(sys.modules[each])]
+    return found[0] if found and name not in MAKING else None
+
+
+def _of_packages(module, name, packages):
+    # What is loaded already: looking for more would import what the file names.
+    loaded = sys.modules.get(module) if _root(module) in packages else None
+    return vars(loaded).get(name) if loaded else None
+
+
+def _computes(found, packages):
+    return callable(found) and not isinstance(found, type) and _is_of(found, packages)
+
+
+def _is_made(found, packages):
+    if not isinstance(found, type) or issubclass(found, RUN_CODE) or not _is_of(found, packages):
+        return False
+    # Tokenizers of keras-hub read files of words.
+    if found.__module__ == "keras.src.ops.core" and found.__name__ in CALLING or "Tokenizer" in found.__name__:
+        return False
+    return _root(found.__module__) not in LOOKED_INTO or issubclass(found, KINDS)
+
+
+def _is_of(found, packages):
+    """Whether something is of these packages, or was registered by tfdml or a user."""
+    # Modules hold objects of any kind.
+    root = _root(getattr(found, "__module__", None))
+    return root in packages or root not in LOOKED_INTO
+
+
+def _root(module):
+    return (module or "").partition(".")[0]
+
+
+def load_weights(backbone, path):
+    """Gives a backbone its initial weights; returns a line that says what was loaded.
+
+    Args:
+        backbone: `Backbone`.
+        path: a `.weights.h5` file, loaded by the names of layers; a file of keras.applications; or `imagenet`: what the
+            backbone downloads itself; or the name of weights that come with tfdml, such as `toycars` for `small`.
+    """
+    loaded = _loaded(backbone, path)
+    wrong = next((weight.path for weight in backbone.weights if not ops.all(ops.isfinite(weight))), None)
+    if wrong is not None:
+        raise ValueError(
+            f"--initial_weights={path} has numbers in {wrong} that are NaN or infinite. Expected finite ones. Use "
+            "another file, such as an earlier one of the same model."
+        )
+    return loaded
+
+
+def _loaded(backbone, path):
+    """Loads weights as `load_weights` does, whatever their values."""
+    if path == "imagenet":
+        return f"--initial_weights={path}: {_load_imagenet(backbone)}"
+    file = backbone.shipped_weights.get(path, path)
+    if not Path(file).exists():
+        names = _names(backbone)
+        known = f", and {backbone.name} knows by name: {', '.join(names)}" if names else ""
+        raise FileNotFoundError(f"--initial_weights={path}: no such file{known}. {advice(backbone)}".strip())
+    try:
+        open_file(file).close()
+        if str(file).endswith(".weights.h5"):
+            return f"--initial_weights={path}: {load_by_name(backbone, file)}."
+        with warnings.catch_warnings():
+            # Keras warns of each layer that does not fit before it raises; the error says it once.
+            warnings.simplefilter("ignore")
+            backbone.load_weights(file)
+    except (ValueError, OSError, KeyError, RuntimeError) as error:
+        # Of damaged files h5py raises the last two. Keras says that objects could not be loaded, then which and why.
+        reason = " ".join(str(error).split())
+        raise ValueError(f"--initial_weights={path} does not fit the backbone: {reason}") from None
+    return f"--initial_weights={path}: all parameters loaded, in their order."
+
+
+def ways_to_weights(backbone):
+    """Returns what `load_weights` takes for a backbone, in words."""
+    return f"{', or '.join([*_names(backbone), 'a weights file (.weights.h5)'])}. {advice(backbone)}".strip()
+
+
+def _names(backbone):
+    """Returns the names of weights that a backbone knows."""
+    return [*["imagenet"] * backbone.downloads_imagenet, *backbone.shipped_weights]
+
+
+def _load_imagenet(backbone):
+    if backbone.downloads_imagenet:
+        backbone.load_imagenet()
+        return "all parameters loaded."
+    how = (
+        advice(backbone)
+        or "Backbones of keras_applications have one, those of keras_hub and keras_cv come with theirs."
+    )
+    raise ValueError(f"--initial_weights=imagenet: {backbone.name} has no download of its own. {how}")
+
+
+def save_best(model, run):
+    """Saves the best model of a run so far, and beside it what LoRA has changed.
+
+    Args:
+        model: the model.
+        run: `RunDirectory`.
+    """
+    save_model(model, run.model)
+    # A user's own method may have no backbone.
+    if model.backbone is not None and adapted_layers(model.backbone):
+        save_adapter(model.backbone, run.adapter)
+
+
+def load_best(model, run):
+    """Gives a model the weights of the best one of its run, which `save_best` has saved."""
+    # Keras would warn that the file has no state for the optimizer.
+    with not_compiled(model):
+        model.load_weights(run.model)
+
+
+def save_model(model, path):
+    """Saves a model, without its optimizer, so that `path` holds a whole model at any time.
+
+    A run goes on from a checkpoint, which has the state of the optimizer.
+    """
+    temporary = path.with_name(f".writing-{path.name}")
+    try:
+        with not_compiled(model):
+            model.save(vacated(temporary))
+        flush(temporary)
+        temporary.rename(path)
+    except OSError as error:
+        raise OSError(
+            f"Cannot write {path}: {error.strerror or error}. Make room, then run the command again."
+        ) from error
+
+
+def check_modules(modules, run_dir, trusted=()):
+    """Raises a ValueError if a run names modules that nobody but its own folder asks for.
+
+    Args:
+        modules: those of the run's `--import_modules`.
+        run_dir: path of the run.
+        trusted: those that the user names, too. Modules that she has imported need no name.
+    """
+    missing = [module for module in modules if module not in trusted and sys.modules.get(module) is None]
+    if missing:
+        named = ",".join(missing)
+        raise ValueError(
+            f"The run in {run_dir} was trained with --import_modules={named}, and a run that somebody sent could name "
+            f"any program. If you trust it, give --import_modules={named} again; in Python import the module first, or "
+            "give trust=True."
+        )

@@ -1,1 +1,0 @@
-"""Members of an ensemble, trained on parts of the classes, and their joining."""

@@ -1,0 +1,362 @@
+"""The log of a run, and loggers for TensorBoard, MLflow and Weights & Biases."""
+
+import importlib.util
+import json
+import logging
+import os
+import shutil
+import time
+
+import tensorflow as tf
+
+from tfdml.console.settings import names_with
+from tfdml.files.checked import json_of, naming, read_bytes, write_atomically
+from tfdml.run.directory.run_directory import LogLines, RunDirectory
+from tfdml.run.directory.run_record import Record
+
+
+class ForgivingLogger:
+    """Logs with the client of another program, and goes on without it where it fails during training.
+
+    The first numbers of a new run come before its first step: where they fail, nothing is lost yet, and the run ends.
+
+    Args:
+        logger: logger to call.
+        name: its name, as `--logger` takes it.
+    """
+
+    def __init__(self, logger, name):
+        self._logger, self._name = logger, name
+        self._begun = self._failed = False
+
+    def write(self, step, scalars):
+        """Logs numbers by their names."""
+        self._call(self._logger.write, step, scalars)
+
+    def finish(self, result):
+        """Logs the scores of a complete run, and ends it."""
+        # The result is on disk.
+        self._begun = True
+        self._call(self._logger.finish, result)
+
+    def _call(self, log, *arguments):
+        if self._failed:
+            return
+        try:
+            log(*arguments)
+        except Exception as error:
+            if not self._begun:
+                if isinstance(error, ValueError):
+                    raise
+                raise ValueError(f"--logger={self._name} does not log: {error}") from error
+            self._failed = True
+            # A client tries for minutes before it gives up, at every call.
+            logging.getLogger(__name__).warning(
+                "--logger=%s has failed (%s) and gets nothing more of this run, which goes on; metrics.jsonl has all "
+                "numbers.",
+                self._name,
+                error,
+            )
+        self._begun = True
+
+
+class KnownRun:
+    """`logger.json` of a run directory: the name of a logger, and its number of the run.
+
+    Args:
+        run: `RunDirectory`.
+        logger: name of the logger, as `--logger` takes it.
+    """
+
+    def __init__(self, run, logger):
+        self._path, self._logger = run.logger, logger
+
+    def number(self):
+        """Returns the number, text; None where the logger does not know the run yet."""
+        if not self._path.is_file():
+            return None
+        try:
+            found = json_of(read_bytes(self._path))
+            if not all(isinstance(found[name], str) for name in ("logger", "number")):
+                raise ValueError("an entry is no text")
+        except (ValueError, KeyError, TypeError) as error:
+            reason = f"it lacks {error}" if isinstance(error, KeyError) else error
+            raise ValueError(f"{self._path} is damaged ({reason}); without it the run is logged anew.") from None
+        return found["number"] if found["logger"] == self._logger else None
+
+    def keep(self, number):
+        """Writes the number."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._path, f"{json.dumps({'logger': self._logger, 'number': number})}\n".encode())
+
+
+# Where and how a run computes, which changes no result, or only what is measured.
+LEFT_OUT = names_with(changes_result=False)
+# What `result.json` calls the scores, to what the tab calls them.
+SCORES = {"best": "best", "metrics": "final"}
+
+
+def write_hparams(run, result):
+    """Writes the settings of a complete run, and its scores, for the HParams tab.
+
+    They are in a folder of their own, so that the tab shows these scores instead of all curves. Those of an ensemble
+    that is joined again take the place of the old ones.
+
+    Args:
+        run: `RunDirectory`.
+        result: its result.
+    """
+    # Here, because a run needs it only at its end.
+    from tensorboard.plugins.hparams import api
+
+    folder = run.tensorboard_of("hparams")
+    shutil.rmtree(folder, ignore_errors=True)
+    with tf.summary.create_file_writer(str(folder)).as_default(step=result["step"]):
+        api.hparams(hyperparameters(Record(run, result)), trial_id=str(run.path))
+        for name, value in scores_of(result).items():
+            tf.summary.scalar(f"hp/{name}", value)
+
+
+def scores_of(result):
+    """Returns the scores of the best and the final model, such as `best/recall_at_1`."""
+    return {
+        f"{name}/{metric}": value
+        for kind, name in SCORES.items()
+        for metric, value in result[kind].items()
+        if isinstance(value, float)
+    }
+
+
+def hyperparameters(record):
+    """Returns the settings that were given, or say most: name to a number, a boolean or text.
+
+    Args:
+        record: `Record` of the run.
+    """
+    names = sorted({*record.main(), "epochs", *record.changed()} - LEFT_OUT)
+    values, texts = record.settings.values(), record.flags()
+    return {name: values[name] if isinstance(values[name], int | float) else texts[name] for name in names}
+
+
+EXPERIMENT = "tfdml"
+
+
+class MLflowLogger:
+    """Logs to MLflow: flags as parameters, scalars as metrics by step, the run directory as a tag.
+
+    Where to, MLflow's own variables say: `MLFLOW_TRACKING_URI`, or a store in the working directory, and
+    `MLFLOW_EXPERIMENT_NAME`, or `tfdml`. A run that goes on is the same run there.
+
+    Args:
+        run: `RunDirectory`.
+    """
+
+    def __init__(self, run):
+        self._run, self._known = run, KnownRun(run, "mlflow")
+        self._client = self._number = None
+
+    def write(self, step, scalars):
+        """Logs numbers by their names."""
+        self._begin()
+        from mlflow.entities import Metric
+
+        now = int(1000 * time.time())
+        metrics = [Metric(name, float(value), now, int(step)) for name, value in scalars.items()]
+        self._client.log_batch(self._number, metrics=metrics)
+
+    def finish(self, result):
+        """Logs the scores of a complete run, and ends it."""
+        self.write(result["step"], scores_of(result))
+        self._client.set_terminated(self._number, "FINISHED")
+
+    def _begin(self):
+        """Makes the run in MLflow, or goes on with it."""
+        if self._client:
+            return
+        from mlflow import MlflowClient
+        from mlflow.exceptions import MlflowException
+
+        self._client, self._number = MlflowClient(), self._known.number()
+        if self._number is None:
+            self._number = self._new()
+            self._known.keep(self._number)
+            return
+        try:
+            self._client.update_run(self._number, status="RUNNING")
+        except MlflowException as error:
+            raise ValueError(
+                f"MLflow does not know the run {self._number} of {self._run.path} ({error}). Check "
+                f"MLFLOW_TRACKING_URI; without {self._run.logger} the run is logged anew."
+            ) from None
+
+    def _new(self):
+        """Makes a run with the flags as parameters, and returns its number."""
+        from mlflow.entities import Param
+
+        name = os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT)
+        known = self._client.get_experiment_by_name(name)
+        experiment = known.experiment_id if known else self._client.create_experiment(name)
+        path = self._run.path.absolute()
+        made = self._client.create_run(experiment, run_name=path.name, tags={"run_dir": str(path)})
+        number = made.info.run_id
+        values = self._run.settings().values()
+        self._client.log_batch(number, params=[Param(flag, _text(value)) for flag, value in values.items()])
+        return number
+
+
+def _text(value):
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+class TensorBoardLogger:
+    """Writes scalars, and the row of TensorBoard's HParams tab.
+
+    Args:
+        run: `RunDirectory`.
+    """
+
+    def __init__(self, run):
+        self._run, self._folder = run, str(run.tensorboard)
+        self._writer = None
+
+    def write(self, step, scalars):
+        """Writes numbers by their names."""
+        # At the first of them: the writer makes a file.
+        self._writer = self._writer or tf.summary.create_file_writer(self._folder)
+        with self._writer.as_default(step=step):
+            for name, value in scalars.items():
+                tf.summary.scalar(name, value)
+        self._writer.flush()
+
+    def finish(self, result):
+        """Writes the settings and the scores of a complete run."""
+        write_hparams(self._run, result)
+
+
+PROJECT = "tfdml"
+
+
+class WandbLogger:
+    """Logs to Weights & Biases: flags as the configuration, scalars by step, scores as the summary.
+
+    Where to, its own variables say, such as `WANDB_PROJECT`, or `tfdml`, and `WANDB_MODE=offline`. A run that goes on
+    is the same run there.
+
+    Args:
+        run: `RunDirectory`.
+    """
+
+    def __init__(self, run):
+        self._run, self._known = run, KnownRun(run, "wandb")
+        self._there = None
+
+    def write(self, step, scalars):
+        """Logs numbers by their names."""
+        # Steps of its own only grow, and after a checkpoint some come again.
+        self._begin().log({"step": int(step), **{name: float(value) for name, value in scalars.items()}})
+
+    def finish(self, result):
+        """Logs the scores of a complete run, and ends it."""
+        there = self._begin()
+        there.summary.update(scores_of(result))
+        there.finish()
+
+    def _begin(self):
+        """Returns the run there, a new one or that with which this one goes on."""
+        if self._there:
+            return self._there
+        import wandb
+
+        number, path = self._known.number(), self._run.path.absolute()
+        if number and wandb.run and wandb.run.id == number:
+            # Another logger of this process has begun it.
+            self._there = wandb.run
+            return self._there
+        self._there = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", PROJECT),
+            name=path.name,
+            id=number,
+            resume="allow",
+            config={**self._run.settings().values(), "run_dir": str(path)},
+        )
+        self._there.define_metric("*", step_metric="step")
+        self._known.keep(self._there.id)
+        return self._there
+
+
+# Each is made of a `RunDirectory`, and has `write(step, scalars)` and `finish(result)`, which another one may call.
+LOGGERS = {"tensorboard": TensorBoardLogger, "mlflow": MLflowLogger, "wandb": WandbLogger}
+# Those with a client that is not installed along: the module, and its name.
+CLIENTS = {"mlflow": "MLflow", "wandb": "Weights & Biases"}
+
+
+def check_client(name):
+    """Raises an ImportError if the client of a logger is missing: before there is a run that would be lost."""
+    if name in CLIENTS and importlib.util.find_spec(name) is None:
+        raise ImportError(f"--logger={name} needs {CLIENTS[name]}: pip install 'tfdml[{name}]'.")
+
+
+def make_logger(run, name):
+    """Returns the logger of a name for a `RunDirectory`."""
+    logger = LOGGERS[name](run)
+    return ForgivingLogger(logger, name) if name in CLIENTS else logger
+
+
+def log_result(run, result):
+    """Logs the settings and the scores of a complete run, or of an ensemble.
+
+    Args:
+        run: `RunDirectory`, whose flags name the logger.
+        result: its result.
+    """
+    make_logger(run, run.settings().run.logger).finish(result)
+
+
+class RunLog:
+    """Writes events under the global step.
+
+    Args:
+        run_dir: run directory; events go to `metrics.jsonl`.
+        enabled: False for all but the chief of several workers.
+        logger: name of the logger that the scalars go to, as `--logger` takes it.
+    """
+
+    def __init__(self, run_dir, enabled=True, logger="tensorboard"):
+        self.enabled = enabled
+        self._events, self._lines = 0, LogLines(run_dir)
+        self._logger = make_logger(RunDirectory(run_dir), logger) if enabled else None
+
+    def write(self, event, step, values, **more):
+        """Appends an event; numbers in `values` become scalars `event/name`."""
+        begins = not self._events
+        self._events += 1
+        if not self.enabled:
+            return
+        line = json.dumps({"event": event, "step": step, **more, **values})
+        with naming(self._lines.path):
+            if begins:
+                # What stands in the log is of a run that ended before its first checkpoint.
+                self._lines.keep([])
+            self._lines.append(f"{line}\n".encode())
+        # A metric may have no value, such as the distance of pairs where there are none.
+        self._logger.write(step, {f"{event}/{name}": value for name, value in values.items() if value is not None})
+
+    def get_state(self):
+        return {"events": self._events}
+
+    def set_state(self, state):
+        """Takes back the events that came after the state, since the steps that made them come again.
+
+        TensorBoard drops them where an earlier step follows; with `--load_fast=false` it shows both.
+        """
+        self._events = state["events"]
+        if not self.enabled:
+            return
+        lines = self._lines.read()
+        if len(lines) < self._events:
+            # There is no checksum, which would have told: somebody has removed them.
+            lost = self._events - len(lines)
+            logging.getLogger(__name__).warning("%s lacks %d events, which curves are without.", self._lines.path, lost)
+            self._events = len(lines)
+        if lines:
+            self._lines.keep(lines[: self._events])
