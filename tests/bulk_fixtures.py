@@ -3,8 +3,8 @@
 import pytest
 
 from tests.serving_fixtures import loaded, picture
-from tfdml.serving.embedding import bulk_embedding
-from tfdml.serving.exported.saved_model_files import model_hash
+from tfdml.serving import bulk_embedding
+from tfdml.serving.exported_model import model_hash
 
 COUNT, BAD = 13, (0, 6)
 OPTIONS = {"shard_rows": 5, "batch_size": 3}

@@ -15,9 +15,9 @@ import tfdml
 from pipelines.preprocessing import Preprocessor, preprocessing_of
 from tests.run_helpers import made_once
 from tfdml.serving import ExportedModel, export
-from tfdml.serving.exported.saved_model_files import model_hash
-from tfdml.serving.index import image_searcher, indexing, upgrading
-from tfdml.serving.index.stores import engine_upgrade
+from tfdml.serving.exported_model import model_hash
+from tfdml.serving.index import build, searcher
+from tfdml.serving.index.stores import engine
 
 SIZE = 24
 
@@ -84,6 +84,6 @@ def loaded(digest):
 def models_load_once():
     """Indexes and searchers take the loaded model for their copies of it."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (image_searcher, indexing, upgrading, engine_upgrade):
+        for module in (searcher, build, build, engine):
             patch.setattr(module, "ExportedModel", lambda path: loaded(model_hash(path)))
         yield

@@ -7,8 +7,8 @@ import pytest
 from tests.commands import assert_one_error, run
 from tfdml.files.shards import EmbeddingShards
 from tfdml.neighbors.clustering import kmeans
-from tfdml.serving.embedding import shard_clusters
-from tfdml.serving.embedding.shard_clusters import cluster_shards
+from tfdml.serving import embedding
+from tfdml.serving.embedding import cluster_shards
 
 COUNT, SHARD = 90, 20
 
@@ -54,10 +54,10 @@ def test_the_clusters_of_all_embeddings_with_their_ids(embedded, points, unit, t
 
 
 def test_centroids_of_a_sample_have_all_embeddings(embedded, unit, tmp_path, monkeypatch):
-    monkeypatch.setattr(shard_clusters, "SAMPLE", 4)
-    seen, real = [], shard_clusters.kmeans
+    monkeypatch.setattr(embedding, "SAMPLE", 4)
+    seen, real = [], embedding.kmeans
     monkeypatch.setattr(
-        shard_clusters, "kmeans", lambda rows, *more, **options: seen.append(rows) or real(rows, *more, **options)
+        embedding, "kmeans", lambda rows, *more, **options: seen.append(rows) or real(rows, *more, **options)
     )
     sizes = cluster_shards(embedded, tmp_path / "found.parquet", clusters=3)
     (rows,) = seen

@@ -10,7 +10,7 @@ from PIL import Image
 from tests.commands import Command, assert_one_error, run
 from tests.photo_runs import half
 from tests.run_helpers import METRICS, change_flags, result, straight_run
-from tfdml.serving.exported.saved_model_files import model_hash
+from tfdml.serving.exported_model import model_hash
 
 
 def last_json(done):

@@ -78,7 +78,7 @@ def test_selectors_take_the_pods():
 
 @pytest.mark.parametrize("where", ["compose", "kubernetes"])
 def test_commands_and_addresses_are_those_that_tfdml_takes(where):
-    from tfdml.serving.index.stores.postgresql_address import read_address
+    from tfdml.serving.index.stores.postgresql import read_address
 
     if where == "compose":
         services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]

@@ -20,14 +20,14 @@ from tests.serving_fixtures import exported, exported_tolerant, loaded, picture
 from tfdml.files.checked import fingerprint
 from tfdml.files.embeddings import EmbeddingFiles
 from tfdml.files.shards import EmbeddingJob, EmbeddingShards
-from tfdml.serving.embedding import bulk_embedding
-from tfdml.serving.embedding.bulk_embedding import embed_images
-from tfdml.serving.embedding.embedding_pass import embed_rows
-from tfdml.serving.embedding.image_list import ImageList
-from tfdml.serving.exported.saved_model_files import model_hash
-from tfdml.serving.index import indexing
-from tfdml.serving.index.index_folder import IndexFolder
-from tfdml.serving.index.indexing import index_embeddings, index_images
+from tfdml.serving import bulk_embedding
+from tfdml.serving.bulk_embedding import embed_images
+from tfdml.serving.embedding import embed_rows
+from tfdml.serving.exported_model import model_hash
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.index import build
+from tfdml.serving.index.build import index_embeddings, index_images
+from tfdml.serving.index.folder import IndexFolder
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,7 @@ def test_records_of_a_packed_dataset_are_read_once(tmp_path, monkeypatch):
 def test_an_index_of_the_folder_takes_other_images_later(embedded, images, photos, tmp_path):
     out = tmp_path / "index"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(indexing, "ExportedModel", lambda path: loaded(model_hash(path)))
+        patch.setattr(build, "ExportedModel", lambda path: loaded(model_hash(path)))
         with pytest.raises(ValueError, match="were not computed by the model"):
             index_embeddings(out, embedded, model=exported_tolerant())
         count, bad = index_embeddings(out, embedded, model=exported())

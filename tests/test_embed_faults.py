@@ -11,10 +11,10 @@ from tests.serving_fixtures import exported, loaded, picture
 from tfdml.files import shards
 from tfdml.files.checked import write_flushed
 from tfdml.files.shards import EmbeddingJob
-from tfdml.serving.embedding.bulk_embedding import embed_images
-from tfdml.serving.embedding.embedding_pass import embed_rows
-from tfdml.serving.embedding.image_list import ImageList
-from tfdml.serving.exported.saved_model_files import model_hash
+from tfdml.serving.bulk_embedding import embed_images
+from tfdml.serving.embedding import embed_rows
+from tfdml.serving.exported_model import model_hash
+from tfdml.serving.image_list import ImageList
 
 pytestmark = pytest.mark.slow
 

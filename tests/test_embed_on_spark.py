@@ -12,7 +12,7 @@ from tests.bulk_fixtures import contents, write_photos
 from tests.commands import Command, Forked, assert_one_error, run
 from tests.serving_fixtures import exported, picture
 from tfdml.files.shards import EmbeddingJob, EmbeddingShards
-from tfdml.serving.embedding.image_list import ImageList
+from tfdml.serving.image_list import ImageList
 
 pytestmark = pytest.mark.slow
 # Two executors of one core, each a process of its own as on a cluster, and no task before both are there.
@@ -97,7 +97,7 @@ def test_bad_input(tmp_path):
 
 
 def test_what_a_task_raises_is_one_line(tmp_path):
-    from tfdml.serving.embedding.spark_embedding import embed_on_spark
+    from tfdml.serving.spark import embed_on_spark
 
     images = ImageList.of(write_photos(tmp_path) / "photos.csv")
     (tmp_path / "out").mkdir()

@@ -97,7 +97,7 @@ def test_a_joined_model_is_the_head_behind_the_backbone(head, features, tmp_path
     assert card["scores"]["recall_at_1"] == result(head)["best"]["recall_at_1"]
     # A file of its own, too.
     from tfdml.console.flags import parse
-    from tfdml.serving.exported.backbone_export import features_of
+    from tfdml.serving.exports import features_of
 
     joined = tfdml.Joined(features_of(parse("\n".join(BACKBONE))[0]), tfdml.load(head).model)
     joined(np.zeros((1, 24, 24, 3), np.float32))

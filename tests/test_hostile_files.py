@@ -31,7 +31,7 @@ from tfdml.files.shards import MOST_TEXT, read_columns, values_of
 from tfdml.run import loading
 from tfdml.run.directory.model_files import damage_of, load_weights
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.serving.embedding.image_tables import read_image_table
+from tfdml.serving.image_list import read_image_table
 from tfdml.serving.index.contact_sheet import _tile
 
 LONG = "x" * 2**20

@@ -16,8 +16,8 @@ from tests.run_helpers import straight_run
 from tests.serving.index.store_places import place, server
 from tests.serving_fixtures import exported, picture
 from tfdml.files.shards import EmbeddingShards
-from tfdml.serving.exported.saved_model_files import model_hash
-from tfdml.serving.index.stores.addresses import is_engine, open_store
+from tfdml.serving.exported_model import model_hash
+from tfdml.serving.index.stores.store import is_engine, open_store
 
 pytestmark = pytest.mark.slow
 

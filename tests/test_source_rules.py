@@ -47,7 +47,7 @@ def floor(room, pairs, above=()):
 # Where a name that begins with an underscore is used of something that is not tfdml's own.
 PRIVATE_USES = {
     "pipelines/datasets/published.py": {"_proc_member"},
-    "tfdml/serving/embedding/beam_workers.py": {"_futures_by_id"},
+    "tfdml/serving/beam.py": {"_futures_by_id"},
     "tfdml/console/startup.py": {"_exit"},
 }
 

@@ -29,9 +29,9 @@ from tests.run_helpers import (
 from tests.serving_fixtures import embedded_alone
 from tfdml.evaluation import cost
 from tfdml.serving import ExportedModel, Searcher
-from tfdml.serving.embedding.bulk_embedding import embed_images
-from tfdml.serving.embedding.image_list import ImageList
-from tfdml.serving.index.indexing import index_images
+from tfdml.serving.bulk_embedding import embed_images
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.index.build import index_images
 
 pytestmark = pytest.mark.slow
 DATASET = "toycars(classes=16, images_per_class=8, image_size=24)"

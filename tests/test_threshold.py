@@ -12,7 +12,7 @@ from tfdml.evaluation.queries import RetrievalTask
 from tfdml.evaluation.verification.pairs import Pairs
 from tfdml.evaluation.verification.thresholds import fit_threshold
 from tfdml.run.experiment.threshold import threshold_of
-from tfdml.serving.exported.model_card import read_card, write_card
+from tfdml.serving.model_card import read_card, write_card
 
 
 def last_json(done):

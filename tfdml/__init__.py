@@ -55,7 +55,7 @@ _LATER = {
     "Index": "tfdml.serving.index.index",
     "load": "tfdml.run.loading",
 }
-_LATER |= dict.fromkeys(("from_preset", "save_preset", "upload_preset"), "tfdml.serving.presets.preset")
+_LATER |= dict.fromkeys(("from_preset", "save_preset", "upload_preset"), "tfdml.serving.presets")
 
 
 def __getattr__(name):

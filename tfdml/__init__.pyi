@@ -28,6 +28,6 @@ from tfdml.methods import memories as memories
 from tfdml.run.loading import ImageEmbedder as ImageEmbedder
 from tfdml.run.loading import load as load
 from tfdml.serving.index.index import Index as Index
-from tfdml.serving.presets.preset import from_preset as from_preset
-from tfdml.serving.presets.preset import save_preset as save_preset
-from tfdml.serving.presets.preset import upload_preset as upload_preset
+from tfdml.serving.presets import from_preset as from_preset
+from tfdml.serving.presets import save_preset as save_preset
+from tfdml.serving.presets import upload_preset as upload_preset

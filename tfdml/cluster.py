@@ -19,7 +19,7 @@ tfdml_flags.define_debug()
 
 
 def main():
-    from tfdml.serving.embedding.shard_clusters import cluster_shards
+    from tfdml.serving.embedding import cluster_shards
 
     values = flags.FLAGS
     for name, what in {"embeddings": "a folder of tfdml.embed", "clusters": "their number", "out": "a file"}.items():

@@ -46,8 +46,8 @@ def main(others):
         if not values[name].value:
             raise ValueError(f"--{name} is missing: {what}.")
     command.import_package()
-    from tfdml.serving.embedding.bulk_embedding import embed_images
-    from tfdml.serving.embedding.image_list import ImageList
+    from tfdml.serving.bulk_embedding import embed_images
+    from tfdml.serving.image_list import ImageList
 
     # TensorFlow logs how it reads the model.
     logging.set_verbosity(logging.WARNING)

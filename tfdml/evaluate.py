@@ -87,7 +87,7 @@ def _source(named):
         return comparison.source_of_files(values.embeddings, values.labels, **about)
     if not values.dataset:
         raise ValueError("--model needs --dataset, the spec of the dataset to evaluate on.")
-    from tfdml.serving.embedder_of_path import embedder_of
+    from tfdml.serving.embedders import embedder_of
 
     return comparison.source_of_model(embedder_of, values.model, values.dataset, values.data_dir, **about)
 
@@ -107,7 +107,7 @@ def _embedder():
     """Returns the `ImageEmbedder` or `ExportedModel` of a run's model or another one."""
     command.import_package()
     from tfdml.run.loading import load
-    from tfdml.serving.embedder_of_path import embedder_of
+    from tfdml.serving.embedders import embedder_of
 
     values = flags.FLAGS
     return load(values.run_dir, values.which) if values.run_dir else embedder_of(values.model)

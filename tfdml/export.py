@@ -33,7 +33,7 @@ flags.DEFINE_bool("whiten", False, "With --dims: project to principal components
 
 def main():
     from tfdml.files.checked import new_folder
-    from tfdml.serving.exported.onnx_file import import_converter
+    from tfdml.serving.exports import import_converter
 
     values, out = flags.FLAGS, new_folder(flags.FLAGS.out, "the SavedModel", "--out")
     if values.whiten and not values.dims:
@@ -58,29 +58,29 @@ def _images(values):
     if not values.run_dir:
         data_dir = [f"--data_dir={values.data_dir}"] if values.data_dir else []
         return [f"--images={values.images or 'photos'}", *data_dir]
-    from tfdml.serving.exported.run_export import images_of
+    from tfdml.serving.exports import images_of
 
     return [f"--{name}={value}" for name, value in images_of(values.run_dir, values.data_dir).items() if value]
 
 
 def _export(values, out, formats):
-    from tfdml.serving.exported import backbone_export, joined_export, run_export
+    from tfdml.serving import exports
 
     dims = {"dims": values.dims, "whiten": values.whiten}
     settings = tfdml_flags.settings_of([*OF_BACKBONE, "backbone", "import_modules"])
     if not values.backbone:
         command.refuse_unused([*OF_BACKBONE, "images"], "--run_dir exports what the run has trained")
         changes = command.given("data_dir", "import_modules")
-        run_export.export_run(values.run_dir, values.which, out, changes=changes, **dims, **formats)
+        exports.export_run(values.run_dir, values.which, out, changes=changes, **dims, **formats)
     elif values.run_dir:
         command.refuse_unused(["images", "dims", "data_dir"], "--run_dir with --backbone joins both")
-        joined_export.export_joined(values.run_dir, values.which, settings, out, **formats)
+        exports.export_joined(values.run_dir, values.which, settings, out, **formats)
     else:
         command.refuse_unused(["which"], "--backbone exports its features")
         if bool(values.dims) != bool(values.images):
             raise ValueError("--dims and --images belong together: the components are those of the images' features.")
         images = {"images": values.images, "data_dir": values.data_dir, **dims}
-        backbone_export.export_backbone(settings, out, **images, **formats)
+        exports.export_backbone(settings, out, **images, **formats)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ tfdml_flags.define_debug()
 
 
 def main():
-    from tfdml.serving.index.stores.addresses import is_engine
+    from tfdml.serving.index.stores.store import is_engine
 
     values = flags.FLAGS
     if not values.out:
@@ -97,7 +97,7 @@ def _check(values, in_engine):
     if not (values.images or values.embeddings):
         command.refuse_unused(["attributes"], "--delete, --compact and --upgrade add nothing")
     if in_engine:
-        from tfdml.serving.index.stores.addresses import store_name
+        from tfdml.serving.index.stores.store import store_name
 
         command.refuse_unused(["compact"], f"{store_name(values.out)} erases what is deleted at once")
     if not values.embeddings or not in_engine:
@@ -107,11 +107,11 @@ def _check(values, in_engine):
 def _add(values, in_engine):
     """Makes an index, or adds images to one; returns the path of one of these images."""
     from tfdml.files.shards import EmbeddingShards
-    from tfdml.serving.embedding.image_list import ImageList
+    from tfdml.serving.image_list import ImageList
     from tfdml.serving.index.attributes import read_attributes
-    from tfdml.serving.index.index_folder import IndexFolder
-    from tfdml.serving.index.indexing import index_embeddings, index_images
-    from tfdml.serving.index.stores.loading import load
+    from tfdml.serving.index.build import index_embeddings, index_images
+    from tfdml.serving.index.folder import IndexFolder
+    from tfdml.serving.index.stores.store import load
 
     if values.embeddings:
         source = values.embeddings
@@ -143,8 +143,8 @@ def _add(values, in_engine):
 
 def _delete(values, in_engine):
     """Deletes images from an index, or erases those that are deleted."""
-    from tfdml.serving.index.deleting import compact_index, delete_images
-    from tfdml.serving.index.stores.loading import unload
+    from tfdml.serving.index.build import compact_index, delete_images
+    from tfdml.serving.index.stores.store import unload
 
     if not values.delete:
         print(f"{values.out} has {compact_index(values.out):,} images.")
@@ -161,8 +161,8 @@ def _delete(values, in_engine):
 
 def _upgrade(values, in_engine):
     """Gives an index another model."""
-    from tfdml.serving.index.stores.engine_upgrade import upgrade_engine
-    from tfdml.serving.index.upgrading import upgrade_index
+    from tfdml.serving.index.build import upgrade_index
+    from tfdml.serving.index.stores.engine import upgrade_engine
 
     count = (upgrade_engine if in_engine else upgrade_index)(values.out, values.model, batch_size=values.batch_size)
     if not count:

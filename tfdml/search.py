@@ -62,7 +62,7 @@ def main(queries):
     command.import_package()
     # TensorFlow logs how it reads the model.
     logging.set_verbosity(logging.WARNING)
-    from tfdml.serving.index.stores.addresses import searcher_of
+    from tfdml.serving.index.stores.store import searcher_of
 
     _check_picture(values.picture)
     searcher = searcher_of(values.index, values.model or None)
@@ -97,8 +97,8 @@ def print_neighbors(searcher, queries, setting, form, *, k, where="", adaptive=F
         form: `table` or `json`.
         k, where, adaptive, picture: values of these flags.
     """
-    from tfdml.serving.index.adaptive_cut import adaptive_search
     from tfdml.serving.index.contact_sheet import draw
+    from tfdml.serving.index.searcher import adaptive_search
 
     threshold = _threshold(searcher, setting, form)
     if adaptive:
@@ -129,8 +129,7 @@ def print_neighbors(searcher, queries, setting, form, *, k, where="", adaptive=F
 
 def _threshold(searcher, setting, form):
     """Returns the `Threshold` of a search, and prints where it comes from if --threshold sets none."""
-    from tfdml.serving.index.threshold import Threshold
-    from tfdml.serving.index.threshold_check import difference
+    from tfdml.serving.index.threshold import Threshold, difference
 
     threshold = Threshold.of(searcher, setting)
     if threshold.fitted is not None and form != "json":
@@ -161,7 +160,7 @@ def print_duplicates(searcher, setting, form, groups=False):
         form: `table` or `json`.
         groups: whether groups are printed.
     """
-    from tfdml.serving.index.duplicates import duplicate_groups, duplicates
+    from tfdml.serving.index.labeling import duplicate_groups, duplicates
     from tfdml.serving.index.threshold import NONE, Threshold
 
     threshold = DUPLICATES if setting in ("", NONE) else Threshold.of(searcher, setting).value

@@ -60,9 +60,8 @@ def main():
     import tensorflow as tf
 
     from tfdml.serving.http.app import DECODERS, create_app
-    from tfdml.serving.http.limits import Limits
-    from tfdml.serving.http.server import Server, listen
-    from tfdml.serving.index.stores.addresses import searcher_of
+    from tfdml.serving.http.server import Limits, Server, listen
+    from tfdml.serving.index.stores.store import searcher_of
     from tfdml.serving.index.threshold import Threshold
 
     values = flags.FLAGS
@@ -105,7 +104,7 @@ def print_threshold(searcher, threshold, setting=""):
         threshold: its `Threshold`.
         setting: value of --threshold.
     """
-    from tfdml.serving.index.threshold_check import difference
+    from tfdml.serving.index.threshold import difference
 
     print(_in_force(searcher, threshold, setting))
     if warning := difference(searcher, threshold):

@@ -20,7 +20,7 @@ tfdml_flags.define_import_modules()
 
 def main():
     from tfdml.files.checked import new_folder
-    from tfdml.serving.presets.run_preset import share_run
+    from tfdml.serving.presets import share_run
 
     values = flags.FLAGS
     new_folder(values.out, "the preset", "--out")

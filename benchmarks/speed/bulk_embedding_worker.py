@@ -23,8 +23,8 @@ def exported_model(path):
 
 def embed(model, files, **options):
     """As the command `python -m tfdml.embed` does, with a model that is loaded once."""
-    from tfdml.serving.embedding import bulk_embedding
-    from tfdml.serving.embedding.image_list import ImageList
+    from tfdml.serving import bulk_embedding
+    from tfdml.serving.image_list import ImageList
 
     bulk_embedding.ExportedModel = exported_model
     with tempfile.TemporaryDirectory() as out:

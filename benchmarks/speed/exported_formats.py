@@ -25,8 +25,7 @@ from benchmarks.speed.pictures import picture
 from pipelines.datasets import load
 from pipelines.preprocessing import Preprocessor, preprocessing_of
 from tfdml.run.directory.model_files import load_weights
-from tfdml.serving.exported.lite import PRECISIONS, write_lite
-from tfdml.serving.exported.onnx_file import write_onnx
+from tfdml.serving.exports import PRECISIONS, write_lite, write_onnx
 
 DIM, CARS, PICTURES = 128, 1000, 64
 # Passes over the images; the fastest counts.

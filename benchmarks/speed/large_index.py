@@ -36,7 +36,7 @@ def write(folder, rows):
     import tfdml
     from pipelines.preprocessing import Preprocessor
     from tfdml.files.shards import EmbeddingShards
-    from tfdml.serving.exported.saved_model_files import model_hash
+    from tfdml.serving.exported_model import model_hash
 
     model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=DIM)
     model(np.zeros([1, 32, 32, 3], np.float32))
@@ -49,7 +49,7 @@ def write(folder, rows):
 
 
 def index(folder, kind):
-    from tfdml.serving.index.indexing import index_embeddings
+    from tfdml.serving.index.build import index_embeddings
 
     index_embeddings(folder / "index", folder / "embedded", model=folder / "model", kind=kind)
 

@@ -48,8 +48,8 @@ import sys, time
 import tfdml
 from pathlib import Path
 from tfdml.serving import ExportedModel
-from tfdml.serving.embedding.image_list import ImageList
-from tfdml.serving.index.indexing import index_images
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.index.build import index_images
 path, size, out, *files = sys.argv[1:]
 size, count, few = int(size), len(files), len(files) // 10
 def seconds(work, *arguments):

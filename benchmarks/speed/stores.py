@@ -30,7 +30,7 @@ from benchmarks.speed.large_index import DIM, NOISE, rows_of
 from benchmarks.speed.stores_tables import tables
 from tfdml.files.checked import write_atomically
 from tfdml.serving.index.attributes import table_of_rows
-from tfdml.serving.index.stores.addresses import open_store
+from tfdml.serving.index.stores.store import open_store
 
 QUERIES, NEIGHBORS, BATCH, SHARE = 200, 10, 10_000, 100
 # Candidates that are tried.

@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.markdown import markdown
 from tfdml.files.embeddings import EmbeddingFiles
-from tfdml.serving.index.adaptive_cut import kept
+from tfdml.serving.index.searcher import kept
 
 HEADS = ["embeddings", "cut", "neighbors", "precision", "recall", "F1"]
 THRESHOLDS = np.linspace(0, 1, 201)

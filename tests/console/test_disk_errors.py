@@ -12,9 +12,9 @@ from tfdml.console import command
 from tfdml.console.startup import ADVICE, told, told_of_disk
 from tfdml.evaluation.scores import Scores
 from tfdml.files.checked import naming, write_atomically
-from tfdml.serving.embedding.image_list import ImageList
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.index.build import index_images
 from tfdml.serving.index.contact_sheet import draw
-from tfdml.serving.index.indexing import index_images
 
 MAKE_ROOM = "no space is left on the disk. Make room, then give the same command again."
 

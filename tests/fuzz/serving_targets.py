@@ -8,10 +8,9 @@ from tests.serving_fixtures import exported, picture
 
 
 def _make_index(folder):
-    from tfdml.serving.embedding.image_list import ImageList
+    from tfdml.serving.image_list import ImageList
     from tfdml.serving.index.attributes import attributes_of
-    from tfdml.serving.index.deleting import delete_images
-    from tfdml.serving.index.indexing import index_images
+    from tfdml.serving.index.build import delete_images, index_images
 
     contents = np.array([picture(seed) for seed in range(6)], dtype=object)
     images = ImageList([f"images/{row}.png" for row in range(6)], ["a", "b"] * 3, contents)
@@ -22,7 +21,7 @@ def _make_index(folder):
 
 def _read_index(folder):
     from tfdml.serving import Searcher
-    from tfdml.serving.index.duplicates import duplicates
+    from tfdml.serving.index.labeling import duplicates
 
     searcher = Searcher(folder / "index", model=folder / "index" / "model")
     found = searcher.neighbors(*searcher.nearest(np.eye(4, searcher.manifest["dimension"], dtype=np.float32), 3))
@@ -77,7 +76,7 @@ def _make_tables(folder):
 
 
 def _read_tables(folder):
-    from tfdml.serving.embedding.image_tables import read_image_table
+    from tfdml.serving.image_list import read_image_table
     from tfdml.serving.index.attributes import read_attributes
 
     names = [folder / name for name in ("table.parquet", "table.csv")]

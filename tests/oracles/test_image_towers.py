@@ -184,7 +184,7 @@ def test_a_family(family, tmp_path):
     if importlib.util.find_spec("tf2onnx"):
         import onnxruntime
 
-        from tfdml.serving.exported.onnx_file import write_onnx
+        from tfdml.serving.exports import write_onnx
 
         if family in NOT_IN_ONNX:
             with pytest.raises(ValueError, match="The model cannot be written in ONNX, export it without"):

@@ -14,9 +14,9 @@ from tfdml import callbacks, optimizers
 from tfdml.evaluation.protocols.protocol import SelfRetrieval
 from tfdml.optimizers import schedules
 from tfdml.serving import ExportedModel, Neighbor, Searcher
-from tfdml.serving.index.stores.folder import FolderStore
 from tfdml.serving.index.stores.postgresql import PostgreSQL
 from tfdml.serving.index.stores.qdrant import Qdrant
+from tfdml.serving.index.stores.store import FolderStore
 
 loaded = tfdml.load(Path("runs/quickstart"), model="final", trust=True)
 prepared = tfdml.load(

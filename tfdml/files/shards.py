@@ -190,7 +190,7 @@ class EmbeddingShards:
 
         Args:
             folder: its path.
-            model: hash of the model, see `tfdml.serving.exported.saved_model_files.model_hash`.
+            model: hash of the model, see `tfdml.serving.exported_model.model_hash`.
             dimension: number of dimensions of an embedding.
         """
         Path(folder).mkdir(parents=True, exist_ok=True)

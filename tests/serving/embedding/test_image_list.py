@@ -7,7 +7,7 @@ import pytest
 
 from tests.bulk_fixtures import write_photos
 from tfdml.files.shards import Shard, write_shard
-from tfdml.serving.embedding.image_list import ImageList
+from tfdml.serving.image_list import ImageList
 
 
 def test_a_name_that_is_not_utf8_is_told_before_an_image_is_embedded(tmp_path):

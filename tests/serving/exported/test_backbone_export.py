@@ -14,8 +14,8 @@ from tfdml.backbones import KerasApplication
 from tfdml.console.flags import parse
 from tfdml.run.training.initial_model import check_pretrained
 from tfdml.serving import ExportedModel, Searcher
-from tfdml.serving.exported.backbone_export import features_of
-from tfdml.serving.exported.model_card import readme
+from tfdml.serving.exports import features_of
+from tfdml.serving.model_card import readme
 
 FLAGS = ["--backbone=small(width=16, stages=2)", "--initial_weights=toycars", "--image_size=24"]
 

@@ -12,8 +12,8 @@ from tests import rest_of_tensorflow_serving as rest
 from tests.pipelines.image_files import with_scans
 from tests.serving_fixtures import SIZE, claims_pixels, exported, exported_tolerant, loaded, picture, two_learners
 from tfdml.serving import ExportedModel
-from tfdml.serving.exported.projection import Projection
-from tfdml.serving.exported.saved_model_files import model_hash
+from tfdml.serving.exported_model import model_hash
+from tfdml.serving.exports import Projection
 
 GOOD = [picture(0), picture(1, 24, 60, "JPEG"), picture(2, 50, 25)]
 BAD = {"text": b"no image", "nothing": b"", "half": GOOD[1][:300], "bomb": claims_pixels(GOOD[0])}

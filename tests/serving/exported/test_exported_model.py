@@ -16,14 +16,12 @@ from pipelines.preprocessing import Preprocessor, preprocessing_of
 from tests.commands import assert_one_error, run
 from tests.run_helpers import result, straight_run
 from tests.test_serving import write_files
-from tfdml.serving import export
-from tfdml.serving.embedding.bulk_embedding import embed_images
-from tfdml.serving.embedding.image_list import ImageList
-from tfdml.serving.exported import written_export
-from tfdml.serving.exported.exported_model import ExportedModel
-from tfdml.serving.exported.saved_model_files import model_hash
-from tfdml.serving.exported.written_export import write_export
-from tfdml.serving.index.indexing import index_images
+from tfdml.serving import export, exports
+from tfdml.serving.bulk_embedding import embed_images
+from tfdml.serving.exported_model import ExportedModel, model_hash
+from tfdml.serving.exports import write_export
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.index.build import index_images
 
 
 @pytest.fixture(scope="module")
@@ -155,12 +153,12 @@ def test_of_two_exports_into_one_folder_the_first_is_whole(tmp_path, monkeypatch
     first, second = model_of(1), model_of(2)
 
     def meanwhile(folder):
-        monkeypatch.setattr(written_export, "model_hash", model_hash)
+        monkeypatch.setattr(exports, "model_hash", model_hash)
         with pytest.raises(ValueError, match="Another process is writing the exported model .*/out"):
             write_export(second, tmp_path / "out", ABOUT)
         return model_hash(folder)
 
-    monkeypatch.setattr(written_export, "model_hash", meanwhile)
+    monkeypatch.setattr(exports, "model_hash", meanwhile)
     write_export(first, tmp_path / "out", ABOUT)
     card = json.loads((tmp_path / "out" / "metadata.json").read_text())
     assert card["sha256"] == model_hash(tmp_path / "out") and [entry.name for entry in tmp_path.iterdir()] == ["out"]
@@ -171,7 +169,7 @@ def test_of_two_exports_into_one_folder_the_first_is_whole(tmp_path, monkeypatch
 
 
 def test_an_export_that_fails_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(written_export, "write_card", lambda *about: 1 / 0)
+    monkeypatch.setattr(exports, "write_card", lambda *about: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         write_export(model_of(1), tmp_path / "out", ABOUT)
     assert not list(tmp_path.iterdir())

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from tests.serving_fixtures import SIZE, embedded_alone, exported, loaded
-from tfdml.serving.exported.lite import write_lite
-from tfdml.serving.exported.saved_model_files import model_hash
+from tfdml.serving.exported_model import model_hash
+from tfdml.serving.exports import write_lite
 
 WITHOUT = "the extra lite is not installed; setup.py lists it, and it is a part of the extra test"
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.serving.http.fake_service import FakeSearcher, assert_refused, encoded, in_json, running
-from tfdml.serving.index.found import Found
+from tfdml.serving.index.searcher import Found
 from tfdml.serving.index.threshold import Threshold
 
 

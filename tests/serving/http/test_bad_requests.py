@@ -10,9 +10,8 @@ import pytest
 
 from tests.pipelines.image_files import with_scans
 from tests.serving.http.fake_service import FakeSearcher, assert_refused, encoded, in_json, running
-from tfdml.serving.http.body_limits import BodyLimits
-from tfdml.serving.http.limits import Limits
 from tfdml.serving.http.metrics import Metrics
+from tfdml.serving.http.server import BodyLimits, Limits
 
 LIMITS = Limits(image_bytes=100_000, pixels=10_000, seconds=5)
 FORM = {"content-type": "multipart/form-data; boundary=x"}

@@ -7,9 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.serving.http.fake_service import FakeSearcher, assert_refused, encoded, in_json, running
-from tfdml.serving.http.batching import Batcher
-from tfdml.serving.http.limits import Limits
-from tfdml.serving.http.queries import Query, answer
+from tfdml.serving.http.queries import Batcher, Query, answer
+from tfdml.serving.http.server import Limits
 
 
 def until(condition):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.serving.http.fake_service import REASON
 from tests.serving.http.test_batching import until
-from tfdml.serving.http.limits import Limits
+from tfdml.serving.http.server import Limits
 
 server = pytest.importorskip("tfdml.serving.http.server", reason=REASON)
 

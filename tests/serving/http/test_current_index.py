@@ -20,13 +20,11 @@ from tests.serving.http.test_batching import until
 from tests.serving.index.test_indexing import write_pictures
 from tests.serving_fixtures import exported, exported_tolerant, models_load_once, picture  # noqa: F401
 from tfdml.serving import ExportedModel, Searcher, export
-from tfdml.serving.embedding.image_list import ImageList
-from tfdml.serving.http import current_index
-from tfdml.serving.http.current_index import UNUSABLE, CurrentIndex
-from tfdml.serving.index import image_searcher, index_folder, upgrading
-from tfdml.serving.index.deleting import delete_images
-from tfdml.serving.index.indexing import index_images
-from tfdml.serving.index.upgrading import upgrade_index
+from tfdml.serving.http import queries
+from tfdml.serving.http.queries import UNUSABLE, CurrentIndex
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.index import build, folder, searcher
+from tfdml.serving.index.build import delete_images, index_images, upgrade_index
 
 
 @functools.cache
@@ -71,7 +69,7 @@ def names(current, number):
 
 
 def test_a_service_neither_finds_nor_sends_what_was_deleted(index, photos, monkeypatch):
-    monkeypatch.setattr(current_index, "INTERVAL", 0.01)
+    monkeypatch.setattr(queries, "INTERVAL", 0.01)
     with running(Searcher(index)) as client:
         found = client.post("/search", json=in_json(picture(3))).json()["neighbors"]
         first = found[0]
@@ -87,7 +85,7 @@ def test_a_service_neither_finds_nor_sends_what_was_deleted(index, photos, monke
 
 def test_the_model_is_not_loaded_again_and_an_unchanged_index_is_not_read(current, index, photos, monkeypatch):
     before, model = current.searcher, current.searcher.model
-    monkeypatch.setattr(index_folder.IndexFolder, "manifest", lambda self: pytest.fail("read"))
+    monkeypatch.setattr(folder.IndexFolder, "manifest", lambda self: pytest.fail("read"))
     current.check()
     assert current.searcher is before
     monkeypatch.undo()
@@ -142,8 +140,8 @@ def test_an_index_of_another_model_is_refused(current, index, photos, caplog):
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_an_upgraded_index_takes_the_place_of_the_old_one_and_no_request_is_dropped(index, photos, monkeypatch):
-    monkeypatch.setattr(current_index, "INTERVAL", 0.01)
-    for module in (image_searcher, upgrading):
+    monkeypatch.setattr(queries, "INTERVAL", 0.01)
+    for module in (searcher, build):
         monkeypatch.setattr(module, "ExportedModel", ExportedModel)
     # One that takes long to decode is decoded before it is embedded, perhaps by the model before.
     slow = with_scans(30, 40)
@@ -172,7 +170,7 @@ def test_an_upgraded_index_takes_the_place_of_the_old_one_and_no_request_is_drop
 
 def test_a_half_written_index_is_not_taken(current, index, photos, monkeypatch):
     """Whenever an index is looked at while it is written, the searcher is of the old index or of the new one."""
-    seen, real = [], index_folder.write_manifest
+    seen, real = [], folder.write_manifest
 
     def looking(*arguments):
         for step in (lambda: None, lambda: real(*arguments)):
@@ -180,7 +178,7 @@ def test_a_half_written_index_is_not_taken(current, index, photos, monkeypatch):
             current.check()
             seen.append((len(current.searcher), current.problem))
 
-    monkeypatch.setattr(index_folder, "write_manifest", looking)
+    monkeypatch.setattr(folder, "write_manifest", looking)
     delete_images(index, [photos / "odd" / "03.png"])
     # Notes are written beside the manifest before and after it.
     assert (6, None) in seen and seen[-1] == (5, None) and seen == sorted(seen, reverse=True) and len(set(seen)) == 2
@@ -188,14 +186,14 @@ def test_a_half_written_index_is_not_taken(current, index, photos, monkeypatch):
 
 def test_an_index_that_changes_while_it_is_read_is_read_again(current, index, photos, monkeypatch):
     delete_images(index, [photos / "odd" / "03.png"])
-    real = index_folder.IndexFolder.read_index
+    real = folder.IndexFolder.read_index
 
     def overtaken(self, manifest):
         monkeypatch.undo()
         delete_images(index, [photos / "odd" / "05.png"])
         return real(self, manifest)
 
-    monkeypatch.setattr(index_folder.IndexFolder, "read_index", overtaken)
+    monkeypatch.setattr(folder.IndexFolder, "read_index", overtaken)
     current.check()
     assert (len(current.searcher), current.problem) == (6, None)
     current.check()
@@ -219,7 +217,7 @@ def test_an_error_that_passes_is_tried_again(current, index, photos, monkeypatch
 
 
 def test_health_says_that_the_index_is_old(index, monkeypatch):
-    monkeypatch.setattr(current_index, "INTERVAL", 0.01)
+    monkeypatch.setattr(queries, "INTERVAL", 0.01)
     with running(Searcher(index)) as client:
         (index / "manifest.json").unlink()
         until(lambda: client.get("/health").json()["status"] == "old index")

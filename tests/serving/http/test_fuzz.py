@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.serving.http.fake_service import FakeSearcher, create_app, encoded
-from tfdml.serving.http.limits import Limits
+from tfdml.serving.http.server import Limits
 
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed; setup.py lists it")
 server_module = pytest.importorskip("tfdml.serving.http.server")

@@ -12,8 +12,8 @@ from tests.commands import Forked, assert_one_error, run
 from tests.serving.http.service import TOKEN, Service
 from tests.serving.index.test_indexing import write_pictures
 from tests.serving_fixtures import exported, picture
-from tfdml.serving.embedding.image_list import ImageList
-from tfdml.serving.index.indexing import index_images
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.index.build import index_images
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed; setup.py lists it")
 pytestmark = pytest.mark.slow

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.serving.http.fake_service import FakeSearcher, assert_refused, encoded, in_json, running
 from tests.serving.http.test_batching import until
 from tfdml.serving.http.app import DECODERS
-from tfdml.serving.http.batching import Batcher
-from tfdml.serving.http.limits import Limits
+from tfdml.serving.http.queries import Batcher
+from tfdml.serving.http.server import Limits
 
 # Of which nobody knows how long they take.
 OTHER = encoded("WEBP")

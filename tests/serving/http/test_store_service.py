@@ -10,12 +10,11 @@ from tests.serving.http.test_batching import until
 from tests.serving.index.store_places import place, postgresql, server
 from tests.serving.index.test_indexing import COUNT, write_pictures
 from tests.serving_fixtures import exported, loaded, models_load_once, picture  # noqa: F401
-from tfdml.serving.embedding.image_list import ImageList
-from tfdml.serving.exported.saved_model_files import model_hash
-from tfdml.serving.http import current_index
-from tfdml.serving.http.current_index import GONE, CurrentIndex
-from tfdml.serving.index.stores.addresses import open_store, searcher_of
-from tfdml.serving.index.stores.loading import load_images
+from tfdml.serving.exported_model import model_hash
+from tfdml.serving.http import queries
+from tfdml.serving.http.queries import GONE, CurrentIndex
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.index.stores.store import load_images, open_store, searcher_of
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +49,7 @@ def test_what_it_answers(engine, photos, tmp_path):
 
 @pytest.mark.slow
 def test_an_engine_that_is_gone_answers_503_and_comes_back_by_itself(photos, monkeypatch, caplog):
-    monkeypatch.setattr(current_index, "INTERVAL", 0.01)
+    monkeypatch.setattr(queries, "INTERVAL", 0.01)
     own = server("service")
     address = filled(postgresql(own), photos)
     with running(searcher_of(address, exported())) as client, caplog.at_level(logging.WARNING):
@@ -72,7 +71,7 @@ def test_an_engine_that_is_gone_answers_503_and_comes_back_by_itself(photos, mon
 
 
 def test_a_table_of_another_model_is_not_answered_from(photos, monkeypatch):
-    monkeypatch.setattr(current_index, "INTERVAL", 0.01)
+    monkeypatch.setattr(queries, "INTERVAL", 0.01)
     address = filled(postgresql(), photos)
     with running(searcher_of(address, exported())) as client:
         until(lambda: client.get("/health").status_code == 200)

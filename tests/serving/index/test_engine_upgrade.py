@@ -11,13 +11,12 @@ from tests.serving.index.store_places import place, postgresql, server
 from tests.serving.index.test_indexing import COUNT, write_pictures
 from tests.serving.index.test_stores import table
 from tests.serving_fixtures import exported, exported_tolerant, loaded, models_load_once, picture  # noqa: F401
-from tfdml.serving.embedding.image_list import ImageList
-from tfdml.serving.exported.saved_model_files import model_hash
+from tfdml.serving.exported_model import model_hash
+from tfdml.serving.image_list import ImageList
 from tfdml.serving.index.attributes import attributes_of
-from tfdml.serving.index.stores import engine_upgrade
-from tfdml.serving.index.stores.addresses import open_store, searcher_of
-from tfdml.serving.index.stores.engine_upgrade import upgrade_engine
-from tfdml.serving.index.stores.loading import load_images
+from tfdml.serving.index.stores import engine
+from tfdml.serving.index.stores.engine import upgrade_engine
+from tfdml.serving.index.stores.store import load_images, open_store, searcher_of
 
 MODEL, NEXT, ROWS = "keras-1", "keras-2", 20
 
@@ -47,7 +46,7 @@ def rows_of(address):
 
 def test_all_images_are_embedded_again_and_the_rest_stays(address, photos, monkeypatch):
     fill(address, ImageList.of(photos))
-    before, embedded, real = rows_of(address), [], engine_upgrade.embed_rows
+    before, embedded, real = rows_of(address), [], engine.embed_rows
 
     def stopping(images, rows, *given, **more):
         if len(embedded) > 5:
@@ -55,8 +54,8 @@ def test_all_images_are_embedded_again_and_the_rest_stays(address, photos, monke
         embedded.extend(images.paths)
         return real(images, rows, *given, **more)
 
-    monkeypatch.setattr(engine_upgrade, "ROWS", 3)
-    monkeypatch.setattr(engine_upgrade, "embed_rows", stopping)
+    monkeypatch.setattr(engine, "ROWS", 3)
+    monkeypatch.setattr(engine, "embed_rows", stopping)
     with pytest.raises(KeyboardInterrupt):
         upgrade_engine(address, exported_tolerant())
     assert rows_of(address) == before and len(embedded) == 6
@@ -68,7 +67,7 @@ def test_all_images_are_embedded_again_and_the_rest_stays(address, photos, monke
         load_images(store, ImageList([str(photos / "new.png")], [None]), loaded(model_hash(exported())))
     before = rows_of(address)
     monkeypatch.setattr(
-        engine_upgrade,
+        engine,
         "embed_rows",
         lambda images, *given, **more: (embedded.extend(images.paths), real(images, *given, **more))[1],
     )

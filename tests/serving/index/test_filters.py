@@ -7,10 +7,9 @@ import numpy as np
 import pyarrow
 import pytest
 
-from tfdml.serving.index import index_rows
-from tfdml.serving.index.filter_tokens import tokens_of
-from tfdml.serving.index.filters import DEEPEST, filter_of
-from tfdml.serving.index.index_rows import IndexRows
+from tfdml.serving.index import rows as rows_module
+from tfdml.serving.index.filters import DEEPEST, filter_of, tokens_of
+from tfdml.serving.index.rows import IndexRows
 
 ROWS = [
     {"label": "mug", "price": 12, "weight": 0.5, "sold": True, "taken": datetime.datetime(2024, 5, 1)},
@@ -147,7 +146,7 @@ def test_columns_that_are_hidden_are_unknown(rows):
 
 
 def test_texts_that_would_fill_memory_are_not_compared(rows, monkeypatch):
-    monkeypatch.setattr(index_rows, "MOST", 9)
+    monkeypatch.setattr(rows_module, "MOST", 9)
     with pytest.raises(ValueError, match="The texts of the column label have 10 bytes; a filter compares at most 9"):
         rows.selected("label == 'cup'")
     assert rows.selected("price == 25").tolist() == [False, True, False, False]

@@ -11,13 +11,11 @@ from tests.serving.index.test_indexing import COUNT, assert_finds, embeddings_of
 from tests.serving_fixtures import exported, models_load_once, picture  # noqa: F401
 from tfdml.files.shards import EmbeddingShards
 from tfdml.serving import Searcher
-from tfdml.serving.embedding.image_list import ImageList
-from tfdml.serving.index import deleting
-from tfdml.serving.index.deleting import delete_images
-from tfdml.serving.index.duplicates import duplicates
-from tfdml.serving.index.index_folder import IndexFolder
-from tfdml.serving.index.index_manifest import DELETION
-from tfdml.serving.index.indexing import index_images
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.index import build
+from tfdml.serving.index.build import delete_images, index_images
+from tfdml.serving.index.folder import DELETION, IndexFolder
+from tfdml.serving.index.labeling import duplicates
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +94,7 @@ def test_after_an_interrupted_deletion_rows_and_vectors_belong_together(photos, 
     first, out = [path for path in paths if "odd" in path], tmp_path / "index"
     index_images(out, ImageList.of(photos / "odd"), model=exported(), shard_rows=4)
     with monkeypatch.context() as patch:
-        patch.setattr(deleting, "build", lambda *_, **__: 1 / 0)
+        patch.setattr(build, "build", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             delete_images(out, first[:2])
     left = [paths.index(path) for path in first[2:]]
@@ -120,7 +118,7 @@ def killed(*_, **__):
 # Where a deletion is killed: before anything is done, and behind the embeddings, the index, and the image.
 KILLED_AT = {
     "shards": (EmbeddingShards, "remove"),
-    "index": (deleting, "build"),
+    "index": (build, "build"),
     "image": (type(Path()), "unlink"),
     "note": (IndexFolder, "end_deletion"),
 }

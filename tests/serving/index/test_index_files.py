@@ -13,11 +13,10 @@ from tests.serving_fixtures import exported, exported_tolerant, models_load_once
 from tfdml.files.checked import fingerprint
 from tfdml.files.shards import EmbeddingShards
 from tfdml.serving import Searcher
-from tfdml.serving.embedding.image_list import ImageList
-from tfdml.serving.index.deleting import delete_images
-from tfdml.serving.index.duplicates import duplicates
-from tfdml.serving.index.index_folder import IndexFolder
-from tfdml.serving.index.indexing import index_images
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.index.build import delete_images, index_images
+from tfdml.serving.index.folder import IndexFolder
+from tfdml.serving.index.labeling import duplicates
 
 
 @pytest.fixture(scope="module")

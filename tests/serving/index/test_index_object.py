@@ -17,11 +17,11 @@ from tests.serving_fixtures import SIZE, exported, models_load_once, picture, tw
 from tfdml.files.shards import EmbeddingShards
 from tfdml.run.loading import ImageEmbedder
 from tfdml.serving import ExportedModel, Searcher
-from tfdml.serving.embedding.image_list import ImageList
-from tfdml.serving.index import image_searcher, index_build
-from tfdml.serving.index.deleting import compact_index, delete_images
-from tfdml.serving.index.index_folder import IndexFolder
-from tfdml.serving.index.indexing import index_images
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.index import folder as folder_module
+from tfdml.serving.index import searcher as searcher_module
+from tfdml.serving.index.build import compact_index, delete_images, index_images
+from tfdml.serving.index.folder import IndexFolder
 
 DIM = 8
 
@@ -241,7 +241,7 @@ def test_files_of_the_command_open_in_python_and_the_other_way_round(photos, tmp
 
 @pytest.mark.slow
 def test_what_load_returns_is_exported_with_the_index(photos, tmp_path, monkeypatch):
-    monkeypatch.setattr(image_searcher, "ExportedModel", ExportedModel)
+    monkeypatch.setattr(searcher_module, "ExportedModel", ExportedModel)
     paths = sorted(map(str, photos.rglob("*.png")))
     embedder = tfdml.ImageEmbedder(
         two_learners()[0], tfdml.Preprocessing(image_size=SIZE, mean=(127,) * 3, std=(64,) * 3)
@@ -318,7 +318,7 @@ def test_what_could_not_be_added_is_not_there(vectors, tmp_path, monkeypatch, er
 def test_what_the_index_has_keeps_its_embeddings_whatever_fails_then(vectors, tmp_path, monkeypatch):
     with tfdml.Index(store=tmp_path / "index") as index:
         with monkeypatch.context() as patches:
-            patches.setattr(index_build, "_write_bad", lambda *_: 1 / 0)
+            patches.setattr(folder_module, "_write_bad", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 index.add(vectors=np.repeat(vectors[:1], 2, axis=0))
         assert len(index) == 2 and len(index.duplicates()) == 1

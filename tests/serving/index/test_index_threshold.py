@@ -13,15 +13,14 @@ from tests.serving.index.test_indexing import write_pictures
 from tests.serving_fixtures import SIZE, exported, models_load_once, nearly, picture  # noqa: F401
 from tfdml.files.shards import EmbeddingShards
 from tfdml.serving import Searcher
-from tfdml.serving.embedding.image_list import ImageList
-from tfdml.serving.exported.model_card import read_card, write_card
-from tfdml.serving.exported.saved_model_files import model_hash
-from tfdml.serving.index.adaptive_cut import adaptive_search, kept
-from tfdml.serving.index.duplicates import duplicates
-from tfdml.serving.index.index_build import compared_vectors
-from tfdml.serving.index.indexing import index_images
-from tfdml.serving.index.threshold import Threshold, put_threshold
-from tfdml.serving.index.threshold_check import difference
+from tfdml.serving.exported_model import model_hash
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.index.build import index_images
+from tfdml.serving.index.folder import compared_vectors
+from tfdml.serving.index.labeling import duplicates
+from tfdml.serving.index.searcher import adaptive_search, kept
+from tfdml.serving.index.threshold import Threshold, difference, put_threshold
+from tfdml.serving.model_card import read_card, write_card
 
 FITTED = {
     "dataset": "toycars",

@@ -13,14 +13,13 @@ from tfdml.console.progress_bar import ProgressBar
 from tfdml.files import shards as shards_module
 from tfdml.files.shards import EmbeddingShards
 from tfdml.serving import ExportedModel, Searcher
-from tfdml.serving.embedding.bulk_embedding import embed_images
-from tfdml.serving.embedding.image_list import ImageList
-from tfdml.serving.exported.saved_model_files import model_hash
-from tfdml.serving.index import index_build, index_folder, indexing
-from tfdml.serving.index.deleting import delete_images
-from tfdml.serving.index.index_build import build
-from tfdml.serving.index.index_folder import IndexFolder
-from tfdml.serving.index.indexing import index_embeddings, index_images
+from tfdml.serving.bulk_embedding import embed_images
+from tfdml.serving.exported_model import model_hash
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.index import build as build_module
+from tfdml.serving.index import folder as folder_module
+from tfdml.serving.index.build import delete_images, index_embeddings, index_images
+from tfdml.serving.index.folder import IndexFolder, build
 
 COUNT = 13
 
@@ -92,10 +91,10 @@ def test_an_interrupted_indexing_goes_on(photos, expected, index, tmp_path, monk
         append(self, *arguments)
         raise KeyboardInterrupt
 
-    append, build = EmbeddingShards.append, indexing.build
+    append, build = EmbeddingShards.append, build_module.build
     monkeypatch.setattr(ExportedModel, "embed_contents", counting)
     arguments = {"model": exported(), "shard_rows": 5, "batch_size": 3}
-    for target, name, instead in ((EmbeddingShards, "append", killed), (indexing, "build", lambda *_, **__: 1 / 0)):
+    for target, name, instead in ((EmbeddingShards, "append", killed), (build_module, "build", lambda *_, **__: 1 / 0)):
         monkeypatch.setattr(target, name, instead)
         with pytest.raises((KeyboardInterrupt, ZeroDivisionError)):
             index_images(tmp_path / "index", ImageList.of(photos), **arguments)
@@ -115,7 +114,7 @@ def test_a_kill_while_an_index_is_written_leaves_the_earlier_one_whole(step, pho
     out, few = tmp_path / "index", ImageList.of(photos / "odd")
     for images, options in ((few, {"model": exported()}), (ImageList.of(photos), {"add": True})):
         with monkeypatch.context() as patch:
-            patch.setattr(index_folder, step, lambda *_: 1 / 0)
+            patch.setattr(folder_module, step, lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 index_images(out, images, **options)
         if images is not few:
@@ -127,14 +126,14 @@ def test_a_kill_while_an_index_is_written_leaves_the_earlier_one_whole(step, pho
 
 
 def test_adding_to_an_index_tells_how_far_it_is(photos, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(index_build, "ProgressBar", functools.partial(ProgressBar, every=0.0))
+    monkeypatch.setattr(folder_module, "ProgressBar", functools.partial(ProgressBar, every=0.0))
     index_images(tmp_path / "index", ImageList.of(photos), model=exported(), shard_rows=8)
     told = [line.partition(",")[0] for line in capsys.readouterr().out.splitlines()]
     assert told == ["8/13 vectors", "13/13 vectors"]
 
 
 def test_another_list_does_not_go_on_with_it(photos, tmp_path, monkeypatch):
-    monkeypatch.setattr(indexing, "build", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(build_module, "build", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         index_images(tmp_path / "index", ImageList.of(photos), model=exported())
     monkeypatch.undo()
@@ -163,7 +162,7 @@ def test_files_that_no_manifest_has_are_replaced(embedded, photos, tmp_path, mon
 
 
 def test_what_could_not_be_read_of_another_list_is_forgotten(photos, tmp_path, monkeypatch):
-    monkeypatch.setattr(indexing, "build", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(build_module, "build", lambda *_, **__: 1 / 0)
     (tmp_path / "wrong.txt").write_text("nowhere/00.png")
     with pytest.raises(ZeroDivisionError):
         index_images(tmp_path / "index", ImageList.of(tmp_path / "wrong.txt"), model=exported())

@@ -17,14 +17,13 @@ from tests.serving.index.store_places import place, postgresql, server
 from tests.serving.index.test_indexing import COUNT, write_pictures
 from tests.serving_fixtures import exported, exported_tolerant, loaded, models_load_once, picture  # noqa: F401
 from tfdml.files.shards import EmbeddingShards
-from tfdml.serving.embedding.bulk_embedding import embed_images
-from tfdml.serving.embedding.image_list import ImageList
-from tfdml.serving.exported.saved_model_files import model_hash
+from tfdml.serving.bulk_embedding import embed_images
+from tfdml.serving.exported_model import model_hash
+from tfdml.serving.image_list import ImageList
 from tfdml.serving.index.attributes import attributes_of
-from tfdml.serving.index.stores import loading, postgresql_connections
-from tfdml.serving.index.stores.addresses import open_store, searcher_of
-from tfdml.serving.index.stores.loading import load_images, load_shards
-from tfdml.serving.index.stores.store_error import StoreError
+from tfdml.serving.index.stores import postgresql as postgresql_module
+from tfdml.serving.index.stores import store as store_module
+from tfdml.serving.index.stores.store import StoreError, load_images, load_shards, open_store, searcher_of
 
 ENGINES = ("postgresql", "qdrant")
 
@@ -53,7 +52,7 @@ def model():
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    monkeypatch.setattr(loading, "ROWS", 3)
+    monkeypatch.setattr(store_module, "ROWS", 3)
 
 
 def opened(address):
@@ -88,7 +87,7 @@ def test_an_interrupted_load_goes_on(address, what, stop, photos, embedded, mode
         with pytest.raises(KeyboardInterrupt):
             load(store)
         monkeypatch.undo()
-        monkeypatch.setattr(loading, "ROWS", 3)
+        monkeypatch.setattr(store_module, "ROWS", 3)
         assert store.count() == sum(writes)
         assert load(store) == {} == load(store)
         found = content(store)
@@ -107,7 +106,7 @@ def test_images_that_are_there_are_not_embedded_again_unless_they_are_updated(ad
         load_images(store, ImageList.of(photos), model)
         before = content(store)
         with monkeypatch.context() as patch:
-            patch.setattr(loading, "embed_rows", lambda *given, **more: pytest.fail("embedded"))
+            patch.setattr(store_module, "embed_rows", lambda *given, **more: pytest.fail("embedded"))
             load_images(store, ImageList.of(photos), model)
         assert content(store) == before
         prices = attributes_of({"price": list(range(COUNT))}, ImageList.of(photos).paths)
@@ -150,7 +149,7 @@ def killed(own):
 @pytest.mark.parametrize("end", [lambda own: own.stop(), killed], ids=["ends", "is killed"])
 def test_a_server_that_ends_in_the_middle_loses_and_doubles_nothing(end, photos, model, monkeypatch):
     own = server("stopped")
-    address, real, batches = postgresql(own), loading.embed_rows, []
+    address, real, batches = postgresql(own), store_module.embed_rows, []
 
     def stopping(*given, **more):
         batches.append(1)
@@ -159,7 +158,7 @@ def test_a_server_that_ends_in_the_middle_loses_and_doubles_nothing(end, photos,
         return real(*given, **more)
 
     with opened(address) as store:
-        monkeypatch.setattr(loading, "embed_rows", stopping)
+        monkeypatch.setattr(store_module, "embed_rows", stopping)
         with pytest.raises(StoreError, match="does not answer, or cannot go on.*Repeat it to go on") as caught:
             load_images(store, ImageList.of(photos), model)
         assert "\n" not in str(caught.value)
@@ -241,8 +240,8 @@ def test_a_connection_that_is_cut_in_the_middle_of_a_batch_leaves_nothing_of_it(
 
 
 def test_connections_are_used_again(photos, model, monkeypatch):
-    opens, real = [], postgresql_connections.Connections._new
-    monkeypatch.setattr(postgresql_connections.Connections, "_new", lambda self: (opens.append(1), real(self))[1])
+    opens, real = [], postgresql_module.Connections._new
+    monkeypatch.setattr(postgresql_module.Connections, "_new", lambda self: (opens.append(1), real(self))[1])
     with opened(postgresql()) as store:
         load_images(store, ImageList.of(photos), model)
         content(store)

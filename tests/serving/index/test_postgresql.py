@@ -8,10 +8,9 @@ import pytest
 
 from tests.serving.index.store_places import postgresql, server
 from tfdml.serving.index.attributes import table_of_rows
-from tfdml.serving.index.stores import engine_store
-from tfdml.serving.index.stores.addresses import open_store
-from tfdml.serving.index.stores.postgresql_address import read_address
-from tfdml.serving.index.stores.store_error import StoreError
+from tfdml.serving.index.stores import engine
+from tfdml.serving.index.stores.postgresql import read_address
+from tfdml.serving.index.stores.store import StoreError, open_store
 
 MODEL, DIM = "keras-1", 16
 
@@ -60,7 +59,7 @@ def test_recall_of_its_indexes_with_and_without_filters(kind, type, vectors, mon
             and ("m='16'" if "hnsw" in kind else "lists='20'") in definition[0]
         )
         # So that a filter of a tenth goes through the index as well.
-        monkeypatch.setattr(engine_store, "FEW", 100)
+        monkeypatch.setattr(engine, "FEW", 100)
         for where, chosen in ((None, rows), ("row < 300", rows[:300]), ("row < 30", rows[:30])):
             found, hits = store.search(vectors[:50], 10, where), 0
             for query, each in zip(vectors[:50], found, strict=True):

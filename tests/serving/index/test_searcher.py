@@ -14,11 +14,10 @@ from tests.commands import assert_one_error, run
 from tests.serving.index.test_indexing import write_pictures
 from tests.serving_fixtures import exported, models_load_once, nearly, picture  # noqa: F401
 from tfdml.serving import Neighbor, Searcher
-from tfdml.serving.embedding.image_list import ImageList
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.index.build import index_images
 from tfdml.serving.index.contact_sheet import draw
-from tfdml.serving.index.duplicates import duplicates
-from tfdml.serving.index.indexing import index_images
-from tfdml.serving.index.labeling import Calibration, Labeled, calibrate, label_folder, vote
+from tfdml.serving.index.labeling import Calibration, Labeled, calibrate, duplicates, label_folder, vote
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import tfdml
 from tests.serving.index.store_places import place
 from tfdml.serving.index.attributes import table_of_rows
 from tfdml.serving.index.filters import filter_of
-from tfdml.serving.index.stores.addresses import is_engine, open_store
+from tfdml.serving.index.stores.store import is_engine, open_store
 
 # Stands for the hash of a model.
 MODEL, DIM, ROWS = "keras-1", 8, 60

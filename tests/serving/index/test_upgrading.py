@@ -9,12 +9,10 @@ from tests.serving.index.test_indexing import COUNT, write_pictures
 from tests.serving_fixtures import exported, exported_tolerant, models_load_once, picture  # noqa: F401
 from tfdml.files.shards import EmbeddingShards
 from tfdml.serving import Searcher
-from tfdml.serving.embedding.image_list import ImageList
-from tfdml.serving.index import upgrading
-from tfdml.serving.index.deleting import delete_images
-from tfdml.serving.index.index_folder import IndexFolder
-from tfdml.serving.index.indexing import index_images
-from tfdml.serving.index.upgrading import upgrade_index
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.index import build
+from tfdml.serving.index.build import delete_images, index_images, upgrade_index
+from tfdml.serving.index.folder import IndexFolder
 
 
 @pytest.fixture
@@ -65,7 +63,7 @@ def test_all_images_are_embedded_again_and_ids_and_labels_stay(index, photos):
 
 
 def test_an_interrupted_upgrade_goes_on_and_searches_find_what_they_found(index, monkeypatch):
-    before, real, embedded = Searcher(index).search([picture(5)], k=4), upgrading.embed_rows, []
+    before, real, embedded = Searcher(index).search([picture(5)], k=4), build.embed_rows, []
 
     def counting(images, rows, *given, **more):
         embedded.extend(rows)
@@ -73,14 +71,14 @@ def test_an_interrupted_upgrade_goes_on_and_searches_find_what_they_found(index,
             raise KeyboardInterrupt
         return real(images, rows, *given, **more)
 
-    monkeypatch.setattr(upgrading, "embed_rows", counting)
+    monkeypatch.setattr(build, "embed_rows", counting)
     with pytest.raises(KeyboardInterrupt):
         upgrade_index(index, exported_tolerant(), shard_rows=3)
     assert Searcher(index).search([picture(5)], k=4) == before
     # Meanwhile another image goes.
     delete_images(index, [next(path for path, _ in rows_of(index).values())])
     monkeypatch.setattr(
-        upgrading,
+        build,
         "embed_rows",
         lambda images, rows, *given, **more: (embedded.extend(rows), real(images, rows, *given, **more))[1],
     )
@@ -91,7 +89,7 @@ def test_an_interrupted_upgrade_goes_on_and_searches_find_what_they_found(index,
 
 
 def test_another_model_begins_anew(index, monkeypatch, tmp_path):
-    monkeypatch.setattr(upgrading, "build", lambda *given, **more: pytest.fail("stopped"))
+    monkeypatch.setattr(build, "build", lambda *given, **more: pytest.fail("stopped"))
     with pytest.raises(pytest.fail.Exception):
         upgrade_index(index, exported_tolerant())
     monkeypatch.undo()
@@ -112,7 +110,7 @@ def test_an_image_that_is_gone_stops_it_before_anything_changes(index, photos):
 
 
 def test_what_a_kill_has_left_of_an_upgrade_goes_with_the_next_command(index, monkeypatch):
-    monkeypatch.setattr(upgrading, "_remove_before", lambda *_: None)
+    monkeypatch.setattr(build, "_remove_before", lambda *_: None)
     upgrade_index(index, exported_tolerant())
     monkeypatch.undo()
     assert (index / "model").is_dir() and (index / "embeddings").is_dir()

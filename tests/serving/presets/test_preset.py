@@ -17,12 +17,11 @@ from tests.run_helpers import result, straight_run
 from tests.serving.presets import stub_clients
 from tests.serving_fixtures import picture
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.serving.embedder_of_path import embedder_of
-from tfdml.serving.exported.run_export import facts_of_run
-from tfdml.serving.presets import preset as preset_module
-from tfdml.serving.presets import run_preset
-from tfdml.serving.presets.preset import FILES, write_preset
-from tfdml.serving.presets.preset_card import readme
+from tfdml.serving import presets
+from tfdml.serving import presets as preset_module
+from tfdml.serving.embedders import embedder_of
+from tfdml.serving.exports import facts_of_run
+from tfdml.serving.presets import FILES, readme, write_preset
 
 IMAGES = [picture(0), picture(1, 24, 60, "JPEG")]
 METHODS = [
@@ -279,8 +278,8 @@ def test_the_card_of_a_run_has_its_scores_with_intervals(tmp_path):
 @pytest.mark.slow
 def test_a_run_is_uploaded_with_its_address_in_the_card(tmp_path, hub, monkeypatch):
     # Which would make this process deterministic.
-    monkeypatch.setattr(run_preset, "trained_model", lambda run, which, _: tfdml.load(run, model=which).model)
-    run_preset.share_run(straight_run(), "final", tmp_path / "cars", upload="hf://owner/cars")
+    monkeypatch.setattr(presets, "trained_model", lambda run, which, _: tfdml.load(run, model=which).model)
+    presets.share_run(straight_run(), "final", tmp_path / "cars", upload="hf://owner/cars")
     assert 'tfdml.from_preset("hf://owner/cars")' in (tmp_path / "cars" / "README.md").read_text()
     expected = tfdml.load(straight_run(), model="final").embed(IMAGES)
     np.testing.assert_array_equal(tfdml.from_preset("hf://owner/cars").embed(IMAGES), expected)

@@ -1,28 +1,202 @@
-"""The service as an ASGI app: search, labels, embeddings, images of the index, health, metrics and the page."""
+"""The service as an ASGI app: search, labels, embeddings, images, health, metrics and a page."""
 
 import asyncio
+import base64
 import contextlib
+import hashlib
+import io
+import math
 import os
+import string
+from importlib import resources
 
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
+from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
-from pipelines.checks import is_quick
-from tfdml.serving.http.batching import Batcher
-from tfdml.serving.http.body_limits import BodyLimits
-from tfdml.serving.http.current_index import CurrentIndex
-from tfdml.serving.http.error_answers import answer_errors
-from tfdml.serving.http.guard import Guard
-from tfdml.serving.http.image_files import read_image
-from tfdml.serving.http.limits import Limits
-from tfdml.serving.http.measured import Measured
+from pipelines.checks import ENDING_OF, as_decodable, is_quick, wrong_header
 from tfdml.serving.http.metrics import Metrics
-from tfdml.serving.http.queries import Query, answer_all
-from tfdml.serving.http.reading import read_query
-from tfdml.serving.http.schema import EMBED, ERRORS, IMAGE, SEARCH, STUCK, Embedding, Health, Label, Neighbors
-from tfdml.serving.http.search_page import page
+from tfdml.serving.http.queries import Batcher, CurrentIndex, Query, answer_all, read_query
+from tfdml.serving.http.server import MOST_NEIGHBORS, BodyLimits, Guard, Limits, Measured, answer_errors
+from tfdml.serving.image_list import ImageList
 from tfdml.serving.index.threshold import Threshold
+
+TYPES = {".jpg": "image/jpeg", ".png": "image/png", ".webp": "image/webp"}
+
+
+def read_image(searcher, id):
+    """Returns the content of an image's file, and its media type; raises an HTTPException if there is none.
+
+    Args:
+        searcher: `tfdml.serving.Searcher`.
+        id: number of the image in the index.
+    """
+    path = searcher.file_of(id)
+    if path is None:
+        raise HTTPException(404, f"The index has no image {id}.")
+    try:
+        content = ImageList([path], [None]).read(0)
+    except OSError:
+        raise HTTPException(404, f"The file of image {id} cannot be read any more.") from None
+    # An index that was made by hand may name any file: only images leave the machine.
+    wrong = wrong_header(io.BytesIO(content))
+    # Few browsers show a HEIC.
+    content = content if wrong or content[:2] in ENDING_OF else as_decodable(content)
+    if wrong or content[:2] not in ENDING_OF:
+        raise HTTPException(404, f"The file of image {id} is no image any more.")
+    return content, TYPES[ENDING_OF[content[:2]]]
+
+
+def page():
+    """Returns the page's text, and the policy by which a browser runs its script and nothing else."""
+    files = resources.files("tfdml.serving.http")
+    html, style, script = (
+        files.joinpath(f"page.{ending}").read_text(encoding="utf-8") for ending in ("html", "css", "js")
+    )
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src {_hash(script)}",
+            f"style-src {_hash(style)}",
+            "img-src blob: data:",
+            "connect-src 'self'",
+            "form-action 'none'",
+            "base-uri 'none'",
+            "frame-ancestors 'none'",
+        ]
+    )
+    return string.Template(html).substitute(style=style, script=script), policy
+
+
+def _hash(text):
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+UNKNOWN = "unknown"
+K = {"type": "integer", "minimum": 1, "maximum": MOST_NEIGHBORS, "description": "Number of neighbors."}
+WHERE = {"type": "string", "description": "Filter, such as label in ('mug', 'cup') and price < 20."}
+
+
+class Found(BaseModel):
+    """An image of the index: its number, the name of its file, its label, and its similarity to the query.
+
+    Where the service has a threshold, `accepted` says whether the similarity reaches it.
+    """
+
+    id: int
+    name: str
+    label: str | None
+    similarity: float
+    accepted: bool | None = None
+
+
+class Neighbors(BaseModel):
+    """Images of the index, the nearest first; of a filter how many it takes, and whether all were compared."""
+
+    neighbors: list[Found]
+    matching: int | None = None
+    exact: bool | None = None
+    threshold: float | None = None
+
+    @classmethod
+    def of(cls, answer):
+        """Returns those of an `Answer`, without the paths of their files."""
+        least = answer.threshold.value
+        found = [
+            Found(
+                id=each.id,
+                name=os.path.basename(each.path),
+                label=each.label,
+                similarity=each.similarity,
+                accepted=None if least is None else answer.threshold.accepts(each.similarity),
+            )
+            for each in answer.neighbors
+        ]
+        return cls(neighbors=found, matching=answer.matching, exact=answer.exact, threshold=least)
+
+
+class Label(BaseModel):
+    """The label that neighbors vote for, and the similarity of the nearest one that has it.
+
+    The label is `unknown` if that is below the threshold, or if no neighbor has a label; then `accepted` is false.
+    Without a threshold nothing decides about the label, and `accepted` is null.
+    """
+
+    label: str
+    accepted: bool | None
+    similarity: float | None
+    threshold: float | None = None
+
+    @classmethod
+    def of(cls, answer):
+        """Returns the one of an `Answer`."""
+        label, similarity = answer.vote()
+        least = answer.threshold.value
+        known = label is not None and answer.threshold.accepts(similarity)
+        return cls(
+            label=label if known else UNKNOWN,
+            accepted=None if least is None else known,
+            similarity=similarity if math.isfinite(similarity) else None,
+            threshold=least,
+        )
+
+
+class Embedding(BaseModel):
+    """An embedding."""
+
+    embedding: list[float]
+
+
+class Health(BaseModel):
+    """Whether the service answers: `ok`, `old index`, `no index` or `stuck`; whether it asks for a token."""
+
+    status: str
+    token: bool
+    reason: str | None = None
+
+
+class Refusal(BaseModel):
+    """Why there is no answer."""
+
+    error: str
+
+
+def _refusals(**about):
+    return {int(status[1:]): {"model": Refusal, "description": text} for status, text in about.items()}
+
+
+def _body(more):
+    def kind(name, described):
+        properties = {name: described, **more}
+        return {
+            "schema": {"type": "object", "required": [name], "properties": properties, "additionalProperties": False}
+        }
+
+    content = {
+        "multipart/form-data": kind("image", {"type": "string", "format": "binary"}),
+        "application/json": kind("b64", {"type": "string", "format": "byte"}),
+    }
+    return {"requestBody": {"required": True, "content": content}}
+
+
+SEARCH, EMBED = _body({"k": K, "where": WHERE}), _body({})
+TOKEN = {"_401": "The token is missing or wrong."}
+ERRORS = _refusals(
+    _400="The request, its filter or the image cannot be read.",
+    _408="The body did not arrive in time.",
+    _413="The body or the image is too large.",
+    _415="The content type is not one of these.",
+    _403="A page of another origin asks.",
+    _503="Too many requests wait, the image takes too long to decode, or the index is out of reach.",
+    **TOKEN,
+)
+STUCK = {503: {"model": Health, "description": "The service does not answer."}}
+IMAGE = {
+    200: {"content": {kind: {} for kind in ("image/jpeg", "image/png", "image/webp")}},
+    **_refusals(_404="The index has no such image, or its file is gone.", _422="The id is no number.", **TOKEN),
+}
+
 
 # Neighbors of a request that names no number.
 NEIGHBORS = 10

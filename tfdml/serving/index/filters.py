@@ -1,10 +1,252 @@
-"""Filters of rows, such as `label in ('mug', 'cup') and price < 20`. They are parsed, and nothing is run as code."""
+"""Filters such as `label in ('mug', 'cup') and price < 20`, parsed and translated for pyarrow."""
 
+import dataclasses
 import datetime
+import functools
+import operator
+import re
+from typing import Any, NamedTuple
 
-from tfdml.serving.index.arrow_filter import expression_of
-from tfdml.serving.index.conditions import All, Among, AnyOf, Compared, ComparedColumns, Missing, Not
-from tfdml.serving.index.filter_tokens import filter_error, tokens_of
+# Characters of a filter.
+MOST = 2000
+# Characters of a filter that a message shows.
+SHOWN = 30
+WORDS = frozenset({"and", "or", "not", "in", "is", "null", "true", "false"})
+KINDS = re.compile(
+    r"""\s*(?:
+    (?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?!\w))
+    | (?P<text>'(?:[^']|'')*'|"(?:[^"]|"")*")
+    | (?P<quoted>`(?:[^`]|``)+`)
+    | (?P<name>[^\W\d]\w*)
+    | (?P<sign><=|>=|==|!=|<>|[<>=(),])
+    )""",
+    re.VERBOSE,
+)
+
+
+class Token(NamedTuple):
+    """A part of a filter.
+
+    Args:
+        kind: `word`, `name`, `number`, `text`, `sign`, or `end`.
+        value: the word in lower case, the name, the value, or the sign.
+        place: its first character, from 0.
+    """
+
+    kind: str
+    value: Any
+    place: int
+
+
+def tokens_of(text):
+    """Returns the `Token`s of a filter, the last of the kind `end`; a ValueError if something is none."""
+    if not isinstance(text, str):
+        raise ValueError(f"Expected a filter as text, such as \"label == 'cup'\", received {type(text).__name__}.")
+    if len(text) > MOST:
+        raise ValueError(f"The filter has {len(text):,} characters, and may have {MOST:,}.")
+    found, place = [], 0
+    while text[place:].strip():
+        match = KINDS.match(text, place)
+        if not match:
+            place += len(text[place:]) - len(text[place:].lstrip())
+            open_quote = text[place] in "'\"`"
+            raise filter_error("a quote that is not closed" if open_quote else "no such sign", text, place)
+        kind = match.lastgroup
+        found.append(_token(kind, match[kind], match.start(kind)))
+        place = match.end()
+    return [*found, Token("end", "the end", len(text))]
+
+
+def filter_error(problem, text, place):
+    """Returns the ValueError of a problem at a place of a filter, which it shows."""
+    # A text of somebody else may have lines, and a message is one.
+    shown = " ".join(text[place : place + SHOWN].split()) or "the end"
+    # JSON may have half of a character, which no answer can.
+    shown = shown.encode("utf-8", "backslashreplace").decode()
+    return ValueError(f"The filter cannot be used: {problem}, at character {place + 1}: {shown}")
+
+
+def _token(kind, text, place):
+    if kind == "number":
+        return Token(kind, _number(text), place)
+    if kind == "text":
+        return Token(kind, text[1:-1].replace(2 * text[0], text[0]), place)
+    if kind == "quoted":
+        return Token("name", text[1:-1].replace("``", "`"), place)
+    if kind == "name" and text.lower() in WORDS:
+        return Token("word", text.lower(), place)
+    return Token(kind, text, place)
+
+
+def _number(text):
+    # What is larger than the integers of a table is compared as a float.
+    if re.fullmatch(r"[+-]?\d{1,19}", text) and -(2**63) <= int(text) < 2**63:
+        return int(text)
+    return float(text)
+
+
+OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "!=", "!=": "="}
+
+
+@dataclasses.dataclass(frozen=True)
+class Compared:
+    """A column beside a value: `price < 20`.
+
+    Args:
+        name: the column.
+        kind: `text`, `number`, `boolean` or `time`.
+        sign: a key of `OPPOSITE`.
+        value: text, int, float, bool or `datetime.datetime` in UTC.
+    """
+
+    name: str
+    kind: str
+    sign: str
+    value: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class ComparedColumns:
+    """A column beside another one of its kind: `price < cost`."""
+
+    name: str
+    kind: str
+    sign: str
+    other: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Among:
+    """A column's value is one of several: `label in ('mug', 'cup')`."""
+
+    name: str
+    kind: str
+    values: tuple
+
+
+@dataclasses.dataclass(frozen=True)
+class Missing:
+    """A column's value is missing."""
+
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Not:
+    """A condition is false."""
+
+    condition: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class All:
+    """Several conditions are true."""
+
+    conditions: tuple
+
+
+@dataclasses.dataclass(frozen=True)
+class AnyOf:
+    """One of several conditions is true."""
+
+    conditions: tuple
+
+
+def negated(condition):
+    """Returns the condition that is true where another one is false, with `Not` at single columns alone."""
+    if isinstance(condition, Not):
+        return pushed(condition.condition)
+    if isinstance(condition, All):
+        return AnyOf(tuple(map(negated, condition.conditions)))
+    if isinstance(condition, AnyOf):
+        return All(tuple(map(negated, condition.conditions)))
+    if isinstance(condition, Compared | ComparedColumns):
+        return dataclasses.replace(condition, sign=OPPOSITE[condition.sign])
+    return Not(condition)
+
+
+def pushed(condition):
+    """Returns the same condition with `Not` at `Among` and `Missing` alone."""
+    if isinstance(condition, Not):
+        return negated(condition.condition)
+    if isinstance(condition, All | AnyOf):
+        return type(condition)(tuple(map(pushed, condition.conditions)))
+    return condition
+
+
+COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+COMPARISONS |= {"=": operator.eq, "!=": operator.ne}
+
+
+def expression_of(condition, schema):
+    """Returns the `pyarrow.compute.Expression` of a condition.
+
+    Args:
+        condition: the condition.
+        schema: `pyarrow.Schema` of the table, which says the types of its columns.
+    """
+    match condition:
+        case Compared(name, kind, sign, value):
+            field, (value,) = _alike(name, kind, [value], schema)
+            return COMPARISONS[sign](field, _scalar(value))
+        case ComparedColumns(name, kind, sign, other):
+            differ = kind == "number" and schema.field(name).type != schema.field(other).type
+            return COMPARISONS[sign](*map(_floats if differ else _field, (name, other)))
+        case Among(name, kind, values):
+            field, values = _alike(name, kind, values, schema)
+            return _among(field, values)
+        case Missing(name):
+            return _field(name).is_null()
+        case Not(Missing(name)):
+            return _field(name).is_valid()
+        case Not(inner):
+            return ~expression_of(inner, schema)
+        case All(several):
+            return functools.reduce(operator.and_, (expression_of(each, schema) for each in several))
+        case AnyOf(several):
+            return functools.reduce(operator.or_, (expression_of(each, schema) for each in several))
+
+
+def _alike(name, kind, values, schema):
+    """Returns a column and the values that it is compared with: as float64 unless all of them are whole numbers.
+
+    pyarrow converts a column to the smallest type that holds a value, and fails if a number of the column does not fit.
+    """
+    from pyarrow import types
+
+    is_float = types.is_floating(schema.field(name).type) or any(isinstance(value, float) for value in values)
+    if kind == "number" and is_float:
+        return _floats(name), list(map(float, values))
+    return _field(name), list(values)
+
+
+def _among(field, values):
+    import pyarrow
+    import pyarrow.compute
+
+    # Whether a missing value is among them is not known.
+    unknown = pyarrow.scalar(None, pyarrow.bool_())
+    return pyarrow.compute.if_else(field.is_null(), unknown, field.isin(values))
+
+
+def _floats(name):
+    import pyarrow
+
+    # Whole numbers beyond 2^53 are rounded, as everywhere that they meet a float.
+    return _field(name).cast(pyarrow.float64(), safe=False)
+
+
+def _field(name):
+    import pyarrow.compute
+
+    return pyarrow.compute.field(name)
+
+
+def _scalar(value):
+    import pyarrow
+
+    return pyarrow.scalar(value, pyarrow.timestamp("us") if isinstance(value, datetime.datetime) else None)
+
 
 # Brackets and `not`s in each other.
 DEEPEST = 32

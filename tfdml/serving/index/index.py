@@ -1,27 +1,56 @@
-"""`Index`: images that are found by similarity."""
+"""`Index`: images that are found by similarity, in Python."""
 
+import os
 import tempfile
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+import keras
 import numpy as np
 
+from pipelines.preprocessing import Preprocessor
 from tfdml.registry.arguments import Distance, Embeddings, FilePath
-from tfdml.serving.embedding.embedding_pass import embed_rows
-from tfdml.serving.exported.exported_model import ExportedModel
-from tfdml.serving.exported.saved_model_files import model_hash
-from tfdml.serving.index import duplicates, labeling
-from tfdml.serving.index.array_embedder import VECTORS, ArrayEmbedder, checked_vectors
-from tfdml.serving.index.duplicates import DuplicateGroup
-from tfdml.serving.index.found import Found
-from tfdml.serving.index.given_model import model_of
-from tfdml.serving.index.given_rows import RowsGiven, image_list, new_ids
-from tfdml.serving.index.index_build import index_of_kind
-from tfdml.serving.index.labeling import Labeled
-from tfdml.serving.index.neighbor import Neighbor
-from tfdml.serving.index.stores.addresses import is_engine, open_store
+from tfdml.run.loading import ImageEmbedder, is_loadable, load
+from tfdml.serving.embedders import VECTORS, ArrayEmbedder, checked_vectors
+from tfdml.serving.embedding import embed_rows
+from tfdml.serving.exported_model import ExportedModel, model_hash
+from tfdml.serving.index import labeling
+from tfdml.serving.index import labeling as labeling_module
+from tfdml.serving.index.folder import index_of_kind
+from tfdml.serving.index.labeling import DuplicateGroup, Labeled
+from tfdml.serving.index.rows import RowsGiven, image_list, new_ids
+from tfdml.serving.index.searcher import Found, Neighbor
+from tfdml.serving.index.stores.store import is_engine, open_store
+from tfdml.serving.saved_model import export
+
+
+def model_of(model, folder=None):
+    """Returns the `ExportedModel` or the `ArrayEmbedder` of a model; None for None.
+
+    Args:
+        model: an exported model or its folder, a run or a `.keras` file or what `tfdml.load` makes of them, a Keras
+            model, or a function from images to embeddings.
+        folder: where a model that is not exported yet is exported to; None: such a model is an error.
+    """
+    if model is None or isinstance(model, ExportedModel | ArrayEmbedder):
+        return model
+    if isinstance(model, str | os.PathLike):
+        if not is_loadable(model):
+            return ExportedModel(model)
+        model = load(model)
+    if isinstance(model, ImageEmbedder):
+        if folder is None:
+            raise ValueError("An index of such a model has it with it: open it without a model.")
+        export(model.model, Preprocessor.of(model.preprocessing), folder, tolerant=True)
+        return ExportedModel(folder)
+    if isinstance(model, keras.Model) or callable(model):
+        return ArrayEmbedder(model)
+    raise ValueError(
+        "Expected an exported model, what tfdml.load returns, a Keras model or a function from images to embeddings, "
+        f"received {type(model).__name__}."
+    )
 
 
 class Index:
@@ -183,11 +212,11 @@ class Index:
 
     def duplicates(self, threshold: float = 0.95) -> list[tuple[Neighbor, Neighbor]]:
         """Returns the pairs of images with at least this similarity, the most similar first."""
-        return duplicates.duplicates(self._store.searcher(), threshold)
+        return labeling_module.duplicates(self._store.searcher(), threshold)
 
     def duplicate_groups(self, threshold: float = 0.95) -> list[DuplicateGroup]:
         """Returns groups of images that such pairs connect, the largest first, each with a representative."""
-        return duplicates.duplicate_groups(self._store.searcher(), threshold)
+        return labeling_module.duplicate_groups(self._store.searcher(), threshold)
 
     def label(self, images: Any, k: int = 5, threshold: float | None = None) -> list[Labeled]:
         """Labels images by the vote of their nearest neighbors.

@@ -1,24 +1,364 @@
-"""`PostgreSQL`: the rows of an index in a table of PostgreSQL, with pgvector."""
+"""The rows of an index in a table of PostgreSQL with pgvector."""
 
 import contextlib
 import copy
 import dataclasses
 import json
+import queue
+import re
 from collections.abc import Iterable, Iterator
-from typing import Self
+from typing import NamedTuple, Self
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from tfdml.registry import register
 from tfdml.registry.arguments import Distance
-from tfdml.serving.index.stores import postgresql_statements as statements
-from tfdml.serving.index.stores.about import About
-from tfdml.serving.index.stores.attribute_rows import objects_of
-from tfdml.serving.index.stores.engine_store import EngineStore
-from tfdml.serving.index.stores.postgresql_address import Address, read_address
-from tfdml.serving.index.stores.postgresql_connections import Connections, prepare
-from tfdml.serving.index.stores.postgresql_errors import told
-from tfdml.serving.index.stores.postgresql_statements import Statements, settings, type_for
-from tfdml.serving.index.stores.sql_filter import sql_of
-from tfdml.serving.index.stores.store_error import OtherIndex
+from tfdml.serving.index.attributes import OWN
+from tfdml.serving.index.filters import All, Among, AnyOf, Compared, ComparedColumns, Missing, Not
+from tfdml.serving.index.stores.engine import EngineStore, objects_of
+from tfdml.serving.index.stores.store import About, OtherIndex, StoreError
+
+TABLE, LONGEST = "images", 40
+TYPES = ("vector", "halfvec")
+# Seconds to connect, and milliseconds until a connection that nobody answers is lost.
+USUAL = {"connect_timeout": "5", "tcp_user_timeout": "10000"}
+
+
+class Address(NamedTuple):
+    """An address of a table.
+
+    Args:
+        connection: what psycopg takes.
+        table: its name.
+        type: of its vectors, `vector` or `halfvec`; None: not said.
+        shown: the address as it is told.
+    """
+
+    connection: str
+    table: str
+    type: str | None
+    shown: str
+
+
+def read_address(rest):
+    """Returns the `Address` of what follows `postgresql:`; a ValueError if it is none, or has a password."""
+    parts = urlsplit(f"postgresql:{rest}")
+    # The address itself must not be told here: it may hold a secret.
+    expected = "expected postgresql://user@host/database?table=photos"
+    if not rest.startswith("//"):
+        raise ValueError(f"The address of the store is wrong: {expected}.")
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    secret = next((name for name in options if "password" in name.lower()), None)
+    if secret or parts.password:
+        raise ValueError("The address of the store has a password: leave it out, and set PGPASSWORD, or use ~/.pgpass.")
+    table = options.pop("table", TABLE)
+    if len(table) > LONGEST or not re.fullmatch(r"\w+", table, re.ASCII):
+        raise ValueError(
+            f"table={table!r:.60}: expected at most {LONGEST} letters, digits and underscores; {expected}."
+        )
+    type = options.pop("type", None)
+    if type not in (None, *TYPES):
+        raise ValueError(f"type={type!r:.60}: expected {' or '.join(TYPES)}.")
+    place = f"postgresql://{parts.netloc}{parts.path}"
+    shown = {**options, **({"type": type} if type else {}), "table": table}
+    query = urlencode({**USUAL, **options}, quote_via=quote)
+    return Address(f"{place}?{query}", table, type, f"{place}?{urlencode(shown, safe='/')}")
+
+
+# Connections that stay open.
+KEPT = 8
+# With iterative scans; earlier ones find fewer rows than asked where a filter takes few.
+OLDEST = (0, 8)
+
+
+class Connections:
+    """Lends connections; those that broke are left, and others are opened in their place.
+
+    Args:
+        address: what psycopg takes.
+    """
+
+    def __init__(self, address):
+        self._address = address
+        self._idle = queue.LifoQueue(KEPT)
+
+    @contextlib.contextmanager
+    def one(self):
+        """Lends a connection, on which each statement is a transaction of its own."""
+        connection = self._idle_one() or self._new()
+        try:
+            yield connection
+        finally:
+            if connection.broken or connection.closed:
+                # So are the others, after a restart.
+                self.close()
+            else:
+                self._give_back(connection)
+
+    def _idle_one(self):
+        while True:
+            try:
+                connection = self._idle.get_nowait()
+            except queue.Empty:
+                return None
+            if _answers(connection):
+                return connection
+            connection.close()
+
+    def _new(self):
+        import psycopg
+
+        # Plans that are made once and kept do not see how few rows a filter takes.
+        connection = psycopg.connect(self._address, autocommit=True, prepare_threshold=None)
+        try:
+            prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _give_back(self, connection):
+        try:
+            self._idle.put_nowait(connection)
+        except queue.Full:
+            connection.close()
+
+    def close(self):
+        """Closes those that nobody uses."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._idle.get_nowait().close()
+
+
+def _answers(connection):
+    """Whether a connection that was left alone is still one: a server that ended has closed it."""
+    import select
+
+    if connection.closed:
+        return False
+    readable, _, _ = select.select([connection.fileno()], [], [], 0)
+    # Nobody has asked, so that only an end, or a notice of it, can be read.
+    return not readable
+
+
+def prepare(connection):
+    """Has a connection know vectors; a ValueError if the database is too old for them."""
+    from pgvector.psycopg import register_vector
+
+    found = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
+    if found is None:
+        return
+    if tuple(map(int, found[0].split(".")[:2])) < OLDEST:
+        wanted = ".".join(map(str, OLDEST))
+        raise ValueError(
+            f"The database has pgvector {found[0]}, expected {wanted} or later: ALTER EXTENSION vector UPDATE."
+        )
+    register_vector(connection)
+
+
+@contextlib.contextmanager
+def told(store):
+    """Turns errors of psycopg into a `StoreError`, which may pass, or a ValueError; each names the store."""
+    import psycopg
+    from psycopg import errors
+
+    try:
+        yield
+    except errors.InsufficientPrivilege as error:
+        raise ValueError(f"{store}: {_line(error)}; docs/stores.md says which privileges are needed.") from error
+    except errors.ReadOnlySqlTransaction as error:
+        raise ValueError(f"{store} is read-only: {_line(error)}.") from error
+    except errors.UniqueViolation as error:
+        raise ValueError(
+            f"{store} has a row with one of these ids already; delete it first, or leave ids out."
+        ) from error
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        raise StoreError(f"{store} does not answer, or cannot go on: {_line(error)}. Repeat it to go on.") from error
+    except errors.UndefinedTable as error:
+        raise ValueError(f"{store}: a table is gone: {_line(error)}.") from error
+    except psycopg.Error as error:
+        raise ValueError(f"{store}: {_line(error)}.") from error
+
+
+def _line(error):
+    return " ".join(str(error).split("\n")[0].split()).rstrip(".") or type(error).__name__
+
+
+# With the type of its vectors.
+ABOUT = """SELECT version, model, dimension, metric, kind, columns, (SELECT atttypid::regtype::text FROM pg_attribute
+    WHERE attrelid = to_regclass(quote_ident(name)) AND attname = 'embedding') FROM tfdml_indexes WHERE name = %s"""
+CREATE_ABOUT = """CREATE TABLE IF NOT EXISTS tfdml_indexes (
+    name text PRIMARY KEY, version integer NOT NULL, model text NOT NULL, dimension integer NOT NULL,
+    metric text NOT NULL, kind text NOT NULL, columns jsonb NOT NULL DEFAULT '{}', next_id bigint NOT NULL DEFAULT 0)"""
+NOTE_ABOUT = "INSERT INTO tfdml_indexes (name, version, model, dimension, metric, kind) VALUES (%s, %s, %s, %s, %s, %s)"
+RESERVE = """UPDATE tfdml_indexes SET next_id = greatest(next_id + %s, %s), columns = %s::jsonb || columns
+    WHERE name = %s RETURNING next_id"""
+# What is known of the rows of one name is, but for ids and attributes, what was known of another name.
+MOVE_ABOUT = """UPDATE tfdml_indexes SET model = new.model, dimension = new.dimension, metric = new.metric
+    FROM tfdml_indexes AS new WHERE new.name = %s AND tfdml_indexes.name = %s"""
+FORGET_ABOUT = "DELETE FROM tfdml_indexes WHERE name = %s"
+# Statements that give another table of the same name what users may do with this one, and its own indexes.
+GRANTS = """SELECT format('GRANT %%s ON %%s TO %%s', string_agg(privilege_type, ', '), %s::text,
+    CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END)
+    FROM pg_class, aclexplode(relacl) WHERE oid = to_regclass(%s) AND grantee <> relowner GROUP BY grantee"""
+INDEXES = """SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = to_regclass(%s)
+    AND indexrelid <> coalesce(to_regclass(%s)::oid, 0) AND indexrelid NOT IN (SELECT conindid FROM pg_constraint)"""
+CREATE_NEW = """CREATE TEMPORARY TABLE tfdml_new (id bigint, path text, label text, attributes jsonb, embedding vector)
+    ON COMMIT DROP"""
+COPY = "COPY tfdml_new (id, path, label, attributes, embedding) FROM STDIN (FORMAT BINARY)"
+# Milliseconds of a search.
+LONGEST_TEXT = 30_000
+# Candidates that pgvector allows in a search of a graph, and dimensions in an index of each type.
+MOST_CANDIDATES, MOST_DIMENSIONS = 1000, {"vector": 2000, "halfvec": 4000}
+OPERATORS = {"cosine": ("<#>", "ip_ops"), "euclidean": ("<->", "l2_ops")}
+
+
+class Statements:
+    """Statements on a table.
+
+    Args:
+        table: its name, of letters, digits and underscores.
+    """
+
+    def __init__(self, table):
+        self.name = f'"{table}"'
+        self.index_name = f'"{table}_embedding"'
+        self.delete = f"DELETE FROM {self.name} WHERE id = ANY(%s) RETURNING id"
+        self.paths_of = f"SELECT id, path FROM {self.name} WHERE id = ANY(%s)"
+        self.ids_of = f"SELECT path, id FROM {self.name} WHERE path = ANY(%s)"
+        self.take_new = self._take("SELECT id, path, label, attributes, embedding FROM tfdml_new")
+        self.page = f"SELECT id, path FROM {self.name} WHERE id > %s ORDER BY id LIMIT %s"
+        # Of tables and indexes that are the index's own.
+        self.lock = f"LOCK TABLE {self.name} IN SHARE ROW EXCLUSIVE MODE"
+        self.drop = f"DROP TABLE IF EXISTS {self.name}"
+
+    def _take(self, rows):
+        return f"""INSERT INTO {self.name} (id, path, label, attributes, embedding) {rows}
+            ON CONFLICT (path) DO UPDATE SET id = excluded.id, label = excluded.label,
+            attributes = excluded.attributes, embedding = excluded.embedding"""
+
+    def take_vectors(self, of):
+        """Returns the statements that take new vectors, with the rest of the rows of another table's `Statements`."""
+        rows = f"""SELECT old.id, old.path, old.label, old.attributes, tfdml_new.embedding
+            FROM tfdml_new JOIN {of.name} AS old ON old.id = tfdml_new.id"""
+        return [f"DELETE FROM {self.name} WHERE id IN (SELECT id FROM tfdml_new)", self._take(rows)]
+
+    def without(self, other):
+        """Returns a condition of the rows of this table that another table's `Statements` has not."""
+        return f"""NOT EXISTS (SELECT FROM {other.name} AS other
+            WHERE other.id = {self.name}.id AND other.path = {self.name}.path)"""
+
+    def take_name(self, of):
+        """Returns the statements that make this table that of another `Statements`, which is dropped."""
+        return [
+            of.drop,
+            f"ALTER TABLE {self.name} RENAME TO {of.name}",
+            f"ALTER INDEX IF EXISTS {self.index_name} RENAME TO {of.index_name}",
+        ]
+
+    def create(self, dimension, type):
+        return f"""CREATE TABLE {self.name} (id bigint PRIMARY KEY, path text COLLATE "C" NOT NULL UNIQUE,
+            label text COLLATE "C", attributes jsonb NOT NULL DEFAULT '{{}}', embedding {type}({dimension}) NOT NULL)"""
+
+    def count(self, where):
+        return f"SELECT count(*) FROM {self.name} WHERE {where}"
+
+    def nearest(self, metric, where, type):
+        operator, sign = OPERATORS[metric][0], "-" if metric == "cosine" else ""
+        return f"""SELECT id, path, label, {sign}(embedding {operator} %s::{type}) FROM {self.name}
+            WHERE {where} ORDER BY embedding {operator} %s::{type} LIMIT %s"""
+
+    def create_index(self, index, about, type, count):
+        """Returns the statements that make the index of vectors, if there is none."""
+        if index.name == "flat":
+            return []
+        if index.name == "hnsw":
+            method, options = "hnsw", f"m = {index.m}, ef_construction = {max(index.ef_construction, 2 * index.m)}"
+        else:
+            method, options = "ivfflat", f"lists = {index.of_size(count).lists}"
+        return [
+            f"CREATE INDEX IF NOT EXISTS {self.index_name} ON {self.name} USING {method} "
+            f"(embedding {type}_{OPERATORS[about.metric][1]}) WITH ({options})",
+            # The planner takes it where it knows how many rows there are.
+            f"ANALYZE {self.name}",
+        ]
+
+
+def type_for(about, wished):
+    """Returns the type of vectors of a new index; a ValueError if there is none whose index takes as many dimensions.
+
+    Args:
+        about: `About`.
+        wished: `vector` or `halfvec`; None: the first that does.
+    """
+    if about.kind.startswith("flat"):
+        return wished or "vector"
+    for type in [wished] if wished else MOST_DIMENSIONS:
+        if about.dimension <= MOST_DIMENSIONS[type]:
+            return type
+    raise ValueError(
+        f"kind={about.kind} takes a {type} of at most {MOST_DIMENSIONS[type]:,} dimensions in PostgreSQL, received "
+        f"{about.dimension:,}. Use kind=flat, or export a model of fewer dimensions: python -m tfdml.export --dims=..."
+    )
+
+
+def settings(index, k, exact):
+    """Returns what is set for one search.
+
+    Args:
+        index: `ApproximateIndex`.
+        k: number of neighbors.
+        exact: whether all rows that a filter takes are compared.
+    """
+    found = [f"SET LOCAL statement_timeout = {LONGEST_TEXT}"]
+    if exact:
+        # Rows of a filter are still found by indexes of other columns, as bitmaps.
+        return [*found, "SET LOCAL enable_indexscan = off"]
+    if index.name == "hnsw":
+        found += [f"SET LOCAL hnsw.ef_search = {min(max(index.ef_search, k), MOST_CANDIDATES)}"]
+        # Goes on until k rows are found that the filter takes; by default it would end after 20,000.
+        found += ["SET LOCAL hnsw.max_scan_tuples = 2147483647", "SET LOCAL hnsw.scan_mem_multiplier = 1000"]
+        return [*found, "SET LOCAL hnsw.iterative_scan = strict_order"]
+    return [*found, f"SET LOCAL ivfflat.probes = {index.probes}", "SET LOCAL ivfflat.iterative_scan = relaxed_order"]
+
+
+# What the texts of JSON are read as. Texts are compared by their code points, as everywhere in an index.
+SQL_TYPES = {"text": '(attributes->>%s::text) COLLATE "C"', "number": "(attributes->>%s::text)::numeric"}
+SQL_TYPES |= {"boolean": "(attributes->>%s::text)::boolean", "time": "(attributes->>%s::text)::timestamp"}
+SIGNS = {"<": "<", "<=": "<=", ">": ">", ">=": ">=", "=": "=", "!=": "<>"}
+
+
+def sql_of(condition):
+    """Returns a condition in SQL, with %s for each value, and their list. Names of attributes are values, too."""
+    match condition:
+        case Compared(name, kind, sign, value):
+            text, values = _column(name, kind)
+            return f"{text} {SIGNS[sign]} %s", [*values, value]
+        case ComparedColumns(name, kind, sign, other):
+            (text, values), (right, more) = _column(name, kind), _column(other, kind)
+            return f"{text} {SIGNS[sign]} {right}", [*values, *more]
+        case Among(name, kind, several):
+            text, values = _column(name, kind)
+            return f"{text} IN ({', '.join(['%s'] * len(several))})", [*values, *several]
+        case Missing(name):
+            text, values = _column(name, "text")
+            return f"{text} IS NULL", values
+        case Not(inner):
+            text, values = sql_of(inner)
+            return f"NOT ({text})", values
+        case All(several):
+            return _joined(" AND ", several)
+        case AnyOf(several):
+            return _joined(" OR ", several)
+
+
+def _joined(word, several):
+    parts = list(map(sql_of, several))
+    return f"({word.join(text for text, _ in parts)})", [value for _, values in parts for value in values]
+
+
+def _column(name, kind):
+    return (name, []) if name in OWN else (SQL_TYPES[kind], [name])
+
 
 # The layout of the tables.
 VERSION = 1
@@ -68,7 +408,7 @@ class PostgreSQL(EngineStore):
         from psycopg.errors import UndefinedTable
 
         try:
-            found = connection.execute(statements.ABOUT, [self._address.table]).fetchone()
+            found = connection.execute(ABOUT, [self._address.table]).fetchone()
         except UndefinedTable:
             return None
         if found is not None and found[0] != VERSION:
@@ -88,7 +428,7 @@ class PostgreSQL(EngineStore):
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('tfdml_indexes'))")
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
             prepare(connection)
-            connection.execute(statements.CREATE_ABOUT)
+            connection.execute(CREATE_ABOUT)
             if self._about(connection) is not None:
                 return
             if connection.execute("SELECT to_regclass(%s)", [self._sql.name]).fetchone()[0] is not None:
@@ -96,14 +436,12 @@ class PostgreSQL(EngineStore):
             self._type = type_for(about, self._address.type)
             connection.execute(self._sql.create(about.dimension, self._type))
             row = [self._address.table, VERSION, about.model, about.dimension, about.metric, about.kind]
-            connection.execute(statements.NOTE_ABOUT, row)
+            connection.execute(NOTE_ABOUT, row)
 
     def _reserve(self, count, after, columns):
         _check_texts("The name of an attribute", columns)
         with self._transaction() as connection:
-            (first,) = connection.execute(
-                statements.RESERVE, [count, after, json.dumps(columns), self._address.table]
-            ).fetchone()
+            (first,) = connection.execute(RESERVE, [count, after, json.dumps(columns), self._address.table]).fetchone()
         return first - count
 
     def _write(self, ids, vectors, table):
@@ -186,7 +524,7 @@ class PostgreSQL(EngineStore):
         if there is not None and dataclasses.replace(there, columns=about.columns) != about:
             with self._transaction() as connection:
                 connection.execute(found._sql.drop)
-                connection.execute(statements.FORGET_ABOUT, [found._address.table])
+                connection.execute(FORGET_ABOUT, [found._address.table])
         found.prepare(about.dimension, 0)
         return found
 
@@ -212,11 +550,11 @@ class PostgreSQL(EngineStore):
             connection.execute(f"DELETE FROM {new.name} WHERE {new.without(old)}")
             if connection.execute(old.count(old.without(new))).fetchone()[0]:
                 return False
-            kept = connection.execute(statements.GRANTS, [old.name, old.name]).fetchall()
-            kept += connection.execute(statements.INDEXES, [old.name, old.index_name]).fetchall()
+            kept = connection.execute(GRANTS, [old.name, old.name]).fetchall()
+            kept += connection.execute(INDEXES, [old.name, old.index_name]).fetchall()
             names = self._address.table, of._address.table
-            connection.execute(statements.MOVE_ABOUT, names)
-            connection.execute(statements.FORGET_ABOUT, names[:1])
+            connection.execute(MOVE_ABOUT, names)
+            connection.execute(FORGET_ABOUT, names[:1])
             for statement in [*new.take_name(old), *(statement for (statement,) in kept)]:
                 connection.execute(statement)
         return True
@@ -244,8 +582,8 @@ def _check_texts(what, values):
 def _copied(connection, rows, taking):
     """Has the statements take what a temporary table has, in one transaction."""
     with connection.transaction():
-        connection.execute(statements.CREATE_NEW)
-        with connection.cursor().copy(statements.COPY) as copy:
+        connection.execute(CREATE_NEW)
+        with connection.cursor().copy(COPY) as copy:
             copy.set_types(["int8", "text", "text", "jsonb", "vector"])
             for row in rows:
                 copy.write_row(row)

@@ -1,20 +1,196 @@
-"""`Qdrant`: the rows of an index as points of Qdrant."""
+"""The rows of an index as points of Qdrant."""
 
 import copy
 import dataclasses
+import os
 import threading
+import time
+import uuid
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import parse_qsl, urlsplit
 
 from tfdml.registry import register
 from tfdml.registry.arguments import Distance
-from tfdml.serving.index.stores.about import About
-from tfdml.serving.index.stores.engine_store import EngineStore
-from tfdml.serving.index.stores.qdrant_address import NUMBERED, client, read_address
-from tfdml.serving.index.stores.qdrant_calls import called
-from tfdml.serving.index.stores.qdrant_filter import filter_of, key_of
-from tfdml.serving.index.stores.qdrant_points import number_of, points_of, points_with, with_ids
+from tfdml.serving.index.attributes import OWN
+from tfdml.serving.index.filters import All, Among, AnyOf, Compared, ComparedColumns, Missing, Not, pushed
+from tfdml.serving.index.stores.engine import EngineStore, objects_of
+from tfdml.serving.index.stores.store import About, StoreError
+
+PORT, COLLECTION = 6333, "images"
+# Seconds of a call.
+SECONDS = 30
+# Between a name and the number of the collection behind it.
+NUMBERED = "~"
+
+
+def read_address(address):
+    """Returns what the client takes, and the collection."""
+    if not address.startswith("//"):
+        return {"path": os.path.abspath(address), "force_disable_check_same_thread": True}, COLLECTION
+    parts, expected = urlsplit(f"qdrant:{address}"), "expected qdrant://host:6333/photos"
+    options, collection = dict(parse_qsl(parts.query)), parts.path.strip("/")
+    if parts.username or parts.password or options.keys() - {"https"}:
+        raise ValueError(f"The address of Qdrant has a secret or an unknown option; {expected}, and QDRANT_API_KEY.")
+    if not parts.hostname or not collection or set(collection) & {"/", NUMBERED}:
+        raise ValueError(f"qdrant:{address}: {expected}.")
+    about = {"host": parts.hostname, "port": parts.port or PORT, "https": options.get("https") == "true"}
+    return {**about, "api_key": os.environ.get("QDRANT_API_KEY") or None, "timeout": SECONDS}, collection
+
+
+def client(options):
+    """Returns the client of what `read_address` returns."""
+    from qdrant_client import QdrantClient
+
+    with warnings.catch_warnings():
+        # That a key is sent without TLS, or that the server has another version: docs/stores.md says so.
+        warnings.simplefilter("ignore")
+        return QdrantClient(**options, check_compatibility=False)
+
+
+# Seconds before a call is tried again.
+PAUSES = (0.2, 1.0)
+
+
+def called(store, function, tries, *arguments, **named):
+    """Returns what a call returns; a `StoreError` if the server does not answer, a ValueError if it refuses.
+
+    Args:
+        store: for the message.
+        function: of the client.
+        tries: how often a call is tried that may be repeated: without an answer, nobody knows whether it was done.
+        *arguments, **named: of the function.
+    """
+    import httpx
+    from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+    for pause in [*PAUSES[: tries - 1], None]:
+        try:
+            return function(*arguments, **named)
+        except (ResponseHandlingException, httpx.HTTPError, ConnectionError) as error:
+            reason = error
+        except UnexpectedResponse as error:
+            if error.status_code < 500:
+                raise ValueError(f"{store} refuses: {_line(error)}.") from error
+            reason = error
+        except RuntimeError as error:
+            # Another process has the folder.
+            raise StoreError(f"{store}: {_line(error)}.") from error
+        if pause is not None:
+            time.sleep(pause)
+    raise StoreError(f"{store} does not answer, or cannot go on: {_line(reason)}. Repeat it to go on.") from reason
+
+
+def _line(error):
+    return " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+
+
+RANGES = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
+
+
+def filter_of(condition):
+    """Returns the `Filter` of a condition; a ValueError if Qdrant has none such."""
+    from qdrant_client import models
+
+    found = _of(pushed(condition))
+    return found if isinstance(found, models.Filter) else models.Filter(must=[found])
+
+
+def key_of(name):
+    """Returns the key of a column in the payload of a point."""
+    return name if name in OWN else f'attributes."{name}"'
+
+
+def _of(condition):
+    from qdrant_client.models import Filter
+
+    match condition:
+        case All(several):
+            return Filter(must=list(map(_of, several)))
+        case AnyOf(several):
+            return Filter(should=list(map(_of, several)))
+        case Compared(name, kind, sign, value):
+            return _compared(name, kind, sign, value)
+        case ComparedColumns(name, _, _, other):
+            raise ValueError(f"Qdrant compares a column with values alone, and not {name} with {other}.")
+        case Among(name, kind, values):
+            return _among(name, kind, values)
+        case Not(Among(name, kind, values)):
+            return Filter(must_not=[_among(name, kind, values), _missing(name)])
+        case Missing(name):
+            return _missing(name)
+        case Not(Missing(name)):
+            return Filter(must_not=[_missing(name)])
+
+
+def _missing(name):
+    from qdrant_client.models import IsEmptyCondition, PayloadField
+
+    return IsEmptyCondition(is_empty=PayloadField(key=key_of(name)))
+
+
+def _compared(name, kind, sign, value):
+    from qdrant_client.models import Filter
+
+    if sign == "=":
+        return _among(name, kind, (value,))
+    if sign == "!=":
+        return Filter(must_not=[_among(name, kind, (value,)), _missing(name)])
+    return _range(name, kind, **{RANGES[sign]: value}, sign=sign)
+
+
+def _among(name, kind, values):
+    from qdrant_client.models import FieldCondition, Filter, MatchAny, MatchValue
+
+    key = key_of(name)
+    if kind == "text" or name == "id" and all(isinstance(value, int) for value in values):
+        return FieldCondition(key=key, match=MatchAny(any=list(values)))
+    if kind == "boolean":
+        return Filter(should=[FieldCondition(key=key, match=MatchValue(value=value)) for value in values])
+    return Filter(should=[_range(name, kind, gte=value, lte=value) for value in values])
+
+
+def _range(name, kind, sign="=", **limits):
+    from qdrant_client.models import DatetimeRange, FieldCondition, Range
+
+    if kind not in ("number", "time"):
+        raise ValueError(f"Qdrant does not order a {kind}: {name} {sign} cannot be used; expected = or in.")
+    return FieldCondition(key=key_of(name), range=(Range if kind == "number" else DatetimeRange)(**limits))
+
+
+def number_of(path):
+    """Returns the number of a point, which follows from the path of its row."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, path))
+
+
+def points_of(ids, vectors, table):
+    """Returns the points of rows, see `Store.add`."""
+    paths, labels = table["path"].to_pylist(), table["label"].to_pylist()
+    payloads = [
+        {"id": id, "path": path, "label": label, "attributes": attributes}
+        for id, path, label, attributes in zip(ids.tolist(), paths, labels, objects_of(table), strict=True)
+    ]
+    return points_with(payloads, vectors)
+
+
+def points_with(payloads, vectors):
+    """Returns the points of payloads."""
+    from qdrant_client.models import PointStruct
+
+    return [
+        PointStruct(id=number_of(payload["path"]), vector=vector, payload=payload)
+        for payload, vector in zip(payloads, vectors.tolist(), strict=True)
+    ]
+
+
+def with_ids(ids):
+    """Returns the filter that takes the points of some rows."""
+    from qdrant_client.models import FieldCondition, Filter, MatchAny
+
+    return Filter(must=[FieldCondition(key="id", match=MatchAny(any=list(map(int, ids))))])
+
 
 VERSION = 1
 # Points that are sent at once.

@@ -1,0 +1,105 @@
+"""Embeds images on Apache Beam, each shard by some worker."""
+
+import threading
+
+import apache_beam
+from apache_beam.ml.inference.base import ModelHandler, RunInference
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability import python_urns
+from apache_beam.portability.api import beam_fn_api_pb2
+from apache_beam.runners.portability.fn_api_runner.worker_handlers import SubprocessSdkWorkerHandler, WorkerHandler
+from apache_beam.runners.portability.local_job_service import SubprocessSdkWorker
+
+# Registers itself.
+import tfdml.serving.beam  # noqa: F401
+from tfdml.serving.embedding import embed_rows
+from tfdml.serving.exported_model import ExportedModel
+
+
+class ShardEmbedder(ModelHandler):
+    """Embeds shards by an exported model, which each process of Beam loads once.
+
+    Args:
+        model: folder of the model.
+        batch_size: see `embed_images`.
+    """
+
+    def __init__(self, model, batch_size):
+        # A shard is a list of images already.
+        super().__init__(min_batch_size=1, max_batch_size=1)
+        self._model, self._batch_size = model, batch_size
+
+    def load_model(self):
+        return ExportedModel(self._model)
+
+    def run_inference(self, batch, model, inference_args=None):
+        """Yields number, `ImageList`, and what `embed_rows` returns, of each `(number, ImageList)`."""
+        for number, images in batch:
+            yield number, images, *embed_rows(images, range(len(images)), model, batch_size=self._batch_size)
+
+
+def embed_on_beam(job, images, model, *, runner, batch_size, options):
+    """Writes the missing shards of a job.
+
+    Args:
+        job: `EmbeddingJob` whose folder all workers can write to.
+        images: `ImageList` of files that all workers can read.
+        model: folder of the exported model, likewise.
+        runner: name of a runner, such as `DirectRunner`.
+        batch_size: see `embed_images`.
+        options: list of texts, such as `--direct_num_workers=2`.
+    """
+    parts = [(number, images.part(job.rows(number))) for number in job.missing()]
+    if not parts:
+        return
+    try:
+        with apache_beam.Pipeline(options=PipelineOptions([f"--runner={runner}", *options])) as pipeline:
+            (
+                pipeline
+                | apache_beam.Create(parts)
+                # Else one worker gets all shards.
+                | apache_beam.Reshuffle()
+                | RunInference(ShardEmbedder(model, batch_size))
+                | apache_beam.MapTuple(job.write)
+            )
+    # A runner wraps what a worker raises, each in its own way.
+    except Exception as error:
+        last = str(error).strip().splitlines() or [type(error).__name__]
+        raise ValueError(f"Apache Beam failed: {last[-1]} (--debug shows where)") from error
+
+
+# Seconds from one look for what still waits for a process that has ended to the next.
+EVERY = 1.0
+
+
+@WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
+class WatchedWorker(SubprocessSdkWorkerHandler):
+    """A process of `--direct_running_mode=multi_processing` whose end is an error of what waits for its answers.
+
+    Beam's own raises that error in a thread that nobody listens to.
+    """
+
+    def start_worker(self):
+        self._closed = threading.Event()
+        self.worker = SubprocessSdkWorker(
+            self._worker_command_line, self.control_address, self.provision_info, self.worker_id
+        )
+        self.worker_thread = threading.Thread(name="run_worker", target=self._run)
+        self.worker_thread.start()
+
+    def close(self):
+        self._closed.set()
+        super().close()
+
+    def _run(self):
+        try:
+            self.worker.run()
+        except RuntimeError as error:
+            message = f"{error}. Complete shards stay; repeat the command for the others."
+            # Also what is asked after its end.
+            while not self._closed.wait(EVERY):
+                self._fail(message)
+
+    def _fail(self, message):
+        for number, future in list(self.control_conn._futures_by_id.items()):
+            future.set(beam_fn_api_pb2.InstructionResponse(instruction_id=number, error=message))

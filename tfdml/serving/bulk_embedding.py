@@ -1,0 +1,87 @@
+"""Embeds many images into a folder of Parquet files."""
+
+import functools
+import os
+from pathlib import Path
+
+from pipelines.stored import local
+from tfdml.console.progress_bar import ProgressBar
+from tfdml.files.checked import LOCK, locked, naming
+from tfdml.files.shards import MANIFEST, PLAN, EmbeddingJob
+from tfdml.serving.embedding import embed_rows
+from tfdml.serving.exported_model import ExportedModel, model_hash, saved_model_folder
+
+# The value of --runner that is no runner of Apache Beam.
+SPARK = "spark"
+
+
+def embed_images(out, images, *, model, shard_rows=4096, batch_size=None, runner="", options=()):
+    """Embeds images, or what is missing of them where this was interrupted; returns the `EmbeddingShards`.
+
+    Args:
+        out: folder to write.
+        images: `ImageList`.
+        model: folder of the exported model.
+        shard_rows: images of a shard.
+        batch_size: images that the model embeds at once. Default: 64 on a GPU, 8 without.
+        runner: `spark`, or the name of a runner of Apache Beam; empty: this process embeds.
+        options: list of options for the runner, such as `--direct_num_workers=2`.
+    """
+    embed_on_engine = _engine(runner) if runner else None
+    model = saved_model_folder(model)
+    # Workers of an engine have other working folders.
+    out, digest = Path(os.path.abspath(local(out, "--out="))), model_hash(model)
+    _check_target(out)
+    embedder = ExportedModel(model)
+    out.mkdir(parents=True, exist_ok=True)
+    with naming(out), locked(out, "folder of embeddings"):
+        job = EmbeddingJob.of(out, images, model=digest, dimension=embedder.dimension, shard_rows=shard_rows)
+        job.begin(images)
+        if embed_on_engine:
+            embed_on_engine(job, images, os.path.abspath(model), batch_size=batch_size, options=options)
+        else:
+            _embed_missing(job, images, embedder, batch_size)
+        shards = job.finish()
+    if not len(shards):
+        path, reason = min(shards.bad.items())
+        raise ValueError(f"No image can be read, first {path}: {reason}. {out} holds no embedding; remove it.")
+    return shards
+
+
+def _embed_missing(job, images, embedder, batch_size):
+    missing = job.missing()
+    if not missing:
+        return
+    left = sum(len(job.rows(number)) for number in missing)
+    bar = ProgressBar(len(images), "image", done=len(images) - left)
+    for number in missing:
+        part = images.part(job.rows(number))
+        found = embed_rows(part, range(len(part)), embedder, on_batch=bar.add, batch_size=batch_size)
+        job.write(number, part, *found)
+
+
+def _engine(runner):
+    """Returns the function that embeds by a runner, from the one file that imports its package."""
+    extra, package = ("spark", "pyspark") if runner == SPARK else ("beam", "apache_beam")
+    try:
+        if runner == SPARK:
+            from tfdml.serving.spark import embed_on_spark
+
+            return embed_on_spark
+        from tfdml.serving.beam import embed_on_beam
+
+        return functools.partial(embed_on_beam, runner=runner)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != package:
+            raise
+        raise ImportError(f"--runner={runner} needs Apache {extra.title()}: pip install 'tfdml[{extra}]'.") from None
+
+
+def _check_target(out):
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"--out={out} is a file; give a folder.")
+    entries = out.iterdir() if out.is_dir() else ()
+    # A kill at the very start leaves what it was writing.
+    names = {entry.name for entry in entries if not entry.name.startswith(".writing-")}
+    if names - {LOCK} and not names & {PLAN, MANIFEST}:
+        raise ValueError(f"--out={out} is not empty and holds no embeddings; give a new folder.")

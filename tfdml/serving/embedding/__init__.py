@@ -1,1 +1,0 @@
-"""Embeds many images into shards, on one machine or with Apache Beam."""

@@ -1,1 +1,0 @@
-"""Models for serving: SavedModel, LiteRT, ONNX."""

@@ -1,0 +1,400 @@
+"""Exports runs, backbones and joined models as SavedModel, LiteRT and ONNX."""
+
+import logging
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipelines.dataset import Split
+from pipelines.preprocessing import Preprocessing, Preprocessor
+from tfdml import registry
+from tfdml.console.startup import __version__
+from tfdml.files.checked import whole_folder
+from tfdml.methods import Features, Joined
+from tfdml.neighbors.projections import principal_components
+from tfdml.registry.loss_hooks import hooks_of
+from tfdml.run.directory.model_files import sha256_of
+from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.experiment.experiment import set_up, trained, trained_model
+from tfdml.run.experiment.threshold import threshold_of
+from tfdml.run.loading import ImageEmbedder
+from tfdml.run.training.initial_model import check_pretrained, check_takes, initial_backbone
+from tfdml.serving.exported_model import model_hash
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.model_card import write_card
+from tfdml.serving.saved_model import export
+
+
+class Prefix:
+    """Keeps the first dimensions of embeddings, and brings these to unit length.
+
+    Args:
+        size: dimensions of the embeddings.
+        dims: how many of them are kept, one of the `dims` that `tfdml.losses.Nested` trained.
+    """
+
+    def __init__(self, size, dims):
+        self.dimension = dims
+        self.description = f"the first {dims} of {size} dimensions, which were trained nested"
+
+    def __call__(self, embeddings):
+        """Returns the first dimensions `[B, N]` of embeddings `[B, D]`."""
+        return tf.math.l2_normalize(embeddings[:, : self.dimension], axis=-1)
+
+
+class Projection:
+    """Maps embeddings to their principal components, and brings these to unit length. `Projection.fit` creates it.
+
+    With whitening it is that of "Negative Evidences and Co-occurrences in Image Retrieval: the Benefit of PCA and
+    Whitening" (ECCV 2012).
+
+    Args:
+        mean: `[D]`, the mean of the embeddings.
+        components: `[D, N]`, the directions, divided by the standard deviations along them for whitening.
+        whitened: whether they are.
+    """
+
+    def __init__(self, mean, components, whitened=False):
+        self.mean = np.asarray(mean, np.float32)
+        self.components = np.asarray(components, np.float32)
+        self.description = f"principal components of {len(self.mean)} dimensions{', whitened' if whitened else ''}"
+
+    @classmethod
+    def fit(cls, embeddings, dims, whiten=False):
+        """Creates the projection to the principal components of embeddings.
+
+        Args:
+            embeddings: `[N, D]` array, such as those of the training images.
+            dims: number of components.
+            whiten: whether all components get a variance of 1.
+        """
+        most = min(embeddings.shape[1], len(embeddings) - 1)
+        if not 1 <= dims <= most:
+            raise ValueError(
+                f"Expected 1 to {most} dimensions, received {dims}: the embedding has {embeddings.shape[1]}, and "
+                f"{len(embeddings)} images determine no more than {len(embeddings) - 1}."
+            )
+        mean, components, deviations = principal_components(embeddings, dims)
+        if len(deviations) < dims:
+            raise ValueError(
+                f"The embeddings vary in {len(deviations)} dimensions only; {dims} are not possible. Choose no more "
+                "than these."
+            )
+        return cls(mean, components / (deviations if whiten else 1.0), whiten)
+
+    @property
+    def dimension(self):
+        """The number N of components."""
+        return self.components.shape[1]
+
+    def __call__(self, embeddings):
+        """Returns the projections `[B, N]` of embeddings `[B, D]`."""
+        return tf.math.l2_normalize((embeddings - self.mean) @ self.components, axis=-1)
+
+
+LITE_FILE = "model.tflite"
+PRECISIONS = ("float32", "float16", "int8")
+
+
+def write_lite(path, precision):
+    """Writes `model.tflite` beside a SavedModel: its signature `embed_images`, which takes pixels, not files.
+
+    Args:
+        path: folder of the SavedModel.
+        precision: of the weights. `float16` halves the file; `int8` quarters the weights and computes with them as
+            integers where it can. Inputs and outputs stay float32.
+    """
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(path), signature_keys=["embed_images"])
+    if precision != "float32":
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if precision == "float16":
+        converter.target_spec.supported_types = [tf.float16]
+    (Path(path) / LITE_FILE).write_bytes(converter.convert())
+
+
+ONNX_FILE = "model.onnx"
+
+
+def import_converter():
+    """Returns the modules `onnx` and `tf2onnx`; an ImportError says how to install them."""
+    try:
+        import onnx
+        import tf2onnx
+    except ImportError as error:
+        raise ImportError(f"Writing ONNX needs {error.name}: pip install 'tfdml[onnx]'.") from error
+    return onnx, tf2onnx
+
+
+def write_onnx(path):
+    """Writes `model.onnx` beside a SavedModel: its signature `embed_images`, which takes pixels, not files.
+
+    Args:
+        path: folder of the SavedModel.
+    """
+    onnx, tf2onnx = import_converter()
+    # Its functions live as long as the model does.
+    model = tf.saved_model.load(str(path))
+    embed = model.signatures["embed_images"]
+    images = embed.structured_input_signature[1]["images"]
+    call = tf.function(lambda images: embed(images=images), autograph=False)
+    found, _ = tf2onnx.convert.from_function(call, [tf.TensorSpec(images.shape, images.dtype, name="images")])
+    if len(found.graph.input) > 1:
+        raise ValueError("The model cannot be written in ONNX, export it without: a weight of it stays an input.")
+    try:
+        # An operation that ONNX does not have is left as it is.
+        onnx.checker.check_model(found)
+    except onnx.checker.ValidationError as error:
+        raise ValueError(f"The model cannot be written in ONNX, export it without: {error}") from error
+    (Path(path) / ONNX_FILE).write_bytes(found.SerializeToString())
+
+
+def write_export(model, out, about, *, projection=None, tolerant=False, lite=None, onnx=False):
+    """Writes the SavedModel of a model, and its card, to a folder that must be empty or not exist.
+
+    Args:
+        model: model of a method, which has its preprocessing.
+        out: the folder.
+        about: the facts of the card that the model does not say.
+        projection: as of `tfdml.serving.export`.
+        tolerant: as of `tfdml.serving.export`.
+        lite: precision of a file for LiteRT, see `tfdml.serving.exports`; None: there is none.
+        onnx: whether there is a file for ONNX Runtime, too.
+    """
+    with whole_folder(out, "exported model") as unfinished:
+        preprocessor = Preprocessor.of(model.preprocessing)
+        export(model, preprocessor, unfinished, tolerant=tolerant, projection=projection)
+        if lite:
+            write_lite(unfinished, lite)
+        if onnx:
+            write_onnx(unfinished)
+        written = {"sha256": model_hash(unfinished), "tolerant": tolerant, "lite": lite, "onnx": onnx}
+        write_card(unfinished, {**written, **facts_of_model(model, projection), **about})
+
+
+def dimension_of(model):
+    """Returns the number of dimensions of a model's embedding."""
+    return model(keras.KerasTensor((None, *Preprocessor.of(model.preprocessing).image_shape))).shape[-1]
+
+
+def weights_of(network, backbone):
+    """Returns where the initial weights of a backbone are from, and their licence, as far as is known.
+
+    Args:
+        network: `NetworkSettings`.
+        backbone: the backbone, or None.
+    """
+    initial, unknown = network.initial_weights, "not recorded; ask the publisher of the weights"
+    if network.initial_model:
+        return f"those of the model {Path(network.initial_model).name}", unknown
+    if not initial and backbone is not None and backbone.pretrained:
+        return "those of its preset", unknown
+    if not initial:
+        return "random", "none needed"
+    if backbone is not None and initial in backbone.shipped_weights:
+        return f"{initial}, part of tfdml", "Apache-2.0"
+    if initial == "imagenet":
+        return f"imagenet, downloaded by {backbone.name}", unknown
+    return Path(initial).name, unknown
+
+
+def facts_of_model(model, projection=None):
+    """Returns the facts of a card that the model says; its embedding may be projected."""
+    dimension = dimension_of(model)
+    return {
+        "embedding": {
+            "dimension": projection.dimension if projection else dimension,
+            "metric": "cosine" if projection or model.normalize else "euclidean",
+            "learners": model.learner_count,
+            "learner_dimension": dimension // model.learner_count,
+            "projection": projection.description if projection else "",
+        },
+        "images": model.preprocessing.get_config(),
+        "versions": {"tfdml": __version__, "TensorFlow": tf.__version__, "Keras": keras.__version__},
+    }
+
+
+def export_backbone(settings, out, *, images="", data_dir="", dims=0, whiten=False, **formats):
+    """Writes the SavedModel of a pretrained backbone's features, and its card, to a folder that must not exist.
+
+    Args:
+        settings: `Settings`, which say the backbone, its weights, the head, and how images are prepared.
+        out: the folder.
+        images: what `dims` needs, a source of `ImageList`.
+        data_dir: the folder of a dataset in `images`.
+        dims: number of principal components of the features of `images` to keep; 0: all features.
+        whiten: whether to give components the same variance.
+        **formats: `tolerant`, `lite` and `onnx`, as of `write_export`.
+    """
+    set_up(settings.run)
+    model, projection = features_of(settings), None
+    if dims:
+        split = _split_of(ImageList.of(images, data_dir=data_dir, split="train"))
+        projection = Projection.fit(ImageEmbedder(model).embed_split(split), dims, whiten)
+    write_export(model, out, _about(settings.network, model, images), projection=projection, **formats)
+
+
+def features_of(settings):
+    """Returns the model of a pretrained backbone's features, with its preprocessing.
+
+    Args:
+        settings: `Settings`, as of `export_backbone`.
+    """
+    network = settings.network
+    backbone = initial_backbone(network, tell=True)
+    check_pretrained(backbone, network)
+    model = Features(backbone, head=registry.create("head", network.head))
+    about = {"transform": settings.images.test_transform, "shrink": settings.images.shrink_decoding}
+    model.preprocessing = Preprocessing.of(model, settings.images.image_size, **about)
+    check_takes(backbone, model.preprocessing.image_size, network.backbone)
+    model.call_on((1, *model.preprocessing.image_shape))
+    _check_head(model, network.head)
+    return model
+
+
+def _check_head(model, spec):
+    """Raises a ValueError if a head has random weights: more than the numbers of a norm or of a pooling."""
+    if any(len(weight.shape) > 1 for weight in model.features.weights):
+        raise ValueError(
+            f"--head={spec} has layers with random weights, which need training. Give one without, such as "
+            "--head=\"linear(pooling='gem')\"."
+        )
+
+
+def _split_of(images):
+    contents = np.array(images.paths, object) if images.contents is None else images.contents
+    return Split(contents, np.zeros(len(images), np.int64))
+
+
+def _about(network, model, images):
+    """Returns the facts of a card that the backbone does not say."""
+    source, licence = weights_of(network, model.backbone)
+    return {
+        "model": "pretrained",
+        "method": "features",
+        "backbone": network.backbone,
+        "head": network.head,
+        "weights": source,
+        "weights_licence": licence,
+        "data": {"dataset": None, "projected": images or None},
+        "scores": {},
+    }
+
+
+# Of a result, what is no score.
+NO_SCORES = ("queries", "step", "blend")
+
+
+def export_run(run_dir, which, out, *, dims=0, whiten=False, changes=(), **formats):
+    """Writes the SavedModel of a run's `best` or `final` model, and its card, to a folder that must not exist.
+
+    Args:
+        run_dir: path of the run.
+        which: `best` or `final`.
+        out: the folder.
+        dims: number of dimensions to keep: the first ones, where these were trained nested, else so many principal
+            components of the training embeddings; 0: all.
+        whiten: whether to keep components in any case, and give them the same variance.
+        changes: settings to replace, name to value, such as `data_dir`, the folder of the dataset, which components
+            need; see `trained`.
+        **formats: `tolerant`, `lite` and `onnx`, as of `write_export`.
+    """
+    model = trained_model(run_dir, which, changes)
+    projection = _projection(model, run_dir, which, dims, whiten, changes) if dims else None
+    about = facts_of_run(RunDirectory(run_dir), which, model)
+    # A threshold of the run's embeddings means nothing for other dimensions.
+    if not dims:
+        about["run_sha256"] = sha256_of(RunDirectory(run_dir), which)
+        if threshold := threshold_of(run_dir, which):
+            about["threshold"] = threshold
+    write_export(model, out, about, projection=projection, **formats)
+
+
+def images_of(run_dir, data_dir=""):
+    """Returns the images of a run as `python -m tfdml.index` takes them, `images` and `data_dir`.
+
+    Args:
+        run_dir: path of the run.
+        data_dir: folder of the dataset, if it has moved; empty: the run's own.
+    """
+    data = RunDirectory(run_dir).settings().data
+    root = data_dir or data.data_dir
+    # A folder of photos needs no dataset, and all of it is worth an index.
+    if root and data.dataset.startswith(("folder", "photos")):
+        return {"images": root, "data_dir": ""}
+    return {"images": data.dataset, "data_dir": root}
+
+
+def _projection(model, run_dir, which, dims, whiten, changes):
+    """Returns what keeps some dimensions of the embedding: its first ones, or its principal components."""
+    nested = _nested_dims(model, run_dir)
+    if dims in nested and not whiten:
+        return Prefix(dimension_of(model), dims)
+    if nested and not whiten:
+        known = ", ".join(map(str, nested))
+        logging.getLogger(__name__).warning(
+            "--dims=%d is none of %s, trained nested: it projects to principal components.", dims, known
+        )
+    experiment, model = trained(run_dir, which, changes, test_only=False)
+    return Projection.fit(experiment.embed(model, experiment.splits.train), dims, whiten)
+
+
+def _nested_dims(model, run_dir):
+    """Returns the numbers of first dimensions of the embedding that training made embeddings of their own."""
+    if model.learner_count > 1:
+        # Each learner is nested, and not what stands side by side.
+        return ()
+    # It is not trained, so that any number of classes will do.
+    return hooks_of(registry.create("loss", RunDirectory(run_dir).settings().batches.loss, classes=2)).nested_dims
+
+
+def facts_of_run(run, which, model):
+    """Returns the facts of a card that the run says.
+
+    Args:
+        run: `RunDirectory`.
+        which: `best` or `final`.
+        model: that model.
+    """
+    settings, result = run.settings(), run.result() or {}
+    found = result.get("best" if which == "best" else "metrics", {})
+    scores = {name: value for name, value in found.items() if isinstance(value, float) and name not in NO_SCORES}
+    source, licence = weights_of(settings.network, model.backbone)
+    members = f"{settings.run.members} members of " if settings.run.members else ""
+    return {
+        "model": which,
+        "method": f"{members}{settings.network.method}",
+        "backbone": settings.network.backbone_or_origin,
+        "head": settings.network.head,
+        "weights": source,
+        "weights_licence": licence,
+        "data": {
+            "dataset": settings.data.dataset,
+            "protocol": settings.evaluation.protocol,
+            "queries": found.get("queries"),
+            "selected_on": result.get("selected_on") if which == "best" else None,
+        },
+        "scores": scores,
+        "intervals": result.get("intervals", {}) if which == "best" else {},
+    }
+
+
+def export_joined(run_dir, which, settings, out, **formats):
+    """Writes the SavedModel of a backbone's features and a run's model behind them, to a folder that must not exist.
+
+    Args:
+        run_dir: path of a run on stored features.
+        which: `best` or `final`.
+        settings: `Settings`, which say the backbone, as of `export_backbone`: those that the features are from.
+        out: the folder.
+        **formats: `tolerant`, `lite` and `onnx`, as of `write_export`.
+    """
+    modules = {"import_modules": list(settings.run.import_modules)} if settings.run.import_modules else {}
+    trained = trained_model(run_dir, which, modules)
+    model = Joined(features_of(settings), trained)
+    model.call_on((1, *model.preprocessing.image_shape))
+    network = settings.network
+    source, licence = weights_of(network, model.features.backbone)
+    about = {"backbone": network.backbone, "head": network.head, "weights": source, "weights_licence": licence}
+    write_export(model, out, {**facts_of_run(RunDirectory(run_dir), which, trained), **about}, **formats)

@@ -1,0 +1,449 @@
+"""The files of an index, built from embeddings and checked before they are read."""
+
+import contextlib
+import dataclasses
+import functools
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.dataset import write_list
+from pipelines.stored import local
+from tfdml import registry
+from tfdml.console.progress_bar import ProgressBar
+from tfdml.files.checked import (
+    checked_file,
+    fingerprint,
+    flush,
+    folder_in,
+    read_manifest,
+    reason_of,
+    vacated,
+    write_atomically,
+    write_manifest,
+)
+from tfdml.files.shards import read_columns, values_of
+from tfdml.neighbors.nearest import load_faiss, unit_length
+from tfdml.serving.exported_model import model_hash
+from tfdml.serving.index.attributes import joined
+from tfdml.serving.index.rows import IndexRows
+
+FORMAT, VERSION, MANIFEST = "tfdml index", 1, "manifest.json"
+DELETION = "deletion of a tfdml index"
+TYPES = {"model": str, "dimension": int, "metric": str, "kind": str, "spec": str, "count": int, "trained_on": int}
+TYPES |= {"generation": int, "index": dict, "images": dict}
+
+
+def read_index_manifest(path):
+    """Returns the entries of the manifest of an index; a ValueError if one is missing or wrong.
+
+    Args:
+        path: `pathlib.Path` of the file.
+    """
+    found = read_manifest(path, FORMAT, VERSION)
+    for name, kind in TYPES.items():
+        if not isinstance(found.get(name), kind):
+            raise ValueError(f"{path} is damaged: {name} is missing or wrong. Make the index anew.")
+    deleted = found.get("deleted", {"number": 0, "file": {}})
+    if not (isinstance(deleted, dict) and isinstance(deleted.get("number"), int)):
+        raise ValueError(f"{path} is damaged: deleted is wrong. Make the index anew.")
+    if found["metric"] not in ("cosine", "euclidean"):
+        raise ValueError(f"{path} is damaged: the metric is {found['metric']!r}.")
+    if type(found.get("upgrades", 0)) is not int or found.get("upgrades", 0) < 0:
+        raise ValueError(f"{path} is damaged: upgrades is wrong. Make the index anew.")
+    return found
+
+
+def read_begun_deletion(path):
+    """Returns the names of the images in the note of a deletion that has begun, a set.
+
+    Args:
+        path: `pathlib.Path` of the file.
+    """
+    names = read_manifest(path, DELETION, VERSION).get("images")
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError(f"{path} is damaged: expected a list of images. Remove it, and delete them again.")
+    return set(names)
+
+
+def numbered(name, upgrades):
+    """Returns the name of the folder of the model or of the embeddings after so many upgrades of the model."""
+    return f"{name}-{upgrades}" if upgrades else name
+
+
+# Faiss has one limit for the whole process.
+_LIMIT = threading.Lock()
+
+
+@contextlib.contextmanager
+def _no_larger_than(size):
+    """Has faiss refuse vectors of more bytes: a file that was made by hand can claim to hold more than it has."""
+    faiss = load_faiss()
+    with _LIMIT:
+        before = faiss.get_deserialization_vector_byte_limit()
+        faiss.set_deserialization_vector_byte_limit(size)
+        try:
+            yield
+        finally:
+            faiss.set_deserialization_vector_byte_limit(before)
+
+
+def read_faiss(path):
+    """Returns the index in a file; a ValueError if it is none.
+
+    Args:
+        path: `pathlib.Path` of the file.
+    """
+    faiss = load_faiss()
+    try:
+        with _no_larger_than(max(path.stat().st_size, 2**20)):
+            # The table of a compressed index is not in the file, and may be larger.
+            return faiss.read_index(str(path), faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE)
+    except RuntimeError as error:
+        raise ValueError(f"{path} cannot be read by faiss: {str(error)[-200:]}") from None
+
+
+# Of a generation: the index, its images, and which are deleted.
+FILES = ("index-*.faiss", "images-*.parquet", "deleted-*.bits")
+
+
+class IndexFolder:
+    """A folder with a manifest, an index of faiss, a table of images, their embeddings, and the model.
+
+    | file | content |
+    |---|---|
+    | `manifest.json` | hash of the model, dimension, metric, number of images, fingerprints of the next two |
+    | `index-N.faiss` | the index |
+    | `images-N.parquet` | `id`, `path`, `label` and attributes of its rows |
+    | `deleted-N-M.bits` | a bit for each row, if images are deleted that the other files still have |
+    | `embeddings/` | `EmbeddingShards` that it is built from; after the upgrade N of the model `embeddings-N/` |
+    | `model/` | the SavedModel; `model-N/` |
+    | `images/` | the images of a dataset in memory, to which paths that are not absolute lead |
+    | `bad_images.jsonl` | images that could not be read, if there are any |
+    | `deletion.json` | while images are deleted: which |
+
+    A new generation, N + 1, is written beside the old one, and the manifest replaced: at any time the index is whole.
+
+    Args:
+        path: the folder.
+    """
+
+    def __init__(self, path):
+        self.path = Path(local(path, "The index "))
+        self.bad_images = self.path / "bad_images.jsonl"
+        self._deletion = self.path / "deletion.json"
+        # Asked once for a folder: for each image it takes longer than finding the image.
+        self._is_inside = functools.cache(lambda folder: Path(folder).resolve().is_relative_to(self.path.resolve()))
+
+    @property
+    def model(self):
+        """The folder of the model."""
+        return self.model_after(self.upgrades())
+
+    @property
+    def embeddings(self):
+        """The folder of the embeddings; a ValueError if it is a link: what is written there would leave the index."""
+        return self.embeddings_after(self.upgrades())
+
+    def upgrades(self):
+        """Returns how often the index got another model."""
+        return self.manifest().get("upgrades", 0) if self.exists() else 0
+
+    def model_after(self, upgrades):
+        """Returns the folder of the model after so many upgrades."""
+        return self.path / numbered("model", upgrades)
+
+    def embeddings_after(self, upgrades):
+        """Returns the folder of the embeddings after so many upgrades."""
+        return folder_in(self.path, numbered("embeddings", upgrades), "index")
+
+    def exists(self):
+        """Whether there is an index that is complete."""
+        return (self.path / MANIFEST).exists()
+
+    def state(self):
+        """Returns a value that is another one when a file that a search needs has changed; it takes no reading."""
+        files = [self.path / MANIFEST, *(file for kind in FILES for file in sorted(self.path.glob(kind)))]
+        return [(file.name, *_stamp(file)) for file in files]
+
+    def manifest(self):
+        """Returns what `manifest.json` says."""
+        return read_index_manifest(self.path / MANIFEST)
+
+    def begin_deletion(self, names):
+        """Notes the names of images before they are deleted, so that after a kill the next command goes on with it."""
+        write_manifest(self._deletion, DELETION, VERSION, {"images": sorted(names)})
+
+    def begun_deletion(self):
+        """Returns the names of images whose deletion has begun and has not ended, a set."""
+        if not self._deletion.exists():
+            return set()
+        return read_begun_deletion(self._deletion)
+
+    def end_deletion(self):
+        self._deletion.unlink()
+
+    def check_model(self, path, expected):
+        """Raises a ValueError if the model in a folder is not the one that belongs to this index.
+
+        Args:
+            path: folder of a SavedModel.
+            expected: its hash.
+        """
+        folder = Path(path)
+        # The index's own copy; a user's own may be links.
+        links = [file for file in (folder, *folder.rglob("*")) if file.is_symlink()] if folder == self.model else []
+        if links:
+            raise ValueError(f"{links[0]} is a link out of the index {self.path}; do not use it.")
+        if model_hash(folder) != expected:
+            raise ValueError(
+                f"The model {path} does not belong to the index {self.path}, which was made with another one; their "
+                "embeddings cannot be compared."
+            )
+
+    def read_index(self, manifest):
+        """Returns the index of faiss."""
+        faiss = load_faiss()
+        path = self._checked(manifest["index"], f"index-{manifest['generation']}.faiss")
+        index = read_faiss(path)
+        metric = faiss.METRIC_L2 if manifest["metric"] == "euclidean" else faiss.METRIC_INNER_PRODUCT
+        if isinstance(index, faiss.IndexIVFPQ) and metric == faiss.METRIC_L2:
+            # It makes searches faster, and is not used for inner products.
+            index.precompute_table()
+        if (index.d, index.ntotal, index.metric_type) != (manifest["dimension"], manifest["count"], metric):
+            raise ValueError(
+                f"{path} has {index.ntotal} vectors of {index.d} dimensions, which is not what the manifest says."
+            )
+        return index
+
+    def read_rows(self, manifest, known=None):
+        """Returns the `IndexRows` of the index.
+
+        Args:
+            manifest: what `manifest` returns.
+            known: `IndexRows` of the same generation, of which only what is deleted is read; None: none.
+        """
+        if known is not None:
+            return dataclasses.replace(known, deleted=self._deleted(manifest))
+        path = self._checked(manifest["images"], f"images-{manifest['generation']}.parquet")
+        try:
+            table = read_columns(path)
+            ids, paths, labels = table["id"].to_numpy(), values_of(table["path"]), values_of(table["label"])
+            rows = IndexRows(ids, paths, labels, table, np.zeros(len(ids), bool))
+            # Looked at here, where an error names the file.
+            _ = rows.kinds
+        except (OSError, KeyError, ValueError) as error:
+            raise ValueError(f"{path} is no table of images: {reason_of(error).rstrip('.')}.") from error
+        if len(ids) != manifest["count"] or not all(isinstance(each, str) for each in paths):
+            raise ValueError(f"{path} does not have a path for each of {manifest['count']} images.")
+        for each in paths:
+            if not os.path.isabs(each) and ".." in each.split("/"):
+                raise ValueError(f"{path} names {each!r}, which leads out of the index; do not use it.")
+        return dataclasses.replace(rows, deleted=self._deleted(manifest))
+
+    def _deleted(self, manifest):
+        """Returns a mask `[N]` of the rows that are deleted."""
+        count = manifest["count"]
+        if "deleted" not in manifest:
+            return np.zeros(count, bool)
+        name = f"deleted-{manifest['generation']}-{manifest['deleted']['number']}.bits"
+        bits = np.frombuffer(self._checked(manifest["deleted"].get("file"), name).read_bytes(), np.uint8)
+        if len(bits) != -(-count // 8):
+            raise ValueError(f"{self.path / name} does not have a bit for each of {count} images. Make the index anew.")
+        return np.unpackbits(bits, count=count, bitorder="little").astype(bool)
+
+    def size(self):
+        """Returns the number of images that are there, without those that are deleted."""
+        return int(np.count_nonzero(~self._deleted(self.manifest())))
+
+    def mark_deleted(self, deleted):
+        """Notes which rows are deleted, a mask `[N]`, and writes nothing else; a search finds them no more."""
+        manifest = self.manifest()
+        number = manifest.get("deleted", {"number": -1})["number"] + 1
+        self._write_manifest(manifest, manifest["generation"], deleted, number)
+
+    def _write_manifest(self, content, generation, deleted, number=0):
+        """Writes which rows are deleted, and then the manifest: with it all changes at once."""
+        content = {name: value for name, value in content.items() if name != "deleted"}
+        names = {f"index-{generation}.faiss", f"images-{generation}.parquet"}
+        if deleted.any():
+            name = f"deleted-{generation}-{number}.bits"
+            write_atomically(self.path / name, np.packbits(deleted, bitorder="little").tobytes())
+            content["deleted"] = {"number": number, "file": fingerprint(self.path / name)}
+            names.add(name)
+        write_manifest(self.path / MANIFEST, FORMAT, VERSION, content)
+        for old in [file for kind in FILES for file in self.path.glob(kind)]:
+            if old.name not in names:
+                old.unlink()
+
+    def file_of(self, path):
+        """Returns the path of an image in the index, as text; a name that is no path stays as it is."""
+        if os.sep not in path:
+            return path
+        file = os.path.join(self.path, path)
+        if not os.path.isabs(path) and (os.path.islink(file) or not self._is_inside(os.path.dirname(file))):
+            raise ValueError(f"{file} leads out of the index {self.path}; do not use it.")
+        return file
+
+    def write(self, index, columns, about, deleted):
+        """Writes a new generation.
+
+        Args:
+            index: index of faiss.
+            columns: name to list or array, of its rows: `id`, `path`, `label`, and attributes.
+            about: what the manifest says besides; see `TYPES`.
+            deleted: mask `[N]` of the rows that are deleted.
+        """
+        # Imported here because it is slow to load.
+        import pyarrow
+        import pyarrow.parquet
+
+        generation = self.manifest()["generation"] + 1 if self.exists() else 0
+        names = {"index": f"index-{generation}.faiss", "images": f"images-{generation}.parquet"}
+        for name in names.values():
+            vacated(self.path / name)
+        try:
+            load_faiss().write_index(index, str(self.path / names["index"]))
+        except RuntimeError as error:
+            raise OSError(f"Cannot write {self.path / names['index']}: make room, then run it again.") from error
+        types = {"id": pyarrow.int64(), "path": pyarrow.string(), "label": pyarrow.string()}
+        table = pyarrow.table(columns | {name: pyarrow.array(columns[name], kind) for name, kind in types.items()})
+        pyarrow.parquet.write_table(table, self.path / names["images"])
+        for name in names.values():
+            flush(self.path / name)
+        files = {kind: fingerprint(self.path / name) for kind, name in names.items()}
+        self._write_manifest({**about, "generation": generation, **files}, generation, deleted)
+
+    def _checked(self, expected, name):
+        return checked_file(self.path, name, expected)
+
+
+def _stamp(file):
+    """Returns what changes with a file; nothing if it is gone."""
+    try:
+        about = file.stat()
+    except OSError:
+        return ()
+    return about.st_ino, about.st_size, about.st_mtime_ns
+
+
+# An index is trained anew when it has grown by this factor.
+GROWTH = 2
+# It is built anew, without the rows that are deleted, when they are this fraction.
+GONE = 0.2
+
+
+def compared_vectors(embeddings, metric):
+    """Returns embeddings at unit length for cosine similarity, or as they are; float32."""
+    embeddings = np.ascontiguousarray(embeddings, np.float32)
+    return embeddings if metric == "euclidean" else unit_length(embeddings)
+
+
+def index_of_kind(kind):
+    """Returns the `ApproximateIndex` of a spec, such as `flat`; a ValueError for the one that makes no index."""
+    index = registry.create("index", kind)
+    if not index.is_approximate:
+        raise ValueError(f"kind={kind} does not make an index. Expected flat, ivf, hnsw or pq. The exact one is flat.")
+    return index
+
+
+def build(folder, shards, spec, metric, anew=False, attributes=None, upgrades=None):
+    """Writes the index of all embeddings: what there is and the new ones, or all anew, without what is deleted.
+
+    Of two rows of one path the later one is the image, and the other is deleted.
+
+    Args:
+        folder: `IndexFolder`.
+        shards: its `EmbeddingShards`.
+        spec: kind of a new index; one that is there keeps its own.
+        metric: `cosine` or `euclidean`, of a new index or of another model; one that is there keeps its own.
+        anew: whether the vectors of an index that is there are not used again.
+        attributes: table with the column `path` and others; None: no new ones.
+        upgrades: how often the index has then got another model; None: as often as it has.
+    """
+    if not len(shards):
+        _write_bad(folder, shards)
+        raise ValueError(f"None of {len(shards.bad)} images can be read; {folder.bad_images} says why.")
+    manifest = folder.manifest() if folder.exists() else None
+    rows = folder.read_rows(manifest) if manifest else None
+    spec = manifest["spec"] if manifest else spec
+    metric = manifest["metric"] if manifest and upgrades is None else metric
+    columns = _columns(shards)
+    deleted = _deleted(columns, rows)
+    if manifest and not anew and _can_grow(manifest, rows, columns["id"], deleted):
+        index, start = folder.read_index(manifest), manifest["count"]
+        kind, trained_on = manifest["kind"], manifest["trained_on"]
+    else:
+        if deleted.any():
+            shards.remove(set(np.array(columns["id"])[deleted].tolist()))
+            columns = _columns(shards)
+            deleted = np.zeros(len(shards), bool)
+        sized = index_of_kind(spec).of_size(len(shards))
+        index, kind, trained_on, start = _trained(sized, shards, metric), repr(sized), len(shards), 0
+    columns |= joined(rows, columns["id"], columns["path"], attributes)
+    bar = ProgressBar(len(shards), "vector", done=start)
+    for block in shards.blocks(start):
+        index.add(compared_vectors(block.embeddings, metric))
+        bar.add(len(block.embeddings))
+    about = {
+        "model": shards.model,
+        "dimension": shards.dimension,
+        "metric": metric,
+        "spec": spec,
+        "kind": kind,
+        "count": len(shards),
+        "trained_on": trained_on,
+    }
+    upgrades = (manifest or {}).get("upgrades", 0) if upgrades is None else upgrades
+    if upgrades:
+        about["upgrades"] = upgrades
+    folder.write(index, columns, about, deleted)
+    _write_bad(folder, shards)
+
+
+def _columns(shards):
+    """Returns name to list of the ids, paths and labels of all rows."""
+    columns = {"id": [], "path": [], "label": []}
+    for block in shards.blocks():
+        for name, values in zip(columns, (block.ids.tolist(), block.paths, block.labels), strict=True):
+            columns[name].extend(values)
+    return columns
+
+
+def _deleted(columns, rows):
+    """Returns a mask `[N]` of the rows that are deleted, or whose image has a later row."""
+    ids, paths = np.array(columns["id"]), columns["path"]
+    known, gone = ((), ()) if rows is None else (rows.ids, rows.ids[rows.deleted])
+    deleted = np.isin(ids, gone)
+    # Only a row that is new takes the place of another one.
+    last = {paths[place]: place for place in np.flatnonzero(~np.isin(ids, known)).tolist()}
+    for place, path in enumerate(paths if last else ()):
+        deleted[place] |= last.get(path, place) != place
+    return deleted
+
+
+def _can_grow(manifest, rows, ids, deleted):
+    """Whether the embeddings are those of the index and new ones after them, and its training is still good enough."""
+    # An interrupted deletion leaves fewer embeddings than vectors.
+    same = rows.ids.tolist() == ids[: manifest["count"]]
+    return same and len(ids) <= GROWTH * manifest["trained_on"] and np.mean(deleted) < GONE
+
+
+def _trained(index, shards, metric):
+    """Returns an index of faiss that is trained on a sample of the embeddings, and empty."""
+
+    def sample(count):
+        drawn = np.random.default_rng(0).choice(len(shards), min(count, len(shards)), replace=False)
+        return compared_vectors(shards.rows(np.sort(drawn)), metric)
+
+    faiss = load_faiss()
+    kind = faiss.METRIC_L2 if metric == "euclidean" else faiss.METRIC_INNER_PRODUCT
+    return index.create(shards.dimension, kind, sample)
+
+
+def _write_bad(folder, shards):
+    folder.bad_images.unlink(missing_ok=True)
+    if shards.bad:
+        write_list(folder.bad_images, sorted(shards.bad.items()))

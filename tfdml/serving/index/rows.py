@@ -1,0 +1,203 @@
+"""The rows of an index without their vectors: labels, paths, ids and attributes."""
+
+import dataclasses
+import functools
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipelines.datasets.loading import check_names
+from pipelines.reading.sources import listed
+from tfdml.serving.embedders import contents_of
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.index.attributes import OWN, kind_of, table_of_rows
+from tfdml.serving.index.filters import filter_of, tokens_of
+
+
+def image_list(images):
+    """Returns the `ImageList` of a folder, of paths, or of other images, whose contents it has.
+
+    Args:
+        images: as `Searcher.search` takes them, or a folder.
+    """
+    if isinstance(images, str | os.PathLike) and os.path.isdir(images):
+        return ImageList.of(images)
+    images = listed(images)
+    if not len(images):
+        raise ValueError("Expected images, received none.")
+    if all(isinstance(each, str | os.PathLike) for each in images):
+        return ImageList([os.path.abspath(each) for each in images], [None] * len(images))
+    contents = np.empty(len(images), object)
+    contents[:] = [contents_of(image, place) for place, image in enumerate(images)]
+    return ImageList([f"Image {place}" for place in range(len(images))], [None] * len(images), contents)
+
+
+def new_ids(ids):
+    """Returns ids as int64 `[N]`; a ValueError if they are no integers from 0 on, each once."""
+    found = np.asarray(ids)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or (len(found) and found.min() < 0):
+        raise ValueError(f"Expected ids that are integers of 0 or more, received {ids!r:.100}.")
+    found = found.astype(np.int64)
+    check_once(found.tolist(), "id")
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class RowsGiven:
+    """Labels, paths, ids and attributes of N images that are added.
+
+    Args:
+        labels: list of N texts or None.
+        attributes: name to N values, or None.
+        paths: list of N texts, or None.
+        ids: `[N]`, or None.
+    """
+
+    labels: list
+    attributes: Mapping[str, Any] | None
+    paths: list | None
+    ids: np.ndarray | None
+
+    @classmethod
+    def of(cls, count, files, *, labels, attributes, paths, ids):
+        """Returns what is given, checked, and what the files say where it is not given.
+
+        Args:
+            count: N.
+            files: `ImageList`; None: the images are no files.
+            labels, attributes, paths, ids: as of `Index.add`.
+        """
+        if paths is None:
+            paths = None if files is None or files.contents is not None else files.paths
+        else:
+            paths = [_name(path) for path in _checked(paths, count, "paths")]
+        if paths is not None:
+            check_names(paths)
+            check_once(paths, "path")
+        if labels is None:
+            labels = [None] * count if files is None else files.labels
+        labels = [None if each is None else str(each) for each in _checked(labels, count, "labels")]
+        ids = None if ids is None else new_ids(_checked(ids, count, "ids"))
+        columns = {} if attributes is None else attributes
+        columns = {name: _checked(columns[name], count, f"{name} of attributes") for name in columns}
+        return cls(labels, columns or None, paths, ids)
+
+    def chosen(self, kept):
+        """Returns the ids, or None, and the `pyarrow.Table` of the rows at some places."""
+
+        def at(values):
+            return [values[place] for place in kept]
+
+        attributes = None if self.attributes is None else {name: at(each) for name, each in self.attributes.items()}
+        paths = [None] * len(kept) if self.paths is None else at(self.paths)
+        return None if self.ids is None else self.ids[list(kept)], table_of_rows(paths, at(self.labels), attributes)
+
+
+def _checked(values, count, name):
+    """Returns values as a list; a ValueError if they are not one for each image."""
+    if isinstance(values, np.ndarray):
+        # Nanoseconds would become integers.
+        values = (values.astype("datetime64[us]") if values.dtype.kind == "M" else values).tolist()
+    found = list(values)
+    if len(found) != count:
+        raise ValueError(f"Expected {name} of {count:,} images, received {len(found):,}.")
+    return found
+
+
+def _name(path):
+    """Returns a path in full; a name that is no path stays as it is."""
+    text = os.fspath(path) if isinstance(path, str | Path) else str(path)
+    return os.path.abspath(text) if os.sep in text else text
+
+
+def check_once(values, what):
+    seen = set()
+    for each in values:
+        if each in seen:
+            raise ValueError(f"Expected each {what} once, received {each} twice.")
+        seen.add(each)
+
+
+# Bytes of the texts of a column.
+MOST = 2**32
+
+
+@dataclasses.dataclass(frozen=True)
+class IndexRows:
+    """Rows of an index, in its order. Those that are deleted are there until the index is compacted.
+
+    Args:
+        ids: `[N]` int64.
+        paths: list of texts.
+        labels: list of texts, or None where a row has none.
+        table: `pyarrow.Table` with `id`, `path`, `label` and attributes.
+        deleted: `[N]` booleans.
+    """
+
+    ids: np.ndarray
+    paths: list[str]
+    labels: list[str | None]
+    table: Any
+    deleted: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def deleted_ids(self) -> set[int]:
+        """The ids of the rows that are deleted."""
+        return set(self.ids[self.deleted].tolist())
+
+    @functools.cached_property
+    def kinds(self) -> dict[str, str]:
+        """Name of a column to `text`, `number`, `boolean` or `time`."""
+        import pyarrow
+
+        types = {name: self.table[name].type for name in self.table.column_names}
+        # Labels may be missing in all rows, and then have no type.
+        kinds = {
+            name: OWN[name] if name in OWN and pyarrow.types.is_null(type) else kind_of(name, type)
+            for name, type in types.items()
+        }
+        wrong = next((name for name in OWN if kinds[name] != OWN[name]), None)
+        if wrong:
+            raise ValueError(f"its column {wrong} has the type {types[wrong]}")
+        return kinds
+
+    def selected(self, where: str | None = None, hidden: Collection[str] = ()) -> np.ndarray:
+        """Returns a mask `[N]` of the rows that are there and that a filter takes.
+
+        Args:
+            where: the filter; None: all rows.
+            hidden: names of columns that it must not ask for.
+        """
+        if where is None:
+            return ~self.deleted
+        kinds = {name: kind for name, kind in self.kinds.items() if name not in hidden}
+        condition = filter_of(where, kinds, self.table.schema)
+        names = {token.value for token in tokens_of(where) if token.kind == "name"}
+        import pyarrow
+
+        for name in names:
+            self._check_size(name)
+        # Beside the columns of the index, whatever their names are.
+        numbered = self.table.select(sorted(names)).append_column("", pyarrow.array(np.arange(len(self))))
+        mask = np.zeros(len(self), bool)
+        mask[numbered.filter(condition)[""].to_numpy()] = True
+        return mask & ~self.deleted
+
+    def _check_size(self, name):
+        """Raises a ValueError if a column's texts are in memory once, and would not be while they are compared."""
+        import pyarrow
+        import pyarrow.compute
+
+        size = 0
+        for chunk in self.table[name].chunks:
+            if pyarrow.types.is_dictionary(chunk.type):
+                lengths = pyarrow.compute.binary_length(chunk.dictionary).cast(pyarrow.int64())
+                size += pyarrow.compute.sum(lengths.take(chunk.indices)).as_py() or 0
+        if size > MOST:
+            raise ValueError(f"The texts of the column {name} have {size:,} bytes; a filter compares at most {MOST:,}.")

@@ -1,0 +1,253 @@
+"""What stores on database engines have in common, and moving them to another model."""
+
+import dataclasses
+import datetime
+import decimal
+import math
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from tfdml.console.progress_bar import ProgressBar
+from tfdml.registry.arguments import Distance, Embeddings
+from tfdml.serving.embedders import checked_vectors
+from tfdml.serving.embedding import embed_rows
+from tfdml.serving.exported_model import ExportedModel, model_hash, saved_model_folder
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.index.attributes import OWN, kind_of, named
+from tfdml.serving.index.build import check_readable
+from tfdml.serving.index.filters import condition_of
+from tfdml.serving.index.folder import compared_vectors, index_of_kind
+from tfdml.serving.index.searcher import Found, Neighbor
+from tfdml.serving.index.stores.store import About, Store, open_store
+
+# Where a filter takes no more rows than these, all of them are compared: an approximate index would look at many others
+# to find a few.
+FEW = 20_000
+
+
+class EngineStore(Store):
+    """A store whose rows lie in an engine. Vectors have unit length there, unless the metric is `euclidean`.
+
+    Args:
+        address, model, kind, metric: see `Store`.
+    """
+
+    # Kinds of indexes that the engine has.
+    kinds: tuple[str, ...] = ("flat",)
+
+    def __init__(self, address: str, model: str | None = None, kind: str | None = None, metric: Distance = "cosine"):
+        super().__init__(address, model, kind, metric)
+        if kind is not None:
+            self.index_of(kind)
+
+    def _create(self, about):
+        """Makes the place of the rows, if there is none."""
+        raise NotImplementedError
+
+    def _reserve(self, count, after, columns):
+        """Returns the first of so many ids that no row gets any more, all above `after`, and notes new columns."""
+        raise NotImplementedError
+
+    def _write(self, ids, vectors, table):
+        """Writes rows with new ids, in the place of those of the same paths."""
+        raise NotImplementedError
+
+    def _count(self, condition):
+        """Returns how many rows a condition takes, or how many there are."""
+        raise NotImplementedError
+
+    def _nearest(self, about, vectors, k, condition, exact):
+        """Returns for each vector a list of `(id, path, label, score)`, the nearest first.
+
+        A score is an inner product, or a distance.
+        """
+        raise NotImplementedError
+
+    def _take_vectors(self, ids, vectors, of):
+        """Writes rows of another store, all but their vectors, which are new."""
+        raise NotImplementedError
+
+    def successor(self, about: About) -> Self:
+        """Returns the store beside this one that is to take its place; what an interrupted upgrade left, or empty."""
+        raise NotImplementedError
+
+    def pages(self, count: int) -> Iterator[list[tuple[int, str]]]:
+        """Yields all rows as lists of at most so many pairs of an id and a path."""
+        raise NotImplementedError
+
+    def take_place(self, of: Self) -> bool:
+        """Takes the place of another store, whose `successor` this is; False, and nothing changes, if a row is missing.
+
+        Rows that the other has not are deleted.
+        """
+        raise NotImplementedError
+
+    def take_vectors(self, ids: Sequence[int], vectors: Embeddings, of: Self) -> None:
+        """Adds rows of another store, whose `successor` this is, with vectors `[N, D]` of another model."""
+        self._take_vectors(ids, compared_vectors(checked_vectors(vectors), self.metric), of)
+
+    def prepare(self, dimension: int, next_id: int, table: Any = None) -> None:
+        """Makes the index if there is none, and notes ids below `next_id` and the columns of a table.
+
+        After it several threads may add such rows; a ValueError where only one may.
+        """
+        self.check()
+        about = self._made(dimension)
+        self._reserve(0, next_id, {} if table is None else _new_columns(about, table))
+
+    def index_of(self, spec: str) -> Any:
+        """Returns the part of a spec of an index; a ValueError if the engine has no such index."""
+        index = index_of_kind(spec)
+        if index.name not in self.kinds:
+            raise ValueError(f"kind={spec}: {self} has no such index; expected {', '.join(self.kinds)}.")
+        return index
+
+    def _made(self, dimension):
+        """Returns what the index says of its rows; makes it if there is none."""
+        about = self.about()
+        if about is None:
+            about = About(self.model, dimension, self.metric, self.kind or "flat")
+            if not self.model:
+                raise ValueError(f"There is no index {self}; give the model whose embeddings it is to have.")
+            self._create(about)
+            # Another process may have been first.
+            about = self.existing()
+        if dimension != about.dimension:
+            expected = f"The index {self} has vectors of {about.dimension} dimensions"
+            raise ValueError(f"{expected}, received vectors of {dimension}.")
+        return about
+
+    def _add(self, ids, vectors, table, bad):
+        about = self._made(vectors.shape[1])
+        columns = _new_columns(about, table)
+        if not len(vectors):
+            return np.zeros(0, np.int64)
+        if ids is None:
+            ids = self._reserve(len(vectors), 0, columns) + np.arange(len(vectors))
+        else:
+            self._reserve(0, int(ids.max()) + 1, columns)
+        self._write(ids, compared_vectors(vectors, about.metric), named(table, ids))
+        return ids
+
+    def count(self, where: str | None = None) -> int:
+        about = self.check()
+        if about is None:
+            return 0
+        return self._count(None if where is None else condition_of(where, about.kinds()))
+
+    def search(self, vectors: Embeddings, k: int = 10, where: str | None = None, hidden: Collection[str] = ()) -> Found:
+        about = self.existing()
+        if k < 1:
+            raise ValueError(f"Expected a number of neighbors of 1 or more, received {k}.")
+        vectors = compared_vectors(vectors, about.metric)
+        if vectors.ndim != 2 or vectors.shape[1] != about.dimension:
+            expected = f"[count, {about.dimension}]"
+            raise ValueError(f"Expected vectors of the shape {expected}, received {list(vectors.shape)}.")
+        condition = None if where is None else condition_of(where, about.kinds(hidden))
+        matching = self.count if where is None else self._count(condition)
+        exact = about.kind.startswith("flat") or isinstance(matching, int) and matching <= FEW
+        rows = (
+            self._nearest(about, vectors, k, condition, exact) if matching and len(vectors) else [[] for _ in vectors]
+        )
+        return Found([_neighbors(each, about.metric) for each in rows], matching, exact)
+
+
+def _neighbors(rows, metric):
+    def similarity(score):
+        # Rounding can make inner products larger than 1.
+        return -max(score, 0.0) if metric == "euclidean" else min(score, 1.0)
+
+    found = [Neighbor(id, path, label, similarity(score)) for id, path, label, score in rows]
+    # Some engines give them nearly in order.
+    return sorted(found, key=lambda each: -each.similarity)
+
+
+def _new_columns(about, table):
+    """Returns name to kind of the attributes that an index has not had yet; a ValueError if one is of another kind."""
+    found = {}
+    for name in table.column_names:
+        if name in OWN or table[name].null_count == len(table):
+            continue
+        kind = kind_of(name, table[name].type)
+        known = about.columns.get(name, kind)
+        if kind != known:
+            raise ValueError(f"The column {name} of the index has a {known} in each row, received a {kind}.")
+        if name not in about.columns:
+            found[name] = kind
+    return found
+
+
+# Images that are embedded before they are added: what an interruption loses.
+ROWS = 1024
+
+
+def upgrade_engine(address, model, *, batch_size=None):
+    """Embeds all images of an index by another model, and has the index use it then; returns how many these are.
+
+    It returns 0 if the index has this model already, as after a command that was killed at its end.
+
+    Until the end searches find what they found before. What is done is not done again if it is interrupted and
+    repeated. Ids, labels and attributes stay, and images that others add or delete meanwhile are added or deleted.
+
+    Args:
+        address: of the index.
+        model: folder of the exported model.
+        batch_size: images that the model embeds at once; None: see `embed_into`.
+    """
+    folder = saved_model_folder(model)
+    with open_store(address) as store:
+        about, digest = store.existing(), model_hash(folder)
+        if about.model == digest:
+            return 0
+        embedder = ExportedModel(folder)
+        changed = {"model": digest, "dimension": embedder.dimension, "metric": embedder.metric}
+        new = store.successor(dataclasses.replace(about, **changed))
+        finished = False
+        while not finished:
+            # Again, for what is new since.
+            embedded = _embed(store, new, embedder, batch_size)
+            new.build()
+            finished = not embedded and new.take_place(store)
+        return store.count()
+
+
+def _embed(store, new, embedder, batch_size):
+    """Embeds the images that are not there yet; returns how many these are."""
+    bar, missing, done = ProgressBar(store.count(), "image"), {}, 0
+    for page in store.pages(ROWS):
+        there = new.paths_of([id for id, _ in page])
+        left = [(id, path) for id, path in page if there.get(id) != path]
+        bar.add(len(page) - len(left))
+        if not left:
+            continue
+        images = ImageList([path for _, path in left], [None] * len(left))
+        kept, vectors, bad = embed_rows(images, range(len(left)), embedder, batch_size=batch_size, on_batch=bar.add)
+        if kept:
+            new.take_vectors([left[row][0] for row in kept], vectors, store)
+        missing |= bad
+        done += len(kept)
+    check_readable(missing, store.count())
+    return done
+
+
+def objects_of(table):
+    """Returns for each row of a table a dictionary of its attributes, without those that are missing."""
+    names = [name for name in table.column_names if name not in OWN]
+    found = [{} for _ in range(len(table))]
+    for name in names:
+        for each, value in zip(found, table[name].to_pylist(), strict=True):
+            if value is not None:
+                each[name] = _in_json(name, value)
+    return found
+
+
+def _in_json(name, value):
+    if isinstance(value, float) and math.isinf(value):
+        raise ValueError(f"The column {name} of the attributes has an infinite number; expected finite ones.")
+    if isinstance(value, decimal.Decimal):
+        return float(value)
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    return value

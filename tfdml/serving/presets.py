@@ -1,0 +1,302 @@
+"""Presets: models with preprocessing, facts and a card, in folders and on hubs."""
+
+import importlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfdml.files.checked import fingerprint, new_folder, read_manifest, reason_of, whole_folder, write_manifest
+from tfdml.methods import EmbeddingModel
+from tfdml.registry.arguments import FilePath
+from tfdml.registry.fields import declared
+from tfdml.run.directory.model_files import load_archive
+from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.experiment.experiment import trained_model
+from tfdml.run.loading import ImageEmbedder, load
+from tfdml.serving.exports import facts_of_model, facts_of_run
+from tfdml.serving.model_card import rows_of_embedding, rows_of_network, scores_of, table_of
+
+EXPECTED = "a folder, hf://owner/name, hf://owner/name@revision, or kaggle://owner/model/keras/variation"
+NAME = r"[\w.-]+"
+
+
+@dataclass(frozen=True)
+class Hub:
+    """How a hub's client, a module, downloads and uploads.
+
+    Args:
+        client: name of the module.
+        places: pattern of what may follow the scheme.
+        download: function from the client, a place and names of files to the path of a folder.
+        upload: function from the client, a place, a folder and names of files.
+    """
+
+    client: str
+    places: str
+    download: Callable
+    upload: Callable
+
+
+def _download_from_hugging_face(client, place, names):
+    name, _, revision = place.partition("@")
+    return client.snapshot_download(repo_id=name, revision=revision or None, allow_patterns=names)
+
+
+def _upload_to_hugging_face(client, place, folder, names):
+    client.create_repo(repo_id=place, exist_ok=True)
+    client.upload_folder(repo_id=place, folder_path=folder, allow_patterns=names)
+
+
+def _download_from_kaggle(client, place, names):
+    del names
+    return client.model_download(place)
+
+
+def _upload_to_kaggle(client, place, folder, names):
+    others = [path.name for path in Path(folder).iterdir() if path.name not in names]
+    client.model_upload(place, folder, ignore_patterns=others)
+
+
+HUBS = {
+    "hf": Hub("huggingface_hub", f"{NAME}/{NAME}(@[\\w./-]+)?", _download_from_hugging_face, _upload_to_hugging_face),
+    "kaggle": Hub("kagglehub", f"{NAME}/{NAME}/{NAME}/{NAME}(/\\d+)?", _download_from_kaggle, _upload_to_kaggle),
+}
+
+
+def is_on_hub(address):
+    """Whether an address names a hub, known or not, and no folder."""
+    return "://" in str(address)
+
+
+def downloaded(address, names):
+    """Returns the path of the folder, in the cache of the hub's client, that holds a preset.
+
+    Args:
+        address: such as `hf://owner/name`.
+        names: names of its files.
+    """
+    hub, place = _hub_of(address)
+    client = _client_of(hub, address)
+    try:
+        return Path(hub.download(client, place, names))
+    except (OSError, ValueError) as error:
+        raise OSError(f"{address} cannot be downloaded: {reason_of(error)}") from error
+
+
+def upload(address, folder, names):
+    """Uploads files of a folder to a hub, which makes what is missing at the address."""
+    check_upload(address)
+    hub, place = _hub_of(address)
+    try:
+        hub.upload(_client_of(hub, address), place, str(folder), names)
+    except (OSError, ValueError) as error:
+        raise OSError(f"{folder} cannot be uploaded to {address}: {reason_of(error)}") from error
+
+
+def check_upload(address):
+    """Raises an error, before there is work that would be lost, if nothing can be uploaded to an address."""
+    if not is_on_hub(address):
+        raise ValueError(f"Expected hf://owner/name or kaggle://owner/model/keras/variation; received {address}.")
+    hub, place = _hub_of(address)
+    # These name one version, which the hub makes.
+    if "@" in place or re.search(r"/\d+$", place):
+        raise ValueError(f"{address} names a version. Leave it out: each upload makes a new one.")
+    _client_of(hub, address)
+
+
+def _hub_of(address):
+    """Returns the `Hub` of an address, and the place there."""
+    scheme, _, place = str(address).partition("://")
+    if scheme not in HUBS:
+        raise ValueError(f"{address} begins with an unknown scheme; expected {EXPECTED}.")
+    if not re.fullmatch(HUBS[scheme].places, place):
+        raise ValueError(f"{address} is incomplete or has too much; expected {EXPECTED}.")
+    return HUBS[scheme], place
+
+
+def _client_of(hub, address):
+    try:
+        return importlib.import_module(hub.client)
+    except ImportError as error:
+        raise ImportError(f"{address} needs {hub.client}: pip install 'tfdml[share]'.") from error
+
+
+TASK = "image-feature-extraction"
+TAGS = ["keras", "tfdml", "metric-learning", "image-retrieval", "image-similarity"]
+# Where the address is not known yet.
+PLACE = "folder or address of this preset"
+
+
+def readme(facts, name):
+    """Returns the text of README.md.
+
+    Args:
+        facts: those of `facts_of_model`, and of `facts_of_run` where a run is known; `licence`, and `address`.
+        name: the name of the preset.
+    """
+    rows = {**(rows_of_network(facts) if "method" in facts else {}), **rows_of_embedding(facts)}
+    rows["licence"] = facts.get("licence") or "not stated"
+    rows["versions"] = ", ".join(f"{package} {version}" for package, version in facts["versions"].items())
+    parts = [
+        front_matter(facts, name) + f"\n# {name}",
+        "This model maps images to embeddings: similar images have similar embeddings. Its preprocessing is included.",
+        f'```python\nimport tfdml\n\nembedder = tfdml.from_preset("{facts.get("address") or PLACE}")\n'
+        'embeddings = embedder.embed(["one.jpg", "other.jpg"])\n```',
+        table_of(rows),
+        *(scores_of(facts) if facts.get("scores") else []),
+        "`config.json` says the same to programs, with the SHA-256 of `model.keras`, which `tfdml.from_preset` checks.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def front_matter(facts, name):
+    """Returns what hubs read, in YAML: a line for each key, whose value is in JSON, which is YAML, too."""
+    found = {"library_name": "tfdml", "pipeline_tag": TASK, "tags": TAGS}
+    if facts.get("licence"):
+        found["license"] = facts["licence"]
+    if facts.get("scores"):
+        found["model-index"] = [{"name": name, "results": [_result(facts)]}]
+    lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in found.items()]
+    return "\n".join(["---", *lines, "---", ""])
+
+
+def _result(facts):
+    dataset = facts["data"]["dataset"]
+    return {
+        "task": {"type": TASK},
+        # The part before the arguments of a spec.
+        "dataset": {"type": dataset.partition("(")[0], "name": dataset, "split": "test"},
+        "metrics": [_metric(name, value, facts["intervals"].get(name)) for name, value in facts["scores"].items()],
+    }
+
+
+def _metric(name, value, ends):
+    interval = {} if ends is None else {"args": {"interval_95": ends}}
+    return {"type": name, "value": value, **interval}
+
+
+# The Hugging Face Hub counts downloads of a file of this name.
+CONFIG = "config.json"
+MODEL, README = "model.keras", "README.md"
+FILES = [CONFIG, MODEL, README]
+WHAT, VERSION = "tfdml preset", 1
+
+
+@declared
+def save_preset(model: EmbeddingModel, folder: FilePath, licence: str | None = None) -> None:
+    """Saves a model, its preprocessing and a model card to a new folder, for `tfdml.from_preset`.
+
+    Args:
+        model: a model of tfdml that has its `preprocessing`.
+        folder: the folder; it must be empty or not exist.
+        licence: the model's licence as hubs name it, such as `apache-2.0`; None: the card states none.
+
+    Example: `tfdml.save_preset(model, "presets/cars", licence="apache-2.0")`.
+    """
+    if not isinstance(model, EmbeddingModel):
+        raise ValueError(f"Expected a model of tfdml, such as tfdml.Single; received {type(model).__name__}.")
+    write_preset(model, folder, {"licence": licence})
+
+
+def write_preset(model, folder, about):
+    """Writes the preset of a model.
+
+    Args:
+        model, folder: see `save_preset`.
+        about: facts that the model does not say, see `preset_card.readme`.
+    """
+    out = new_folder(folder, "the preset")
+    # It refuses a model without preprocessing.
+    ImageEmbedder(model)
+    facts = {**facts_of_model(model), **about}
+    with whole_folder(out, "preset") as unfinished:
+        model.save(unfinished / MODEL)
+        # Of a model that was compiled without the optimizer and the loss; and it proves that the file loads.
+        load_archive(unfinished / MODEL).save(unfinished / MODEL)
+        files = {MODEL: fingerprint(unfinished / MODEL)}
+        write_manifest(unfinished / CONFIG, WHAT, VERSION, {"class": type(model).__name__, **facts, "files": files})
+        (unfinished / README).write_text(readme(facts, out.name), encoding="utf-8")
+
+
+@declared
+def from_preset(address: FilePath) -> ImageEmbedder:
+    """Loads the model of a preset with its preprocessing, to embed images, after comparing its file with its checksum.
+
+    Args:
+        address: a folder that `save_preset` wrote, `hf://owner/name` or `hf://owner/name@revision` on the Hugging
+            Face Hub, or `kaggle://owner/model/keras/variation`; those two need the extra `share`.
+
+    Returns:
+        An `ImageEmbedder`; its `model` is the Keras model.
+
+    Example: `tfdml.from_preset("hf://owner/cars").embed(["car.jpg", "other_car.jpg"])`.
+    """
+    on_hub = is_on_hub(address)
+    folder = downloaded(address, FILES) if on_hub else Path(address)
+    # Caches of hubs hold links to files.
+    embedder = load(_checked(folder, may_link=on_hub))
+    embedder.source = str(address)
+    return embedder
+
+
+@declared
+def upload_preset(address: FilePath, folder: FilePath) -> None:
+    """Uploads a preset with the account that the hub's client is logged in with; it needs the extra `share`.
+
+    The address is made if it is missing, and public unless you have made it private before.
+
+    Args:
+        address: `hf://owner/name` or `kaggle://owner/model/keras/variation`.
+        folder: a folder that `save_preset` wrote.
+    """
+    check_upload(address)
+    _checked(Path(folder), may_link=False)
+    upload(address, folder, FILES)
+
+
+def is_preset(path):
+    """Whether a path is an address of a hub, or a folder that may be a preset's."""
+    return is_on_hub(path) or all((Path(path) / name).is_file() for name in (CONFIG, MODEL))
+
+
+def _checked(folder, may_link):
+    """Returns the path of the model in a preset; a ValueError if it is not what was written."""
+    files = read_manifest(folder / CONFIG, WHAT, VERSION).get("files")
+    expected = files.get(MODEL) if isinstance(files, dict) else None
+    if not isinstance(expected, dict):
+        raise ValueError(f"{folder / CONFIG} is damaged (the checksum of {MODEL} is missing); get the preset again.")
+    file = folder / MODEL
+    if not file.is_file():
+        raise ValueError(f"{file} is missing; get the preset again.")
+    if file.is_symlink() and not may_link:
+        raise ValueError(f"{file} is a link; do not use it.")
+    found = fingerprint(file)
+    if found != expected:
+        raise ValueError(
+            f"{file} is damaged: its SHA-256 is {found['sha256']}, expected {expected.get('sha256')}, which {CONFIG} "
+            "states. Get the preset again."
+        )
+    return file
+
+
+def share_run(run_dir, which, out, *, licence=None, upload="", changes=()):
+    """Writes the preset of a run's `best` or `final` model, and uploads it if `upload` is an address.
+
+    Args:
+        run_dir: path of the run.
+        which: `best` or `final`.
+        out: the folder; it must be empty or not exist.
+        licence: as of `save_preset`.
+        upload: address on a hub; empty: it stays here.
+        changes: settings to replace, see `trained_model`.
+    """
+    if upload:
+        # Before there is work that would be lost.
+        check_upload(upload)
+    model = trained_model(run_dir, which, changes)
+    about = {"licence": licence, "address": upload or None}
+    write_preset(model, out, {**facts_of_run(RunDirectory(run_dir), which, model), **about})
+    if upload:
+        upload_preset(upload, out)

@@ -1,1 +1,0 @@
-"""Presets: models to share, in folders and on hubs."""

@@ -1,0 +1,98 @@
+"""SavedModels that take image files and return embeddings, and run without tfdml."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from pipelines.preprocessing import VectorPreprocessing
+from tfdml.methods import EmbeddingModel
+from tfdml.registry.arguments import FilePath
+from tfdml.serving.exported_model import check_all, decoded
+
+
+def export(
+    model: keras.Model, preprocessor: Any, path: FilePath, *, tolerant: bool = False, projection: Any = None
+) -> None:
+    """Writes a SavedModel.
+
+    | signature | input | output |
+    |---|---|---|
+    | `serving_default` | `image_bytes`, strings `[B]` | `embedding`, `[B, D]` |
+    | `embed_images` | `images`, float32 `[B, H, W, 3]`, decoded and resized, from 0 to 255 | `embedding`, `[B, D]` |
+    | `read_image` | `image_bytes`, a string `[]` | `image`, `[H, W, 3]`, of which `embed_images` takes many |
+    | `embed_learners`, of several learners | `image_bytes`, strings `[B]` | `embeddings`, `[B, K, d]` |
+
+    A model that takes vectors, trained on stored features, has `serving_default` from `features`, float32 `[B, D]`, and
+    `embed_learners`, alone.
+
+    Args:
+        model: Keras model from preprocessed images to embeddings.
+        preprocessor: `pipelines.preprocessing.Preprocessor`, as in evaluation.
+        path: folder to write to.
+        tolerant: whether the signatures from `image_bytes` return zeros for a file that cannot be read, and another
+            output `valid`, booleans `[B]`. Otherwise such a file is an error that names its position in the batch.
+        projection: `Projection` or `Prefix` of the embeddings; None: none.
+    """
+    project = projection or tf.identity
+    if isinstance(preprocessor, VectorPreprocessing):
+        _export_of_vectors(model, preprocessor, path, project)
+        return
+    files = [tf.TensorSpec([None], tf.string, name="image_bytes")]
+    pixels = [tf.TensorSpec([None, *preprocessor.image_shape], tf.float32, name="images")]
+    # Traced once for all signatures.
+    read = tf.function(lambda image_bytes: decoded(image_bytes, preprocessor), files, autograph=False)
+
+    def from_files(name, embed):
+        def serve(image_bytes):
+            count = tf.size(image_bytes)
+            images, valid = read(image_bytes)
+            images = preprocessor.normalize(images)
+            if tolerant:
+                found = embed(images)
+                mask = tf.reshape(valid, [-1] + [1] * (len(found.shape) - 1))
+                return {name: tf.where(mask, found, 0.0)[:count], "valid": valid[:count]}
+            with tf.control_dependencies([check_all(valid | (count == 0))]):
+                return {name: embed(tf.identity(images))[:count]}
+
+        return serve
+
+    def read_image(image_bytes):
+        return {"image": preprocessor.pixels(image_bytes, tf.zeros([2], tf.int64))}
+
+    def embed_images(images):
+        # As of files, an empty batch needs an image.
+        blank = tf.zeros([tf.cast(tf.shape(images)[0] == 0, tf.int32), *preprocessor.image_shape])
+        normalized = preprocessor.normalize(tf.concat([images, blank], 0))
+        return {"embedding": project(model(normalized, training=False))[: tf.shape(images)[0]]}
+
+    embed = from_files("embedding", lambda images: project(model(images, training=False)))
+    # It finds the variables of its endpoints; those of a model that it tracks it would save a second time.
+    archive = keras.export.ExportArchive()
+    archive.add_endpoint("serving_default", embed, files)
+    archive.add_endpoint("embed_images", embed_images, pixels)
+    archive.add_endpoint("read_image", read_image, [tf.TensorSpec([], tf.string, name="image_bytes")])
+    # Known now that the model has been called.
+    if _has_learners(model):
+        archive.add_endpoint("embed_learners", from_files("embeddings", model.learner_embeddings), files)
+    archive.write_out(str(path), verbose=False)
+
+
+def _export_of_vectors(model, preprocessing, path, project):
+    vectors = [tf.TensorSpec([None, preprocessing.dims], tf.float32, name="features")]
+    archive = keras.export.ExportArchive()
+
+    def embed(features):
+        return {"embedding": project(model(features, training=False))}
+
+    def embed_learners(features):
+        return {"embeddings": model.learner_embeddings(features)}
+
+    archive.add_endpoint("serving_default", embed, vectors)
+    if _has_learners(model):
+        archive.add_endpoint("embed_learners", embed_learners, vectors)
+    archive.write_out(str(path), verbose=False)
+
+
+def _has_learners(model):
+    return isinstance(model, EmbeddingModel) and model.learner_count > 1
