@@ -298,7 +298,7 @@ setup(
         "tfdml": ["*.pyi", "py.typed"],
         "pipelines": ["py.typed"],
         "tfdml.backbones.weights": ["*.h5", "*.json"],
-        "tfdml.reporting.page": ["*.css", "*.html", "*.js"],
+        "tfdml.reporting.tables": ["*.css", "*.html", "*.js"],
         "tfdml.serving.http": ["*.css", "*.html", "*.js"],
     },
     entry_points={"console_scripts": ["tfdml = tfdml.__main__:main"]},

@@ -9,8 +9,7 @@ from tests.commands import assert_one_error, run
 from tests.run.parsed_flags import parsed
 from tfdml.callbacks.projector import write_projector_files
 from tfdml.reporting import draw_attention, draw_batch
-from tfdml.reporting.chart import save_chart
-from tfdml.reporting.sheet import Sheet
+from tfdml.reporting.sheets import Sheet, save_chart
 from tfdml.run.directory.model_files import save_model
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.loggers import KnownRun, RunLog, write_hparams

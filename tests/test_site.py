@@ -17,7 +17,7 @@ SETTINGS = yaml.safe_load((ROOT / "docs/site/mkdocs.yml").read_text(encoding="ut
 # Pages that are no files in docs/: the README, the changelog, those of the notebooks.
 FROM_ELSEWHERE = {"index.md", "changelog.md", *(f"examples/{path.stem}.md" for path in notebooks.scripts())}
 # Their names are for the rest of tfdml alone.
-INTERNAL = {"tfdml.backbones.weights", "tfdml.reporting.page"}
+INTERNAL = {"tfdml.backbones.weights", "tfdml.reporting.tables"}
 DESCRIBED = re.compile(r"^::: (\S+)$", re.MULTILINE)
 
 

@@ -30,7 +30,7 @@ def main():
     if values.out and Path(values.out).is_dir():
         raise ValueError(f"--out={values.out} is a folder. Give a file in it, such as index.html.")
     # Here, because it takes seconds.
-    from tfdml.reporting.run_reports import report_comparison, report_run
+    from tfdml.reporting.reports import report_comparison, report_run
 
     changes = command.given("data_dir", "import_modules")
     if values.run_dirs:

@@ -23,8 +23,8 @@ from pipelines.dataset import Split
 from tfdml.console import flags
 from tfdml.registry import create
 from tfdml.reporting.run_page import write_page
-from tfdml.reporting.score_tables import means_over_queries
 from tfdml.reporting.subject import Subject
+from tfdml.reporting.tables import means_over_queries
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.directory.run_record import Record
 from tfdml.run.experiment.experiment import Experiment, set_up

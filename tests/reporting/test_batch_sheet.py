@@ -4,7 +4,7 @@ import numpy as np
 from PIL import Image
 
 from tfdml.reporting import draw_batch
-from tfdml.reporting.batch_sheet import BAR, GAP, MARGIN
+from tfdml.reporting.sheets import BAR, GAP, MARGIN
 
 NAMES = {0: "kiwi", 7: "a_bird_with_a_name_that_is_much_too_long_for_what_is_under_one_image_on_the_sheet"}
 

@@ -24,13 +24,13 @@ from tfdml.reporting import (
     rejection_curve,
     roc_intervals,
 )
-from tfdml.reporting.pictures import class_thresholds as class_file
-from tfdml.reporting.pictures import recall as recall_file
-from tfdml.reporting.pictures import rejection as rejection_file
-from tfdml.reporting.pictures import roc as roc_file
-from tfdml.reporting.pictures import similarities as similarities_file
-from tfdml.reporting.pictures import training as training_file
-from tfdml.reporting.pictures.similarities import share_above
+from tfdml.reporting.pictures import model as training_file
+from tfdml.reporting.pictures import verification as class_file
+from tfdml.reporting.pictures import verification as recall_file
+from tfdml.reporting.pictures import verification as rejection_file
+from tfdml.reporting.pictures import verification as roc_file
+from tfdml.reporting.pictures import verification as similarities_file
+from tfdml.reporting.pictures.verification import share_above
 
 
 @pytest.fixture

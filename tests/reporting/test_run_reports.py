@@ -13,7 +13,7 @@ from tfdml.console.progress_bar import ProgressBar
 from tfdml.evaluation.queries import RetrievalTask
 from tfdml.registry import create
 from tfdml.reporting import subject as subject_file
-from tfdml.reporting.run_reports import caption_of, pictures_of
+from tfdml.reporting.reports import caption_of, pictures_of
 from tfdml.reporting.subject import Subject, looked_up
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tfdml.console import flags
 from tfdml.evaluation.protocols import protocol_of
-from tfdml.reporting.score_tables import score_tables
+from tfdml.reporting.tables import score_tables
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.directory.run_record import Record
 

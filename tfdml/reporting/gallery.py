@@ -9,9 +9,10 @@ import numpy as np
 from pipelines.images.decoding import image_of
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.reporting import similarity_maps
-from tfdml.reporting.page import Places, gallery_data, neighbors_of, queries_within
-from tfdml.reporting.pictures.neighbors import chosen_queries
+from tfdml.reporting.page import Places
+from tfdml.reporting.pictures.embeddings import chosen_queries
 from tfdml.reporting.subject import NEIGHBORS, looked_up
+from tfdml.reporting.tables import gallery_data, neighbors_of, queries_within
 
 # Images whose size as files decides how many queries there are.
 SAMPLE = 32

@@ -7,11 +7,11 @@ from tfdml import registry
 from tfdml.console.command import free_path, own_modules
 from tfdml.console.flags import command_line
 from tfdml.files.checked import write_atomically
-from tfdml.reporting import page
+from tfdml.reporting import page, tables
 from tfdml.reporting.gallery import gallery_of
-from tfdml.reporting.pictures.training import training_curves
-from tfdml.reporting.score_tables import score_tables
+from tfdml.reporting.pictures.model import training_curves
 from tfdml.reporting.subject import Subject
+from tfdml.reporting.tables import score_tables
 from tfdml.run.directory.run_directory import environment
 from tfdml.run.experiment.experiment import trained
 from tfdml.run.training.gain import told, untried
@@ -41,7 +41,7 @@ def write_page(record, subject, pictures, path):
         "Scores": page.joined(score_tables(record, subject), _near_duplicates(record.settings.data)),
         "What to try next": page.what_next(next_steps(record)),
         "Training": page.curve_figures(_curves(record.events)),
-        "Queries and neighbors": gallery and page.gallery(gallery),
+        "Queries and neighbors": gallery and tables.gallery(gallery),
         "Learners": subject and _learners(subject.learners, record.result),
         "Pictures": page.picture_figures(pictures),
         "What was run": page.about_run(record.main(), record.changed()),
@@ -134,7 +134,7 @@ def state(record):
     if record.result:
         took = f" in {_duration(record.result['seconds'])}" if "seconds" in record.result else ""
         best = record.result["best"]
-        chosen = f"It was selected on {best['selected_on']} by {page.titled(best['selected_by'])}."
+        chosen = f"It was selected on {best['selected_on']} by {tables.titled(best['selected_by'])}."
         step = f"step {best['step']:,}" + (f", in a mean that takes {best['blend']} of it" if "blend" in best else "")
         complete = f"Complete: {record.step:,} steps{took}. The model shown is the best, of {step}."
         return " ".join(filter(None, [told(record.result, record.settings), complete, chosen]))
@@ -154,12 +154,12 @@ def _environment(record):
 
 def _learners(learners, result):
     names = [each["run_dir"] for each in result["members"]] if "members" in result else None
-    return page.learners_tables(learners, names, result.get("cost"))
+    return tables.learners_tables(learners, names, result.get("cost"))
 
 
 def _curves(events):
     charts = training_curves(events)
-    return {title: {page.titled(name): curve for name, curve in curves.items()} for title, curves in charts.items()}
+    return {title: {tables.titled(name): curve for name, curve in curves.items()} for title, curves in charts.items()}
 
 
 def _duration(seconds):

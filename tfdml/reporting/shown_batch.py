@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdml import registry
-from tfdml.reporting.batch_sheet import draw_batch
+from tfdml.reporting.sheets import draw_batch
 from tfdml.reporting.subject import pixels_of
 from tfdml.run.experiment.experiment import Experiment, set_up
 from tfdml.run.experiment.length import Length

@@ -5,7 +5,7 @@ import statistics
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from tfdml.reporting.chart import label
+from tfdml.reporting.sheets import label
 from tfdml.run.study.runs import curve
 
 # There are more rows than colors.

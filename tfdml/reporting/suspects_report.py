@@ -8,9 +8,9 @@ from pipelines.dataset import write_list
 from pipelines.images.decoding import image_of
 from tfdml.evaluation.queries import RetrievalTask, Retrieved
 from tfdml.evaluation.suspicion import Judgement, Suspects
-from tfdml.reporting import page
+from tfdml.reporting import page, tables
 from tfdml.reporting.gallery import CLOSENESS
-from tfdml.reporting.page.elements import table
+from tfdml.reporting.page import table
 from tfdml.reporting.run_page import write_text
 
 # Suspects of a table, and neighbors that are shown of each.
@@ -85,8 +85,8 @@ def rows_of(images, suspects):
 def _page(images, suspects):
     neighbors = _neighbors(images, suspects.rows)
     sample = [image_of(images.split, int(row)).numpy() for row in suspects.rows[:NEIGHBORS]]
-    shown = suspects.rows[: page.queries_within(sample, 1 + NEIGHBORS)]
-    data = page.gallery_data(
+    shown = suspects.rows[: tables.queries_within(sample, 1 + NEIGHBORS)]
+    data = tables.gallery_data(
         {"Suspects": shown.tolist()},
         {"": neighbors},
         CLOSENESS[images.judges[0].distance],
@@ -97,7 +97,7 @@ def _page(images, suspects):
     listed = rows_of(images, suspects)[:LISTED]
     caption = f"The {len(listed):,} most doubtful of {len(suspects.rows):,}"
     sections = {
-        "Suspects and neighbors": page.gallery(data),
+        "Suspects and neighbors": tables.gallery(data),
         "All suspects": table(HEAD, listed, caption, class_="numbers"),
     }
     title = f"{len(suspects.rows):,} images that are nearer to another class than to their own"
@@ -115,7 +115,7 @@ def _neighbors(images, rows):
         task = RetrievalTask.of(images.labels[judge.rows], queries=asked)
         options = {"distance": judge.distance, "most": len(judge.rows)}
         retrieved = Retrieved.of(judge.embeddings, task, NEIGHBORS, **options)
-        near = page.neighbors_of(retrieved, np.flatnonzero(asked), judge.embeddings, judge.distance)
+        near = tables.neighbors_of(retrieved, np.flatnonzero(asked), judge.embeddings, judge.distance)
         for query, others in near.items():
             found[int(judge.rows[query])] = [(int(judge.rows[row]), close, right) for row, close, right in others]
     return found

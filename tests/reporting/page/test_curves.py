@@ -5,8 +5,19 @@ from importlib import resources
 
 import pytest
 
-from tfdml.reporting.page import curve_figures
-from tfdml.reporting.page.curves import COLORS, DASHES, HEIGHT, LEFT, MARKED, MOST_POINTS, RIGHT, TOP, WIDTH, _ticks
+from tfdml.reporting.page import (
+    COLORS,
+    DASHES,
+    HEIGHT,
+    LEFT,
+    MARKED,
+    MOST_POINTS,
+    RIGHT,
+    TOP,
+    WIDTH,
+    _ticks,
+    curve_figures,
+)
 from tfdml.run.directory.run_directory import MOST_GROUPS
 
 
@@ -36,7 +47,7 @@ def test_as_many_curves_as_a_page_compares_can_be_told_apart():
     made = curve_figures({"a": {f"run {number}": ([1, 2], [1.0, number]) for number in range(MOST_GROUPS)}})
     lines = re.findall(r'<g class="(.*?)"', made)
     assert len(set(lines)) == MOST_GROUPS and re.findall(r'class="key (.*?)"', made) == lines
-    style = resources.files("tfdml.reporting.page").joinpath("page.css").read_text(encoding="utf-8")
+    style = resources.files("tfdml.reporting.tables").joinpath("page.css").read_text(encoding="utf-8")
     dark_and_print = [style.split("color-scheme: dark")[1], style.split("@media print")[1]]
     for color in range(COLORS):
         assert f".s{color} {{ --c: var(--s{color}); }}" in style

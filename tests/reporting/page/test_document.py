@@ -5,9 +5,8 @@ import re
 
 import pytest
 
-from tfdml.reporting.page import document
-from tfdml.reporting.page.document import json_in_html
-from tfdml.reporting.page.elements import element
+from tfdml.reporting import page
+from tfdml.reporting.page import element, json_in_html
 
 EVIL = "</script><script>alert(1)</script><!--"
 
@@ -26,7 +25,7 @@ def test_data_cannot_end_its_script():
 
 
 def test_one_file_with_all_that_was_given():
-    text = document(EVIL, {"Going": True, "Done": False}, {"A b": element("p", "x"), "None": None}, {"name": EVIL})
+    text = page(EVIL, {"Going": True, "Done": False}, {"A b": element("p", "x"), "None": None}, {"name": EVIL})
     assert text.startswith("<!DOCTYPE html>") and '<html lang="en">' in text
     assert text.count("<script") == 2 and text.count("</script>") == 2
     assert data_of(text) == {"name": EVIL}
@@ -35,7 +34,7 @@ def test_one_file_with_all_that_was_given():
 
 
 def test_nothing_is_asked_of_a_network():
-    text = document("a", {}, {"b": element("p", "c")}, {})
+    text = page("a", {}, {"b": element("p", "c")}, {})
     assert "default-src 'none'" in text
     assert not re.search(r"https?:|//\w|url\(|@import|fetch\(|XMLHttpRequest", text)
     assert re.findall(r'(?:href|src)="([^"]*)"', text) == ["#main", "#b"]

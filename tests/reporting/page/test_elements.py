@@ -2,8 +2,7 @@
 
 from html.parser import HTMLParser
 
-from tfdml.reporting.page.about import about_run
-from tfdml.reporting.page.elements import Html, element, empty_element, joined, pairs, section, table
+from tfdml.reporting.page import Html, about_run, element, empty_element, joined, pairs, section, table
 
 EVIL = """<script>alert('x')</script> & "a" <b>"""
 

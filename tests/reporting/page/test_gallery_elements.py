@@ -9,12 +9,20 @@ import pytest
 from PIL import Image
 
 from tfdml.evaluation.queries import RetrievalTask, Retrieved
-from tfdml.reporting.page import Places, gallery, gallery_data, neighbors_of, picture_figures, queries_within
-from tfdml.reporting.page import images as page_images
-from tfdml.reporting.page.gallery_elements import FEWEST, IMAGES, LARGE, LARGEST, MOST
-from tfdml.reporting.page.images import jpeg_within
-from tfdml.reporting.page.places import MOST_PLACES
-from tfdml.reporting.pictures.similarity import SimilarityMap
+from tfdml.reporting import page as page_images
+from tfdml.reporting.page import MOST_PLACES, Places, jpeg_within, picture_figures
+from tfdml.reporting.pictures.model import SimilarityMap
+from tfdml.reporting.tables import (
+    FEWEST,
+    IMAGES,
+    LARGE,
+    LARGEST,
+    MOST,
+    gallery,
+    gallery_data,
+    neighbors_of,
+    queries_within,
+)
 
 LABELS = np.array([0, 0, 1, 1])
 EMBEDDINGS = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.8, 0.3]], np.float32)

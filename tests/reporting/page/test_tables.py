@@ -2,14 +2,7 @@
 
 import re
 
-from tfdml.reporting.page import (
-    compared_runs,
-    differences_table,
-    learners_tables,
-    pairs_table,
-    scores_table,
-    titled,
-)
+from tfdml.reporting.tables import compared_runs, differences_table, learners_tables, pairs_table, scores_table, titled
 
 
 def cells(text):

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from tfdml.reporting import draw_learners, draw_negative_distances, draw_pair_cosines
-from tfdml.reporting.pictures import learners as learners_file
+from tfdml.reporting.pictures import model as learners_file
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pytest
 from PIL import Image
 
 from tfdml.reporting import draw_clusters, draw_embedding_map, map_positions, typical_rows
-from tfdml.reporting.pictures import clusters as clusters_file
-from tfdml.reporting.pictures.embedding_map import CELL, NEAREST, class_color, without_overlap
+from tfdml.reporting.pictures import embeddings as clusters_file
+from tfdml.reporting.pictures.embeddings import MAP_CELL, NEAREST, class_color, without_overlap
 
 
 def grey(row, side):
@@ -35,11 +35,11 @@ def test_pictures_stand_at_their_positions(tmp_path):
     labels = np.array([4, 4, 7, 7])
     draw_embedding_map(positions, labels, lambda row, side: grey(row + 1, side), tmp_path / "map.png")
     sheet = Image.open(tmp_path / "map.png")
-    assert sheet.size == (1600, 800 + CELL // 2)
-    middles = [(CELL // 2, CELL // 2), (1600 - CELL // 2, CELL // 2), (CELL // 2, 800)]
+    assert sheet.size == (1600, 800 + MAP_CELL // 2)
+    middles = [(MAP_CELL // 2, MAP_CELL // 2), (1600 - MAP_CELL // 2, MAP_CELL // 2), (MAP_CELL // 2, 800)]
     for row, (left, top) in enumerate(middles):
         assert sheet.getpixel((left, top)) == (20 * (row + 1),) * 3
-        assert sheet.getpixel((left, top - CELL // 2 + 2)) == class_color(labels[row] == 7)
+        assert sheet.getpixel((left, top - MAP_CELL // 2 + 2)) == class_color(labels[row] == 7)
     assert class_color(0) != class_color(1)
 
 
@@ -47,10 +47,10 @@ def test_pictures_leave_each_other_room():
     middles = np.random.default_rng(0).uniform(0, 300, (200, 2))
     places = without_overlap(middles)
     apart = np.abs(middles[places][:, None] - middles[places]).max(axis=2) + 1e9 * np.eye(len(places))
-    assert places[0] == 0 and apart.min() >= NEAREST * CELL
+    assert places[0] == 0 and apart.min() >= NEAREST * MAP_CELL
     # Every other one would be in the way.
     left_out = np.setdiff1d(np.arange(200), places)
-    assert np.all(np.abs(middles[left_out][:, None] - middles[places]).max(axis=2).min(axis=1) < NEAREST * CELL)
+    assert np.all(np.abs(middles[left_out][:, None] - middles[places]).max(axis=2).min(axis=1) < NEAREST * MAP_CELL)
 
 
 def test_typical_images_are_in_the_middle_of_their_cluster(tmp_path):
@@ -58,8 +58,11 @@ def test_typical_images_are_in_the_middle_of_their_cluster(tmp_path):
     typical = typical_rows(embeddings, np.array([0, 0, 0, 3, 3]), 2)
     assert {cluster: rows.tolist() for cluster, rows in typical.items()} == {0: [1, 0], 3: [3, 4]}
     draw_clusters(typical, {0: 3, 3: 2}, grey, tmp_path / "clusters.png")
-    sheet, cell = Image.open(tmp_path / "clusters.png"), clusters_file.CELL
+    sheet, cell = Image.open(tmp_path / "clusters.png"), clusters_file.CLUSTER_CELL
     for line, rows in enumerate(typical.values()):
         for place, row in enumerate(rows):
-            middle = (clusters_file.WORDS + place * cell + cell // 2, clusters_file.HEAD + line * cell + cell // 2)
+            middle = (
+                clusters_file.CLUSTER_WORDS + place * cell + cell // 2,
+                clusters_file.CLUSTER_HEAD + line * cell + cell // 2,
+            )
             assert sheet.getpixel(middle) == (20 * row,) * 3

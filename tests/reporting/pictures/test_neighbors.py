@@ -6,9 +6,9 @@ from PIL import Image, ImageColor
 
 from tfdml.evaluation.queries import RetrievalTask, Retrieved
 from tfdml.reporting import chosen_queries, draw_confused, draw_neighbors, most_confused
-from tfdml.reporting.pictures import confused as confused_file
-from tfdml.reporting.pictures import neighbors as neighbors_file
-from tfdml.reporting.sheet import FRAME, RIGHT, WRONG
+from tfdml.reporting.pictures import embeddings as confused_file
+from tfdml.reporting.pictures import embeddings as neighbors_file
+from tfdml.reporting.sheets import FRAME, RIGHT, WRONG
 
 # On a line: two classes apart, and one image of class 0 among class 1; class 2 is one image.
 PLACES = np.array([0.0, 0.1, 0.3, 5.15, 5.0, 5.1, 5.4, 9.0])
@@ -59,17 +59,17 @@ def test_chosen_queries(retrieved):
 def test_frames_tell_right_from_wrong(retrieved, tmp_path):
     path = tmp_path / "neighbors.png"
     draw_neighbors(retrieved, {"Worst": np.array([3, 0]), "None": []}, LABELS, {0: "zero"}, grey, path)
-    sheet, cell = Image.open(path), neighbors_file.CELL
-    first = neighbors_file.WORDS + cell + neighbors_file.ASIDE
+    sheet, cell = Image.open(path), neighbors_file.NEIGHBOR_CELL
+    first = neighbors_file.NEIGHBOR_WORDS + cell + neighbors_file.ASIDE
     for line, query in enumerate((3, 0)):
-        top = neighbors_file.HEAD + line * cell
-        assert sheet.getpixel((neighbors_file.WORDS + cell // 2, top + cell // 2)) == (10 * query,) * 3
+        top = neighbors_file.NEIGHBOR_HEAD + line * cell
+        assert sheet.getpixel((neighbors_file.NEIGHBOR_WORDS + cell // 2, top + cell // 2)) == (10 * query,) * 3
         for place, row in enumerate(retrieved.rows[query]):
             left = first + place * cell
             color = RIGHT if LABELS[row] == LABELS[query] else WRONG
             assert sheet.getpixel((left + 1, top + 1)) == ImageColor.getrgb(color)
             assert sheet.getpixel((left + cell // 2, top + cell // 2)) == (10 * row,) * 3
-    assert sheet.height < neighbors_file.HEAD + 3 * cell
+    assert sheet.height < neighbors_file.NEIGHBOR_HEAD + 3 * cell
 
 
 def test_confused_classes(retrieved, tmp_path):

@@ -5,7 +5,7 @@ from PIL import Image, ImageColor
 
 from tfdml.evaluation.diversity import NONE_OF
 from tfdml.reporting import draw_only_one_right
-from tfdml.reporting.pictures.only_one_right import FRAME, GAP, HEAD, RIGHT, SIDE, WRONG
+from tfdml.reporting.pictures.verification import FRAME, GAP, HEAD, RIGHT, SIDE, WRONG
 
 CLASSES = NONE_OF
 LABELS = np.arange(2 * CLASSES) // 2

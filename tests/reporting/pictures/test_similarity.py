@@ -8,8 +8,8 @@ from PIL import Image
 import tfdml
 from tfdml.heads import Linear
 from tfdml.reporting import draw_similarities_of_places, similarity_map, similarity_maps
-from tfdml.reporting.pictures.similarity import CELL, HEAD, MARGIN, SIDE, SimilarityMap
-from tfdml.reporting.sheet import FRAME
+from tfdml.reporting.pictures.model import CELL, HEAD, MARGIN, SIDE, SimilarityMap
+from tfdml.reporting.sheets import FRAME
 
 
 def backbone():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfdml.reporting.comparison_page import mean_curve, merged
+from tfdml.reporting.reports import mean_curve, merged
 from tfdml.run.directory.run_directory import groups_of
 
 

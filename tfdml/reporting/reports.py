@@ -1,0 +1,360 @@
+"""The reports of a run, of several runs, and of an ensemble: a page and the pictures in it."""
+
+import logging
+import string
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from tfdml import registry
+from tfdml.evaluation.comparison import compare, compare_all, right_by_all
+from tfdml.evaluation.metrics import metric_of
+from tfdml.evaluation.scores import Scores
+from tfdml.evaluation.statistics import class_intervals
+from tfdml.files.checked import naming
+from tfdml.reporting import page, tables
+from tfdml.reporting.gallery import gallery_of_several
+from tfdml.reporting.page import table
+from tfdml.reporting.pictures.model import training_curves
+from tfdml.reporting.run_page import state, subject_of, write_page, write_text
+from tfdml.reporting.tables import is_score, number, titled
+from tfdml.run.directory.run_directory import RunDirectory, environment, groups_of
+from tfdml.run.directory.run_record import EnsembleDirectory, Record
+from tfdml.run.experiment.comparison import check_alike, means_over_queries
+
+# Characters of a run's name that are shown.
+LONGEST = 24
+OF_SEVERAL = (
+    "Of several runs, metrics are means, with the standard deviation over the runs behind ±; values of a query are "
+    "averaged before they are compared. Curves are means at the steps that all of them have. A query is right if it is "
+    "right in all of them; the neighbors shown are those that the first one finds."
+)
+
+
+def write_comparison(groups, path, changes=()):
+    """Writes the page that compares runs, all of them measured as the first one says.
+
+    Args:
+        groups: lists of run directories, all of one dataset; of each list the page shows means.
+        path: the HTML file.
+        changes: settings to replace, name to value.
+    """
+    records = {name: list(map(Record.of, group)) for name, group in zip(_names(groups), groups, strict=True)}
+    subjects = _subjects(records, dict(changes))
+    firsts = {name: group[0] for name, group in subjects.items()}
+    metrics = means_over_queries(next(iter(firsts.values())).experiment.splits.protocol)
+    scores = _scores(subjects, metrics)
+    right, alone = right_by_all(scores)
+    queries, labels = next(iter(scores.values()))[0].queries, next(iter(firsts.values())).test.labels
+    gallery = gallery_of_several(firsts, queries, alone)
+    counts = {name: (int(right[name].sum()), int(alone[name].sum())) for name in right}
+    several = any(len(group) > 1 for group in groups)
+    sections = {
+        "What was run": page.joined(
+            tables.compared_runs(
+                {name: merged([record.main() for record in group]) for name, group in records.items()},
+                {name: merged([record.flags() for record in group]) for name, group in records.items()},
+            ),
+            page.element("p", OF_SEVERAL) if several else None,
+        ),
+        "Scores": _scores_table(scores, metrics, labels),
+        "Differences": page.joined(
+            _differences(scores, metrics, labels[queries]), tables.right_table(counts, len(queries))
+        ),
+        "Training": page.curve_figures(overlaid(records)),
+        "Queries and neighbors": tables.gallery(gallery),
+        "How to reproduce": page.joined(
+            *(page.reproduce(record.command(), {"Run": str(record.run.path)}) for _, record in _each(records)),
+            page.pairs(environment()),
+        ),
+    }
+    states = {f"{name} ({record.run.path}). {state(record)}": not record.result for name, record in _each(records)}
+    title = f"Comparison of {len(states)} runs on {next(iter(records.values()))[0].settings.data.dataset}"
+    write_text(page.document(title, states, sections, {"gallery": gallery}), path)
+
+
+def merged(several):
+    """Returns the flags of several runs as those of one, values that differ beside each other."""
+    return {name: ", ".join(dict.fromkeys(str(each[name]) for each in several)) for name in several[0]}
+
+
+def mean_curve(curves):
+    """Returns the mean of curves `(steps, values)` at the steps that all of them have."""
+    values = [dict(zip(*curve, strict=True)) for curve in curves]
+    steps = sorted(set.intersection(*map(set, values)))
+    return steps, [float(np.mean([each[step] for each in values])) for step in steps]
+
+
+def _names(groups):
+    """Returns a name for each group: a letter, and the beginning of its first folder's name."""
+    names = [Path(group[0]).resolve().name for group in groups]
+    short = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in names]
+    more = [f" and {len(group) - 1} more" if len(group) > 1 else "" for group in groups]
+    return [f"{letter}: {name}{rest}" for letter, name, rest in zip(string.ascii_uppercase, short, more, strict=False)]
+
+
+def _each(groups):
+    """Pairs the name of a group with each of its members."""
+    return [(name, member) for name, group in groups.items() for member in group]
+
+
+def _subjects(records, changes):
+    first = next(iter(records.values()))[0].settings.evaluation
+    # TensorFlow is set up once for all of them.
+    changes = {"deterministic": True, "jit_compile": False, **changes}
+    changes |= {"protocol": first.protocol, "metrics": first.metrics}
+    subjects = {name: [subject_of(record, changes) for record in group] for name, group in records.items()}
+    for (_, record), (_, subject) in zip(_each(records), _each(subjects), strict=True):
+        if subject is None:
+            raise ValueError(f"The run in {record.run.path} has no model to compare yet.")
+    check_alike({str(each.run.path): each.experiment for _, each in _each(subjects)})
+    return subjects
+
+
+def _scores(subjects, metrics):
+    by_name = {"recall_at_1": metric_of("recall_at_1")} | {metric.name: metric for metric in metrics}
+    wanted = list(by_name.values())
+    return {
+        name: [each.experiment.splits.protocol.scores(each.embeddings, each.test, wanted) for each in group]
+        for name, group in subjects.items()
+    }
+
+
+def _scores_table(scores, metrics, labels):
+    means = {name: Scores.mean(group) for name, group in scores.items()}
+    deviations = {
+        name: {metric.name: float(np.std([each.values[metric.name] for each in group], ddof=1)) for metric in metrics}
+        for name, group in scores.items()
+        if len(group) > 1
+    }
+    return tables.scores_table(
+        "Test split, best models",
+        {name: {metric.name: each.values[metric.name] for metric in metrics} for name, each in means.items()},
+        {name: class_intervals(each, labels) for name, each in means.items()},
+        deviations,
+    )
+
+
+def _differences(scores, metrics, classes):
+    if len(scores) > 2:
+        return tables.pairs_table(compare_all(scores, metrics, classes))
+    (first, baseline), (second, other) = scores.items()
+    return tables.differences_table(first, {second: compare(baseline, other, metrics, classes)})
+
+
+def overlaid(records):
+    """Returns metric to name of a group to its mean curve; only of metrics that all runs of the group have."""
+    charts = {}
+    for name, group in records.items():
+        of_runs = [_curves(record) for record in group]
+        for metric in of_runs[0]:
+            if all(metric in curves for curves in of_runs):
+                charts.setdefault(metric, {})[name] = mean_curve([curves[metric] for curves in of_runs])
+    return charts
+
+
+def _curves(record):
+    """Returns metric to its curve `(steps, values)`."""
+    charts = training_curves(record.events).values()
+    return {tables.titled(metric): curve for curves in charts for metric, curve in curves.items()}
+
+
+TEXT = (
+    "The ensemble in {path} is not joined yet: {complete} of {count} members that have begun are complete. When "
+    "all are, repeat the command that trains them, and it has scores, queries and pictures like every run. Until then "
+    "--run_dir={path}/{first} reports a member alone."
+)
+
+
+def write_members_page(run, path):
+    """Writes the page of an ensemble that is not joined yet: how far its members are, and their curves.
+
+    Args:
+        run: `EnsembleDirectory`.
+        path: the HTML file.
+    """
+    records = {member.path.name: Record.of(member.path) for member in run.begun()}
+    complete = sum(bool(record.result) for record in records.values())
+    text = TEXT.format(path=run.path, complete=complete, count=len(records), first=next(iter(records)))
+    about = tables.compared_runs(
+        {name: record.main() for name, record in records.items()},
+        {name: record.flags() for name, record in records.items()},
+    )
+    sections = {
+        "Members": _members_table(records),
+        "Training": page.curve_figures(overlaid({name: [record] for name, record in records.items()})),
+        "What was run": about,
+    }
+    title = f"{run.path.resolve().name}: members of an ensemble"
+    write_text(page.document(title, {text: True}, sections, {"gallery": None}), path)
+
+
+def _members_table(records):
+    best = {name: _best(record) for name, record in records.items()}
+    metric = next((metric for metric, *_ in best.values() if metric), "score")
+    rows = [
+        [name, _state(record), _counted(record.step), _counted(record.steps()), *best[name][1:]]
+        for name, record in records.items()
+    ]
+    head = ["Member", "State", "Step", "of", f"Best {titled(metric)} while training", "at step"]
+    return table(head, rows, "How far each member is", class_="numbers")
+
+
+def _state(record):
+    return "complete" if record.result else "training" if record.is_training() else "stopped"
+
+
+def _best(record):
+    """The metric that selects the best model, its best value so far, and the step of it."""
+    metric = _selecting(record)
+    best = metric and record.best_evaluation(metric)
+    if not best:
+        return None, _counted(None), _counted(None)
+    return metric, number(best[metric]), _counted(best["step"])
+
+
+def _selecting(record):
+    """The metric that selects the best model: --select_by, or the first of which more is better; None if unknown."""
+    if record.settings.evaluation.select_by:
+        return record.settings.evaluation.select_by
+    first = next((event for event in record.events if event["event"] == "evaluation"), {})
+    scores = [name for name in first if is_score(name, first)]
+    return next((name for name in scores if _larger_is_better(name)), None)
+
+
+def _larger_is_better(name):
+    try:
+        return metric_of(name).larger_is_better
+    except ValueError:
+        # A user's own, which is called otherwise in --metrics.
+        return True
+
+
+def _counted(value):
+    return "–" if value is None else f"{value:,}"
+
+
+LOG = logging.getLogger(__name__)
+# What is asked for beside pictures.
+PAGE = "page"
+
+
+def report_run(run_dir, only, out, changes, chosen):
+    """Draws pictures of a run, and writes its page; returns the `Settings` of a run that is complete, else None.
+
+    Args:
+        run_dir: folder of the run.
+        only: specs of pictures, and `page`; empty: all that the run has, and the page.
+        out: HTML file to write; empty: `index.html` in the report of the run.
+        changes: settings to use instead of the run's, name to value.
+        chosen: numbers of `channels` and `learners` whose attention is drawn, where they are chosen.
+    """
+    own = changes.get("import_modules", ())
+    # At once, but where a user's modules have pictures: they may compute, and TensorFlow is set up before that.
+    pictures = None if own else pictures_of(only, chosen)
+    ensemble, page = EnsembleDirectory(run_dir), _page(run_dir, out, "index.html")
+    if not ensemble.has_flags and ensemble.begun() and set(only) <= {PAGE}:
+        write_members_page(ensemble, page)
+        LOG.info("Wrote %s", page)
+        return None
+    record = Record.of(run_dir)
+    subject = subject_of(record, changes)
+    if pictures is None:
+        registry.import_modules(own)
+        pictures = pictures_of(only, chosen)
+    drawn = _draw(record, subject, pictures, only)
+    if PAGE in only or not only:
+        write_page(record, subject, drawn, page)
+        LOG.info("Wrote %s", page)
+    return record.settings if record.result else None
+
+
+def report_comparison(run_dirs, out, changes):
+    """Writes the page that compares runs, and returns its path.
+
+    Args:
+        run_dirs: folders of runs, or of several of each: `A0,A1:B0,B1`.
+        out: HTML file to write; empty: `comparison.html` in the report of the first.
+        changes: as for `report_run`.
+    """
+    groups = groups_of(run_dirs)
+    page = _page(groups[0][0], out, "comparison.html")
+    write_comparison(groups, page, changes)
+    return page
+
+
+def _page(run_dir, out, name):
+    return Path(out or RunDirectory(run_dir).report / name)
+
+
+def pictures_of(only, chosen):
+    """Returns name to `Picture`: those asked for, in their order; if none are, all that need not be named.
+
+    Args:
+        only, chosen: as `report_run` takes them.
+    """
+    things = registry.registered("picture")
+    known = sorted(things, key=lambda name: (things[name].place, name))
+    found = {}
+    for spec in _whole(only) or [name for name in known if not things[name].if_named]:
+        name = registry.parse(spec)[0][0]
+        if name not in (PAGE, *known):
+            raise ValueError(f"Unknown picture {name!r} in --only. Known: {', '.join(known)}; {PAGE} is the page.")
+        if name != PAGE:
+            found[name] = registry.create("picture", spec, **chosen)
+    return found
+
+
+def _whole(pieces):
+    """Returns specs of the pieces of a flag that was split at commas, those between arguments, too."""
+    specs, begun = [], []
+    for piece in pieces:
+        begun.append(piece)
+        spec = ",".join(begun)
+        if spec.count("(") <= spec.count(")"):
+            specs.append(spec)
+            begun = []
+    return specs + [",".join(begun)] * bool(begun)
+
+
+def _draw(record, subject, pictures, asked):
+    """Draws the pictures that a run has; returns the caption by path of those that the page shows.
+
+    Args:
+        record: `Record` of the run.
+        subject: `Subject`; None draws nothing.
+        pictures: name to `Picture`.
+        asked: whether it is an error if the run lacks one.
+    """
+    there = {name: picture for name, picture in pictures.items() if subject and picture.can_be_drawn(subject)}
+    missing = [f"{name!r} for {picture.of}" for name, picture in pictures.items() if name not in there]
+    if asked and missing:
+        listed = ", and ".join(missing)
+        raise ValueError(f"The run in {record.run.path} has nothing to draw. There are pictures {listed}.")
+    drawn, captions, folder = [], {}, record.run.report
+    for name, picture in there.items():
+        folder.mkdir(exist_ok=True)
+        with naming(folder):
+            paths = picture.draw(subject, folder)
+        for path in paths:
+            LOG.info("Wrote %s", path)
+        paths = [path for path in paths if path.suffix == ".png"]
+        drawn += paths
+        captions |= {path: caption_of(name, picture, path) for path in paths if picture.on_page}
+    if drawn:
+        _show_in_tensorboard(drawn, record.run.tensorboard_of("report"), record.best_step(subject.experiment.monitor))
+    return captions
+
+
+def caption_of(name, picture, path):
+    """Returns the caption of a file of the picture that is registered by this name."""
+    own = {name: registry.summaries("picture")[name].removesuffix(".")}
+    return {**own, **picture.captions}.get(path.stem, path.stem.replace("_", " ").capitalize())
+
+
+def _show_in_tensorboard(paths, folder, step):
+    with tf.summary.create_file_writer(str(folder)).as_default():
+        for path in paths:
+            picture = tf.io.decode_png(path.read_bytes(), channels=3)
+            tf.summary.image(path.stem, picture[None], step=step)

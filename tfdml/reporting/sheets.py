@@ -1,0 +1,224 @@
+"""The base class of pictures, and parts that sheets of images and charts share."""
+
+import textwrap
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import ClassVar, TypeAlias
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+from PIL import Image, ImageDraw, ImageFont, ImageOps
+
+from tfdml.files.checked import vacated
+from tfdml.registry.arguments import FilePath, Labels
+from tfdml.registry.fields import Declared
+from tfdml.reporting.subject import Subject
+
+FONT = Path(matplotlib.get_data_path(), "fonts/ttf/DejaVuSans.ttf")
+BOLD = Path(matplotlib.get_data_path(), "fonts/ttf/DejaVuSans-Bold.ttf")
+# Colors of frames, told apart without seeing red and green, too: one is much brighter.
+RIGHT, WRONG = "#2ca25f", "#b2182b"
+MUTED = "#555555"
+FRAME = 4
+# A function of a row and a side that returns the picture of the row, uint8 `[side, side, 3]`.
+Thumbnail: TypeAlias = Callable[[int, int], np.ndarray]
+
+
+class Sheet:
+    """A white sheet on which pictures and words are placed.
+
+    Args:
+        width, height: in pixels.
+    """
+
+    def __init__(self, width, height):
+        self.image = Image.new("RGB", (width, height), "white")
+        self._draw = ImageDraw.Draw(self.image)
+
+    def picture(self, left, top, pixels, frame=None):
+        """Pastes a picture, uint8 `[h, w, 3]`, with its frame's outer corner at `(left, top)`.
+
+        Args:
+            left, top: where.
+            pixels: the picture.
+            frame: color of the frame; None for white.
+        """
+        height, width = pixels.shape[:2]
+        self.bar(left, top, width + 2 * FRAME, height + 2 * FRAME, frame or "white")
+        self.image.paste(Image.fromarray(pixels), (left + FRAME, top + FRAME))
+
+    def words(self, left, top, text, *, size=12, width=None, lines=1, color="black", bold=False, spacing=2):
+        """Writes words.
+
+        Args:
+            left, top: where.
+            text: the words.
+            size: of the font, in pixels.
+            width: where lines are broken, in pixels; None: nowhere.
+            lines: maximum number of lines; the rest is cut off.
+            color: of the words.
+            bold: whether they are bold.
+            spacing: between lines, in pixels.
+        """
+        font = ImageFont.truetype(BOLD if bold else FONT, size)
+        if width is not None:
+            letters = max(int(width / font.getlength("n")), 1)
+            text = "\n".join(textwrap.wrap(text, letters, max_lines=lines, placeholder="…"))
+        self._draw.multiline_text((left, top), text, color, font, spacing=spacing)
+
+    def bar(self, left, top, width, height, color):
+        """Draws a rectangle in one color."""
+        self._draw.rectangle((left, top, left + width - 1, top + height - 1), fill=color)
+
+    def dot(self, left, top, size, color):
+        """Draws a dot whose middle is at `(left, top)`."""
+        self._draw.ellipse((left - size / 2, top - size / 2, left + size / 2, top + size / 2), fill=color)
+
+    def line(self, top):
+        """Draws a line across the sheet."""
+        self._draw.line((0, top, self.image.width, top), fill="#cccccc")
+
+    def save(self, path):
+        """Writes the sheet as a PNG file."""
+        self.image.save(vacated(path))
+
+
+class Picture(Declared):
+    """A picture of a run, or several that belong together; `@register("picture", name)` names it for `--only`.
+
+    The first line of a subclass's docstring is the caption of the file of its name. Its arguments are fields, as those
+    of a loss.
+
+    Attributes:
+        captions: captions of further files, by their names without the ending.
+        place: where on the page it is; smaller numbers come first.
+        of: which runs have it, in words.
+        if_named: whether it is drawn only where `--only` names it.
+        on_page: whether the page shows it; the page has some in its own way.
+    """
+
+    captions: ClassVar[Mapping[str, str]] = {}
+    place: ClassVar[int] = 100
+    of: ClassVar[str] = "all runs"
+    if_named: ClassVar[bool] = False
+    on_page: ClassVar[bool] = True
+
+    def can_be_drawn(self, subject: Subject) -> bool:
+        """Whether a run has it.
+
+        Args:
+            subject: `Subject`.
+        """
+        return True
+
+    def draw(self, subject: Subject, folder: Path) -> list[Path]:
+        """Writes its files, and returns their paths.
+
+        Args:
+            subject: `Subject`.
+            folder: where they go.
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs the method draw(subject, folder).")
+
+
+# Sizes on the sheet, in pixels.
+SMALLEST_SIDE, LARGEST_SIDE, MOST_COLUMNS = 96, 224, 16
+GAP, BAR, MARGIN = 8, 5, 12
+TEXT, TITLE = 12, 15
+LABEL_LINES = 3
+FRAME_COLORS = [tuple(round(255 * part) for part in color) for color in matplotlib.colormaps["tab20"].colors]
+
+
+def draw_batch(pictures: np.ndarray, labels: Labels, names: Mapping[int, str], path: FilePath, *, title: str) -> None:
+    """Draws the images of a batch in order, with the name and a color bar of the class under each.
+
+    If every class has the same number of consecutive images, no class is split between two rows.
+
+    Args:
+        pictures: `[B, H, W, 3]` uint8; those that are not square lie in the middle of one.
+        labels: `[B]` class numbers.
+        names: class number to name; others are written as numbers.
+        path: the PNG to write.
+        title: title of the sheet.
+    """
+    side = _shown_side(max(pictures.shape[1:3]))
+    columns = _columns(labels)
+    rows = -(-len(pictures) // columns)
+    line, across = TEXT + 3, side + GAP
+    width = max(2 * MARGIN + columns * across - GAP, 480)
+    title = "\n".join(textwrap.wrap(title, int((width - 2 * MARGIN) / (0.6 * TITLE))))
+    top = MARGIN + (TITLE + 5) * (title.count("\n") + 1) + GAP
+    down = side + BAR + LABEL_LINES * line + GAP
+    sheet = Sheet(width, top + rows * down + MARGIN - GAP)
+    sheet.words(MARGIN, MARGIN, title, size=TITLE, spacing=5)
+    colors = {
+        label: FRAME_COLORS[place % len(FRAME_COLORS)] for place, label in enumerate(dict.fromkeys(labels.tolist()))
+    }
+    for place, (picture, label) in enumerate(zip(pictures, labels.tolist(), strict=True)):
+        x, y = MARGIN + place % columns * across, top + place // columns * down
+        # Enlarged images show single pixels.
+        how = Image.Resampling.NEAREST if side > max(picture.shape[:2]) else Image.Resampling.LANCZOS
+        pixels = np.asarray(ImageOps.pad(Image.fromarray(picture), (side, side), how, "white"))
+        sheet.picture(x - FRAME, y - FRAME, pixels)
+        sheet.bar(x, y + side, side, BAR - 1, colors[label])
+        name = names.get(label, f"class {label}").replace("_", " ")
+        sheet.words(x, y + side + BAR, name, size=TEXT, width=side, lines=LABEL_LINES, spacing=1)
+    sheet.save(path)
+
+
+def _shown_side(side):
+    """Returns the longer side of an image on the sheet: small images are enlarged by an integer, large ones reduced."""
+    if side < SMALLEST_SIDE:
+        return side * -(-SMALLEST_SIDE // side)
+    return min(side, LARGEST_SIDE)
+
+
+def _columns(labels):
+    """Returns the number of images in a row: about the number of rows, and whole classes if these are equal in size."""
+    changes = np.flatnonzero(np.diff(labels)) + 1
+    lengths = np.diff([0, *changes, len(labels)])
+    of_class = int(lengths[0]) if np.all(lengths == lengths[0]) and lengths[0] <= MOST_COLUMNS else 1
+    wanted = min(np.sqrt(1.5 * len(labels)), MOST_COLUMNS)
+    return min(max(int(wanted) // of_class, 1) * of_class, len(labels))
+
+
+# Of lines and bars, told apart by people who are color-blind.
+COLORS = ("#3182bd", "#d95f02", "#2ca25f", "#756bb1", "#636363", "#e7298a", "#a6761d", "#66a61e")
+
+
+def new_chart(across, up):
+    """Returns a figure and its axes.
+
+    Args:
+        across, up: names of the axes.
+    """
+    figure = Figure(figsize=(6, 4), dpi=120, layout="constrained")
+    axes = figure.add_subplot()
+    label(axes, across, up)
+    return figure, axes
+
+
+def label(axes, across, up):
+    """Names the two axes, and leaves out the frame on the other sides."""
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def legend_above(axes, columns=1):
+    """Writes the legend where no bar is in its way."""
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False, ncols=columns)
+
+
+def save_chart(figure, path):
+    """Writes a chart as PNG and, beside it, as SVG.
+
+    Args:
+        figure: the figure.
+        path: the PNG to write.
+    """
+    figure.savefig(vacated(path))
+    # The same chart gives the same file.
+    with matplotlib.rc_context({"svg.hashsalt": "tfdml"}):
+        figure.savefig(vacated(Path(path).with_suffix(".svg")), metadata={"Date": None})
