@@ -20,7 +20,7 @@ if startup.begin():
         import keras
 
         from pipelines.preprocessing import Preprocessing
-        from tfdml import backbones, functional, layers, losses, registry
+        from tfdml import backbones, functional, heads, layers, losses, registry
         from tfdml.registry import arguments
 
         __all__ += ["Preprocessing", "backbones", "functional", "heads", "layers", "losses", "registry"]
@@ -38,6 +38,7 @@ if startup.begin():
                 Multilevel,
                 MultiTail,
                 Single,
+                memories,
             )
 
             __all__ += ["AttentionEnsemble", "DivideAndConquer", "EmbeddingModel", "MultiHead", "MultiTail"]

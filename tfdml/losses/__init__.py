@@ -1,5 +1,6 @@
 """Losses, which are Keras losses: one per file."""
 
+from tfdml.losses import addons
 from tfdml.losses.angular import Angular
 from tfdml.losses.arc_face import ArcFace, SubCenterArcFace
 from tfdml.losses.barlow_twins import BarlowTwins
