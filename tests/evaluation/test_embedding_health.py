@@ -88,9 +88,9 @@ NAMES = [
 @pytest.mark.parametrize("classes", [12, 2])
 @pytest.mark.parametrize("rows_at_once", [7, 8192])
 def test_definition(name, classes, rows_at_once, monkeypatch):
-    for module in ("pair_distances", "alignment", "effective_rank", "dead_dimensions"):
-        if module != "pair_distances" or rows_at_once == 7:
-            monkeypatch.setattr(f"tfdml.evaluation.metrics.{module}.ROWS", rows_at_once)
+    monkeypatch.setattr("tfdml.evaluation.metrics.embedding.ROWS", rows_at_once)
+    if rows_at_once == 7:
+        monkeypatch.setattr("tfdml.evaluation.metrics.pairs.ROWS", rows_at_once)
     embeddings, labels = example(classes=classes)
     # A dimension that varies by a small fraction of the others.
     embeddings[:, 2] = 5 + 1e-3 * embeddings[:, 2]

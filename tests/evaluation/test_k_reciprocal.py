@@ -39,8 +39,8 @@ def k_reciprocal(embeddings, rows, k1, k2, weight):
 @pytest.mark.parametrize("kind", ["all", "apart", "partly the same"])
 @pytest.mark.parametrize("k1, k2, weight", [(7, 3, 0.3), (6, 1, 0.0), (20, 6, 0.3), (3, 2, 1.0), (4, 9, 0.3)])
 def test_equals_sets_and_lists(k1, k2, weight, kind, monkeypatch):
-    for name, value in {"k_reciprocal.MEMORY": 2000, "reciprocal_codes.ROWS": 7, "reciprocal_codes.PAIRS": 5}.items():
-        monkeypatch.setattr(f"tfdml.evaluation.rerankings.{name}", value)
+    for name, value in {"MEMORY": 2000, "ROWS": 7, "PAIRS": 5}.items():
+        monkeypatch.setattr(f"tfdml.evaluation.rerankings.k_reciprocal.{name}", value)
     embeddings, labels = example(rows=80, classes=9)
     task = marks(kind, len(labels))
     everything = np.ones(len(labels), bool)

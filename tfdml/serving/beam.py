@@ -11,7 +11,6 @@ from apache_beam.runners.portability.fn_api_runner.worker_handlers import Subpro
 from apache_beam.runners.portability.local_job_service import SubprocessSdkWorker
 
 # Registers itself.
-import tfdml.serving.beam  # noqa: F401
 from tfdml.serving.embedding import embed_rows
 from tfdml.serving.exported_model import ExportedModel
 
