@@ -10,7 +10,6 @@ from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.portability.fn_api_runner.worker_handlers import SubprocessSdkWorkerHandler, WorkerHandler
 from apache_beam.runners.portability.local_job_service import SubprocessSdkWorker
 
-# Registers itself.
 from tfdml.serving.embedding import embed_rows
 from tfdml.serving.exported_model import ExportedModel
 
