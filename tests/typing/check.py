@@ -117,6 +117,14 @@ def _takes_fields(part):
     return isinstance(part, type) and issubclass(part, Declared) and part.takes_fields
 
 
+def _signature(part):
+    """Returns the signature that stands in the code, in which `**kwargs` may stand for arguments of Keras."""
+    if not isinstance(part, type):
+        return inspect.signature(part)
+    signature = inspect.signature(inspect.unwrap(part.__init__))
+    return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
 def arguments_of(part):
     """Returns `{name: inspect.Parameter}` of the arguments that a type checker knows, in their order."""
     if _takes_fields(part):
@@ -129,7 +137,7 @@ def arguments_of(part):
             for name, field in part.fields.items()
         }
     several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-    return {name: each for name, each in inspect.signature(part).parameters.items() if each.kind not in several}
+    return {name: each for name, each in _signature(part).parameters.items() if each.kind not in several}
 
 
 def types_of(part):
@@ -139,7 +147,7 @@ def types_of(part):
 
 def takes_any_name(part):
     """Whether a type checker accepts arguments of any name, because of `**kwargs` without their types."""
-    several = [each for each in inspect.signature(part).parameters.values() if each.kind is each.VAR_KEYWORD]
+    several = [each for each in _signature(part).parameters.values() if each.kind is each.VAR_KEYWORD]
     return not _takes_fields(part) and any(typing.get_origin(each.annotation) is not typing.Unpack for each in several)
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
-from typing import Annotated, Any, Self, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Self, Unpack
 
 import keras
 from keras import ops
@@ -18,7 +18,13 @@ from tfdml.runtime.keras_internals import errors_as_raised
 MARK = "_tfdml_of_loss_layer"
 
 
-class Layer(Declared, keras.layers.Layer):
+if TYPE_CHECKING:
+    from tfdml.registry.fields import OfKeras as _KerasLayer
+else:
+    _KerasLayer = keras.layers.Layer
+
+
+class Layer(Declared, _KerasLayer):
     """Base of layers whose annotated attributes are their arguments, which `get_config` returns; see `Declared`.
 
     Args:

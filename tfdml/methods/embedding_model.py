@@ -178,7 +178,7 @@ class EmbeddingModel(Declared, GlobalBatchModel):
 
     def compile(
         self,
-        optimizer: keras.optimizers.Optimizer | str = "adam",
+        optimizer: keras.optimizers.Optimizer | LayerGroups | str = "adam",
         loss: keras.losses.Loss | str | None = None,
         metrics: None = None,
         loss_weights: None = None,

@@ -1,7 +1,7 @@
 """Adam, AdamW and SGD with settings for each group of layers, on one or several replicas."""
 
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import keras
 
@@ -12,6 +12,13 @@ from tfdml.registry.fields import OF_KERAS
 from tfdml.runtime.keras_internals import place_of, replace_sum_over_replicas, trained_variables
 from tfdml.runtime.sharded_variable import ShardedVariable
 
+if TYPE_CHECKING:
+    from tfdml.registry.fields import OfKeras
+
+    _Adam = _AdamW = _SGD = OfKeras
+else:
+    _Adam, _AdamW, _SGD = keras.optimizers.Adam, keras.optimizers.AdamW, keras.optimizers.SGD
+
 
 @register_short_form("optimizer")
 def meant_optimizer(text):
@@ -20,7 +27,7 @@ def meant_optimizer(text):
 
 
 @register("optimizer", "adam")
-class Adam(LayerGroups, keras.optimizers.Adam):
+class Adam(LayerGroups, _Adam):
     """Keras' Adam with learning rates by layer group; see `LayerGroups` and `keras.optimizers.Adam`.
 
     Example: `tfdml.optimizers.Adam(1e-4, lr_multipliers={"loss": 100}, frozen_steps={"backbone": 500})`.
@@ -40,7 +47,7 @@ class Adam(LayerGroups, keras.optimizers.Adam):
 
 
 @register("optimizer", "adamw")
-class AdamW(LayerGroups, keras.optimizers.AdamW):
+class AdamW(LayerGroups, _AdamW):
     """Keras' AdamW with learning rates by layer group; see `LayerGroups` and `keras.optimizers.AdamW`.
 
     Example: `tfdml.optimizers.AdamW(1e-4, weight_decay=1e-4, decay_biases_and_norms=False)`.
@@ -60,7 +67,7 @@ class AdamW(LayerGroups, keras.optimizers.AdamW):
 
 
 @register("optimizer", "sgd")
-class SGD(LayerGroups, keras.optimizers.SGD):
+class SGD(LayerGroups, _SGD):
     """Keras' SGD with learning rates by layer group; see `LayerGroups` and `keras.optimizers.SGD`.
 
     Example: `tfdml.optimizers.SGD(0.01, momentum=0.9, lr_multipliers={"embedding": 10})`.

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, FrozenInstanceError, dataclass, replace
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, TypeVar, Unpack, dataclass_transform, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, Unpack, dataclass_transform, get_args, get_origin
 
 from tfdml.registry.arguments import (
     REFUSED,
@@ -34,6 +34,18 @@ VARIADIC = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 LONGEST_VALUE = 80
 
 Function = TypeVar("Function", bound=Callable)
+
+if TYPE_CHECKING:
+
+    class OfKeras:
+        """What type checkers see in place of Keras' layers and optimizers.
+
+        Keras chooses the bases of these at run time. Of a class whose bases it does not know, a type checker accepts
+        any argument.
+        """
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+        def __getattr__(self, name: str) -> Any: ...
 
 
 @dataclass(frozen=True)
