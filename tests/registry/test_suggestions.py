@@ -35,7 +35,7 @@ def test_a_name_that_is_not_there(written, meant):
 
 @pytest.mark.parametrize(
     "module, meant",
-    [("losses.triplet", "losses.Triplet"), ("losses.n_pair", "losses.NPair"), ("methods.single", "methods.Single")],
+    [("losses.triplet", "losses.Triplet"), ("losses.n_pair", "losses.NPair"), ("losses.margin", "losses.Margin")],
 )
 def test_a_module_that_is_called(module, meant):
     with pytest.raises(TypeError, match=rf"^tfdml.{module} is a module, not a class. Did you mean tfdml.{meant}\?$"):
