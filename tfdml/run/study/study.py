@@ -24,7 +24,7 @@ class Study:
         searching: flags of the runs that search alone, such as fewer members.
         follow: name of a row without settings to the row whose chosen setting it has.
         which: `best` or `final` model, by which settings are chosen, rows differ and learners are measured.
-        learners: as `tfdml.run.study.study.records.measure` takes it.
+        learners: as `tfdml.run.study.records.measure` takes it.
         differences: pairs of names of rows. Below the table is how much higher Recall@1 of each second one is.
         head: head of the names of the rows.
         curve: metric of the learning curves.
