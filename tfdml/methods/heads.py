@@ -285,13 +285,13 @@ class Features(EmbeddingModel):
 PARTS = ("features", "trained")
 
 
-@keras.saving.register_keras_serializable(package="tfdml")
 class JoinedArguments(MethodArguments, total=False):
     """Arguments that `Joined` passes on; files have the second, too."""
 
     freeze_batch_norm: FrozenBatchNorm
 
 
+@keras.saving.register_keras_serializable(package="tfdml")
 class Joined(EmbeddingModel):
     """Embeds what another model makes of images: `trained(features(images))`.
 

@@ -125,25 +125,6 @@ class Declared:
         return {name: getattr(self, name) for name, field in self.fields.items() if not field.of_keras}
 
 
-@dataclass_transform(frozen_default=True)
-class Value(Declared):
-    """A part that is nothing but its arguments: equal to others with the same, and as it was made."""
-
-    def __setattr__(self, name, value):
-        if name not in self.fields or name in vars(self):
-            raise FrozenInstanceError(f"cannot assign to field {name!r}")
-        super().__setattr__(name, value)
-
-    def __eq__(self, other):
-        return type(other) is type(self) and other.own_config() == self.own_config()
-
-    def __hash__(self):
-        return hash((type(self), *self.own_config().values()))
-
-    def __repr__(self):
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.own_config().items())})"
-
-
 def declared(function: Function) -> Function:
     """Decorator for a function or method, each call of which checks its arguments as annotations declare them."""
     return _checking(function, evaluated(inspect.signature, function), lambda *_: function.__qualname__)
@@ -331,3 +312,22 @@ def _like(default):
     if isinstance(default, tuple) and default and (element := _like(default[0])):
         return several(element)
     return None
+
+
+@dataclass_transform(frozen_default=True)
+class Value(Declared):
+    """A part that is nothing but its arguments: equal to others with the same, and as it was made."""
+
+    def __setattr__(self, name, value):
+        if name not in self.fields or name in vars(self):
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        super().__setattr__(name, value)
+
+    def __eq__(self, other):
+        return type(other) is type(self) and other.own_config() == self.own_config()
+
+    def __hash__(self):
+        return hash((type(self), *self.own_config().values()))
+
+    def __repr__(self):
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.own_config().items())})"

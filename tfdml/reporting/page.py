@@ -158,7 +158,7 @@ def document(title, state, sections, data):
     """
     shown = {name: content for name, content in sections.items() if content}
     links = [element("li", element("a", name, href=f"#{anchor(name)}")) for name in shown]
-    files = resources.files("tfdml.reporting.tables")
+    files = resources.files("tfdml.reporting") / "page"
     names = ("page.html", "page.css", "places.js", "page.js")
     parts = {name: files.joinpath(name).read_text(encoding="utf-8") for name in names}
     return string.Template(parts["page.html"]).substitute(

@@ -26,7 +26,7 @@ def half(monkeypatch):
 
     def use(*, is_fast=True, few=1.0, most_left=1.0, tile=70, trial=16):
         monkeypatch.setattr(counts, "half_products_are_fast", lambda: is_fast)
-        monkeypatch.setattr(counts, "FEW", few)
+        monkeypatch.setattr(counts, "FEW_IN_DOUBT", few)
         for name, value in {"TILE": tile, "TRIAL": trial, "MOST_LEFT": most_left}.items():
             monkeypatch.setattr(ranks_module, name, value)
 

@@ -115,7 +115,7 @@ def test_nothing_but_the_embeddings_decides_near_ties(kind, monkeypatch):
     assert ranks_of(embeddings, labels) == whole
     monkeypatch.setattr(counts_module, "SORTED_FROM", 0)
     assert ranks_of(embeddings, labels) == whole
-    monkeypatch.setattr(counts_module, "FEW", 0.0)
+    monkeypatch.setattr(counts_module, "FEW_THRESHOLDS", 0.0)
     assert ranks_of(embeddings, labels) == whole
 
 
