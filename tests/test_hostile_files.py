@@ -29,7 +29,8 @@ from tfdml.files.checked import ALWAYS_ALLOWED, read_manifest
 from tfdml.files.embeddings import EmbeddingFiles
 from tfdml.files.shards import MOST_TEXT, read_columns, values_of
 from tfdml.run import loading
-from tfdml.run.directory.model_files import damage_of, load_weights
+from tfdml.run.directory.model_archive import damage_of
+from tfdml.run.directory.model_files import load_weights
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.serving.image_list import read_image_table
 from tfdml.serving.index.contact_sheet import _tile

@@ -104,7 +104,7 @@ def test_the_newest_version_is_read_unless_one_is_named(prepare):
 
 
 def test_images_without_a_label_are_left_out_and_counted(prepare, caplog):
-    caplog.set_level("INFO", "absl")
+    caplog.set_level("INFO", "pipelines")
     folder = prepare("hidden", {"train": [0, 1, 2, 3], "test": [-1, -1, -1]})
     dataset = tfds("hidden", str(folder))
     assert sorted([*dataset.train.labels, *dataset.test.labels]) == [0, 1, 2, 3]

@@ -21,7 +21,7 @@ from tfdml.evaluation.embedder import Embedder
 from tfdml.methods import EmbeddingModel
 from tfdml.registry.arguments import Count, FilePath, Verbosity
 from tfdml.registry.fields import declared
-from tfdml.run.directory.model_files import check_modules, damage_of, load_archive
+from tfdml.run.directory.model_archive import check_modules, damage_of, load_archive
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.runtime.workers import ALONE
 

@@ -15,7 +15,7 @@ from tfdml.files.checked import whole_folder
 from tfdml.methods import Features, Joined
 from tfdml.neighbors.projections import principal_components
 from tfdml.registry.loss_hooks import hooks_of
-from tfdml.run.directory.model_files import sha256_of
+from tfdml.run.directory.model_archive import sha256_of
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import set_up, trained, trained_model
 from tfdml.run.experiment.threshold import threshold_of

@@ -11,7 +11,7 @@ from tfdml.files.checked import fingerprint, new_folder, read_manifest, reason_o
 from tfdml.methods import EmbeddingModel
 from tfdml.registry.arguments import FilePath
 from tfdml.registry.fields import declared
-from tfdml.run.directory.model_files import load_archive
+from tfdml.run.directory.model_archive import load_archive
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import trained_model
 from tfdml.run.loading import ImageEmbedder, load

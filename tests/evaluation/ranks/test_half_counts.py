@@ -8,9 +8,9 @@ from tests.evaluation.ranks.test_positive_ranks import clustered, near_ties
 from tfdml.evaluation.evaluate import measure
 from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.queries import RetrievalTask
-from tfdml.evaluation.ranks import counts
+from tfdml.evaluation.ranks import half_counts
 from tfdml.evaluation.ranks import ranks as ranks_module
-from tfdml.evaluation.ranks.counts import HalfProducts
+from tfdml.evaluation.ranks.half_counts import HalfProducts
 from tfdml.evaluation.ranks.ranks import depths_of
 
 SETS = [
@@ -25,8 +25,8 @@ def half(monkeypatch):
     """Uses half precision on any processor, even where much is in doubt. Set its values to change that."""
 
     def use(*, is_fast=True, few=1.0, most_left=1.0, tile=70, trial=16):
-        monkeypatch.setattr(counts, "half_products_are_fast", lambda: is_fast)
-        monkeypatch.setattr(counts, "FEW_IN_DOUBT", few)
+        monkeypatch.setattr(half_counts, "half_products_are_fast", lambda: is_fast)
+        monkeypatch.setattr(half_counts, "FEW_IN_DOUBT", few)
         for name, value in {"TILE": tile, "TRIAL": trial, "MOST_LEFT": most_left}.items():
             monkeypatch.setattr(ranks_module, name, value)
 

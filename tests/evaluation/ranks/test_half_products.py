@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.evaluation.ranks import counts
+from tfdml.evaluation.ranks import counts, half_counts
 
 
 @pytest.fixture
@@ -14,9 +14,9 @@ def is_fast(monkeypatch, tmp_path):
     """Asks of a processor that has the right instructions."""
     (tmp_path / "cpuinfo").write_text("flags\t\t: fpu avx512_bf16 avx512f\n")
     monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
-    monkeypatch.setattr(counts, "gpus", list)
-    monkeypatch.setattr(counts, "CPU_FILE", str(tmp_path / "cpuinfo"))
-    return counts.half_products_are_fast.__wrapped__
+    monkeypatch.setattr(half_counts, "gpus", list)
+    monkeypatch.setattr(half_counts, "CPU_FILE", str(tmp_path / "cpuinfo"))
+    return half_counts.half_products_are_fast.__wrapped__
 
 
 def test_processors_with_the_instructions_are_fast(is_fast, tmp_path):
@@ -29,11 +29,11 @@ def test_gpus_unknown_systems_and_those_without_onednn_use_float32(is_fast, monk
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
     assert not is_fast()
     monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS")
-    monkeypatch.setattr(counts, "gpus", lambda: ["/GPU:0"])
+    monkeypatch.setattr(half_counts, "gpus", lambda: ["/GPU:0"])
     assert not is_fast()
-    monkeypatch.setattr(counts, "gpus", list)
+    monkeypatch.setattr(half_counts, "gpus", list)
     assert is_fast()
-    monkeypatch.setattr(counts, "CPU_FILE", "no such file")
+    monkeypatch.setattr(half_counts, "CPU_FILE", "no such file")
     assert not is_fast()
 
 

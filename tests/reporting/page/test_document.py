@@ -5,8 +5,7 @@ import re
 
 import pytest
 
-from tfdml.reporting import page
-from tfdml.reporting.page import element, json_in_html
+from tfdml.reporting.page import document, element, json_in_html
 
 EVIL = "</script><script>alert(1)</script><!--"
 
@@ -25,7 +24,7 @@ def test_data_cannot_end_its_script():
 
 
 def test_one_file_with_all_that_was_given():
-    text = page(EVIL, {"Going": True, "Done": False}, {"A b": element("p", "x"), "None": None}, {"name": EVIL})
+    text = document(EVIL, {"Going": True, "Done": False}, {"A b": element("p", "x"), "None": None}, {"name": EVIL})
     assert text.startswith("<!DOCTYPE html>") and '<html lang="en">' in text
     assert text.count("<script") == 2 and text.count("</script>") == 2
     assert data_of(text) == {"name": EVIL}
@@ -34,7 +33,7 @@ def test_one_file_with_all_that_was_given():
 
 
 def test_nothing_is_asked_of_a_network():
-    text = page("a", {}, {"b": element("p", "c")}, {})
+    text = document("a", {}, {"b": element("p", "c")}, {})
     assert "default-src 'none'" in text
     assert not re.search(r"https?:|//\w|url\(|@import|fetch\(|XMLHttpRequest", text)
     assert re.findall(r'(?:href|src)="([^"]*)"', text) == ["#main", "#b"]

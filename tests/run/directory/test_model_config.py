@@ -12,7 +12,7 @@ import pytest
 import tfdml
 from tests.fuzz.watched import write_saved_model
 from tfdml.backbones import Small
-from tfdml.run.directory import model_files
+from tfdml.run.directory import model_archive, model_files
 
 NUMBERS = {"class_name": "__numpy__", "config": {"value": [[[[0.0, 1, 2]] * 4] * 4], "dtype": "float32"}}
 
@@ -228,7 +228,7 @@ def test_models_of_keras_and_of_the_user_are_loaded(tmp_path):
     outer.compile("sgd", lambda truth, found: found)
     outer.save(tmp_path / "model.keras")
     images = np.random.default_rng(0).random((2, 8, 8, 3), np.float32)
-    np.testing.assert_array_equal(model_files.load_archive(tmp_path / "model.keras")(images), outer(images))
+    np.testing.assert_array_equal(model_archive.load_archive(tmp_path / "model.keras")(images), outer(images))
 
 
 def test_an_archive_that_is_also_of_the_older_format_is_not_read_as_one(members, tmp_path):

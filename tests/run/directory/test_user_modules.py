@@ -9,7 +9,7 @@ import pytest
 import tfdml
 from tests.commands import Forked, assert_one_error, run
 from tests.run_helpers import METRICS, change_flags, result, straight_run
-from tfdml.run.directory.model_files import check_modules
+from tfdml.run.directory.model_archive import check_modules
 from tfdml.run.experiment.experiment import trained_model
 
 PROGRAM, OWN = "tests.programs.leaves_a_mark", "tests.programs.own_loss"

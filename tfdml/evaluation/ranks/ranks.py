@@ -244,7 +244,7 @@ class _Gallery:
         # The fastest first. What one leaves in doubt the next one counts.
         self.levels = [floats, ExactCounts(vectors)]
         if may_use_tensorflow(vectors.vectors):
-            from tfdml.evaluation.ranks.counts import HalfCounts
+            from tfdml.evaluation.ranks.half_counts import HalfCounts
 
             half = HalfCounts.of(floats, depths)
             if half:

@@ -1,9 +1,7 @@
 """Models and weights on disk: what their files may name, and errors that name the file."""
 
-import io
 import sys
 import warnings
-import zipfile
 from pathlib import Path
 
 import keras
@@ -13,82 +11,11 @@ from tfdml.backbones.borrowed import INSTALL, Borrowed, import_extra
 from tfdml.backbones.published_weights import advice
 from tfdml.backbones.weights import adapted_layers, load_by_name, save_adapter
 from tfdml.files.checked import (
-    BROKEN,
-    check_datasets,
-    check_zip,
-    fingerprint,
     flush,
-    json_of,
     open_file,
-    reason_of,
     vacated,
 )
 from tfdml.runtime.keras_internals import not_compiled
-
-WEIGHTS, METADATA, CONFIG = "model.weights.h5", "metadata.json", "config.json"
-
-
-def damage_of(path):
-    """Returns why an archive cannot be read, or would fill memory, a text; None if it is whole."""
-    try:
-        with open_file(path) as file, zipfile.ZipFile(file) as archive:
-            check_zip(archive)
-            if damaged := archive.testzip():
-                return f"{damaged} is not what was written"
-            if WEIGHTS in archive.namelist():
-                _check_weights(archive.read(WEIGHTS))
-    except BROKEN as error:
-        return reason_of(error)
-    return None
-
-
-def sha256_of(run, which):
-    """Returns the SHA-256 of the `best` or `final` model of a `RunDirectory`; None where only its results are there."""
-    path = {"best": run.model, "final": run.final_model}[which]
-    return fingerprint(path)["sha256"] if path.is_file() else None
-
-
-def load_archive(path):
-    """Returns the Keras model of an archive that is whole; a ValueError with its path if Keras cannot make it.
-
-    Nothing is made of an archive that names what may run code, see `tfdml.run.directory.model_files`.
-    """
-    # Imported here, and h5py below, because what only asks whether a file is whole is to start at once.
-    import keras
-    import tensorflow as tf
-
-    try:
-        _check_config(path)
-        return keras.models.load_model(path, compile=False)
-    except (*BROKEN, AttributeError, IndexError, tf.errors.OpError) as error:
-        raise ValueError(f"{path} cannot be loaded: {reason_of(error)}") from error
-
-
-def _check_config(path):
-
-    # Of other names Keras reads a file in its older format, even one that is an archive as well.
-    if not str(path).endswith(".keras"):
-        raise ValueError("the name of a model's file must end in .keras")
-    with zipfile.ZipFile(path) as archive:
-        check_config(json_of(archive.read(CONFIG)))
-
-
-def _check_weights(content):
-    import h5py
-
-    with h5py.File(io.BytesIO(content)) as file:
-        check_datasets(file, len(content))
-
-
-def metadata_of(path):
-    """Returns what an archive says of when and by which version of Keras it was saved, a dictionary."""
-    with zipfile.ZipFile(path) as archive:
-        try:
-            found = json_of(archive.read(METADATA))
-        except (KeyError, ValueError) as error:
-            raise ValueError(f"{path} is damaged ({METADATA}: {error}).") from None
-    return found if isinstance(found, dict) else {}
-
 
 # Keras' own words for values: nothing is looked up for them.
 VALUES = ("__keras_tensor__", "__tensor__", "__numpy__", "__bytes__", "__ellipsis__", "__slice__")
@@ -329,21 +256,3 @@ def save_model(model, path):
         raise OSError(
             f"Cannot write {path}: {error.strerror or error}. Make room, then run the command again."
         ) from error
-
-
-def check_modules(modules, run_dir, trusted=()):
-    """Raises a ValueError if a run names modules that nobody but its own folder asks for.
-
-    Args:
-        modules: those of the run's `--import_modules`.
-        run_dir: path of the run.
-        trusted: those that the user names, too. Modules that she has imported need no name.
-    """
-    missing = [module for module in modules if module not in trusted and sys.modules.get(module) is None]
-    if missing:
-        named = ",".join(missing)
-        raise ValueError(
-            f"The run in {run_dir} was trained with --import_modules={named}, and a run that somebody sent could name "
-            f"any program. If you trust it, give --import_modules={named} again; in Python import the module first, or "
-            "give trust=True."
-        )

@@ -20,7 +20,7 @@ from tfdml.console.settings import names_with
 from tfdml.console.startup import __version__
 from tfdml.files.checked import folder_in, json_of, open_locked, open_unlinked, reason_of, text_of, write_atomically
 from tfdml.run.directory.checkpoints import Checksums
-from tfdml.run.directory.model_files import damage_of
+from tfdml.run.directory.model_archive import damage_of
 
 # Letters of a line in an error.
 LONGEST = 200

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from tfdml import registry
 from tfdml.console import flags
-from tfdml.run.directory.model_files import metadata_of
+from tfdml.run.directory.model_archive import metadata_of
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.length import steps_of
 

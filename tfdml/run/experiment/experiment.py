@@ -13,7 +13,7 @@ from tfdml import registry
 from tfdml.console.progress_bar import verbosity
 from tfdml.console.settings import Settings
 from tfdml.evaluation import Embedder
-from tfdml.run.directory.model_files import check_modules, load_archive
+from tfdml.run.directory.model_archive import check_modules, load_archive
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.images import ImageData
 from tfdml.run.experiment.splits import Splits, changed_images, protocol_spec

@@ -12,7 +12,7 @@ from tfdml.evaluation.ranks.exact_vectors import ExactVectors
 from tfdml.evaluation.verification.pair_list import PairList, given_similarities, named_embeddings
 from tfdml.evaluation.verification.thresholds import fit_threshold, verified
 from tfdml.files.checked import json_of, read_bytes, write_atomically
-from tfdml.run.directory.model_files import sha256_of
+from tfdml.run.directory.model_archive import sha256_of
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.comparison import Source
 from tfdml.run.experiment.splits import on_validation

@@ -10,7 +10,7 @@ from tfdml.console import command
 from tfdml.console.settings import names_with
 from tfdml.evaluation.statistics import Seeds, all_pairs, degrees_of
 from tfdml.files.checked import whole_folder, write_atomically
-from tfdml.run.directory.model_files import sha256_of
+from tfdml.run.directory.model_archive import sha256_of
 from tfdml.run.directory.run_directory import RunDirectory
 
 FILE = "measured.json"

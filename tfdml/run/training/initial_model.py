@@ -20,7 +20,8 @@ from tfdml.console.startup import tensorflow_reason
 from tfdml.files.checked import fingerprint
 from tfdml.methods import EmbeddingModel
 from tfdml.registry.arguments import saved_size, sides_of
-from tfdml.run.directory.model_files import damage_of, load_archive, load_weights, ways_to_weights
+from tfdml.run.directory.model_archive import damage_of, load_archive
+from tfdml.run.directory.model_files import load_weights, ways_to_weights
 from tfdml.run.directory.run_directory import RunDirectory
 
 LOGGER = logging.getLogger(__name__)

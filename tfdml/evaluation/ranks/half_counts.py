@@ -1,0 +1,188 @@
+"""Counts negatives ahead of positives with products in half precision, and exactly those that these leave in doubt."""
+
+import bisect
+import functools
+import os
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+
+from tfdml.evaluation.ranks.counts import count_from_approximate, gpus
+
+# Where Linux tells what a processor can do.
+CPU_FILE = "/proc/cpuinfo"
+# Processors that multiply bfloat16 faster than float32 have one of these.
+INSTRUCTIONS = ("avx512_bf16", "amx_bf16")
+# Rows that are rounded at once.
+ROWS = 8192
+# Vectors are no longer, rounded ones neither.
+LONGEST = 1.006
+
+
+class HalfProducts:
+    """Computes inner products of vectors that are rounded to bfloat16.
+
+    For rounded vectors x' and y', |x y - x' y'| <= |x - x'| |y| + |x'| |y - y'|. Their products are summed in float32
+    and rounded to bfloat16. Results are its 16 bits as an integer: in the order of the numbers, but those of negative
+    numbers are below 0 in any order.
+
+    Args:
+        vectors: `[N, d]` float32 array, of lengths up to 1, but for rounding to multiples of 2^-24.
+    """
+
+    def __init__(self, vectors):
+        self.vectors = vectors
+        blocks = (vectors[start : start + ROWS] for start in range(0, len(vectors), ROWS))
+        self._lost = max((_lost(block).max() for block in blocks), default=0.0)
+        self._tiles = {}
+
+    def __call__(self, queries, rows):
+        """Returns the products of queries `[B, d]` and a slice of the vectors, as integers `[B, R]`."""
+        # Rounded once, not with every block of queries.
+        if rows.start not in self._tiles:
+            self._tiles[rows.start] = _rounded(self.vectors[rows])
+        products = tf.matmul(_rounded(queries), self._tiles[rows.start], transpose_b=True)
+        return tf.bitcast(products, tf.int16).numpy()
+
+    def bounds(self, queries, thresholds):
+        """Returns integers that tell which similarities are at least as large as a threshold.
+
+        Results below the first of them are certainly of smaller similarities, and results from the second on are
+        certainly not. If the first is 0, no result is certainly of a smaller one.
+
+        Args:
+            queries: `[B, d]` array.
+            thresholds: for each query, the thresholds, float64.
+
+        Returns:
+            For each query, a pair of integer arrays like its thresholds.
+        """
+        counts = [len(each) for each in thresholds]
+        low, high = _integers(np.concatenate(thresholds), np.repeat(self.errors(queries), counts))
+        ends = np.cumsum(counts)[:-1]
+        return list(zip(np.split(low, ends), np.split(high, ends), strict=True))
+
+    def errors(self, queries):
+        """Returns how wrong the products of queries `[B, d]` can be before they are rounded, `[B]`."""
+        # Each of d products and sums rounds, in an order that is not known.
+        sums = (4 * queries.shape[1] + 64) * 2.0**-24
+        return LONGEST * (_lost(queries) + self._lost + LONGEST * sums)
+
+
+@functools.cache
+def half_products_are_fast():
+    """Returns whether this processor multiplies bfloat16 faster than float32, and sums in float32."""
+    # Without oneDNN, TensorFlow computes them in float32, and converts all it reads and writes.
+    if gpus() or os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1").lower() not in ("1", "true"):
+        return False
+    try:
+        flags = pathlib.Path(CPU_FILE).read_text().split()
+    except OSError:
+        return False
+    return any(flag in flags for flag in INSTRUCTIONS) and _are_summed_in_float32()
+
+
+def _are_summed_in_float32():
+    # In bfloat16 the sum would end at 256, where adding 1 changes nothing.
+    ones = tf.ones([64, 4096], tf.bfloat16)
+    return bool(tf.reduce_all(tf.matmul(ones, ones, transpose_b=True) == 4096.0))
+
+
+def _rounded(vectors):
+    return tf.constant(vectors.astype(tf.bfloat16.as_numpy_dtype))
+
+
+def _lost(vectors):
+    """Returns the lengths `[B]` of what vectors lose when they are rounded."""
+    lost = vectors - vectors.astype(tf.bfloat16.as_numpy_dtype).astype(np.float32)
+    # For the rounding of this sum.
+    return 1.001 * np.sqrt(np.einsum("nd,nd->n", lost, lost, dtype=np.float64))
+
+
+def _integers(thresholds, errors):
+    # One float32 further, because float64 is rounded to float32.
+    low = np.nextafter((thresholds - errors).astype(np.float32), np.float32(-np.inf))
+    high = np.nextafter((thresholds + errors).astype(np.float32), np.float32(np.inf))
+    # The bfloat16 numbers up to these, and two more, so that it does not matter how products are rounded.
+    low, high = (np.maximum(each.view(np.int32), 0) >> 16 for each in (low, high))
+    return low.astype(np.int16), (high + 2).astype(np.int16)
+
+
+# More similarities in doubt than this fraction of a tile take as long as all of them in float32.
+FEW_IN_DOUBT = 1 / 32
+# For positives that are beyond what is asked for.
+BEYOND = 2**40
+
+
+class HalfCounts:
+    """Counts with products in half precision, and computes again what these do not decide.
+
+    Args:
+        floats: `FloatCounts` of the gallery, in memory, by cosine similarity.
+        depths: see `positive_ranks`.
+    """
+
+    dtype = None
+    most_thresholds = np.inf
+
+    def __init__(self, floats, depths):
+        self.floats, self.vectors, self.depths = floats, floats.vectors, depths
+        self.products = HalfProducts(self.vectors.vectors)
+
+    @classmethod
+    def of(cls, floats, depths):
+        """Returns the counts for a gallery, or None where float32 is needed or faster."""
+        vectors = floats.vectors
+        if depths is None or vectors.has_offsets or isinstance(vectors.vectors, np.memmap):
+            return None
+        return cls(floats, depths) if half_products_are_fast() else None
+
+    def counter(self, block, members, tile, out):
+        """Returns the function from the number of a query to how many negatives are as similar as each threshold.
+
+        It returns None for a query with many similarities in doubt. Where a positive's rank is beyond what is asked
+        for, its count is `BEYOND`.
+
+        Args:
+            block, members, tile: as of `FloatCounts.counter`.
+            out: not used.
+        """
+        results = self.products(block.vectors, tile)
+        bounds = self.products.bounds(block.vectors, block.thresholds)
+        errors = self.floats.errors(block.vectors)
+        first, others = self.depths(block.positives)
+
+        def count(query):
+            row, (low, high) = results[query], bounds[query]
+            row[members[query]] = -1
+            counts = np.full(len(low), BEYOND)
+            sure = np.count_nonzero(row >= high[-1])
+            if sure >= first[query]:
+                return counts
+            begin = _first_within(row, high, others[query])
+            places = np.flatnonzero((row >= low[begin]) & (row < high[-1]))
+            if low[begin] <= 0 or len(places) > FEW_IN_DOUBT * len(row):
+                return None
+            vector, rows = block.vectors[query], tile.start + places
+            # Not by BLAS, whose own threads would wait for each other: each query has one thread.
+            similarities = np.einsum("nd,d->n", self.vectors.vectors[rows], vector)
+            thresholds = block.thresholds[query][begin:]
+
+            def exact(near):
+                return self.vectors.similarities_of_one(vector, rows[near])
+
+            counts[begin:] = sure + count_from_approximate(similarities, thresholds, errors[query], exact, len(rows))
+            return counts
+
+        return count
+
+
+def _first_within(row, high, depth):
+    """Returns the place of the farthest positive whose rank can be within a depth; of the nearest if there is none."""
+    last = len(high) - 1
+
+    def is_within(place):
+        return np.count_nonzero(row >= high[place]) + len(high) - place <= depth
+
+    return bisect.bisect_left(range(last), True, key=is_within)
