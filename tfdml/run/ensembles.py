@@ -21,7 +21,8 @@ from tfdml.run.experiment.experiment import trained, trained_model
 from tfdml.run.experiment.splits import validation_seed_of
 from tfdml.run.loggers import check_client, log_result, write_hparams
 from tfdml.run.training.result import diversity_of, write_projector
-from tfdml.run.training.run_training import ERROR, status_of_training, train
+from tfdml.run.training.run_training import train
+from tfdml.run.training.training_process import ERROR, status_of_training
 
 
 def check_members(runs, changes):

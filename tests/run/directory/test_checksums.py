@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.run.parsed_flags import parsed
-from tfdml.run.directory.checkpoints import Checksums
+from tfdml.run.directory.checksums import Checksums
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.loggers import RunLog
 

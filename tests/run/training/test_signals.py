@@ -11,7 +11,7 @@ import pytest
 
 from tests.commands import ROOT, Command, Forked, run
 from tests.run_helpers import STEPS_PER_EPOCH, assert_same_run, events, steps, straight_flags, straight_run, train_flags
-from tfdml.run.training.run_checkpoint import StopRequest
+from tfdml.run.training.training_process import StopRequest
 
 STOPPED_STATUS = 75
 

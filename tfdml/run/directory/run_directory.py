@@ -10,16 +10,14 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-import keras
 import numpy as np
-import tensorflow as tf
 from absl.flags import Error as FlagsError
 
 from tfdml.console import flags
 from tfdml.console.settings import names_with
 from tfdml.console.startup import __version__
 from tfdml.files.checked import folder_in, json_of, open_locked, open_unlinked, reason_of, text_of, write_atomically
-from tfdml.run.directory.checkpoints import Checksums
+from tfdml.run.directory.checksums import Checksums
 from tfdml.run.directory.model_archive import damage_of
 
 # Letters of a line in an error.
@@ -71,6 +69,10 @@ def groups_of(text, most=MOST_GROUPS):
 
 def environment():
     """Versions of the software of this process, and the machine, name to text."""
+    # Here, because what only reads a run starts without them.
+    import keras
+    import tensorflow as tf
+
     gpus = [
         tf.config.experimental.get_device_details(gpu).get("device_name", "GPU")
         for gpu in tf.config.list_physical_devices("GPU")

@@ -15,7 +15,7 @@ from tfdml.console.flags import command_line, parse, resolve
 from tfdml.run.directory.run_directory import ENDING, RunDirectory
 from tfdml.run.directory.run_record import EnsembleDirectory
 from tfdml.run.study.records import PLACES, check_images, keep, read, restore
-from tfdml.run.training.run_training import status_of_training
+from tfdml.run.training.training_process import status_of_training
 
 # Longer names of runs are cut, because folders have names of at most 255 bytes.
 LONGEST_NAME = 200

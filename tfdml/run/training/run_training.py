@@ -1,11 +1,7 @@
 """Trains a run, from its flags to its result."""
 
-import contextlib
 import functools
 import logging
-import os
-import subprocess
-import sys
 
 import keras
 import tensorflow as tf
@@ -13,11 +9,10 @@ from keras import ops
 
 from tfdml.callbacks import TemperatureSchedule
 from tfdml.callbacks.schedules import temperature_at
-from tfdml.console.command import STOPPED_STATUS
 from tfdml.console.progress_bar import verbosity
 from tfdml.console.progress_lines import EpochProgress, ProgressLines
 from tfdml.console.settings import names_with
-from tfdml.console.startup import PIPE_OF_PARENT, TrainingStopped
+from tfdml.console.startup import TrainingStopped
 from tfdml.run.directory.run_directory import environment
 from tfdml.run.experiment.experiment import Experiment, set_up
 from tfdml.run.experiment.images import Batches
@@ -29,8 +24,8 @@ from tfdml.run.training.initial_model import check_initial_model, initial_model_
 from tfdml.run.training.model import build_model
 from tfdml.run.training.result import result_of
 from tfdml.run.training.run_callbacks import Progress, RunCallbacks
-from tfdml.run.training.run_checkpoint import StopRequest
 from tfdml.run.training.run_sampler import make_sampler
+from tfdml.run.training.training_process import StopRequest
 from tfdml.run.training.unused_flags import unused_flags
 
 # Flags with other values of which a complete run goes on.
@@ -245,48 +240,3 @@ def _fit(experiment, model, batches, callbacks, progress, length):
         shuffle=False,
         verbose=verbose,
     )
-
-
-# The beginning of the line with which a command fails.
-ERROR = "Error: "
-
-
-def status_of_training(arguments, follow, stopped, **streams):
-    """Trains in a process of its own, and returns its exit status. SIGTERM and Ctrl-C stop it, and then this one.
-
-    If this process is killed, the other one ends, too: it would hold the folder of the run.
-
-    Args:
-        arguments: flags of `tfdml.train`.
-        follow: function of the process that returns when it has ended, or closed what it prints to.
-        stopped: sentence of the `TrainingStopped` that is raised if it was stopped.
-        **streams: as `subprocess.Popen` takes them.
-    """
-    processes = []
-    # From a terminal Ctrl-C reaches it, too; SIGTERM beside it does no harm, where one more Ctrl-C would interrupt it.
-    with StopRequest(tell=lambda: [process.terminate() for process in processes]) as stop:
-        with _process(arguments, streams) as process:
-            processes.append(process)
-            if stop.requested:
-                process.terminate()
-            follow(process)
-    if stop.requested or process.returncode == STOPPED_STATUS:
-        raise TrainingStopped(stopped)
-    return process.returncode
-
-
-@contextlib.contextmanager
-def _process(arguments, streams):
-    """Starts the process, which sees the end of a pipe when this process ends, however it ends; and waits for it."""
-    watched, held = os.pipe()
-    try:
-        environment = {**os.environ, PIPE_OF_PARENT: str(watched)}
-        command = [sys.executable, "-m", "tfdml.train", *arguments]
-        try:
-            process = subprocess.Popen(command, env=environment, pass_fds=[watched], **streams)
-        finally:
-            os.close(watched)
-        with process:
-            yield process
-    finally:
-        os.close(held)

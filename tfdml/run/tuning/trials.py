@@ -6,7 +6,7 @@ import time
 from tfdml.console.startup import is_full
 from tfdml.run.directory.run_directory import ENDING, TAKEN, RunDirectory
 from tfdml.run.experiment.splits import validation_seed_of
-from tfdml.run.training.run_training import ERROR, status_of_training
+from tfdml.run.training.training_process import ERROR, status_of_training
 from tfdml.run.tuning.state import Cost, Measured
 
 # Seconds after which the time that a search has taken is saved.

@@ -1,0 +1,102 @@
+"""`Checksums`: tells whether the files of a run are what was written."""
+
+import hashlib
+from pathlib import Path
+
+from tfdml.files.checked import json_of, read_bytes, write_atomically, write_manifest
+
+NAME, FORMAT, VERSION = "checksums.json", "checksums of a tfdml run", 1
+
+
+class Checksums:
+    """`checksums.json` of a run directory: of each file, how many bytes were written, and their SHA-256.
+
+    The entry of a file is removed before the file changes and comes back after it, so that a kill leaves a file without
+    one, which is not checked. Nor are the files of a run without a `checksums.json`.
+
+    Args:
+        folder: the run directory.
+    """
+
+    def __init__(self, folder):
+        self.path = Path(folder) / NAME
+
+    def write(self, name, content):
+        """Writes a file that holds either the old or the new content, whenever the machine stops.
+
+        Args:
+            name: its name.
+            content: bytes.
+        """
+        self.forget(name)
+        write_atomically(self.path.with_name(name), content)
+        self.note(name, hashlib.sha256(content), len(content))
+
+    def note(self, name, digest, size):
+        """Writes the entry of a file.
+
+        Args:
+            name: its name.
+            digest: `hashlib.sha256` of what was written.
+            size: how many bytes that was.
+        """
+        self._write({**self._entries(), name: {"bytes": size, "sha256": digest.hexdigest()}})
+
+    def forget(self, name):
+        """Removes the entry of a file."""
+        entries = self._entries()
+        if entries.pop(name, None):
+            self._write(entries)
+
+    def has(self, name):
+        """Whether a file has an entry."""
+        return name in self._entries()
+
+    def read(self, name, may_grow=False):
+        """Returns the content of a file, or None if there is none; a ValueError if it is not what was written.
+
+        Args:
+            name: its name.
+            may_grow: whether there may be more behind what was written, as in a log.
+        """
+        # Before the file, which a run that is still going on makes longer meanwhile.
+        entry, path = self._entries().get(name), self.path.with_name(name)
+        content = read_bytes(path) if path.exists() else None
+        if not entry or content is not None and entry == _entry_of(content[: entry["bytes"]] if may_grow else content):
+            return content
+        if entry != self._entries().get(name):
+            # Another process has written it meanwhile.
+            return self.read(name, may_grow)
+        if content is None:
+            raise ValueError(f"{path} is missing. Restore it; or, to do without it, remove {self.path}.")
+        raise ValueError(
+            f"{path} is damaged, or was changed: its checksum is another one than when it was written. Restore it; "
+            f"or, if it is to be read as it is now, remove {self.path}."
+        )
+
+    def _entries(self):
+        try:
+            found = json_of(read_bytes(self.path))
+            if found["format"] == FORMAT and found["version"] == VERSION and _is_whole(found["files"]):
+                return found["files"]
+            reason = "an entry is missing or wrong"
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            reason = error
+        raise ValueError(f"{self.path} is damaged ({reason}); remove it to read the run's files unchecked.")
+
+    def _write(self, entries):
+        write_manifest(self.path, FORMAT, VERSION, {"files": entries})
+
+
+def _entry_of(content):
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def _is_whole(entries):
+    wanted = {"bytes": int, "sha256": str}
+    return isinstance(entries, dict) and all(
+        isinstance(entry, dict) and {name: type(value) for name, value in entry.items()} == wanted
+        for entry in entries.values()
+    )
