@@ -107,4 +107,4 @@ OF_PIPELINE_COMMANDS = ["pipelines", "tfdml/console", "tfdml/registry"]
 PIPELINE_COMMANDS = ["check", "pack"]
 
 # Files at the top of tfdml that are rooms, and no commands.
-FILES = ["__init__", "data", "heads"]
+FILES = ["__init__", "data"]

@@ -49,7 +49,7 @@ def test_a_damaged_line_is_told(tmp_path, line):
 
 @pytest.mark.parametrize("name", ["train/ant/2.jpg", "./train//ant/2.jpg", "ABSOLUTE/train/ant/2.jpg"])
 def test_images_are_left_out_and_counted(photos, tmp_path, caplog, name):
-    caplog.set_level("INFO", "absl")
+    caplog.set_level("INFO", "pipelines")
     listed = tmp_path / "bad.txt"
     listed.write_text(f"{name.replace('ABSOLUTE', str(photos))}\n")
     dataset = load("folder", data_dir=str(photos), ignore_images=str(listed))
@@ -60,7 +60,7 @@ def test_images_are_left_out_and_counted(photos, tmp_path, caplog, name):
 
 
 def test_a_class_without_an_image_and_a_name_that_is_none_are_told(photos, tmp_path, caplog):
-    caplog.set_level("INFO", "absl")
+    caplog.set_level("INFO", "pipelines")
     write_list(tmp_path / "bad", [(f"train/ant/{name}.jpg", "is empty") for name in (1, 2, 3)])
     dataset = load("folder", data_dir=str(photos), ignore_images=str(tmp_path / "bad"))
     assert dataset.train.num_classes == 1
