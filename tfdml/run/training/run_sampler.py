@@ -244,5 +244,6 @@ def _several_per_class():
 
 def _samplers(fits):
     """Returns the names of the registered samplers for whose class the function `fits` is true."""
-    classes = {name: thing for name, thing in registry.registered("sampler").items() if inspect.isclass(thing)}
-    return " or ".join(name for name, each in sorted(classes.items()) if issubclass(each, Sampler) and fits(each)) or "another"
+    things = sorted(registry.registered("sampler").items())
+    classes = {name: thing for name, thing in things if inspect.isclass(thing)}
+    return " or ".join(name for name, each in classes.items() if issubclass(each, Sampler) and fits(each)) or "another"
