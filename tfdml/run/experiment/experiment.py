@@ -129,7 +129,7 @@ def _opened(run_dir, which, changes):
     if "data_dir" in changes and "ignore_images" not in changes:
         changes["ignore_images"] = _moved(settings.data.ignore_images, settings.data.data_dir, changes["data_dir"])
     # A cache is of use where images are seen more than once.
-    own = {"devices": "auto", "evaluate_on": "test", "folds": 0, "cache": "none", "import_modules": []}
+    own = {"devices": "auto", "evaluate_on": "test", "folds": 0, "fold": 0, "cache": "none", "import_modules": []}
     settings = settings.replace(**{**own, **changes})
     strategy = set_up(settings.run)
     model = load_archive(run.model_file(which))
