@@ -12,7 +12,7 @@ from tfdml.serving.exported.saved_model_files import model_hash, saved_model_fol
 from tfdml.serving.index.index_folder import IndexFolder
 
 NONE = "none"
-# What the card does not need of a fitted threshold: where it was fitted, and on which file.
+# The card of a model leaves these out: where a threshold was fitted, and on which file.
 OF_THIS_MACHINE = ("embeddings", "run_dir", "sha256")
 # What a search uses of a fitted threshold.
 NUMBERS = ("threshold", "false_accept_rate", "precision")
