@@ -76,7 +76,7 @@ def test_intervals_are_as_wide_as_values_of_fresh_classes_are_spread():
 
 
 def fresh_classes(seed, classes=50, of_each=6):
-    """Embeddings and the task of classes that are drawn anew, and are spread by different amounts."""
+    """Returns embeddings of classes that each seed draws, each with a spread of its own, and their task."""
     random, labels = np.random.default_rng(seed), np.repeat(np.arange(classes), of_each)
     spread = 0.6 * np.exp(0.5 * random.normal(size=(classes, 1)))
     means = random.normal(size=(classes, 8))

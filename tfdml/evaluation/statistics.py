@@ -36,7 +36,7 @@ def bootstrap_intervals(per_query, clusters=None, *, samples=2000, seed=0, memor
 
 
 def class_intervals(scores, labels):
-    """Returns the bootstrap intervals over classes of the means over queries, `{}` where there are none or one class.
+    """Returns bootstrap intervals over classes of the means over queries; `{}` without such means or several classes.
 
     Args:
         scores: `Scores`.

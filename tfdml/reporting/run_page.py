@@ -61,7 +61,7 @@ def title_of(record):
 
 
 def _network(settings):
-    """Returns words for a run's network; empty where it has none of its own."""
+    """Returns what to call the network of a run, or an empty text if the run trains no network of its own."""
     if settings.initial_model:
         return "another model"
     name, arguments = registry.parse(settings.backbone)[0]

@@ -82,7 +82,7 @@ class ArrayEmbedder:
     def embed_files(self, files: ImageList) -> tuple[list[int], np.ndarray, dict[str, str]]:
         """Returns the rows of the images that can be read, their embeddings, and path to reason of the others."""
         embedder, rows = self._file_embedder(), list(range(len(files)))
-        split, bad = split_of(files.paths if files.contents is None else list(files.contents)), {}
+        split = split_of(files.paths if files.contents is None else list(files.contents))
         try:
             return rows, checked_vectors(embedder.embed_split(split, verbose=0)), {}
         except ValueError:

@@ -238,6 +238,12 @@ def test_an_archive_that_is_also_of_the_older_format_is_not_read_as_one(members,
         archive.writestr("config.json", members["config.json"])
     with pytest.raises(ValueError, match=f"^{path} is not a .keras file"):
         tfdml.load(path)
+    # The name alone decides, also of a file that does not look like weights by its name.
+    for other in ("model", "model.hdf5"):
+        renamed = path.rename(tmp_path / other)
+        with pytest.raises(ValueError, match=f"^{renamed} cannot be loaded: the name of a model's file must end in .k"):
+            tfdml.load(renamed)
+        path = renamed
 
 
 def test_an_error_of_tensorflow_names_the_file(file_of):

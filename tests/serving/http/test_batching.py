@@ -31,7 +31,7 @@ def test_what_waits_is_embedded_together(monkeypatch):
         first = threads.submit(client.post, "/embed", json=in_json(contents[0]))
         until(lambda: searcher.batches == [1])
         others = [threads.submit(client.post, "/embed", json=in_json(content)) for content in contents[1:]]
-        # Requests are counted in the metrics before they are read, so those may say 9 too early.
+        # The metrics count a request once its body has arrived, which is before it is submitted.
         until(lambda: len(submitted) == 9)
         searcher.go_on.set()
         found = [future.result().json()["embedding"] for future in (first, *others)]

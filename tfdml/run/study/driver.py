@@ -285,7 +285,7 @@ def _differences(outcome):
 def _pairs(run_dirs):
     """For each row, best first, the rows that it is better than by more than chance; and all pairs, with numbers.
 
-    As everywhere, a difference is that of the second from the first. The second row of a pair is the better one.
+    Every difference is the second minus the first. The second row of a pair is the better one.
     """
     order = sorted(run_dirs, key=lambda name: -recall(run_dirs[name]))
     found = compared([run_dirs[name] for name in order])

@@ -214,11 +214,12 @@ def _train(experiment, run, serialized, stop, longer):
             evaluation.set_state(evaluation.get_state())
         if not evaluation.exhausted:
             _fit(experiment, model, batches, callbacks.in_order, progress, length)
-    rise = None if evaluation.exhausted else late_rise(evaluation.history, evaluation.monitor)
-    early = f"Stopped after step {progress.step}: {evaluation.patience} evaluations brought no better model."
-    sentence = early if evaluation.exhausted else rise
-    if sentence and chief:
-        LOGGER.info(sentence)
+    if evaluation.exhausted:
+        ending = f"Stopped after step {progress.step}: {evaluation.patience} evaluations brought no better model."
+    else:
+        ending = late_rise(evaluation.history, evaluation.monitor)
+    if ending and chief:
+        LOGGER.info(ending)
     with evaluation.evaluated_weights():
         result = result_of(
             experiment, run, model, evaluation, progress.step, lambda: build(tell=False)[0], callbacks.assignment

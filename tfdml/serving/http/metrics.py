@@ -36,7 +36,7 @@ class Metrics:
             plain = [
                 ("batches_total", "counter", "Batches that the model has embedded.", self._batches),
                 ("images_total", "counter", "Images that the model has embedded.", self._images),
-                ("waiting", "gauge", "Requests whose body has arrived and that wait for an answer.", self.waiting),
+                ("waiting", "gauge", "Requests that have sent their body and wait for an answer.", self.waiting),
             ]
             total = self._total_seconds
         lines = [*_head("requests_total", "counter", "Requests by path and status.")]

@@ -261,7 +261,7 @@ class BodyLimits:
 
     def __init__(self, app, limits, metrics):
         self.app, self._limits, self._metrics = app, limits, metrics
-        # Bytes of all bodies, and as many as those of all that may wait can have.
+        # The bytes of all bodies, and their limit: what the largest number of waiting requests can have.
         self._held, self._most = 0, limits.waiting * limits.body_bytes
 
     async def __call__(self, scope, receive, send):

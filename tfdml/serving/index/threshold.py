@@ -14,7 +14,7 @@ from tfdml.serving.index.folder import IndexFolder, compared_vectors
 from tfdml.serving.model_card import METADATA, read_card, write_card
 
 NONE = "none"
-# What the card does not need of a fitted threshold: where it was fitted, and on which file.
+# The card of a model leaves these out: where a threshold was fitted, and on which file.
 OF_THIS_MACHINE = ("embeddings", "run_dir", "sha256")
 # What a search uses of a fitted threshold.
 NUMBERS = ("threshold", "false_accept_rate", "precision")
