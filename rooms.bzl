@@ -1,30 +1,31 @@
-"""The rooms of the house, from the ground up, and the rooms that each may import."""
+"""The packages, from the ground up, and which others each may import; docs/architecture.md draws this table."""
 
 ROOMS = {
-    # Parts by name, specs, declared and checked arguments.
+    # Parts by name, specs, checked arguments.
     "tfdml/registry": [],
-    # Flags by topic, help, errors of one line, Ctrl-C, progress.
+    # What every command line shares.
     "tfdml/console": [],
-    # Devices, workers, sharded variables, every private name of Keras.
+    # Devices, workers, private names of Keras.
     "tfdml/runtime": [],
-    # Files that are whole or not there, locks, embeddings on disk.
+    # Checked files, locks, embeddings on disk.
     "tfdml/files": [],
     # Functions of tensors.
     "tfdml/functional": ["tfdml/registry"],
-    # Optimizers by name, layer groups, schedules.
+    # Optimizers, layer groups, schedules.
     "tfdml/optimizers": ["tfdml/registry", "tfdml/runtime"],
-    # Nearest neighbors and K-means.
+    # Nearest neighbors and k-means.
     "tfdml/neighbors": ["tfdml/console", "tfdml/runtime"],
+    # Layers, also those that hold a loss's variables.
     "tfdml/layers": ["tfdml/functional", "tfdml/registry", "tfdml/runtime"],
-    # Embeddings to measures.
+    # From embeddings to metrics.
     "tfdml/evaluation": ["tfdml/console", "tfdml/files", "tfdml/neighbors", "tfdml/registry", "tfdml/runtime"],
-    # Datasets to tf.data.
+    # From datasets to tf.data batches.
     "pipelines": ["tfdml/console", "tfdml/files", "tfdml/neighbors", "tfdml/registry"],
-    # Networks, with their published weights.
+    # Networks with published weights.
     "tfdml/backbones": ["tfdml/files", "tfdml/layers", "tfdml/registry"],
-    # Features to the layer that embeds them.
+    # Layers between backbone and embedding.
     "tfdml/heads": ["tfdml/layers", "tfdml/registry"],
-    # What happens around the steps of training.
+    # What happens between training steps.
     "tfdml/callbacks": [
         "tfdml/evaluation",
         "tfdml/files",
@@ -33,10 +34,11 @@ ROOMS = {
         "tfdml/registry",
         "tfdml/runtime",
     ],
-    # Batches of a user's own images.
+    # Batches of your own images.
     "tfdml/data": ["pipelines"],
+    # One loss or family of losses per file.
     "tfdml/losses": ["tfdml/callbacks", "tfdml/functional", "tfdml/layers", "tfdml/registry"],
-    # Models: images to embeddings of learners.
+    # Models, and the one training step.
     "tfdml/methods": [
         "pipelines",
         "tfdml/callbacks",
@@ -47,7 +49,7 @@ ROOMS = {
         "tfdml/registry",
         "tfdml/runtime",
     ],
-    # A run: its directory, from settings to data and devices, training, ensembles; studies of many, and searches.
+    # One training from its settings to its result.
     "tfdml/run": [
         "pipelines",
         "tfdml/backbones",
@@ -61,7 +63,7 @@ ROOMS = {
     ],
     # Pages and pictures of runs.
     "tfdml/reporting": ["pipelines", "tfdml/console", "tfdml/evaluation", "tfdml/files", "tfdml/registry", "tfdml/run"],
-    # A trained model outside of training: exported, embedding, indexed, over HTTP.
+    # Export, indexes, the HTTP service.
     "tfdml/serving": [
         "pipelines",
         "tfdml/console",
@@ -71,7 +73,7 @@ ROOMS = {
         "tfdml/registry",
         "tfdml/run",
     ],
-    # The public names.
+    # The public names, and one file per command.
     "tfdml": [
         "pipelines",
         "tfdml/backbones",

@@ -8,7 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.build import as_it_is, evaluation_batches, training_batches
-from pipelines.preprocessing import Preprocessor, declared_by, preprocessing_of, scaling, why_no_pixels
+from pipelines.preprocessing import declared_by, preprocessing_of, scaling, why_no_pixels
+from pipelines.preprocessor import Preprocessor
 from pipelines.reading.sources import Images, Rows, class_numbers, read_dataset, source_of
 from pipelines.sampling import PxK, Views
 from tfdml.registry.arguments import ChannelOrder, Count, ImageSize, Labels, integer

@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 
 import tfdml
-from pipelines.preprocessing import Preprocessor, preprocessing_of
+from pipelines.preprocessing import preprocessing_of
+from pipelines.preprocessor import Preprocessor
 from tests.run_helpers import made_once
 from tfdml.serving import ExportedModel, export
 from tfdml.serving.exported_model import model_hash

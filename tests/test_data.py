@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tfdml
-from pipelines.preprocessing import Preprocessor
+from pipelines.preprocessor import Preprocessor
 from tests.pipelines.test_build import assert_same, collected
 
 SIDE, COUNT = 12, 24

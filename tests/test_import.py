@@ -78,6 +78,13 @@ def test_import_adds_no_heavy_module():
     assert not added & HEAVY
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["pipelines.datasets", "pipelines.preprocessing", "tfdml.registry"])
+def test_a_part_may_be_imported_first(module):
+    done = python(f"import {module}")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.fixture
 def without_fcntl(tmp_path):
     """Environment of a Python that has no fcntl, as on Windows."""

@@ -25,7 +25,7 @@ def assert_falls(losses, name):
 def training_images():
     """All training images of tiny toycars as the training pipeline prepares them, and their labels."""
     from pipelines.build import evaluation_batches
-    from pipelines.preprocessing import Preprocessor
+    from pipelines.preprocessor import Preprocessor
     from tfdml.backbones import Small
 
     train_split = registry.create(

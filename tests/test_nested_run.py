@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipelines.preprocessing import Preprocessor
+from pipelines.preprocessor import Preprocessor
 from tests.commands import run
 from tests.run_helpers import made_once, train
 

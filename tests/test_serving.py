@@ -12,7 +12,8 @@ from PIL import Image
 import tfdml
 from pipelines.build import evaluation_batches
 from pipelines.datasets import Split
-from pipelines.preprocessing import Preprocessor, preprocessing_of
+from pipelines.preprocessing import preprocessing_of
+from pipelines.preprocessor import Preprocessor
 from tfdml.evaluation import Embedder
 from tfdml.registry import create
 from tfdml.serving import export

@@ -35,7 +35,8 @@ def write_model(network, folder):
     import numpy as np
 
     import tfdml
-    from pipelines.preprocessing import Preprocessor, preprocessing_of
+    from pipelines.preprocessing import preprocessing_of
+    from pipelines.preprocessor import Preprocessor
     from tfdml.serving import export
 
     model = tfdml.Single(tfdml.registry.create("backbone", network), embedding_size=128)

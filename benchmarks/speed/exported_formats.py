@@ -23,7 +23,8 @@ import tfdml
 from benchmarks.markdown import markdown
 from benchmarks.speed.pictures import picture
 from pipelines.datasets import load
-from pipelines.preprocessing import Preprocessor, preprocessing_of
+from pipelines.preprocessing import preprocessing_of
+from pipelines.preprocessor import Preprocessor
 from tfdml.run.directory.model_files import load_weights
 from tfdml.serving.exports import PRECISIONS, write_lite, write_onnx
 

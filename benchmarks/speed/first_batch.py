@@ -17,7 +17,7 @@ import tensorflow as tf
 from benchmarks.speed.pictures import picture
 from pipelines.build import training_batches
 from pipelines.datasets.loading import load
-from pipelines.preprocessing import Preprocessor
+from pipelines.preprocessor import Preprocessor
 from pipelines.sampling import PxK
 
 SIZES = {"train": (59_551, 11_318), "test": (60_502, 11_316)}

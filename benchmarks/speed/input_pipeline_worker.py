@@ -25,7 +25,7 @@ def passes_of_ours(folder, mode, cache="none", shrink=False):
 
     from pipelines.build import evaluation_batches, training_batches
     from pipelines.datasets import Split
-    from pipelines.preprocessing import Preprocessor
+    from pipelines.preprocessor import Preprocessor
     from pipelines.reading.cache import Cache
     from pipelines.sampling import Uniform
     from tfdml.run.experiment.experiment import start_tensorflow

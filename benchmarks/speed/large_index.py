@@ -34,7 +34,7 @@ def rows_of(first, count):
 
 def write(folder, rows):
     import tfdml
-    from pipelines.preprocessing import Preprocessor
+    from pipelines.preprocessor import Preprocessor
     from tfdml.files.shards import EmbeddingShards
     from tfdml.serving.exported_model import model_hash
 

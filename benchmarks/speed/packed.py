@@ -122,7 +122,7 @@ def measure_tables(folder):
     from benchmarks.speed.peak_memory import MIB, held, peak, reset_peak
     from pipelines.build import STEPS_AT_ONCE, training_batches
     from pipelines.datasets import load
-    from pipelines.preprocessing import Preprocessor
+    from pipelines.preprocessor import Preprocessor
     from pipelines.sampling import PxK
 
     # What TensorFlow and Arrow need anyway.
@@ -156,7 +156,7 @@ def main():
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--classes", type=int, default=1_000_000)
     arguments = parser.parse_args()
-    from pipelines.preprocessing import Preprocessor
+    from pipelines.preprocessor import Preprocessor
 
     print_reading("read", arguments.images, random_bytes, length)
     decode = Preprocessor("warp", image_size=224, mean=(0, 0, 0), std=(1, 1, 1))

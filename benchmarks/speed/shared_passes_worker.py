@@ -18,7 +18,7 @@ def main(about):
     from benchmarks.speed.pictures import picture
     from pipelines.build import evaluation_batches
     from pipelines.datasets import Split
-    from pipelines.preprocessing import Preprocessor
+    from pipelines.preprocessor import Preprocessor
     from tfdml.evaluation import Embedder
     from tfdml.evaluation.evaluate import measure
     from tfdml.evaluation.metrics import metrics_of

@@ -15,7 +15,8 @@ import numpy as np
 from benchmarks.markdown import markdown
 from pipelines.build import evaluation_batches
 from pipelines.datasets import load
-from pipelines.preprocessing import Preprocessing, Preprocessor
+from pipelines.preprocessing import Preprocessing
+from pipelines.preprocessor import Preprocessor
 from tfdml import registry
 from tfdml.evaluation import Embedder, evaluate
 from tfdml.neighbors.projections import linear_discriminants, principal_components, within_class_whitened_components

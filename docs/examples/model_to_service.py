@@ -14,7 +14,7 @@ from PIL import Image
 
 import tfdml
 from pipelines.datasets import load
-from pipelines.preprocessing import Preprocessor
+from pipelines.preprocessor import Preprocessor
 from tfdml.serving import Searcher
 from tfdml.serving.http.app import create_app
 from tfdml.serving.index import contact_sheet

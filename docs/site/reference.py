@@ -30,6 +30,7 @@ PACKAGES = (
     "tfdml.reporting",
     "tfdml.serving",
     "pipelines.preprocessing",
+    "pipelines.preprocessor",
     "pipelines.datasets",
     "pipelines.sampling",
     "pipelines.transforms",

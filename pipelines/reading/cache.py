@@ -203,7 +203,7 @@ class Cache(Declared):
 
         Args:
             split: `pipelines.datasets.Split`.
-            preprocessor: `pipelines.preprocessing.Preprocessor`.
+            preprocessor: `pipelines.preprocessor.Preprocessor`.
         """
         if self.kind == "none" or vector_dims(split) or (self.kind == "bytes" and split.encoded):
             return None, preprocessor

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import tfdml
-from pipelines.preprocessing import Preprocessor
+from pipelines.preprocessor import Preprocessor
 from tests.oracles.test_borrowed_backbones import IMAGES, NETWORKS
 from tfdml.backbones.backbone import ARGUMENTS
 from tfdml.layers.blocks import blocks_of

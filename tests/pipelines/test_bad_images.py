@@ -13,7 +13,7 @@ from PIL import Image
 from pipelines.checks import as_decodable, converted_endings, wrong_header
 from pipelines.images import decoding
 from pipelines.images.decoding import converted, decode, read_image
-from pipelines.preprocessing import Preprocessor
+from pipelines.preprocessor import Preprocessor
 from tests.pipelines.image_files import claiming, encoded, gradient, moving, noise, with_orientation
 from tfdml.console.startup import tensorflow_reason
 from tfdml.serving import ExportedModel, export

@@ -8,7 +8,7 @@ from PIL import Image
 
 from pipelines.build import STEPS_AT_ONCE, evaluation_batches, training_batches
 from pipelines.datasets import Split
-from pipelines.preprocessing import Preprocessor
+from pipelines.preprocessor import Preprocessor
 from pipelines.sampling import PxK, Uniform
 from tests.pipelines.strides import Strides
 

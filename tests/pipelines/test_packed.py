@@ -15,7 +15,7 @@ from pipelines import packing
 from pipelines.build import evaluation_batches, training_batches
 from pipelines.dataset import Dataset
 from pipelines.datasets import Split, load
-from pipelines.preprocessing import Preprocessor
+from pipelines.preprocessor import Preprocessor
 from pipelines.reading.unreadable import find_unreadable, verify
 from pipelines.sampling import PxK
 from pipelines.stored import PackedImages

@@ -11,7 +11,8 @@ from PIL import Image
 import tfdml
 from pipelines.build import evaluation_batches, training_batches
 from pipelines.datasets import Split
-from pipelines.preprocessing import Preprocessor, declared_by, image_size_of, preprocessing_of
+from pipelines.preprocessing import declared_by, image_size_of, preprocessing_of
+from pipelines.preprocessor import Preprocessor
 from pipelines.sampling import PxK
 from tfdml import serving
 from tfdml.console import flags

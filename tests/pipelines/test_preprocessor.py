@@ -8,7 +8,8 @@ import tensorflow as tf
 from PIL import Image
 
 from pipelines.images.decoding import decode
-from pipelines.preprocessing import Preprocessing, Preprocessor
+from pipelines.preprocessing import Preprocessing
+from pipelines.preprocessor import Preprocessor
 from tests.pipelines.image_files import encoded
 from tfdml import registry
 

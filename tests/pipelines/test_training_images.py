@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipelines.preprocessing import Preprocessor
+from pipelines.preprocessor import Preprocessor
 from tests.pipelines.image_files import encoded
 from tests.pipelines.steps import IMAGE, apply
 from tests.pipelines.test_build import SPLIT, assert_same, collected, make

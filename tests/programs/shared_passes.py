@@ -15,7 +15,7 @@ import tensorflow as tf
 import tfdml
 from pipelines.build import evaluation_batches
 from pipelines.datasets import Split
-from pipelines.preprocessing import Preprocessor
+from pipelines.preprocessor import Preprocessor
 from pipelines.sampling import HardNeighbors, PxK, WithinClusters
 from tfdml.callbacks import ImageProxies, Recluster, RetrievalEvaluation, SamplerRefresh
 from tfdml.evaluation import Embedder

@@ -18,7 +18,7 @@ import tensorflow as tf
 import tfdml
 from pipelines.build import training_batches
 from pipelines.datasets import Split
-from pipelines.preprocessing import Preprocessor
+from pipelines.preprocessor import Preprocessor
 from pipelines.sampling import PxK
 from tfdml import registry
 from tfdml.backbones import recompute_blocks
@@ -130,10 +130,10 @@ def three_steps(strategy, devices, loss, optimizer, method, memory=None, pieces=
     sampler = PxK(classes=4, per_class=4)
     with strategy.scope():
         model = make_model(loss, optimizer, method, memory, pieces, blocks)
-    if hasattr(model, "division"):
+    if model.division:
         sampler = model.wrap_sampler(sampler)
     sampler.bind(split.labels)
-    if hasattr(model, "division"):
+    if model.division:
         sampler.assign(split.labels % 2)
     prepare = Preprocessor("random_resized_crop|flip", image_size=SIDE, mean=(127.5,) * 3, std=(64.0,) * 3)
     progress = Progress(STEPS)

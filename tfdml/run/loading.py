@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from pipelines.build import CORES, evaluation_batches
 from pipelines.dataset import Split
-from pipelines.preprocessing import Preprocessing, Preprocessor, VectorPreprocessing, why_no_pixels
+from pipelines.preprocessing import Preprocessing, VectorPreprocessing, why_no_pixels
+from pipelines.preprocessor import Preprocessor
 from pipelines.reading.cache import file_reader
 from pipelines.reading.sources import FILES, Images, listed, split_of, texts_of
 from pipelines.reading.unreadable import naming_image

@@ -27,7 +27,7 @@ def decoded(image_bytes, preprocessor):
 
     Args:
         image_bytes: `[B]` contents of files.
-        preprocessor: `pipelines.preprocessing.Preprocessor`.
+        preprocessor: `pipelines.preprocessor.Preprocessor`.
     """
     # Traced once for the two places where it is called.
     prepare = tf.function(

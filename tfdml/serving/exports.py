@@ -8,7 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.dataset import Split
-from pipelines.preprocessing import Preprocessing, Preprocessor
+from pipelines.preprocessing import Preprocessing
+from pipelines.preprocessor import Preprocessor
 from tfdml import registry
 from tfdml.console.startup import __version__
 from tfdml.files.checked import whole_folder

@@ -28,7 +28,7 @@ def export(
 
     Args:
         model: Keras model from preprocessed images to embeddings.
-        preprocessor: `pipelines.preprocessing.Preprocessor`, as in evaluation.
+        preprocessor: `pipelines.preprocessor.Preprocessor`, as in evaluation.
         path: folder to write to.
         tolerant: whether the signatures from `image_bytes` return zeros for a file that cannot be read, and another
             output `valid`, booleans `[B]`. Otherwise such a file is an error that names its position in the batch.

@@ -9,7 +9,7 @@ import tensorflow as tf
 from pipelines.build import evaluation_batches, training_batches
 from pipelines.datasets import load
 from pipelines.images.decoding import thumbnail, thumbnails
-from pipelines.preprocessing import Preprocessor
+from pipelines.preprocessor import Preprocessor
 from pipelines.sampling import Uniform
 from tests.pipelines.tiny_datasets import write_cub
 

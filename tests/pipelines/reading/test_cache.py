@@ -11,7 +11,7 @@ from absl import flags
 
 from pipelines.build import evaluation_batches, training_batches
 from pipelines.datasets import Split
-from pipelines.preprocessing import Preprocessor
+from pipelines.preprocessor import Preprocessor
 from pipelines.reading.cache import KINDS, Cache
 from tests.pipelines.image_files import encoded, noise
 from tests.pipelines.strides import Strides

@@ -7,7 +7,7 @@ import tensorflow as tf
 import tfdml
 from pipelines.build import evaluation_batches
 from pipelines.datasets import Split
-from pipelines.preprocessing import Preprocessor
+from pipelines.preprocessor import Preprocessor
 from pipelines.reading import unreadable
 from pipelines.reading.unreadable import naming_unreadable
 from tfdml.backbones import Small

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from pipelines.build import training_batches
 from pipelines.datasets import Split
-from pipelines.preprocessing import Preprocessor
+from pipelines.preprocessor import Preprocessor
 from pipelines.reading.unreadable import TRIES, Substitutes
 from tests.pipelines.image_files import encoded, noise
 from tests.pipelines.strides import Strides

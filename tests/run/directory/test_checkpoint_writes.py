@@ -37,7 +37,7 @@ import numpy as np
 path, folder, (keep, before, every) = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 # Its folder, without what the package imports.
 sys.modules["tfdml"] = types.ModuleType("tfdml")
-sys.modules["tfdml"].__path__ = [os.path.dirname(os.path.dirname(path))]
+sys.modules["tfdml"].__path__ = [os.path.dirname(os.path.dirname(os.path.dirname(path)))]
 spec = importlib.util.spec_from_file_location("checkpoint", path)
 checkpoint = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(checkpoint)

@@ -12,7 +12,8 @@ import tensorflow as tf
 
 import tfdml
 from pipelines.datasets import Split
-from pipelines.preprocessing import Preprocessor, preprocessing_of
+from pipelines.preprocessing import preprocessing_of
+from pipelines.preprocessor import Preprocessor
 from tests.commands import assert_one_error, run
 from tests.run_helpers import result, straight_run
 from tests.test_serving import write_files

@@ -12,7 +12,8 @@ import pytest
 
 import tfdml
 from pipelines.checks import is_quick
-from pipelines.preprocessing import Preprocessor, preprocessing_of
+from pipelines.preprocessing import preprocessing_of
+from pipelines.preprocessor import Preprocessor
 from tests.pipelines.image_files import with_scans
 from tests.run_helpers import made_once
 from tests.serving.http.fake_service import assert_refused, in_json, running

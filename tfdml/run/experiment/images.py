@@ -9,7 +9,8 @@ import tensorflow as tf
 from pipelines.batches import check_views
 from pipelines.build import class_weights, evaluation_batches, training_batches
 from pipelines.datasets.loading import cache_folder
-from pipelines.preprocessing import Preprocessing, Preprocessor, VectorPreprocessing, declared_by
+from pipelines.preprocessing import Preprocessing, VectorPreprocessing, declared_by
+from pipelines.preprocessor import Preprocessor
 from pipelines.reading.cache import Cache, free_memory
 from pipelines.reading.unreadable import Substitutes, why_unreadable
 from pipelines.stored import vector_dims

@@ -10,7 +10,7 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from pipelines.preprocessing import Preprocessor
+from pipelines.preprocessor import Preprocessor
 from tfdml.registry.arguments import Distance, Embeddings, FilePath
 from tfdml.run.loading import ImageEmbedder, is_loadable, load
 from tfdml.serving.embedders import VECTORS, ArrayEmbedder, checked_vectors

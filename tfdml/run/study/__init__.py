@@ -1,0 +1,1 @@
+"""Studies: rows of runs, over seeds, and their tables."""
