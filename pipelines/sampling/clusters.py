@@ -181,7 +181,7 @@ class WithinClusters(Sampler):
         at_once: number of learners that have their part of each batch, instead of taking turns; 1: they take turns.
     """
 
-    takes_turns = True
+    targets = "learners"
     not_within_clusters = "its batches are already from one cluster each"
 
     def __init__(self, sampler: Sampler, *, proportional: bool = False, shuffle: bool = True, at_once: int = 1):

@@ -128,16 +128,18 @@ class Sampler(Declared):
     several_per_class = False
     # Whether it draws an image several times, for views of it that differ.
     several_views = False
-    # Whether `relevance` tells what is known of the pairs of a batch, in place of the classes of rows.
-    gives_relevance = False
-    # Whether `labels_of` tells the labels of rows, in place of those of the split.
-    gives_labels = False
-    # Whether `learners` tells whose turn a step is; then the targets of batches are `{"label": ..., "learner": ...}`.
-    takes_turns = False
+    # What a loss learns from: the "classes" of rows; those and the "learners" whose turn it is, as `{"label": ...,
+    # "learner": ...}`; "labels" that `labels_of` returns; or the "relevance" of the pairs of a batch.
+    targets = "classes"
     # Epochs from one call of `refresh` to the next, for tables that follow the embedding; None: it is not called.
     refresh_every = None
 
     _tables = None
+
+    @property
+    def uses_classes(self) -> bool:
+        """Whether the labels of a batch are those of the split."""
+        return self.targets in ("classes", "learners")
 
     @property
     def not_within_clusters(self) -> str | None:

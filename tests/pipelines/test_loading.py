@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +28,11 @@ def photos(tmp_path):
 
 def names_left(dataset, folder):
     return [path.removeprefix(f"{folder}/") for split in (dataset.train, dataset.test) for path in split.images]
+
+
+def test_a_dataset_is_imported_without_tfdml():
+    """Not so in this process, where tfdml is imported already."""
+    subprocess.run([sys.executable, "-c", "from pipelines.datasets import load"], check=True, capture_output=True)
 
 
 def test_a_list_holds_any_name(tmp_path):

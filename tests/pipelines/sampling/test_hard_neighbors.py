@@ -21,9 +21,8 @@ def bound(labels=LABELS, pairs=PAIRS, **arguments):
 
 
 def rows_of(sampler, steps, seed=0):
-    drawn = (
-        rows_and_learners(sampler, steps, seed)[0] if sampler.takes_turns else sampler.rows(seed, tf.constant(steps))
-    )
+    with_learners = sampler.targets == "learners"
+    drawn = rows_and_learners(sampler, steps, seed)[0] if with_learners else sampler.rows(seed, tf.constant(steps))
     rows = np.asarray(drawn)
     assert rows.shape == (len(steps), sampler.batch_size) and sampler.batch_size == 16
     return rows[:, :PAIRS], rows[:, PAIRS : 2 * PAIRS], rows[:, : 2 * PAIRS], rows[:, 2 * PAIRS :]
