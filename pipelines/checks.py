@@ -4,7 +4,6 @@ import functools
 import importlib.util
 import io
 import os
-import re
 import struct
 import zlib
 
@@ -195,27 +194,9 @@ PART = 2**20
 SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 PNG_HEADER, PNG_CHUNK = struct.Struct(">16xIIBB"), struct.Struct(">I4s")
 
-_SCANS = re.compile(b"|".join(map(re.escape, SCAN)))
-# Headers of frames may overlap with what only looks like one.
-_FRAMES = re.compile(rb"(?=\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf]..\x08(....))", re.DOTALL)
 _SIZE = struct.Struct(">HH")
 # Markers of the segments with the size of a JPEG, and segments before it that are looked at.
 FRAMES, NEAR = {bytes([marker]) for marker in {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}}, 100
-
-
-def most_scans(pixels):
-    """Returns how many scans a JPEG of so many pixels may have."""
-    return max(FEW_SCANS, min(MANY_SCANS, SCANNED // max(pixels, 1)))
-
-
-def why_costly(contents):
-    """Returns why the contents of an image file are not worth decoding, such as `has 1,010 scans`, or None."""
-    if contents[:2] == b"\xff\xd8":
-        # libjpeg writes to standard error by itself where a file ends in its header.
-        return _costly_jpeg(contents) if SCAN_START in contents else "ends before its pixels"
-    if contents[:4] == b"\x89PNG" and len(contents) >= PNG_HEADER.size:
-        return _costly_png(contents)
-    return None
 
 
 def is_quick(contents):
@@ -223,7 +204,7 @@ def is_quick(contents):
     if len(contents) > QUICK_FILE:
         return False
     if contents[:2] == b"\xff\xd8":
-        return 0 < _pixels_of_frame(contents) <= QUICK and _scans(contents) <= FEW_SCANS
+        return 0 < _pixels_of_frame(contents) <= QUICK and contents.count(SCAN_START) <= FEW_SCANS
     if contents[:4] == b"\x89PNG" and len(contents) >= PNG_HEADER.size:
         width, height, *_ = PNG_HEADER.unpack_from(contents)
         return width * height <= QUICK and len(contents) * MOST_EXPANSION <= QUICK_BYTES
@@ -244,26 +225,10 @@ def _pixels_of_frame(contents):
     return 0
 
 
-def _scans(contents):
-    return sum(1 for _ in _SCANS.finditer(contents))
-
-
-def _costly_jpeg(contents):
-    scans = _scans(contents)
-    if scans <= FEW_SCANS:
+def costly_png(contents):
+    """Returns why a PNG is not worth decoding, such as `has 30 compressed texts`; None if it is, or is no PNG."""
+    if contents[:4] != b"\x89PNG" or len(contents) < PNG_HEADER.size:
         return None
-    pixels = _jpeg_pixels(contents)
-    if len(contents) * max(pixels, LEAST_PIXELS) <= FREE or scans <= most_scans(pixels):
-        return None
-    return f"has {scans:,} scans, more than {most_scans(pixels):,} for its size; save it anew"
-
-
-def _jpeg_pixels(contents):
-    """Returns the number of pixels by the largest header of a frame that the file may have."""
-    return max((height * width for height, width in map(_SIZE.unpack, _FRAMES.findall(contents))), default=0)
-
-
-def _costly_png(contents):
     texts = sum(contents.count(kind) for kind in TEXTS)
     if texts > MOST_TEXTS:
         return f"has {texts:,} compressed texts, more than {MOST_TEXTS}; save it anew without them"

@@ -1,6 +1,7 @@
 """Reads and decodes image files, after their headers have been checked."""
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,9 +18,11 @@ from pipelines.checks import (
     MOST_TEXTS,
     MOVES,
     SCAN,
+    SCAN_START,
     SCANNED,
     TEXTS,
     as_decodable,
+    costly_png,
 )
 from pipelines.dataset import Split
 from pipelines.images.resizing import Cut, slice_window
@@ -123,14 +126,42 @@ def jpeg_orientation(contents: Tensor) -> tf.Tensor:
 
 @cold_path(tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int32))
 def _check_scans(contents, size):
+    scans, most = jpeg_scans(contents, size)
+    message = "The JPEG has more scans than its size allows. Save it anew. Scans, and how many it may have:"
+    with tf.control_dependencies([_check(scans <= most, message, scans, most)]):
+        return tf.identity(size)
+
+
+def jpeg_scans(contents: Tensor, size: Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns how many scans a JPEG has, and how many it may have with this height and width."""
     # What looks like a scan may be none.
-    scans = _count(contents, SCAN[0][:2])
+    scans = _count(contents, SCAN_START)
     scans = tf.cond(scans > FEW_SCANS, lambda: tf.add_n([_count(contents, scan) for scan in SCAN]), lambda: scans)
     pixels = tf.reduce_prod(tf.cast(size, tf.int64))
-    most = tf.maximum(FEW_SCANS, tf.minimum(MANY_SCANS, tf.cast(SCANNED // tf.maximum(pixels, 1), tf.int32)))
-    told = "The JPEG has more scans than its size allows. Save it anew. Scans, and how many it may have:"
-    with tf.control_dependencies([_check(scans <= most, told, scans, most)]):
-        return tf.identity(size)
+    return scans, tf.maximum(FEW_SCANS, tf.minimum(MANY_SCANS, tf.cast(SCANNED // tf.maximum(pixels, 1), tf.int32)))
+
+
+def why_costly(contents: bytes) -> str | None:
+    """Returns why an image file is not worth decoding, such as `has 1,010 scans`, or None, by the limits of `decode`.
+
+    Of a PNG it also unpacks the data, which `decode` cannot.
+    """
+    if contents[:2] != b"\xff\xd8":
+        return costly_png(contents)
+    if SCAN_START not in contents:
+        # libjpeg writes to standard error by itself where a file ends in its header.
+        return "ends before its pixels"
+    if contents.count(SCAN_START) <= FEW_SCANS:
+        return None
+    try:
+        size = tf.io.extract_jpeg_shape(contents)[:2].numpy()
+    except tf.errors.InvalidArgumentError:
+        # Decoders will say so.
+        return None
+    if len(contents) * max(math.prod(size.tolist()), LEAST_PIXELS) <= FREE:
+        return None
+    scans, most = (int(number) for number in jpeg_scans(contents, size))
+    return f"has {scans:,} scans, more than {most:,} for its size; save it anew" if scans > most else None
 
 
 @cold_path(tf.TensorSpec([], tf.string))

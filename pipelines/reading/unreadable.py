@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from pipelines.checks import as_decodable, why_costly, wrong_header
-from pipelines.images.decoding import decode, image_of, jpeg_orientation
+from pipelines.checks import as_decodable, wrong_header
+from pipelines.images.decoding import decode, image_of, jpeg_orientation, why_costly
 from pipelines.sampling import each_alone, group_by_class
 from pipelines.sampling.draws import Stream, shuffled_index, stream_key
 from tfdml.console.startup import tensorflow_reason

@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 
 from pipelines import checks
-from pipelines.checks import MOST_PARTS, MOST_PIXELS, is_quick, most_scans, why_costly, wrong_header
+from pipelines.checks import MOST_PARTS, MOST_PIXELS, is_quick, wrong_header
 from pipelines.datasets import Split
 from pipelines.images import decoding
-from pipelines.images.decoding import decode
+from pipelines.images.decoding import decode, jpeg_scans, why_costly
 from pipelines.reading.unreadable import verify
 from tests.pipelines.image_files import chunk, encoded, noise, png, with_scans
 from tfdml.console.startup import tensorflow_reason
@@ -108,6 +108,10 @@ def test_only_small_images_are_quick():
         **dict.fromkeys(quick, True),
         **dict.fromkeys(slow, False),
     }
+
+
+def most_scans(pixels):
+    return int(jpeg_scans(b"", [1, pixels])[1])
 
 
 def test_scripts_of_encoders_pass_at_any_size():
