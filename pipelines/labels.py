@@ -6,6 +6,7 @@ import hashlib
 import io
 import logging
 import zlib
+from pathlib import Path
 
 import numpy as np
 
@@ -174,8 +175,28 @@ def training_classes(
     return Dataset("training_classes", train, test, protocol=whole.protocol, look_inside=whole.look_inside)
 
 
-# Only test rows are queries or gallery images.
+# Columns of a table that only test rows need: validation classes are taken from the training rows, and there every row
+# is a query and in the gallery. As arguments of a `Split` they unmark its rows.
 MARKS = dict.fromkeys(("is_query", "is_gallery"))
+# Values of a column of a split.
+SPLITS = ("train", "test")
+# What a column of yes or no may say; empty means no.
+TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
+
+
+def place_by_name(name, seed):
+    """Returns the place of a name in a random order, bytes. Other names do not change it, so new ones move few."""
+    return hashlib.sha256(f"{seed}/{name}".encode(errors="surrogateescape")).digest()
+
+
+def class_numbers_of(names):
+    """Returns a number for each name, and the names by number; names that are integers are sorted as numbers."""
+    try:
+        known = sorted(set(names), key=lambda name: (int(name), name))
+    except ValueError:
+        known = sorted(set(names))
+    numbers = {name: number for number, name in enumerate(known)}
+    return np.array([numbers[name] for name in names], np.int64), dict(enumerate(known))
 
 
 class Undivided(Value):
@@ -192,10 +213,7 @@ class Undivided(Value):
     seed: int
 
     def choose(self):
-        """Chooses the test classes, and returns the class names by split, `{"train": [...], "test": [...]}`.
-
-        The rank of a class depends on its name and the seed alone, so a new class moves few others.
-        """
+        """Chooses the test classes, and returns the class names by split, `{"train": [...], "test": [...]}`."""
         names = sorted(self.rows.class_names.values())
         count = round(len(names) * self.test_classes)
         if count == 0 or (count == len(names) and self.test_classes < 1):
@@ -203,7 +221,7 @@ class Undivided(Value):
                 f"test_classes={self.test_classes} of {len(names)} classes leaves no class for "
                 f"{'training' if count else 'the test'}. Give another fraction, or more classes."
             )
-        test = set(sorted(names, key=self._place)[:count])
+        test = set(sorted(names, key=lambda name: place_by_name(name, self.seed))[:count])
         return {"train": [name for name in names if name not in test], "test": [name for name in names if name in test]}
 
     def divide(self, name, classes=None, **about):
@@ -219,13 +237,16 @@ class Undivided(Value):
         train = dataclasses.replace(train, **MARKS) if len(train) else None
         return Dataset(name, train, test, undivided=self, **about)
 
-    def _place(self, name):
-        return hashlib.sha256(f"{self.seed}/{name}".encode(errors="surrogateescape")).digest()
-
     def _rows_of(self, names):
         wanted = set(names)
         numbers = [number for number, name in self.rows.class_names.items() if name in wanted]
         return self.rows.where(np.isin(self.rows.labels, numbers))
+
+
+def table_path(path, data_dir):
+    """Returns the path of a table: in `data_dir`, or else as it is."""
+    table = Path(data_dir or "", path).expanduser()
+    return table if table.is_file() else Path(path).expanduser()
 
 
 def read_table(table, check_header):

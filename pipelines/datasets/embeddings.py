@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 
 from pipelines.dataset import Dataset, Split, TestClasses
-from pipelines.labels import MARKS, Undivided
+from pipelines.labels import MARKS, Undivided, class_numbers_of
 from pipelines.stored import StoredVectors
 from tfdml.files.embeddings import COLUMNS, EmbeddingFiles
 from tfdml.registry import register
@@ -57,18 +57,7 @@ def embeddings(
     if widths[0] != widths[1]:
         raise ValueError(f"{path} has vectors of {widths[0]} dimensions, and {test} of {widths[1]}: expected the same.")
     train, tested = _splits(parts)
-    # Validation classes are taken from the training rows, and there every row is a query and in the gallery.
     return Dataset("embeddings", dataclasses.replace(train, **MARKS), tested, **about)
-
-
-def paths_made_absolute(arguments):
-    """Returns arguments of `embeddings` whose paths are valid in every working directory."""
-
-    def absolute(value):
-        return tuple(map(absolute, value)) if isinstance(value, list | tuple) else os.path.abspath(_expanded(value))
-
-    paths = ("path", "test", "labels", "test_labels")
-    return {name: absolute(value) if name in paths and value else value for name, value in arguments.items()}
 
 
 def _expanded(path):
@@ -109,18 +98,14 @@ def _names(file):
 def _splits(parts):
     """Returns the `Split` of each part, a list of `EmbeddingFiles`; a class has the same number in all of them."""
     names = [_names(files[0]) for files in parts]
-    known = set().union(*names)
-    try:
-        ordered = sorted(known, key=lambda name: (int(name), name))
-    except ValueError:
-        ordered = sorted(known)
-    numbers = {name: number for number, name in enumerate(ordered)}
+    labels, class_names = class_numbers_of(sum(names, []))
+    ends = np.cumsum([len(part) for part in names])
     return [
         Split(
             StoredVectors([file.embeddings for file in files]),
-            np.array([numbers[name] for name in own], np.int64),
-            class_names=dict(enumerate(ordered)),
+            own,
+            class_names=class_names,
             **{column: getattr(files[0], column) for column in COLUMNS},
         )
-        for files, own in zip(parts, names, strict=True)
+        for files, own in zip(parts, np.split(labels, ends[:-1]), strict=True)
     ]

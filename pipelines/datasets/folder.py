@@ -10,7 +10,7 @@ import numpy as np
 
 from pipelines.checks import converted_endings, why_unread
 from pipelines.dataset import DataDir, Dataset, Split, TestClasses
-from pipelines.labels import Undivided, in_order_of_groups, read_class_groups, read_levels
+from pipelines.labels import SPLITS, Undivided, in_order_of_groups, read_class_groups, read_levels
 from tfdml.registry import register
 from tfdml.registry.arguments import Seed
 
@@ -27,8 +27,6 @@ CONVERT = (
 WITHOUT_CLASSES = (
     "Without classes, use --dataset=photos --sampler=auto, which reads images at any depth and learns from their views."
 )
-
-PARTS = ("train", "test")
 
 
 @register("dataset", "folder")
@@ -68,7 +66,7 @@ def folder(
     if test_classes is not None:
         return _divided(root, test_classes, seed, groups, levels)
     classes = {part: _class_folders(root / part) for part in _parts_in(root)}
-    in_train, in_test = (classes.get(part, {}) for part in PARTS)
+    in_train, in_test = (classes.get(part, {}) for part in SPLITS)
     shared = sorted(set(in_train) & set(in_test))
     if shared:
         raise ValueError(
@@ -83,7 +81,7 @@ def folder(
 def _divided(root, test_classes, seed, groups, levels):
     """Divides a folder of classes into training and test."""
     folders = _class_folders(root)
-    both = [part for part in PARTS if part in folders and _folders_in(folders[part])]
+    both = [part for part in SPLITS if part in folders and _folders_in(folders[part])]
     if both:
         raise ValueError(
             f"{root} is divided already: it has the folder {both[0]} with folders in it. Remove test_classes: "
@@ -96,7 +94,7 @@ def _divided(root, test_classes, seed, groups, levels):
 def _parts_in(root):
     """Returns those of `train` and `test` that exist."""
     if (root / "test").is_dir():
-        return [part for part in PARTS if (root / part).is_dir()]
+        return [part for part in SPLITS if (root / part).is_dir()]
     here = root / "train" if (root / "train").is_dir() else root
     missing = f"No folder {root}/test" if here != root else f"{root} has no folders train and test"
     classes = len(_folders_in(here))

@@ -1,6 +1,5 @@
 """Your own images of which pairs or triplets are known."""
 
-import hashlib
 import os
 from pathlib import Path
 
@@ -9,15 +8,13 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from pipelines.dataset import NONE, Dataset, HeldOut, Split
-from pipelines.labels import read_table, row_of
+from pipelines.labels import SPLITS, TRUTHS, place_by_name, read_table, row_of, table_path
 from tfdml.registry import register
 from tfdml.registry.arguments import FilePath, Seed
 
 PAIRS, TRIPLETS, SPLIT, WEIGHT = ("a", "b", "same"), ("anchor", "positive", "negative"), "split", "weight"
 # Draws of a pair for one of another, at most.
 MOST = 1000
-SAME = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-SPLITS = ("train", "test")
 
 
 @register("dataset", "pairs")
@@ -33,8 +30,7 @@ def pairs(file: FilePath, data_dir: FilePath | None = None, held_out: HeldOut | 
         held_out: fraction of the pairs that are measured, at least, where the table does not say which.
         seed: decides which.
     """
-    table = Path(data_dir or "", file).expanduser()
-    table = table if table.is_file() else Path(file).expanduser()
+    table = table_path(file, data_dir)
     names, parts, weights = _read(table)
     known, numbers = np.unique(np.array(names, dtype=object), return_inverse=True)
     empty = np.flatnonzero(known == "")
@@ -87,7 +83,7 @@ def _checked(table, row, line):
         raise ValueError(f"{table}, line {line}: {empty[0]} is empty.")
     if row.get(SPLIT, "test") not in SPLITS:
         raise ValueError(f"{table}, line {line}: expected the split train or test, received {row[SPLIT]!r}.")
-    if row.get("same", "1").lower() not in SAME:
+    if row.get("same", "1").lower() not in TRUTHS:
         raise ValueError(f"{table}, line {line}: expected 1 or 0 in same, received {row['same']!r}.")
     weight = row.get(WEIGHT, "1")
     if not (weight.isdecimal() and len(weight) < 5 and 1 <= int(weight) <= MOST):
@@ -97,7 +93,7 @@ def _checked(table, row, line):
 
 def _relation(table, row, line):
     if "same" in row:
-        names = (row["a"], row["b"], "") if SAME[row["same"].lower()] else (row["a"], "", row["b"])
+        names = (row["a"], row["b"], "") if TRUTHS[row["same"].lower()] else (row["a"], "", row["b"])
     else:
         names = tuple(row[name] for name in TRIPLETS)
     given = [os.path.normpath(name) for name in names if name]
@@ -115,7 +111,7 @@ def _groups(numbers, count):
 
 def _held_out(table, numbers, groups, names, fraction, seed):
     """Booleans, which relations are measured: whole groups, at least a fraction, of both kinds where there are."""
-    order = sorted(range(groups.max() + 1), key=lambda group: _place(names[groups == group][0], seed))
+    order = sorted(range(groups.max() + 1), key=lambda group: place_by_name(names[groups == group][0], seed))
     of_relation, tests = groups[numbers[:, 0]], np.zeros(len(numbers), bool)
     kinds = np.any(numbers[:, 1:] != NONE, axis=0)
     for group in order:
@@ -140,10 +136,6 @@ def _check_apart(table, names, numbers, tests):
             f"{table} has {len(shared)} images in both splits, train and test, first {shared[0]!r}. Expected different "
             "images in both."
         )
-
-
-def _place(name, seed):
-    return hashlib.sha256(f"{seed}/{name}".encode(errors="surrogateescape")).digest()
 
 
 def _split(images, relations, groups):

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from pipelines.build import evaluation_batches, training_batches
 from pipelines.datasets import load
-from pipelines.datasets.csv import from_anywhere
+from pipelines.datasets.loading import from_anywhere
 from pipelines.images.decoding import image_of, thumbnails
 from pipelines.reading import cache
 from pipelines.sampling import PxK

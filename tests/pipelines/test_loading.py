@@ -11,8 +11,7 @@ import pytest
 
 from pipelines.dataset import names_in_list, read_list, without, write_list
 from pipelines.datasets import Dataset, Split, load
-from pipelines.datasets.csv import from_anywhere
-from pipelines.datasets.loading import missing_files
+from pipelines.datasets.loading import from_anywhere, missing_files
 from tests.pipelines.tiny_datasets import picture, write_sop
 
 NAMES = ["a.jpg", "with space.jpg", "Käfer 甲虫.jpg", "two\nlines.jpg", '{"odd".jpg', "train#7", " edge.jpg "]
