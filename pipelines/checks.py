@@ -114,8 +114,12 @@ def _wrong(file, most_pixels):
             if image.width * image.height > most_pixels:
                 return f"has {image.width} x {image.height} pixels, more than {most_pixels:,}; make it smaller"
     except UnidentifiedImageError:
-        if remedy := _missing_module(file):
-            return f"is an image that needs another package: {remedy}"
+        file.seek(0)
+        start = file.read(12)
+        if start[4:8] == b"ftyp":
+            name, module, _, remedy = CONVERTED[start[8:12] not in (b"avif", b"avis")]
+            if not importlib.util.find_spec(module):
+                return f"is an image that needs another package: {remedy} lets tfdml read {name}"
         return "is not a readable image (of no known format, or without a whole header)"
     except Image.DecompressionBombError as error:
         return f"is not a readable image ({error})"
@@ -123,16 +127,6 @@ def _wrong(file, most_pixels):
         # Pillow refuses a PNG with much text beside the pixels, which TensorFlow reads.
         return None if "text" in str(error).lower() else f"is not a readable image ({error})"
     return None
-
-
-def _missing_module(file):
-    """Returns how to get the module that reads a file, if it is an AVIF or HEIC and the module is missing."""
-    file.seek(0)
-    start = file.read(12)
-    if start[4:8] != b"ftyp":
-        return None
-    name, module, _, remedy = CONVERTED[start[8:12] not in (b"avif", b"avis")]
-    return None if importlib.util.find_spec(module) else f"{remedy} lets tfdml read {name}"
 
 
 def _has_too_many_parts(file):
@@ -192,7 +186,7 @@ QUICK_FILE = 2**19
 PART = 2**20
 # Bytes of a pixel by a PNG's color type, at 8 bits each.
 SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
-PNG_HEADER, PNG_CHUNK = struct.Struct(">16xIIBB"), struct.Struct(">I4s")
+PNG_HEADER = struct.Struct(">16xIIBB")
 
 _SIZE = struct.Struct(">HH")
 # Markers of the segments with the size of a JPEG, and segments before it that are looked at.
@@ -258,7 +252,7 @@ def _pixel_data(contents):
     """Yields the compressed data of a PNG's pixels, which lie one after another."""
     place, begun = 8, False
     while place + 8 <= len(contents):
-        length, kind = PNG_CHUNK.unpack_from(contents, place)
+        length, kind = CHUNK.unpack_from(contents, place)
         if kind == b"IDAT":
             yield contents[place + 8 : place + 8 + length]
         elif begun:

@@ -67,17 +67,14 @@ def _check_tree(split, names, columns, known):
     twice = np.flatnonzero(np.bincount(pairs[:, 1]) > 1)
     if len(twice):
         rows = firsts[pairs[:, 1] == twice[0]]
-        (finer,) = {_category(split, names[1], known, row) for row in rows}
-        coarser = [str(_category(split, names[0], known, row)) for row in rows]
+        labels = split.labels[rows].tolist()
+        coarser, finer = (
+            [str(_name(split, label) if level == CLASS else known[level][label]) for label in labels] for level in names
+        )
         raise ValueError(
-            f"--levels: {names[1]} {finer!r} is in several of {names[0]}, {', '.join(coarser[:3])}, so they are no "
+            f"--levels: {names[1]} {finer[0]!r} is in several of {names[0]}, {', '.join(coarser[:3])}, so they are no "
             "tree. Give levels from coarse to fine, each category in one of the level before it."
         )
-
-
-def _category(split, level, known, row):
-    label = split.labels[row].item()
-    return _name(split, label) if level == CLASS else known[level][label]
 
 
 def _name(split, label):
@@ -233,14 +230,14 @@ class Undivided(Value):
                 that `choose` returns.
             **about: other arguments of `Dataset`.
         """
-        train, test = (self._rows_of((classes or self.choose())[part]) for part in ("train", "test"))
+        chosen, splits = classes or self.choose(), []
+        for part in SPLITS:
+            names = set(chosen[part])
+            numbers = [number for number, class_name in self.rows.class_names.items() if class_name in names]
+            splits.append(self.rows.where(np.isin(self.rows.labels, numbers)))
+        train, test = splits
         train = dataclasses.replace(train, **MARKS) if len(train) else None
         return Dataset(name, train, test, undivided=self, **about)
-
-    def _rows_of(self, names):
-        wanted = set(names)
-        numbers = [number for number, name in self.rows.class_names.items() if name in wanted]
-        return self.rows.where(np.isin(self.rows.labels, numbers))
 
 
 def table_path(path, data_dir):

@@ -22,21 +22,12 @@ def car_levels(names):
     Args:
         names: class number to name.
     """
-    return {
-        "make": {label: _make(name) for label, name in names.items()},
-        "body": {label: _body(name) for label, name in names.items()},
-        "model": dict(names),
-    }
-
-
-def _make(name):
-    return next((make for make in MAKES if name.startswith(make)), name.partition(" ")[0])
-
-
-def _body(name):
-    words = name.split()
-    word = words[-2] if len(words) > 1 else ""
-    return PICKUP if word == "Cab" else word if word in BODIES else OTHER
+    makes, bodies = {}, {}
+    for label, name in names.items():
+        makes[label] = next((make for make in MAKES if name.startswith(make)), name.partition(" ")[0])
+        word = name.split()[-2] if " " in name.strip() else ""
+        bodies[label] = PICKUP if word == "Cab" else word if word in BODIES else OTHER
+    return {"make": makes, "body": bodies, "model": dict(names)}
 
 
 ONE_FOLDER = ("cars_annos.mat", "car_ims")

@@ -52,7 +52,12 @@ def csv(
     rows, lines = _read(table, NEEDED if test_classes is None else NEEDED[:-1])
     base = Path(data_dir).expanduser() if data_dir else table.parent
     images = [os.path.normpath(os.path.join(base, row["path"])) for row in rows]
-    _check_base(table, base, rows[0]["path"], images[0])
+    if not os.path.exists(images[0]) and os.path.exists(rows[0]["path"]):
+        # A common mistake.
+        raise FileNotFoundError(
+            f"{table} lists {rows[0]['path']!r}, which is in the working directory and not in {base}, where its paths "
+            "start. Pass data_dir='.', in a command --data_dir=., so that they start in the working directory."
+        )
     columns = {
         "images": np.array(images, dtype=object),
         "cameras": _shared(rows, "camera"),
@@ -75,15 +80,6 @@ def csv(
     train, test = (both.where(part == name) for name in SPLITS)
     train = dataclasses.replace(train, **MARKS) if len(train) else None
     return Dataset("csv", train, test, **about)
-
-
-def _check_base(table, base, path, image):
-    """Raises an error if paths are relative to the working directory, a common mistake."""
-    if not os.path.exists(image) and os.path.exists(path):
-        raise FileNotFoundError(
-            f"{table} lists {path!r}, which is in the working directory and not in {base}, where its paths "
-            "start. Pass data_dir='.', in a command --data_dir=., so that they start in the working directory."
-        )
 
 
 def _read(table, needed):

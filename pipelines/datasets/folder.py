@@ -123,12 +123,6 @@ def _class_folders(part):
     return classes
 
 
-def _image_inside(class_folder):
-    """Returns the path of an image in a folder in a class folder; None if there is none."""
-    images = (path for path in sorted(class_folder.rglob("*")) if path.suffix.lower() in ENDINGS)
-    return next((path for path in images if path.name[0] != "." and path.is_file()), None)
-
-
 def is_other_image(path):
     """Returns whether a path is that of an image in a format that is not read."""
     return path.suffix.lower() in set(OTHER_IMAGES) - set(ENDINGS) and not path.is_dir()
@@ -140,28 +134,24 @@ def tell_of_others(paths):
     Args:
         paths: list of `Path`.
     """
-    if paths:
-        root = os.path.commonpath([path.parent for path in paths])
-        counts = collections.Counter(path.suffix.lower() for path in paths)
-        logging.getLogger(__name__).warning("%s", " ".join([_counted(counts, root), *_remedies(counts, root)]))
-
-
-def _counted(counts, root):
+    if not paths:
+        return
+    root = os.path.commonpath([path.parent for path in paths])
+    counts = collections.Counter(path.suffix.lower() for path in paths)
     listed = ", ".join(f"{count:,} {ending}" for ending, count in counts.most_common())
-    total = sum(counts.values())
-    return f"{total:,} {'image' if total == 1 else 'images'} in {root} cannot be read and will be left out: {listed}."
-
-
-def _remedies(counts, root):
-    """Yields sentences on how to read or convert images with endings, which a shell takes as they are."""
+    images = "1 image" if len(paths) == 1 else f"{len(paths):,} images"
+    sentences = [f"{images} in {root} cannot be read and will be left out: {listed}."]
     for remedy in dict.fromkeys(filter(None, map(why_unread, counts))):
-        yield f"To read {' and '.join(ending for ending in counts if why_unread(ending) == remedy)}: {remedy}."
+        endings = " and ".join(ending for ending in counts if why_unread(ending) == remedy)
+        sentences.append(f"To read {endings}: {remedy}.")
     if convertible := [ending for ending in counts if ending in PILLOWS]:
+        # As a shell takes it.
         names = " -o ".join(f"-iname '*{ending}'" for ending in convertible)
-        yield f"To write a PNG next to each {' and '.join(convertible)}:"
-        yield f"find {shlex.quote(root)} \\( {names} \\) -exec {CONVERT} {{}} +"
+        sentences.append(f"To write a PNG next to each {' and '.join(convertible)}:")
+        sentences.append(f"find {shlex.quote(root)} \\( {names} \\) -exec {CONVERT} {{}} +")
     elif any(why_unread(ending) is None for ending in counts):
-        yield "Save them as JPEG or PNG."
+        sentences.append("Save them as JPEG or PNG.")
+    logging.getLogger(__name__).warning("%s", " ".join(sentences))
 
 
 def _read_split(classes, first_label, groups, levels):
@@ -175,10 +165,12 @@ def _read_split(classes, first_label, groups, levels):
         found = [path for path in entries if path.suffix.lower() in ENDINGS and not path.is_dir()]
         left_out += [path for path in entries if path.is_dir()]
         others += [path for path in entries if is_other_image(path)]
-        if not found and (inside := _image_inside(class_folder)):
+        deeper = () if found else sorted(class_folder.rglob("*"))
+        inside = [path for path in deeper if path.suffix.lower() in ENDINGS and path.name[0] != "." and path.is_file()]
+        if inside:
             raise ValueError(
-                f"The images of the class folder {class_folder} are in folders in it, such as {inside}. Expected them "
-                f"at {class_folder}/*.jpg: move them up. {WITHOUT_CLASSES}"
+                f"The images of the class folder {class_folder} are in folders in it, such as {inside[0]}. Expected "
+                f"them at {class_folder}/*.jpg: move them up. {WITHOUT_CLASSES}"
             )
         if not found:
             tell_of_others(others)

@@ -40,14 +40,22 @@ def pairs(file: FilePath, data_dir: FilePath | None = None, held_out: HeldOut | 
         known, numbers = known[1:], numbers - 1
     base = Path(data_dir).expanduser() if data_dir else table.parent
     images = np.array([os.path.normpath(os.path.join(base, name)) for name in known], dtype=object)
-    groups = _groups(numbers, len(known))
+    # Images that relations connect are of one group.
+    one, other = np.concatenate([numbers[numbers[:, place] != NONE][:, [0, place]] for place in (1, 2)]).T
+    graph = coo_array((np.ones(len(one)), (one, other)), shape=(len(known), len(known)))
+    groups = connected_components(graph, directed=False)[1]
     tests = parts == "test" if parts is not None else _held_out(table, numbers, groups, known, held_out, seed)
     _check_apart(table, known, numbers, tests)
     drawn = np.repeat(numbers[~tests], weights[~tests], axis=0)
-    splits = [_split(images, relations, groups) for relations in (drawn, numbers[tests])]
-    if not len(splits[1]):
+    if not tests.any():
         raise ValueError(f"{table} has no row with the split test.")
-    return Dataset("pairs", splits[0] if len(splits[0]) else None, splits[1], protocol="given_pairs", look_inside=True)
+    splits = []
+    for relations in (drawn, numbers[tests]):
+        labels = np.setdiff1d(relations, [NONE])
+        of_images = dict(zip(labels.tolist(), groups[labels].tolist(), strict=True))
+        splits.append(Split(images[labels], labels, class_groups=of_images, relations=relations.astype(np.int64)))
+    train, test = splits
+    return Dataset("pairs", train if len(train) else None, test, protocol="given_pairs", look_inside=True)
 
 
 def _read(table):
@@ -102,13 +110,6 @@ def _relation(table, row, line):
     return tuple(os.path.normpath(name) if name else "" for name in names)
 
 
-def _groups(numbers, count):
-    """The number of the group of each image, of those that relations connect."""
-    ends = [numbers[numbers[:, place] != NONE][:, [0, place]] for place in (1, 2)]
-    one, other = np.concatenate(ends).T
-    return connected_components(coo_array((np.ones(len(one)), (one, other)), shape=(count, count)), directed=False)[1]
-
-
 def _held_out(table, numbers, groups, names, fraction, seed):
     """Booleans, which relations are measured: whole groups, at least a fraction, of both kinds where there are."""
     order = sorted(range(groups.max() + 1), key=lambda group: place_by_name(names[groups == group][0], seed))
@@ -136,9 +137,3 @@ def _check_apart(table, names, numbers, tests):
             f"{table} has {len(shared)} images in both splits, train and test, first {shared[0]!r}. Expected different "
             "images in both."
         )
-
-
-def _split(images, relations, groups):
-    labels = np.setdiff1d(relations, [NONE])
-    of_images = dict(zip(labels.tolist(), groups[labels].tolist(), strict=True))
-    return Split(images[labels], labels.astype(np.int64), class_groups=of_images, relations=relations.astype(np.int64))

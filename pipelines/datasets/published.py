@@ -1,6 +1,5 @@
 """Published datasets on the user's disk: finds their files, or unpacks their archives."""
 
-import contextlib
 import dataclasses
 import logging
 import lzma
@@ -57,7 +56,7 @@ def unpack(archive, produces):
     """
     archive = Path(archive)
     try:
-        with _alone_in(archive.parent):
+        with open_locked(archive.parent / ".unpacking.lock", wait=True):
             if not Path(produces).exists():
                 _unpack(archive, archive.parent / ".unpacking", Path(produces).relative_to(archive.parent))
     except (*DAMAGE, OSError) as error:
@@ -69,12 +68,6 @@ def unpack(archive, produces):
             f"Cannot unpack {archive}: {error.strerror or error}. Expected a writable folder with room; or unpack it "
             "by hand."
         ) from None
-
-
-@contextlib.contextmanager
-def _alone_in(folder):
-    with open_locked(folder / ".unpacking.lock", wait=True):
-        yield
 
 
 def _unpack(archive, partial, produces):

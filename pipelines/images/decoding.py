@@ -167,7 +167,11 @@ def why_costly(contents: bytes) -> str | None:
 @cold_path(tf.TensorSpec([], tf.string))
 def _exif_orientation(contents):
     first = tf.equal(tf.strings.substr(contents, EXIF_PLACES[0], 4), "Exif")
-    data = _bytes(contents, tf.where(first, *EXIF_PLACES) + 6, EXIF_BYTES)
+    # Padded with zeros; the last byte is always zero.
+    text = tf.strings.substr(contents, tf.where(first, *EXIF_PLACES) + 6, EXIF_BYTES)
+    padded = tf.strings.join([text, "\0" * (EXIF_BYTES + 1)])
+    data = tf.cast(tf.io.decode_raw(padded, tf.uint8)[: EXIF_BYTES + 1], tf.int32)
+    data = tf.ensure_shape(data, [EXIF_BYTES + 1])
     big = data[0] == ord("M")
 
     def number(place):
@@ -196,12 +200,6 @@ def _check_pixels(size):
 def _check(condition, *message):
     # Unlike with the public function, the error is the same inside and outside of graphs.
     return tf.raw_ops.Assert(condition=condition, data=list(message))
-
-
-def _bytes(contents, place, count):
-    """Returns bytes of a file as int32 `[count + 1]`, padded with zeros; the last is always zero."""
-    text = tf.strings.join([tf.strings.substr(contents, place, count), "\0" * (count + 1)])
-    return tf.ensure_shape(tf.cast(tf.io.decode_raw(text, tf.uint8)[: count + 1], tf.int32), [count + 1])
 
 
 # The last two make a decoded window equal to the window of a decoded image, and agree with libjpeg's slow transform.
@@ -312,16 +310,17 @@ def _decode_all(contents, box):
 
 
 def _decode(contents, jpeg, box):
-    image = tf.cond(jpeg, lambda: _decode_jpeg(contents), lambda: _decode_other(contents))
+    def decode_jpeg():
+        with tf.control_dependencies([jpeg_size(contents)]):
+            return tf.io.decode_jpeg(contents, **JPEG)
+
+    image = tf.cond(jpeg, decode_jpeg, lambda: _decode_other(contents))
     image = tf.ensure_shape(image, [None, None, 3])
-    image = image if box is None else _crop(image, box)
+    if box is not None:
+        corner, size = _inside(tf.shape(image)[:2], box)
+        image = slice_window(image, *tf.unstack(corner), *tf.unstack(size))
     orientation = tf.cond(jpeg, lambda: jpeg_orientation(contents), lambda: 1)
     return tf.cond(orientation == 1, lambda: image, lambda: _upright(image, orientation))
-
-
-def _decode_jpeg(contents):
-    with tf.control_dependencies([jpeg_size(contents)]):
-        return tf.io.decode_jpeg(contents, **JPEG)
 
 
 @cold_path(tf.TensorSpec([], tf.string))
@@ -345,11 +344,6 @@ def _upright(image, orientation):
     image = tf.cond(lying, lambda: tf.transpose(image, [1, 0, 2]), lambda: image)
     image = tf.cond(mirrored, lambda: tf.reverse(image, [1]), lambda: image)
     return tf.cond(upside_down, lambda: tf.reverse(image, [0]), lambda: image)
-
-
-def _crop(image, box):
-    corner, size = _inside(tf.shape(image)[:2], box)
-    return slice_window(image, *tf.unstack(corner), *tf.unstack(size))
 
 
 def _inside(size, box):

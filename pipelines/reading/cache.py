@@ -30,37 +30,25 @@ SURELY_KILLED = 24 * 60 * 60
 
 
 def rows_in_memory(rows):
-    """Returns a function from a row number (int64) to the row's bytes.
-
-    Args:
-        rows: list of bytes.
-    """
+    """Returns a function from a row number (int64) to the row's bytes, those of a list."""
     cached = tf.constant(rows)
-
-    def read(row):
-        return cached[row]
-
-    return read
+    return lambda row: cached[row]
 
 
 def rows_on_disk(folder):
     """Returns a function from a row number (int64) to the row's bytes, in a folder that `write_rows` wrote."""
-    _check_files(folder)
+    for part in folder.iterdir():
+        with os.scandir(part) as entries:
+            # For a pipe or the like TensorFlow would wait for ever.
+            wrong = next((entry.path for entry in entries if not entry.is_file()), None)
+        if wrong:
+            raise OSError(f"{wrong} is no file. Remove {folder}, which is then made anew.")
 
     def read(row):
         part, name = tf.strings.as_string(row // ROWS_IN_FOLDER), tf.strings.as_string(row)
         return tf.io.read_file(tf.strings.join([str(folder), part, name], "/"))
 
     return read
-
-
-def _check_files(folder):
-    """Raises an OSError if a row is a pipe or the like, for which TensorFlow would wait for ever."""
-    for part in folder.iterdir():
-        with os.scandir(part) as entries:
-            wrong = next((entry.path for entry in entries if not entry.is_file()), None)
-        if wrong:
-            raise OSError(f"{wrong} is no file. Remove {folder}, which is then made anew.")
 
 
 def write_rows(folder, rows, count):
@@ -74,7 +62,12 @@ def write_rows(folder, rows, count):
     logging.getLogger(__name__).info(
         "Caching %d images in %s, for later runs too; remove it when you need the room.", count, folder
     )
-    _remove_leftovers(folder.parent)
+    # What killed processes were writing, and nothing of those that still do.
+    for leftover in folder.parent.glob(".writing-*"):
+        # Another process may remove it at the same time.
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - leftover.stat().st_mtime > SURELY_KILLED:
+                shutil.rmtree(leftover, ignore_errors=True)
     unfinished = folder.with_name(f".writing-{uuid.uuid4().hex}")
     try:
         for number, row in enumerate(rows):
@@ -93,15 +86,6 @@ def write_rows(folder, rows, count):
         ) from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def _remove_leftovers(folder):
-    """Removes what killed processes were writing, and nothing of those that still do."""
-    for leftover in folder.glob(".writing-*"):
-        # Another process may remove it at the same time.
-        with contextlib.suppress(FileNotFoundError):
-            if time.time() - leftover.stat().st_mtime > SURELY_KILLED:
-                shutil.rmtree(leftover, ignore_errors=True)
 
 
 ABOUT = Path("/proc/meminfo")
@@ -209,7 +193,7 @@ class Cache(Declared):
             return None, preprocessor
         fetch = file_reader(split)
         if self.kind == "bytes":
-            return self._reader(split, "", lambda row: fetch(row)), preprocessor
+            return self._reader(split, "", fetch), preprocessor
 
         boxes = None if split.boxes is None else tf.constant(split.boxes)
 
@@ -253,20 +237,21 @@ class Cache(Declared):
         bar = ProgressBar(len(split), "image", verbose=self.verbose)
         # Operation by operation in Python, an image of 64 pixels takes several times as long.
         make = tf.function(make, autograph=False).get_concrete_function(tf.TensorSpec([], tf.int64))
+
+        def attempt(row):
+            try:
+                return make(tf.constant(row, tf.int64)).numpy()
+            except tf.errors.OpError as error:
+                if self.tolerant:
+                    # Files and images are never empty, so reading this fails again.
+                    return b""
+                raise ValueError(cannot_read(split, row, tensorflow_reason(error))) from error
+
         with ThreadPoolExecutor(THREADS) as threads:
             for first in range(0, len(split), ROWS_AT_ONCE):
                 rows = range(first, min(first + ROWS_AT_ONCE, len(split)))
-                yield from threads.map(lambda row: self._attempt(split, row, make), rows)
+                yield from threads.map(attempt, rows)
                 bar.add(len(rows))
-
-    def _attempt(self, split, row, make):
-        try:
-            return make(tf.constant(row, tf.int64)).numpy()
-        except tf.errors.OpError as error:
-            if self.tolerant:
-                # Files and images are never empty, so reading this fails again.
-                return b""
-            raise ValueError(cannot_read(split, row, tensorflow_reason(error))) from error
 
 
 def _digest(split, name):

@@ -67,7 +67,7 @@ class NearDuplicates:
 
 
 def small_images(split, on_rows=lambda count: None):
-    """Returns small grey images `[N, 1024]` of a split, their means subtracted: equal but for light and contrast.
+    """Returns small gray images `[N, 1024]` of a split, their means subtracted: equal but for light and contrast.
 
     Images are compared whole, with the same borders where their aspect ratio is the same. One without any contrast is
     similar to nothing.

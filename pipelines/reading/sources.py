@@ -60,14 +60,14 @@ def source_of(images):
         array = np.asarray(images)
         if array.dtype.kind not in "SU":
             return _array(array)
-    rows = list(images.numpy() if isinstance(images, tf.Tensor) else images)
+    rows = listed(images)
     if not rows:
         raise ValueError("Expected images, received none.")
     if all(isinstance(row, str | os.PathLike | bytes) for row in rows):
         # A dataset gives paths as bytes too; unlike the contents of a file, a path has no zero byte.
         if any(isinstance(row, bytes) and b"\0" in row for row in rows):
             with tf.device("CPU"):
-                contents = tf.constant(rows)
+                contents = tf.constant([os.fsencode(row) for row in rows])
             return Source(lambda row: converted(contents[row]), True, len(rows))
         return _files([os.path.expanduser(os.fsdecode(row)) for row in rows])
     return _arrays([np.asarray(row) for row in rows])

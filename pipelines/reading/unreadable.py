@@ -80,12 +80,7 @@ def why_unreadable(split, row):
 
 @contextlib.contextmanager
 def _naming(sentence, blames=is_of_pipeline):
-    """Turns an error of TensorFlow into a ValueError that names the image behind it.
-
-    Args:
-        sentence: function that looks for the image, and returns what to say of it, or None.
-        blames: function of an error: whether an image may be to blame.
-    """
+    """Turns an error of TensorFlow that `blames` an image into a ValueError with the `sentence()` about it, if any."""
     try:
         yield
     except tf.errors.OpError as error:
@@ -116,8 +111,16 @@ def naming_unreadable(train, others, *, tolerant):
 
     def sentence():
         # Of bad images that are tolerated, those are to blame for which no other can stand in.
-        of_class = _about_class(train) if tolerant and train else None
-        return of_class or _about_image(others if tolerant else [train, *others])
+        if tolerant and train and (found := find_unreadable_class(train)):
+            rows, reason = found
+            return (
+                f"Cannot read any of the {len(rows)} images of a class, such as {train.name_of(rows[0])}: {reason}. "
+                "Replace them or remove the class."
+            )
+        # The split of evaluation may be that of the test.
+        splits = {id(split): split for split in (others if tolerant else [train, *others]) if split}
+        unreadable = ((split, find_unreadable(split)) for split in splits.values())
+        return next((cannot_read(split, *found) for split, found in unreadable if found), None)
 
     return _naming(sentence)
 
@@ -125,27 +128,6 @@ def naming_unreadable(train, others, *, tolerant):
 def cannot_read(split, row, reason):
     """Returns what to say of an image that a run cannot read."""
     return f"Cannot read {split.name_of(row)}: {reason}. Replace it or remove it."
-
-
-def _about_class(split):
-    found = find_unreadable_class(split)
-    if found is None:
-        return None
-    rows, reason = found
-    name = split.name_of(rows[0])
-    return (
-        f"Cannot read any of the {len(rows)} images of a class, such as {name}: {reason}. Replace them or remove the "
-        "class."
-    )
-
-
-def _about_image(splits):
-    # The split of evaluation may be that of the test.
-    for split in {id(split): split for split in splits if split}.values():
-        found = find_unreadable(split)
-        if found:
-            return cannot_read(split, *found)
-    return None
 
 
 # Images of a class that are tried, one after another, before the run stops.
