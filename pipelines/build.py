@@ -151,16 +151,13 @@ def _target_of(split, targets):
     """Returns the function from rows, and what the sampler says of them, to what the loss learns from."""
     if targets in ("relevance", "labels"):
         return lambda rows, told: told
-    labels = _labels_of(split)
+    if split.attributes is not None:
+        labels = tf.constant(split.attributes)
+    else:
+        labels = tf.constant(split.labels if split.hierarchy is None else split.hierarchy, tf.int64)
     if targets == "learners":
         return lambda rows, learners: {"label": tf.gather(labels, rows), "learner": learners}
     return lambda rows, nothing: tf.gather(labels, rows)
-
-
-def _labels_of(split):
-    if split.attributes is not None:
-        return tf.constant(split.attributes)
-    return tf.constant(split.labels if split.hierarchy is None else split.hierarchy, tf.int64)
 
 
 def _reader(split):

@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 import io
+import math
 import os
 import struct
 import zlib
@@ -163,16 +164,9 @@ def _chunk(start):
     return 0 if kind == b"IDAT" else length + 12
 
 
-# A scan takes 0.3 to 2 ns for each pixel, so `SCANNED` pixels take 2 seconds at most. Scripts of encoders have 4 to 23
-# scans, libjpeg's 10; so photos of any size pass, and small images with the most that a script can say.
-FEW_SCANS, MANY_SCANS, SCANNED = 25, 1000, 1_000_000_000
-# A scan has ten bytes or more, and takes as long as a few thousand pixels at least. Where bytes times pixels are not
-# more, those that fit in take a second; so scans of most images of data sets need not be counted.
-FREE, LEAST_PIXELS = 20_000_000_000, 2**13
-# The header of a scan of 1 to 4 components. With its length, which libjpeg checks, it hardly occurs by chance in what
-# else a file holds, such as the film behind a phone's photo.
+# Scripts of encoders have 4 to 23 scans, libjpeg's 10.
+FEW_SCANS = 25
 SCAN_START = b"\xff\xda"
-SCAN = tuple(SCAN_START + b"\x00" + bytes((6 + 2 * count, count)) for count in range(1, 5))
 # Texts that are compressed: libpng unpacks up to 8 MB of each, in 30 ms, and keeps all of them. Programs
 # write one or two.
 TEXTS, MOST_TEXTS = (b"zTXt", b"iTXt"), 20
@@ -187,8 +181,6 @@ PART = 2**20
 # Bytes of a pixel by a PNG's color type, at 8 bits each.
 SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 PNG_HEADER = struct.Struct(">16xIIBB")
-
-_SIZE = struct.Struct(">HH")
 # Markers of the segments with the size of a JPEG, and segments before it that are looked at.
 FRAMES, NEAR = {bytes([marker]) for marker in {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}}, 100
 
@@ -211,8 +203,7 @@ def _pixels_of_frame(contents):
     for _ in range(NEAR):
         length = segment_length(contents[place : place + 8])
         if contents[place + 1 : place + 2] in FRAMES and length and place + 9 <= len(contents):
-            height, width = _SIZE.unpack_from(contents, place + 5)
-            return height * width
+            return math.prod(struct.unpack_from(">HH", contents, place + 5))
         if not length:
             return 0
         place += length

@@ -25,9 +25,7 @@ CLASS = "class"
 def with_levels(dataset: Dataset, names) -> Dataset:
     """Returns the dataset with the categories of each row at these levels, which have to be a tree.
 
-    Args:
-        dataset: the `Dataset`.
-        names: names of levels, from coarse to fine; `class` is the classes.
+    `names` of levels are from coarse to fine; `class` is the classes.
     """
     if not dataset.has_classes:
         raise ValueError(f"--levels={','.join(names)}: {dataset.name} has no classes.")
@@ -111,11 +109,7 @@ SHARE = 0.5**0.5
 
 
 def with_second_views(rows: Split) -> Split:
-    """Returns a split of these images, whole, and then of a part of each, always the same, with equal labels.
-
-    Args:
-        rows: split of image files, each a class of its own.
-    """
+    """Returns a split of these image files, whole, and then of a part of each, always the same, with equal labels."""
     boxes = np.array([WHOLE] * len(rows) + [_part_of(path) for path in rows.images], np.int32)
     twice = np.tile(np.arange(len(rows)), 2)
     return dataclasses.replace(rows.where(twice), boxes=boxes)
@@ -249,9 +243,7 @@ def table_path(path, data_dir):
 def read_table(table, check_header):
     """Reads a CSV file in UTF-8 with commas and a header; empty rows are left out.
 
-    Args:
-        table: path of the file.
-        check_header: function that is called with the columns' names before the rows are read, and may raise.
+    `check_header` is called with the columns' names before the rows are read, and may raise.
 
     Returns:
         `(header, rows)`: the columns' names, and `[(fields, line), ...]`.
@@ -283,15 +275,7 @@ def row_of(table, header, row, line):
 
 
 def read_class_groups(table, column):
-    """Reads the group of each class from a CSV file in UTF-8 with a header.
-
-    Args:
-        table: path; its column `class` has the classes' names.
-        column: name of the column with their groups.
-
-    Returns:
-        Dictionary from class to group.
-    """
+    """Returns class to group of a CSV file in UTF-8: its columns `class`, with the classes' names, and `column`."""
     needed = ("class", column)
 
     def check_header(header):
@@ -318,12 +302,7 @@ def read_class_groups(table, column):
 
 
 def in_order_of_groups(classes, groups):
-    """Returns the same dictionary of classes with those of a group side by side, groups in the order of the table.
-
-    Args:
-        classes: dictionary whose keys are names of classes.
-        groups: class to group, as `read_class_groups` returns it.
-    """
+    """Returns the same dictionary of classes with those of a group side by side, groups in the order of the table."""
     missing = [name for name in classes if name not in groups]
     if missing:
         raise ValueError(
@@ -339,9 +318,6 @@ def read_levels(table):
 
     Empty where there is no such table. Where a class has several categories of a level it has none; who asks for the
     level learns of it.
-
-    Args:
-        table: path; its column `class` has the classes' names.
     """
     try:
         header, rows = read_table(table, lambda header: None)

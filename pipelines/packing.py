@@ -70,7 +70,7 @@ def pack(dataset, folder, images, on_images=lambda count: None):
         written = _begin(folder, plan)
         for shard in shards:
             with _naming(folder):
-                if not _is_whole(folder, shard, written.get(shard.name)):
+                if shard.name not in written or written[shard.name] != _entry(folder, shard):
                     written[shard.name] = _write_shard(folder, shard, dataset.splits()[shard.part])
                     _write_plan(folder, plan, written)
             on_images(len(shard.rows))
@@ -128,17 +128,12 @@ def _naming(folder):
         raise OSError(text) from error
 
 
-def _is_whole(folder, shard, entry):
-    """Whether the files of a shard are what was written."""
-    try:
-        return entry is not None and entry == _entry(folder, shard)
-    except FileNotFoundError:
-        return False
-
-
 def _entry(folder, shard):
-    """Returns what the manifest says of a shard."""
-    tar, table = (fingerprint(folder / f"{shard.name}.{ending}") for ending in ("tar", "parquet"))
+    """Returns what the manifest says of a shard; None if a file is missing."""
+    try:
+        tar, table = (fingerprint(folder / f"{shard.name}.{ending}") for ending in ("tar", "parquet"))
+    except FileNotFoundError:
+        return None
     return {**tar, "table": table}
 
 
@@ -169,7 +164,13 @@ def _write_shard(folder, shard, split):
 def _write_records(file, shard, split, columns):
     with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for row in shard.rows:
-            content = split.images[row] if split.encoded else _content_of(split.images[row])
+            content = split.images[row]
+            if not split.encoded:
+                try:
+                    content = read_bytes(content)
+                except OSError as error:
+                    reason = f"{content} cannot be read: {error.strerror or error}"
+                    raise ValueError(f"{reason}. Replace it, or leave it out.") from None
             entry = tarfile.TarInfo(f"{row:09d}{ENDING_OF.get(content[:2], '.bin')}")
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
@@ -178,13 +179,6 @@ def _write_records(file, shard, split, columns):
             columns["length"].append(len(content))
             columns["checksum"].append(zlib.crc32(content))
             columns["name"].append(split.name_of(row))
-
-
-def _content_of(path):
-    try:
-        return read_bytes(path)
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror or error}. Replace it, or leave it out.") from None
 
 
 def _write_classes(dataset, path):

@@ -69,7 +69,10 @@ def cars196(data_dir: DataDir, cropped: bool = False) -> Dataset:
         ]
     rows = [_read(*part) for part in parts]
     images, labels, boxes = (np.concatenate(column) for column in zip(*rows, strict=True))
-    names = _class_names(folder, parts[0][0])
+    # One layout has names with the annotations, the other in a file of their own.
+    meta = folder / "devkit" / "cars_meta.mat"
+    found = _load(meta if meta.is_file() else parts[0][0]).get("class_names")
+    names = None if found is None else {number: str(name) for number, name in enumerate(np.atleast_1d(found), 1)}
     both = Split(images, labels, names, boxes=boxes if cropped else None, levels=names and car_levels(names))
     train, test = both.halves()
     CARS196.check_counts("train", train, images=8054, classes=98)
@@ -95,15 +98,6 @@ def _read(annotations, images_folder, name_field):
         raise ValueError(f"{annotations}: classes and boxes must be numbers ({error}).") from None
     # The file counts pixels from 1 and boxes include their last.
     return paths, labels, (np.stack(boxes, axis=1) - [1, 1, 0, 0]).astype(np.int32)
-
-
-def _class_names(folder, annotations):
-    """Returns names by class number, or None; one layout has them with the annotations, the other in its own file."""
-    meta = folder / "devkit" / "cars_meta.mat"
-    found = _load(meta if meta.is_file() else annotations)
-    if "class_names" not in found:
-        return None
-    return {number: str(name) for number, name in enumerate(np.atleast_1d(found["class_names"]), 1)}
 
 
 def _load(path):

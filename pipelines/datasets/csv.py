@@ -90,8 +90,15 @@ def _read(table, needed):
         raise FileNotFoundError(f"There is no table {table}. Expected a CSV file with {','.join(NEEDED)}.") from None
     if not found:
         raise ValueError(f"{table} has a header and no rows.")
-    rows = [_checked(table, header, row, line, needed) for row, line in found]
-    return rows, [line for _, line in found]
+    rows = [row_of(table, header, row, line) for row, line in found]
+    lines = [line for _, line in found]
+    for row, line in zip(rows, lines, strict=True):
+        empty = [name for name in needed if not row[name]]
+        if empty:
+            raise ValueError(f"{table}, line {line}: {empty[0]} is empty.")
+        if "split" in needed and row["split"] not in SPLITS:
+            raise ValueError(f"{table}, line {line}: expected the split train or test, received {row['split']!r}.")
+    return rows, lines
 
 
 def _check_header(table, header, needed):
@@ -117,16 +124,6 @@ def _check_header(table, header, needed):
         logging.getLogger(__name__).warning(
             "%s: the columns %s are not read; known are %s.", table, ", ".join(others), ", ".join(KNOWN)
         )
-
-
-def _checked(table, header, row, line, needed):
-    row = row_of(table, header, row, line)
-    empty = [name for name in needed if not row[name]]
-    if empty:
-        raise ValueError(f"{table}, line {line}: {empty[0]} is empty.")
-    if "split" in needed and row["split"] not in SPLITS:
-        raise ValueError(f"{table}, line {line}: expected the split train or test, received {row['split']!r}.")
-    return row
 
 
 def _shared(rows, name):

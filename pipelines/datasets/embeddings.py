@@ -10,14 +10,13 @@ from pipelines.dataset import Dataset, Split, TestClasses
 from pipelines.labels import MARKS, Undivided, class_numbers_of
 from pipelines.stored import StoredVectors
 from tfdml.files.embeddings import COLUMNS, EmbeddingFiles
+from tfdml.neighbors.clustering import check_finite
 from tfdml.registry import register
 from tfdml.registry.arguments import FilePath, Seed, either, path, several
 
 # A file or folder, or several whose vectors stand side by side.
 FILES = either(several(path()), path())
 Files = Annotated[FilePath | tuple[FilePath, ...], FILES]
-# Rows that are looked at together.
-AT_ONCE = 65536
 
 
 @register("dataset", "embeddings")
@@ -73,20 +72,15 @@ def _read(paths, labels):
         raise ValueError(f"{needs}: a .npy file has vectors alone, and labels are a .npy file of their own.")
     files = [EmbeddingFiles.read(each, _expanded(labels) if each in arrays else "") for each in paths]
     for each, file in zip(paths, files, strict=True):
-        _check(each, file.embeddings)
+        if file.embeddings.dtype.kind not in "fiu":
+            raise ValueError(f"{each}: expected embeddings that are numbers, received {file.embeddings.dtype}.")
+        try:
+            check_finite(file.embeddings)
+        except ValueError as error:
+            raise ValueError(f"{each}: {error} Leave it out, or compute it again.") from None
         if len(file.labels) != len(files[0].labels) or _names(file) != _names(files[0]):
             raise ValueError(f"{each} has other rows than {paths[0]}: expected the same labels in the same order.")
     return files
-
-
-def _check(path, vectors):
-    if vectors.dtype.kind not in "fiu":
-        raise ValueError(f"{path}: expected embeddings that are numbers, received {vectors.dtype}.")
-    for first in range(0, len(vectors), AT_ONCE):
-        finite = np.isfinite(vectors[first : first + AT_ONCE]).all(axis=1)
-        if not finite.all():
-            row = first + int(np.argmin(finite))
-            raise ValueError(f"{path}: embedding {row} is NaN or infinite. Leave the row out, or compute it again.")
 
 
 def _names(file):

@@ -45,7 +45,13 @@ def pairs(file: FilePath, data_dir: FilePath | None = None, held_out: HeldOut | 
     graph = coo_array((np.ones(len(one)), (one, other)), shape=(len(known), len(known)))
     groups = connected_components(graph, directed=False)[1]
     tests = parts == "test" if parts is not None else _held_out(table, numbers, groups, known, held_out, seed)
-    _check_apart(table, known, numbers, tests)
+    shared = np.intersect1d(numbers[tests], numbers[~tests])
+    shared = known[shared[shared != NONE]]
+    if len(shared):
+        raise ValueError(
+            f"{table} has {len(shared)} images in both splits, train and test, first {shared[0]!r}. Expected different "
+            "images in both."
+        )
     drawn = np.repeat(numbers[~tests], weights[~tests], axis=0)
     if not tests.any():
         raise ValueError(f"{table} has no row with the split test.")
@@ -127,13 +133,3 @@ def _held_out(table, numbers, groups, names, fraction, seed):
             "pair has. Add a column split, train or test, with different images in both."
         )
     return tests
-
-
-def _check_apart(table, names, numbers, tests):
-    shared = np.intersect1d(*(numbers[rows] for rows in (tests, ~tests)))
-    shared = names[shared[shared != NONE]]
-    if len(shared):
-        raise ValueError(
-            f"{table} has {len(shared)} images in both splits, train and test, first {shared[0]!r}. Expected different "
-            "images in both."
-        )

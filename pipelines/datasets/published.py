@@ -138,7 +138,13 @@ def _extract_tar(archive, folder, budget):
                 budget.refuse(f"{member.name!r}, which is a link or a device, or has holes")
             tar.extract(member, folder, filter="data")
             budget.unpacked()
-        _check_end(tar, budget)
+        # The loop over members may also end at a damaged header; the archive itself ends with a block of zeros.
+        tar.fileobj.seek(tar.offset)
+        if tar.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
+            raise tarfile.ReadError("its end is missing")
+        # The checksum of a compressed file is compared at its end only.
+        while block := tar.fileobj.read(MOST_OF_HEADER):
+            budget.take_bytes(len(block))
 
 
 class _Member(tarfile.TarInfo):
@@ -148,16 +154,6 @@ class _Member(tarfile.TarInfo):
         if self.type in LONG and self.size > MOST_OF_HEADER:
             raise tarfile.ReadError(f"a header of {self.size:,} bytes")
         return super()._proc_member(tar)
-
-
-def _check_end(tar, budget):
-    """Checks that the loop over members ended at the closing block of zeros, and not at a damaged header."""
-    tar.fileobj.seek(tar.offset)
-    if tar.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
-        raise tarfile.ReadError("its end is missing")
-    # The checksum of a compressed file is compared at its end only.
-    while block := tar.fileobj.read(MOST_OF_HEADER):
-        budget.take_bytes(len(block))
 
 
 def _extract_zip(archive, folder, budget):

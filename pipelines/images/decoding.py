@@ -11,15 +11,10 @@ import tensorflow as tf
 from pipelines.checks import (
     CONVERTED_START,
     FEW_SCANS,
-    FREE,
-    LEAST_PIXELS,
-    MANY_SCANS,
     MOST_PIXELS,
     MOST_TEXTS,
     MOVES,
-    SCAN,
     SCAN_START,
-    SCANNED,
     TEXTS,
     as_decodable,
     costly_png,
@@ -55,6 +50,15 @@ def cold_path(*signature: tf.TensorSpec) -> Callable[[Callable[..., Any]], Calla
 
 
 MOST_BYTES = 100_000_000
+# A scan of a JPEG takes 0.3 to 2 ns for each pixel, so `SCANNED` pixels take 2 seconds at most. Photos of any size
+# pass, and small images with the most scans that a script can name.
+MANY_SCANS, SCANNED = 1000, 1_000_000_000
+# A scan has ten bytes or more, and takes as long as a few thousand pixels at least. If bytes times pixels are not more
+# than this, the scans that fit in take a second. So scans of most images of datasets need not be counted.
+FREE, LEAST_PIXELS = 20_000_000_000, 2**13
+# The headers of scans of 1 to 4 components. With its length, which libjpeg checks, a header hardly occurs by chance in
+# what else a file holds, such as the film behind a phone's photo.
+SCANS = tuple(SCAN_START + b"\x00" + bytes((6 + 2 * count, count)) for count in range(1, 5))
 # Bytes that hold the size of a PNG or WebP.
 HEADER_BYTES = 30
 # Where EXIF data begin in a JPEG: at once, as cameras have it, or after the header of JFIF, as other software does.
@@ -136,7 +140,7 @@ def jpeg_scans(contents: Tensor, size: Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns how many scans a JPEG has, and how many it may have with this height and width."""
     # What looks like a scan may be none.
     scans = _count(contents, SCAN_START)
-    scans = tf.cond(scans > FEW_SCANS, lambda: tf.add_n([_count(contents, scan) for scan in SCAN]), lambda: scans)
+    scans = tf.cond(scans > FEW_SCANS, lambda: tf.add_n([_count(contents, scan) for scan in SCANS]), lambda: scans)
     pixels = tf.reduce_prod(tf.cast(size, tf.int64))
     return scans, tf.maximum(FEW_SCANS, tf.minimum(MANY_SCANS, tf.cast(SCANNED // tf.maximum(pixels, 1), tf.int32)))
 

@@ -52,13 +52,7 @@ def rows_on_disk(folder):
 
 
 def write_rows(folder, rows, count):
-    """Writes rows to a folder, which appears when it is complete.
-
-    Args:
-        folder: path of the folder to make.
-        rows: iterable of bytes.
-        count: number of rows.
-    """
+    """Writes `count` rows, an iterable of bytes, to a new folder, which appears when it is complete."""
     logging.getLogger(__name__).info(
         "Caching %d images in %s, for later runs too; remove it when you need the room.", count, folder
     )
@@ -88,13 +82,13 @@ def write_rows(folder, rows, count):
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-ABOUT = Path("/proc/meminfo")
+MEMINFO = Path("/proc/meminfo")
 
 
 def free_memory():
     """Returns the bytes of memory that programs can still take; where nobody tells, a half of the machine's memory."""
-    if ABOUT.is_file():
-        for line in ABOUT.read_text(encoding="ascii").splitlines():
+    if MEMINFO.is_file():
+        for line in MEMINFO.read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
@@ -183,12 +177,7 @@ class Cache(Declared):
         self._memory, self._readers = memory, {}
 
     def through(self, split, preprocessor):
-        """Fills the cache with a split, and returns `(read, preprocess)` for `pipelines.build` that use it.
-
-        Args:
-            split: `pipelines.datasets.Split`.
-            preprocessor: `pipelines.preprocessing.Preprocessor`.
-        """
+        """Fills the cache with a split, and returns `(read, preprocess)` for `pipelines.build` that use it."""
         if self.kind == "none" or vector_dims(split) or (self.kind == "bytes" and split.encoded):
             return None, preprocessor
         fetch = file_reader(split)

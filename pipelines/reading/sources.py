@@ -1,6 +1,5 @@
 """Images of files, arrays, datasets or functions, by row number."""
 
-import dataclasses
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -35,21 +34,6 @@ class Source(NamedTuple):
     read: Callable
     encoded: bool
     count: int | None
-
-
-@dataclasses.dataclass(frozen=True)
-class Rows:
-    """Stands for a `Split` whose images come from a `Source`."""
-
-    count: int
-    labels: np.ndarray | None = None
-    images: None = None
-    boxes: None = None
-    hierarchy: None = None
-    attributes: None = None
-
-    def __len__(self):
-        return self.count
 
 
 def source_of(images):

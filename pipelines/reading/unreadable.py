@@ -91,12 +91,7 @@ def _naming(sentence, blames=is_of_pipeline):
 
 
 def naming_image(split, blames=is_of_pipeline):
-    """A context that turns an error of TensorFlow into one that names the image of a split behind it.
-
-    Args:
-        split: the split.
-        blames: function of an error: whether an image may be to blame.
-    """
+    """A context that turns an error of TensorFlow that `blames` an image into one that names the image of a split."""
     return _naming(lambda: about_position(split), blames)
 
 
@@ -198,7 +193,7 @@ def verify(split, *, min_side, threads, on_rows=lambda count: None):
     """Verifies all rows of a split, and returns a `Verdict` for each, in order.
 
     Args:
-        split: `pipelines.datasets.Split`.
+        split: the `Split`.
         min_side: images with a shorter side are bad, pixels.
         threads: images that are decoded at once.
         on_rows: function that is called with the number of further rows that are done.

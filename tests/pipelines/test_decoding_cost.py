@@ -149,8 +149,8 @@ def test_the_checks_of_bytes_and_of_graphs_are_the_same():
         size = encoded(np.zeros((1, 1, 3)), "JPEG")
         at = size.index(b"\xff\xc0") + 5
         claims = size[:at] + 2 * side.to_bytes(2, "big") + size[at + 4 :]
-        padded = claims + bytes(checks.FREE // max(side**2, checks.LEAST_PIXELS))
-        scan = checks.SCAN[0]
+        padded = claims + bytes(decoding.FREE // max(side**2, decoding.LEAST_PIXELS))
+        scan = decoding.SCANS[0]
         enough, more = (padded + scan * (most_scans(side**2) - count) for count in (1, 0))
         assert why_costly(enough) is None and "scans" in why_costly(more)
         assert decoding.jpeg_size(tf.constant(enough)).numpy().tolist() == [side, side]

@@ -74,14 +74,6 @@ def test_where_there_are_too_few_neighbors_random_rows_take_their_place():
     assert np.all(labels[images] != labels[negatives])
 
 
-def test_any_order_of_steps_gives_the_same_and_seeds_differ():
-    sampler = bound()
-    sampler.refresh(EMBEDDINGS)
-    rows = sampler.rows(0, np.arange(30)).numpy()
-    np.testing.assert_array_equal(sampler.rows(0, [29, 3]), rows[[29, 3]])
-    assert np.any(sampler.rows(1, np.arange(30)).numpy() != rows)
-
-
 def test_the_tables_given_count_and_not_those_of_now():
     sampler = bound()
     before, tables = sampler.rows(0, np.arange(30)), sampler.tables()
