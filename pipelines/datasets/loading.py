@@ -106,12 +106,14 @@ def from_anywhere(spec, data_dir):
     def absolute(path):
         if isinstance(path, list | tuple):
             return tuple(map(absolute, path))
+        if not path or not isinstance(path, str) or is_remote(path):
+            return path
         # A table in the folder of the images is found there wherever they are moved.
-        stays = not path or is_remote(path) or (base and Path(base, path).expanduser().is_file())
-        return path if stays else str(Path(path).expanduser().absolute())
+        in_base = base and Path(base, path).expanduser().is_file()
+        return path if in_base else str(Path(path).expanduser().absolute())
 
-    paths = {name: absolute(value) for name, value in arguments.items() if _is_path(parameters[name].annotation)}
-    moved = {**arguments, **paths}
+    of_paths = [argument for argument, each in parameters.items() if _is_path(each.annotation)]
+    moved = {argument: absolute(value) if argument in of_paths else value for argument, value in arguments.items()}
     return spec if moved == arguments else written(name, moved)
 
 
