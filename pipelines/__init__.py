@@ -1,4 +1,5 @@
 """Input pipelines: datasets, samplers and preprocessing, joined to tf.data."""
 
-# First of all, because `import tfdml` imports files of this package, which would then be imported in part only.
+# `import tfdml` imports files of this package. It must be complete before any of them is imported on its own, as by
+# `from pipelines.datasets import load`.
 import tfdml.registry  # noqa: F401

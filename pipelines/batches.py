@@ -8,9 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.build import as_it_is, evaluation_batches, training_batches
+from pipelines.dataset import Split
 from pipelines.preprocessing import declared_by, preprocessing_of, scaling, why_no_pixels
 from pipelines.preprocessor import Preprocessor
-from pipelines.reading.sources import Images, Rows, class_numbers, read_dataset, source_of
+from pipelines.reading.sources import Images, class_numbers, read_dataset, source_of
 from pipelines.sampling import PxK, Views
 from tfdml.registry.arguments import ChannelOrder, Count, ImageSize, Labels, integer
 from tfdml.registry.fields import declared
@@ -22,12 +23,8 @@ LOOKED_AT = 8
 def drawn_batches(source, labels, sampler, prepare, steps_per_epoch, initial_step, seed):
     """Returns the batches `(images, labels)` that a sampler draws, and counts their steps.
 
-    Args:
-        source: `Source` of the images.
-        labels: `[N]` class numbers.
-        sampler: `Sampler`, which is bound to them here.
-        prepare: function `(image or contents, seed) -> image`.
-        steps_per_epoch, initial_step, seed: as of `pxk`.
+    The sampler is bound here to the labels, `[N]` class numbers of the images of a `Source`. Images are prepared by the
+    function `prepare`, `(image or contents, seed) -> image`. The rest is as of `pxk`.
     """
     sampler.bind(labels)
     steps = steps_per_epoch or max(len(labels) // sampler.batch_size, 1)
@@ -35,7 +32,7 @@ def drawn_batches(source, labels, sampler, prepare, steps_per_epoch, initial_ste
         raise ValueError(f"Expected initial_step as a multiple of steps_per_epoch={steps}, received {initial_step}.")
     step = tf.Variable(initial_step, dtype=tf.int64, trainable=False)
     options = {"seed": seed, "step": step, "steps_per_epoch": steps, "read": source.read}
-    batches = training_batches(Rows(len(labels), labels), sampler, prepare, **options)
+    batches = training_batches(Split(np.arange(len(labels)), labels), sampler, prepare, **options)
 
     # Counted with the last batch, because Keras does not request another one after it.
     def counting(number, batch):
@@ -105,11 +102,9 @@ SIDE = 64
 
 
 def check_views(preprocessor, name):
-    """Raises a ValueError where a transform draws nothing at random, so that there is one view of an image only.
+    """Raises a ValueError, which calls the transform `name`, if it draws nothing at random, so that views are equal.
 
-    Args:
-        preprocessor: `Preprocessor`, or another function `(image or contents, seed) -> image` with `from_pixels`.
-        name: what the error calls the transform.
+    `preprocessor` is a `Preprocessor`, or another function `(image or contents, seed) -> image` with `from_pixels`.
     """
     image = np.random.default_rng(0).integers(0, 256, (SIDE, SIDE, 3), np.uint8)
     seeds = [tf.constant([0, number], tf.int64) for number in range(VIEWS)]
@@ -267,7 +262,8 @@ def in_order(
         images, _ = read_dataset(images)
     source, count = _source_and_count(images, count)
     prepare = prepared_by(source, count, backbone, mean, std, channels, image_size, transform)
-    return evaluation_batches(Rows(count), prepare, batch_size=batch_size, read=source.read)
+    rows = Split(np.arange(count), np.zeros(count, np.int64))
+    return evaluation_batches(rows, prepare, batch_size=batch_size, read=source.read)
 
 
 def _source_and_count(images, count):

@@ -1,42 +1,20 @@
-"""Joins a dataset, a sampler and preprocessing to a `tf.data.Dataset`."""
+"""From a split, a sampler and a transform to a `tf.data.Dataset` of batches.
 
+`training_batches` takes four steps. The sampler decides which rows the batches of an epoch have (`_drawn`). Their files
+are read, and decoded and augmented with a seed of their place in the run (`_decoded`, or `_first_readable` if other
+images replace unreadable ones). Each image gets what the loss learns from (`_target_of`). Then images are batched, in
+the order in which they were drawn. So a batch is a pure function of the seed and the step.
+"""
+
+import operator
 import os
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from pipelines.reading.cache import PackedReader, file_reader, vector_reader
 from pipelines.stored import vector_dims
-
-
-def class_weights(split, power):
-    """Returns `[C]` weights of classes with n images, in proportion to `n^-power`, whose mean over images is 1.
-
-    Args:
-        split: `pipelines.datasets.Split` to train on.
-        power: 0: all images count alike; 1: all classes do, where images are drawn alike.
-    """
-    labels = split.labels if split.hierarchy is None else split.hierarchy[:, -1]
-    sizes = np.bincount(labels)
-    weights = np.where(sizes > 0, np.maximum(sizes, 1.0) ** -power, 0.0)
-    return (weights / weights[labels].mean()).astype(np.float32)
-
-
-def weighted(batches, weights):
-    """Returns batches `(images, labels, weights [B])`, as Keras' `fit` takes them.
-
-    Args:
-        batches: dataset of `(images, labels)`, as `training_batches` makes them.
-        weights: `[C]`, what `class_weights` returns.
-    """
-    table = tf.constant(weights)
-
-    def with_weights(images, target):
-        classes = target["label"] if isinstance(target, dict) else target
-        return images, target, tf.gather(table, classes if classes.shape.rank == 1 else classes[:, -1])
-
-    return batches.map(tf.autograph.experimental.do_not_convert(with_weights))
-
 
 # Row arithmetic costs little more for many steps than for one, so several are computed in one call: at most this many,
 # and fewer where batches are large, because its memory grows with the square of a batch.
@@ -51,6 +29,20 @@ BATCHES_AHEAD = 2
 CORES = os.cpu_count()
 # Nothing here needs AutoGraph, which reads the source of all that is called, for seconds at the start of every run.
 as_it_is = tf.autograph.experimental.do_not_convert
+
+
+class Batch(NamedTuple):
+    """Images of a batch, or of several, before they are read; also a single image, whose values are scalars.
+
+    Args:
+        rows: `[n]` int64, rows of the split.
+        numbers: `[n]` int64, places of the images, counted over all batches of the run. They seed the augmentation.
+        targets: `[n, ...]`, what the sampler says of the images, see `Sampler.targets`; `()` if it says nothing.
+    """
+
+    rows: tf.Tensor
+    numbers: tf.Tensor
+    targets: Any
 
 
 def training_batches(
@@ -68,15 +60,14 @@ def training_batches(
     substitutes=None,
     weights=None,
 ):
-    """Returns the batches `(images, labels)` of the rest of an epoch, a pure function of the seed and the step.
+    """Returns the batches `(images, target)` of the rest of an epoch, a pure function of the seed and the step.
 
-    For a sampler that `takes_turns` they are `(images, {"label": labels, "learner": learners})`, for one that
-    `gives_relevance` they have that in place of labels, `[batch, whole batch]`.
+    The target is labels, or whatever else `Sampler.targets` names.
 
     Each pass over the dataset reads the variable `step` and the sampler's tables when it begins, and ends with that
     epoch. The dataset has a known length, since Keras miscounts the steps of an epoch otherwise.
 
-    Of a split of vectors a batch is gathered at once, and `preprocess`, `read` and `substitutes` have no use.
+    Of a split of vectors a batch is gathered at once, and `preprocess` and `substitutes` have no use.
 
     Args:
         split: `pipelines.datasets.Split` to train on. Labels are its classes, or `[batch, L]` its hierarchy or
@@ -93,13 +84,39 @@ def training_batches(
         substitutes: `Substitutes` for rows that cannot be read. Default: these are an error.
         weights: `[C]`, how much images of each class count, which comes third in batches. Default: all alike.
     """
+    seed = tf.constant(seed, tf.int64)
+    read, box_of, target_of = read or _reader(split), _boxes(split), _target_of(split, sampler.targets)
+    drawn, size = _drawn(sampler, seed, step, steps_per_epoch, worker), sampler.batch_size // worker[1] // parts
+
+    def prepared(contents, image):
+        augmented = preprocess(contents, tf.stack([seed, image.numbers]), *box_of(image.rows))
+        return augmented, target_of(image.rows, image.targets)
+
+    def noted(images, targets, rows, taken):
+        substitutes.note(rows, taken)
+        return images, targets
+
+    if vector_dims(split):
+        gathered = as_it_is(lambda batch: (read(batch.rows), target_of(batch.rows, batch.targets)))
+        dataset = drawn.rebatch(size, drop_remainder=True).map(gathered)
+    elif substitutes is None:
+        images = _decoded(drawn.unbatch(), read, prepared, operator.attrgetter("rows"))
+        dataset = images.batch(size, drop_remainder=True)
+    else:
+        images = _first_readable(drawn.unbatch(), read, prepared, substitutes, seed)
+        dataset = images.batch(size, drop_remainder=True).map(as_it_is(noted))
+    if weights is not None:
+        dataset = weighted(dataset, weights)
+    dataset = dataset.apply(tf.data.experimental.assert_cardinality((length or steps_per_epoch) * parts))
+    return _deterministic(dataset.prefetch(BATCHES_AHEAD * parts))
+
+
+def _drawn(sampler, seed, step, steps_per_epoch, worker):
+    """Returns a dataset of `Batch`es: this worker's share of the rest of an epoch, several steps in each."""
     index, workers = worker
     share = sampler.batch_size // workers
+    mine = slice(index * share, (index + 1) * share)
     steps_at_once = max(1, min(STEPS_AT_ONCE, ROWS_AT_ONCE // sampler.batch_size))
-    labels = _labels_of(split)
-    seed = tf.constant(seed, tf.int64)
-    of_vectors = bool(vector_dims(split))
-    read, boxes = read or (vector_reader(split.images) if of_vectors else file_reader(split)), _boxes(split)
 
     def rest_of_epoch(_):
         first = step.read_value()
@@ -108,53 +125,104 @@ def training_batches(
         return steps.batch(steps_at_once).map(as_it_is(lambda steps: (steps, tables)))
 
     # Outside of `rest_of_epoch`, with which TensorFlow would build it again, slowly, at the start of every epoch.
-    def rows_of(steps, tables):
-        own = slice(index * share, (index + 1) * share)
-        rows = sampler.rows(seed, steps, tables)[:, own]
+    def batches_of(steps, tables):
+        rows = sampler.rows(seed, steps, tables)[:, mine]
         numbers = steps[:, None] * sampler.batch_size + index * share + tf.range(share, dtype=tf.int64)[None, :]
-        if sampler.gives_relevance:
-            known = sampler.relevance(seed, steps, tables)[:, own]
-            return tf.reshape(rows, [-1]), tf.reshape(numbers, [-1]), tf.reshape(known, [-1, sampler.batch_size])
-        if sampler.gives_labels:
-            return tf.reshape(rows, [-1]), tf.reshape(numbers, [-1]), tf.reshape(sampler.labels_of(rows, tables), [-1])
-        turns = sampler.learners(seed, steps, tables) if sampler.takes_turns else tf.zeros_like(steps)
-        turns = tf.repeat(turns, share) if turns.shape.rank == 1 else tf.reshape(turns[:, own], [-1])
-        return tf.reshape(rows, [-1]), tf.reshape(numbers, [-1]), turns
+        targets = _drawn_targets(sampler, rows, seed, steps, tables, mine)
+        return Batch(tf.reshape(rows, [-1]), tf.reshape(numbers, [-1]), targets)
 
-    # What is told of a row is its learner, its label, or its part of what is known of pairs.
-    def target_of(rows, told):
-        if sampler.gives_relevance or sampler.gives_labels:
-            return told
-        found = tf.gather(labels, rows)
-        return {"label": found, "learner": told} if sampler.takes_turns else found
+    return tf.data.Dataset.from_tensors(0).flat_map(as_it_is(rest_of_epoch)).map(as_it_is(batches_of))
 
-    def image_of(contents, row, number, told):
-        return preprocess(contents, tf.stack([seed, number]), *boxes(row)), target_of(row, told)
 
-    def first_readable(row, number, turn):
-        rows = tf.data.Dataset.from_tensor_slices(substitutes.candidates(row, seed, number))
-        images = rows.map(as_it_is(lambda taken: (*image_of(read(taken), taken, number, turn), row, taken)))
-        # If all fail, the run stops with the error of the first.
-        return images.ignore_errors().concatenate(images.take(1)).take(1)
+def _drawn_targets(sampler, rows, seed, steps, tables, mine):
+    """Returns what the sampler says of the images of steps, `[n, ...]`; `mine` are the places of this worker."""
+    if sampler.targets == "relevance":
+        return tf.reshape(sampler.relevance(seed, steps, tables)[:, mine], [-1, sampler.batch_size])
+    if sampler.targets == "labels":
+        return tf.reshape(sampler.labels_of(rows, tables), [-1])
+    if sampler.targets == "learners":
+        learners = sampler.learners(seed, steps, tables)
+        one_each = learners.shape.rank == 1
+        return tf.repeat(learners, mine.stop - mine.start) if one_each else tf.reshape(learners[:, mine], [-1])
+    return ()
 
-    def noted(images, labels, rows, taken):
-        substitutes.note(rows, taken)
-        return images, labels
 
-    chunks = tf.data.Dataset.from_tensors(0).flat_map(as_it_is(rest_of_epoch))
-    numbers, size = chunks.map(as_it_is(rows_of)), share // parts
-    if of_vectors:
-        gathered = as_it_is(lambda rows, _, turns: (read(rows), target_of(rows, turns)))
-        dataset = numbers.rebatch(size, drop_remainder=True).map(gathered)
-    elif substitutes is None:
-        dataset = _decoded(numbers.unbatch(), read, image_of).batch(size, drop_remainder=True)
+def _target_of(split, targets):
+    """Returns the function from rows, and what the sampler says of them, to what the loss learns from."""
+    if targets in ("relevance", "labels"):
+        return lambda rows, told: told
+    if split.attributes is not None:
+        labels = tf.constant(split.attributes)
     else:
-        options = {"cycle_length": READS, "num_parallel_calls": READS}
-        found = numbers.unbatch().interleave(as_it_is(first_readable), **options)
-        dataset = found.batch(size, drop_remainder=True).map(as_it_is(noted))
-    dataset = dataset if weights is None else weighted(dataset, weights)
-    dataset = dataset.apply(tf.data.experimental.assert_cardinality((length or steps_per_epoch) * parts))
-    return _deterministic(dataset.prefetch(BATCHES_AHEAD * parts))
+        labels = tf.constant(split.labels if split.hierarchy is None else split.hierarchy, tf.int64)
+    if targets == "learners":
+        return lambda rows, learners: {"label": tf.gather(labels, rows), "learner": learners}
+    return lambda rows, nothing: tf.gather(labels, rows)
+
+
+def _reader(split):
+    return vector_reader(split.images) if vector_dims(split) else file_reader(split)
+
+
+def _boxes(split):
+    """Returns a function from a row to what `preprocess` takes last: `(box,)`, or `()` where rows have no boxes."""
+    boxes = None if split.boxes is None else tf.constant(split.boxes, tf.int32)
+    return lambda row: () if boxes is None else (boxes[row],)
+
+
+def _decoded(images, read, prepared, row_of=lambda image: image):
+    """Returns a dataset of `prepared(contents, image)` for each image of a dataset, whose row is `row_of(image)`."""
+    if not isinstance(read, PackedReader):
+        one = as_it_is(lambda image: prepared(read(row_of(image)), image))
+        return images.map(one, num_parallel_calls=READS)
+    several = as_it_is(lambda some: (read.many(row_of(some)), some))
+    files = images.batch(RECORDS).map(several, num_parallel_calls=CORES)
+    return files.unbatch().map(as_it_is(prepared), num_parallel_calls=READS)
+
+
+def _first_readable(images, read, prepared, substitutes, seed):
+    """Returns a dataset of `(image, target, row, row taken)`: the first that can be read of each image's candidates."""
+
+    def first_of(image):
+        rows = tf.data.Dataset.from_tensor_slices(substitutes.candidates(image.rows, seed, image.numbers))
+
+        def attempt(row):
+            return *prepared(read(row), Batch(row, image.numbers, image.targets)), image.rows, row
+
+        tried = rows.map(as_it_is(attempt))
+        # If all fail, the run stops with the error of the first.
+        return tried.ignore_errors().concatenate(tried.take(1)).take(1)
+
+    return images.interleave(as_it_is(first_of), cycle_length=READS, num_parallel_calls=READS)
+
+
+def class_weights(split, power):
+    """Returns `[C]` weights of classes with n images, in proportion to `n^-power`, whose mean over images is 1.
+
+    Args:
+        split: `pipelines.datasets.Split` to train on.
+        power: 0: all images count alike; 1: all classes do, where images are drawn alike.
+    """
+    labels = split.labels if split.hierarchy is None else split.hierarchy[:, -1]
+    sizes = np.bincount(labels)
+    weights = np.where(sizes > 0, np.maximum(sizes, 1.0) ** -power, 0.0)
+    return (weights / weights[labels].mean()).astype(np.float32)
+
+
+def weighted(batches, weights):
+    """Returns batches `(images, target, weights [B])`, as Keras' `fit` takes them.
+
+    Args:
+        batches: dataset of `(images, target)`, as `training_batches` makes them.
+        weights: `[C]`, what `class_weights` returns.
+    """
+    table = tf.constant(weights)
+
+    def with_weights(images, target):
+        classes = target["label"] if isinstance(target, dict) else target
+        return images, target, tf.gather(table, classes if classes.shape.rank == 1 else classes[:, -1])
+
+    return batches.map(as_it_is(with_weights))
 
 
 def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=False, share=range, keep=False):
@@ -167,8 +235,7 @@ def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=Fal
         share: function from the number of batches to the range of those that this worker makes. Default: all.
         keep: whether the first complete pass keeps the batches in memory, for the passes after it.
     """
-    of_vectors, count = bool(vector_dims(split)), len(split)
-    read, boxes = read or (vector_reader(split.images) if of_vectors else file_reader(split)), _boxes(split)
+    read, box_of, count = read or _reader(split), _boxes(split), len(split)
     batches = share(-(-count // batch_size))
     first, end = batches.start * batch_size, batches.stop * batch_size
     # Not a map over rows: for each it would take as long as reading a small file.
@@ -176,52 +243,25 @@ def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=Fal
     rows = tf.data.Dataset.range(first, min(end, count)).concatenate(copies)
     seed = tf.zeros([2], tf.int64)
 
-    def image_of(contents, row):
-        return preprocess(contents, seed, *boxes(row))
+    def prepared(contents, row):
+        return preprocess(contents, seed, *box_of(row))
 
-    def one_image(row):
-        found = tf.data.Dataset.from_tensors(row).map(as_it_is(lambda row: image_of(read(row), row)))
-        zeros = tf.data.Dataset.from_tensors(tf.zeros(found.element_spec.shape))
-        return found.ignore_errors().concatenate(zeros).take(1)
+    def image_or_zeros(row):
+        image = tf.data.Dataset.from_tensors(row).map(as_it_is(lambda row: prepared(read(row), row)))
+        zeros = tf.data.Dataset.from_tensors(tf.zeros(image.element_spec.shape))
+        return image.ignore_errors().concatenate(zeros).take(1)
 
-    if of_vectors:
-        images = rows.batch(batch_size, drop_remainder=True).map(as_it_is(read))
-    elif tolerant:
-        images = rows.interleave(as_it_is(one_image), READS, num_parallel_calls=READS)
+    if vector_dims(split):
+        dataset = rows.batch(batch_size, drop_remainder=True).map(as_it_is(read))
     else:
-        images = _decoded(rows, read, image_of)
+        if tolerant:
+            images = rows.interleave(as_it_is(image_or_zeros), READS, num_parallel_calls=READS)
+        else:
+            images = _decoded(rows, read, prepared)
+        dataset = images.batch(batch_size, drop_remainder=True)
     # Of a dataset of unknown length Keras warns at its end that it ran out of data.
-    known = tf.data.experimental.assert_cardinality(len(batches))
-    dataset = (images if of_vectors else images.batch(batch_size, drop_remainder=True)).apply(known)
+    dataset = dataset.apply(tf.data.experimental.assert_cardinality(len(batches)))
     return _deterministic((dataset.cache() if keep else dataset).prefetch(BATCHES_AHEAD))
-
-
-def _decoded(rows, read, image_of):
-    """Returns a dataset of what `image_of` makes of contents, a row, and what stands behind the row in its element."""
-    if not isinstance(read, PackedReader):
-        one = as_it_is(lambda row, *about: image_of(read(row), row, *about))
-        return rows.map(one, num_parallel_calls=READS)
-    several = rows.batch(RECORDS).map(
-        as_it_is(lambda row, *about: (read.many(row), row, *about)), num_parallel_calls=CORES
-    )
-    return several.unbatch().map(as_it_is(image_of), num_parallel_calls=READS)
-
-
-def _labels_of(split):
-    """Returns what is told of each row."""
-    if split.attributes is not None:
-        return tf.constant(split.attributes)
-    return tf.constant(split.labels if split.hierarchy is None else split.hierarchy, tf.int64)
-
-
-def _boxes(split):
-    """Returns a function from a row to what `preprocess` takes last: `(box,)`, or `()` where rows have no boxes."""
-    boxes = None if split.boxes is None else tf.constant(split.boxes, tf.int32)
-
-    def box_of(row):
-        return () if boxes is None else (boxes[row],)
-
-    return box_of
 
 
 def _deterministic(dataset):

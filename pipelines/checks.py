@@ -3,8 +3,8 @@
 import functools
 import importlib.util
 import io
+import math
 import os
-import re
 import struct
 import zlib
 
@@ -115,8 +115,12 @@ def _wrong(file, most_pixels):
             if image.width * image.height > most_pixels:
                 return f"has {image.width} x {image.height} pixels, more than {most_pixels:,}; make it smaller"
     except UnidentifiedImageError:
-        if remedy := _missing_module(file):
-            return f"is an image that needs another package: {remedy}"
+        file.seek(0)
+        start = file.read(12)
+        if start[4:8] == b"ftyp":
+            name, module, _, remedy = CONVERTED[start[8:12] not in (b"avif", b"avis")]
+            if not importlib.util.find_spec(module):
+                return f"is an image that needs another package: {remedy} lets tfdml read {name}"
         return "is not a readable image (of no known format, or without a whole header)"
     except Image.DecompressionBombError as error:
         return f"is not a readable image ({error})"
@@ -124,16 +128,6 @@ def _wrong(file, most_pixels):
         # Pillow refuses a PNG with much text beside the pixels, which TensorFlow reads.
         return None if "text" in str(error).lower() else f"is not a readable image ({error})"
     return None
-
-
-def _missing_module(file):
-    """Returns how to get the module that reads a file, if it is an AVIF or HEIC and the module is missing."""
-    file.seek(0)
-    start = file.read(12)
-    if start[4:8] != b"ftyp":
-        return None
-    name, module, _, remedy = CONVERTED[start[8:12] not in (b"avif", b"avis")]
-    return None if importlib.util.find_spec(module) else f"{remedy} lets tfdml read {name}"
 
 
 def _has_too_many_parts(file):
@@ -170,16 +164,9 @@ def _chunk(start):
     return 0 if kind == b"IDAT" else length + 12
 
 
-# A scan takes 0.3 to 2 ns for each pixel, so `SCANNED` pixels take 2 seconds at most. Scripts of encoders have 4 to 23
-# scans, libjpeg's 10; so photos of any size pass, and small images with the most that a script can say.
-FEW_SCANS, MANY_SCANS, SCANNED = 25, 1000, 1_000_000_000
-# A scan has ten bytes or more, and takes as long as a few thousand pixels at least. Where bytes times pixels are not
-# more, those that fit in take a second; so scans of most images of data sets need not be counted.
-FREE, LEAST_PIXELS = 20_000_000_000, 2**13
-# The header of a scan of 1 to 4 components. With its length, which libjpeg checks, it hardly occurs by chance in what
-# else a file holds, such as the film behind a phone's photo.
+# Scripts of encoders have 4 to 23 scans, libjpeg's 10.
+FEW_SCANS = 25
 SCAN_START = b"\xff\xda"
-SCAN = tuple(SCAN_START + b"\x00" + bytes((6 + 2 * count, count)) for count in range(1, 5))
 # Texts that are compressed: libpng unpacks up to 8 MB of each, in 30 ms, and keeps all of them. Programs
 # write one or two.
 TEXTS, MOST_TEXTS = (b"zTXt", b"iTXt"), 20
@@ -193,29 +180,9 @@ QUICK_FILE = 2**19
 PART = 2**20
 # Bytes of a pixel by a PNG's color type, at 8 bits each.
 SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
-PNG_HEADER, PNG_CHUNK = struct.Struct(">16xIIBB"), struct.Struct(">I4s")
-
-_SCANS = re.compile(b"|".join(map(re.escape, SCAN)))
-# Headers of frames may overlap with what only looks like one.
-_FRAMES = re.compile(rb"(?=\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf]..\x08(....))", re.DOTALL)
-_SIZE = struct.Struct(">HH")
+PNG_HEADER = struct.Struct(">16xIIBB")
 # Markers of the segments with the size of a JPEG, and segments before it that are looked at.
 FRAMES, NEAR = {bytes([marker]) for marker in {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}}, 100
-
-
-def most_scans(pixels):
-    """Returns how many scans a JPEG of so many pixels may have."""
-    return max(FEW_SCANS, min(MANY_SCANS, SCANNED // max(pixels, 1)))
-
-
-def why_costly(contents):
-    """Returns why the contents of an image file are not worth decoding, such as `has 1,010 scans`, or None."""
-    if contents[:2] == b"\xff\xd8":
-        # libjpeg writes to standard error by itself where a file ends in its header.
-        return _costly_jpeg(contents) if SCAN_START in contents else "ends before its pixels"
-    if contents[:4] == b"\x89PNG" and len(contents) >= PNG_HEADER.size:
-        return _costly_png(contents)
-    return None
 
 
 def is_quick(contents):
@@ -223,7 +190,7 @@ def is_quick(contents):
     if len(contents) > QUICK_FILE:
         return False
     if contents[:2] == b"\xff\xd8":
-        return 0 < _pixels_of_frame(contents) <= QUICK and _scans(contents) <= FEW_SCANS
+        return 0 < _pixels_of_frame(contents) <= QUICK and contents.count(SCAN_START) <= FEW_SCANS
     if contents[:4] == b"\x89PNG" and len(contents) >= PNG_HEADER.size:
         width, height, *_ = PNG_HEADER.unpack_from(contents)
         return width * height <= QUICK and len(contents) * MOST_EXPANSION <= QUICK_BYTES
@@ -236,34 +203,17 @@ def _pixels_of_frame(contents):
     for _ in range(NEAR):
         length = segment_length(contents[place : place + 8])
         if contents[place + 1 : place + 2] in FRAMES and length and place + 9 <= len(contents):
-            height, width = _SIZE.unpack_from(contents, place + 5)
-            return height * width
+            return math.prod(struct.unpack_from(">HH", contents, place + 5))
         if not length:
             return 0
         place += length
     return 0
 
 
-def _scans(contents):
-    return sum(1 for _ in _SCANS.finditer(contents))
-
-
-def _costly_jpeg(contents):
-    scans = _scans(contents)
-    if scans <= FEW_SCANS:
+def costly_png(contents):
+    """Returns why a PNG is not worth decoding, such as `has 30 compressed texts`; None if it is, or is no PNG."""
+    if contents[:4] != b"\x89PNG" or len(contents) < PNG_HEADER.size:
         return None
-    pixels = _jpeg_pixels(contents)
-    if len(contents) * max(pixels, LEAST_PIXELS) <= FREE or scans <= most_scans(pixels):
-        return None
-    return f"has {scans:,} scans, more than {most_scans(pixels):,} for its size; save it anew"
-
-
-def _jpeg_pixels(contents):
-    """Returns the number of pixels by the largest header of a frame that the file may have."""
-    return max((height * width for height, width in map(_SIZE.unpack, _FRAMES.findall(contents))), default=0)
-
-
-def _costly_png(contents):
     texts = sum(contents.count(kind) for kind in TEXTS)
     if texts > MOST_TEXTS:
         return f"has {texts:,} compressed texts, more than {MOST_TEXTS}; save it anew without them"
@@ -293,7 +243,7 @@ def _pixel_data(contents):
     """Yields the compressed data of a PNG's pixels, which lie one after another."""
     place, begun = 8, False
     while place + 8 <= len(contents):
-        length, kind = PNG_CHUNK.unpack_from(contents, place)
+        length, kind = CHUNK.unpack_from(contents, place)
         if kind == b"IDAT":
             yield contents[place + 8 : place + 8 + length]
         elif begun:

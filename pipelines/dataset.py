@@ -114,7 +114,9 @@ class Split:
         of_classes = {what: None if known is None else _of_numbers(known, classes) for what, known in by_class.items()}
         if self.levels is not None:
             of_classes["levels"] = {level: _of_numbers(known, classes) for level, known in self.levels.items()}
-        relations = None if self.relations is None else _numbered(self.known_relations, classes)
+        relations = None if self.relations is None else self.known_relations
+        if relations is not None:
+            relations = np.where(relations == NONE, NONE, np.searchsorted(classes, relations))
         return dataclasses.replace(self, labels=labels.astype(np.int64), relations=relations, **of_classes)
 
     @property
@@ -133,13 +135,8 @@ class Split:
 
 
 def _of_numbers(known, classes):
-    """Returns a mapping by class numbers, by the places of the classes in place of the numbers."""
+    """Returns a mapping from class numbers as one from the places of the classes."""
     return {number: known[old] for number, old in enumerate(classes) if old in known}
-
-
-def _numbered(relations, classes):
-    """Relations with the place of each label among the classes in place of the label."""
-    return np.where(relations == NONE, NONE, np.searchsorted(classes, relations))
 
 
 # Things that a message names at most.

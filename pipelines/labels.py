@@ -6,6 +6,7 @@ import hashlib
 import io
 import logging
 import zlib
+from pathlib import Path
 
 import numpy as np
 
@@ -24,9 +25,7 @@ CLASS = "class"
 def with_levels(dataset: Dataset, names) -> Dataset:
     """Returns the dataset with the categories of each row at these levels, which have to be a tree.
 
-    Args:
-        dataset: the `Dataset`.
-        names: names of levels, from coarse to fine; `class` is the classes.
+    `names` of levels are from coarse to fine; `class` is the classes.
     """
     if not dataset.has_classes:
         raise ValueError(f"--levels={','.join(names)}: {dataset.name} has no classes.")
@@ -66,17 +65,14 @@ def _check_tree(split, names, columns, known):
     twice = np.flatnonzero(np.bincount(pairs[:, 1]) > 1)
     if len(twice):
         rows = firsts[pairs[:, 1] == twice[0]]
-        (finer,) = {_category(split, names[1], known, row) for row in rows}
-        coarser = [str(_category(split, names[0], known, row)) for row in rows]
+        labels = split.labels[rows].tolist()
+        coarser, finer = (
+            [str(_name(split, label) if level == CLASS else known[level][label]) for label in labels] for level in names
+        )
         raise ValueError(
-            f"--levels: {names[1]} {finer!r} is in several of {names[0]}, {', '.join(coarser[:3])}, so they are no "
+            f"--levels: {names[1]} {finer[0]!r} is in several of {names[0]}, {', '.join(coarser[:3])}, so they are no "
             "tree. Give levels from coarse to fine, each category in one of the level before it."
         )
-
-
-def _category(split, level, known, row):
-    label = split.labels[row].item()
-    return _name(split, label) if level == CLASS else known[level][label]
 
 
 def _name(split, label):
@@ -113,11 +109,7 @@ SHARE = 0.5**0.5
 
 
 def with_second_views(rows: Split) -> Split:
-    """Returns a split of these images, whole, and then of a part of each, always the same, with equal labels.
-
-    Args:
-        rows: split of image files, each a class of its own.
-    """
+    """Returns a split of these image files, whole, and then of a part of each, always the same, with equal labels."""
     boxes = np.array([WHOLE] * len(rows) + [_part_of(path) for path in rows.images], np.int32)
     twice = np.tile(np.arange(len(rows)), 2)
     return dataclasses.replace(rows.where(twice), boxes=boxes)
@@ -174,8 +166,28 @@ def training_classes(
     return Dataset("training_classes", train, test, protocol=whole.protocol, look_inside=whole.look_inside)
 
 
-# Only test rows are queries or gallery images.
+# Columns of a table that only test rows need: validation classes are taken from the training rows, and there every row
+# is a query and in the gallery. As arguments of a `Split` they unmark its rows.
 MARKS = dict.fromkeys(("is_query", "is_gallery"))
+# Values of a column of a split.
+SPLITS = ("train", "test")
+# What a column of yes or no may say; empty means no.
+TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
+
+
+def place_by_name(name, seed):
+    """Returns the place of a name in a random order, bytes. Other names do not change it, so new ones move few."""
+    return hashlib.sha256(f"{seed}/{name}".encode(errors="surrogateescape")).digest()
+
+
+def class_numbers_of(names):
+    """Returns a number for each name, and the names by number; names that are integers are sorted as numbers."""
+    try:
+        known = sorted(set(names), key=lambda name: (int(name), name))
+    except ValueError:
+        known = sorted(set(names))
+    numbers = {name: number for number, name in enumerate(known)}
+    return np.array([numbers[name] for name in names], np.int64), dict(enumerate(known))
 
 
 class Undivided(Value):
@@ -192,10 +204,7 @@ class Undivided(Value):
     seed: int
 
     def choose(self):
-        """Chooses the test classes, and returns the class names by split, `{"train": [...], "test": [...]}`.
-
-        The rank of a class depends on its name and the seed alone, so a new class moves few others.
-        """
+        """Chooses the test classes, and returns the class names by split, `{"train": [...], "test": [...]}`."""
         names = sorted(self.rows.class_names.values())
         count = round(len(names) * self.test_classes)
         if count == 0 or (count == len(names) and self.test_classes < 1):
@@ -203,7 +212,7 @@ class Undivided(Value):
                 f"test_classes={self.test_classes} of {len(names)} classes leaves no class for "
                 f"{'training' if count else 'the test'}. Give another fraction, or more classes."
             )
-        test = set(sorted(names, key=self._place)[:count])
+        test = set(sorted(names, key=lambda name: place_by_name(name, self.seed))[:count])
         return {"train": [name for name in names if name not in test], "test": [name for name in names if name in test]}
 
     def divide(self, name, classes=None, **about):
@@ -215,25 +224,26 @@ class Undivided(Value):
                 that `choose` returns.
             **about: other arguments of `Dataset`.
         """
-        train, test = (self._rows_of((classes or self.choose())[part]) for part in ("train", "test"))
+        chosen, splits = classes or self.choose(), []
+        for part in SPLITS:
+            names = set(chosen[part])
+            numbers = [number for number, class_name in self.rows.class_names.items() if class_name in names]
+            splits.append(self.rows.where(np.isin(self.rows.labels, numbers)))
+        train, test = splits
         train = dataclasses.replace(train, **MARKS) if len(train) else None
         return Dataset(name, train, test, undivided=self, **about)
 
-    def _place(self, name):
-        return hashlib.sha256(f"{self.seed}/{name}".encode(errors="surrogateescape")).digest()
 
-    def _rows_of(self, names):
-        wanted = set(names)
-        numbers = [number for number, name in self.rows.class_names.items() if name in wanted]
-        return self.rows.where(np.isin(self.rows.labels, numbers))
+def table_path(path, data_dir):
+    """Returns the path of a table: in `data_dir`, or else as it is."""
+    table = Path(data_dir or "", path).expanduser()
+    return table if table.is_file() else Path(path).expanduser()
 
 
 def read_table(table, check_header):
     """Reads a CSV file in UTF-8 with commas and a header; empty rows are left out.
 
-    Args:
-        table: path of the file.
-        check_header: function that is called with the columns' names before the rows are read, and may raise.
+    `check_header` is called with the columns' names before the rows are read, and may raise.
 
     Returns:
         `(header, rows)`: the columns' names, and `[(fields, line), ...]`.
@@ -265,15 +275,7 @@ def row_of(table, header, row, line):
 
 
 def read_class_groups(table, column):
-    """Reads the group of each class from a CSV file in UTF-8 with a header.
-
-    Args:
-        table: path; its column `class` has the classes' names.
-        column: name of the column with their groups.
-
-    Returns:
-        Dictionary from class to group.
-    """
+    """Returns class to group of a CSV file in UTF-8: its columns `class`, with the classes' names, and `column`."""
     needed = ("class", column)
 
     def check_header(header):
@@ -300,12 +302,7 @@ def read_class_groups(table, column):
 
 
 def in_order_of_groups(classes, groups):
-    """Returns the same dictionary of classes with those of a group side by side, groups in the order of the table.
-
-    Args:
-        classes: dictionary whose keys are names of classes.
-        groups: class to group, as `read_class_groups` returns it.
-    """
+    """Returns the same dictionary of classes with those of a group side by side, groups in the order of the table."""
     missing = [name for name in classes if name not in groups]
     if missing:
         raise ValueError(
@@ -321,9 +318,6 @@ def read_levels(table):
 
     Empty where there is no such table. Where a class has several categories of a level it has none; who asks for the
     level learns of it.
-
-    Args:
-        table: path; its column `class` has the classes' names.
     """
     try:
         header, rows = read_table(table, lambda header: None)

@@ -31,27 +31,12 @@ COLUMNS = ("labels", "cameras", "groups", "is_query", "is_gallery")
 BLOCK = tarfile.BLOCKSIZE
 
 
-class Shard(NamedTuple):
-    """A shard to write.
-
-    Args:
-        name: name of its files, without their ending.
-        part: `train` or `test`.
-        rows: range of the rows of the split.
-    """
+class ShardRows(NamedTuple):
+    """A shard to write: the name of its files, without their ending, its part of the dataset, and the part's rows."""
 
     name: str
     part: str
     rows: range
-
-
-def shards_of(dataset, images):
-    """Returns the `Shard`s of a dataset with so many images in each."""
-    return [
-        Shard(f"{part}-{number:05d}", part, range(first, min(first + images, len(split))))
-        for part, split in dataset.splits().items()
-        for number, first in enumerate(range(0, len(split), images))
-    ]
 
 
 def pack(dataset, folder, images, on_images=lambda count: None):
@@ -69,28 +54,33 @@ def pack(dataset, folder, images, on_images=lambda count: None):
     for split in dataset.splits().values():
         if not split.encoded:
             check_names(split.images)
-    folder, shards = Path(local(folder, "--out=")), shards_of(dataset, images)
+    folder = Path(local(folder, "--out="))
+    shards = [
+        ShardRows(f"{part}-{number:05d}", part, range(first, min(first + images, len(split))))
+        for part, split in dataset.splits().items()
+        for number, first in enumerate(range(0, len(split), images))
+    ]
     plan = {"images": images, "protocol": dataset.protocol, "rows": _digest(dataset)}
     with _naming(folder):
-        _check_target(folder)
+        names = {entry.name for entry in folder.iterdir()} if folder.exists() else set()
+        if PLAN not in names and any(name != LOCK and not name.startswith(".writing-") for name in names):
+            raise ValueError(f"--out={folder} is not empty, and is no packed dataset; give a new folder.")
         folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, "packed dataset"):
         written = _begin(folder, plan)
         for shard in shards:
             with _naming(folder):
-                if not _is_whole(folder, shard, written.get(shard.name)):
+                if shard.name not in written or written[shard.name] != _entry(folder, shard):
                     written[shard.name] = _write_shard(folder, shard, dataset.splits()[shard.part])
                     _write_plan(folder, plan, written)
             on_images(len(shard.rows))
+        parts = {part: {"images": len(split), "shards": {}} for part, split in dataset.splits().items()}
+        for shard in shards:
+            parts[shard.part]["shards"][shard.name] = written[shard.name]
         with _naming(folder):
             _write_classes(dataset, folder / CLASSES)
-            write_manifest(folder / MANIFEST, FORMAT, VERSION, _content(dataset, folder, shards, written))
-
-
-def _check_target(folder):
-    names = {entry.name for entry in folder.iterdir()} if folder.exists() else set()
-    if PLAN not in names and any(name != LOCK and not name.startswith(".writing-") for name in names):
-        raise ValueError(f"--out={folder} is not empty, and is no packed dataset; give a new folder.")
+            about = {"dataset": dataset.name, "protocol": dataset.protocol, "classes": fingerprint(folder / CLASSES)}
+            write_manifest(folder / MANIFEST, FORMAT, VERSION, {**about, "parts": parts})
 
 
 def _begin(folder, plan):
@@ -138,17 +128,12 @@ def _naming(folder):
         raise OSError(text) from error
 
 
-def _is_whole(folder, shard, entry):
-    """Whether the files of a shard are what was written."""
-    try:
-        return entry is not None and entry == _entry(folder, shard)
-    except FileNotFoundError:
-        return False
-
-
 def _entry(folder, shard):
-    """Returns what the manifest says of a shard."""
-    tar, table = (fingerprint(folder / f"{shard.name}.{ending}") for ending in ("tar", "parquet"))
+    """Returns what the manifest says of a shard; None if a file is missing."""
+    try:
+        tar, table = (fingerprint(folder / f"{shard.name}.{ending}") for ending in ("tar", "parquet"))
+    except FileNotFoundError:
+        return None
     return {**tar, "table": table}
 
 
@@ -179,7 +164,13 @@ def _write_shard(folder, shard, split):
 def _write_records(file, shard, split, columns):
     with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for row in shard.rows:
-            content = split.images[row] if split.encoded else _content_of(split.images[row])
+            content = split.images[row]
+            if not split.encoded:
+                try:
+                    content = read_bytes(content)
+                except OSError as error:
+                    reason = f"{content} cannot be read: {error.strerror or error}"
+                    raise ValueError(f"{reason}. Replace it, or leave it out.") from None
             entry = tarfile.TarInfo(f"{row:09d}{ENDING_OF.get(content[:2], '.bin')}")
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
@@ -188,13 +179,6 @@ def _write_records(file, shard, split, columns):
             columns["length"].append(len(content))
             columns["checksum"].append(zlib.crc32(content))
             columns["name"].append(split.name_of(row))
-
-
-def _content_of(path):
-    try:
-        return read_bytes(path)
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror or error}. Replace it, or leave it out.") from None
 
 
 def _write_classes(dataset, path):
@@ -212,11 +196,3 @@ def _write_classes(dataset, path):
     written = io.BytesIO()
     pyarrow.parquet.write_table(pa.Table.from_arrays(arrays, ["part", "label", "name", "group"]), written)
     write_atomically(path, written.getvalue())
-
-
-def _content(dataset, folder, shards, written):
-    parts = {part: {"images": len(split), "shards": {}} for part, split in dataset.splits().items()}
-    for shard in shards:
-        parts[shard.part]["shards"][shard.name] = written[shard.name]
-    about = {"dataset": dataset.name, "protocol": dataset.protocol, "classes": fingerprint(folder / CLASSES)}
-    return {**about, "parts": parts}

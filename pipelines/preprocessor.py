@@ -44,7 +44,11 @@ class Preprocessor(Declared):
         interpolation: Interpolation = "bilinear",
     ):
         steps = _resizing(create_chain("transform", transform, size=image_size), interpolation)
-        self._steps = steps if shrink else _fused(steps)
+        if not shrink and len(steps) > 1 and all(isinstance(step, Cut) for step in steps[:2]):
+            # Pixels that the second step does not need are not computed.
+            both = steps[0].then(steps[1])
+            steps = [both, *steps[2:]] if both else steps
+        self._steps, self._begins_with_cut = steps, isinstance(steps[0], Cut)
         self._transform, self._channels, self._shrink = transform, channels, shrink
         self._shape = (*sides_of(image_size), 3)
         # As large as the image: where TensorFlow must repeat three numbers it takes five times as long.
@@ -69,8 +73,7 @@ class Preprocessor(Declared):
 
     def pixels(self, contents, seed, box=None):
         """Decodes and transforms an image: what `normalize` takes, with pixels from 0 to 255."""
-        done = 1 if self._begins_with_cut() else 0
-        return self._run(self._begin(contents, seed, box), seed, done, len(self._steps))
+        return self._run(self._begin(contents, seed, box), seed, int(self._begins_with_cut), len(self._steps))
 
     def from_pixels(self, image, seed):
         """Preprocesses an image that is decoded already, `[H, W, 3]` with pixels from 0 to 255: the same bits."""
@@ -89,7 +92,7 @@ class Preprocessor(Declared):
     def cacheable_pixels(self, contents, box=None):
         """Decodes an image, and applies the first steps of the transform, those that do not depend on a seed."""
         if not self._cacheable_steps:
-            if self._shrink and self._begins_with_cut():
+            if self._shrink and self._begins_with_cut:
                 raise ValueError(
                     "Pixels cannot be cached where a random crop decides how small an image is decoded. Use "
                     "--cache=bytes, or --noshrink_decoding."
@@ -101,14 +104,10 @@ class Preprocessor(Declared):
     def from_cached_pixels(self, pixels, seed):
         """Preprocesses an image from its `cacheable_pixels`."""
         # A tensor that was stored has lost its shape.
-        image = tf.ensure_shape(pixels, self._cacheable_shape())
-        image = self._run(image, seed, self._cacheable_steps, len(self._steps))
-        return self.normalize(image)
-
-    def _cacheable_shape(self):
-        """Returns what is known of the shape of `cacheable_pixels` whatever the image."""
         first = tf.function(lambda image: self._run(image, tf.zeros([2], tf.int64), 0, self._cacheable_steps))
-        return first.get_concrete_function(tf.TensorSpec([None, None, 3])).structured_outputs.shape
+        shape = first.get_concrete_function(tf.TensorSpec([None, None, 3])).structured_outputs.shape
+        image = self._run(tf.ensure_shape(pixels, shape), seed, self._cacheable_steps, len(self._steps))
+        return self.normalize(image)
 
     def seen_part(self, height, width):
         """Finds the part of an image of this size that the result shows.
@@ -144,11 +143,8 @@ class Preprocessor(Declared):
             images = tf.reverse(images, axis=[-1])
         return (images - self._mean) / self._std
 
-    def _begins_with_cut(self):
-        return isinstance(self._steps[0], Cut)
-
     def _begin(self, contents, seed, box):
-        if self._begins_with_cut():
+        if self._begins_with_cut:
             return decode_cut(contents, self._steps[0], _seed_of(seed, 0), box=box, shrink=self._shrink)
         return decode(contents, box)
 
@@ -161,12 +157,6 @@ class Preprocessor(Declared):
 def _resizing(steps, interpolation):
     """Returns steps that resize in this way."""
     return [dataclasses.replace(step, interpolation=interpolation) if isinstance(step, Cut) else step for step in steps]
-
-
-def _fused(steps):
-    """Joins the first two steps, so that pixels that the second does not need are not computed."""
-    both = steps[0].then(steps[1]) if len(steps) > 1 and all(isinstance(step, Cut) for step in steps[:2]) else None
-    return [both, *steps[2:]] if both else steps
 
 
 def _ends(values):

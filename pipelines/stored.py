@@ -14,14 +14,7 @@ THREADS = 16
 
 
 class Places(NamedTuple):
-    """Where records are: a value for each row.
-
-    Args:
-        shard: `[N]` int32, number of the shard.
-        offset: `[N]` int64, first byte in the shard.
-        length: `[N]` int32, bytes.
-        checksum: `[N]` uint32, CRC-32 of the record.
-    """
+    """Where records are, `[N]` each: number of the shard, first byte in it, bytes, and CRC-32 of the record."""
 
     shard: np.ndarray
     offset: np.ndarray
@@ -94,9 +87,7 @@ def is_remote(path):
 def local(path, what):
     """Returns a path, or raises a ValueError if it is remote: as a local one it would be a folder named `gs:`.
 
-    Args:
-        path: text or `Path`.
-        what: how an error begins, before the path, such as `--out=`.
+    `what` is how the error begins, before the path, such as `--out=`.
     """
     if is_remote(str(path)):
         raise ValueError(f"{what}{path} is on no file system of this machine; mount it, or copy the files.")
@@ -176,11 +167,6 @@ def vector_dims(split):
 
 
 def refuse_vectors(dataset, doing):
-    """Raises a ValueError if a dataset has stored vectors.
-
-    Args:
-        dataset: `Dataset`.
-        doing: what needs images, at the start of a sentence.
-    """
+    """Raises a ValueError if a dataset has stored vectors; `doing` is what needs images, at the start of a sentence."""
     if vector_dims(dataset.test):
         raise ValueError(f"{doing} needs images; {dataset.name} has vectors, which stand for them.")

@@ -22,21 +22,12 @@ def car_levels(names):
     Args:
         names: class number to name.
     """
-    return {
-        "make": {label: _make(name) for label, name in names.items()},
-        "body": {label: _body(name) for label, name in names.items()},
-        "model": dict(names),
-    }
-
-
-def _make(name):
-    return next((make for make in MAKES if name.startswith(make)), name.partition(" ")[0])
-
-
-def _body(name):
-    words = name.split()
-    word = words[-2] if len(words) > 1 else ""
-    return PICKUP if word == "Cab" else word if word in BODIES else OTHER
+    makes, bodies = {}, {}
+    for label, name in names.items():
+        makes[label] = next((make for make in MAKES if name.startswith(make)), name.partition(" ")[0])
+        word = name.split()[-2] if " " in name.strip() else ""
+        bodies[label] = PICKUP if word == "Cab" else word if word in BODIES else OTHER
+    return {"make": makes, "body": bodies, "model": dict(names)}
 
 
 ONE_FOLDER = ("cars_annos.mat", "car_ims")
@@ -78,7 +69,10 @@ def cars196(data_dir: DataDir, cropped: bool = False) -> Dataset:
         ]
     rows = [_read(*part) for part in parts]
     images, labels, boxes = (np.concatenate(column) for column in zip(*rows, strict=True))
-    names = _class_names(folder, parts[0][0])
+    # One layout has names with the annotations, the other in a file of their own.
+    meta = folder / "devkit" / "cars_meta.mat"
+    found = _load(meta if meta.is_file() else parts[0][0]).get("class_names")
+    names = None if found is None else {number: str(name) for number, name in enumerate(np.atleast_1d(found), 1)}
     both = Split(images, labels, names, boxes=boxes if cropped else None, levels=names and car_levels(names))
     train, test = both.halves()
     CARS196.check_counts("train", train, images=8054, classes=98)
@@ -104,15 +98,6 @@ def _read(annotations, images_folder, name_field):
         raise ValueError(f"{annotations}: classes and boxes must be numbers ({error}).") from None
     # The file counts pixels from 1 and boxes include their last.
     return paths, labels, (np.stack(boxes, axis=1) - [1, 1, 0, 0]).astype(np.int32)
-
-
-def _class_names(folder, annotations):
-    """Returns names by class number, or None; one layout has them with the annotations, the other in its own file."""
-    meta = folder / "devkit" / "cars_meta.mat"
-    found = _load(meta if meta.is_file() else annotations)
-    if "class_names" not in found:
-        return None
-    return {number: str(name) for number, name in enumerate(np.atleast_1d(found["class_names"]), 1)}
 
 
 def _load(path):

@@ -8,18 +8,22 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.dataset import Dataset, Split, TestClasses
-from pipelines.datasets.embeddings import paths_made_absolute
-from pipelines.labels import Undivided, read_table, row_of, several_labels
-from pipelines.stored import is_remote
+from pipelines.labels import (
+    MARKS,
+    SPLITS,
+    TRUTHS,
+    Undivided,
+    class_numbers_of,
+    read_table,
+    row_of,
+    several_labels,
+    table_path,
+)
 from tfdml.registry import register
 from tfdml.registry.arguments import FilePath, Seed, Text
-from tfdml.registry.specs import parse, written
 
 NEEDED = ("path", "label", "split")
-MARKS = ("is_query", "is_gallery")
 KNOWN = (*NEEDED, "camera", "group", *MARKS)
-SPLITS = ("train", "test")
-TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
 
 
 @register("dataset", "csv")
@@ -44,11 +48,16 @@ def csv(
     """
     if separator and test_classes is not None:
         raise ValueError("Images with several labels are not divided by class. Leave out test_classes; split decides.")
-    table = _table(path, data_dir)
+    table = table_path(path, data_dir)
     rows, lines = _read(table, NEEDED if test_classes is None else NEEDED[:-1])
     base = Path(data_dir).expanduser() if data_dir else table.parent
     images = [os.path.normpath(os.path.join(base, row["path"])) for row in rows]
-    _check_base(table, base, rows[0]["path"], images[0])
+    if not os.path.exists(images[0]) and os.path.exists(rows[0]["path"]):
+        # A common mistake.
+        raise FileNotFoundError(
+            f"{table} lists {rows[0]['path']!r}, which is in the working directory and not in {base}, where its paths "
+            "start. Pass data_dir='.', in a command --data_dir=., so that they start in the working directory."
+        )
     columns = {
         "images": np.array(images, dtype=object),
         "cameras": _shared(rows, "camera"),
@@ -61,7 +70,7 @@ def csv(
         columns |= {"labels": np.arange(len(rows)), "attributes": named[0], "attribute_names": named[1]}
         about["protocol"], class_names = "several_labels", None
     else:
-        columns["labels"], class_names = _numbered(texts)
+        columns["labels"], class_names = class_numbers_of(texts)
     both = Split(class_names=class_names, **columns)
     if test_classes is not None:
         return Undivided(both, test_classes, seed).divide("csv", **about)
@@ -69,43 +78,8 @@ def csv(
     if "test" not in part:
         raise ValueError(f"{table} has no row with the split test.")
     train, test = (both.where(part == name) for name in SPLITS)
-    # Validation classes are taken from the training rows, and there every image is a query and in the gallery.
-    train = dataclasses.replace(train, **dict.fromkeys(MARKS)) if len(train) else None
+    train = dataclasses.replace(train, **MARKS) if len(train) else None
     return Dataset("csv", train, test, **about)
-
-
-def _table(path, data_dir):
-    """Returns the path of the table: in `data_dir`, or else as given."""
-    table = Path(data_dir or "", path).expanduser()
-    return table if table.is_file() else Path(path).expanduser()
-
-
-def from_anywhere(spec, data_dir):
-    """Returns the spec with paths that are valid in every working directory: absolute, or relative to `data_dir`."""
-    ((name, arguments),) = parse(spec)
-    if name == "embeddings":
-        return written(name, paths_made_absolute(arguments))
-    argument = {"csv": "path", "packed": "path", "pairs": "file"}.get(name)
-    path = argument and arguments.get(argument)
-    if not path or is_remote(path):
-        return spec
-    own = arguments.get("data_dir")
-    base = own or data_dir
-    # A table in the folder of the images is found there wherever they are moved.
-    if name == "packed" or not base or not Path(base, path).expanduser().is_file():
-        arguments[argument] = str(Path(path).expanduser().absolute())
-    if own:
-        arguments["data_dir"] = str(Path(own).expanduser().absolute())
-    return written(name, arguments)
-
-
-def _check_base(table, base, path, image):
-    """Raises an error if paths are relative to the working directory, a common mistake."""
-    if not os.path.exists(image) and os.path.exists(path):
-        raise FileNotFoundError(
-            f"{table} lists {path!r}, which is in the working directory and not in {base}, where its paths "
-            "start. Pass data_dir='.', in a command --data_dir=., so that they start in the working directory."
-        )
 
 
 def _read(table, needed):
@@ -116,8 +90,15 @@ def _read(table, needed):
         raise FileNotFoundError(f"There is no table {table}. Expected a CSV file with {','.join(NEEDED)}.") from None
     if not found:
         raise ValueError(f"{table} has a header and no rows.")
-    rows = [_checked(table, header, row, line, needed) for row, line in found]
-    return rows, [line for _, line in found]
+    rows = [row_of(table, header, row, line) for row, line in found]
+    lines = [line for _, line in found]
+    for row, line in zip(rows, lines, strict=True):
+        empty = [name for name in needed if not row[name]]
+        if empty:
+            raise ValueError(f"{table}, line {line}: {empty[0]} is empty.")
+        if "split" in needed and row["split"] not in SPLITS:
+            raise ValueError(f"{table}, line {line}: expected the split train or test, received {row['split']!r}.")
+    return rows, lines
 
 
 def _check_header(table, header, needed):
@@ -143,26 +124,6 @@ def _check_header(table, header, needed):
         logging.getLogger(__name__).warning(
             "%s: the columns %s are not read; known are %s.", table, ", ".join(others), ", ".join(KNOWN)
         )
-
-
-def _checked(table, header, row, line, needed):
-    row = row_of(table, header, row, line)
-    empty = [name for name in needed if not row[name]]
-    if empty:
-        raise ValueError(f"{table}, line {line}: {empty[0]} is empty.")
-    if "split" in needed and row["split"] not in SPLITS:
-        raise ValueError(f"{table}, line {line}: expected the split train or test, received {row['split']!r}.")
-    return row
-
-
-def _numbered(names):
-    """Returns a number for each name, and the names by number; names that are integers are sorted as numbers."""
-    try:
-        known = sorted(set(names), key=lambda name: (int(name), name))
-    except ValueError:
-        known = sorted(set(names))
-    numbers = {name: number for number, name in enumerate(known)}
-    return np.array([numbers[name] for name in names], np.int64), dict(enumerate(known))
 
 
 def _shared(rows, name):

@@ -36,21 +36,18 @@ def cub200(data_dir: DataDir, cropped: bool = False) -> Dataset:
     _same_images(folder, names, classes, "image_class_labels.txt")
     images = np.array([str(folder / "images" / name) for name in names.values()], dtype=object)
     labels = np.array([classes[number] for number in names], np.int64)
-    boxes, levels = _boxes(folder, names) if cropped else None, _levels(folder / "classes.csv", class_names)
-    both = Split(images, labels, class_names, boxes=boxes, levels=levels)
+    levels = {}
+    for level, categories in read_levels(folder / "classes.csv").items():
+        found = {
+            number: categories.get(name, categories.get(name.partition(".")[2])) for number, name in class_names.items()
+        }
+        levels[level] = {number: category for number, category in found.items() if category is not None}
+    boxes = _boxes(folder, names) if cropped else None
+    both = Split(images, labels, class_names, boxes=boxes, levels=levels or None)
     train, test = both.halves()
     CUB200.check_counts("train", train, images=5864, classes=100)
     CUB200.check_counts("test", test, images=5924, classes=100)
     return Dataset("cub200", train, test)
-
-
-def _levels(table, class_names):
-    """Returns the categories of class numbers by level; None without a table."""
-    found = {}
-    for level, known in read_levels(table).items():
-        each = {number: known.get(name, known.get(name.partition(".")[2])) for number, name in class_names.items()}
-        found[level] = {number: category for number, category in each.items() if category is not None}
-    return found or None
 
 
 def _boxes(folder, names):

@@ -57,18 +57,16 @@ def deepfashion(
     files = np.array([f"{above}/{path}" for path in paths], dtype=object)
     named = tuple(attributes[place][0] for place in chosen)
     rows = Split(files, np.arange(len(files)), attributes=matrix, attribute_names=named)
-    return Dataset("deepfashion", *(_labelled(rows.where(parts == part), part) for part in IMAGES), "several_labels")
-
-
-def _labelled(rows, part):
-    """The rows that have an attribute."""
-    DEEPFASHION.check_counts(part, rows, images=IMAGES[part], classes=IMAGES[part])
-    has = rows.attributes.any(axis=1)
-    if not has.all():
-        logging.getLogger(__name__).info(
-            "deepfashion, %s: %d images have no attribute and are left out.", part, np.sum(~has)
-        )
-    return rows.where(has)
+    splits = []
+    for part, images in IMAGES.items():
+        split = rows.where(parts == part)
+        DEEPFASHION.check_counts(part, split, images=images, classes=images)
+        labeled = split.attributes.any(axis=1)
+        if not labeled.all():
+            message = "deepfashion, %s: %d images have no attribute and are left out."
+            logging.getLogger(__name__).info(message, part, np.sum(~labeled))
+        splits.append(split.where(labeled))
+    return Dataset("deepfashion", *splits, "several_labels")
 
 
 def _names(path):

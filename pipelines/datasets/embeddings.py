@@ -7,17 +7,16 @@ from typing import Annotated
 import numpy as np
 
 from pipelines.dataset import Dataset, Split, TestClasses
-from pipelines.labels import MARKS, Undivided
+from pipelines.labels import MARKS, Undivided, class_numbers_of
 from pipelines.stored import StoredVectors
 from tfdml.files.embeddings import COLUMNS, EmbeddingFiles
+from tfdml.neighbors.clustering import check_finite
 from tfdml.registry import register
 from tfdml.registry.arguments import FilePath, Seed, either, path, several
 
 # A file or folder, or several whose vectors stand side by side.
 FILES = either(several(path()), path())
 Files = Annotated[FilePath | tuple[FilePath, ...], FILES]
-# Rows that are looked at together.
-AT_ONCE = 65536
 
 
 @register("dataset", "embeddings")
@@ -57,18 +56,7 @@ def embeddings(
     if widths[0] != widths[1]:
         raise ValueError(f"{path} has vectors of {widths[0]} dimensions, and {test} of {widths[1]}: expected the same.")
     train, tested = _splits(parts)
-    # Validation classes are taken from the training rows, and there every row is a query and in the gallery.
     return Dataset("embeddings", dataclasses.replace(train, **MARKS), tested, **about)
-
-
-def paths_made_absolute(arguments):
-    """Returns arguments of `embeddings` whose paths are valid in every working directory."""
-
-    def absolute(value):
-        return tuple(map(absolute, value)) if isinstance(value, list | tuple) else os.path.abspath(_expanded(value))
-
-    paths = ("path", "test", "labels", "test_labels")
-    return {name: absolute(value) if name in paths and value else value for name, value in arguments.items()}
 
 
 def _expanded(path):
@@ -84,20 +72,15 @@ def _read(paths, labels):
         raise ValueError(f"{needs}: a .npy file has vectors alone, and labels are a .npy file of their own.")
     files = [EmbeddingFiles.read(each, _expanded(labels) if each in arrays else "") for each in paths]
     for each, file in zip(paths, files, strict=True):
-        _check(each, file.embeddings)
+        if file.embeddings.dtype.kind not in "fiu":
+            raise ValueError(f"{each}: expected embeddings that are numbers, received {file.embeddings.dtype}.")
+        try:
+            check_finite(file.embeddings)
+        except ValueError as error:
+            raise ValueError(f"{each}: {error} Leave it out, or compute it again.") from None
         if len(file.labels) != len(files[0].labels) or _names(file) != _names(files[0]):
             raise ValueError(f"{each} has other rows than {paths[0]}: expected the same labels in the same order.")
     return files
-
-
-def _check(path, vectors):
-    if vectors.dtype.kind not in "fiu":
-        raise ValueError(f"{path}: expected embeddings that are numbers, received {vectors.dtype}.")
-    for first in range(0, len(vectors), AT_ONCE):
-        finite = np.isfinite(vectors[first : first + AT_ONCE]).all(axis=1)
-        if not finite.all():
-            row = first + int(np.argmin(finite))
-            raise ValueError(f"{path}: embedding {row} is NaN or infinite. Leave the row out, or compute it again.")
 
 
 def _names(file):
@@ -109,18 +92,14 @@ def _names(file):
 def _splits(parts):
     """Returns the `Split` of each part, a list of `EmbeddingFiles`; a class has the same number in all of them."""
     names = [_names(files[0]) for files in parts]
-    known = set().union(*names)
-    try:
-        ordered = sorted(known, key=lambda name: (int(name), name))
-    except ValueError:
-        ordered = sorted(known)
-    numbers = {name: number for number, name in enumerate(ordered)}
+    labels, class_names = class_numbers_of(sum(names, []))
+    ends = np.cumsum([len(part) for part in names])
     return [
         Split(
             StoredVectors([file.embeddings for file in files]),
-            np.array([numbers[name] for name in own], np.int64),
-            class_names=dict(enumerate(ordered)),
+            own,
+            class_names=class_names,
             **{column: getattr(files[0], column) for column in COLUMNS},
         )
-        for files, own in zip(parts, names, strict=True)
+        for files, own in zip(parts, np.split(labels, ends[:-1]), strict=True)
     ]

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipelines.checks import converted_endings, why_unread
 from pipelines.dataset import DataDir, Dataset, Split, TestClasses
-from pipelines.labels import Undivided, in_order_of_groups, read_class_groups, read_levels
+from pipelines.labels import SPLITS, Undivided, in_order_of_groups, read_class_groups, read_levels
 from tfdml.registry import register
 from tfdml.registry.arguments import Seed
 
@@ -27,8 +27,6 @@ CONVERT = (
 WITHOUT_CLASSES = (
     "Without classes, use --dataset=photos --sampler=auto, which reads images at any depth and learns from their views."
 )
-
-PARTS = ("train", "test")
 
 
 @register("dataset", "folder")
@@ -68,7 +66,7 @@ def folder(
     if test_classes is not None:
         return _divided(root, test_classes, seed, groups, levels)
     classes = {part: _class_folders(root / part) for part in _parts_in(root)}
-    in_train, in_test = (classes.get(part, {}) for part in PARTS)
+    in_train, in_test = (classes.get(part, {}) for part in SPLITS)
     shared = sorted(set(in_train) & set(in_test))
     if shared:
         raise ValueError(
@@ -83,7 +81,7 @@ def folder(
 def _divided(root, test_classes, seed, groups, levels):
     """Divides a folder of classes into training and test."""
     folders = _class_folders(root)
-    both = [part for part in PARTS if part in folders and _folders_in(folders[part])]
+    both = [part for part in SPLITS if part in folders and _folders_in(folders[part])]
     if both:
         raise ValueError(
             f"{root} is divided already: it has the folder {both[0]} with folders in it. Remove test_classes: "
@@ -96,7 +94,7 @@ def _divided(root, test_classes, seed, groups, levels):
 def _parts_in(root):
     """Returns those of `train` and `test` that exist."""
     if (root / "test").is_dir():
-        return [part for part in PARTS if (root / part).is_dir()]
+        return [part for part in SPLITS if (root / part).is_dir()]
     here = root / "train" if (root / "train").is_dir() else root
     missing = f"No folder {root}/test" if here != root else f"{root} has no folders train and test"
     classes = len(_folders_in(here))
@@ -125,12 +123,6 @@ def _class_folders(part):
     return classes
 
 
-def _image_inside(class_folder):
-    """Returns the path of an image in a folder in a class folder; None if there is none."""
-    images = (path for path in sorted(class_folder.rglob("*")) if path.suffix.lower() in ENDINGS)
-    return next((path for path in images if path.name[0] != "." and path.is_file()), None)
-
-
 def is_other_image(path):
     """Returns whether a path is that of an image in a format that is not read."""
     return path.suffix.lower() in set(OTHER_IMAGES) - set(ENDINGS) and not path.is_dir()
@@ -142,28 +134,24 @@ def tell_of_others(paths):
     Args:
         paths: list of `Path`.
     """
-    if paths:
-        root = os.path.commonpath([path.parent for path in paths])
-        counts = collections.Counter(path.suffix.lower() for path in paths)
-        logging.getLogger(__name__).warning("%s", " ".join([_counted(counts, root), *_remedies(counts, root)]))
-
-
-def _counted(counts, root):
+    if not paths:
+        return
+    root = os.path.commonpath([path.parent for path in paths])
+    counts = collections.Counter(path.suffix.lower() for path in paths)
     listed = ", ".join(f"{count:,} {ending}" for ending, count in counts.most_common())
-    total = sum(counts.values())
-    return f"{total:,} {'image' if total == 1 else 'images'} in {root} cannot be read and will be left out: {listed}."
-
-
-def _remedies(counts, root):
-    """Yields sentences on how to read or convert images with endings, which a shell takes as they are."""
+    images = "1 image" if len(paths) == 1 else f"{len(paths):,} images"
+    sentences = [f"{images} in {root} cannot be read and will be left out: {listed}."]
     for remedy in dict.fromkeys(filter(None, map(why_unread, counts))):
-        yield f"To read {' and '.join(ending for ending in counts if why_unread(ending) == remedy)}: {remedy}."
+        endings = " and ".join(ending for ending in counts if why_unread(ending) == remedy)
+        sentences.append(f"To read {endings}: {remedy}.")
     if convertible := [ending for ending in counts if ending in PILLOWS]:
+        # As a shell takes it.
         names = " -o ".join(f"-iname '*{ending}'" for ending in convertible)
-        yield f"To write a PNG next to each {' and '.join(convertible)}:"
-        yield f"find {shlex.quote(root)} \\( {names} \\) -exec {CONVERT} {{}} +"
+        sentences.append(f"To write a PNG next to each {' and '.join(convertible)}:")
+        sentences.append(f"find {shlex.quote(root)} \\( {names} \\) -exec {CONVERT} {{}} +")
     elif any(why_unread(ending) is None for ending in counts):
-        yield "Save them as JPEG or PNG."
+        sentences.append("Save them as JPEG or PNG.")
+    logging.getLogger(__name__).warning("%s", " ".join(sentences))
 
 
 def _read_split(classes, first_label, groups, levels):
@@ -177,10 +165,12 @@ def _read_split(classes, first_label, groups, levels):
         found = [path for path in entries if path.suffix.lower() in ENDINGS and not path.is_dir()]
         left_out += [path for path in entries if path.is_dir()]
         others += [path for path in entries if is_other_image(path)]
-        if not found and (inside := _image_inside(class_folder)):
+        deeper = () if found else sorted(class_folder.rglob("*"))
+        inside = [path for path in deeper if path.suffix.lower() in ENDINGS and path.name[0] != "." and path.is_file()]
+        if inside:
             raise ValueError(
-                f"The images of the class folder {class_folder} are in folders in it, such as {inside}. Expected them "
-                f"at {class_folder}/*.jpg: move them up. {WITHOUT_CLASSES}"
+                f"The images of the class folder {class_folder} are in folders in it, such as {inside[0]}. Expected "
+                f"them at {class_folder}/*.jpg: move them up. {WITHOUT_CLASSES}"
             )
         if not found:
             tell_of_others(others)

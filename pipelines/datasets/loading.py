@@ -1,5 +1,6 @@
 """Loads a dataset by its spec, checks its files, and finds the folder for caches."""
 
+import inspect
 import logging
 import os
 import re
@@ -7,13 +8,16 @@ import shlex
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import get_args, get_origin
 
 import numpy as np
 
 from pipelines.checks import wrong_header
 from pipelines.dataset import SHOWN, Dataset, read_list, without
+from pipelines.stored import is_remote
 from tfdml import registry
 from tfdml.registry.arguments import FilePath
+from tfdml.registry.specs import written
 
 # Files that are opened at once: on a network disk most of the time is waiting.
 THREADS = 16
@@ -91,6 +95,31 @@ def load(
             if dataset.look_inside:
                 check_headers(split.images)
     return dataset
+
+
+def from_anywhere(spec, data_dir):
+    """Returns the spec with paths that are valid in every working directory: absolute, or relative to `data_dir`."""
+    name, arguments = registry.parsed("dataset", spec)
+    parameters = inspect.signature(registry.registered("dataset")[name]).parameters
+    base = (arguments.get("data_dir") or data_dir) if "data_dir" in parameters else None
+
+    def absolute(path):
+        if isinstance(path, list | tuple):
+            return tuple(map(absolute, path))
+        if not path or not isinstance(path, str) or is_remote(path):
+            return path
+        # A table in the folder of the images is found there wherever they are moved.
+        in_base = base and Path(base, path).expanduser().is_file()
+        return path if in_base else str(Path(path).expanduser().absolute())
+
+    of_paths = [argument for argument, each in parameters.items() if _is_path(each.annotation)]
+    moved = {argument: absolute(value) if argument in of_paths else value for argument, value in arguments.items()}
+    return spec if moved == arguments else written(name, moved)
+
+
+def _is_path(annotation):
+    """Whether an argument with this annotation is a path, several paths, or None in place of one."""
+    return os.PathLike in (annotation, get_origin(annotation)) or any(map(_is_path, get_args(annotation)))
 
 
 def _counts(dataset):

@@ -1,6 +1,5 @@
 """Your own images of which pairs or triplets are known."""
 
-import hashlib
 import os
 from pathlib import Path
 
@@ -9,15 +8,13 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from pipelines.dataset import NONE, Dataset, HeldOut, Split
-from pipelines.labels import read_table, row_of
+from pipelines.labels import SPLITS, TRUTHS, place_by_name, read_table, row_of, table_path
 from tfdml.registry import register
 from tfdml.registry.arguments import FilePath, Seed
 
 PAIRS, TRIPLETS, SPLIT, WEIGHT = ("a", "b", "same"), ("anchor", "positive", "negative"), "split", "weight"
 # Draws of a pair for one of another, at most.
 MOST = 1000
-SAME = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-SPLITS = ("train", "test")
 
 
 @register("dataset", "pairs")
@@ -33,8 +30,7 @@ def pairs(file: FilePath, data_dir: FilePath | None = None, held_out: HeldOut | 
         held_out: fraction of the pairs that are measured, at least, where the table does not say which.
         seed: decides which.
     """
-    table = Path(data_dir or "", file).expanduser()
-    table = table if table.is_file() else Path(file).expanduser()
+    table = table_path(file, data_dir)
     names, parts, weights = _read(table)
     known, numbers = np.unique(np.array(names, dtype=object), return_inverse=True)
     empty = np.flatnonzero(known == "")
@@ -44,14 +40,28 @@ def pairs(file: FilePath, data_dir: FilePath | None = None, held_out: HeldOut | 
         known, numbers = known[1:], numbers - 1
     base = Path(data_dir).expanduser() if data_dir else table.parent
     images = np.array([os.path.normpath(os.path.join(base, name)) for name in known], dtype=object)
-    groups = _groups(numbers, len(known))
+    # Images that relations connect are of one group.
+    one, other = np.concatenate([numbers[numbers[:, place] != NONE][:, [0, place]] for place in (1, 2)]).T
+    graph = coo_array((np.ones(len(one)), (one, other)), shape=(len(known), len(known)))
+    groups = connected_components(graph, directed=False)[1]
     tests = parts == "test" if parts is not None else _held_out(table, numbers, groups, known, held_out, seed)
-    _check_apart(table, known, numbers, tests)
+    shared = np.intersect1d(numbers[tests], numbers[~tests])
+    shared = known[shared[shared != NONE]]
+    if len(shared):
+        raise ValueError(
+            f"{table} has {len(shared)} images in both splits, train and test, first {shared[0]!r}. Expected different "
+            "images in both."
+        )
     drawn = np.repeat(numbers[~tests], weights[~tests], axis=0)
-    splits = [_split(images, relations, groups) for relations in (drawn, numbers[tests])]
-    if not len(splits[1]):
+    if not tests.any():
         raise ValueError(f"{table} has no row with the split test.")
-    return Dataset("pairs", splits[0] if len(splits[0]) else None, splits[1], protocol="given_pairs", look_inside=True)
+    splits = []
+    for relations in (drawn, numbers[tests]):
+        labels = np.setdiff1d(relations, [NONE])
+        of_images = dict(zip(labels.tolist(), groups[labels].tolist(), strict=True))
+        splits.append(Split(images[labels], labels, class_groups=of_images, relations=relations.astype(np.int64)))
+    train, test = splits
+    return Dataset("pairs", train if len(train) else None, test, protocol="given_pairs", look_inside=True)
 
 
 def _read(table):
@@ -87,7 +97,7 @@ def _checked(table, row, line):
         raise ValueError(f"{table}, line {line}: {empty[0]} is empty.")
     if row.get(SPLIT, "test") not in SPLITS:
         raise ValueError(f"{table}, line {line}: expected the split train or test, received {row[SPLIT]!r}.")
-    if row.get("same", "1").lower() not in SAME:
+    if row.get("same", "1").lower() not in TRUTHS:
         raise ValueError(f"{table}, line {line}: expected 1 or 0 in same, received {row['same']!r}.")
     weight = row.get(WEIGHT, "1")
     if not (weight.isdecimal() and len(weight) < 5 and 1 <= int(weight) <= MOST):
@@ -97,7 +107,7 @@ def _checked(table, row, line):
 
 def _relation(table, row, line):
     if "same" in row:
-        names = (row["a"], row["b"], "") if SAME[row["same"].lower()] else (row["a"], "", row["b"])
+        names = (row["a"], row["b"], "") if TRUTHS[row["same"].lower()] else (row["a"], "", row["b"])
     else:
         names = tuple(row[name] for name in TRIPLETS)
     given = [os.path.normpath(name) for name in names if name]
@@ -106,16 +116,9 @@ def _relation(table, row, line):
     return tuple(os.path.normpath(name) if name else "" for name in names)
 
 
-def _groups(numbers, count):
-    """The number of the group of each image, of those that relations connect."""
-    ends = [numbers[numbers[:, place] != NONE][:, [0, place]] for place in (1, 2)]
-    one, other = np.concatenate(ends).T
-    return connected_components(coo_array((np.ones(len(one)), (one, other)), shape=(count, count)), directed=False)[1]
-
-
 def _held_out(table, numbers, groups, names, fraction, seed):
     """Booleans, which relations are measured: whole groups, at least a fraction, of both kinds where there are."""
-    order = sorted(range(groups.max() + 1), key=lambda group: _place(names[groups == group][0], seed))
+    order = sorted(range(groups.max() + 1), key=lambda group: place_by_name(names[groups == group][0], seed))
     of_relation, tests = groups[numbers[:, 0]], np.zeros(len(numbers), bool)
     kinds = np.any(numbers[:, 1:] != NONE, axis=0)
     for group in order:
@@ -130,23 +133,3 @@ def _held_out(table, numbers, groups, names, fraction, seed):
             "pair has. Add a column split, train or test, with different images in both."
         )
     return tests
-
-
-def _check_apart(table, names, numbers, tests):
-    shared = np.intersect1d(*(numbers[rows] for rows in (tests, ~tests)))
-    shared = names[shared[shared != NONE]]
-    if len(shared):
-        raise ValueError(
-            f"{table} has {len(shared)} images in both splits, train and test, first {shared[0]!r}. Expected different "
-            "images in both."
-        )
-
-
-def _place(name, seed):
-    return hashlib.sha256(f"{seed}/{name}".encode(errors="surrogateescape")).digest()
-
-
-def _split(images, relations, groups):
-    labels = np.setdiff1d(relations, [NONE])
-    of_images = dict(zip(labels.tolist(), groups[labels].tolist(), strict=True))
-    return Split(images[labels], labels.astype(np.int64), class_groups=of_images, relations=relations.astype(np.int64))

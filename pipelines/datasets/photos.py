@@ -1,6 +1,5 @@
 """Your own images without classes, in a folder of any nesting."""
 
-import hashlib
 import os
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import numpy as np
 
 from pipelines.dataset import DataDir, Dataset, HeldOut, Split
 from pipelines.datasets.folder import ENDINGS, is_other_image, tell_of_others
-from pipelines.labels import with_second_views
+from pipelines.labels import place_by_name, with_second_views
 from tfdml.registry import register
 from tfdml.registry.arguments import Seed
 
@@ -66,8 +65,7 @@ def photos(data_dir: DataDir, held_out: HeldOut = 0.1, seed: Seed = 0) -> Datase
             f"{root} has {len(names)} images, of which held_out={held_out} leaves too few: expected {FEWEST} or more "
             f"to measure and others to train. Images are files ending in {', '.join(ENDINGS)}."
         )
-    # By name, so that a new image moves few others.
-    held = set(sorted(names, key=lambda name: _place(name, seed))[:count])
+    held = set(sorted(names, key=lambda name: place_by_name(name, seed))[:count])
     rows = Split(np.array([f"{root}/{name}" for name in names], dtype=object), np.arange(len(names)))
     tests = np.array([name in held for name in names])
     train, test = rows.where(~tests), with_second_views(rows.where(tests))
@@ -89,7 +87,3 @@ def _images_below(root):
                 others.append(root / path)
     tell_of_others(others)
     return found
-
-
-def _place(name, seed):
-    return hashlib.sha256(f"{seed}/{name}".encode(errors="surrogateescape")).digest()

@@ -1,6 +1,5 @@
 """Published datasets on the user's disk: finds their files, or unpacks their archives."""
 
-import contextlib
 import dataclasses
 import logging
 import lzma
@@ -57,7 +56,7 @@ def unpack(archive, produces):
     """
     archive = Path(archive)
     try:
-        with _alone_in(archive.parent):
+        with open_locked(archive.parent / ".unpacking.lock", wait=True):
             if not Path(produces).exists():
                 _unpack(archive, archive.parent / ".unpacking", Path(produces).relative_to(archive.parent))
     except (*DAMAGE, OSError) as error:
@@ -69,12 +68,6 @@ def unpack(archive, produces):
             f"Cannot unpack {archive}: {error.strerror or error}. Expected a writable folder with room; or unpack it "
             "by hand."
         ) from None
-
-
-@contextlib.contextmanager
-def _alone_in(folder):
-    with open_locked(folder / ".unpacking.lock", wait=True):
-        yield
 
 
 def _unpack(archive, partial, produces):
@@ -145,7 +138,13 @@ def _extract_tar(archive, folder, budget):
                 budget.refuse(f"{member.name!r}, which is a link or a device, or has holes")
             tar.extract(member, folder, filter="data")
             budget.unpacked()
-        _check_end(tar, budget)
+        # The loop over members may also end at a damaged header; the archive itself ends with a block of zeros.
+        tar.fileobj.seek(tar.offset)
+        if tar.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
+            raise tarfile.ReadError("its end is missing")
+        # The checksum of a compressed file is compared at its end only.
+        while block := tar.fileobj.read(MOST_OF_HEADER):
+            budget.take_bytes(len(block))
 
 
 class _Member(tarfile.TarInfo):
@@ -155,16 +154,6 @@ class _Member(tarfile.TarInfo):
         if self.type in LONG and self.size > MOST_OF_HEADER:
             raise tarfile.ReadError(f"a header of {self.size:,} bytes")
         return super()._proc_member(tar)
-
-
-def _check_end(tar, budget):
-    """Checks that the loop over members ended at the closing block of zeros, and not at a damaged header."""
-    tar.fileobj.seek(tar.offset)
-    if tar.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
-        raise tarfile.ReadError("its end is missing")
-    # The checksum of a compressed file is compared at its end only.
-    while block := tar.fileobj.read(MOST_OF_HEADER):
-        budget.take_bytes(len(block))
 
 
 def _extract_zip(archive, folder, budget):

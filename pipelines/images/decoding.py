@@ -1,6 +1,7 @@
 """Reads and decodes image files, after their headers have been checked."""
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,16 +11,13 @@ import tensorflow as tf
 from pipelines.checks import (
     CONVERTED_START,
     FEW_SCANS,
-    FREE,
-    LEAST_PIXELS,
-    MANY_SCANS,
     MOST_PIXELS,
     MOST_TEXTS,
     MOVES,
-    SCAN,
-    SCANNED,
+    SCAN_START,
     TEXTS,
     as_decodable,
+    costly_png,
 )
 from pipelines.dataset import Split
 from pipelines.images.resizing import Cut, slice_window
@@ -52,6 +50,15 @@ def cold_path(*signature: tf.TensorSpec) -> Callable[[Callable[..., Any]], Calla
 
 
 MOST_BYTES = 100_000_000
+# A scan of a JPEG takes 0.3 to 2 ns for each pixel, so `SCANNED` pixels take 2 seconds at most. Photos of any size
+# pass, and small images with the most scans that a script can name.
+MANY_SCANS, SCANNED = 1000, 1_000_000_000
+# A scan has ten bytes or more, and takes as long as a few thousand pixels at least. If bytes times pixels are not more
+# than this, the scans that fit in take a second. So scans of most images of datasets need not be counted.
+FREE, LEAST_PIXELS = 20_000_000_000, 2**13
+# The headers of scans of 1 to 4 components. With its length, which libjpeg checks, a header hardly occurs by chance in
+# what else a file holds, such as the film behind a phone's photo.
+SCANS = tuple(SCAN_START + b"\x00" + bytes((6 + 2 * count, count)) for count in range(1, 5))
 # Bytes that hold the size of a PNG or WebP.
 HEADER_BYTES = 30
 # Where EXIF data begin in a JPEG: at once, as cameras have it, or after the header of JFIF, as other software does.
@@ -123,20 +130,52 @@ def jpeg_orientation(contents: Tensor) -> tf.Tensor:
 
 @cold_path(tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int32))
 def _check_scans(contents, size):
-    # What looks like a scan may be none.
-    scans = _count(contents, SCAN[0][:2])
-    scans = tf.cond(scans > FEW_SCANS, lambda: tf.add_n([_count(contents, scan) for scan in SCAN]), lambda: scans)
-    pixels = tf.reduce_prod(tf.cast(size, tf.int64))
-    most = tf.maximum(FEW_SCANS, tf.minimum(MANY_SCANS, tf.cast(SCANNED // tf.maximum(pixels, 1), tf.int32)))
-    told = "The JPEG has more scans than its size allows. Save it anew. Scans, and how many it may have:"
-    with tf.control_dependencies([_check(scans <= most, told, scans, most)]):
+    scans, most = jpeg_scans(contents, size)
+    message = "The JPEG has more scans than its size allows. Save it anew. Scans, and how many it may have:"
+    with tf.control_dependencies([_check(scans <= most, message, scans, most)]):
         return tf.identity(size)
+
+
+def jpeg_scans(contents: Tensor, size: Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns how many scans a JPEG has, and how many it may have with this height and width."""
+    # What looks like a scan may be none.
+    scans = _count(contents, SCAN_START)
+    scans = tf.cond(scans > FEW_SCANS, lambda: tf.add_n([_count(contents, scan) for scan in SCANS]), lambda: scans)
+    pixels = tf.reduce_prod(tf.cast(size, tf.int64))
+    return scans, tf.maximum(FEW_SCANS, tf.minimum(MANY_SCANS, tf.cast(SCANNED // tf.maximum(pixels, 1), tf.int32)))
+
+
+def why_costly(contents: bytes) -> str | None:
+    """Returns why an image file is not worth decoding, such as `has 1,010 scans`, or None, by the limits of `decode`.
+
+    Of a PNG it also unpacks the data, which `decode` cannot.
+    """
+    if contents[:2] != b"\xff\xd8":
+        return costly_png(contents)
+    if SCAN_START not in contents:
+        # libjpeg writes to standard error by itself where a file ends in its header.
+        return "ends before its pixels"
+    if contents.count(SCAN_START) <= FEW_SCANS:
+        return None
+    try:
+        size = tf.io.extract_jpeg_shape(contents)[:2].numpy()
+    except tf.errors.InvalidArgumentError:
+        # Decoders will say so.
+        return None
+    if len(contents) * max(math.prod(size.tolist()), LEAST_PIXELS) <= FREE:
+        return None
+    scans, most = (int(number) for number in jpeg_scans(contents, size))
+    return f"has {scans:,} scans, more than {most:,} for its size; save it anew" if scans > most else None
 
 
 @cold_path(tf.TensorSpec([], tf.string))
 def _exif_orientation(contents):
     first = tf.equal(tf.strings.substr(contents, EXIF_PLACES[0], 4), "Exif")
-    data = _bytes(contents, tf.where(first, *EXIF_PLACES) + 6, EXIF_BYTES)
+    # Padded with zeros; the last byte is always zero.
+    text = tf.strings.substr(contents, tf.where(first, *EXIF_PLACES) + 6, EXIF_BYTES)
+    padded = tf.strings.join([text, "\0" * (EXIF_BYTES + 1)])
+    data = tf.cast(tf.io.decode_raw(padded, tf.uint8)[: EXIF_BYTES + 1], tf.int32)
+    data = tf.ensure_shape(data, [EXIF_BYTES + 1])
     big = data[0] == ord("M")
 
     def number(place):
@@ -165,12 +204,6 @@ def _check_pixels(size):
 def _check(condition, *message):
     # Unlike with the public function, the error is the same inside and outside of graphs.
     return tf.raw_ops.Assert(condition=condition, data=list(message))
-
-
-def _bytes(contents, place, count):
-    """Returns bytes of a file as int32 `[count + 1]`, padded with zeros; the last is always zero."""
-    text = tf.strings.join([tf.strings.substr(contents, place, count), "\0" * (count + 1)])
-    return tf.ensure_shape(tf.cast(tf.io.decode_raw(text, tf.uint8)[: count + 1], tf.int32), [count + 1])
 
 
 # The last two make a decoded window equal to the window of a decoded image, and agree with libjpeg's slow transform.
@@ -281,16 +314,17 @@ def _decode_all(contents, box):
 
 
 def _decode(contents, jpeg, box):
-    image = tf.cond(jpeg, lambda: _decode_jpeg(contents), lambda: _decode_other(contents))
+    def decode_jpeg():
+        with tf.control_dependencies([jpeg_size(contents)]):
+            return tf.io.decode_jpeg(contents, **JPEG)
+
+    image = tf.cond(jpeg, decode_jpeg, lambda: _decode_other(contents))
     image = tf.ensure_shape(image, [None, None, 3])
-    image = image if box is None else _crop(image, box)
+    if box is not None:
+        corner, size = _inside(tf.shape(image)[:2], box)
+        image = slice_window(image, *tf.unstack(corner), *tf.unstack(size))
     orientation = tf.cond(jpeg, lambda: jpeg_orientation(contents), lambda: 1)
     return tf.cond(orientation == 1, lambda: image, lambda: _upright(image, orientation))
-
-
-def _decode_jpeg(contents):
-    with tf.control_dependencies([jpeg_size(contents)]):
-        return tf.io.decode_jpeg(contents, **JPEG)
 
 
 @cold_path(tf.TensorSpec([], tf.string))
@@ -314,11 +348,6 @@ def _upright(image, orientation):
     image = tf.cond(lying, lambda: tf.transpose(image, [1, 0, 2]), lambda: image)
     image = tf.cond(mirrored, lambda: tf.reverse(image, [1]), lambda: image)
     return tf.cond(upside_down, lambda: tf.reverse(image, [0]), lambda: image)
-
-
-def _crop(image, box):
-    corner, size = _inside(tf.shape(image)[:2], box)
-    return slice_window(image, *tf.unstack(corner), *tf.unstack(size))
 
 
 def _inside(size, box):

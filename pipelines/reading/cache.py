@@ -30,22 +30,19 @@ SURELY_KILLED = 24 * 60 * 60
 
 
 def rows_in_memory(rows):
-    """Returns a function from a row number (int64) to the row's bytes.
-
-    Args:
-        rows: list of bytes.
-    """
+    """Returns a function from a row number (int64) to the row's bytes, those of a list."""
     cached = tf.constant(rows)
-
-    def read(row):
-        return cached[row]
-
-    return read
+    return lambda row: cached[row]
 
 
 def rows_on_disk(folder):
     """Returns a function from a row number (int64) to the row's bytes, in a folder that `write_rows` wrote."""
-    _check_files(folder)
+    for part in folder.iterdir():
+        with os.scandir(part) as entries:
+            # For a pipe or the like TensorFlow would wait for ever.
+            wrong = next((entry.path for entry in entries if not entry.is_file()), None)
+        if wrong:
+            raise OSError(f"{wrong} is no file. Remove {folder}, which is then made anew.")
 
     def read(row):
         part, name = tf.strings.as_string(row // ROWS_IN_FOLDER), tf.strings.as_string(row)
@@ -54,27 +51,17 @@ def rows_on_disk(folder):
     return read
 
 
-def _check_files(folder):
-    """Raises an OSError if a row is a pipe or the like, for which TensorFlow would wait for ever."""
-    for part in folder.iterdir():
-        with os.scandir(part) as entries:
-            wrong = next((entry.path for entry in entries if not entry.is_file()), None)
-        if wrong:
-            raise OSError(f"{wrong} is no file. Remove {folder}, which is then made anew.")
-
-
 def write_rows(folder, rows, count):
-    """Writes rows to a folder, which appears when it is complete.
-
-    Args:
-        folder: path of the folder to make.
-        rows: iterable of bytes.
-        count: number of rows.
-    """
+    """Writes `count` rows, an iterable of bytes, to a new folder, which appears when it is complete."""
     logging.getLogger(__name__).info(
         "Caching %d images in %s, for later runs too; remove it when you need the room.", count, folder
     )
-    _remove_leftovers(folder.parent)
+    # What killed processes were writing, and nothing of those that still do.
+    for leftover in folder.parent.glob(".writing-*"):
+        # Another process may remove it at the same time.
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - leftover.stat().st_mtime > SURELY_KILLED:
+                shutil.rmtree(leftover, ignore_errors=True)
     unfinished = folder.with_name(f".writing-{uuid.uuid4().hex}")
     try:
         for number, row in enumerate(rows):
@@ -95,22 +82,13 @@ def write_rows(folder, rows, count):
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _remove_leftovers(folder):
-    """Removes what killed processes were writing, and nothing of those that still do."""
-    for leftover in folder.glob(".writing-*"):
-        # Another process may remove it at the same time.
-        with contextlib.suppress(FileNotFoundError):
-            if time.time() - leftover.stat().st_mtime > SURELY_KILLED:
-                shutil.rmtree(leftover, ignore_errors=True)
-
-
-ABOUT = Path("/proc/meminfo")
+MEMINFO = Path("/proc/meminfo")
 
 
 def free_memory():
     """Returns the bytes of memory that programs can still take; where nobody tells, a half of the machine's memory."""
-    if ABOUT.is_file():
-        for line in ABOUT.read_text(encoding="ascii").splitlines():
+    if MEMINFO.is_file():
+        for line in MEMINFO.read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
@@ -199,17 +177,12 @@ class Cache(Declared):
         self._memory, self._readers = memory, {}
 
     def through(self, split, preprocessor):
-        """Fills the cache with a split, and returns `(read, preprocess)` for `pipelines.build` that use it.
-
-        Args:
-            split: `pipelines.datasets.Split`.
-            preprocessor: `pipelines.preprocessor.Preprocessor`.
-        """
+        """Fills the cache with a split, and returns `(read, preprocess)` for `pipelines.build` that use it."""
         if self.kind == "none" or vector_dims(split) or (self.kind == "bytes" and split.encoded):
             return None, preprocessor
         fetch = file_reader(split)
         if self.kind == "bytes":
-            return self._reader(split, "", lambda row: fetch(row)), preprocessor
+            return self._reader(split, "", fetch), preprocessor
 
         boxes = None if split.boxes is None else tf.constant(split.boxes)
 
@@ -253,20 +226,21 @@ class Cache(Declared):
         bar = ProgressBar(len(split), "image", verbose=self.verbose)
         # Operation by operation in Python, an image of 64 pixels takes several times as long.
         make = tf.function(make, autograph=False).get_concrete_function(tf.TensorSpec([], tf.int64))
+
+        def attempt(row):
+            try:
+                return make(tf.constant(row, tf.int64)).numpy()
+            except tf.errors.OpError as error:
+                if self.tolerant:
+                    # Files and images are never empty, so reading this fails again.
+                    return b""
+                raise ValueError(cannot_read(split, row, tensorflow_reason(error))) from error
+
         with ThreadPoolExecutor(THREADS) as threads:
             for first in range(0, len(split), ROWS_AT_ONCE):
                 rows = range(first, min(first + ROWS_AT_ONCE, len(split)))
-                yield from threads.map(lambda row: self._attempt(split, row, make), rows)
+                yield from threads.map(attempt, rows)
                 bar.add(len(rows))
-
-    def _attempt(self, split, row, make):
-        try:
-            return make(tf.constant(row, tf.int64)).numpy()
-        except tf.errors.OpError as error:
-            if self.tolerant:
-                # Files and images are never empty, so reading this fails again.
-                return b""
-            raise ValueError(cannot_read(split, row, tensorflow_reason(error))) from error
 
 
 def _digest(split, name):

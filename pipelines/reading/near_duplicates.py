@@ -16,7 +16,7 @@ from tfdml.neighbors.nearest import unit_length
 
 # What was found, for the report of a run; and the test images, for --ignore_images.
 FILE, LIST = "near_duplicates.json", "near_duplicates.jsonl"
-# Side of the small grey images that are compared, and images that are made small at once.
+# Side of the small gray images that are compared, and images that are made small at once.
 SIDE, AT_ONCE = 32, 2048
 # What rounding takes from the similarity of equal images.
 ROUNDING = 1e-6
@@ -42,12 +42,7 @@ class NearDuplicates:
 
     @classmethod
     def of(cls, train, test, least):
-        """Compares all of one with all of the other, in blocks.
-
-        Args:
-            train, test: `[N, d]` and `[M, d]` arrays, finite; they are compared by cosine similarity.
-            least: smallest similarity.
-        """
+        """Compares all rows of `test` with all of `train`, finite `[N, d]` arrays, by cosine similarity, in blocks."""
         least = least - ROUNDING
         best, nearest = np.full(len(test), -np.inf, np.float32), np.zeros(len(test), np.int64)
         pairs = 0
@@ -67,20 +62,16 @@ class NearDuplicates:
 
 
 def small_images(split, on_rows=lambda count: None):
-    """Returns small grey images `[N, 1024]` of a split, their means subtracted: equal but for light and contrast.
+    """Returns small gray images `[N, 1024]` of a split, their means subtracted: equal but for light and contrast.
 
     Images are compared whole, with the same borders where their aspect ratio is the same. One without any contrast is
-    similar to nothing.
-
-    Args:
-        split: `pipelines.datasets.Split`, whose images can all be read.
-        on_rows: function that is called with the number of further rows that are done.
+    similar to nothing. `on_rows` is called with the number of further rows that are done.
     """
     found = [np.zeros([0, SIDE * SIDE], np.float32)]
     for start in range(0, len(split), AT_ONCE):
         rows = np.arange(start, min(start + AT_ONCE, len(split)))
-        grey = thumbnails(split, rows, SIDE).astype(np.float32) @ np.array([0.299, 0.587, 0.114], np.float32)
-        flat = grey.reshape(len(rows), -1)
+        gray = thumbnails(split, rows, SIDE).astype(np.float32) @ np.array([0.299, 0.587, 0.114], np.float32)
+        flat = gray.reshape(len(rows), -1)
         flat -= flat.mean(axis=1, keepdims=True)
         # But for the noise of compression.
         flat[np.abs(flat).max(axis=1) < 2] = 0
@@ -97,12 +88,7 @@ def check_folder(data_dir):
 
 
 def read_embeddings(paths, splits):
-    """Returns the part to embeddings `[N, d]` of files; empty where there are none.
-
-    Args:
-        paths: `.npy` files of the training and the test split; empty: none.
-        splits: name to `Split`, with `train` and `test`.
-    """
+    """Returns the part to embeddings `[N, d]` of two `.npy` files, of training and of test; empty without files."""
     if "train" not in splits:
         raise ValueError("--near_duplicates needs training images beside the test images.")
     if not paths:
@@ -136,7 +122,7 @@ def find(splits, fine, embeddings, similarity, data_dir):
     Args:
         splits: name to `Split`, with `train` and `test`.
         fine: name of the split to the rows that can be read.
-        embeddings: what `read_embeddings` returns.
+        embeddings: what `read_embeddings` returns; if empty, small images are compared.
         similarity: the smallest similarity of near-duplicates.
         data_dir: folder of the dataset.
 
@@ -174,16 +160,7 @@ def in_words(found):
 
 
 def write_near_duplicates(data_dir, dataset, found):
-    """Writes what was found beside the data, where the report of a run reads it.
-
-    Args:
-        data_dir: folder of the dataset; empty: the working directory.
-        dataset: spec of the dataset.
-        found: what `find` returns.
-
-    Returns:
-        Path of the list of the test images, for --ignore_images.
-    """
+    """Writes what `find` returns next to the data; returns the path of the test images' list, for --ignore_images."""
     folder = _folder(data_dir)
     write_atomically(folder / FILE, f"{json.dumps({'dataset': dataset, **found}, indent=1)}\n".encode())
     path = folder / LIST
@@ -192,12 +169,7 @@ def write_near_duplicates(data_dir, dataset, found):
 
 
 def read_near_duplicates(data_dir, dataset):
-    """Returns what `write_near_duplicates` wrote of a dataset, a dictionary; None if it was not measured.
-
-    Args:
-        data_dir: folder of the dataset; empty: the working directory.
-        dataset: its spec.
-    """
+    """Returns what `write_near_duplicates` wrote of a dataset, a dictionary; None if it was not measured."""
     try:
         found = json_of(read_bytes(_folder(data_dir) / FILE))
     except (OSError, ValueError):

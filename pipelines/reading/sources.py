@@ -1,6 +1,5 @@
 """Images of files, arrays, datasets or functions, by row number."""
 
-import dataclasses
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -37,21 +36,6 @@ class Source(NamedTuple):
     count: int | None
 
 
-@dataclasses.dataclass(frozen=True)
-class Rows:
-    """Stands for a `Split` whose images come from a `Source`."""
-
-    count: int
-    labels: np.ndarray | None = None
-    images: None = None
-    boxes: None = None
-    hierarchy: None = None
-    attributes: None = None
-
-    def __len__(self):
-        return self.count
-
-
 def source_of(images):
     """Returns the `Source` of paths, contents of files, an array, a list of arrays, or a function of a row number."""
     if callable(images):
@@ -60,14 +44,14 @@ def source_of(images):
         array = np.asarray(images)
         if array.dtype.kind not in "SU":
             return _array(array)
-    rows = list(images.numpy() if isinstance(images, tf.Tensor) else images)
+    rows = listed(images)
     if not rows:
         raise ValueError("Expected images, received none.")
     if all(isinstance(row, str | os.PathLike | bytes) for row in rows):
         # A dataset gives paths as bytes too; unlike the contents of a file, a path has no zero byte.
         if any(isinstance(row, bytes) and b"\0" in row for row in rows):
             with tf.device("CPU"):
-                contents = tf.constant(rows)
+                contents = tf.constant([os.fsencode(row) for row in rows])
             return Source(lambda row: converted(contents[row]), True, len(rows))
         return _files([os.path.expanduser(os.fsdecode(row)) for row in rows])
     return _arrays([np.asarray(row) for row in rows])

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from pipelines.checks import as_decodable, why_costly, wrong_header
-from pipelines.images.decoding import decode, image_of, jpeg_orientation
+from pipelines.checks import as_decodable, wrong_header
+from pipelines.images.decoding import decode, image_of, jpeg_orientation, why_costly
 from pipelines.sampling import each_alone, group_by_class
 from pipelines.sampling.draws import Stream, shuffled_index, stream_key
 from tfdml.console.startup import tensorflow_reason
@@ -80,12 +80,7 @@ def why_unreadable(split, row):
 
 @contextlib.contextmanager
 def _naming(sentence, blames=is_of_pipeline):
-    """Turns an error of TensorFlow into a ValueError that names the image behind it.
-
-    Args:
-        sentence: function that looks for the image, and returns what to say of it, or None.
-        blames: function of an error: whether an image may be to blame.
-    """
+    """Turns an error of TensorFlow that `blames` an image into a ValueError with the `sentence()` about it, if any."""
     try:
         yield
     except tf.errors.OpError as error:
@@ -96,12 +91,7 @@ def _naming(sentence, blames=is_of_pipeline):
 
 
 def naming_image(split, blames=is_of_pipeline):
-    """A context that turns an error of TensorFlow into one that names the image of a split behind it.
-
-    Args:
-        split: the split.
-        blames: function of an error: whether an image may be to blame.
-    """
+    """A context that turns an error of TensorFlow that `blames` an image into one that names the image of a split."""
     return _naming(lambda: about_position(split), blames)
 
 
@@ -116,8 +106,16 @@ def naming_unreadable(train, others, *, tolerant):
 
     def sentence():
         # Of bad images that are tolerated, those are to blame for which no other can stand in.
-        of_class = _about_class(train) if tolerant and train else None
-        return of_class or _about_image(others if tolerant else [train, *others])
+        if tolerant and train and (found := find_unreadable_class(train)):
+            rows, reason = found
+            return (
+                f"Cannot read any of the {len(rows)} images of a class, such as {train.name_of(rows[0])}: {reason}. "
+                "Replace them or remove the class."
+            )
+        # The split of evaluation may be that of the test.
+        splits = {id(split): split for split in (others if tolerant else [train, *others]) if split}
+        unreadable = ((split, find_unreadable(split)) for split in splits.values())
+        return next((cannot_read(split, *found) for split, found in unreadable if found), None)
 
     return _naming(sentence)
 
@@ -125,27 +123,6 @@ def naming_unreadable(train, others, *, tolerant):
 def cannot_read(split, row, reason):
     """Returns what to say of an image that a run cannot read."""
     return f"Cannot read {split.name_of(row)}: {reason}. Replace it or remove it."
-
-
-def _about_class(split):
-    found = find_unreadable_class(split)
-    if found is None:
-        return None
-    rows, reason = found
-    name = split.name_of(rows[0])
-    return (
-        f"Cannot read any of the {len(rows)} images of a class, such as {name}: {reason}. Replace them or remove the "
-        "class."
-    )
-
-
-def _about_image(splits):
-    # The split of evaluation may be that of the test.
-    for split in {id(split): split for split in splits if split}.values():
-        found = find_unreadable(split)
-        if found:
-            return cannot_read(split, *found)
-    return None
 
 
 # Images of a class that are tried, one after another, before the run stops.
@@ -216,7 +193,7 @@ def verify(split, *, min_side, threads, on_rows=lambda count: None):
     """Verifies all rows of a split, and returns a `Verdict` for each, in order.
 
     Args:
-        split: `pipelines.datasets.Split`.
+        split: the `Split`.
         min_side: images with a shorter side are bad, pixels.
         threads: images that are decoded at once.
         on_rows: function that is called with the number of further rows that are done.

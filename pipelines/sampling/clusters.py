@@ -32,7 +32,12 @@ class ClusterGroups:
 
     def divide(self, assignment, labels):
         """Makes the tables of all clusters; see `ClusterTables.divide`. `small` is learners whose batches repeat."""
-        rows, starts, sizes, learner_of_group = _groups(assignment, labels if self.classes else assignment)
+        labels = labels if self.classes else assignment
+        # Groups of rows sorted by cluster and class.
+        rows = np.lexsort((labels, assignment))
+        cluster, label = assignment[rows], labels[rows]
+        starts = np.flatnonzero(np.r_[True, (cluster[1:] != cluster[:-1]) | (label[1:] != label[:-1])])
+        sizes, learner_of_group = np.diff(np.r_[starts, len(rows)]), cluster[starts]
         usable = sizes > 1 if self.classes else sizes > 0
         starts, counts = starts[usable], sizes[usable]
         learners, first, groups = np.unique(learner_of_group[usable], return_index=True, return_counts=True)
@@ -74,14 +79,6 @@ class ClusterGroups:
         return chosen, tf.where((size < wanted)[:, None], often, exact)
 
 
-def _groups(assignment, labels):
-    """Sorts rows by cluster and class, and returns `(rows [N], first place, size and cluster of each group)`."""
-    rows = np.lexsort((labels, assignment))
-    cluster, label = assignment[rows], labels[rows]
-    begins = np.flatnonzero(np.r_[True, (cluster[1:] != cluster[:-1]) | (label[1:] != label[:-1])])
-    return rows, begins, np.diff(np.r_[begins, len(rows)]), cluster[begins]
-
-
 class ClusterNeighbors(ClusterTables):
     """Draws batches of `HardNeighbors` from one cluster, whose neighbors are the nearest ones there.
 
@@ -106,12 +103,7 @@ class ClusterNeighbors(ClusterTables):
         return super().divide(assignment, labels)
 
     def refresh(self, embeddings, workers=None):
-        """Finds the neighbors of all rows in their clusters; `divide` then makes tables of them.
-
-        Args:
-            embeddings: `[N, d]` array.
-            workers: the `Workers` that search together; None: this process alone.
-        """
+        """Finds the neighbors of all rows in their clusters; `divide` then makes tables of them."""
         found = np.full(self._found.shape, NO_NEIGHBOR, np.int32)
         for members in members_of(self._assignment).values():
             places = nearest_negatives(
@@ -181,7 +173,7 @@ class WithinClusters(Sampler):
         at_once: number of learners that have their part of each batch, instead of taking turns; 1: they take turns.
     """
 
-    takes_turns = True
+    targets = "learners"
     not_within_clusters = "its batches are already from one cluster each"
 
     def __init__(self, sampler: Sampler, *, proportional: bool = False, shuffle: bool = True, at_once: int = 1):

@@ -140,7 +140,7 @@ class Given(Sampler):
 
     count: Count = 32
 
-    gives_relevance = True
+    targets = "relevance"
     not_within_clusters = "its pairs are those of the dataset"
 
     @property
@@ -221,11 +221,11 @@ class PseudoClasses(Sampler):
         sampler: the sampler that composes the batches.
     """
 
-    gives_labels = True
+    targets = "labels"
     not_within_clusters = "its classes are clusters already"
 
     def __init__(self, sampler: Sampler):
-        if sampler.gives_relevance or sampler.refresh_every or sampler.takes_turns:
+        if sampler.targets != "classes" or sampler.refresh_every:
             raise ValueError(f"{type(sampler).__name__} has tables of its own, and draws by no labels that change.")
         self.sampler = sampler
         self.batch_size, self.parts = sampler.batch_size, sampler.parts

@@ -46,10 +46,7 @@ class Drawn:
 def partner_tables(labels, count, sampler):
     """Returns rows sorted by class, the places that are drawn, and start and size of the class at each place.
 
-    Args:
-        labels: `[N]`.
-        count: rows that a batch draws; fewer are an error.
-        sampler: what to call the sampler in errors.
+    Raises a ValueError, which names the `sampler`, if there are fewer than the `count` rows of a batch.
     """
     by_class, starts, sizes = group_by_class(labels)
     place, size = np.arange(len(by_class)), np.repeat(sizes, sizes)
@@ -63,12 +60,7 @@ def partner_tables(labels, count, sampler):
 
 
 def most_drawn(labels, parts):
-    """Returns how many rows a batch can draw without more rows than there are, at least 1.
-
-    Args:
-        labels: `[N]`.
-        parts: rows of a batch for each that is drawn, itself among them.
-    """
+    """Returns how many rows a batch can draw that has `parts` rows for each of them, at least 1."""
     sizes = group_by_class(labels)[2]
     return max(1, min(int(np.sum(sizes[sizes > 1])), len(labels) // parts))
 
@@ -76,11 +68,7 @@ def most_drawn(labels, parts):
 def draw_with_partners(seed, steps, tables, count):
     """Draws `count` rows of classes of two or more for each of the steps; all come once before any comes twice.
 
-    Args:
-        seed: int64 scalar.
-        steps: `[n]` int64.
-        tables: of `partner_tables`.
-        count: Python integer.
+    `tables` are those of `partner_tables`.
     """
     _, drawn, start, size = tables
     total, wanted = tf.size(drawn, out_type=tf.int64), tf.constant(count, tf.int64)

@@ -124,8 +124,7 @@ def grouped_tables(group_of_class, starts, sizes, groups, classes):
     """Returns places and sizes of classes, those of a category side by side, and places and sizes of categories.
 
     Args:
-        group_of_class: `[C]` category of each class.
-        starts, sizes: `[C]` place and size of each class.
+        group_of_class, starts, sizes: `[C]` category, place and size of each class.
         groups, classes: categories and classes in a batch.
     """
     share = classes // groups
@@ -149,8 +148,7 @@ def draw_grouped(seed, steps, group_starts, group_sizes, groups, classes):
     """Returns the classes of the steps and how often each came before, both `[n * classes]`, group after group.
 
     Args:
-        seed: int64 scalar.
-        steps: `[n]` int64.
+        seed, steps: int64 scalar, and `[n]`.
         group_starts, group_sizes: `[G]` place and number of the classes of each category.
         groups, classes: Python integers, categories and classes in a batch.
     """
@@ -286,18 +284,14 @@ class PxK(Sampler):
         if groups:
             chosen, times = draw_grouped(seed, steps, *groups, self.groups, self.classes)
         else:
-            chosen, times = self._classes_of(seed, steps, tf.size(starts, out_type=tf.int64))
+            scalars = tf.size(starts, out_type=tf.int64), tf.constant(self.classes, tf.int64)
+            arguments = (stream_keys(seed, steps), steps, *as_long_as(steps, *scalars))
+            chosen = draw(*arguments, self.classes)
+            times = tf.reshape(times_drawn(*arguments, chosen, self.classes), [-1])
+            chosen = tf.reshape(chosen, [-1])
         member = fill(key_of(seed, chosen), times, tf.gather(sizes, chosen), self.per_class)
         rows = tf.gather(by_class, tf.gather(starts, chosen)[:, None] + member)
         return tf.reshape(rows, [-1, self.batch_size])
 
     def cluster_draws(self):
         return ClusterGroups(self.classes, self.per_class)
-
-    def _classes_of(self, seed, steps, total):
-        """Returns the classes of the steps and how often each came before, both `[n * classes]`."""
-        count = tf.constant(self.classes, tf.int64)
-        arguments = (stream_keys(seed, steps), steps, *as_long_as(steps, total, count))
-        chosen = draw(*arguments, self.classes)
-        times = times_drawn(*arguments, chosen, self.classes)
-        return tf.reshape(chosen, [-1]), tf.reshape(times, [-1])

@@ -25,11 +25,7 @@ class ClusterTables:
         self.sampler = sampler
 
     def divide(self, assignment, labels):
-        """Makes the tables of all clusters.
-
-        Args:
-            assignment: `[N]` learner of each row.
-            labels: `[N]` class numbers.
+        """Makes the tables of all clusters, for rows with these learners and these labels, both `[N]`.
 
         Returns:
             `(tables, learners, counts, irregular)`: int64 arrays for `draw_rows`, the learner of each cluster that
@@ -57,12 +53,7 @@ class ClusterTables:
         return tables, np.array(list(made)), counts, {"left_out": len(assignment) - drawn, "small": []}
 
     def tables_of(self, members, labels):
-        """Returns the sampler's tables for the rows of a cluster, numbered from 0.
-
-        Args:
-            members: the rows, ascending.
-            labels: `[N]` class numbers of all rows.
-        """
+        """Returns the sampler's tables for the rows `members` of a cluster, ascending, as if numbered from 0."""
         return [np.asarray(table) for table in self.sampler.tables_of(labels[members])]
 
     def draw_rows(self, seed, steps, cluster, number, learner, *tables):
@@ -82,8 +73,10 @@ class ClusterTables:
 
         def of_step(about):
             cluster, number, seed = about
-            parts = zip(packed[::3], packed[1::3], packed[2::3], strict=True)
-            own = [_unpacked(*table, cluster) for table in parts]
+            own = []
+            for values, ends, shapes in zip(packed[::3], packed[1::3], packed[2::3], strict=True):
+                shape = shapes[cluster]
+                own.append(tf.reshape(values[ends[cluster] - tf.reduce_prod(shape) : ends[cluster]], shape))
             places = self.sampler.rows(seed, number[None], own)[0]
             return starts[cluster] + tf.cast(places, tf.int64)
 
@@ -101,15 +94,10 @@ def members_of(assignment):
 
 
 def _packed(of_clusters):
-    """Returns one table of all clusters, which differs in shape: its values, where each ends, and each shape."""
+    """Returns the tables of all clusters, of several shapes, as their values, ends and shapes."""
     values = np.concatenate([table.ravel() for table in of_clusters])
     ends = np.cumsum([table.size for table in of_clusters])
     return values, ends, np.array([table.shape for table in of_clusters], np.int64)
-
-
-def _unpacked(values, ends, shapes, cluster):
-    shape = shapes[cluster]
-    return tf.reshape(values[ends[cluster] - tf.reduce_prod(shape) : ends[cluster]], shape)
 
 
 class Sampler(Declared):
@@ -128,16 +116,18 @@ class Sampler(Declared):
     several_per_class = False
     # Whether it draws an image several times, for views of it that differ.
     several_views = False
-    # Whether `relevance` tells what is known of the pairs of a batch, in place of the classes of rows.
-    gives_relevance = False
-    # Whether `labels_of` tells the labels of rows, in place of those of the split.
-    gives_labels = False
-    # Whether `learners` tells whose turn a step is; then the targets of batches are `{"label": ..., "learner": ...}`.
-    takes_turns = False
+    # What a loss learns from: the "classes" of rows; those and the "learners" whose turn it is, as `{"label": ...,
+    # "learner": ...}`; "labels" that `labels_of` returns; or the "relevance" of the pairs of a batch.
+    targets = "classes"
     # Epochs from one call of `refresh` to the next, for tables that follow the embedding; None: it is not called.
     refresh_every = None
 
     _tables = None
+
+    @property
+    def uses_classes(self) -> bool:
+        """Whether the labels of a batch are those of the split."""
+        return self.targets in ("classes", "learners")
 
     @property
     def not_within_clusters(self) -> str | None:

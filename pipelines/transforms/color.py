@@ -73,7 +73,8 @@ def change_brightness(image, factor):
 
 def change_contrast(image, factor):
     """Multiplies the distance of pixels from the mean brightness of the image by the factor."""
-    return blend(image, tf.reduce_mean(_brightness_of(image)), factor)
+    brightness = tf.matmul(tf.reshape(image, [-1, 3]), tf.constant(BRIGHTNESS_WEIGHTS)[:, None])
+    return blend(image, tf.reduce_mean(brightness), factor)
 
 
 def change_saturation(image, factor):
@@ -95,10 +96,6 @@ def gray_of(image):
 def blend(image, other, factor):
     """Interpolates, or extrapolates, from the other image at factor 0 to the image at factor 1."""
     return _bounded(other + factor * (image - other))
-
-
-def _brightness_of(image):
-    return tf.matmul(tf.reshape(image, [-1, 3]), tf.constant(BRIGHTNESS_WEIGHTS)[:, None])
 
 
 def _bounded(image):

@@ -219,7 +219,9 @@ def _class_of(name):
         known = _known_layers()
         missing = "" if _keras_cv_layers() else " keras-cv is not installed; it is the extra keras-cv."
         raise ValueError(f"Unknown layer {name!r}.{nearest(short, known)} Keras has {', '.join(known)}.{missing}")
-    if not _is_allowed(found):
+    parts = _parts_of_package(found)
+    # Of the user's own classes, which are registered, a spec may name all.
+    if parts is not None and not any(f".layers.{part}." in f"{found.__module__}." for part in parts):
         raise ValueError(
             f"layer({name!r}) is no layer that changes images alone, and a transform takes no other: its spec may be "
             f"from a file. Expected one of {', '.join(_known_layers())}, or a layer of your own, registered by "
@@ -234,7 +236,8 @@ def _class_of(name):
 
 
 def _made(written, kind, arguments):
-    """Creates the layer, after checking the names of its arguments."""
+    """Creates the layer, after checking the names of its arguments, and the sizes if it is not the user's own."""
+    is_own = _parts_of_package(kind) is None
     parameters = inspect.signature(kind).parameters
     parameters = {
         name: each for name, each in parameters.items() if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
@@ -247,14 +250,14 @@ def _made(written, kind, arguments):
             raise ValueError(
                 f"{written} takes no argument {name!r}.{nearest(name, own)} Its arguments: {', '.join(own) or 'none'}."
             )
-        if _is_of_others(kind) and name not in OF_PIXELS and (largest := _largest(value)) > MOST_SIDE:
+        if not is_own and name not in OF_PIXELS and (largest := _largest(value)) > MOST_SIDE:
             raise ValueError(f"{written} expects {name} of at most {MOST_SIDE}, received {largest}.")
-    if _is_of_others(kind) and arguments.get("data_format", LAST) != LAST:
+    if not is_own and arguments.get("data_format", LAST) != LAST:
         raise ValueError(f"{written} expects images with their channels last. Remove data_format.")
     range_needed = "value_range" in parameters and parameters["value_range"].default is inspect.Parameter.empty
     offered = {"value_range": (0, 255)} if range_needed else {}
     # Keras' own default may be another one.
-    offered |= {"data_format": LAST} if _is_of_others(kind) and "data_format" in parameters else {}
+    offered |= {"data_format": LAST} if not is_own and "data_format" in parameters else {}
     try:
         return kind(**{**offered, **arguments}, dtype="float32")
     except (TypeError, ValueError) as error:
@@ -290,19 +293,9 @@ def _known_layers():
     return [name for name, kind in kinds.items() if "image_preprocessing" in kind.__module__ and name not in MIXING]
 
 
-def _is_allowed(kind):
-    """Whether a spec may name the layer; of classes of the user's own, which are registered, all."""
-    if not _is_of_others(kind):
-        return True
-    return any(f".layers.{part}." in f"{kind.__module__}." for part in PACKAGES[_package_of(kind)])
-
-
-def _is_of_others(kind):
-    return _package_of(kind) in PACKAGES
-
-
-def _package_of(kind):
-    return kind.__module__.partition(".")[0]
+def _parts_of_package(kind):
+    """Returns the parts of Keras or keras-cv that a spec may name, or `()`; None of a class of the user's own."""
+    return PACKAGES.get(kind.__module__.partition(".")[0])
 
 
 def with_probability(probability, step):

@@ -1,13 +1,61 @@
-"""Archives are unpacked once, whole, and into their folder alone; hostile ones not at all."""
+"""Archives are unpacked once, whole, and into their folder alone; hostile and damaged ones not at all."""
 
+import gzip
+import io
+import stat
 import tarfile
 import threading
+import zipfile
 
+import numpy as np
 import pytest
 
 from pipelines.datasets import published
-from pipelines.datasets.published import archive_of, unpack
-from tests.pipelines.archive_files import BIRDS, everything, special, tar_of, zip_link, zip_of
+from pipelines.datasets.published import MOST_OF_HEADER, archive_of, unpack
+
+
+def tar_of(path, members):
+    """An archive of `(name or TarInfo, bytes)`."""
+    with tarfile.open(path, "w:gz") as packed:
+        for member, content in members:
+            member = member if isinstance(member, tarfile.TarInfo) else tarfile.TarInfo(member)
+            member.size = member.size or len(content)
+            packed.addfile(member, io.BytesIO(content))
+    return path
+
+
+def zip_of(path, members):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        for member, content in members:
+            packed.writestr(member, content)
+    return path
+
+
+def special(kind, target="", name="birds/link"):
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, target
+    return member
+
+
+def zip_link(name="birds/link"):
+    member = zipfile.ZipInfo(name)
+    member.create_system, member.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
+    return member
+
+
+BIRDS = [("birds/wren.txt", b"small"), ("birds/own/robin.txt", b"red"), ("readme.txt", b"birds")]
+
+
+def everything(folder):
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.name != ".unpacking.lock"}
+
+
+def plain_tar(path, members):
+    """The bytes of an archive that is not compressed, written to the path."""
+    tar_of(path, members)
+    content = gzip.decompress(path.read_bytes())
+    path.write_bytes(content)
+    return bytearray(content)
 
 
 @pytest.mark.parametrize("make, name", [(tar_of, "birds.tgz"), (zip_of, "birds.zip")])
@@ -138,3 +186,84 @@ def test_an_archive_is_found_by_any_ending(tmp_path):
     assert archive_of(tmp_path / "birds.tgz") == tmp_path / "birds.tar.xz"
     (tmp_path / "birds.tgz").write_bytes(b"")
     assert archive_of(tmp_path / "birds.tgz") == tmp_path / "birds.tgz"
+
+
+def test_a_zip_that_lies_about_its_sizes(tmp_path):
+    archive = zip_of(tmp_path / "birds.zip", [("birds/zeros", bytes(2**20))])
+    content = archive.read_bytes()
+    # Both places that hold the size.
+    assert content.count((2**20).to_bytes(4, "little")) == 2
+    archive.write_bytes(content.replace((2**20).to_bytes(4, "little"), (9).to_bytes(4, "little")))
+    with pytest.raises(ValueError, match="is damaged .*Download it again"):
+        unpack(archive, tmp_path / "birds")
+    assert everything(tmp_path) == {"birds.zip"}
+
+
+@pytest.mark.parametrize("make, name", [(tar_of, "birds.tgz"), (zip_of, "birds.zip")])
+def test_damage_is_told(tmp_path, make, name):
+    archive = make(tmp_path / name, [("birds/noise", bytes(range(256)) * 99)])
+    content = archive.read_bytes()
+    for broken in (b"", b"text", content[: len(content) // 2], content[:60] + b"XXXX" + content[64:]):
+        archive.write_bytes(broken)
+        with pytest.raises(ValueError, match=f"{archive} is damaged .*Download it again"):
+            unpack(archive, tmp_path / "birds")
+        assert everything(tmp_path) == {name}
+
+
+def flipped_header(content):
+    content[1024 + 100] ^= 1
+    return content
+
+
+@pytest.mark.parametrize(
+    "damage", [flipped_header, lambda content: content[:1024], lambda content: content[: 1024 + 300]]
+)
+def test_damage_between_members_is_told(tmp_path, damage):
+    """Bytes that tarfile takes for the archive's end. A member of up to 512 bytes takes 1024 with its header."""
+    archive = tmp_path / "birds.tar"
+    archive.write_bytes(damage(plain_tar(archive, [("birds/a", b"a"), ("birds/b", b"b")])))
+    with pytest.raises(ValueError, match=f"{archive} is damaged .*Download it again"):
+        unpack(archive, tmp_path / "birds")
+    assert everything(tmp_path) == {"birds.tar"}
+
+
+def test_wrong_bytes_are_found_by_their_checksum(tmp_path):
+    noise = np.random.default_rng(0).bytes(5000)
+    archive = tar_of(tmp_path / "birds.tgz", [("birds/noise", noise)])
+    content = bytearray(archive.read_bytes())
+    content[3000] ^= 1
+    archive.write_bytes(content)
+    with pytest.raises(ValueError, match=f"{archive} is damaged .*Download it again"):
+        unpack(archive, tmp_path / "birds")
+    assert everything(tmp_path) == {"birds.tgz"}
+
+
+def test_holes_and_endless_names_are_refused(tmp_path):
+    """Both take more room than the sizes of the members say."""
+    sparse = special(tarfile.GNUTYPE_SPARSE, name="birds/sparse")
+    sparse.size = 0
+    archive = tmp_path / "birds.tar"
+    content = plain_tar(archive, [(sparse, b"")])
+    # The size that it has when it is written, 1 MiB, in octal.
+    content[483:494] = b"00004000000"
+    content[148:156] = b"%06o\0 " % (sum(content[:148]) + 8 * 32 + sum(content[156:512]))
+    archive.write_bytes(content)
+    with pytest.raises(ValueError, match="'birds/sparse', which is a link or a device, or has holes"):
+        unpack(archive, tmp_path / "birds")
+    with tarfile.open(archive, "w", format=tarfile.GNU_FORMAT) as packed:
+        packed.addfile(tarfile.TarInfo("birds/wren"))
+        packed.addfile(tarfile.TarInfo("birds/" + "x" * 2 * MOST_OF_HEADER))
+    with pytest.raises(ValueError, match=f"{archive} is damaged .a header of 2,097,.* bytes"):
+        unpack(archive, tmp_path / "birds")
+    assert everything(tmp_path) == {"birds.tar"}
+
+
+def test_a_password_is_told(tmp_path):
+    archive = zip_of(tmp_path / "birds.zip", BIRDS)
+    content = bytearray(archive.read_bytes())
+    # Bit 0 of the flags, in the header of each file and in the list of all.
+    for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        content[content.index(mark) + offset] |= 1
+    archive.write_bytes(content)
+    with pytest.raises(ValueError, match="has a password. Unpack it by hand"):
+        unpack(archive, tmp_path / "birds")

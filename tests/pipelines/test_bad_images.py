@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from PIL import Image
+from PIL import Image, PngImagePlugin
 
 from pipelines.checks import as_decodable, converted_endings, wrong_header
 from pipelines.images import decoding
@@ -210,3 +210,36 @@ def test_an_exported_model_in_python_reads_what_is_converted(tmp_path, make):
     assert valid.all()
     np.testing.assert_allclose(embeddings[0], embeddings[1], atol=4)
     assert model.read(make()).shape == (SIDE, SIDE, 3)
+
+
+@pytest.mark.parametrize("file_format", ["JPEG", "PNG", "WEBP"])
+def test_headers_of_what_is_read_are_fine(file_format):
+    assert wrong_header(io.BytesIO(encoded(noise(8, 8), file_format))) is None
+
+
+def test_a_png_with_much_text_is_fine():
+    about = PngImagePlugin.PngInfo()
+    about.add_text("workflow", "x" * 2**21, zip=True)
+    assert wrong_header(io.BytesIO(encoded(noise(8, 8), "PNG", pnginfo=about))) is None
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (encoded(noise(8, 8), "TIFF"), "is a TIFF, which is not read"),
+        (encoded(noise(8, 8), "PPM"), "is a PPM, which is not read"),
+        (encoded(noise(8, 8), "GIF"), "is a GIF, which is not read; save it as JPEG or PNG"),
+        (encoded(noise(8, 8), "BMP"), "is a BMP, which is not read; save it as JPEG or PNG"),
+        (b"P5 is out of stock, see the other page", "is not a readable image"),
+        (b"P1 photographs", "is not a readable image"),
+        (encoded(noise(8, 8), "PNG")[:20], "is not a readable image"),
+        (b"", "is not a readable image"),
+    ],
+)
+def test_what_is_not_read_is_told(content, message):
+    told = wrong_header(io.BytesIO(content))
+    assert message in told and "BytesIO" not in told
+
+
+def test_too_many_pixels_are_told():
+    assert "has 8 x 8 pixels, more than 63" in wrong_header(io.BytesIO(encoded(noise(8, 8), "PNG")), 63)

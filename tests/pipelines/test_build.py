@@ -9,7 +9,7 @@ from PIL import Image
 from pipelines.build import STEPS_AT_ONCE, evaluation_batches, training_batches
 from pipelines.datasets import Split
 from pipelines.preprocessor import Preprocessor
-from pipelines.sampling import PxK, Uniform
+from pipelines.sampling import Given, PseudoClasses, PxK, Uniform, WithinClusters
 from tests.pipelines.strides import Strides
 
 SIDE = 6
@@ -87,6 +87,37 @@ def test_a_run_that_goes_on_sees_the_batches_it_would_have_seen(whole, start):
     rest = collected(make(step=start, steps_per_epoch=LONG, length=LONG - start)[0])
     assert len(whole[0]) == LONG and len(rest[0]) == LONG - start
     assert_same(rest, [part[start:] for part in whole])
+
+
+def targets_by_hand(sampler, split, seed, step):
+    """What a loss learns from in a batch, by the sampler's methods and a loop over rows."""
+    tables, steps = sampler.tables(), tf.constant([step], tf.int64)
+    rows = sampler.rows(seed, steps, tables)[0].numpy()
+    labels = np.array([split.labels[row] for row in rows])
+    if sampler.targets == "learners":
+        return {"label": labels, "learner": np.repeat(sampler.learners(seed, steps, tables), len(rows))}
+    if sampler.targets == "labels":
+        return sampler.labels_of(rows, tables).numpy()
+    return sampler.relevance(tf.constant(seed, tf.int64), steps, tables)[0].numpy()
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: PseudoClasses(PxK(3, 2)), lambda: WithinClusters(PxK(3, 2)), lambda: Given(3)]
+)
+def test_each_worker_has_its_part_of_what_the_sampler_says(make):
+    sampler, step = make(), tf.Variable(2, dtype=tf.int64)
+    pairs = np.array([[row, row + 1, -1] if row % 4 else [row, -1, row + 1] for row in range(0, 24, 2)])
+    split = Split(SPLIT.images, np.arange(24), relations=pairs) if isinstance(sampler, Given) else SPLIT
+    sampler.bind_split(split)
+    if not isinstance(sampler, Given):
+        sampler.assign(np.arange(24) % 6 % 2 if isinstance(sampler, WithinClusters) else np.arange(24) % 4)
+    options = {"seed": 1, "step": step, "steps_per_epoch": 4, "length": 2, "read": lambda row: row}
+    for index in range(2):
+        data = training_batches(split, sampler, lambda row, seed: row, worker=(index, 2), **options)
+        for number, (_, found) in zip((2, 3), data, strict=True):
+            expected = targets_by_hand(sampler, split, 1, number)
+            part = tf.nest.map_structure(lambda values, index=index: values[3 * index : 3 * index + 3], expected)
+            tf.nest.map_structure(np.testing.assert_array_equal, tf.nest.map_structure(np.asarray, found), part)
 
 
 def test_an_epoch_begins_anew_at_the_step_then(whole):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from pipelines.datasets import load
-from pipelines.datasets.csv import _numbered, from_anywhere
+from pipelines.datasets.loading import from_anywhere
+from pipelines.labels import class_numbers_of
 from tests.pipelines.tiny_datasets import picture
 
 PLAIN = """path,label,split
@@ -213,6 +214,6 @@ def test_images_that_are_none_are_told(table, tmp_path):
 
 def test_numbers_that_are_equal_are_classes_of_their_own_in_one_order():
     for names in (["1", "01", "001", "2"], ["001", "2", "01", "1"]):
-        numbers, known = _numbered(names)
+        numbers, known = class_numbers_of(names)
         assert list(known.values()) == ["001", "01", "1", "2"]
         assert [known[number] for number in numbers] == names

@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 
 from pipelines import checks
-from pipelines.checks import MOST_PARTS, MOST_PIXELS, is_quick, most_scans, why_costly, wrong_header
+from pipelines.checks import MOST_PARTS, MOST_PIXELS, is_quick, wrong_header
 from pipelines.datasets import Split
 from pipelines.images import decoding
-from pipelines.images.decoding import decode
+from pipelines.images.decoding import decode, jpeg_scans, why_costly
 from pipelines.reading.unreadable import verify
 from tests.pipelines.image_files import chunk, encoded, noise, png, with_scans
 from tfdml.console.startup import tensorflow_reason
@@ -110,6 +110,10 @@ def test_only_small_images_are_quick():
     }
 
 
+def most_scans(pixels):
+    return int(jpeg_scans(b"", [1, pixels])[1])
+
+
 def test_scripts_of_encoders_pass_at_any_size():
     """The longest that a known encoder writes has 23 scans; a photo of a phone has 12 megapixels."""
     assert most_scans(MOST_PIXELS) >= 23 and most_scans(12_000_000) >= 80 and most_scans(500 * 375) == 1000
@@ -145,8 +149,8 @@ def test_the_checks_of_bytes_and_of_graphs_are_the_same():
         size = encoded(np.zeros((1, 1, 3)), "JPEG")
         at = size.index(b"\xff\xc0") + 5
         claims = size[:at] + 2 * side.to_bytes(2, "big") + size[at + 4 :]
-        padded = claims + bytes(checks.FREE // max(side**2, checks.LEAST_PIXELS))
-        scan = checks.SCAN[0]
+        padded = claims + bytes(decoding.FREE // max(side**2, decoding.LEAST_PIXELS))
+        scan = decoding.SCANS[0]
         enough, more = (padded + scan * (most_scans(side**2) - count) for count in (1, 0))
         assert why_costly(enough) is None and "scans" in why_costly(more)
         assert decoding.jpeg_size(tf.constant(enough)).numpy().tolist() == [side, side]

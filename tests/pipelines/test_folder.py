@@ -10,7 +10,6 @@ from PIL import Image
 from pipelines.datasets import folder as folder_module
 from pipelines.datasets import load
 from pipelines.datasets.folder import folder, is_other_image, tell_of_others
-from tfdml import registry
 
 FILES = {
     "train/wren/b.jpg": (8, 9),
@@ -39,10 +38,6 @@ def test_rows_are_sorted_paths_and_labels_go_on_in_the_test_split(birds):
     assert dataset.test.labels.tolist() == [2, 2, 3]
     assert dataset.test.class_names == {2: "crow", 3: "finch"}
     assert not dataset.train.encoded and not dataset.test.encoded
-
-
-def test_the_registry_makes_it(birds):
-    assert len(registry.create("dataset", "folder", data_dir=str(birds)).train) == 3
 
 
 def test_other_files_and_hidden_folders_are_left_alone(birds):
@@ -155,12 +150,6 @@ def test_a_share_that_leaves_a_side_empty_is_told(animals, share, message):
         folder(str(animals), test_classes=share)
 
 
-@pytest.mark.parametrize("share", [0, 1.5, -0.1, "0.3", True])
-def test_no_share(animals, share):
-    with pytest.raises(ValueError, match=f"expects test_classes to be .*; received {share!r}"):
-        folder(str(animals), test_classes=share)
-
-
 def test_folders_that_are_not_divided_are_told_of_the_argument(animals, birds):
     with pytest.raises(FileNotFoundError, match=r"no folders train and test.* 10 class folders.*test_classes=0\.3"):
         folder(str(animals))
@@ -170,12 +159,6 @@ def test_folders_that_are_not_divided_are_told_of_the_argument(animals, birds):
     shutil.rmtree(birds / "train")
     with pytest.raises(FileNotFoundError, match=r"no folders train and test.*test/<class>/\*\.jpg\.$"):
         folder(str(birds))
-
-
-def test_class_folders_that_are_not_divided_are_told_how(animals):
-    told = r"10 class folders of .*, use the dataset 'folder\(test_classes=0.3\)' with data_dir=.*, in a command --data"
-    with pytest.raises(FileNotFoundError, match=told):
-        folder(str(animals))
 
 
 def test_folders_that_are_divided_already_are_told(birds, animals, write_images):

@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +11,7 @@ import pytest
 
 from pipelines.dataset import names_in_list, read_list, without, write_list
 from pipelines.datasets import Dataset, Split, load
-from pipelines.datasets.csv import from_anywhere
-from pipelines.datasets.loading import missing_files
+from pipelines.datasets.loading import from_anywhere, missing_files
 from tests.pipelines.tiny_datasets import picture, write_sop
 
 NAMES = ["a.jpg", "with space.jpg", "Käfer 甲虫.jpg", "two\nlines.jpg", '{"odd".jpg', "train#7", " edge.jpg "]
@@ -26,6 +27,11 @@ def photos(tmp_path):
 
 def names_left(dataset, folder):
     return [path.removeprefix(f"{folder}/") for split in (dataset.train, dataset.test) for path in split.images]
+
+
+def test_a_dataset_is_imported_without_tfdml():
+    """Not so in this process, where tfdml is imported already."""
+    subprocess.run([sys.executable, "-c", "from pipelines.datasets import load"], check=True, capture_output=True)
 
 
 def test_a_list_holds_any_name(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from pipelines.datasets import load
-from pipelines.datasets.csv import from_anywhere
+from pipelines.datasets.loading import from_anywhere
 from pipelines.datasets.pairs import pairs
 from pipelines.packing import pack
 

@@ -8,7 +8,6 @@ from PIL import Image
 from pipelines.datasets import toycars as module
 from pipelines.datasets.toycars import ATTRIBUTES, designs, toycars
 from pipelines.datasets.toycars_drawing import render
-from tfdml import registry
 
 SMALL = {"classes": 6, "images_per_class": 3, "image_size": 24}
 
@@ -30,13 +29,6 @@ def recall_at_1(features, labels):
     similarity = features @ features.T
     np.fill_diagonal(similarity, -1)
     return np.mean(labels[similarity.argmax(axis=1)] == labels)
-
-
-def test_the_registry_makes_it(tmp_path):
-    dataset = registry.create(
-        "dataset", "toycars(classes=4, images_per_class=2, image_size=16)", data_dir=str(tmp_path)
-    )
-    assert dataset.name == "toycars" and len(dataset.train) == len(dataset.test) == 4
 
 
 def test_halves_share_no_class_and_rows_are_pictures_of_the_asked_size(tmp_path):
@@ -191,23 +183,3 @@ def test_without_a_folder_the_users_cache_is_used(tmp_path, monkeypatch, data_di
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     toycars(data_dir=data_dir, **SMALL)
     assert len(list((tmp_path / "home" / ".cache" / "tfdml").iterdir())) == 1
-
-
-@pytest.mark.parametrize(
-    "argument, value",
-    [
-        ("classes", 1),
-        ("classes", 10**9),
-        ("classes", 4.0),
-        ("classes", True),
-        ("images_per_class", 0),
-        ("image_size", 15),
-        ("image_size", "48"),
-        ("seed", -1),
-        ("seed", None),
-    ],
-)
-def test_bad_arguments(tmp_path, argument, value):
-    with pytest.raises(ValueError, match=f"{argument} to be an integer .*; received {value!r}"):
-        toycars(data_dir=tmp_path, **{**SMALL, argument: value})
-    assert not list(tmp_path.iterdir())

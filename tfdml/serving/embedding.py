@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from pipelines.checks import why_costly
 from pipelines.datasets import Split
+from pipelines.images.decoding import why_costly
 from pipelines.reading.unreadable import why_unreadable
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.files.checked import flush, vacated

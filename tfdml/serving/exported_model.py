@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from pipelines.checks import MOST_PIXELS, as_decodable, why_costly
+from pipelines.checks import MOST_PIXELS, as_decodable
 from pipelines.dataset import Split
+from pipelines.images.decoding import why_costly
 from pipelines.reading.cache import file_reader
 from pipelines.reading.unreadable import READING_ERRORS, about_position, naming_image
 from tfdml.console.progress_bar import ProgressBar

@@ -68,16 +68,6 @@ def test_training_sees_the_box_alone(birds):
     assert all(other > 1.5 * one for one, other in map(halves, plain))
 
 
-@pytest.mark.parametrize("box", [(-9, -9, 99, 99), (23, 17, 99, 99), (30, 40, 50, 60), (5, 5, 5, 5)])
-def test_a_box_over_the_edge_leaves_what_is_inside_and_one_pixel_at_least(birds, box):
-    images = evaluated(with_box(birds, box))
-    left, top = (min(max(corner, 0), size - 1) for corner, size in zip(box[:2], (24, 18), strict=True))
-    inside = BOTH if box[0] < 0 else (left, top, left + 1, top + 1)
-    np.testing.assert_array_equal(images, evaluated(with_box(birds, inside)))
-    # One pixel, enlarged.
-    assert box[0] < 0 or np.ptp(images, axis=(1, 2)).max() == 0
-
-
 def test_thumbnails_are_cropped(birds):
     one, other = halves(thumbnail(with_box(birds, RIGHT), 0, 12)[:, 2:-2].astype(float))
     assert abs(one - other) < 5

@@ -12,7 +12,8 @@ from absl import flags
 from pipelines.build import evaluation_batches, training_batches
 from pipelines.datasets import Split
 from pipelines.preprocessor import Preprocessor
-from pipelines.reading.cache import KINDS, Cache
+from pipelines.reading import cache as cache_module
+from pipelines.reading.cache import KINDS, Cache, free_memory
 from tests.pipelines.image_files import encoded, noise
 from tests.pipelines.strides import Strides
 from tfdml.console.flags import define_training
@@ -220,6 +221,13 @@ def test_pixels_are_refused_where_a_random_crop_decides_how_they_are_decoded(spl
     assert_same(batches(split, chosen, make_cache("pixels")), batches(split, chosen))
 
 
-def test_kinds_are_known():
-    with pytest.raises(ValueError, match="Cache expects kind to be one of 'none', 'bytes', 'pixels'; received 'disk'"):
-        Cache("disk", memory=0, folder="")
+def test_free_memory_is_read_in_bytes(tmp_path, monkeypatch):
+    about = tmp_path / "meminfo"
+    monkeypatch.setattr(cache_module, "MEMINFO", about)
+    about.write_text("MemTotal:       4000 kB\nMemFree:         100 kB\nMemAvailable:   3000 kB\n")
+    assert free_memory() == 3000 * 1024
+
+
+def test_elsewhere_it_is_half_of_the_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache_module, "MEMINFO", tmp_path / "no")
+    assert free_memory() == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2

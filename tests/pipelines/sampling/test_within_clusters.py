@@ -29,16 +29,6 @@ def batches(sampler, steps, seed=0):
     return rows_and_learners(sampler, range(steps), seed)
 
 
-@pytest.mark.parametrize("make", [lambda: PxK(4, 2), lambda: Uniform(batch_size=8)])
-def test_undivided_they_are_those_of_the_sampler(make):
-    plain = make()
-    plain.bind(LABELS)
-    sampler, found = bound(make(), assignment=None)
-    rows, learners = batches(sampler, 50)
-    np.testing.assert_array_equal(rows, plain.rows(0, tf.range(50)))
-    assert set(learners) == {-1} and found == {"left_out": 0, "small": [], "idle": []}
-
-
 @pytest.mark.parametrize("order", ORDERS)
 def test_the_method_wraps_the_sampler_as_its_cluster_order_says(order):
     backbone = tfdml.backbones.Small(width=4, stages=1)
@@ -58,15 +48,6 @@ def test_a_batch_is_of_one_cluster_and_has_p_classes_with_k_images(order):
     for batch in rows:
         classes, counts = np.unique(LABELS[batch], return_counts=True)
         assert len(classes) == 4 and set(counts) == {2} and len(set(batch)) == 8
-
-
-def test_batches_depend_on_seed_and_step_alone():
-    sampler, _ = bound()
-    rows, learners = batches(sampler, 40)
-    steps = tf.constant([31, 2, 17])
-    np.testing.assert_array_equal(sampler.rows(0, steps), rows[[31, 2, 17]])
-    np.testing.assert_array_equal(sampler.learners(0, steps), learners[[31, 2, 17]])
-    assert np.any(batches(sampler, 40, seed=1)[0] != rows)
 
 
 def test_orders_of_clusters():

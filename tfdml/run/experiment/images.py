@@ -75,7 +75,7 @@ class ImageData:
         """The training dataset, whose passes have `length` steps; images count as `--class_weights` says."""
         split = self.train
         preprocessor = self.preprocessor(model, self.settings.train_transform)
-        if self.settings.max_bad_images and (sampler.gives_relevance or sampler.gives_labels):
+        if self.settings.max_bad_images and not sampler.uses_classes:
             raise ValueError(
                 "--max_bad_images replaces an image by another one of its class, and there are no classes. List bad "
                 "images in --ignore_images."
@@ -146,7 +146,7 @@ def _weights(split, sampler, power):
     """The weights of classes that `--class_weights` asks for, or None."""
     if not power:
         return None
-    if sampler.gives_relevance or sampler.gives_labels or split.attributes is not None:
+    if not sampler.uses_classes or split.attributes is not None:
         raise ValueError(
             f"--class_weights={power} counts images of classes, and these images have none of their own. Leave it out."
         )

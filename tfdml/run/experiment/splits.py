@@ -8,8 +8,8 @@ import numpy as np
 
 from pipelines.dataset import Dataset, Split
 from pipelines.datasets import load
-from pipelines.datasets.csv import from_anywhere
 from pipelines.datasets.folder import WITHOUT_CLASSES
+from pipelines.datasets.loading import from_anywhere
 from pipelines.labels import with_levels
 from pipelines.sampling import Clusters, each_alone
 from tfdml import registry

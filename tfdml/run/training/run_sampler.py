@@ -185,12 +185,12 @@ def check_pairs(loss, sampler, labels, batches, seed):
             f"--loss={batches.loss} takes batches in {hooks.batch_parts} parts, whose rows belong together; received "
             f"--sampler={batches.sampler}, whose batches have {sampler.parts}. Use {others}."
         )
-    if sampler.gives_relevance:
+    if sampler.targets == "relevance":
         # All are given, and no batch is without any.
         return
     rows = sampler.rows(seed, tf.range(STEPS))
     # At the end of a run a sampler has other labels than those that it was bound to.
-    drawn = sampler.labels_of(rows, sampler.tables()) if sampler.gives_labels else tf.gather(labels, rows)
+    drawn = sampler.labels_of(rows, sampler.tables()) if sampler.targets == "labels" else tf.gather(labels, rows)
     counts = [np.unique(batch, return_counts=True)[1] for batch in drawn.numpy()]
     with_positive = sum(np.sum(count[count > 1]) for count in counts) / tf.size(rows).numpy()
     here = f"--sampler={batches.sampler}"

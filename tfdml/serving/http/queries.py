@@ -18,7 +18,8 @@ from python_multipart.multipart import parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
-from pipelines.checks import why_costly, wrong_header
+from pipelines.checks import wrong_header
+from pipelines.images.decoding import why_costly
 from tfdml.serving.http.server import MOST_NEIGHBORS
 from tfdml.serving.index.labeling import vote
 from tfdml.serving.index.searcher import Neighbor

@@ -1,11 +1,13 @@
-"""Steps that change colors, beside Pillow and Python's own colorsys."""
+"""Colors, blur and JPEG compression, beside Pillow, SciPy and Python's own colorsys."""
 
 import colorsys
+import io
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image, ImageEnhance
+from scipy import ndimage
 
 from pipelines.transforms import color
 from tests.pipelines.steps import IMAGE, apply
@@ -74,3 +76,54 @@ def test_jitter_does_its_changes_in_order_with_factors_of_their_own():
 
 def test_jitter_of_nothing_changes_nothing():
     np.testing.assert_array_equal(apply(f"color_jitter({OFF})", IMAGE), IMAGE)
+
+
+NOISE = np.random.default_rng(0).uniform(0, 255, (31, 23, 3))
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 2.5])
+@pytest.mark.parametrize("shape", [(31, 23), (5, 3), (1, 4), (1, 1)])
+def test_blur_is_a_convolution_with_a_gaussian(shape, sigma):
+    image = NOISE[: shape[0], : shape[1]]
+    radius = int(np.ceil(3 * sigma))
+    expected = ndimage.gaussian_filter(image, sigma, mode="mirror", radius=radius, axes=(0, 1))
+    np.testing.assert_allclose(apply(f"blur(sigma=({sigma}, {sigma}))", image), expected, atol=1e-3)
+
+
+def test_sigma_is_drawn_from_its_range():
+    spot = np.zeros((15, 15, 3))
+    spot[7, 7] = 255.0
+    distance = np.square(np.arange(15) - 7.0)
+    # Of a small spot the mean square of the distance along an axis is the square of sigma.
+    found = [
+        np.sqrt((apply("blur(sigma=(0.6, 1.8))", spot, seed)[..., 0].sum(axis=1) * distance).sum() / 255)
+        for seed in range(200)
+    ]
+    assert 0.59 <= min(found) < 0.65 and 1.7 < max(found) <= 1.81
+
+
+def by_pillow(image, quality):
+    file = io.BytesIO()
+    Image.fromarray(image.astype(np.uint8)).save(file, "JPEG", quality=quality)
+    return np.asarray(Image.open(file), np.float32)
+
+
+def by_tensorflow(quality):
+    encoded = tf.io.encode_jpeg(IMAGE.astype(np.uint8), quality=quality)
+    options = {"dct_method": "INTEGER_ACCURATE", "fancy_upscaling": False}
+    return tf.io.decode_jpeg(encoded, **options).numpy()
+
+
+@pytest.mark.parametrize("quality", [10, 60, 95])
+def test_it_is_encoded_and_decoded_at_that_quality(quality):
+    spec = f"jpeg(quality=({quality}, {quality}))"
+    np.testing.assert_array_equal(apply(spec, IMAGE), by_tensorflow(quality))
+    # Decoders upsample colour each in its own way, so without colours.
+    grey = np.repeat(IMAGE[..., :1], 3, axis=2)
+    np.testing.assert_allclose(apply(spec, grey), by_pillow(grey, quality), atol=2)
+
+
+def test_quality_is_drawn_from_its_range_with_both_ends():
+    known = {by_tensorflow(quality).tobytes(): quality for quality in range(40, 45)}
+    found = [known[apply("jpeg(quality=(40, 44))", IMAGE, seed).astype(np.uint8).tobytes()] for seed in range(80)]
+    assert set(found) == set(range(40, 45))
