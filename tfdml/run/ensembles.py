@@ -17,7 +17,7 @@ from tfdml.methods.ensembles import MemberEnsemble
 from tfdml.run.directory.model_files import save_model
 from tfdml.run.directory.run_directory import ENDING, RunDirectory
 from tfdml.run.experiment.comparison import check_alike
-from tfdml.run.experiment.experiment import trained, trained_model
+from tfdml.run.experiment.experiment import AMONG_RUNS, trained, trained_model
 from tfdml.run.experiment.splits import validation_seed_of
 from tfdml.run.loggers import check_client, log_result, write_hparams
 from tfdml.run.training.result import diversity_of, write_projector
@@ -93,10 +93,6 @@ def _held_out_by(settings):
     return evaluation.validation_classes, evaluation.folds, evaluation.fold, seed
 
 
-# TensorFlow is set up once for all runs.
-COMMON = {"deterministic": True, "jit_compile": False}
-
-
 def join(runs, out, *, asked, weights=None, fit=False, changes=()):
     """Joins the best and the final models of complete runs, measures them, and writes models and result.
 
@@ -169,8 +165,7 @@ def join_aside(runs, out, **options):
 def _flags_of(runs):
     """Returns the flags of an ensemble: those of its first member, and all modules that the members import."""
     modules = dict.fromkeys(module for run in runs for module in run.settings().run.import_modules)
-    own = {"members": len(runs), "import_modules": ",".join(modules)}
-    return {**runs[0].serialized(), **{name: f"--{name}={value}" for name, value in own.items()}}
+    return {**runs[0].serialized(), **flags.written({"members": len(runs), "import_modules": list(modules)})}
 
 
 class Member(NamedTuple):
@@ -194,7 +189,7 @@ class Embedded(NamedTuple):
 
 def _common(first):
     """The settings of members that are replaced: all are measured as the `EvaluationSettings` of the first one say."""
-    return {**COMMON, "protocol": first.protocol, "metrics": first.metrics, "select_by": first.select_by}
+    return {**AMONG_RUNS, "protocol": first.protocol, "metrics": first.metrics, "select_by": first.select_by}
 
 
 def _embeddings(experiment, runs, which, split, changes):
@@ -310,7 +305,7 @@ def member_flags(settings, serialized, number):
     seed = settings.run.seed
     shared = validation_seed_of(settings.evaluation, seed)
     own = {"members": 0, "seed": seed_of(seed, number), "validation_seed": shared}
-    return {**serialized, **{name: f"--{name}={value}" for name, value in own.items()}}
+    return {**serialized, **flags.written(own)}
 
 
 def train_member(settings, run, serialized, number):

@@ -133,7 +133,7 @@ def hyperparameters(record):
     Args:
         record: `Record` of the run.
     """
-    names = sorted({*record.main(), "epochs", *record.changed()} - LEFT_OUT)
+    names = sorted({*record.main(), "epochs", *record.changed()}.difference(LEFT_OUT))
     values, texts = record.settings.values(), record.flags()
     return {name: values[name] if isinstance(values[name], int | float) else texts[name] for name in names}
 

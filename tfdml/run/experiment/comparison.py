@@ -14,7 +14,7 @@ from tfdml.evaluation.statistics import bootstrap_intervals
 from tfdml.evaluation.verification.thresholds import metric_intervals
 from tfdml.files.embeddings import EmbeddingFiles
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.experiment.experiment import trained
+from tfdml.run.experiment.experiment import AMONG_RUNS, trained
 from tfdml.run.experiment.splits import measurable
 
 # What test splits must share beside the names of the images, whose folder may be another one.
@@ -41,9 +41,7 @@ def compare_runs(groups, which="best", metrics=(), *, bootstrap="classes", sampl
         run.settings()
         run.complete_result()
         run.model_file(which)
-    # TensorFlow is set up once for all of them.
-    measures = {"metrics": list(metrics)} if metrics else {}
-    changes = {"deterministic": True, "jit_compile": False, **measures, **dict(changes)}
+    changes = {**AMONG_RUNS, **({"metrics": list(metrics)} if metrics else {}), **dict(changes)}
     opened = {run_dir: trained(run_dir, which, changes) for run_dir in every}
     experiments = {run_dir: experiment for run_dir, (experiment, _) in opened.items()}
     check_alike(experiments)

@@ -9,7 +9,7 @@ import numpy as np
 from pipelines.dataset import Split, names_in_list
 from tfdml.evaluation.verification.pair_list import named_embeddings
 from tfdml.files.embeddings import EmbeddingFiles, read_arrays
-from tfdml.run.experiment.experiment import trained
+from tfdml.run.experiment.experiment import AMONG_RUNS, trained
 from tfdml.run.experiment.images import ImageData
 from tfdml.run.experiment.splits import on_validation
 
@@ -80,8 +80,7 @@ class JudgedImages:
             changes: settings to use instead of the runs', name to value.
         """
         judges, first, experiment = [], None, None
-        # TensorFlow is set up once for all of them.
-        changes = {"deterministic": True, "jit_compile": False, **dict(changes)}
+        changes = {**AMONG_RUNS, **dict(changes)}
         for run_dir in run_dirs:
             own = on_validation(changes, run_dir, "--split=train") if part == "validation" else changes
             experiment, model = trained(run_dir, which, own, test_only=part == "test")

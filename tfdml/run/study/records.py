@@ -39,11 +39,10 @@ def measure(run_dir, which, learners=0):
         return
     # Only here, because it starts TensorFlow. A study's command has postponed the classes that a model's file names.
     command.import_package()
-    from tfdml.run.experiment.experiment import trained
+    from tfdml.run.experiment.experiment import AMONG_RUNS, trained
     from tfdml.run.training.result import diversity_of
 
-    changes = {"deterministic": True, "jit_compile": False, "metrics": ["recall_at_1"]}
-    experiment, model = trained(run_dir, which, changes)
+    experiment, model = trained(run_dir, which, {**AMONG_RUNS, "metrics": ["recall_at_1"]})
     test = experiment.splits.test
     embeddings = experiment.embed(model, test)
     found = {"model": which, "sha256": digest}
@@ -194,7 +193,7 @@ def _right(seeds):
 # What of a run's metrics.jsonl is kept: its learning curve, and what the loss found at the end.
 CURVE, AT_THE_END = "evaluation", "pairs"
 # Flags that say where files are, which other machines have elsewhere.
-PLACES = tuple(f"--{name}" for name in sorted(names_with(is_place=True)))
+PLACES = tuple(f"--{name}" for name in names_with(is_place=True))
 
 
 def read(file):

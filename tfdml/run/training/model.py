@@ -13,7 +13,7 @@ from tfdml.backbones import Identity, enable_lora, recompute_blocks
 from tfdml.callbacks import InitialEmbedding
 from tfdml.console.flags import quoted
 from tfdml.console.progress_bar import verbosity
-from tfdml.console.settings import NetworkSettings
+from tfdml.console.settings import PRETRAINED, NetworkSettings, Settings, names_with
 from tfdml.registry.arguments import sides_of
 from tfdml.registry.loss_hooks import hooks_of
 from tfdml.run.training.initial_model import InitialModel, check_takes, initial_backbone
@@ -150,8 +150,11 @@ def _settings_for(backbone, experiment, tell):
     before, after = settings.values(), without_auto(settings, backbone, experiment.splits.train.labels)
     chosen = [quoted(f"--{name}={value}") for name, value in after.values().items() if value != before[name]]
     sentences = [f"Defaults for this backbone: {' '.join(chosen)}"] if chosen else []
-    if after.optimization.blend and not is_pretrained(after, backbone):
-        sentences.append("--blend has no effect, because this backbone starts from random weights.")
+    if not is_pretrained(after, backbone):
+        defaults = Settings().values()
+        unused = [name for name in names_with(needs=PRETRAINED) if before[name] != defaults[name]]
+        why = "because this backbone starts from random weights"
+        sentences += [f"--{name} has no effect, {why}." for name in unused]
     for sentence in sentences if tell else ():
         LOGGER.info(sentence)
     return after

@@ -26,7 +26,6 @@ from tfdml.run.training.result import result_of
 from tfdml.run.training.run_callbacks import Progress, RunCallbacks
 from tfdml.run.training.run_sampler import make_sampler
 from tfdml.run.training.training_process import StopRequest
-from tfdml.run.training.unused_flags import unused_flags
 
 # Flags with other values of which a complete run goes on.
 LENGTH = names_with(is_length=True)
@@ -147,7 +146,7 @@ def train(settings, run, serialized):
     asked, devices = settings.length, settings.run.devices
     if asked.steps and asked.epochs:
         LOGGER.info("--steps=%d is the length of the run; --epochs=%d needs --steps=0.", asked.steps, asked.epochs)
-    for sentence in unused_flags(settings):
+    for sentence in settings.without_effect():
         LOGGER.warning(sentence)
     # A run that has begun goes on with the classes that it had.
     recorded = run.recorded_dataset() if run.has_checkpoint else {}

@@ -3,6 +3,8 @@
 import subprocess
 import time
 
+from tfdml.console.flags import written
+from tfdml.console.settings import values_of
 from tfdml.console.startup import is_full
 from tfdml.run.directory.run_directory import ENDING, TAKEN, RunDirectory
 from tfdml.run.experiment.splits import validation_seed_of
@@ -52,18 +54,6 @@ def _reason(status, log):
     return errors[-1] if errors else f"It ended with status {status}; {log} has what it printed."
 
 
-# Evaluation is at the end of a rung, whose length changes, while this flag may not.
-AT_THE_END = {"eval_every": f"--eval_every={10**9}", "eval_unit": "--eval_unit=steps"}
-# No trial ends before its rung, and nothing is written that nobody looks at.
-PLAIN = {
-    "patience": "--patience=0",
-    "members": "--members=0",
-    "projector": "--noprojector",
-    "keep_checkpoints": "--keep_checkpoints=1",
-    "checkpoint_every": "--checkpoint_every=0",
-}
-
-
 def trial_flags(settings, serialized, epoch):
     """Returns the flags that all trials have, but for their length and what each changes.
 
@@ -78,13 +68,8 @@ def trial_flags(settings, serialized, epoch):
     seed = validation_seed_of(evaluation, settings.run.seed)
     left_out = f", ignore_images={data.ignore_images!r}" if data.ignore_images else ""
     about = f"dataset={data.dataset!r}, held_out={evaluation.validation_classes}, seed={seed}{left_out}"
-    own = {
-        "dataset": f"--dataset=training_classes({about})",
-        "ignore_images": "--ignore_images=",
-        "evaluate_on": "--evaluate_on=test",
-        "steps_per_epoch": f"--steps_per_epoch={epoch}",
-    }
-    return {**serialized, **own, **AT_THE_END, **PLAIN}
+    changes = {"dataset": f"training_classes({about})", "steps_per_epoch": epoch, **values_of("in_trials")}
+    return {**serialized, **written(changes)}
 
 
 class TrialFailed(Exception):
