@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tfdml.files.checked import locked
-from tfdml.run.tuning.state import Cost, Measured, Plan, SearchDirectory
+from tfdml.run.tuning.state import Cost, Plan, RungScore, SearchDirectory
 
 MEASURED = {"trial": 0, "steps": 4, "score": 0.5, "interval": None, "cost": None}
 FLAGS = {"loss": "--loss=triplet", "minutes": "--minutes=30"}
@@ -21,7 +21,7 @@ def test_a_state_is_read_as_it_was_written(folder):
         state.seconds, state.metric = 12.5, "recall_at_1"
         state.plan, state.changes = Plan((4, 12), 2), [{}, {"loss": "--loss=circle"}, {}]
         state.rungs, state.failed = [[0, 1, 2]], {2: "NaN"}
-        state.measured = [Measured(0, 4, 0.5, [0.4, 0.6], Cost(2.0, 0.1)), Measured(1, 4, 0.75, None, None)]
+        state.measured = [RungScore(0, 4, 0.5, [0.4, 0.6], Cost(2.0, 0.1)), RungScore(1, 4, 0.75, None, None)]
         folder.write(state)
     with folder.claimed(FLAGS) as again:
         assert again == state
@@ -35,7 +35,7 @@ def test_what_is_not_damaged_is_read(folder):
     file = folder.path / "tune.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "measured": [MEASURED]}))
     with folder.claimed(FLAGS) as state:
-        assert state.measured == [Measured(0, 4, 0.5, None, None)]
+        assert state.measured == [RungScore(0, 4, 0.5, None, None)]
 
 
 def test_another_search_is_refused(folder):

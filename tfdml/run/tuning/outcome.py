@@ -22,7 +22,7 @@ class Halving:
         state: `SearchState`.
         save: function without arguments that writes the state.
         train: function of the number of a trial and of steps; it trains the trial to so many steps, or goes on with it,
-            and returns its `Measured`, or raises `TrialFailed`.
+            and returns its `RungScore`, or raises `TrialFailed`.
         seconds: time that the search may take.
         drawn: what trials beside the first change, as `draw` returns it.
         epoch: number of steps of which lengths are multiples.
@@ -175,7 +175,7 @@ class Lead:
 
 
 def finalists(state):
-    """Returns the `Measured` of the trials that were trained longest, best first."""
+    """Returns the `RungScore` of the trials that were trained longest, best first."""
     ranked = state.ranked()
     return [each for each in ranked if each.steps == ranked[0].steps]
 
@@ -263,7 +263,7 @@ def _beside_recipe(state, others):
 
 
 def write_best(state, folder, serialized, longest, epoch=1):
-    """Writes the flagfile that trains what won on the real dataset; returns the winner's `Measured`.
+    """Writes the flagfile that trains what won on the real dataset; returns the winner's `RungScore`.
 
     Args:
         state: `SearchState`.

@@ -9,7 +9,7 @@ from tfdml.console.startup import is_full
 from tfdml.run.directory.run_directory import ENDING, TAKEN, RunDirectory
 from tfdml.run.experiment.splits import validation_seed_of
 from tfdml.run.training.training_process import ERROR, status_of_training
-from tfdml.run.tuning.state import Cost, Measured
+from tfdml.run.tuning.state import Cost, RungScore
 
 # Seconds after which the time that a search has taken is saved.
 TICK = 5.0
@@ -92,7 +92,7 @@ class Trials:
         self.tick = None
 
     def __call__(self, number, steps):
-        """Trains a trial to so many steps, or goes on with it; returns its `Measured`, or raises `TrialFailed`."""
+        """Trains a trial to so many steps, or goes on with it; returns its `RungScore`, or raises `TrialFailed`."""
         run, cost = RunDirectory(self.folder.trial(number)), None
         if not _has_taken(run, steps):
             cost = self._train(run, number, steps)
@@ -100,7 +100,7 @@ class Trials:
         best = result["best"]
         self.state.metric = best["selected_by"]
         interval = result.get("intervals", {}).get(self.state.metric)
-        return Measured(number, steps, best[self.state.metric], interval, cost)
+        return RungScore(number, steps, best[self.state.metric], interval, cost)
 
     def _train(self, run, number, steps):
         # The process of a search that was killed may be about to end.
