@@ -39,6 +39,7 @@ class Flag:
         is_of_network: whether it is about a network, which stored features have behind them.
         is_in_initial_model: whether `--initial_model` brings it.
         is_exported: whether `tfdml.export --backbone` reads it, too.
+        is_of_validation: whether it decides which training classes a run holds out for validation.
         needs: the `Need` without which it has no effect.
         recipe: its value in the recipe that docs/choosing.md advises for photos.
         in_trials: its value in the trials of a search: none ends before its rung, and nothing is computed or written
@@ -60,6 +61,7 @@ class Flag:
     is_of_network: bool = False
     is_in_initial_model: bool = False
     is_exported: bool = False
+    is_of_validation: bool = False
     needs: Need | None = None
     recipe: Any = None
     in_trials: Any = None
@@ -388,6 +390,7 @@ class EvaluationSettings:
         recipe="validation",
         in_trials="test",
         in_opened_run="test",
+        is_of_validation=True,
     )
     validation_classes: float = flag(
         0.2,
@@ -395,6 +398,7 @@ class EvaluationSettings:
         lower_bound=0.0,
         upper_bound=1.0,
         needs=HELD_OUT,
+        is_of_validation=True,
     )
     folds: int = flag(
         0,
@@ -402,6 +406,7 @@ class EvaluationSettings:
         lower_bound=0,
         why_not_searched="The search holds out --validation_classes",
         in_opened_run=0,
+        is_of_validation=True,
     )
     fold: int = flag(
         0,
@@ -409,9 +414,14 @@ class EvaluationSettings:
         lower_bound=0,
         why_not_searched="The search holds out --validation_classes",
         in_opened_run=0,
+        is_of_validation=True,
     )
     validation_seed: int = flag(
-        -1, "Seed of the choice of validation classes; -1: --seed.", lower_bound=-1, upper_bound=LARGEST_SEED
+        -1,
+        "Seed of the choice of validation classes; -1: --seed.",
+        lower_bound=-1,
+        upper_bound=LARGEST_SEED,
+        is_of_validation=True,
     )
     protocol: str = flag("", "Protocol spec, such as query_gallery(distance='euclidean'); empty: the dataset's own.")
     metrics: tuple[str, ...] = neutral((), "Metrics, such as recall_at_1,map_at_r,nmi; empty: the protocol's own.")

@@ -125,8 +125,10 @@ def check_alike(experiments, doing="Compare"):
                 raise ValueError(
                     f"{first_dir} and {second_dir} have different {what}: {about(first)}, and {about(second)}. {advice}"
                 )
-        if not _same_rows(first.splits.test, second.splits.test):
-            counts = f"{len(first.splits.test)} and {len(second.splits.test)}"
+        one, other = first.splits.test, second.splits.test
+        # The names of images without their folders, which may be others.
+        if not all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("identities", *COLUMNS)):
+            counts = f"{len(one)} and {len(other)}"
             raise ValueError(
                 f"{first_dir} and {second_dir} have different test images ({counts}), so different queries. Check "
                 "their --data_dir and --ignore_images, and whether the images have changed since."
@@ -141,8 +143,3 @@ def _protocol(experiment):
 
 def _metrics(experiment):
     return ",".join(metric.name for metric in experiment.splits.protocol.metrics)
-
-
-def _same_rows(one, other):
-    columns = ((getattr(one, name), getattr(other, name)) for name in COLUMNS)
-    return np.array_equal(one.identities, other.identities) and all(itertools.starmap(np.array_equal, columns))

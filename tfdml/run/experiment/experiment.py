@@ -154,15 +154,11 @@ def trained(run_dir, which, changes=(), *, test_only=True):
     settings, strategy, model, classes = _opened(run_dir, which, dict(changes))
     experiment = Experiment.of(settings, strategy, classes=classes, test_only=test_only)
     if "dataset" not in dict(changes):
-        _warn_of_changes(experiment, run_dir, ["test"] if test_only else ["train", "test"])
+        # Images may be gone or new, as where a list that leaves some out was cut.
+        recorded, parts = RunDirectory(run_dir).recorded_dataset(), ["test"] if test_only else ["train", "test"]
+        if changed := changed_images(recorded, experiment.splits.dataset, run_dir, parts):
+            logging.getLogger(__name__).warning("%s The numbers are those of other images.", changed)
     return experiment, model
-
-
-def _warn_of_changes(experiment, run_dir, parts):
-    """Warns of images of these splits that are gone or new, as where a list that leaves some out was cut."""
-    changed = changed_images(RunDirectory(run_dir).recorded_dataset(), experiment.splits.dataset, run_dir, parts)
-    if changed:
-        logging.getLogger(__name__).warning("%s The numbers are those of other images.", changed)
 
 
 def trained_model(run_dir, which, changes=()):

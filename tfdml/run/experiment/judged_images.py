@@ -132,7 +132,10 @@ def embedded_sample(experiment, model, train):
     if len(rows) > MOST_TRAINING:
         random = np.random.default_rng(experiment.settings.run.seed)
         rows = np.sort(random.choice(rows, MOST_TRAINING, replace=False))
-        train, experiment = train.where(rows), _without_cache(experiment)
+        # A cache would keep what is read once.
+        settings = dataclasses.replace(experiment.settings.images, cache="none")
+        train = train.where(rows)
+        experiment = dataclasses.replace(experiment, images=ImageData(settings, experiment.strategy))
     return rows, experiment.embed(model, train, tolerant=True)
 
 
@@ -164,9 +167,3 @@ def nearest_means(embeddings, points, clusters):
     means /= counts[:, None]
     # Squared distances, but for what all clusters have in common.
     return known[np.argmin(np.sum(means**2, axis=1) - 2 * embeddings @ means.T, axis=1)]
-
-
-def _without_cache(experiment):
-    """The same experiment, whose cache does not keep what is read once."""
-    images = dataclasses.replace(experiment.settings.images, cache="none")
-    return dataclasses.replace(experiment, images=ImageData(images, experiment.strategy))

@@ -13,6 +13,7 @@ from pipelines.datasets.folder import WITHOUT_CLASSES
 from pipelines.labels import with_levels
 from pipelines.sampling import Clusters, each_alone
 from tfdml import registry
+from tfdml.console.settings import names_with
 from tfdml.evaluation.indexes.index import ClassMembers
 from tfdml.evaluation.metrics import PairMetric, RankMetric, metric_of
 from tfdml.evaluation.protocols import Protocol, protocol_of
@@ -21,21 +22,21 @@ from tfdml.registry.fields import declared
 from tfdml.run.directory.run_directory import RunDirectory
 
 
-def on_validation(changes, run_dir, otherwise):
-    """Returns settings that evaluate on the validation classes of a run.
+def on_validation(changes, run_dir, otherwise="another run"):
+    """Returns settings that evaluate on the classes that a run has held out for validation.
 
     Args:
         changes: settings to use instead of the run's, name to value.
         run_dir: folder of the run.
         otherwise: flag to give where a run has none, for the error.
     """
-    settings = RunDirectory(run_dir).settings().evaluation
-    if settings.evaluate_on != "validation":
+    values = RunDirectory(run_dir).settings().values()
+    if values["evaluate_on"] != "validation":
         raise ValueError(
             f"The run in {run_dir} has held out no classes for validation. Train with --evaluate_on=validation, or "
             f"give {otherwise}."
         )
-    return {**changes, "evaluate_on": "validation", "folds": settings.folds}
+    return {**changes, **{name: values[name] for name in names_with(is_of_validation=True)}}
 
 
 def measurable(dataset, metrics):

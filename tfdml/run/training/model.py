@@ -107,7 +107,10 @@ def build_model(experiment, sampler, *, tell=True):
         optimizer.build(model.trainable_variables)
     decay = settings.optimization.layer_decay
     if decay != 1 and tell:
-        LOGGER.info(_told_of_blocks(decay, model.blocks()))
+        blocks = model.blocks()
+        rates = [f"{block.name} {decay**power:.3g}" for power, block in enumerate(reversed(blocks), 1)]
+        told = f"{len(blocks)} blocks from head to stem, times the rate: {', '.join(rates)}"
+        LOGGER.info("--layer_decay=%g: %s", decay, told)
     return model, wrapped, length
 
 
@@ -137,11 +140,6 @@ def _recompute(model, tell):
         raise ValueError(f"--remat: {error}") from None
     if tell:
         LOGGER.info("--remat: gradients compute %d blocks again.", count)
-
-
-def _told_of_blocks(decay, blocks):
-    rates = [f"{block.name} {decay**power:.3g}" for power, block in enumerate(reversed(blocks), 1)]
-    return f"--layer_decay={decay:g}: {len(blocks)} blocks from head to stem, times the rate: {', '.join(rates)}"
 
 
 def _settings_for(backbone, experiment, tell):

@@ -158,13 +158,16 @@ class Lead:
         name: which one the other is, in words.
         difference: of the metric that selects.
         interval: its 95% interval over classes, `[low, high]`, corrected for the choice among all finalists.
-        better: whether the interval is above 0, so that it is sure.
     """
 
     name: str
     difference: float
     interval: list[float]
-    better: bool
+
+    @property
+    def better(self):
+        """Whether the interval is above 0, so that it is sure."""
+        return self.interval[0] > 0
 
     def told(self, metric):
         """Returns a sentence that tells it."""
@@ -206,18 +209,21 @@ def leads(state, folder, changes):
     of_winner = [pair for pair in several if pair.get("second") == several[-1].get("second")]
     pairs = {each.trial: pair for each, pair in zip(rest, of_winner, strict=True)}
     named = {RECIPE: recipe, "the second": second}
-    return [_lead(name, pairs[each.trial]) for name, found in named.items() for each in found]
-
-
-def _lead(name, pair):
-    return Lead(name, pair["difference"], pair["interval"], pair["interval"][0] > 0)
+    found = {name: pairs[each.trial] for name, trials in named.items() for each in trials}
+    return [Lead(name, pair["difference"], pair["interval"]) for name, pair in found.items()]
 
 
 def table(state):
     """Returns a table of all trials, best first."""
     heads = ["rank", "trial", "steps", state.metric.replace("recall_at_", "Recall@"), "95% interval"]
     rows = [
-        [str(rank), f"{each.trial:03}", f"{each.steps:,}", f"{each.score:.3f}", _range(each.interval)]
+        [
+            str(rank),
+            f"{each.trial:03}",
+            f"{each.steps:,}",
+            f"{each.score:.3f}",
+            "{:.3f} to {:.3f}".format(*each.interval) if each.interval else "",
+        ]
         for rank, each in enumerate(state.ranked(), 1)
     ]
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
@@ -303,7 +309,3 @@ def length_of(flags, steps, epoch=1):
 
 def _about(state, number):
     return " ".join(state.changes[number].values()) or RECIPE
-
-
-def _range(interval):
-    return "{:.3f} to {:.3f}".format(*interval) if interval else ""

@@ -346,14 +346,15 @@ class SearchDirectory:
             flags: `flags` of the state. A ValueError if the folder holds a search with others, or something else. The
                 time may be another one until it has been planned.
         """
-        if self.path.exists() and not self._file.exists() and self._holds_anything():
+        is_new = self.path.is_dir() and all(entry.name in BESIDE for entry in self.path.iterdir())
+        if self.path.exists() and not self._file.exists() and not is_new:
             raise ValueError(f"--tune_dir={self.path} exists and is no search of tfdml; give a new or empty folder.")
         self.path.mkdir(parents=True, exist_ok=True)
         with locked(self.path, "search"):
             state = self._read() if self._file.exists() else SearchState(flags)
             _check_same(self.path, state.flags, flags, () if state.plan else (TIME,))
             state.flags = flags
-            (self.trial(0).parent).mkdir(exist_ok=True)
+            self.trial(0).parent.mkdir(exist_ok=True)
             self.write(state)
             yield state
 
@@ -368,9 +369,6 @@ class SearchDirectory:
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             why = "an entry is missing or wrong. Give another --tune_dir."
             raise ValueError(f"{self._file} is damaged: {why}") from None
-
-    def _holds_anything(self):
-        return not self.path.is_dir() or any(entry.name not in BESIDE for entry in self.path.iterdir())
 
 
 def _check_same(path, saved, flags, may_change):

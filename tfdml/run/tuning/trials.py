@@ -28,27 +28,18 @@ def train_in_process(arguments, log, tick, every=TICK):
     """
 
     def follow(process):
-        while _runs(process, every):
-            tick()
+        while True:
+            try:
+                process.wait(timeout=every)
+                return
+            except subprocess.TimeoutExpired:
+                tick()
 
     with open(log, "ab") as output:
         streams = {"stdout": output, "stderr": subprocess.STDOUT}
         status = status_of_training(arguments, follow, "The search stopped with this trial.", **streams)
-    return _reason(status, log) if status else None
-
-
-def _runs(process, seconds):
-    """Whether a process still runs after so many seconds; returns sooner if it ends."""
-    try:
-        process.wait(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return True
-    return False
-
-
-def _reason(status, log):
-    if status < 0:
-        return f"{KILLED} {-status}."
+    if status <= 0:
+        return f"{KILLED} {-status}." if status else None
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
     errors = [line.removeprefix(ERROR) for line in lines if line.startswith(ERROR)]
     return errors[-1] if errors else f"It ended with status {status}; {log} has what it printed."
@@ -94,7 +85,8 @@ class Trials:
     def __call__(self, number, steps):
         """Trains a trial to so many steps, or goes on with it; returns its `RungScore`, or raises `TrialFailed`."""
         run, cost = RunDirectory(self.folder.trial(number)), None
-        if not _has_taken(run, steps):
+        result = run.result()
+        if result is None or result["step"] < steps:
             cost = self._train(run, number, steps)
         result = run.complete_result()
         best = result["best"]
@@ -105,7 +97,7 @@ class Trials:
     def _train(self, run, number, steps):
         # The process of a search that was killed may be about to end.
         run.check_free(ENDING)
-        begun, taken = time.monotonic(), _steps_taken(run)
+        begun, taken = time.monotonic(), max((event["step"] for event in _epochs(run)), default=0)
         flags = {**self.flags, **self.state.changes[number], "steps": f"--steps={steps}"}
         arguments = [*flags.values(), f"--run_dir={run.path}", *self.more]
         failed = train_in_process(arguments, self.folder.log(number), self.tick)
@@ -117,18 +109,9 @@ class Trials:
         return _cost(run, taken, time.monotonic() - begun)
 
 
-def _has_taken(run, steps):
-    result = run.result()
-    return result is not None and result["step"] >= steps
-
-
 def _epochs(run):
     """The events of the epochs that a run has ended."""
     return [event for event in run.events() if event["event"] == "train"]
-
-
-def _steps_taken(run):
-    return max((event["step"] for event in _epochs(run)), default=0)
 
 
 def _cost(run, taken, seconds):
