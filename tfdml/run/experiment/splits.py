@@ -167,8 +167,13 @@ def labeled(train, data, seed, labels=None):
         seed: seed of the run.
         labels: the object of `--labels`; None if there is none.
     """
-    train = _with_meta_classes(train, data, seed)
-    return train if labels is None else _labelled_by(labels, train, data, seed)
+    if data.meta_classes:
+        try:
+            merged = random_meta_classes(train.labels, data.meta_classes, seed=seed, of=data.meta_classes_of)
+        except ValueError as error:
+            raise ValueError(f"--meta_classes={data.meta_classes}: {error}") from None
+        train = dataclasses.replace(train, labels=merged, class_names=None)
+    return train if labels is None else _labeled_by(labels, train, data, seed)
 
 
 def protocol_spec(dataset, evaluation):
@@ -297,7 +302,7 @@ def validation_seed_of(evaluation, seed):
     return seed if evaluation.validation_seed == -1 else evaluation.validation_seed
 
 
-def _labelled_by(labels, train, data, seed):
+def _labeled_by(labels, train, data, seed):
     if data.levels or data.meta_classes:
         raise ValueError(f"--labels={data.labels} takes the place of classes. Leave out --levels and --meta_classes.")
     if train.relations is not None:
@@ -307,16 +312,6 @@ def _labelled_by(labels, train, data, seed):
     except ValueError as error:
         raise ValueError(f"--labels={data.labels}: {error}") from None
     return dataclasses.replace(train, labels=first, class_names=None, class_groups=None, levels=None)
-
-
-def _with_meta_classes(train, data, seed):
-    if not data.meta_classes:
-        return train
-    try:
-        labels = random_meta_classes(train.labels, data.meta_classes, seed=seed, of=data.meta_classes_of)
-    except ValueError as error:
-        raise ValueError(f"--meta_classes={data.meta_classes}: {error}") from None
-    return dataclasses.replace(train, labels=labels, class_names=None)
 
 
 def _train_and_evaluation(dataset, evaluation, seed):

@@ -48,7 +48,9 @@ def going_on(run, settings, serialized):
     before, saved = run.settings().length, run.serialized()
     if settings.length == before:
         return as_given
-    of_epoch = before.steps_per_epoch or _steps_per_epoch(run)
+    # By the log, where the flags do not say it; None before the end of the first epoch.
+    ends = (event["step"] // event["epoch"] for event in run.events() if event["event"] == "train")
+    of_epoch = before.steps_per_epoch or next(ends, None)
     if not of_epoch or settings.length.steps_per_epoch not in (0, of_epoch):
         return as_given
     kept = {**serialized, "steps_per_epoch": f"--steps_per_epoch={of_epoch}"}
@@ -91,12 +93,6 @@ def changes_of_schedules(run, model, callbacks, spec):
 
 def _steps(length, of_epoch):
     return steps_of(length) or length.epochs * of_epoch
-
-
-def _steps_per_epoch(run):
-    """Returns the number of steps of an epoch by the log of a run; None before the end of its first."""
-    ends = (event["step"] // event["epoch"] for event in run.events() if event["event"] == "train")
-    return next(ends, None)
 
 
 def _check(run, step, earlier, longer, of_epoch):
