@@ -51,7 +51,7 @@ def test_a_number_that_is_not_finite_is_refused(value):
         flags.parse(f"--cache_memory={value}")
 
 
-@pytest.mark.parametrize("name", ["recipe", "in_trials", "in_opened_run", "among_runs"])
+@pytest.mark.parametrize("name", ["recipe", "in_trials", "in_opened_run", "on_another_dataset", "among_runs"])
 def test_values_among_the_properties_of_flags_are_values_that_they_take(name):
     values = values_of(name)
     settings, _ = flags.parse("\n".join(flags.written(values).values()))

@@ -46,6 +46,7 @@ class Flag:
             that nobody looks at.
         why_not_searched: why a search does not use it, such as "--steps is the length of the longest trials".
         in_opened_run: its value where a command opens a run that was trained.
+        on_another_dataset: its value where a run's model is measured on another dataset than the run's own.
         among_runs: its value where a command opens several runs, for which TensorFlow is set up once.
         optimizer_argument: the optimizer's argument that it sets.
         lower_bound, upper_bound: of a number.
@@ -67,6 +68,7 @@ class Flag:
     in_trials: Any = None
     why_not_searched: str | None = None
     in_opened_run: Any = None
+    on_another_dataset: Any = None
     among_runs: Any = None
     optimizer_argument: str | None = None
     lower_bound: float | None = None
@@ -188,6 +190,7 @@ class DataSettings:
         "File that lists images to leave out, from python -m pipelines.check; empty: none.",
         may_change=True,
         in_trials="",
+        on_another_dataset="",
     )
     labels: str = flag(
         "", "In place of classes: clusters(k=100, every=2); images, each a class; exchanged(share=0.2), mistakes."
@@ -423,8 +426,14 @@ class EvaluationSettings:
         upper_bound=LARGEST_SEED,
         is_of_validation=True,
     )
-    protocol: str = flag("", "Protocol spec, such as query_gallery(distance='euclidean'); empty: the dataset's own.")
-    metrics: tuple[str, ...] = neutral((), "Metrics, such as recall_at_1,map_at_r,nmi; empty: the protocol's own.")
+    protocol: str = flag(
+        "",
+        "Protocol spec, such as query_gallery(distance='euclidean'); empty: the dataset's own.",
+        on_another_dataset="",
+    )
+    metrics: tuple[str, ...] = neutral(
+        (), "Metrics, such as recall_at_1,map_at_r,nmi; empty: the protocol's own.", on_another_dataset=()
+    )
     select_by: str = flag("", "Metric that selects the best model, such as map_at_r; empty: the first of the protocol.")
     eval_every: int = neutral(
         0,

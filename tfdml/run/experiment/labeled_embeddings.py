@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfdml import registry
+from tfdml.console.settings import values_of
 from tfdml.evaluation.metrics import PairMetric, metrics_of
 from tfdml.evaluation.protocols import protocol_of
 from tfdml.evaluation.ranks.exact_vectors import ExactVectors
@@ -93,8 +94,8 @@ def embeddings_of_run(run_dir, which, index, changes):
     from tfdml.run.experiment.splits import measurable
 
     if "dataset" in changes:
-        # These settings of the run are only for its own dataset, and its folder for datasets of that name.
-        changes = {"protocol": "", "metrics": [], "ignore_images": "", **changes}
+        # The folder of the run's own dataset is that of other datasets of its name, too.
+        changes = {**values_of("on_another_dataset"), **changes}
         own = RunDirectory(run_dir).settings().data.dataset
         if registry.parse(changes["dataset"])[0][0] != registry.parse(own)[0][0]:
             changes = {"data_dir": "", **changes}
