@@ -36,8 +36,8 @@ class Flag:
         may_change: whether a run continues with another value.
         is_length: whether a complete run continues with a larger value.
         is_place: whether it says where files are that other machines have elsewhere.
-        is_of_network: whether it is about a network, which stored features have behind them.
-        is_in_initial_model: whether `--initial_model` brings it.
+        is_of_network: whether it is about the network of the images, which stored features do not need.
+        is_in_initial_model: whether `--initial_model` sets it, and it must be left out.
         is_exported: whether `tfdml.export --backbone` reads it, too.
         is_of_validation: whether it decides which training classes a run holds out for validation.
         needs: the `Need` without which it has no effect.
