@@ -12,7 +12,7 @@ from tfdml.reporting import draw_attention, draw_batch
 from tfdml.reporting.sheets import Sheet, save_chart
 from tfdml.run.directory.model_files import save_model
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.loggers import KnownRun, RunLog, write_hparams
+from tfdml.run.loggers import MLflowLogger, RunLog, write_hparams
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def model(folder):
         (projector, "projector/embeddings.bytes"),
         (projector, "projector_config.pbtxt"),
         (model, ".writing-model.keras"),
-        (lambda folder: KnownRun(RunDirectory(folder), "mlflow").keep("7"), "logger.json"),
+        (lambda folder: MLflowLogger(RunDirectory(folder)).keep_number("7"), "logger.json"),
     ],
 )
 def test_no_file_is_written_through_a_link(tmp_path, precious, write, name):

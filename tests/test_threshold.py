@@ -11,7 +11,7 @@ from tests.run_helpers import train_flags
 from tfdml.evaluation.queries import RetrievalTask
 from tfdml.evaluation.verification.pairs import Pairs
 from tfdml.evaluation.verification.thresholds import fit_threshold
-from tfdml.run.experiment.threshold import threshold_of
+from tfdml.run.experiment.labeled_embeddings import threshold_of
 from tfdml.serving.model_card import read_card, write_card
 
 

@@ -51,15 +51,15 @@ def main():
         command.refuse_unused(OF_SPLITS, "--pairs verifies pairs")
         print(json.dumps({named[0]: values[named[0]].value, "pairs": values.pairs, **_verified()}))
         return
-    source = _source(named[0])
-    scores = source.scores()
+    measured = _embeddings(named[0])
+    scores = measured.scores()
     index = {} if scores.index is None else {"index": scores.index.spec}
-    summary = {**source.facts, **index, **scores.summary()}
+    summary = {**measured.facts, **index, **scores.summary()}
     try:
         if values.bootstrap != "none":
-            summary["intervals"] = source.intervals(scores, values.bootstrap == "classes")
+            summary["intervals"] = measured.intervals(scores, values.bootstrap == "classes")
         if values.per_class:
-            summary["per_class"] = source.per_class(scores)
+            summary["per_class"] = measured.per_class(scores)
         if values.per_query:
             scores.write_per_query(values.per_query)
     finally:
@@ -67,29 +67,29 @@ def main():
         print(json.dumps(summary))
 
 
-def _source(named):
-    """Returns the `Source` that a flag names."""
+def _embeddings(named):
+    """Returns the `LabeledEmbeddings` that a flag names."""
     values = flags.FLAGS
     if named != "embeddings" or values.import_modules:
         command.import_package()
     # Here, because it may import NumPy, which help does without.
-    from tfdml.run.experiment import comparison
+    from tfdml.run.experiment import labeled_embeddings
 
     if named == "run_dir":
         changes = command.given("dataset", "data_dir", "protocol", "metrics", "import_modules")
-        return comparison.source_of_run(values.run_dir, values.which, values.index, changes)
+        return labeled_embeddings.embeddings_of_run(values.run_dir, values.which, values.index, changes)
     about = {name: values[name].value for name in ("protocol", "metrics", "index")}
     about["modules"] = values.import_modules
     if named == "embeddings":
         for name in ("dataset", "data_dir"):
             if values[name].value:
                 raise ValueError(f"--{name} is for runs and models; --embeddings needs none.")
-        return comparison.source_of_files(values.embeddings, values.labels, **about)
+        return labeled_embeddings.embeddings_of_files(values.embeddings, values.labels, **about)
     if not values.dataset:
         raise ValueError("--model needs --dataset, the spec of the dataset to evaluate on.")
     from tfdml.serving.embedders import embedder_of
 
-    return comparison.source_of_model(embedder_of, values.model, values.dataset, values.data_dir, **about)
+    return labeled_embeddings.embeddings_of_model(embedder_of, values.model, values.dataset, values.data_dir, **about)
 
 
 def _verified():
@@ -97,7 +97,7 @@ def _verified():
     values = flags.FLAGS
     if values.import_modules:
         command.import_package()
-    from tfdml.run.experiment.threshold import verified_pairs
+    from tfdml.run.experiment.labeled_embeddings import verified_pairs
 
     about = {"folder": values.data_dir, "make_embedder": _embedder, "modules": values.import_modules}
     return verified_pairs(values.pairs, values.metrics, embeddings=values.embeddings, **about)

@@ -8,12 +8,13 @@ from absl import flags, logging
 
 from tfdml.console import command
 from tfdml.console import flags as tfdml_flags
+from tfdml.console.settings import names_with
 
 tfdml_flags.define_run_dir("Folder of a run.")
 tfdml_flags.define_which()
 tfdml_flags.define_debug()
 flags.DEFINE_string("backbone", "", "Spec of a pretrained backbone: its features are exported, or join a run on them.")
-OF_BACKBONE = ["initial_weights", "head", "image_size", "test_transform", "shrink_decoding"]
+OF_BACKBONE = names_with(is_exported=True)
 tfdml_flags.define_training(only=OF_BACKBONE)
 flags.DEFINE_string("images", "", "With --backbone and --dims: a folder, pattern or list of images, or a dataset.")
 flags.DEFINE_string("out", "", "Folder for the SavedModel; must be empty or not exist.")

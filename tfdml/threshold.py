@@ -54,15 +54,19 @@ def main():
     if values.run_dir or values.import_modules or values.into:
         command.import_package()
     # Here, because they import NumPy, which help does without.
-    from tfdml.run.experiment.comparison import source_of_files
-    from tfdml.run.experiment.threshold import fit, source_of_run, write_threshold
+    from tfdml.run.experiment.labeled_embeddings import (
+        embeddings_of_files,
+        embeddings_of_split,
+        fit,
+        write_threshold,
+    )
 
     if values.run_dir:
         changes = command.given("data_dir", "import_modules")
-        source = source_of_run(values.run_dir, values.which, values.split, changes)
+        labeled = embeddings_of_split(values.run_dir, values.which, values.split, changes)
     else:
-        source = source_of_files(values.embeddings, values.labels, values.protocol, modules=values.import_modules)
-    threshold = fit(source, {rates[0]: values[rates[0]].value}, values.samples, values.seed)
+        labeled = embeddings_of_files(values.embeddings, values.labels, values.protocol, modules=values.import_modules)
+    threshold = fit(labeled, {rates[0]: values[rates[0]].value}, values.samples, values.seed)
     print(in_words(threshold))
     if values.run_dir:
         write_threshold(values.run_dir, threshold)

@@ -7,7 +7,6 @@ import sys
 from absl import flags
 
 from tfdml.console import command
-from tfdml.console import flags as flags_module
 from tfdml.console import flags as tfdml_flags
 from tfdml.console.startup import TrainingStopped
 from tfdml.run.experiment.length import STEPS
@@ -116,13 +115,13 @@ def begin():
         raise ValueError("--devices=workers needs --run_dir, a folder that all workers share.")
     if not any(flags.FLAGS[name].present for name in TRAINING_FLAGS):
         print(WITHOUT_FLAGS)
-    if recipe := flags_module.complete(flags.FLAGS):
+    if recipe := tfdml_flags.complete(flags.FLAGS):
         listed = tfdml_flags.command_line(*recipe)
         print(f"--data_dir without --dataset is a folder of photos. Flags that are not given: {listed}")
-    if flags_module.without_network(flags.FLAGS):
+    if tfdml_flags.without_network(flags.FLAGS):
         print("--dataset has features, which no network computes: --backbone=identity.")
     run_dir, named = _folder()
-    flags_module.check_outside(flags.FLAGS, "run_dir", run_dir)
+    tfdml_flags.check_outside(flags.FLAGS, "run_dir", run_dir)
     if not named:
         print(f"The run is in {run_dir}; with --run_dir={run_dir} the same flags go on with it.")
     print("Starting TensorFlow ...")

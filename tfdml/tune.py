@@ -7,20 +7,14 @@ that are given stay as they are; of loss, learning rate, method, image size and 
 from absl import flags
 
 from tfdml.console import command
-from tfdml.console import flags as flags_module
 from tfdml.console import flags as tfdml_flags
+from tfdml.console.settings import values_of
 from tfdml.console.startup import TrainingStopped
 
 TRAINING_FLAGS = tfdml_flags.define_training()
 flags.DEFINE_string("tune_dir", "runs/tune", "Folder of the search; the same flags go on with a search in it.")
 flags.DEFINE_float("minutes", 30.0, "Time that the search may take.", lower_bound=0.0)
 tfdml_flags.define_debug()
-# Flags of training that trials set themselves, and why.
-UNUSED = {
-    "epochs": "--steps is the length of the longest trials",
-    "folds": "The search holds out --validation_classes",
-    "fold": "The search holds out --validation_classes",
-}
 # Names of the flags on the command line, before the recipe fills in others.
 fixed = []
 
@@ -47,15 +41,15 @@ def begin():
     """Checks flags, and says what happens, before TensorFlow is imported."""
     if not flags.FLAGS.data_dir:
         raise ValueError("--data_dir is missing: the folder of your images, as python -m tfdml.train takes it.")
-    for name, reason in UNUSED.items():
+    for name, reason in values_of("why_not_searched").items():
         command.refuse_unused([name], reason)
     if flags.FLAGS.devices == "workers":
         raise ValueError("A search runs on one machine; leave out --devices=workers.")
     fixed.extend(name for name in TRAINING_FLAGS if flags.FLAGS[name].present)
-    recipe = flags_module.complete(flags.FLAGS, any_dataset=True)
-    flags_module.check_outside(flags.FLAGS, "tune_dir", flags.FLAGS.tune_dir)
-    if flags_module.without_network(flags.FLAGS):
-        fixed.extend(flags_module.OF_IMAGES)
+    recipe = tfdml_flags.complete(flags.FLAGS, any_dataset=True)
+    tfdml_flags.check_outside(flags.FLAGS, "tune_dir", flags.FLAGS.tune_dir)
+    if tfdml_flags.without_network(flags.FLAGS):
+        fixed.extend(tfdml_flags.OF_IMAGES)
     listed = tfdml_flags.command_line(*recipe)
     print(f"The recipe that the search begins with has, beside the flags that are given: {listed}")
     print(f"The search is in {flags.FLAGS.tune_dir}; the same command goes on with it.\nStarting TensorFlow ...")

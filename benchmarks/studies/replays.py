@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 from tfdml.run.tuning.outcome import Halving
-from tfdml.run.tuning.state import EPOCHS, ETA, Cost, Measured, SearchState
+from tfdml.run.tuning.state import EPOCHS, ETA, Cost, RungScore, SearchState
 
 # Flags that Optuna's sampler chooses for itself, where each combination of their values was recorded.
 CHOSEN = ("loss", "optimizer", "method", "image_size")
@@ -62,7 +62,7 @@ def halving(curves, budget, start, seed):
         rungs = taken.setdefault(number, [0])
         clock.now += start + steps - rungs[-1]
         rungs.append(steps)
-        return Measured(number, steps, ordered[number].best(rungs), None, Cost(start, 1))
+        return RungScore(number, steps, ordered[number].best(rungs), None, Cost(start, 1))
 
     state = SearchState({})
     drawn = [{"number": str(number)} for number in range(1, len(ordered))]

@@ -6,7 +6,7 @@ import pytest
 from absl import flags as absl_flags
 
 from tfdml.console import flags
-from tfdml.console.settings import ImageSettings, Settings
+from tfdml.console.settings import ImageSettings, Settings, names_with, values_of
 
 
 def test_a_value_is_replaced_by_the_name_of_its_flag():
@@ -49,3 +49,37 @@ def test_a_value_that_is_not_valid_is_refused(text, size):
 def test_a_number_that_is_not_finite_is_refused(value):
     with pytest.raises(absl_flags.IllegalFlagValueError, match=f"--cache_memory={value}: expected a finite number"):
         flags.parse(f"--cache_memory={value}")
+
+
+@pytest.mark.parametrize("name", ["recipe", "in_trials", "in_opened_run", "on_another_dataset", "among_runs"])
+def test_values_among_the_properties_of_flags_are_values_that_they_take(name):
+    values = values_of(name)
+    settings, _ = flags.parse("\n".join(flags.written(values).values()))
+    assert values and {flag: settings.values()[flag] for flag in values} == values
+
+
+def test_names_with_a_property_are_in_the_order_of_the_settings():
+    assert names_with(is_length=True) == ("epochs", "steps", "steps_per_epoch")
+    assert names_with(is_in_initial_model=True) == ("backbone", "initial_weights")
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ((), None),
+        (("--evaluate_on=validation", "--validation_classes=0.3", "--validation_seed=4"), None),
+        (("--evaluate_on=validation", "--folds=4", "--fold=1", "--validation_seed=4"), None),
+        (("--validation_seed=4",), None),
+        (("--meta_classes=5", "--meta_classes_of=images", "--eval_every=5", "--eval_unit=steps"), None),
+        (("--validation_classes=0.2", "--validation_seed=-1", "--meta_classes_of=classes"), None),
+        (("--dataset=embeddings(path='a.npz')", "--eval_batch_size=9"), None),
+        (("--validation_classes=0.3",), "--validation_classes=0.3 has no effect: it needs --evaluate_on=validation"),
+        (("--evaluate_on=validation", "--folds=4", "--validation_classes=0.3"), "without --folds."),
+        (("--meta_classes_of=images",), "--meta_classes_of=images has no effect: it needs --meta_classes."),
+        (("--eval_unit=steps",), "--eval_unit=steps has no effect: it needs --eval_every."),
+        (("--dataset=embeddings(path='a.npz')", "--cache=bytes"), "--cache=bytes has no effect: it needs a dataset of"),
+    ],
+)
+def test_flags_without_an_effect_are_told(arguments, words):
+    found = flags.parse("\n".join(arguments))[0].without_effect()
+    assert found == [] if words is None else len(found) == 1 and words in found[0]

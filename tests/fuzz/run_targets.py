@@ -11,7 +11,7 @@ from tests.fuzz.hostile_texts import any_spec, change_json
 from tests.fuzz.target import JSON, LINES, ZIP, Target
 from tests.run_helpers import straight_run
 from tests.serving_fixtures import SIZE, two_learners
-from tfdml.run.tuning.state import Cost, Measured, Plan, SearchDirectory
+from tfdml.run.tuning.state import Cost, Plan, RungScore, SearchDirectory
 
 IMAGES = [np.full((SIZE, SIZE, 3), 40 * number, np.uint8) for number in range(4)]
 
@@ -87,7 +87,7 @@ def _make_search(folder):
             [{}, {"loss": "--loss=circle"}, {"image_size": "--image_size=96"}],
             [[0, 1, 2], [0]],
         )
-        state.measured, state.failed = [Measured(0, 4, 0.5, [0.4, 0.6], Cost(2.0, 0.1))], {2: "The loss is NaN."}
+        state.measured, state.failed = [RungScore(0, 4, 0.5, [0.4, 0.6], Cost(2.0, 0.1))], {2: "The loss is NaN."}
         SearchDirectory(folder / "search").write(state)
 
 

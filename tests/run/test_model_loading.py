@@ -78,39 +78,35 @@ def test_the_test_can_fail(run):
     np.testing.assert_allclose(np.linalg.norm(run.expected, axis=1), 1, atol=1e-5)
 
 
-@pytest.mark.parametrize("batch_size", [2, 128])
-def test_paths(run, embedder, silent, batch_size):
-    same(embedder.embed(run.paths, batch_size=batch_size, verbose=0), run.expected)
+# PIL decodes JPEGs a little differently.
+PNG = [1, 3, 4]
+# Function of a run that gives images, and the numbers of those that they are.
+IMAGES = {
+    "paths": (lambda run: run.paths, [*range(5)]),
+    "path": (lambda run: str(run.paths[3]), [3]),
+    "contents": (lambda run: [path.read_bytes() for path in run.paths[:2]], [0, 1]),
+    "content": (lambda run: run.paths[1].read_bytes(), [1]),
+    "bytearray": (lambda run: bytearray(run.paths[0].read_bytes()), [0]),
+    "tensor of paths": (lambda run: tf.constant([str(path) for path in run.paths[:2]]), [0, 1]),
+    "tensor of a path": (lambda run: tf.constant(str(run.paths[1])), [1]),
+    "tensor of a content": (lambda run: tf.io.read_file(str(run.paths[1])), [1]),
+    "dataset of contents": (
+        lambda run: tf.data.Dataset.from_tensor_slices([path.read_bytes() for path in run.paths[:2]]),
+        [0, 1],
+    ),
+    "arrays": (lambda run: [run.pixels[number] for number in PNG], PNG),
+    "float64": (lambda run: [run.pixels[number].astype("float64") for number in PNG], PNG),
+    "PIL": (lambda run: [Image.open(run.paths[number]) for number in PNG], PNG),
+    "array": (lambda run: run.pixels[1], [1]),
+    "stack": (lambda run: np.stack([run.pixels[1]] * 3), [1, 1, 1]),
+    "tensor of pixels": (lambda run: tf.constant(run.pixels[1], tf.float32), [1]),
+}
 
 
-def test_one_path_as_text(run, embedder, silent):
-    same(embedder.embed(str(run.paths[3]), verbose=0), run.expected[3:4])
-
-
-def test_contents_of_files_and_tensors_of_paths(run, embedder, silent):
-    contents = [path.read_bytes() for path in run.paths[:2]]
-    same(embedder.embed(contents, verbose=0), run.expected[:2])
-    same(embedder.embed(contents[1], verbose=0), run.expected[1:2])
-    same(embedder.embed(tf.constant([str(path) for path in run.paths[:2]]), verbose=0), run.expected[:2])
-    same(embedder.embed(tf.constant(str(run.paths[1])), verbose=0), run.expected[1:2])
-    same(embedder.embed(tf.io.read_file(str(run.paths[1])), verbose=0), run.expected[1:2])
-    same(embedder.embed(bytearray(contents[0]), verbose=0), run.expected[:1])
-    same(embedder.embed(tf.data.Dataset.from_tensor_slices(contents), verbose=0), run.expected[:2])
-
-
-def test_arrays_of_several_sizes(run, embedder, silent):
-    # PIL decodes JPEGs a little differently.
-    files = [1, 3, 4]
-    arrays = [run.pixels[number] for number in files]
-    same(embedder.embed(arrays, batch_size=2, verbose=0), run.expected[files])
-    same(embedder.embed([array.astype("float64") for array in arrays], verbose=0), run.expected[files])
-    same(embedder.embed([Image.open(run.paths[number]) for number in files], verbose=0), run.expected[files])
-
-
-def test_one_array_and_a_stack(run, embedder, silent):
-    same(embedder.embed(run.pixels[1], verbose=0), run.expected[1:2])
-    same(embedder.embed(np.stack([run.pixels[1]] * 3), verbose=0), run.expected[[1, 1, 1]])
-    same(embedder.embed(tf.constant(run.pixels[1], tf.float32), verbose=0), run.expected[1:2])
+@pytest.mark.parametrize("kind", IMAGES)
+def test_images_of_every_kind(run, embedder, silent, kind):
+    images, rows = IMAGES[kind]
+    same(embedder.embed(images(run), batch_size=2, verbose=0), run.expected[rows])
 
 
 def test_prepared_images_are_what_the_network_takes(run, embedder):

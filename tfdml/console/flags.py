@@ -12,7 +12,7 @@ from pathlib import Path
 
 from absl import flags
 
-from tfdml.console.settings import AbsolutePath, ImageSize, Settings
+from tfdml.console.settings import IMAGES, AbsolutePath, DataSettings, ImageSize, Settings, names_with, values_of
 
 NAMES = ("--flagfile", "-flagfile")
 GIVEN = tuple(f"{name}=" for name in NAMES)
@@ -107,21 +107,9 @@ def _recipe_like(named):
 
 
 # What docs/choosing.md advises to begin with.
-RECIPE = {
-    "backbone": "keras_applications(name='MobileNetV2')",
-    "initial_weights": "imagenet",
-    "image_size": 128,
-    "method": "multilevel",
-    "embedding_size": 384,
-    "initial_embedding": "auto",
-    "loss": "n_pair(scale=20.0)",
-    "sampler": "auto",
-    "optimizer": "adam(learning_rate=0.0003)",
-    "blend": True,
-    "evaluate_on": "validation",
-}
-# Flags about images and depths of a network, which stored features do not have.
-OF_IMAGES = ("image_size", "train_transform", "method")
+RECIPE = values_of("recipe")
+# Flags about images and the network that embeds them, of which stored features have neither.
+OF_IMAGES = {*names_with(needs=IMAGES), *names_with(is_of_network=True)}
 TEST_CLASSES = 0.3
 # Classes that validation holds out at least, where there are so many.
 VALIDATION = 3
@@ -196,19 +184,19 @@ def without_network(values):
 def _fitting(recipe, values):
     """The part of a recipe that fits flags that are given: to another network, or to features, which need none."""
     backbone = values["backbone"]
-    left_out = set()
+    left_out = ()
     if _has_vectors(values):
-        left_out = {"backbone", "initial_weights", "blend", *OF_IMAGES}
+        left_out = OF_IMAGES
     elif values["initial_model"].value:
-        left_out = {"backbone", "initial_weights"}
+        left_out = names_with(is_in_initial_model=True)
     elif backbone.present and not backbone.value.startswith("keras_applications("):
         # Others bring their weights, or have none.
-        left_out = {"initial_weights"}
+        left_out = ("initial_weights",)
     return {name: value for name, value in recipe.items() if name not in left_out}
 
 
 def _has_vectors(values):
-    return values["dataset"].value.startswith("embeddings(")
+    return DataSettings(dataset=values["dataset"].value).has_vectors
 
 
 def _check_count(root, folders, train, divided):
@@ -295,17 +283,18 @@ def _fields():
 
 def _define(field, values):
     """Defines the flag of a field of the settings."""
-    more = dict(field.metadata["bounds"])
-    default, text, valid = field.default, field.metadata["help"], more.pop("valid", None)
+    about = field.metadata["flag"]
+    default, text = field.default, about.help
+    bounds = {"lower_bound": about.lower_bound, "upper_bound": about.upper_bound} if field.type in (int, float) else {}
     if typing.get_origin(field.type) is typing.Literal:
         flags.DEFINE_enum(field.name, default, typing.get_args(field.type), text, flag_values=values)
     else:
-        DEFINE[field.type](field.name, default, text, flag_values=values, **more)
+        DEFINE[field.type](field.name, default, text, flag_values=values, **bounds)
     if field.type is float:
         # Bounds let nan pass.
         flags.register_validator(field.name, math.isfinite, "expected a finite number", flag_values=values)
-    if valid:
-        flags.register_validator(field.name, *valid, flag_values=values)
+    if about.valid:
+        flags.register_validator(field.name, *about.valid, flag_values=values)
 
 
 def _define_list(name, default, text, flag_values):
@@ -375,6 +364,15 @@ def settings_of(names, values=flags.FLAGS):
 def serialize(names, values=flags.FLAGS):
     """Returns `{name: "--name=value"}` of the named flags."""
     return {name: values[name].serialize() or f"--{name}=" for name in names}
+
+
+def written(values):
+    """Returns `{name: "--name=value"}` of values by the names of their flags."""
+    flag_values = flags.FlagValues()
+    define_training(flag_values, only=values)
+    for name, value in values.items():
+        flag_values[name].value = value
+    return serialize(values, flag_values)
 
 
 def resolve(arguments):

@@ -22,6 +22,7 @@ from tfdml.reporting.tables import is_score, number, titled
 from tfdml.run.directory.run_directory import RunDirectory, environment, groups_of
 from tfdml.run.directory.run_record import EnsembleDirectory, Record
 from tfdml.run.experiment.comparison import check_alike, means_over_queries
+from tfdml.run.experiment.experiment import AMONG_RUNS
 
 # Characters of a run's name that are shown.
 LONGEST = 24
@@ -101,9 +102,7 @@ def _each(groups):
 
 def _subjects(records, changes):
     first = next(iter(records.values()))[0].settings.evaluation
-    # TensorFlow is set up once for all of them.
-    changes = {"deterministic": True, "jit_compile": False, **changes}
-    changes |= {"protocol": first.protocol, "metrics": first.metrics}
+    changes = {**AMONG_RUNS, **changes, "protocol": first.protocol, "metrics": first.metrics}
     subjects = {name: [subject_of(record, changes) for record in group] for name, group in records.items()}
     for (_, record), (_, subject) in zip(_each(records), _each(subjects), strict=True):
         if subject is None:

@@ -17,8 +17,8 @@ from tfdml.methods.ensembles import MemberEnsemble
 from tfdml.run.directory.model_files import save_model
 from tfdml.run.directory.run_directory import ENDING, RunDirectory
 from tfdml.run.experiment.comparison import check_alike
-from tfdml.run.experiment.experiment import trained, trained_model
-from tfdml.run.experiment.splits import validation_seed_of
+from tfdml.run.experiment.experiment import AMONG_RUNS, trained, trained_model
+from tfdml.run.experiment.splits import on_validation, validation_seed_of
 from tfdml.run.loggers import check_client, log_result, write_hparams
 from tfdml.run.training.result import diversity_of, write_projector
 from tfdml.run.training.run_training import train
@@ -35,7 +35,7 @@ def check_members(runs, changes):
     read, prepared = {}, {}
     for run in runs:
         run.model_file("final")
-        source = _source(run)
+        source = _images_of(run)
         known = [experiment for other, experiment in read.values() if other == source]
         if known:
             model = trained_model(run.path, "best", changes)
@@ -68,9 +68,12 @@ def held_out_by_all(runs, changes):
         settings = run.settings()
         if settings.evaluation.evaluate_on != "validation":
             return None, f"{run.path} holds none out: train with --evaluate_on=validation"
-        source = *_source(run), *_held_out_by(settings)
+        own = on_validation(changes, run.path)
+        source = (
+            *_images_of(run),
+            {**own, "validation_seed": validation_seed_of(settings.evaluation, settings.run.seed)},
+        )
         if source not in [other for other, _ in read.values()]:
-            own = {**changes, "evaluate_on": "validation", "folds": settings.evaluation.folds}
             read[str(run.path)] = source, trained(run.path, "best", own, test_only=False)[0]
     (first_dir, (_, first)), *others = read.items()
     for run_dir, (_, other) in others:
@@ -80,21 +83,10 @@ def held_out_by_all(runs, changes):
     return first, None
 
 
-def _source(run):
-    """Returns the flags that decide which images a run is measured on."""
+def _images_of(run):
+    """Returns what decides which images a run is measured on."""
     data = run.settings().data
     return data.dataset, data.data_dir, data.ignore_images, run.recorded_dataset()
-
-
-def _held_out_by(settings):
-    """Returns the flags that decide which of the training classes are held out."""
-    evaluation = settings.evaluation
-    seed = validation_seed_of(evaluation, settings.run.seed)
-    return evaluation.validation_classes, evaluation.folds, evaluation.fold, seed
-
-
-# TensorFlow is set up once for all runs.
-COMMON = {"deterministic": True, "jit_compile": False}
 
 
 def join(runs, out, *, asked, weights=None, fit=False, changes=()):
@@ -111,7 +103,10 @@ def join(runs, out, *, asked, weights=None, fit=False, changes=()):
     Returns:
         The result.
     """
-    changes = {**_common(runs[0].settings().evaluation), **dict(changes)}
+    # All are measured as the first one is.
+    first = runs[0].settings().evaluation
+    measured = {"protocol": first.protocol, "metrics": first.metrics, "select_by": first.select_by}
+    changes = {**AMONG_RUNS, **measured, **dict(changes)}
     experiment = check_members(runs, changes)
     held_out, why_none = held_out_by_all(runs, changes)
     if fit and held_out is None:
@@ -124,13 +119,13 @@ def join(runs, out, *, asked, weights=None, fit=False, changes=()):
         if not weight:
             logging.getLogger(__name__).info("Left out %s: its fitted weight is 0.", run.path)
     members = [Member(runs[place], members[place].result, weights[place]) for place in chosen]
-    weights = [member.weight for member in members]
+    weights, count = [member.weight for member in members], len(members)
     test, protocol = experiment.splits.test, experiment.splits.protocol
-    embedded = _embedded(experiment, test, members, changes).fused(range(len(members)), weights)
+    embedded = _embedded(experiment, test, members, changes).fused(range(count), weights)
     costs = _save(members, out, changes)
     out.record_dataset(runs[0].recorded_dataset())
     if experiment.settings.evaluation.projector:
-        write_projector(experiment, embedded.final, out, len(members))
+        write_projector(experiment, embedded.final, out, count)
     selection = _selection([member.result["best"] for member in members])
     result = {
         "members": [_about(member) for member in members],
@@ -141,7 +136,8 @@ def join(runs, out, *, asked, weights=None, fit=False, changes=()):
         "selected_on": selection["selected_on"],
         "step": max(member.result["step"] for member in members),
         **fitted,
-        **_learners(experiment, embedded.best, weights),
+        # Also of the first m of them together, Figure 4 of EDMS.
+        **({"learners": diversity_of(experiment, embedded.best, count, weights=weights)} if count > 1 else {}),
         "cost": costs,
         "seconds": round(sum(member.result["seconds"] for member in members), 1),
     }
@@ -159,18 +155,13 @@ def join_aside(runs, out, **options):
     """
     with whole_folder(out, "ensemble") as folder:
         unfinished = RunDirectory(folder)
-        unfinished.claim(_flags_of(runs))
+        modules = dict.fromkeys(module for run in runs for module in run.settings().run.import_modules)
+        own = flags.written({"members": len(runs), "import_modules": list(modules)})
+        unfinished.claim({**runs[0].serialized(), **own})
         result = join(runs, unfinished, **options)
     joined = RunDirectory(out)
     write_hparams(joined, result)
     return result, joined
-
-
-def _flags_of(runs):
-    """Returns the flags of an ensemble: those of its first member, and all modules that the members import."""
-    modules = dict.fromkeys(module for run in runs for module in run.settings().run.import_modules)
-    own = {"members": len(runs), "import_modules": ",".join(modules)}
-    return {**runs[0].serialized(), **{name: f"--{name}={value}" for name, value in own.items()}}
 
 
 class Member(NamedTuple):
@@ -190,11 +181,6 @@ class Embedded(NamedTuple):
     def fused(self, places, weights):
         """Those of some members together."""
         return Embedded(*(fuse([each[place] for place in places], weights) for each in self))
-
-
-def _common(first):
-    """The settings of members that are replaced: all are measured as the `EvaluationSettings` of the first one say."""
-    return {**COMMON, "protocol": first.protocol, "metrics": first.metrics, "select_by": first.select_by}
 
 
 def _embeddings(experiment, runs, which, split, changes):
@@ -266,12 +252,6 @@ def _selection(bests):
     return {"step": max(best["step"] for best in bests), **selected}
 
 
-def _learners(experiment, embeddings, weights):
-    """How members differ, and the first m of them together (Figure 4 of EDMS); of one member nothing."""
-    count = len(weights)
-    return {} if count == 1 else {"learners": diversity_of(experiment, embeddings, count, weights=weights)}
-
-
 def ensemble_tables(result):
     """Returns the tables of an ensemble: title to rows, which are name to metrics.
 
@@ -310,7 +290,7 @@ def member_flags(settings, serialized, number):
     seed = settings.run.seed
     shared = validation_seed_of(settings.evaluation, seed)
     own = {"members": 0, "seed": seed_of(seed, number), "validation_seed": shared}
-    return {**serialized, **{name: f"--{name}={value}" for name, value in own.items()}}
+    return {**serialized, **flags.written(own)}
 
 
 def train_member(settings, run, serialized, number):
@@ -374,7 +354,13 @@ def _train_missing(settings, run, serialized, more):
             continue
         LOGGER.info("Member %d of %d: %s", number + 1, count, member.path)
         own = member_flags(settings, serialized, number)
-        reason = _taken(member) or run_member([*own.values(), f"--run_dir={member.path}", *more])
+        try:
+            # The process of a command that was killed may be ending.
+            member.check_free(ENDING)
+        except ValueError as taken:
+            reason = str(taken)
+        else:
+            reason = run_member([*own.values(), f"--run_dir={member.path}", *more])
         if reason and not run.members():
             # The flags do not work together, for no member.
             raise ValueError(reason)
@@ -390,15 +376,6 @@ def _complete(member):
     except ValueError:
         # Its own process says how its file is damaged.
         return False
-
-
-def _taken(member):
-    """Returns why a member's folder is not free, or None. The process of a command that was killed may be ending."""
-    try:
-        member.check_free(ENDING)
-    except ValueError as taken:
-        return str(taken)
-    return None
 
 
 def run_member(arguments):

@@ -14,84 +14,10 @@ from tfdml.files.checked import json_of, naming, read_bytes, write_atomically
 from tfdml.run.directory.run_directory import LogLines, RunDirectory
 from tfdml.run.directory.run_record import Record
 
-
-class ForgivingLogger:
-    """Logs with the client of another program, and goes on without it where it fails during training.
-
-    The first numbers of a new run come before its first step: where they fail, nothing is lost yet, and the run ends.
-
-    Args:
-        logger: logger to call.
-        name: its name, as `--logger` takes it.
-    """
-
-    def __init__(self, logger, name):
-        self._logger, self._name = logger, name
-        self._begun = self._failed = False
-
-    def write(self, step, scalars):
-        """Logs numbers by their names."""
-        self._call(self._logger.write, step, scalars)
-
-    def finish(self, result):
-        """Logs the scores of a complete run, and ends it."""
-        # The result is on disk.
-        self._begun = True
-        self._call(self._logger.finish, result)
-
-    def _call(self, log, *arguments):
-        if self._failed:
-            return
-        try:
-            log(*arguments)
-        except Exception as error:
-            if not self._begun:
-                if isinstance(error, ValueError):
-                    raise
-                raise ValueError(f"--logger={self._name} does not log: {error}") from error
-            self._failed = True
-            # A client tries for minutes before it gives up, at every call.
-            logging.getLogger(__name__).warning(
-                "--logger=%s has failed (%s) and gets nothing more of this run, which goes on; metrics.jsonl has all "
-                "numbers.",
-                self._name,
-                error,
-            )
-        self._begun = True
-
-
-class KnownRun:
-    """`logger.json` of a run directory: the name of a logger, and its number of the run.
-
-    Args:
-        run: `RunDirectory`.
-        logger: name of the logger, as `--logger` takes it.
-    """
-
-    def __init__(self, run, logger):
-        self._path, self._logger = run.logger, logger
-
-    def number(self):
-        """Returns the number, text; None where the logger does not know the run yet."""
-        if not self._path.is_file():
-            return None
-        try:
-            found = json_of(read_bytes(self._path))
-            if not all(isinstance(found[name], str) for name in ("logger", "number")):
-                raise ValueError("an entry is no text")
-        except (ValueError, KeyError, TypeError) as error:
-            reason = f"it lacks {error}" if isinstance(error, KeyError) else error
-            raise ValueError(f"{self._path} is damaged ({reason}); without it the run is logged anew.") from None
-        return found["number"] if found["logger"] == self._logger else None
-
-    def keep(self, number):
-        """Writes the number."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._path, f"{json.dumps({'logger': self._logger, 'number': number})}\n".encode())
-
-
 # Where and how a run computes, which changes no result, or only what is measured.
 LEFT_OUT = names_with(changes_result=False)
+# Name of the project or experiment unless a variable of the environment says another one.
+PROJECT = "tfdml"
 # What `result.json` calls the scores, to what the tab calls them.
 SCORES = {"best": "best", "metrics": "final"}
 
@@ -133,79 +59,9 @@ def hyperparameters(record):
     Args:
         record: `Record` of the run.
     """
-    names = sorted({*record.main(), "epochs", *record.changed()} - LEFT_OUT)
+    names = sorted({*record.main(), "epochs", *record.changed()}.difference(LEFT_OUT))
     values, texts = record.settings.values(), record.flags()
     return {name: values[name] if isinstance(values[name], int | float) else texts[name] for name in names}
-
-
-EXPERIMENT = "tfdml"
-
-
-class MLflowLogger:
-    """Logs to MLflow: flags as parameters, scalars as metrics by step, the run directory as a tag.
-
-    Where to, MLflow's own variables say: `MLFLOW_TRACKING_URI`, or a store in the working directory, and
-    `MLFLOW_EXPERIMENT_NAME`, or `tfdml`. A run that goes on is the same run there.
-
-    Args:
-        run: `RunDirectory`.
-    """
-
-    def __init__(self, run):
-        self._run, self._known = run, KnownRun(run, "mlflow")
-        self._client = self._number = None
-
-    def write(self, step, scalars):
-        """Logs numbers by their names."""
-        self._begin()
-        from mlflow.entities import Metric
-
-        now = int(1000 * time.time())
-        metrics = [Metric(name, float(value), now, int(step)) for name, value in scalars.items()]
-        self._client.log_batch(self._number, metrics=metrics)
-
-    def finish(self, result):
-        """Logs the scores of a complete run, and ends it."""
-        self.write(result["step"], scores_of(result))
-        self._client.set_terminated(self._number, "FINISHED")
-
-    def _begin(self):
-        """Makes the run in MLflow, or goes on with it."""
-        if self._client:
-            return
-        from mlflow import MlflowClient
-        from mlflow.exceptions import MlflowException
-
-        self._client, self._number = MlflowClient(), self._known.number()
-        if self._number is None:
-            self._number = self._new()
-            self._known.keep(self._number)
-            return
-        try:
-            self._client.update_run(self._number, status="RUNNING")
-        except MlflowException as error:
-            raise ValueError(
-                f"MLflow does not know the run {self._number} of {self._run.path} ({error}). Check "
-                f"MLFLOW_TRACKING_URI; without {self._run.logger} the run is logged anew."
-            ) from None
-
-    def _new(self):
-        """Makes a run with the flags as parameters, and returns its number."""
-        from mlflow.entities import Param
-
-        name = os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT)
-        known = self._client.get_experiment_by_name(name)
-        experiment = known.experiment_id if known else self._client.create_experiment(name)
-        path = self._run.path.absolute()
-        made = self._client.create_run(experiment, run_name=path.name, tags={"run_dir": str(path)})
-        number = made.info.run_id
-        values = self._run.settings().values()
-        self._client.log_batch(number, params=[Param(flag, _text(value)) for flag, value in values.items()])
-        return number
-
-
-def _text(value):
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 class TensorBoardLogger:
@@ -233,41 +89,158 @@ class TensorBoardLogger:
         write_hparams(self._run, result)
 
 
-PROJECT = "tfdml"
+class ClientLogger:
+    """Logs with the client of another program, and continues without it if it fails during training.
 
-
-class WandbLogger:
-    """Logs to Weights & Biases: flags as the configuration, scalars by step, scores as the summary.
-
-    Where to, its own variables say, such as `WANDB_PROJECT`, or `tfdml`, and `WANDB_MODE=offline`. A run that goes on
-    is the same run there.
+    The first numbers of a new run come before its first step: if they fail, nothing is lost yet, and the run ends.
+    `logger.json` keeps the number that the other program gives the run, so that a run that continues is the same there.
 
     Args:
         run: `RunDirectory`.
     """
 
+    # As `--logger` takes it, which is the module, too; and the name of the program.
+    name = program = ""
+
     def __init__(self, run):
-        self._run, self._known = run, KnownRun(run, "wandb")
-        self._there = None
+        self._run = run
+        self._begun = self._failed = False
 
     def write(self, step, scalars):
         """Logs numbers by their names."""
-        # Steps of its own only grow, and after a checkpoint some come again.
-        self._begin().log({"step": int(step), **{name: float(value) for name, value in scalars.items()}})
+        self._call(self._write, step, scalars)
 
     def finish(self, result):
         """Logs the scores of a complete run, and ends it."""
+        # The result is on disk.
+        self._begun = True
+        self._call(self._finish, result)
+
+    def _call(self, log, *arguments):
+        if self._failed:
+            return
+        try:
+            log(*arguments)
+        except Exception as error:
+            if not self._begun:
+                if isinstance(error, ValueError):
+                    raise
+                raise ValueError(f"--logger={self.name} does not log: {error}") from error
+            self._failed = True
+            # A client tries for minutes before it gives up, at every call.
+            logging.getLogger(__name__).warning(
+                "--logger=%s has failed (%s) and gets nothing more of this run, which goes on; metrics.jsonl has all "
+                "numbers.",
+                self.name,
+                error,
+            )
+        self._begun = True
+
+    def known_number(self):
+        """Returns the number of the run, text; None where the program does not know it yet."""
+        path = self._run.logger
+        if not path.is_file():
+            return None
+        try:
+            found = json_of(read_bytes(path))
+            if not all(isinstance(found[name], str) for name in ("logger", "number")):
+                raise ValueError("an entry is no text")
+        except (ValueError, KeyError, TypeError) as error:
+            reason = f"it lacks {error}" if isinstance(error, KeyError) else error
+            raise ValueError(f"{path} is damaged ({reason}); without it the run is logged anew.") from None
+        return found["number"] if found["logger"] == self.name else None
+
+    def keep_number(self, number):
+        """Writes the number of the run."""
+        self._run.path.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._run.logger, f"{json.dumps({'logger': self.name, 'number': number})}\n".encode())
+
+
+class MLflowLogger(ClientLogger):
+    """Logs to MLflow: flags as parameters, scalars as metrics by step, the run directory as a tag.
+
+    Where to, MLflow's own variables say: `MLFLOW_TRACKING_URI`, or a store in the working directory, and
+    `MLFLOW_EXPERIMENT_NAME`, or `tfdml`.
+    """
+
+    name, program = "mlflow", "MLflow"
+    _client = _number = None
+
+    def _write(self, step, scalars):
+        self._begin()
+        from mlflow.entities import Metric
+
+        now = int(1000 * time.time())
+        metrics = [Metric(name, float(value), now, int(step)) for name, value in scalars.items()]
+        self._client.log_batch(self._number, metrics=metrics)
+
+    def _finish(self, result):
+        self._write(result["step"], scores_of(result))
+        self._client.set_terminated(self._number, "FINISHED")
+
+    def _begin(self):
+        """Makes the run in MLflow, or continues it."""
+        if self._client:
+            return
+        from mlflow import MlflowClient
+        from mlflow.exceptions import MlflowException
+
+        self._client, self._number = MlflowClient(), self.known_number()
+        if self._number is None:
+            self._number = self._new()
+            self.keep_number(self._number)
+            return
+        try:
+            self._client.update_run(self._number, status="RUNNING")
+        except MlflowException as error:
+            raise ValueError(
+                f"MLflow does not know the run {self._number} of {self._run.path} ({error}). Check "
+                f"MLFLOW_TRACKING_URI; without {self._run.logger} the run is logged anew."
+            ) from None
+
+    def _new(self):
+        """Makes a run with the flags as parameters, and returns its number."""
+        from mlflow.entities import Param
+
+        name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
+        known = self._client.get_experiment_by_name(name)
+        experiment = known.experiment_id if known else self._client.create_experiment(name)
+        path = self._run.path.absolute()
+        number = self._client.create_run(experiment, run_name=path.name, tags={"run_dir": str(path)}).info.run_id
+        values = self._run.settings().values()
+        texts = {
+            flag: ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            for flag, value in values.items()
+        }
+        self._client.log_batch(number, params=[Param(*pair) for pair in texts.items()])
+        return number
+
+
+class WandbLogger(ClientLogger):
+    """Logs to Weights & Biases: flags as the configuration, scalars by step, scores as the summary.
+
+    Where to, its own variables say, such as `WANDB_PROJECT`, or `tfdml`, and `WANDB_MODE=offline`.
+    """
+
+    name, program = "wandb", "Weights & Biases"
+    _there = None
+
+    def _write(self, step, scalars):
+        # Steps of its own only grow, and after a checkpoint some come again.
+        self._begin().log({"step": int(step), **{name: float(value) for name, value in scalars.items()}})
+
+    def _finish(self, result):
         there = self._begin()
         there.summary.update(scores_of(result))
         there.finish()
 
     def _begin(self):
-        """Returns the run there, a new one or that with which this one goes on."""
+        """Returns the run there, a new one or that with which this one continues."""
         if self._there:
             return self._there
         import wandb
 
-        number, path = self._known.number(), self._run.path.absolute()
+        number, path = self.known_number(), self._run.path.absolute()
         if number and wandb.run and wandb.run.id == number:
             # Another logger of this process has begun it.
             self._there = wandb.run
@@ -280,26 +253,19 @@ class WandbLogger:
             config={**self._run.settings().values(), "run_dir": str(path)},
         )
         self._there.define_metric("*", step_metric="step")
-        self._known.keep(self._there.id)
+        self.keep_number(self._there.id)
         return self._there
 
 
 # Each is made of a `RunDirectory`, and has `write(step, scalars)` and `finish(result)`, which another one may call.
 LOGGERS = {"tensorboard": TensorBoardLogger, "mlflow": MLflowLogger, "wandb": WandbLogger}
-# Those with a client that is not installed along: the module, and its name.
-CLIENTS = {"mlflow": "MLflow", "wandb": "Weights & Biases"}
 
 
 def check_client(name):
     """Raises an ImportError if the client of a logger is missing: before there is a run that would be lost."""
-    if name in CLIENTS and importlib.util.find_spec(name) is None:
-        raise ImportError(f"--logger={name} needs {CLIENTS[name]}: pip install 'tfdml[{name}]'.")
-
-
-def make_logger(run, name):
-    """Returns the logger of a name for a `RunDirectory`."""
-    logger = LOGGERS[name](run)
-    return ForgivingLogger(logger, name) if name in CLIENTS else logger
+    logger = LOGGERS[name]
+    if issubclass(logger, ClientLogger) and importlib.util.find_spec(name) is None:
+        raise ImportError(f"--logger={name} needs {logger.program}: pip install 'tfdml[{name}]'.")
 
 
 def log_result(run, result):
@@ -309,7 +275,7 @@ def log_result(run, result):
         run: `RunDirectory`, whose flags name the logger.
         result: its result.
     """
-    make_logger(run, run.settings().run.logger).finish(result)
+    LOGGERS[run.settings().run.logger](run).finish(result)
 
 
 class RunLog:
@@ -324,7 +290,7 @@ class RunLog:
     def __init__(self, run_dir, enabled=True, logger="tensorboard"):
         self.enabled = enabled
         self._events, self._lines = 0, LogLines(run_dir)
-        self._logger = make_logger(RunDirectory(run_dir), logger) if enabled else None
+        self._logger = LOGGERS[logger](RunDirectory(run_dir)) if enabled else None
 
     def write(self, event, step, values, **more):
         """Appends an event; numbers in `values` become scalars `event/name`."""

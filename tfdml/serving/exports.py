@@ -19,7 +19,7 @@ from tfdml.registry.loss_hooks import hooks_of
 from tfdml.run.directory.model_archive import sha256_of
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import set_up, trained, trained_model
-from tfdml.run.experiment.threshold import threshold_of
+from tfdml.run.experiment.labeled_embeddings import threshold_of
 from tfdml.run.loading import ImageEmbedder
 from tfdml.run.training.initial_model import check_pretrained, check_takes, initial_backbone
 from tfdml.serving.exported_model import model_hash

@@ -1,9 +1,12 @@
 """Checkpoints are exact, the last few are kept, and damaged ones are refused."""
 
+import keras
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.run.checkpoints import FILES, assert_is, content, never
-from tfdml.run.directory.checkpoints import CheckpointError, CheckpointFolder
+from tfdml.run.directory.checkpoints import CheckpointError, CheckpointFolder, restore, snapshot
 
 
 def test_comes_back_bit_for_bit(two_checkpoints):
@@ -38,37 +41,28 @@ def truncated(path):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def one_byte_short(path):
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def longer(path):
-    path.write_bytes(path.read_bytes() + b"\0")
-
-
-def emptied(path):
-    path.write_bytes(b"")
-
-
-def zeroed(path):
-    path.write_bytes(bytes(path.stat().st_size))
-
-
-def removed(path):
-    path.unlink()
-
-
-def made_a_folder(path):
-    path.unlink()
-    path.mkdir()
+# What a file holds, or None for one that is gone, or a folder.
+DAMAGE = {
+    "truncated": lambda content: content[: len(content) // 2],
+    "one_byte_short": lambda content: content[:-1],
+    "longer": lambda content: content + b"\0",
+    "emptied": lambda content: b"",
+    "zeroed": lambda content: bytes(len(content)),
+    "removed": lambda content: None,
+    "made_a_folder": lambda content: None,
+}
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize(
-    "damage", [truncated, one_byte_short, longer, emptied, zeroed, removed, made_a_folder], ids=lambda f: f.__name__
-)
+@pytest.mark.parametrize("damage", DAMAGE)
 def test_damaged_file_the_one_before_is_used(two_checkpoints, name, damage):
-    damage(two_checkpoints.folder / "step-00000002" / name)
+    path = two_checkpoints.folder / "step-00000002" / name
+    content = DAMAGE[damage](path.read_bytes())
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    elif damage == "made_a_folder":
+        path.mkdir()
     messages = []
     assert_is(two_checkpoints.read_newest(messages.append), 1)
     assert len(messages) == 1
@@ -137,3 +131,44 @@ def test_a_folder_that_was_renamed_is_not_taken_for_another_step(two_checkpoints
     assert_is(two_checkpoints.read_newest(messages.append), 1)
     assert len(messages) == 1 and f"{folder / 'step-00000060'} is damaged" in messages[0]
     assert "it was written as that of step 2" in messages[0]
+
+
+def model_of(units):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(units), keras.layers.BatchNormalization()])
+    model.compile("adam", "mse")
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+def kept(model):
+    return model.variables + model.optimizer.variables
+
+
+def test_snapshot_comes_back_into_another_model():
+    strategy = tf.distribute.get_strategy()
+    trained, fresh = model_of(4), model_of(4)
+    trained.fit(np.eye(3, dtype="float32"), np.ones((3, 4), "float32"), verbose=0)
+    arrays = snapshot(kept(trained), strategy)
+    assert len({name for name, _ in arrays}) == len(arrays)
+    names = [variable.path.partition("/")[2] or variable.path for variable in kept(trained)]
+    renamed = [(f"{name.partition('|')[0]}|{variable.path}", array) for (name, array), variable in
+               zip(arrays, kept(fresh), strict=True)]  # fmt: skip
+    before = [variable.numpy() for variable in kept(fresh)]
+    restore(kept(fresh), renamed, strategy)
+    after = [variable.numpy() for variable in kept(fresh)]
+    for name, found, wanted in zip(names, after, kept(trained), strict=True):
+        assert found.tobytes() == wanted.numpy().tobytes(), name
+    assert any(found.tobytes() != old.tobytes() for found, old in zip(after, before, strict=True))
+
+
+def test_a_snapshot_of_another_model_is_refused():
+    strategy = tf.distribute.get_strategy()
+    model = model_of(4)
+    arrays = snapshot(kept(model), strategy)
+    with pytest.raises(CheckpointError, match=f"holds {len(arrays) - 1} variables, the model has {len(arrays)}"):
+        restore(kept(model), arrays[1:], strategy)
+    name, array = arrays[0]
+    with pytest.raises(CheckpointError, match=r"shape \(3, 5\) does not fit .*kernel of shape \(3, 4\)"):
+        restore(kept(model), [(name, np.zeros((3, 5), "float32")), *arrays[1:]], strategy)
+    with pytest.raises(CheckpointError, match="other/kernel.* does not fit"):
+        restore(kept(model), [("00000|other/kernel", array), *arrays[1:]], strategy)

@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 from tests.run.parsed_flags import parsed
-from tfdml.run.directory import run_directory
+from tfdml.run.directory import checksums, run_directory
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.training import run_training as training
 
@@ -91,17 +91,12 @@ def test_a_process_that_is_about_to_end_is_waited_for(run, monkeypatch):
     RunDirectory(run.path).check_free(patience=1e6)
 
 
-def test_a_folder_that_is_no_run_is_refused(tmp_path):
+@pytest.mark.parametrize("name", ["", "thesis.tex"], ids=["a folder", "a file"])
+def test_what_is_no_run_is_refused(tmp_path, name):
     (tmp_path / "thesis.tex").write_text("mine")
-    with pytest.raises(ValueError, match=f"--run_dir={tmp_path} exists and is no run of tfdml"):
-        RunDirectory(tmp_path).check_claim(parsed()[1])
+    with pytest.raises(ValueError, match=f"--run_dir={tmp_path / name} exists and is no run of tfdml"):
+        RunDirectory(tmp_path / name).check_claim(parsed()[1])
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
-
-
-def test_a_file_is_refused(tmp_path):
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(ValueError, match="exists and is no run"):
-        RunDirectory(tmp_path / "file").check_claim(parsed()[1])
 
 
 @pytest.mark.parametrize("below", ["run", "a/b/run"])
@@ -133,7 +128,6 @@ def test_a_read_only_folder_is_refused_also_where_root_could_not_see_it(run, mon
 @pytest.mark.parametrize("killed_at", ["os.mkdir", "open", "os.rename"])
 def test_killed_while_claiming_the_same_command_claims_it(run, monkeypatch, killed_at):
     """Whatever a kill left of a claim, the folder is no stranger's."""
-    from tfdml.run.directory import checkpoints
 
     class Killed(BaseException):
         pass
@@ -143,7 +137,7 @@ def test_killed_while_claiming_the_same_command_claims_it(run, monkeypatch, kill
             path.with_name(f".writing-{path.name}").write_bytes(content if killed_at == "os.rename" else b"")
         raise Killed
 
-    monkeypatch.setattr(checkpoints, "write_atomically", killed)
+    monkeypatch.setattr(checksums, "write_atomically", killed)
     with pytest.raises(Killed):
         run.claim(parsed("--epochs=3")[1])
     monkeypatch.undo()

@@ -6,17 +6,27 @@ import numpy as np
 import pytest
 
 from tfdml.console import flags
-from tfdml.console.settings import DataSettings, Settings
+from tfdml.console.settings import DataSettings, Settings, values_of
 from tfdml.evaluation.protocols import protocol_of
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment import experiment
 from tfdml.run.experiment.experiment import _moved
-from tfdml.run.experiment.splits import Splits, check_images, check_queries, of_one_class, to_record
+from tfdml.run.experiment.splits import Splits, check_images, check_queries, of_one_class, on_validation, to_record
 
 
 def splits_of(photos, *more):
     settings, _ = flags.parse("\n".join(["--dataset=folder", f"--data_dir={photos}", *more]))
     return Splits.of(settings.data, settings.evaluation, settings.run.seed)
+
+
+@pytest.mark.parametrize("more", [["--folds=3", "--fold=2"], ["--validation_classes=0.5", "--validation_seed=7"]])
+def test_a_run_that_is_opened_again_has_the_classes_that_it_held_out(photos, tmp_path, more):
+    given = ["--dataset=folder", f"--data_dir={photos}", "--evaluate_on=validation", *more]
+    run = RunDirectory(tmp_path / "run")
+    run.claim(flags.resolve(given))
+    opened = run.settings().replace(**{**values_of("in_opened_run"), **on_validation({}, run.path)})
+    found = Splits.of(opened.data, opened.evaluation, opened.run.seed).evaluation
+    assert found.images.tolist() == splits_of(photos, *given[2:]).evaluation.images.tolist()
 
 
 def test_meta_classes_replace_the_classes_of_training_only(photos):

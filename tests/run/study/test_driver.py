@@ -16,7 +16,7 @@ from tfdml.run.study import driver as driver_module
 from tfdml.run.study.driver import run_study, tables_of
 from tfdml.run.study.study import Study
 from tfdml.run.study.tables import as_markdown
-from tfdml.run.training import run_training
+from tfdml.run.training import training_process
 
 
 def best(results, run_dirs):
@@ -206,7 +206,7 @@ def test_a_study_that_is_stopped_stops_its_run(tmp_path, monkeypatch, number, pr
     program, pid = tmp_path / "python", os.getpid()
     program.write_text(f"#!/bin/bash\n{prepare}\ntouch {tmp_path}/begun\n{script}\ntouch {tmp_path}/went_on\n")
     program.chmod(0o755)
-    monkeypatch.setattr(run_training.sys, "executable", str(program))
+    monkeypatch.setattr(training_process.sys, "executable", str(program))
 
     def stop():
         while not (tmp_path / "begun").exists():

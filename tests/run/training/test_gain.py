@@ -1,11 +1,19 @@
-"""The gain of training over the pretrained features, and how it is told."""
+"""What training adds to the pretrained features: the gain, blends of weights, and baselines."""
 
+import types
+from types import SimpleNamespace
+
+import keras
 import numpy as np
 import pytest
 
+from tests.run.parsed_flags import parsed
+from tests.run_helpers import pictures
 from tfdml.console.settings import Settings
 from tfdml.evaluation.scores import Scores
-from tfdml.run.training.gain import gain_of, told
+from tfdml.run.experiment.splits import Splits
+from tfdml.run.training import gain
+from tfdml.run.training.gain import SHARES, Blend, between, gain_of, told
 
 LABELS = np.repeat(np.arange(10), 4)
 
@@ -82,3 +90,116 @@ def test_what_is_lost_for_sure_is_told_as_that():
     assert told(result(0.75, 0.25), Settings()).startswith(
         "Training lost 50.0 points of recall_at_1 beside the pretrained features (95% interval -50.0 to -50.0). Try "
     )
+
+
+OF_SIX_CLASSES = np.arange(6).repeat(10)
+
+
+class Experiment:
+    """Tells for each share how many of ten queries of each class a model gets right."""
+
+    def __init__(self, right):
+        self.right = right
+        protocol = types.SimpleNamespace(while_training=None)
+        self.splits = types.SimpleNamespace(evaluation=types.SimpleNamespace(labels=OF_SIX_CLASSES), protocol=protocol)
+
+    def embed(self, model, split):
+        return float(model.get_weights()[0][0, 0])
+
+    def scores(self, share, split, metrics):
+        found = (np.arange(10) < np.array(self.right[share])[:, None]).ravel().astype(float)
+        # Not a mean over queries.
+        values = {"recall_at_1": found.mean(), "nmi": 1 - share}
+        return Scores(values, np.arange(60), {"recall_at_1": found}, 60)
+
+
+@pytest.fixture
+def model():
+    """Its final weights are 1, its first ones 0."""
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
+    model.set_weights([np.ones((2, 3), np.float32), np.ones(3, np.float32)])
+    return model
+
+
+FIRST = [np.zeros((2, 3), np.float32), np.zeros(3, np.float32)]
+
+
+def best(model, right, monitor="recall_at_1"):
+    return Blend.best(Experiment(dict(zip(SHARES, right, strict=True))), model, FIRST, monitor)
+
+
+@pytest.mark.parametrize(
+    "right, share",
+    [
+        ([[9] * 6, [5] * 6, [4] * 6], 0.25),
+        ([[5] * 6, [9] * 6, [5] * 6], 0.5),
+        # Lower by the same in each class, so there is no doubt.
+        ([[8] * 6, [9] * 6, [8] * 6], 0.5),
+        # Lower in one class alone, and higher in another.
+        ([[5] * 6, [9, 6, 5, 5, 5, 5], [8, 7, 5, 5, 4, 5]], 0.75),
+        ([[7] * 6] * 3, 0.75),
+    ],
+    ids=["first", "middle", "surely worse", "in doubt", "equal"],
+)
+def test_the_largest_share_that_is_hardly_worse(model, right, share):
+    found = best(model, right)
+    assert found.share == share
+    assert found.metrics["recall_at_1"] == pytest.approx(np.mean(right[SHARES.index(share)]) / 10)
+    np.testing.assert_array_equal(model.get_weights()[0], 1.0)
+
+
+def test_a_metric_of_no_queries_is_taken_as_it_is(model):
+    assert best(model, [[7] * 6] * 3, monitor="nmi").share == 0.25
+
+
+def test_floats_are_between_and_other_numbers_are_final():
+    first = [np.float32([0, 2]), np.array([1, 2], np.uint32), np.float16([0])]
+    final = [np.float32([4, 4]), np.array([3, 5], np.uint32), np.float16([1])]
+    found = between(first, final, 0.25)
+    np.testing.assert_array_equal(found[0], np.float32([1, 2.5]))
+    np.testing.assert_array_equal(found[1], final[1])
+    assert [each.dtype for each in found] == [each.dtype for each in final]
+
+
+CARS = "--dataset=toycars(classes=16, images_per_class=8, image_size=24)"
+
+
+def experiment_of(*flags):
+    """An experiment whose features are random, and a list of whether images that cannot be read were tolerated."""
+    settings, _ = parsed(CARS, f"--data_dir={pictures()}", "--sampler=pxk(classes=4, per_class=4)", *flags)
+    splits, tolerated = Splits.of(settings.data, settings.evaluation, settings.run.seed), []
+
+    def embed(model, split, tolerant=False):
+        tolerated.append(tolerant)
+        return np.random.default_rng(0).normal(size=(len(split), 20)).astype("float32")
+
+    def measure(embeddings, split):
+        return {"dims": embeddings.shape[1]}
+
+    return SimpleNamespace(settings=settings, splits=splits, embed=embed, measure=measure), tolerated
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--loss=ranked_list(final_negative_temperature=5.0)"],
+        ["--loss=contextual_manifold(proxies='hard')"],
+        ["--loss=triplet", "--levels=body,class"],
+    ],
+    ids=["a loss that changes", "proxies of images", "levels"],
+)
+def test_a_linear_layer_is_trained_with_any_loss(monkeypatch, flags):
+    monkeypatch.setattr(gain, "STEPS", 2)
+    experiment, tolerated = experiment_of("--baselines=linear", "--embedding_size=16", *flags)
+    gain.check_baselines(experiment)
+    found = gain.baselines_of(experiment, None, np.zeros((3, 20), np.float32))
+    assert found == {"baselines": {"linear": {"dims": 16}}}
+    assert tolerated == [True]
+
+
+def test_baselines_of_classes_are_refused_before_training_where_there_are_none():
+    experiment, _ = experiment_of("--baselines=pca,lda,linear", "--labels=images")
+    with pytest.raises(ValueError, match="--baselines=lda,linear: these tell classes apart, and no class has two"):
+        gain.check_baselines(experiment)
+    gain.check_baselines(experiment_of("--baselines=pca", "--labels=images")[0])

@@ -4,6 +4,7 @@ import logging
 import types
 
 import keras
+import numpy as np
 import pytest
 
 from tfdml import registry
@@ -12,7 +13,7 @@ from tfdml.console.flags import parse
 from tfdml.layers.norms import batch_norms
 from tfdml.methods import Single
 from tfdml.run.training.initial_model import check_takes, initial_backbone, make_backbone
-from tfdml.run.training.model import _embedding_model, without_auto
+from tfdml.run.training.model import _embedding_model, _settings_for, without_auto
 
 
 def test_a_network_that_declares_nothing_is_an_error(monkeypatch):
@@ -97,3 +98,19 @@ def test_a_network_of_one_size_refuses_others(side):
         with pytest.raises(ValueError, match=rf"does not take images of \d+ x \d+ pixels; .* such as {own}, its own"):
             check_takes(backbone, size, "vit")
     check_takes(backbone, side, "vit")
+
+
+@pytest.mark.parametrize("pretrained", [True, False])
+def test_flags_that_need_pretrained_weights_are_told_where_there_are_none(pretrained, caplog):
+    caplog.set_level("INFO")
+    settings = parse("--blend\n--baselines=pca\n--optimizer=adam\n--initial_embedding=random")[0]
+    backbone, train = Small(width=4, stages=1), types.SimpleNamespace(labels=np.zeros(4, int))
+    backbone.pretrained = pretrained
+    experiment = types.SimpleNamespace(settings=settings, splits=types.SimpleNamespace(train=train))
+    _settings_for(backbone, experiment, tell=True)
+    told = [message for message in caplog.messages if "has no effect" in message]
+    assert told == [
+        f"--{name} has no effect, because this backbone starts from random weights."
+        for name in ("baselines", "blend")
+        if not pretrained
+    ]

@@ -76,35 +76,27 @@ def test_a_run_without_a_folder_names_its_own_and_the_command_that_goes_on(unnam
     assert f"Going on with {folder} after step {steps(ROOT / folder)[0]}." in again.stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_request_is_noted_and_the_handlers_come_back(number):
-    before = [signal.getsignal(known) for known in (signal.SIGTERM, signal.SIGINT)]
+TERM, INT = signal.SIGTERM, signal.SIGINT
+
+
+@pytest.mark.parametrize(
+    "numbers, requested",
+    # Of Ctrl-C and the SIGTERM that an ensemble sends its member then, the first counts.
+    [([TERM], "SIGTERM"), ([INT], "SIGINT"), ([TERM, TERM, INT], "SIGTERM"), ([INT, TERM], "SIGINT")],
+)
+def test_a_request_is_noted_and_the_handlers_come_back(numbers, requested):
+    before = [signal.getsignal(known) for known in (TERM, INT)]
     with StopRequest() as stop:
         assert stop.requested is None
-        os.kill(os.getpid(), number)
-        assert stop.requested == signal.Signals(number).name
-    assert [signal.getsignal(known) for known in (signal.SIGTERM, signal.SIGINT)] == before
+        for number in numbers:
+            os.kill(os.getpid(), number)
+        assert stop.requested == requested
+    assert [signal.getsignal(known) for known in (TERM, INT)] == before
 
 
-def test_a_second_ctrl_c_interrupts_at_once():
+@pytest.mark.parametrize("between", [[], [TERM]])
+def test_a_second_ctrl_c_interrupts_at_once(between):
     with pytest.raises(KeyboardInterrupt), StopRequest():
-        os.kill(os.getpid(), signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGINT)
-        pytest.fail("went on")
-
-
-def test_sigterm_twice_or_before_ctrl_c_still_waits_for_the_step():
-    with StopRequest() as stop:
-        os.kill(os.getpid(), signal.SIGTERM)
-        os.kill(os.getpid(), signal.SIGTERM)
-        os.kill(os.getpid(), signal.SIGINT)
-        assert stop.requested == "SIGTERM"
-
-
-def test_ctrl_c_and_the_sigterm_of_an_ensemble_is_ctrl_c():
-    with pytest.raises(KeyboardInterrupt), StopRequest() as stop:
-        os.kill(os.getpid(), signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert stop.requested == "SIGINT"
-        os.kill(os.getpid(), signal.SIGINT)
+        for number in (INT, *between, INT):
+            os.kill(os.getpid(), number)
         pytest.fail("went on")

@@ -3,7 +3,7 @@
 import pytest
 
 from tfdml.run.tuning.outcome import Halving
-from tfdml.run.tuning.state import Cost, Measured, SearchState
+from tfdml.run.tuning.state import Cost, RungScore, SearchState
 from tfdml.run.tuning.trials import TrialFailed
 
 EPOCH, LONGEST = 50, 900
@@ -29,7 +29,7 @@ class Stub:
             raise TrialFailed(self.reason)
         self.taken[number] = steps
         self.trained.append((number, steps))
-        return Measured(number, steps, self.score(number, steps), None, cost)
+        return RungScore(number, steps, self.score(number, steps), None, cost)
 
     def say(self, sentence):
         self.said.append(sentence)

@@ -13,7 +13,7 @@ from tfdml.evaluation.scores import Scores
 from tfdml.run.experiment.length import Length
 from tfdml.run.tuning import outcome
 from tfdml.run.tuning.outcome import Lead
-from tfdml.run.tuning.state import Measured, SearchDirectory, SearchState
+from tfdml.run.tuning.state import RungScore, SearchDirectory, SearchState
 
 CHANGES = [{}, {"loss": "--loss=circle"}, {"image_size": "--image_size=96"}, {"loss": "--loss=contrastive"}]
 ROWS = [(0, 4, 0.3), (1, 4, 0.4), (2, 4, 0.2), (0, 12, 0.5), (1, 12, 0.625)]
@@ -21,7 +21,7 @@ ROWS = [(0, 4, 0.3), (1, 4, 0.4), (2, 4, 0.2), (0, 12, 0.5), (1, 12, 0.625)]
 
 def state_of(rows=ROWS, interval=(0.1, 0.9)):
     state = SearchState({}, metric="recall_at_1", changes=[dict(each) for each in CHANGES])
-    state.measured = [Measured(trial, steps, score, interval and list(interval), None) for trial, steps, score in rows]
+    state.measured = [RungScore(trial, steps, score, interval and list(interval), None) for trial, steps, score in rows]
     state.failed = {3: "The loss is NaN."}
     return state
 
@@ -88,7 +88,7 @@ def test_the_best_of_equal_trials_is_seldom_sure(monkeypatch):
     for _ in range(100):
         of_trials = random.normal(0.5, 0.1, 24) + random.normal(0, 0.1, (12, 24))
         state = SearchState({}, metric="recall_at_1", changes=[{}] + 11 * [{"loss": "--loss=circle"}])
-        state.measured = [Measured(trial, 4, each.mean(), [0.1, 0.9], None) for trial, each in enumerate(of_trials)]
+        state.measured = [RungScore(trial, 4, each.mean(), [0.1, 0.9], None) for trial, each in enumerate(of_trials)]
         sure += any(lead.better for lead in outcome.leads(state, SearchDirectory("search"), {}))
     assert sure <= 5, sure
 
@@ -102,7 +102,7 @@ def test_of_more_finalists_than_are_compared_the_recipe_is_one(monkeypatch):
 
     monkeypatch.setattr(outcome, "compare_runs", compare)
     state = SearchState({}, metric="recall_at_1", changes=40 * [{}])
-    state.measured = [Measured(trial, 4, trial / 40, [0.1, 0.9], None) for trial in range(40)]
+    state.measured = [RungScore(trial, 4, trial / 40, [0.1, 0.9], None) for trial in range(40)]
     with pytest.raises(InterruptedError):
         outcome.leads(state, SearchDirectory("search"), {})
     assert asked == ["000", *(f"{trial:03}" for trial in range(38, 14, -1)), "039"]
@@ -133,7 +133,7 @@ def test_without_intervals_nothing_is_sure(compared):
 
 
 def test_a_lead_below_0_is_not_sure():
-    assert Lead("it", 0.0, [-0.1, 0.1], False).told("map").endswith("not sure: the interval contains 0.")
+    assert Lead("it", 0.0, [-0.1, 0.1]).told("map").endswith("not sure: the interval contains 0.")
 
 
 def test_the_flags_that_won_train_on_the_real_dataset(tmp_path):

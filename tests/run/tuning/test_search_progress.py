@@ -5,14 +5,14 @@ import logging
 import pytest
 
 from tfdml.run.tuning.search import SearchProgress
-from tfdml.run.tuning.state import Measured, Plan, SearchState
+from tfdml.run.tuning.state import Plan, RungScore, SearchState
 
 
 @pytest.fixture
 def state():
     state = SearchState({}, seconds=90.0, metric="recall_at_1", changes=[{}, {"loss": "--loss=circle"}])
     state.plan, state.failed = Plan((100, 300), 1), {1: "The loss is NaN."}
-    state.measured = [Measured(0, 100, 0.5, None, None)]
+    state.measured = [RungScore(0, 100, 0.5, None, None)]
     return state
 
 
@@ -32,7 +32,7 @@ def test_a_bar_of_all_steps_in_a_terminal(state, capsys, caplog):
     caplog.set_level(logging.INFO)
     progress = SearchProgress(600, verbose=1)
     progress.trained(state, 0, 100, 100)
-    state.measured.append(Measured(0, 300, 0.5, None, None))
+    state.measured.append(RungScore(0, 300, 0.5, None, None))
     progress.trained(state, 0, 300, 200)
     progress.say("No time is left.")
     printed = capsys.readouterr().out
@@ -40,6 +40,6 @@ def test_a_bar_of_all_steps_in_a_terminal(state, capsys, caplog):
 
 
 def test_the_bar_of_a_search_that_goes_on_begins_where_it_was(state, capsys):
-    state.measured.append(Measured(0, 300, 0.5, None, None))
+    state.measured.append(RungScore(0, 300, 0.5, None, None))
     SearchProgress(600, verbose=1).trained(state, 0, 300, 200)
     assert "100/600" in capsys.readouterr().out

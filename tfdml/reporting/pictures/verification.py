@@ -24,7 +24,7 @@ from tfdml.reporting.sheets import (
     save_chart,
 )
 from tfdml.reporting.subject import looked_up
-from tfdml.run.experiment.threshold import threshold_of
+from tfdml.run.experiment.labeled_embeddings import threshold_of
 
 
 @register("picture", "class_thresholds")

@@ -52,7 +52,8 @@ class CheckpointFolder:
         """
         target, temporary = self._path(step), self.folder / f".writing-{step:08d}"
         try:
-            self._remove_half_written()
+            for leftover in self.folder.glob(".writing-*"):
+                shutil.rmtree(leftover, ignore_errors=True)
             temporary.mkdir(parents=True)
             write_flushed(temporary / ARRAYS, lambda file: _save_arrays(file, arrays))
             write_flushed(temporary / STATE, lambda file: file.write(json.dumps(state).encode()))
@@ -94,10 +95,6 @@ class CheckpointFolder:
 
     def _path(self, step):
         return self.folder / f"step-{step:08d}"
-
-    def _remove_half_written(self):
-        for leftover in self.folder.glob(".writing-*"):
-            shutil.rmtree(leftover, ignore_errors=True)
 
     def _remove_others(self, newest):
         """Removes all but the last few; what is later than the newest was damaged and passed over, so it goes first."""

@@ -17,7 +17,12 @@ def damage_of(path):
             if damaged := archive.testzip():
                 return f"{damaged} is not what was written"
             if WEIGHTS in archive.namelist():
-                _check_weights(archive.read(WEIGHTS))
+                # Here, because what only asks for the checksum of a file is to start at once.
+                import h5py
+
+                content = archive.read(WEIGHTS)
+                with h5py.File(io.BytesIO(content)) as weights:
+                    check_datasets(weights, len(content))
     except BROKEN as error:
         return reason_of(error)
     return None
@@ -34,7 +39,7 @@ def load_archive(path):
 
     Nothing is made of an archive that names what may run code, see `tfdml.run.directory.model_files`.
     """
-    # Imported here, and h5py below, because what only asks whether a file is whole is to start at once.
+    # Here, because what only asks whether a file is whole is to start at once.
     import keras
     import tensorflow as tf
 
@@ -53,13 +58,6 @@ def _check_config(path):
         raise ValueError("the name of a model's file must end in .keras")
     with zipfile.ZipFile(path) as archive:
         check_config(json_of(archive.read(CONFIG)))
-
-
-def _check_weights(content):
-    import h5py
-
-    with h5py.File(io.BytesIO(content)) as file:
-        check_datasets(file, len(content))
 
 
 def metadata_of(path):

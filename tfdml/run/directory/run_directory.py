@@ -73,6 +73,11 @@ def environment():
     import keras
     import tensorflow as tf
 
+    # Which build of faiss is installed, without loading it, which is slow.
+    faiss = {}
+    for name in ("faiss-cpu", "faiss-gpu"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            faiss[name] = metadata.version(name)
     gpus = [
         tf.config.experimental.get_device_details(gpu).get("device_name", "GPU")
         for gpu in tf.config.list_physical_devices("GPU")
@@ -81,20 +86,11 @@ def environment():
         "tfdml": __version__,
         "Keras": keras.__version__,
         "TensorFlow": tf.__version__,
-        **_faiss(),
+        **faiss,
         "NumPy": np.__version__,
         "Python": platform.python_version(),
         "machine": ", ".join([platform.platform(), *gpus]),
     }
-
-
-def _faiss():
-    """The version of the build of faiss that is installed, without loading it, which is slow."""
-    found = {}
-    for name in ("faiss-cpu", "faiss-gpu"):
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
 
 
 NAME = "metrics.jsonl"
@@ -206,7 +202,7 @@ class RunDirectory:
                 raise ValueError(f"--{name} has a line break in its value, which flags.txt cannot hold: {line!r}.")
         if self._flags.exists():
             self._refuse_other_flags(serialized, set(may_change))
-        elif self.path.exists() and (not self.path.is_dir() or self._holds_anything()):
+        elif self.path.exists() and not self._is_free():
             raise ValueError(f"--run_dir={self.path} exists and is no run of tfdml; give a new or empty folder.")
         nearest = next(folder for folder in (self.path, *self.path.absolute().parents) if folder.exists())
         if not nearest.is_dir():
@@ -226,7 +222,7 @@ class RunDirectory:
     def has_begun(self):
         """Whether a step has been taken: what a run without one has left is not worth keeping."""
         saved = self.has_checkpoint or self._result.exists() or self.final_model.exists()
-        return saved or self._last_logged_step() > 0
+        return saved or any(event["step"] > 0 for event in self.events()[-1:])
 
     def claim(self, serialized):
         """Makes the folder this run's by writing its flags."""
@@ -328,11 +324,6 @@ class RunDirectory:
         except ValueError as error:
             raise ValueError(f"{self.metrics}, line {number}, is damaged ({error}); remove the line.") from None
 
-    def _last_logged_step(self):
-        """Returns the step of the last event in the log, or 0 without events."""
-        events = self.events()
-        return events[-1]["step"] if events else 0
-
     def _clear(self):
         """Removes what a run without a step has left."""
         # The checksums first: a kill in between must not leave them of files that are gone.
@@ -340,9 +331,12 @@ class RunDirectory:
             path.unlink(missing_ok=True)
         shutil.rmtree(self.tensorboard, ignore_errors=True)
 
-    def _holds_anything(self):
-        names = [entry.name for entry in self.path.iterdir() if entry.name != "report"]
-        return any(not name.startswith(self.beside_a_run) for name in names)
+    def _is_free(self):
+        """Whether this is a folder with nothing in it but what may be there before a run."""
+        if not self.path.is_dir():
+            return False
+        names = [entry.name for entry in self.path.iterdir()]
+        return all(name == "report" or name.startswith(self.beside_a_run) for name in names)
 
     def _saved_flags(self):
         if not self.has_flags:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from pipelines.reading.unreadable import naming_unreadable
 from tfdml import registry
 from tfdml.console.progress_bar import verbosity
-from tfdml.console.settings import Settings
+from tfdml.console.settings import Settings, values_of
 from tfdml.evaluation import Embedder
 from tfdml.run.directory.model_archive import check_modules, load_archive
 from tfdml.run.directory.run_directory import RunDirectory
@@ -70,6 +70,10 @@ def start_tensorflow(devices, deterministic):
 
 def _improve_graphs(wanted):
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not wanted})
+
+
+# Settings of runs that are opened in one process, for which TensorFlow is set up once.
+AMONG_RUNS = values_of("among_runs")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,15 +154,11 @@ def trained(run_dir, which, changes=(), *, test_only=True):
     settings, strategy, model, classes = _opened(run_dir, which, dict(changes))
     experiment = Experiment.of(settings, strategy, classes=classes, test_only=test_only)
     if "dataset" not in dict(changes):
-        _warn_of_changes(experiment, run_dir, ["test"] if test_only else ["train", "test"])
+        # Images may be gone or new, as where a list that leaves some out was cut.
+        recorded, parts = RunDirectory(run_dir).recorded_dataset(), ["test"] if test_only else ["train", "test"]
+        if changed := changed_images(recorded, experiment.splits.dataset, run_dir, parts):
+            logging.getLogger(__name__).warning("%s The numbers are those of other images.", changed)
     return experiment, model
-
-
-def _warn_of_changes(experiment, run_dir, parts):
-    """Warns of images of these splits that are gone or new, as where a list that leaves some out was cut."""
-    changed = changed_images(RunDirectory(run_dir).recorded_dataset(), experiment.splits.dataset, run_dir, parts)
-    if changed:
-        logging.getLogger(__name__).warning("%s The numbers are those of other images.", changed)
 
 
 def trained_model(run_dir, which, changes=()):
@@ -180,9 +180,7 @@ def _opened(run_dir, which, changes):
         changes = {"dataset": recorded["flags"]["dataset"], **changes}
     if "data_dir" in changes and "ignore_images" not in changes:
         changes["ignore_images"] = _moved(settings.data.ignore_images, settings.data.data_dir, changes["data_dir"])
-    # A cache is of use where images are seen more than once.
-    own = {"devices": "auto", "evaluate_on": "test", "folds": 0, "fold": 0, "cache": "none", "import_modules": []}
-    settings = settings.replace(**{**own, **changes})
+    settings = settings.replace(**{**values_of("in_opened_run"), **changes})
     strategy = set_up(settings.run)
     model = load_archive(run.model_file(which))
     return settings, strategy, model, recorded.get("classes")

@@ -9,7 +9,7 @@ import numpy as np
 from pipelines.dataset import Split, names_in_list
 from tfdml.evaluation.verification.pair_list import named_embeddings
 from tfdml.files.embeddings import EmbeddingFiles, read_arrays
-from tfdml.run.experiment.experiment import trained
+from tfdml.run.experiment.experiment import AMONG_RUNS, trained
 from tfdml.run.experiment.images import ImageData
 from tfdml.run.experiment.splits import on_validation
 
@@ -80,8 +80,7 @@ class JudgedImages:
             changes: settings to use instead of the runs', name to value.
         """
         judges, first, experiment = [], None, None
-        # TensorFlow is set up once for all of them.
-        changes = {"deterministic": True, "jit_compile": False, **dict(changes)}
+        changes = {**AMONG_RUNS, **dict(changes)}
         for run_dir in run_dirs:
             own = on_validation(changes, run_dir, "--split=train") if part == "validation" else changes
             experiment, model = trained(run_dir, which, own, test_only=part == "test")
@@ -133,7 +132,10 @@ def embedded_sample(experiment, model, train):
     if len(rows) > MOST_TRAINING:
         random = np.random.default_rng(experiment.settings.run.seed)
         rows = np.sort(random.choice(rows, MOST_TRAINING, replace=False))
-        train, experiment = train.where(rows), _without_cache(experiment)
+        # A cache would keep what is read once.
+        settings = dataclasses.replace(experiment.settings.images, cache="none")
+        train = train.where(rows)
+        experiment = dataclasses.replace(experiment, images=ImageData(settings, experiment.strategy))
     return rows, experiment.embed(model, train, tolerant=True)
 
 
@@ -165,9 +167,3 @@ def nearest_means(embeddings, points, clusters):
     means /= counts[:, None]
     # Squared distances, but for what all clusters have in common.
     return known[np.argmin(np.sum(means**2, axis=1) - 2 * embeddings @ means.T, axis=1)]
-
-
-def _without_cache(experiment):
-    """The same experiment, whose cache does not keep what is read once."""
-    images = dataclasses.replace(experiment.settings.images, cache="none")
-    return dataclasses.replace(experiment, images=ImageData(images, experiment.strategy))

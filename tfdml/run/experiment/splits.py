@@ -13,6 +13,7 @@ from pipelines.datasets.loading import from_anywhere
 from pipelines.labels import with_levels
 from pipelines.sampling import Clusters, each_alone
 from tfdml import registry
+from tfdml.console.settings import names_with
 from tfdml.evaluation.indexes.index import ClassMembers
 from tfdml.evaluation.metrics import PairMetric, RankMetric, metric_of
 from tfdml.evaluation.protocols import Protocol, protocol_of
@@ -21,21 +22,21 @@ from tfdml.registry.fields import declared
 from tfdml.run.directory.run_directory import RunDirectory
 
 
-def on_validation(changes, run_dir, otherwise):
-    """Returns settings that evaluate on the validation classes of a run.
+def on_validation(changes, run_dir, otherwise="another run"):
+    """Returns settings that evaluate on the classes that a run has held out for validation.
 
     Args:
         changes: settings to use instead of the run's, name to value.
         run_dir: folder of the run.
         otherwise: flag to give where a run has none, for the error.
     """
-    settings = RunDirectory(run_dir).settings().evaluation
-    if settings.evaluate_on != "validation":
+    values = RunDirectory(run_dir).settings().values()
+    if values["evaluate_on"] != "validation":
         raise ValueError(
             f"The run in {run_dir} has held out no classes for validation. Train with --evaluate_on=validation, or "
             f"give {otherwise}."
         )
-    return {**changes, "evaluate_on": "validation", "folds": settings.folds}
+    return {**changes, **{name: values[name] for name in names_with(is_of_validation=True)}}
 
 
 def measurable(dataset, metrics):
@@ -166,8 +167,13 @@ def labeled(train, data, seed, labels=None):
         seed: seed of the run.
         labels: the object of `--labels`; None if there is none.
     """
-    train = _with_meta_classes(train, data, seed)
-    return train if labels is None else _labelled_by(labels, train, data, seed)
+    if data.meta_classes:
+        try:
+            merged = random_meta_classes(train.labels, data.meta_classes, seed=seed, of=data.meta_classes_of)
+        except ValueError as error:
+            raise ValueError(f"--meta_classes={data.meta_classes}: {error}") from None
+        train = dataclasses.replace(train, labels=merged, class_names=None)
+    return train if labels is None else _labeled_by(labels, train, data, seed)
 
 
 def protocol_spec(dataset, evaluation):
@@ -296,7 +302,7 @@ def validation_seed_of(evaluation, seed):
     return seed if evaluation.validation_seed == -1 else evaluation.validation_seed
 
 
-def _labelled_by(labels, train, data, seed):
+def _labeled_by(labels, train, data, seed):
     if data.levels or data.meta_classes:
         raise ValueError(f"--labels={data.labels} takes the place of classes. Leave out --levels and --meta_classes.")
     if train.relations is not None:
@@ -306,16 +312,6 @@ def _labelled_by(labels, train, data, seed):
     except ValueError as error:
         raise ValueError(f"--labels={data.labels}: {error}") from None
     return dataclasses.replace(train, labels=first, class_names=None, class_groups=None, levels=None)
-
-
-def _with_meta_classes(train, data, seed):
-    if not data.meta_classes:
-        return train
-    try:
-        labels = random_meta_classes(train.labels, data.meta_classes, seed=seed, of=data.meta_classes_of)
-    except ValueError as error:
-        raise ValueError(f"--meta_classes={data.meta_classes}: {error}") from None
-    return dataclasses.replace(train, labels=labels, class_names=None)
 
 
 def _train_and_evaluation(dataset, evaluation, seed):

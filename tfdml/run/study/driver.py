@@ -120,17 +120,33 @@ def run_study(study, seeds, flags=(), only=(), folder="", records="", measured=F
     """
     folder = folder or study.folder
     rows, found = _rows(study, only, flags, folder, records)
-    planned = {name: _runs_of_seeds(row, seeds, folder, study.every_fold) for name, row in rows.items()}
+    # Of each row a list of its seeds, each a list of its folds.
+    planned = {}
+    for name, row in rows.items():
+        folds = folds_of(row) if study.every_fold else [[]]
+        planned[name] = list(zip(*(runs_of([*row, *fold], seeds, folder) for fold in folds), strict=True))
     measures = study.measured or measured or records
     measuring = partial(measure, which=study.which, learners=study.learners) if measures else None
-    results = _results_of(planned, records, measuring)
-    run_dirs = {name: [_path_of(folds) for folds in of_seeds] for name, of_seeds in planned.items()}
-    return Outcome(study, results, run_dirs, found)
+    # All seeds of a fold before those of the next one.
+    every = [run for of_seeds in planned.values() for of_fold in zip(*of_seeds, strict=True) for run in of_fold]
+    results = {run.path: result for run, result in zip(every, complete(every, records, measuring), strict=True)}
+    return Outcome(
+        study,
+        {name: [mean_of([results[run.path] for run in folds]) for folds in seeds] for name, seeds in planned.items()},
+        {
+            name: [[run.path for run in folds] if len(folds) > 1 else folds[0].path for folds in seeds]
+            for name, seeds in planned.items()
+        },
+        found,
+    )
 
 
 def _rows(study, only, flags, folder, records):
     """The flags of the rows, by their names, and the `Search` that chose some of them, or None."""
-    names = _names(study, only)
+    unknown = [name for name in only if name not in study.rows]
+    if unknown:
+        raise ValueError(f"There is no row {unknown[0]!r}. Rows are: {'; '.join(study.rows)}.")
+    names = list(only or study.rows)
     followed = {name: study.follow.get(name, name) for name in names}
     _check_flags(study, dict.fromkeys([*names, *followed.values()]), flags)
     rows = {name: [*study.flags(name), *flags] for name in study.rows}
@@ -139,14 +155,6 @@ def _rows(study, only, flags, folder, records):
     searched = {name: rows[name] for name in dict.fromkeys(followed.values())}
     found = search(searched, study.settings, folder, study.searching, records, study.which)
     return {name: [*rows[name], *found.setting(chosen)] for name, chosen in followed.items()}, found
-
-
-def _names(study, only):
-    """Names of the rows that are trained."""
-    unknown = [name for name in only if name not in study.rows]
-    if unknown:
-        raise ValueError(f"There is no row {unknown[0]!r}. Rows are: {'; '.join(study.rows)}.")
-    return list(only or study.rows)
 
 
 def _check_flags(study, names, flags):
@@ -160,28 +168,6 @@ def _check_flags(study, names, flags):
         resolved([*study.flags(name), *flags])
 
 
-def _runs_of_seeds(row, seeds, folder, every_fold):
-    """The runs of each seed: one, or one for each fold."""
-    folds = folds_of(row) if every_fold else [[]]
-    return list(zip(*(runs_of([*row, *fold], seeds, folder) for fold in folds), strict=True))
-
-
-def _results_of(planned, records, measuring):
-    """The result of each seed, by the names of rows; of several folds it is their mean."""
-    # All seeds of a fold before those of the next one.
-    every = [run for of_seeds in planned.values() for of_fold in zip(*of_seeds, strict=True) for run in of_fold]
-    found = {run.path: result for run, result in zip(every, complete(every, records, measuring), strict=True)}
-    return {
-        name: [mean_of([found[run.path] for run in folds]) for folds in of_seeds] for name, of_seeds in planned.items()
-    }
-
-
-def _path_of(folds):
-    """The directory of a seed's run, or those of its folds."""
-    paths = [run.path for run in folds]
-    return paths if len(paths) > 1 else paths[0]
-
-
 BEGINNINGS = ("features", "untrained")
 
 
@@ -192,33 +178,24 @@ def beginnings(study, results):
         study: the `Study`, whose columns of metrics are filled in; others are empty.
         results: name of the row to the result of each seed.
     """
-    return [
-        [_head(which, names, results), *(_cell(column, which, results[names[0]]) for column in study.columns.values())]
-        for which in BEGINNINGS
-        for names in _in_common(which, results)
-    ]
+    rows = []
+    for which in BEGINNINGS:
+        # The scores of every seed, as text, to the rows that have them.
+        in_common = {}
+        for name, of_seeds in results.items():
+            if all(which in result for result in of_seeds):
+                in_common.setdefault(str([result[which] for result in of_seeds]), []).append(name)
+        for names in in_common.values():
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            head = which if len(names) == len(results) else f"{which} of {names[0]}{more}"
+            scores = [result[which] for result in results[names[0]]]
+            rows.append([head, *(_cell(column, scores) for column in study.columns.values())])
+    return rows
 
 
-def _in_common(which, results):
-    """Lists of names of rows with the same scores in every seed."""
-    found = {}
-    for name, of_seeds in results.items():
-        if all(which in result for result in of_seeds):
-            found.setdefault(str([result[which] for result in of_seeds]), []).append(name)
-    return list(found.values())
-
-
-def _head(which, names, results):
-    if len(names) == len(results):
-        return which
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f"{which} of {names[0]}{more}"
-
-
-def _cell(column, which, of_seeds):
-    if not isinstance(column, MetricOf) or not all(column.name in result[which] for result in of_seeds):
-        return ""
-    return spread_of([result[which] for result in of_seeds], column.name)
+def _cell(column, scores):
+    is_measured = isinstance(column, MetricOf) and all(column.name in values for values in scores)
+    return spread_of(scores, column.name) if is_measured else ""
 
 
 OF_PAIRS = (

@@ -39,11 +39,10 @@ def measure(run_dir, which, learners=0):
         return
     # Only here, because it starts TensorFlow. A study's command has postponed the classes that a model's file names.
     command.import_package()
-    from tfdml.run.experiment.experiment import trained
+    from tfdml.run.experiment.experiment import AMONG_RUNS, trained
     from tfdml.run.training.result import diversity_of
 
-    changes = {"deterministic": True, "jit_compile": False, "metrics": ["recall_at_1"]}
-    experiment, model = trained(run_dir, which, changes)
+    experiment, model = trained(run_dir, which, {**AMONG_RUNS, "metrics": ["recall_at_1"]})
     test = experiment.splits.test
     embeddings = experiment.embed(model, test)
     found = {"model": which, "sha256": digest}
@@ -173,17 +172,15 @@ def _seeds(recalls):
 
 def _read(run_dirs):
     """Reads the measures of the runs of each seed: for each seed a list, of one run or of its folds."""
-    return [[_with_classes(fold) for fold in (run if isinstance(run, list | tuple) else [run])] for run in run_dirs]
-
-
-def _with_classes(run_dir):
-    found = measured(run_dir)
-    if "queries" not in found:
-        raise ValueError(
-            f"{run_dir} has no Recall@1 of classes, by which rows are compared: its images have pairs or several "
-            "labels. Leave out --intervals and --pairwise."
-        )
-    return found
+    seeds = [run if isinstance(run, list | tuple) else [run] for run in run_dirs]
+    found = {run_dir: measured(run_dir) for folds in seeds for run_dir in folds}
+    for run_dir, measures in found.items():
+        if "queries" not in measures:
+            raise ValueError(
+                f"{run_dir} has no Recall@1 of classes, by which rows are compared: its images have pairs or several "
+                "labels. Leave out --intervals and --pairwise."
+            )
+    return [[found[run_dir] for run_dir in folds] for folds in seeds]
 
 
 def _right(seeds):
@@ -194,7 +191,7 @@ def _right(seeds):
 # What of a run's metrics.jsonl is kept: its learning curve, and what the loss found at the end.
 CURVE, AT_THE_END = "evaluation", "pairs"
 # Flags that say where files are, which other machines have elsewhere.
-PLACES = tuple(f"--{name}" for name in sorted(names_with(is_place=True)))
+PLACES = tuple(f"--{name}" for name in names_with(is_place=True))
 
 
 def read(file):
@@ -214,8 +211,12 @@ def keep(run_dir, file):
     """Adds a complete run to the records: its flags, result, learning curve and measures, unless they have these."""
     run, path = RunDirectory(run_dir), Path(file)
     name, measured = Path(run_dir).name, run.path / FILE
-    flags, result = [*map(_without_folders, run.serialized().values())], _of_any_machine(run.result())
-    record = {"run": name, "flags": flags, "result": result}
+    result = run.result()
+    if "members" in result:
+        # Other machines have them in other folders.
+        members = [{**each, "run_dir": Path(each["run_dir"]).name} for each in result["members"]]
+        result = {**result, "members": members}
+    record = {"run": name, "flags": [*map(_without_folders, run.serialized().values())], "result": result}
     if measured.exists():
         record["measured"] = _rounded(json.loads(measured.read_text()))
         # Models are not kept.
@@ -224,12 +225,14 @@ def keep(run_dir, file):
     same = known and known["result"] == _rounded(record["result"])
     if same and record.get("measured") in (None, known.get("measured")):
         return
-    # An ensemble has none: its members have.
-    record["curve"] = _kept(run.events())
+    # An ensemble has none: its members have. Of what the loss found, the end is kept.
+    curve, found = ([event for event in run.events() if event.get("event") == kind] for kind in (CURVE, AT_THE_END))
+    record["curve"] = curve + [event for event in found if event["step"] == found[-1]["step"]]
     path.parent.mkdir(parents=True, exist_ok=True)
     # One write at the end of the file: two studies may have the same records.
     with path.open("a") as records:
-        records.write("\n" * _is_cut(path) + json.dumps(_rounded(record)) + "\n")
+        is_cut = path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
+        records.write("\n" * is_cut + json.dumps(_rounded(record)) + "\n")
 
 
 def restore(record, run_dir, flags):
@@ -291,24 +294,6 @@ def _without_folders(flag):
     """A flag with the name alone of a file that other machines have elsewhere."""
     name, _, value = flag.partition("=")
     return f"{name}={Path(value).name}" if name in PLACES else flag
-
-
-def _of_any_machine(result):
-    """A result whose members have no folder."""
-    if "members" not in result:
-        return result
-    return {**result, "members": [{**each, "run_dir": Path(each["run_dir"]).name} for each in result["members"]]}
-
-
-def _is_cut(path):
-    """Whether the last line of a file has no end."""
-    return path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
-
-
-def _kept(events):
-    """Returns the events of metrics.jsonl that are kept."""
-    curve, found = ([event for event in events if event.get("event") == kind] for kind in (CURVE, AT_THE_END))
-    return curve + [event for event in found if event["step"] == found[-1]["step"]]
 
 
 def _rounded(value):

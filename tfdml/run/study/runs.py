@@ -61,7 +61,9 @@ def complete(runs, records=None, measure=None):
     results = []
     for number, (arguments, path) in enumerate(runs, 1):
         run = RunDirectory(path)
-        if not _is_whole(run.result()):
+        result = run.result()
+        # An ensemble that has joined only some of its members is not complete.
+        if result is None or len(result.get("members", ())) < result.get("asked", 0):
             # The process of a study that was killed may be about to end.
             run.check_free(ENDING)
             logging.getLogger(__name__).info("Run %d of %d: %s", number, len(runs), path)
@@ -72,11 +74,6 @@ def complete(runs, records=None, measure=None):
             keep(path, records)
         results.append(run.result())
     return results
-
-
-def _is_whole(result):
-    """Whether a run is complete; of an ensemble that has joined only some of its members it is not."""
-    return result is not None and len(result.get("members", ())) >= result.get("asked", 0)
 
 
 def resolved(arguments):

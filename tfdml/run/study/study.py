@@ -151,7 +151,7 @@ def declared_by(name):
         return None
     found = vars(importlib.import_module(name)).get("STUDY")
     if not isinstance(found, Study):
-        raise ValueError(f"Expected the module {name} to declare STUDY, a Study of tfdml.run.study.study.study.")
+        raise ValueError(f"Expected the module {name} to declare STUDY, a Study of tfdml.run.study.study.")
     return found
 
 

@@ -21,7 +21,7 @@ class Table:
     Args:
         name: its name in JSON, and in the names of CSV files.
         heads: heads of the columns, texts.
-        rows: lists of cells, see `tfdml.run.study.study.study`.
+        rows: lists of cells, see `tfdml.run.study.study`.
         caption: sentence above it.
         note: sentence below it.
     """

@@ -15,7 +15,7 @@ from tfdml import registry
 from tfdml.backbones import Backbone
 from tfdml.backbones.backbone import MOMENTUM, follow_batches
 from tfdml.backbones.borrowed import Borrowed
-from tfdml.console.settings import NetworkSettings
+from tfdml.console.settings import NetworkSettings, names_with
 from tfdml.console.startup import tensorflow_reason
 from tfdml.files.checked import fingerprint
 from tfdml.methods import EmbeddingModel
@@ -205,7 +205,7 @@ def check_initial_model(network: NetworkSettings, recorded: dict[str, Any]):
     """
     if not network.initial_model:
         return
-    for name in ("backbone", "initial_weights"):
+    for name in names_with(is_in_initial_model=True):
         value = getattr(network, name)
         if value != getattr(NetworkSettings, name):
             raise ValueError(f"--initial_model brings a backbone with its weights; leave out --{name}={value}.")

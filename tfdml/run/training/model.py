@@ -13,7 +13,7 @@ from tfdml.backbones import Identity, enable_lora, recompute_blocks
 from tfdml.callbacks import InitialEmbedding
 from tfdml.console.flags import quoted
 from tfdml.console.progress_bar import verbosity
-from tfdml.console.settings import NetworkSettings
+from tfdml.console.settings import PRETRAINED, NetworkSettings, Settings, names_with
 from tfdml.registry.arguments import sides_of
 from tfdml.registry.loss_hooks import hooks_of
 from tfdml.run.training.initial_model import InitialModel, check_takes, initial_backbone
@@ -107,7 +107,10 @@ def build_model(experiment, sampler, *, tell=True):
         optimizer.build(model.trainable_variables)
     decay = settings.optimization.layer_decay
     if decay != 1 and tell:
-        LOGGER.info(_told_of_blocks(decay, model.blocks()))
+        blocks = model.blocks()
+        rates = [f"{block.name} {decay**power:.3g}" for power, block in enumerate(reversed(blocks), 1)]
+        told = f"{len(blocks)} blocks from head to stem, times the rate: {', '.join(rates)}"
+        LOGGER.info("--layer_decay=%g: %s", decay, told)
     return model, wrapped, length
 
 
@@ -139,19 +142,17 @@ def _recompute(model, tell):
         LOGGER.info("--remat: gradients compute %d blocks again.", count)
 
 
-def _told_of_blocks(decay, blocks):
-    rates = [f"{block.name} {decay**power:.3g}" for power, block in enumerate(reversed(blocks), 1)]
-    return f"--layer_decay={decay:g}: {len(blocks)} blocks from head to stem, times the rate: {', '.join(rates)}"
-
-
 def _settings_for(backbone, experiment, tell):
     """The settings without `auto`; logs what took its place, and what has no effect."""
     settings = experiment.settings
     before, after = settings.values(), without_auto(settings, backbone, experiment.splits.train.labels)
     chosen = [quoted(f"--{name}={value}") for name, value in after.values().items() if value != before[name]]
     sentences = [f"Defaults for this backbone: {' '.join(chosen)}"] if chosen else []
-    if after.optimization.blend and not is_pretrained(after, backbone):
-        sentences.append("--blend has no effect, because this backbone starts from random weights.")
+    if not is_pretrained(after, backbone):
+        defaults = Settings().values()
+        unused = [name for name in names_with(needs=PRETRAINED) if before[name] != defaults[name]]
+        why = "because this backbone starts from random weights"
+        sentences += [f"--{name} has no effect, {why}." for name in unused]
     for sentence in sentences if tell else ():
         LOGGER.info(sentence)
     return after

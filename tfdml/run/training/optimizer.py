@@ -6,16 +6,11 @@ import keras
 
 from tfdml import registry
 from tfdml.callbacks import WeightAverage
+from tfdml.console.settings import OptimizationSettings, values_of
 from tfdml.registry.loss_hooks import hooks_of
 
-# The optimizer's argument that each flag sets.
-ARGUMENTS = {
-    "lr_multipliers": "lr_multipliers",
-    "frozen_steps": "warmup_epochs",
-    "layer_decay": "layer_decay",
-    "decay_biases_and_norms": "decay_biases_and_norms",
-    "global_clipnorm": "clip_norm",
-}
+# Flag to the optimizer's argument that it sets.
+ARGUMENTS = values_of("optimizer_argument")
 
 
 def make_optimizer(settings, length, *, scale_loss=False):
@@ -27,10 +22,11 @@ def make_optimizer(settings, length, *, scale_loss=False):
         scale_loss: whether the loss is scaled, so that gradients in float16 do not vanish.
     """
     _, spelled_out = registry.parsed("optimizer", settings.optimizer)
-    wanted = _arguments(settings, spelled_out, length)
-    optimizer = registry.create("optimizer", settings.optimizer, **wanted)
-    for argument, value in wanted.items():
-        flag = "freeze_until" if argument == "frozen_steps" and settings.freeze_until else ARGUMENTS[argument]
+    wanted = _arguments(settings, spelled_out.get("gradient_accumulation_steps") or 1, length)
+    arguments = {ARGUMENTS[flag]: value for flag, value in wanted.items()}
+    optimizer = registry.create("optimizer", settings.optimizer, **arguments)
+    for flag, value in wanted.items():
+        argument = ARGUMENTS[flag]
         if argument in spelled_out:
             raise ValueError(f"--{flag} and {argument} in --optimizer={settings.optimizer} are the same; give one.")
         if optimizer.get_config().get(argument) != value:
@@ -87,36 +83,29 @@ def make_average(decay, model):
     return average
 
 
-def _arguments(settings, spelled_out, length):
-    """Returns the arguments of the optimizer that flags set, without those that keep its defaults.
+def _arguments(settings, batches, length):
+    """Returns flag to the value of the optimizer's argument that it sets, without flags at their defaults.
 
-    `spelled_out` are the arguments in its spec.
+    `batches` is the number of batches whose gradients the optimizer accumulates: it counts its updates, not batches.
     """
-    arguments = {}
+    values, defaults = vars(settings), vars(OptimizationSettings())
+    arguments = {flag: values[flag] for flag in ARGUMENTS if values[flag] != defaults[flag]}
     if settings.lr_multipliers:
         arguments["lr_multipliers"] = parse_multipliers(settings.lr_multipliers)
     if settings.warmup_epochs:
         if settings.warmup_epochs >= length.epochs:
             message = "--warmup_epochs=%g of %d epochs never trains the backbone."
             logging.getLogger(__name__).warning(message, settings.warmup_epochs, length.epochs)
-        # An optimizer that accumulates gradients counts its updates, not the batches.
-        batches = spelled_out.get("gradient_accumulation_steps") or 1
         updates = settings.warmup_epochs * length.steps_per_epoch / batches
-        arguments["frozen_steps"] = {"backbone": max(round(updates), 1)}
+        arguments["warmup_epochs"] = {"backbone": max(round(updates), 1)}
     if settings.freeze_until:
-        arguments["frozen_steps"] = {"backbone": _updates(settings, spelled_out, length)}
-    if settings.layer_decay != 1:
-        arguments["layer_decay"] = settings.layer_decay
-    if not settings.decay_biases_and_norms:
-        arguments["decay_biases_and_norms"] = False
-    if settings.clip_norm:
-        arguments["global_clipnorm"] = settings.clip_norm
+        arguments["freeze_until"] = {"backbone": _updates(settings, batches, length)}
     return arguments
 
 
-def _updates(settings, spelled_out, length):
+def _updates(settings, batches, length):
     """Returns the number of updates in `--freeze_until` steps."""
-    steps, batches = settings.freeze_until, spelled_out.get("gradient_accumulation_steps") or 1
+    steps = settings.freeze_until
     if settings.warmup_epochs:
         raise ValueError("--freeze_until, in steps, and --warmup_epochs both freeze the backbone first; give one.")
     if steps % batches:
@@ -124,9 +113,8 @@ def _updates(settings, spelled_out, length):
             f"--freeze_until={steps} ends within an update of gradient_accumulation_steps={batches}; give a multiple."
         )
     if steps >= length.steps:
-        logging.getLogger(__name__).warning(
-            "--freeze_until=%d of %d steps never trains the backbone.", steps, length.steps
-        )
+        message = "--freeze_until=%d of %d steps never trains the backbone."
+        logging.getLogger(__name__).warning(message, steps, length.steps)
     return steps // batches
 
 

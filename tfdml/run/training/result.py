@@ -17,6 +17,39 @@ from tfdml.run.training.model import initial_embedding, is_pretrained
 THUMBNAIL = 48
 
 
+class Beginning:
+    """The model before training and, if its weights are pretrained, their features alone.
+
+    Args:
+        experiment: `Experiment`.
+        backbone: the trained model's backbone.
+        build: function that makes the model as it was before training, but for its initial embedding.
+    """
+
+    def __init__(self, experiment, backbone, build):
+        settings, test = experiment.settings, experiment.splits.test
+        pretrained, selects_elsewhere = is_pretrained(settings, backbone), settings.evaluation.evaluate_on != "test"
+        self.blends = pretrained and settings.optimization.blend
+        self.model = build() if pretrained or selects_elsewhere else None
+        # The model of the features, their `Scores` on the test split, and what the result says of the beginning.
+        self.features, self.scores, self.findings = None, None, {}
+        if pretrained:
+            with experiment.strategy.scope():
+                self.features = Features(self.model.backbone)
+            embeddings = experiment.embed(self.features, test)
+            self.scores = experiment.scores(embeddings, test)
+            self.findings = {
+                "features": self.scores.summary(),
+                **baselines_of(experiment, self.features, embeddings),
+            }
+        if self.blends or selects_elsewhere:
+            for initial in initial_embedding(experiment, self.model, on_choice=self._keep_choice):
+                initial.apply(self.model)
+
+    def _keep_choice(self, kind, recalls):
+        self.findings["initial_embedding"] = {"kind": kind, "recall_at_1": recalls}
+
+
 def result_of(experiment, run, model, evaluation, step, build_untrained, assignment=None):
     """Measures the untrained, the best and the final model on the test split, and writes the final files.
 
@@ -28,57 +61,35 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
         model: the final model.
         evaluation: `RetrievalEvaluation` that watched it.
         step: number of steps taken.
-        build_untrained: function that makes the model as it was before training, but for its initial embedding.
+        build_untrained: as `Beginning` takes it.
         assignment: the cluster of each training image; None where there are none.
     """
     selected_on, test = experiment.settings.evaluation.evaluate_on, experiment.splits.test
+    protocol, best_is_final = experiment.splits.protocol, evaluation.best["step"] == step
     embeddings = evaluation.embeddings
     if selected_on != "test" or embeddings is None or evaluation.history[-1]["step"] != step:
         embeddings = experiment.embed(model, test)
     final = experiment.measure(embeddings, test)
-    shown = experiment.settings.evaluation.projector
-    # All workers embed.
-    clusters = clusters_of(embeddings, experiment, model, experiment.splits.train, assignment) if shown else None
-    if experiment.chief:
-        save_model(model, run.final_model)
-        if shown:
-            write_projector(experiment, embeddings, run, model.learner_count, clusters)
-    pretrained = is_pretrained(experiment.settings, model.backbone)
-    blends = pretrained and experiment.settings.optimization.blend
-    begun = build_untrained() if pretrained or selected_on != "test" else None
-    bare = _features_alone(experiment, begun) if pretrained else None
-    tested = experiment.embed(bare, test) if pretrained else None
-    features = experiment.scores(tested, test) if pretrained else None
-    baselines = baselines_of(experiment, bare, tested) if pretrained else {}
-    chosen = {}
-    if blends or selected_on != "test":
-        for initial in initial_embedding(
-            experiment, begun, on_choice=lambda kind, recalls: chosen.update(kind=kind, recall_at_1=recalls)
-        ):
-            initial.apply(begun)
+    _write_final(experiment, run, model, embeddings, assignment)
+    begun = Beginning(experiment, model.backbone, build_untrained)
     if selected_on == "test":
         untrained, watched = evaluation.history[0]["metrics"], {}
     else:
-        watched = {selected_on: _watched(experiment, model, evaluation, step)}
-        if pretrained:
-            split, metrics = experiment.splits.evaluation, experiment.splits.protocol.while_training
-            watched[selected_on]["features"] = experiment.measure(experiment.embed(bare, split), split, metrics)
-        untrained = experiment.measure(experiment.embed(begun, test), test)
-    blend = _blend(experiment, run, model, begun, evaluation) if blends else None
+        watched = {selected_on: _watched(experiment, model, evaluation, step, begun.features)}
+        untrained = experiment.measure(experiment.embed(begun.model, test), test)
+    blend = _blend(experiment, run, model, begun.model, evaluation) if begun.blends else None
     if blend:
         for selected in watched.values():
             selected["best"] = blend.metrics
-    elif evaluation.best["step"] != step:
+    elif not best_is_final:
         load_best(model, run)
-    if blend or evaluation.best["step"] != step:
+    if blend or not best_is_final:
         embeddings = experiment.embed(model, test)
     best = experiment.scores(embeddings, test)
-    index = experiment.splits.protocol.index
+    intervals = class_intervals(best, test.labels)
     return {
-        **({"index": repr(index)} if index.is_approximate else {}),
-        **({"features": features.summary()} if features else {}),
-        **baselines,
-        **({"initial_embedding": chosen} if chosen else {}),
+        **({"index": repr(protocol.index)} if protocol.index.is_approximate else {}),
+        **begun.findings,
         "untrained": untrained,
         "metrics": final,
         "best": {
@@ -87,14 +98,25 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
             "selected_on": selected_on,
             "selected_by": evaluation.monitor,
         },
-        **breakdown(best, embeddings, test, experiment.splits.protocol.distance),
-        **({"intervals": intervals} if (intervals := class_intervals(best, test.labels)) else {}),
-        **({"gain": gain_of(features, best, test.labels, evaluation.monitor)} if features else {}),
+        **breakdown(best, embeddings, test, protocol.distance),
+        **({"intervals": intervals} if intervals else {}),
+        **({"gain": gain_of(begun.scores, best, test.labels, evaluation.monitor)} if begun.scores else {}),
         **watched,
         "selected_on": selected_on,
         "step": step,
-        **learners_of(experiment, model, embeddings, model.learner_count),
+        **_learners(experiment, model, embeddings),
     }
+
+
+def _write_final(experiment, run, model, embeddings, assignment):
+    """Writes the final model and, for the projector, its embeddings of the test split."""
+    shown = experiment.settings.evaluation.projector
+    # All workers embed.
+    clusters = clusters_of(embeddings, experiment, model, experiment.splits.train, assignment) if shown else None
+    if experiment.chief:
+        save_model(model, run.final_model)
+        if shown:
+            write_projector(experiment, embeddings, run, model.learner_count, clusters)
 
 
 def _blend(experiment, run, model, begun, evaluation):
@@ -110,32 +132,25 @@ def _blend(experiment, run, model, begun, evaluation):
     return blend
 
 
-def _features_alone(experiment, model):
-    """Returns a model of the pooled features of a model's backbone."""
-    with experiment.strategy.scope():
-        return Features(model.backbone)
+def _watched(experiment, model, evaluation, step, features):
+    """Returns the metrics of the final, the best and the untrained model on the split evaluated while training.
 
-
-def _watched(experiment, model, evaluation, step):
-    """Returns the metrics of the final, the best and the untrained model on the split evaluated while training."""
-    last, split, protocol = evaluation.history[-1], experiment.splits.evaluation, experiment.splits.protocol
-    if last["step"] == step:
-        final = last["metrics"]
-    else:
-        final = experiment.measure(experiment.embed(model, split), split, protocol.while_training)
-    return {"metrics": final, "best": evaluation.best["metrics"], "untrained": evaluation.history[0]["metrics"]}
-
-
-def learners_of(experiment, model, embeddings, count):
-    """Measures how `count` learners of a model differ on the test split, and their cost; of one, an ensemble's cost.
-
-    Args:
-        experiment: `Experiment`.
-        model: the model.
-        embeddings: its embeddings `[N, D]` of the test split.
-        count: number of learners.
+    `features` is the model of pretrained features, of which they are measured, too; or None.
     """
-    one_learner = model.of_one_learner()
+    split, metrics = experiment.splits.evaluation, experiment.splits.protocol.while_training
+    last = evaluation.history[-1]
+    final = (
+        last["metrics"] if last["step"] == step else experiment.measure(experiment.embed(model, split), split, metrics)
+    )
+    watched = {"metrics": final, "best": evaluation.best["metrics"], "untrained": evaluation.history[0]["metrics"]}
+    if features:
+        watched["features"] = experiment.measure(experiment.embed(features, split), split, metrics)
+    return watched
+
+
+def _learners(experiment, model, embeddings):
+    """Returns how a model's learners differ on the test split, and their cost; of one learner, an ensemble's cost."""
+    count, one_learner = model.learner_count, model.of_one_learner()
     if count == 1 and one_learner is None:
         return {}
     shape = experiment.images.preprocessing(model).image_shape

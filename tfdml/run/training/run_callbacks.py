@@ -139,7 +139,7 @@ class RunCallbacks:
         )
         bad_images = experiment.images.bad_images()
         watches = {"bad_images": bad_images} if bad_images else {}
-        watches |= model.callbacks(parts) | refresh_of(parts) | labelling_of(parts, experiment.splits.clusters)
+        watches |= model.callbacks(parts) | _refresh_of(parts) | _labeling_of(parts, experiment.splits.clusters)
         averages = {"average": average} if average else {}
         memories = {"memory": model.past_batches} if model.past_batches else {}
         checkpoint = RunCheckpoint(
@@ -179,7 +179,7 @@ def _tell_choice(log, chief, kind, recalls):
         logging.getLogger(__name__).info("--initial_embedding=%s %s: %s.", kind, best, scores)
 
 
-def refresh_of(parts):
+def _refresh_of(parts):
     """Returns the callback that refreshes the sampler by its name; none where its tables are made from labels alone."""
     if not parts.sampler.refresh_every:
         return {}
@@ -187,7 +187,7 @@ def refresh_of(parts):
     return {"sampler": refresh}
 
 
-def labelling_of(parts, clusters):
+def _labeling_of(parts, clusters):
     """Returns the callback that labels training images by clusters, by its name; none where they have classes."""
     if not clusters:
         return {}

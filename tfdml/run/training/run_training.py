@@ -26,7 +26,6 @@ from tfdml.run.training.result import result_of
 from tfdml.run.training.run_callbacks import Progress, RunCallbacks
 from tfdml.run.training.run_sampler import make_sampler
 from tfdml.run.training.training_process import StopRequest
-from tfdml.run.training.unused_flags import unused_flags
 
 # Flags with other values of which a complete run goes on.
 LENGTH = names_with(is_length=True)
@@ -49,7 +48,9 @@ def going_on(run, settings, serialized):
     before, saved = run.settings().length, run.serialized()
     if settings.length == before:
         return as_given
-    of_epoch = before.steps_per_epoch or _steps_per_epoch(run)
+    # By the log, where the flags do not say it; None before the end of the first epoch.
+    ends = (event["step"] // event["epoch"] for event in run.events() if event["event"] == "train")
+    of_epoch = before.steps_per_epoch or next(ends, None)
     if not of_epoch or settings.length.steps_per_epoch not in (0, of_epoch):
         return as_given
     kept = {**serialized, "steps_per_epoch": f"--steps_per_epoch={of_epoch}"}
@@ -92,12 +93,6 @@ def changes_of_schedules(run, model, callbacks, spec):
 
 def _steps(length, of_epoch):
     return steps_of(length) or length.epochs * of_epoch
-
-
-def _steps_per_epoch(run):
-    """Returns the number of steps of an epoch by the log of a run; None before the end of its first."""
-    ends = (event["step"] // event["epoch"] for event in run.events() if event["event"] == "train")
-    return next(ends, None)
 
 
 def _check(run, step, earlier, longer, of_epoch):
@@ -147,7 +142,7 @@ def train(settings, run, serialized):
     asked, devices = settings.length, settings.run.devices
     if asked.steps and asked.epochs:
         LOGGER.info("--steps=%d is the length of the run; --epochs=%d needs --steps=0.", asked.steps, asked.epochs)
-    for sentence in unused_flags(settings):
+    for sentence in settings.without_effect():
         LOGGER.warning(sentence)
     # A run that has begun goes on with the classes that it had.
     recorded = run.recorded_dataset() if run.has_checkpoint else {}

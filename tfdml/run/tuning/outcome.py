@@ -22,7 +22,7 @@ class Halving:
         state: `SearchState`.
         save: function without arguments that writes the state.
         train: function of the number of a trial and of steps; it trains the trial to so many steps, or goes on with it,
-            and returns its `Measured`, or raises `TrialFailed`.
+            and returns its `RungScore`, or raises `TrialFailed`.
         seconds: time that the search may take.
         drawn: what trials beside the first change, as `draw` returns it.
         epoch: number of steps of which lengths are multiples.
@@ -158,13 +158,16 @@ class Lead:
         name: which one the other is, in words.
         difference: of the metric that selects.
         interval: its 95% interval over classes, `[low, high]`, corrected for the choice among all finalists.
-        better: whether the interval is above 0, so that it is sure.
     """
 
     name: str
     difference: float
     interval: list[float]
-    better: bool
+
+    @property
+    def better(self):
+        """Whether the interval is above 0, so that it is sure."""
+        return self.interval[0] > 0
 
     def told(self, metric):
         """Returns a sentence that tells it."""
@@ -175,7 +178,7 @@ class Lead:
 
 
 def finalists(state):
-    """Returns the `Measured` of the trials that were trained longest, best first."""
+    """Returns the `RungScore` of the trials that were trained longest, best first."""
     ranked = state.ranked()
     return [each for each in ranked if each.steps == ranked[0].steps]
 
@@ -206,18 +209,21 @@ def leads(state, folder, changes):
     of_winner = [pair for pair in several if pair.get("second") == several[-1].get("second")]
     pairs = {each.trial: pair for each, pair in zip(rest, of_winner, strict=True)}
     named = {RECIPE: recipe, "the second": second}
-    return [_lead(name, pairs[each.trial]) for name, found in named.items() for each in found]
-
-
-def _lead(name, pair):
-    return Lead(name, pair["difference"], pair["interval"], pair["interval"][0] > 0)
+    found = {name: pairs[each.trial] for name, trials in named.items() for each in trials}
+    return [Lead(name, pair["difference"], pair["interval"]) for name, pair in found.items()]
 
 
 def table(state):
     """Returns a table of all trials, best first."""
     heads = ["rank", "trial", "steps", state.metric.replace("recall_at_", "Recall@"), "95% interval"]
     rows = [
-        [str(rank), f"{each.trial:03}", f"{each.steps:,}", f"{each.score:.3f}", _range(each.interval)]
+        [
+            str(rank),
+            f"{each.trial:03}",
+            f"{each.steps:,}",
+            f"{each.score:.3f}",
+            "{:.3f} to {:.3f}".format(*each.interval) if each.interval else "",
+        ]
         for rank, each in enumerate(state.ranked(), 1)
     ]
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
@@ -263,7 +269,7 @@ def _beside_recipe(state, others):
 
 
 def write_best(state, folder, serialized, longest, epoch=1):
-    """Writes the flagfile that trains what won on the real dataset; returns the winner's `Measured`.
+    """Writes the flagfile that trains what won on the real dataset; returns the winner's `RungScore`.
 
     Args:
         state: `SearchState`.
@@ -303,7 +309,3 @@ def length_of(flags, steps, epoch=1):
 
 def _about(state, number):
     return " ".join(state.changes[number].values()) or RECIPE
-
-
-def _range(interval):
-    return "{:.3f} to {:.3f}".format(*interval) if interval else ""

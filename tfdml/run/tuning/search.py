@@ -42,28 +42,21 @@ class SearchProgress:
         """
         if self.verbose == 1 and state.plan:
             # The steps of a trial at the end of a rung are those of all rungs before, too.
-            done = sum(max(each.steps for each in state.measured if each.trial == trial) for trial in _trials(state))
+            done = sum(each.steps for each in state.ranked())
             self._bar = self._bar or ProgressBar(state.plan.steps(), "step", max(0, done - steps), verbose=1)
             self._bar.add(steps)
         elif self.verbose == 2:
             spent = f"{state.seconds / 60:.1f} of {self.seconds / 60:g} minutes"
             changes = " ".join(state.changes[number].values()) or "the recipe"
-            LOGGER.info(f"Trial {number}, {length:,} steps: {_outcome(state, number, length)}; {spent}; {changes}")
+            score = state.at(number, length)
+            reached = f"{state.metric} {score.score:.3f}" if score else f"failed: {state.failed[number]}"
+            LOGGER.info(f"Trial {number}, {length:,} steps: {reached}; {spent}; {changes}")
 
     def end(self):
         """Ends the bar, if there is one."""
         if self._bar:
             self._bar.end()
             self._bar = None
-
-
-def _trials(state):
-    return {each.trial for each in state.measured}
-
-
-def _outcome(state, number, length):
-    measured = state.at(number, length)
-    return f"{state.metric} {measured.score:.3f}" if measured else f"failed: {state.failed[number]}"
 
 
 # Steps of an epoch: a trial that is stopped goes on from the end of one.
@@ -86,19 +79,18 @@ def search(settings, serialized, fixed, *, tune_dir, minutes, more=()):
     """
     epoch, longest = lengths_of(settings.length)
     drawn = draw(serialized, fixed, settings.run.seed)
-    open_flags = [name for name in SPACE if name not in fixed]
     if not drawn:
         raise ValueError(f"Nothing is left to choose: all of {_flags(SPACE)} are given. Leave out some of them.")
     folder = SearchDirectory(tune_dir)
-    known = {**serialized, TIME: f"--{TIME}={minutes:g}", "choice": f"a choice of {_flags(open_flags)}"}
+    set_by_trials = [name for name in SPACE if name not in fixed]
+    known = {**serialized, TIME: f"--{TIME}={minutes:g}", "choice": f"a choice of {_flags(set_by_trials)}"}
     with folder.claimed(known) as state:
         trials = Trials(folder, state, trial_flags(settings, serialized, epoch), more)
         progress = SearchProgress(60 * minutes)
         options = {"drawn": drawn, "epoch": epoch, "longest": longest, "progress": progress}
         halving = Halving(state, functools.partial(folder.write, state), trials, seconds=60 * minutes, **options)
         trials.tick = halving.tick
-        logs = folder.log(0).parent / "*.log"
-        logging.getLogger(__name__).info("What the processes of trials print is in %s.", logs)
+        LOGGER.info("What the processes of trials print is in %s.", folder.log(0).parent / "*.log")
         halving.run()
         progress.end()
         leads = outcome.leads(state, folder, {"import_modules": list(settings.run.import_modules)})

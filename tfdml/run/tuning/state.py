@@ -201,7 +201,7 @@ NAMES = {name for choices in SPACE.values() for choice in choices for name in ch
 
 
 @dataclasses.dataclass(frozen=True)
-class Measured:
+class RungScore:
     """The score of a trial at the end of a rung.
 
     Args:
@@ -230,7 +230,7 @@ class SearchState:
         changes: of each trial what it changes in the flags of the first.
         plan: `Plan`; None before the first trial is measured.
         rungs: of each rung that has begun the numbers of its trials, in their order.
-        measured: list of `Measured`.
+        measured: list of `RungScore`.
         failed: number of a trial to why it failed.
     """
 
@@ -240,7 +240,7 @@ class SearchState:
     changes: list[dict[str, str]] = dataclasses.field(default_factory=lambda: [{}])
     plan: Plan | None = None
     rungs: list[list[int]] = dataclasses.field(default_factory=list)
-    measured: list[Measured] = dataclasses.field(default_factory=list)
+    measured: list[RungScore] = dataclasses.field(default_factory=list)
     failed: dict[int, str] = dataclasses.field(default_factory=dict)
 
     @classmethod
@@ -266,16 +266,16 @@ class SearchState:
         return cls(**known)
 
     def at(self, trial, steps):
-        """Returns the `Measured` of a trial after so many steps, or None."""
+        """Returns the `RungScore` of a trial after so many steps, or None."""
         return next((each for each in self.measured if (each.trial, each.steps) == (trial, steps)), None)
 
     def last(self, trial):
-        """Returns the last `Measured` of a trial, or None."""
+        """Returns the last `RungScore` of a trial, or None."""
         of_trial = [each for each in self.measured if each.trial == trial]
         return max(of_trial, key=lambda each: each.steps, default=None)
 
     def ranked(self):
-        """Returns the last `Measured` of each trial, best first: the longer one, then the higher score."""
+        """Returns the last `RungScore` of each trial, best first: the longer one, then the higher score."""
         found = [last for number in range(len(self.changes)) if (last := self.last(number))]
         return sorted(found, key=lambda each: (-each.steps, -each.score, each.trial))
 
@@ -286,7 +286,7 @@ def _measured(each):
     numbers = [each["score"], *(interval or ()), *(dataclasses.astuple(cost) if cost else ())]
     if not (all(map(_is_number, numbers)) and isinstance(each["steps"], int) and len(interval or (0, 0)) == 2):
         raise ValueError
-    return Measured(**{**each, "cost": cost})
+    return RungScore(**{**each, "cost": cost})
 
 
 def _plan(content):
@@ -346,14 +346,15 @@ class SearchDirectory:
             flags: `flags` of the state. A ValueError if the folder holds a search with others, or something else. The
                 time may be another one until it has been planned.
         """
-        if self.path.exists() and not self._file.exists() and self._holds_anything():
+        is_new = self.path.is_dir() and all(entry.name in BESIDE for entry in self.path.iterdir())
+        if self.path.exists() and not self._file.exists() and not is_new:
             raise ValueError(f"--tune_dir={self.path} exists and is no search of tfdml; give a new or empty folder.")
         self.path.mkdir(parents=True, exist_ok=True)
         with locked(self.path, "search"):
             state = self._read() if self._file.exists() else SearchState(flags)
             _check_same(self.path, state.flags, flags, () if state.plan else (TIME,))
             state.flags = flags
-            (self.trial(0).parent).mkdir(exist_ok=True)
+            self.trial(0).parent.mkdir(exist_ok=True)
             self.write(state)
             yield state
 
@@ -368,9 +369,6 @@ class SearchDirectory:
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             why = "an entry is missing or wrong. Give another --tune_dir."
             raise ValueError(f"{self._file} is damaged: {why}") from None
-
-    def _holds_anything(self):
-        return not self.path.is_dir() or any(entry.name not in BESIDE for entry in self.path.iterdir())
 
 
 def _check_same(path, saved, flags, may_change):

@@ -3,11 +3,13 @@
 import subprocess
 import time
 
+from tfdml.console.flags import written
+from tfdml.console.settings import values_of
 from tfdml.console.startup import is_full
 from tfdml.run.directory.run_directory import ENDING, TAKEN, RunDirectory
 from tfdml.run.experiment.splits import validation_seed_of
 from tfdml.run.training.training_process import ERROR, status_of_training
-from tfdml.run.tuning.state import Cost, Measured
+from tfdml.run.tuning.state import Cost, RungScore
 
 # Seconds after which the time that a search has taken is saved.
 TICK = 5.0
@@ -26,42 +28,21 @@ def train_in_process(arguments, log, tick, every=TICK):
     """
 
     def follow(process):
-        while _runs(process, every):
-            tick()
+        while True:
+            try:
+                process.wait(timeout=every)
+                return
+            except subprocess.TimeoutExpired:
+                tick()
 
     with open(log, "ab") as output:
         streams = {"stdout": output, "stderr": subprocess.STDOUT}
         status = status_of_training(arguments, follow, "The search stopped with this trial.", **streams)
-    return _reason(status, log) if status else None
-
-
-def _runs(process, seconds):
-    """Whether a process still runs after so many seconds; returns sooner if it ends."""
-    try:
-        process.wait(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return True
-    return False
-
-
-def _reason(status, log):
-    if status < 0:
-        return f"{KILLED} {-status}."
+    if status <= 0:
+        return f"{KILLED} {-status}." if status else None
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
     errors = [line.removeprefix(ERROR) for line in lines if line.startswith(ERROR)]
     return errors[-1] if errors else f"It ended with status {status}; {log} has what it printed."
-
-
-# Evaluation is at the end of a rung, whose length changes, while this flag may not.
-AT_THE_END = {"eval_every": f"--eval_every={10**9}", "eval_unit": "--eval_unit=steps"}
-# No trial ends before its rung, and nothing is written that nobody looks at.
-PLAIN = {
-    "patience": "--patience=0",
-    "members": "--members=0",
-    "projector": "--noprojector",
-    "keep_checkpoints": "--keep_checkpoints=1",
-    "checkpoint_every": "--checkpoint_every=0",
-}
 
 
 def trial_flags(settings, serialized, epoch):
@@ -78,13 +59,8 @@ def trial_flags(settings, serialized, epoch):
     seed = validation_seed_of(evaluation, settings.run.seed)
     left_out = f", ignore_images={data.ignore_images!r}" if data.ignore_images else ""
     about = f"dataset={data.dataset!r}, held_out={evaluation.validation_classes}, seed={seed}{left_out}"
-    own = {
-        "dataset": f"--dataset=training_classes({about})",
-        "ignore_images": "--ignore_images=",
-        "evaluate_on": "--evaluate_on=test",
-        "steps_per_epoch": f"--steps_per_epoch={epoch}",
-    }
-    return {**serialized, **own, **AT_THE_END, **PLAIN}
+    changes = {"dataset": f"training_classes({about})", "steps_per_epoch": epoch, **values_of("in_trials")}
+    return {**serialized, **written(changes)}
 
 
 class TrialFailed(Exception):
@@ -107,20 +83,21 @@ class Trials:
         self.tick = None
 
     def __call__(self, number, steps):
-        """Trains a trial to so many steps, or goes on with it; returns its `Measured`, or raises `TrialFailed`."""
+        """Trains a trial to so many steps, or goes on with it; returns its `RungScore`, or raises `TrialFailed`."""
         run, cost = RunDirectory(self.folder.trial(number)), None
-        if not _has_taken(run, steps):
+        result = run.result()
+        if result is None or result["step"] < steps:
             cost = self._train(run, number, steps)
         result = run.complete_result()
         best = result["best"]
         self.state.metric = best["selected_by"]
         interval = result.get("intervals", {}).get(self.state.metric)
-        return Measured(number, steps, best[self.state.metric], interval, cost)
+        return RungScore(number, steps, best[self.state.metric], interval, cost)
 
     def _train(self, run, number, steps):
         # The process of a search that was killed may be about to end.
         run.check_free(ENDING)
-        begun, taken = time.monotonic(), _steps_taken(run)
+        begun, taken = time.monotonic(), max((event["step"] for event in _epochs(run)), default=0)
         flags = {**self.flags, **self.state.changes[number], "steps": f"--steps={steps}"}
         arguments = [*flags.values(), f"--run_dir={run.path}", *self.more]
         failed = train_in_process(arguments, self.folder.log(number), self.tick)
@@ -132,18 +109,9 @@ class Trials:
         return _cost(run, taken, time.monotonic() - begun)
 
 
-def _has_taken(run, steps):
-    result = run.result()
-    return result is not None and result["step"] >= steps
-
-
 def _epochs(run):
     """The events of the epochs that a run has ended."""
     return [event for event in run.events() if event["event"] == "train"]
-
-
-def _steps_taken(run):
-    return max((event["step"] for event in _epochs(run)), default=0)
 
 
 def _cost(run, taken, seconds):

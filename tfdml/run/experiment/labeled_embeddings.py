@@ -1,0 +1,239 @@
+"""Embeddings of labeled images or pairs: what they are measured by, and thresholds that are fitted to them.
+
+Those of files are measured without TensorFlow, whose import takes about as long.
+"""
+
+import json
+import logging
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from tfdml import registry
+from tfdml.console.settings import values_of
+from tfdml.evaluation.metrics import PairMetric, metrics_of
+from tfdml.evaluation.protocols import protocol_of
+from tfdml.evaluation.ranks.exact_vectors import ExactVectors
+from tfdml.evaluation.statistics import bootstrap_intervals
+from tfdml.evaluation.verification.pair_list import PairList, given_similarities, named_embeddings
+from tfdml.evaluation.verification.thresholds import fit_threshold, metric_intervals, verified
+from tfdml.files.checked import json_of, read_bytes, write_atomically
+from tfdml.files.embeddings import EmbeddingFiles
+from tfdml.run.directory.model_archive import sha256_of
+from tfdml.run.directory.run_directory import RunDirectory
+
+
+class LabeledEmbeddings(NamedTuple):
+    """Embeddings of labeled images, and the protocol that measures them.
+
+    Args:
+        facts: name to value, what is measured in words.
+        protocol: `Protocol`.
+        embeddings: `[N, d]` array.
+        rows: what the protocol reads of the embedded images: a `Split`, or `EmbeddingFiles`.
+    """
+
+    facts: dict
+    protocol: object
+    embeddings: object
+    rows: object
+
+    def scores(self):
+        """Returns the `Scores` of all metrics of the protocol."""
+        return self.protocol.scores(self.embeddings, self.rows)
+
+    def per_class(self, scores):
+        """Returns the means over the queries of each class, by its name."""
+        names, means = self.rows.class_names or {}, scores.per_class(self.rows.labels)
+        return {str(names.get(label, label)): values for label, values in means.items()}
+
+    def intervals(self, scores, of_classes):
+        """Returns the bootstrap intervals of means over queries, and with classes drawn, of metrics of pairs."""
+        intervals, clusters = {}, None
+        metrics = [metric for metric in self.protocol.metrics if isinstance(metric, PairMetric)]
+        if of_classes:
+            clusters = self.rows.labels[scores.queries] if scores.per_query else None
+            known = [metric for metric in metrics if scores.values[metric.name] is not None]
+            # Of a mean over several searches there is no single set of pairs.
+            if known and len(self.protocol.tasks(self.rows)) == 1:
+                intervals = metric_intervals(self.protocol.pairs(self.embeddings, self.rows), known)
+        if scores.per_query or not intervals:
+            intervals = {**bootstrap_intervals(scores.per_query, clusters), **intervals}
+        return intervals
+
+
+def embeddings_of_files(embeddings, labels="", protocol="", metrics=(), index="", modules=()):
+    """Returns the `LabeledEmbeddings` of files that any software has written.
+
+    Args:
+        embeddings: file of embeddings, or folder of `tfdml.embed`.
+        labels: file of labels, where the embeddings have none with them.
+        protocol: spec of a protocol; empty: `self_retrieval`, or `query_gallery` where rows are marked as queries.
+        metrics: specs of metrics; empty for the protocol's own.
+        index: spec of an index; empty for the protocol's own.
+        modules: the user's modules that register parts.
+    """
+    registry.import_modules(modules)
+    files = EmbeddingFiles.read(embeddings, labels)
+    spec = protocol or ("self_retrieval" if files.is_query is None else "query_gallery")
+    facts = {"embeddings": embeddings, "protocol": spec}
+    return LabeledEmbeddings(facts, protocol_of(spec, metrics, index), files.embeddings, files)
+
+
+def embeddings_of_run(run_dir, which, index, changes):
+    """Returns the `LabeledEmbeddings` of a run's test split.
+
+    Args:
+        run_dir: folder of the run.
+        which: `best` or `final`.
+        index: spec of the index that is searched; empty: as the protocol says.
+        changes: settings to use instead of the run's, name to value.
+    """
+    from tfdml.run.experiment.experiment import trained
+    from tfdml.run.experiment.splits import measurable
+
+    if "dataset" in changes:
+        # The folder of the run's own dataset is that of other datasets of its name, too.
+        changes = {**values_of("on_another_dataset"), **changes}
+        own = RunDirectory(run_dir).settings().data.dataset
+        if registry.parse(changes["dataset"])[0][0] != registry.parse(own)[0][0]:
+            changes = {"data_dir": "", **changes}
+    experiment, model = trained(run_dir, which, changes)
+    split, settings = experiment.splits.test, experiment.settings
+    metrics = measurable(experiment.splits.dataset, settings.evaluation.metrics)
+    protocol = protocol_of(experiment.protocol_spec, metrics, index)
+    facts = {"run_dir": run_dir, "model": which, "dataset": settings.data.dataset, "split": "test"}
+    facts["protocol"] = experiment.protocol_spec
+    return LabeledEmbeddings(facts, protocol, experiment.embed(model, split), split)
+
+
+def embeddings_of_model(make_embedder, path, dataset, data_dir="", protocol="", metrics=(), index="", modules=()):
+    """Returns the `LabeledEmbeddings` of a dataset's test split, as a model embeds it.
+
+    Args:
+        make_embedder: function from the path of a model to its `ImageEmbedder` or `ExportedModel`.
+        path: that path.
+        dataset, data_dir: spec and folder of the dataset.
+        protocol: spec of a protocol; empty: the dataset's.
+        metrics, index, modules: as `embeddings_of_files` takes them.
+    """
+    from pipelines.datasets import load
+    from tfdml.run.experiment.splits import measurable
+
+    registry.import_modules(modules)
+    # Before a dataset is read: a wrong path is told at once.
+    embedder = make_embedder(path)
+    images = load(dataset, data_dir=data_dir, test_only=True)
+    spec = protocol or images.protocol
+    measure = protocol_of(spec, measurable(images, metrics), index)
+    facts = {"model": path, "dataset": dataset, "split": "test", "protocol": spec}
+    return LabeledEmbeddings(facts, measure, embedder.embed_split(images.test), images.test)
+
+
+def embeddings_of_split(run_dir, which, split, changes):
+    """Returns the `LabeledEmbeddings` of a run's model on its `validation` or `test` classes.
+
+    Args:
+        run_dir: folder of the run.
+        which: `best` or `final`.
+        split: `validation` or `test`.
+        changes: settings to use instead of the run's, name to value.
+    """
+    from tfdml.run.experiment.experiment import trained
+    from tfdml.run.experiment.splits import on_validation
+
+    if split == "validation":
+        changes = on_validation(changes, run_dir, "--split=test, to fit on the test classes")
+    experiment, model = trained(run_dir, which, changes, test_only=split == "test")
+    images = experiment.splits.test if split == "test" else experiment.splits.evaluation
+    facts = {
+        "run_dir": run_dir,
+        "model": which,
+        "sha256": sha256_of(RunDirectory(run_dir), which),
+        "dataset": experiment.settings.data.dataset,
+        "split": split,
+        "protocol": experiment.protocol_spec,
+    }
+    return LabeledEmbeddings(facts, experiment.splits.protocol, experiment.embed(model, images), images)
+
+
+FILE = "threshold.json"
+
+
+def fit(labeled, rule, samples, seed):
+    """Returns the threshold of `LabeledEmbeddings` by `{"far": rate}` or `{"precision": share}`, and its facts."""
+    pairs = labeled.protocol.pairs(np.asanyarray(labeled.embeddings), labeled.rows)
+    fitted = fit_threshold(pairs, **rule, samples=samples, seed=seed)
+    classes = len(np.unique(labeled.rows.labels))
+    return {**labeled.facts, "distance": labeled.protocol.distance, **rule, "classes": classes, **fitted}
+
+
+def write_threshold(run_dir, threshold):
+    """Writes what `fit` returns into the directory of a run."""
+    write_atomically(Path(run_dir, FILE), (json.dumps(threshold, indent=2) + "\n").encode())
+
+
+def threshold_of(run_dir, which="best", distance=None):
+    """Returns what was fitted for the `best` or `final` model of a run, and for a distance if one is given; or None."""
+    file = Path(run_dir, FILE)
+    if not file.is_file():
+        return None
+    try:
+        found = json_of(read_bytes(file))
+        whole = isinstance(found, dict) and {"run_dir", "model", "sha256", "distance"} <= {*found}
+        if not (whole and isinstance(found.get("threshold"), float)):
+            raise ValueError("expected an object with threshold, distance, model, sha256 and run_dir")
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{file} is damaged ({error}); fit the threshold again.") from None
+    # Where the run is matters to nobody who has its export.
+    del found["run_dir"]
+    if found["model"] != which or distance not in (None, found["distance"]):
+        return None
+    if found.pop("sha256") != sha256_of(RunDirectory(run_dir), which):
+        logging.getLogger(__name__).warning(
+            "%s is of another %s model than the run has now, and is not used; fit it again.", file, which
+        )
+        return None
+    return found
+
+
+METRICS = ("roc_auc", "equal_error_rate", "tar_at_far_0.1", "tar_at_far_0.01", "tar_at_far_0.001")
+
+
+def verified_pairs(file, metrics=(), *, embeddings="", folder="", make_embedder=None, modules=()):
+    """Returns what decisions by cosine similarity about the pairs of a file are worth.
+
+    Args:
+        file: path of the pairs.
+        metrics: specs of metrics of pairs; empty: those of `METRICS` that so many pairs have.
+        embeddings: path of embeddings with names; empty: those of images.
+        folder: folder of the images; empty: the working directory.
+        make_embedder: function without arguments that returns an `ImageEmbedder` or `ExportedModel` for images.
+        modules: the user's modules that register parts of its model.
+    """
+    chosen = metrics_of(tuple(metrics) or METRICS)
+    others = [metric.name for metric in chosen if not (isinstance(metric, PairMetric) and metric.of_counts)]
+    if others:
+        raise ValueError(f"--pairs measures decisions about pairs, such as roc_auc; received {', '.join(others)}.")
+    pairs = PairList.read(file)
+    if embeddings:
+        vectors, known = named_embeddings(embeddings)
+        rows = pairs.rows(known, embeddings)
+    else:
+        there = {name: row for row, name in enumerate(pairs.names) if Path(folder, name).is_file()}
+        rows = pairs.rows(there, folder or "the working directory")
+        registry.import_modules(modules)
+        vectors = _embedded(make_embedder(), [Path(folder, name) for name in pairs.names])
+    rows, places = np.unique(rows, return_inverse=True)
+    scores = given_similarities(ExactVectors.of(vectors[rows]), *places.reshape(2, -1))
+    if not metrics:
+        different = int(np.sum(~pairs.same))
+        chosen = [metric for metric in chosen if metric.negatives_needed <= different]
+    return verified(scores, pairs.same, pairs.folds, chosen)
+
+
+def _embedded(embedder, paths):
+    from pipelines.reading.sources import split_of
+
+    return embedder.embed_split(split_of(paths))
