@@ -125,7 +125,7 @@ def test_a_run_gets_the_threshold_of_its_validation_classes(tmp_path, caplog):
     assert json.loads((folder / "threshold.json").read_text()) == found
     assert found["split"] == "validation" and found["classes"] == 2 and "roc_auc" in best
     assert "optimistic" not in done.stdout
-    assert threshold_of(folder, "best")["threshold"] == found["threshold"] and threshold_of(folder, "final") is None
+    assert threshold_of(folder, "best").value == found["threshold"] and threshold_of(folder, "final") is None
     done = run("tfdml.export", f"--run_dir={folder}", f"--out={tmp_path}/exported")
     assert done.returncode == 0, done.stderr
     metadata = json.loads((tmp_path / "exported" / "metadata.json").read_text())

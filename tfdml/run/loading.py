@@ -1,6 +1,8 @@
 """Loads trained models from files, and embeds images with them."""
 
+import hashlib
 import itertools
+import threading
 import warnings
 from pathlib import Path
 from typing import Literal
@@ -29,6 +31,18 @@ from tfdml.runtime.workers import ALONE
 FEW = 4
 # Specs of elements that have one shape and one type.
 SPECS = tf.TensorSpec | tf.RaggedTensorSpec
+# What the digest of a Keras model begins with.
+KERAS = "keras-"
+
+
+def digest_of(model: keras.Model) -> str:
+    """Returns a hash of the weights of a Keras model, which stands for the hash of an exported one."""
+    found = hashlib.sha256()
+    for weight in model.weights:
+        value = np.asarray(weight)
+        found.update(f"{weight.path} {value.shape} {value.dtype}\n".encode())
+        found.update(np.ascontiguousarray(value).tobytes())
+    return KERAS + found.hexdigest()
 
 
 class ImageEmbedder:
@@ -39,6 +53,9 @@ class ImageEmbedder:
         preprocessing: `tfdml.Preprocessing`; None: `model.preprocessing`.
         source: the file of the model, for messages.
     """
+
+    # Of an exported model it is the folder; see `serving.embedders.AnyEmbedder`.
+    path = None
 
     def __init__(
         self,
@@ -55,7 +72,46 @@ class ImageEmbedder:
                 "tfdml.Preprocessing(image_size=..., mean=..., std=...). Or give it with "
                 "tfdml.load(file, preprocessing=...)."
             )
-        self._prepare = Preprocessor.of(self.preprocessing)
+        self._prepare, self._lock = Preprocessor.of(self.preprocessing), threading.Lock()
+
+    @property
+    def dimension(self) -> int:
+        """Number of dimensions of the embedding."""
+        return self.model(keras.KerasTensor((None, *self.preprocessing.image_shape))).shape[-1]
+
+    @property
+    def metric(self) -> str:
+        """How embeddings are compared, `cosine` or `euclidean`."""
+        return "cosine" if self.model.normalize else "euclidean"
+
+    @property
+    def digest(self) -> str:
+        """A hash of the weights."""
+        return digest_of(self.model)
+
+    def embed_readable(self, images: Images) -> tuple[np.ndarray, np.ndarray]:
+        """Returns embeddings `[N, D]`, float32, and whether each image could be read, `[N]`.
+
+        Args:
+            images: few images, as `embed` takes them, which raises an error if one cannot be read.
+        """
+        prepared = [self._prepared(image) for image in listed(images)]
+        readable = np.array([each is not None for each in prepared], bool)
+        vectors = np.zeros((len(prepared), self.dimension), np.float32)
+        if readable.any():
+            # Keras makes the function that predicts at the first call.
+            with self._lock:
+                vectors[readable] = self._embedder(0).of_batch(
+                    np.stack([each for each in prepared if each is not None])
+                )
+        return vectors, readable
+
+    def _prepared(self, image):
+        """Returns an image as the network takes it, or None if it cannot be read."""
+        try:
+            return self.prepare([image])[0]
+        except ValueError:
+            return None
 
     @declared
     def embed(self, images: Images, batch_size: Count = 128, verbose: Verbosity = 0) -> np.ndarray:
@@ -133,7 +189,7 @@ class ImageEmbedder:
         about, name = self.preprocessing, type(self.model).__name__
         source = f" of {self.source}" if self.source else ""
         taken = f"features [N, {about.dims}]" if isinstance(about, VectorPreprocessing) else _told(about)
-        return f"<ImageEmbedder{source}: {name}, {self._nothing().shape[1]} dimensions, {taken}>"
+        return f"<ImageEmbedder{source}: {name}, {self.dimension} dimensions, {taken}>"
 
     def _embed_vectors(self, vectors, batch_size, verbose):
         dims = self.preprocessing.dims
@@ -197,8 +253,7 @@ class ImageEmbedder:
         return Embedder(self.model, verbose=verbose, workers=ALONE)
 
     def _nothing(self):
-        images = keras.KerasTensor((None, *self.preprocessing.image_shape))
-        return np.zeros((0, self.model(images).shape[-1]), np.float32)
+        return np.zeros((0, self.dimension), np.float32)
 
 
 def _told(about):

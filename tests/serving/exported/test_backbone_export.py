@@ -60,7 +60,7 @@ def test_similar_images_are_found_without_training(tmp_path):
     assert "--initial_weights=toycars: " in done.stdout and f"Exported {FLAGS[0][11:]} to {out}: " in done.stdout
     model, features = ExportedModel(out), features_of(settings_of())
     contents = [open(path, "rb").read() for path in paths]
-    embeddings, valid = model.embed_contents(contents)
+    embeddings, valid = model.embed_readable(contents)
     pooled = np.mean(np.asarray(features.backbone(_prepared(features, paths))), axis=(1, 2))
     np.testing.assert_allclose(embeddings, pooled / np.linalg.norm(pooled, axis=1, keepdims=True), atol=1e-5)
     card = json.loads((out / "metadata.json").read_text())
@@ -89,7 +89,7 @@ def test_principal_components_are_those_of_given_images(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     model = ExportedModel(tmp_path / "out")
     assert model.dimension == 4 and model.metric == "cosine"
-    embeddings, _ = model.embed_contents([(tmp_path / f"{number}.png").read_bytes() for number in range(12)])
+    embeddings, _ = model.embed_readable([(tmp_path / f"{number}.png").read_bytes() for number in range(12)])
     # Whitened components are equally large, and uncorrelated but for their lengths.
     assert np.ptp(np.mean(embeddings**2, axis=0)) < 0.2
     assert f"the projection is that of `{tmp_path}`" in (tmp_path / "out" / "README.md").read_text()

@@ -10,13 +10,15 @@ import pytest
 from tests.serving.index.store_places import place, postgresql, server
 from tests.serving.index.test_indexing import COUNT, write_pictures
 from tests.serving.index.test_stores import table
-from tests.serving_fixtures import exported, exported_tolerant, loaded, models_load_once, picture  # noqa: F401
+from tests.serving_fixtures import exported, exported_tolerant, loaded, picture
+from tfdml.serving import Searcher
 from tfdml.serving.exported_model import model_hash
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.index.attributes import attributes_of
+from tfdml.serving.index.searcher import searcher_of
 from tfdml.serving.index.stores import engine
-from tfdml.serving.index.stores.engine import upgrade_engine
-from tfdml.serving.index.stores.store import load_images, open_store, searcher_of
+from tfdml.serving.index.stores.engine import load_images, upgrade_engine
+from tfdml.serving.index.stores.store import open_store
 
 MODEL, NEXT, ROWS = "keras-1", "keras-2", 20
 
@@ -59,10 +61,11 @@ def test_all_images_are_embedded_again_and_the_rest_stays(address, photos, monke
     with pytest.raises(KeyboardInterrupt):
         upgrade_engine(address, exported_tolerant())
     assert rows_of(address) == before and len(embedded) == 6
+    monkeypatch.setattr(engine, "embed_rows", real)
     # Meanwhile one that is done is deleted, and one is added.
     (photos / "new.png").write_bytes(picture(50))
     with open_store(address, model=model_hash(exported())) as store:
-        gone = store.ids_of(embedded[:1])[embedded[0]]
+        (gone,) = store.find(paths=embedded[:1])
         store.delete([gone])
         load_images(store, ImageList([str(photos / "new.png")], [None]), loaded(model_hash(exported())))
     before = rows_of(address)
@@ -77,7 +80,7 @@ def test_all_images_are_embedded_again_and_the_rest_stays(address, photos, monke
     with searcher_of(address, exported_tolerant()).store as store:
         # Which image was done first depends on the engine's ids, so the search is for another one than the deleted one.
         kept = embedded[1]
-        assert store.searcher().search([Path(kept).read_bytes()], k=1)[0][0].path == kept
+        assert Searcher(store, exported_tolerant()).search([Path(kept).read_bytes()], k=1)[0][0].path == kept
         assert store.add(None, np.eye(1, 16)).tolist() == [COUNT + 1]
     with open_store(address, model=model_hash(exported())) as store, pytest.raises(ValueError, match="another model"):
         store.count()

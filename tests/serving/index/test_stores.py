@@ -192,8 +192,9 @@ def test_a_row_of_the_same_path_takes_the_place_of_the_earlier_one(store, vector
     (found,) = store.search(-vectors[:1], 100)
     assert (found[0].id, found[0].path, found[0].label) == (ROWS, "/photos/3.jpg", "new")
     assert 3 not in {each.id for each in found}
-    assert store.ids_of(["/photos/3.jpg", "/photos/4.jpg", "/gone.jpg"]) == {"/photos/3.jpg": ROWS, "/photos/4.jpg": 4}
-    assert store.paths_of([3, 4, ROWS]) == {4: "/photos/4.jpg", ROWS: "/photos/3.jpg"}
+    expected = {4: "/photos/4.jpg", ROWS: "/photos/3.jpg"}
+    assert store.find(paths=["/photos/3.jpg", "/photos/4.jpg", "/gone.jpg"]) == expected == store.find([3, 4, ROWS])
+    assert store.find([4], ["/photos/3.jpg"]) == expected
 
 
 def test_deletes(store, vectors):
@@ -277,6 +278,6 @@ def test_the_index_object(address, vectors):
 
 def test_a_store_that_is_not_there_yet(address, vectors):
     with open_store(address, model=MODEL) as store:
-        assert store.count() == 0 and store.ids_of(["a"]) == {} and store.paths_of([1]) == {}
+        assert store.count() == 0 and store.find([1], ["a"]) == {}
     with pytest.raises(ValueError, match="has no images; add some first|is no tfdml index"):
         tfdml.Index.open(address)

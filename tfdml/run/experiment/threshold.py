@@ -1,8 +1,11 @@
-"""Fits thresholds, and measures decisions about given pairs."""
+"""Thresholds of similarity, their fit, and measures of decisions about given pairs."""
 
+import dataclasses
 import json
 import logging
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,21 +23,63 @@ from tfdml.run.experiment.splits import on_validation
 FILE = "threshold.json"
 
 
+def for_people(similarity, distance):
+    """Returns a similarity as people read it: a cosine, or the Euclidean distance, of which a similarity is minus."""
+    return -similarity if distance == "euclidean" else similarity
+
+
+@dataclasses.dataclass(frozen=True)
+class Threshold:
+    """The similarity from which two images count as of one class, or an image gets a label.
+
+    Args:
+        value: the smallest similarity that is accepted, a cosine or minus a Euclidean distance; None: all are.
+        fitted: what is known of its fit, such as what `fit_threshold` returns; None: a user has set it.
+    """
+
+    value: float | None = None
+    fitted: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(cls, fitted: Mapping[str, Any]) -> Self:
+        """Returns the threshold of a fit."""
+        return cls(fitted["threshold"], fitted)
+
+    def accepts(self, similarity: float) -> bool:
+        """Whether a similarity is large enough."""
+        return self.value is None or similarity >= self.value
+
+    def in_words(self, count: int) -> str:
+        """Returns where a fitted threshold comes from and what it means in an index of so many images."""
+        fit = self.fitted
+        rule = f"a false accept rate of {fit['far']:g}" if "far" in fit else f"a precision of {fit['precision']:g}"
+        # As far as is known.
+        classes = f" on {fit['classes']:,} classes" if isinstance(fit.get("classes"), int) else ""
+        data = f" of {fit['dataset']}" if fit.get("dataset") else ""
+        split = f" ({fit['split']})" if fit.get("split") else ""
+        chance = fit["false_accept_rate"] * count
+        return (
+            f"Threshold {self.value:.4f}: tfdml.threshold fitted it for {rule}{classes}{data}{split}. By chance it "
+            f"accepts about {chance:.2g} of {count:,} images of other classes. --threshold=none takes none."
+        )
+
+
 def fit(source, rule, samples, seed):
-    """Returns the threshold of a `Source` by `{"far": rate}` or `{"precision": share}`, and what is known of it."""
+    """Returns the `Threshold` of a `Source` by `{"far": rate}` or `{"precision": share}`."""
     pairs = source.protocol.pairs(np.asanyarray(source.embeddings), source.rows)
     fitted = fit_threshold(pairs, **rule, samples=samples, seed=seed)
     classes = len(np.unique(source.rows.labels))
-    return {**source.facts, "distance": source.protocol.distance, **rule, "classes": classes, **fitted}
+    about = {**source.facts, "distance": source.protocol.distance, **rule, "classes": classes}
+    return Threshold.of({**about, **fitted})
 
 
 def write_threshold(run_dir, threshold):
-    """Writes what `fit` returns into the directory of a run."""
-    write_atomically(Path(run_dir, FILE), (json.dumps(threshold, indent=2) + "\n").encode())
+    """Writes the `Threshold` that `fit` returns into the directory of a run."""
+    write_atomically(Path(run_dir, FILE), (json.dumps(threshold.fitted, indent=2) + "\n").encode())
 
 
 def threshold_of(run_dir, which="best", distance=None):
-    """Returns what was fitted for the `best` or `final` model of a run, and for a distance if one is given; or None."""
+    """Returns the `Threshold` of the `best` or `final` model of a run, and of a distance if one is given; or None."""
     file = Path(run_dir, FILE)
     if not file.is_file():
         return None
@@ -54,7 +99,7 @@ def threshold_of(run_dir, which="best", distance=None):
             "%s is of another %s model than the run has now, and is not used; fit it again.", file, which
         )
         return None
-    return found
+    return Threshold.of(found)
 
 
 def source_of_run(run_dir, which, split, changes):

@@ -223,8 +223,7 @@ class Statements:
         self.name = f'"{table}"'
         self.index_name = f'"{table}_embedding"'
         self.delete = f"DELETE FROM {self.name} WHERE id = ANY(%s) RETURNING id"
-        self.paths_of = f"SELECT id, path FROM {self.name} WHERE id = ANY(%s)"
-        self.ids_of = f"SELECT path, id FROM {self.name} WHERE path = ANY(%s)"
+        self.find = f"SELECT id, path FROM {self.name} WHERE id = ANY(%s) OR path = ANY(%s)"
         self.take_new = self._take("SELECT id, path, label, attributes, embedding FROM tfdml_new")
         self.page = f"SELECT id, path FROM {self.name} WHERE id > %s ORDER BY id LIMIT %s"
         # Of tables and indexes that are the index's own.
@@ -478,17 +477,11 @@ class PostgreSQL(EngineStore):
         with self._connection() as connection:
             return connection.execute(self._sql.count(text), values).fetchone()[0]
 
-    def paths_of(self, ids: Iterable[int]) -> dict[int, str]:
-        return self._looked_up(self._sql.paths_of, list(ids))
-
-    def ids_of(self, paths: Iterable[str]) -> dict[str, int]:
-        return self._looked_up(self._sql.ids_of, list(paths))
-
-    def _looked_up(self, statement, keys):
+    def find(self, ids: Iterable[int] = (), paths: Iterable[str] = ()) -> dict[int, str]:
         if self.about() is None:
             return {}
         with self._connection() as connection:
-            return dict(connection.execute(statement, [keys]).fetchall())
+            return dict(connection.execute(self._sql.find, [list(ids), list(paths)]).fetchall())
 
     def _nearest(self, about, vectors, k, condition, exact):
         from pgvector import Vector

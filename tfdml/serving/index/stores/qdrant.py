@@ -326,7 +326,7 @@ class Qdrant(EngineStore):
     def _delete(self, ids, compact):
         from qdrant_client import models
 
-        missing = ids - self.paths_of(ids).keys()
+        missing = ids - self.find(ids).keys()
         if missing:
             raise ValueError(f"{min(missing)} is not in the index {self}, and nothing is deleted.")
         selector = models.FilterSelector(filter=with_ids(ids))
@@ -336,20 +336,16 @@ class Qdrant(EngineStore):
         taken = None if condition is None else filter_of(condition)
         return self._call("count", collection_name=self._collection, count_filter=taken, exact=True).count
 
-    def paths_of(self, ids: Iterable[int]) -> dict[int, str]:
-        ids = list(ids)
-        if not ids or self.about() is None:
+    def find(self, ids: Iterable[int] = (), paths: Iterable[str] = ()) -> dict[int, str]:
+        ids, numbers, points = list(ids), list(map(number_of, paths)), []
+        if not (ids or numbers) or self.about() is None:
             return {}
-        about = {"scroll_filter": with_ids(ids), "limit": len(ids), "with_payload": SHOWN}
-        points, _ = self._call("scroll", collection_name=self._collection, **about)
+        about = {"collection_name": self._collection, "with_payload": SHOWN}
+        if ids:
+            points += self._call("scroll", scroll_filter=with_ids(ids), limit=len(ids), **about)[0]
+        if numbers:
+            points += self._call("retrieve", ids=numbers, **about)
         return {point.payload["id"]: point.payload["path"] for point in points}
-
-    def ids_of(self, paths: Iterable[str]) -> dict[str, int]:
-        numbers = list(map(number_of, paths))
-        if not numbers or self.about() is None:
-            return {}
-        points = self._call("retrieve", collection_name=self._collection, ids=numbers, with_payload=SHOWN)
-        return {point.payload["path"]: point.payload["id"] for point in points}
 
     def _nearest(self, about, vectors, k, condition, exact):
         from qdrant_client import models
@@ -397,7 +393,7 @@ class Qdrant(EngineStore):
 
     def take_place(self, of: Self) -> bool:
         for page in self.pages(POINTS):
-            there = of.paths_of([id for id, _ in page])
+            there = of.find([id for id, _ in page])
             gone = {id for id, path in page if there.get(id) != path}
             if gone:
                 self._delete(gone, False)
