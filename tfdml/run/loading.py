@@ -171,7 +171,7 @@ class ImageEmbedder:
             with naming_image(split, blames=lambda error: True):
                 read = file_reader(split)
                 return np.stack([self._prepare(read(row), seed).numpy() for row in range(len(split))])
-        _warn(_why_not_all_pixels(images))
+        _warn_unless_pixels(images)
         return np.stack([self._prepare.from_pixels(tf.cast(image, tf.float32), seed).numpy() for image in images])
 
     def embed_split(self, split: Split, batch_size: int = 128, verbose: Verbosity = "auto") -> np.ndarray:
@@ -188,7 +188,11 @@ class ImageEmbedder:
     def __repr__(self):
         about, name = self.preprocessing, type(self.model).__name__
         source = f" of {self.source}" if self.source else ""
-        taken = f"features [N, {about.dims}]" if isinstance(about, VectorPreprocessing) else _told(about)
+        if isinstance(about, VectorPreprocessing):
+            taken = f"features [N, {about.dims}]"
+        else:
+            height, width, _ = about.image_shape
+            taken = f"images of {height} x {width} pixels by {about.transform!r}"
         return f"<ImageEmbedder{source}: {name}, {self.dimension} dimensions, {taken}>"
 
     def _embed_vectors(self, vectors, batch_size, verbose):
@@ -202,7 +206,7 @@ class ImageEmbedder:
 
     def _embed_arrays(self, arrays, batch_size, verbose):
         count = len(arrays)
-        _warn(_why_not_all_pixels(arrays))
+        _warn_unless_pixels(arrays)
         padding = -count % min(batch_size, count)
 
         def pixels():
@@ -222,20 +226,16 @@ class ImageEmbedder:
         if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
             raise ValueError("Expected a finite dataset, received one that repeats forever; use dataset.take(...).")
         for first in dataset.take(1):
-            _warn(why_no_pixels(np.asarray(first if shape.rank == 3 else first[0]), 0))
+            _warn_unless_pixels([first if shape.rank == 3 else first[0]])
             dataset = dataset.unbatch() if shape.rank == 4 else dataset
-            return self._embed_batches(self._batches(dataset, batch_size), verbose)
+            # Keras' `predict` warns at the end of a dataset of unknown length.
+            bar, embeddings = ProgressBar(None, "batch", verbose=None if verbose == "auto" else verbose), []
+            for images in self._batches(dataset, batch_size):
+                embeddings.append(self.model.predict_on_batch(images))
+                bar.add(1)
+            bar.end()
+            return np.concatenate(embeddings).astype(np.float32, copy=False)
         return self._nothing()
-
-    def _embed_batches(self, batches, verbose):
-        # Keras' `predict` warns at the end of a dataset of unknown length.
-        bar = ProgressBar(None, "batch", verbose=None if verbose == "auto" else verbose)
-        embeddings = []
-        for images in batches:
-            embeddings.append(self.model.predict_on_batch(images))
-            bar.add(1)
-        bar.end()
-        return np.concatenate(embeddings).astype(np.float32, copy=False)
 
     def _batches(self, pixels, batch_size):
         seed = tf.zeros([2], tf.int64)
@@ -256,20 +256,12 @@ class ImageEmbedder:
         return np.zeros((0, self.dimension), np.float32)
 
 
-def _told(about):
-    height, width, _ = about.image_shape
-    return f"images of {height} x {width} pixels by {about.transform!r}"
-
-
-def _why_not_all_pixels(arrays):
-    """Returns why the first of arrays that cannot be pixels from 0 to 255 cannot, or None."""
-    reasons = [why_no_pixels(np.asarray(array), position) for position, array in enumerate(arrays)]
-    return next(filter(None, reasons), None)
-
-
-def _warn(reason):
-    if reason:
-        warnings.warn(reason, stacklevel=4)
+def _warn_unless_pixels(arrays):
+    """Warns of the first of arrays that cannot be pixels from 0 to 255."""
+    for position, array in enumerate(arrays):
+        if reason := why_no_pixels(np.asarray(array), position):
+            warnings.warn(reason, stacklevel=4)
+            return
 
 
 @declared

@@ -103,10 +103,10 @@ def test_another_dimension_and_what_changes_meanwhile(address):
         store.add(range(ROWS), old, table(range(ROWS)))
         store.build()
         # Of a model that was given up.
-        store.successor(dataclasses.replace(store.about(), model="other", dimension=3)).take_vectors(
+        store.successor(dataclasses.replace(store.description(), model="other", dimension=3)).take_vectors(
             [1], old[:1, :3], store
         )
-        about = dataclasses.replace(store.about(), model=NEXT, dimension=4, metric="euclidean")
+        about = dataclasses.replace(store.description(), model=NEXT, dimension=4, metric="euclidean")
         beside = store.successor(about)
         assert beside.count() == 0
         beside.take_vectors(range(ROWS), new[:ROWS], store)
@@ -121,8 +121,8 @@ def test_another_dimension_and_what_changes_meanwhile(address):
         again.build()
         assert again.take_place(store)
     with open_store(address, model=NEXT) as store:
-        assert dataclasses.replace(store.about(), columns={}) == dataclasses.replace(about, columns={})
-        assert store.about().columns["price"] == "number" and store.count() == ROWS
+        assert dataclasses.replace(store.description(), columns={}) == dataclasses.replace(about, columns={})
+        assert store.description().columns["price"] == "number" and store.count() == ROWS
         found = store.search(new, 1, "price >= 0 and label is not null")
         for row in (1, 2, 5, 6, ROWS):
             assert found[row][0].id == row and found[row][0].similarity == pytest.approx(0, abs=1e-3)
@@ -142,7 +142,7 @@ def test_rights_and_indexes_of_a_table_stay():
             f"CREATE ROLE searcher; GRANT SELECT ON {name} TO searcher; GRANT SELECT ON {name} TO PUBLIC"
         )
         connection.execute(f"CREATE INDEX ON {name} (label)")
-        beside = store.successor(dataclasses.replace(store.about(), model=NEXT))
+        beside = store.successor(dataclasses.replace(store.description(), model=NEXT))
         beside.take_vectors(range(ROWS), np.eye(ROWS, 8), store)
         beside.build()
         indexes = "SELECT indexname FROM pg_indexes WHERE tablename = %s AND indexname ~ '(embedding|label)' ORDER BY 1"
@@ -160,7 +160,7 @@ def test_a_collection_without_an_alias_is_refused(tmp_path):
 
     with open_store(place("qdrant", tmp_path), model=MODEL) as store:
         store.add(None, np.eye(2, 8))
-        about = store.about()
+        about = store.description()
         folder = store.address.removeprefix("qdrant:")
     client = QdrantClient(path=folder)
     metadata = client.get_collection("images").config.metadata

@@ -68,7 +68,7 @@ def nearest(vectors, queries, rows, k, metric="cosine"):
 def test_neighbors_are_those_of_exact_search(address, vectors, metric):
     given = vectors * (1 if metric == "cosine" else np.arange(1, ROWS + 1)[:, None])
     with open_store(address, model=MODEL, metric=metric) as store:
-        assert store.count() == 0 and store.about() is None
+        assert store.count() == 0 and store.description() is None
         # By their next ids, in two batches.
         assert store.add(None, given[:40]).tolist() == list(range(40))
         assert store.add(None, given[40:]).tolist() == list(range(40, ROWS))
@@ -85,7 +85,7 @@ def test_neighbors_are_those_of_exact_search(address, vectors, metric):
         assert ids_of(store.search(given[:1], 1000)) == nearest(given, given[:1], range(ROWS), ROWS, metric)
     # Opened again, without a word of what it is.
     with open_store(address) as store:
-        about = store.about()
+        about = store.description()
         assert (about.model, about.dimension, about.metric, about.kind) == (MODEL, DIM, metric, "flat")
         assert ids_of(store.search(given[:1], 3)) == nearest(given, given[:1], range(ROWS), 3, metric)
         # What is added then is compared as before.
@@ -94,7 +94,7 @@ def test_neighbors_are_those_of_exact_search(address, vectors, metric):
         store.add(None, added, table(range(ROWS, ROWS + 2)))
         more = np.concatenate([given, added])
         assert ids_of(store.search(given[:1], 3)) == nearest(more, given[:1], range(ROWS + 2), 3, metric)
-        assert store.about().metric == metric
+        assert store.description().metric == metric
 
 
 WHERE = [

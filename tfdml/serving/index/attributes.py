@@ -166,16 +166,7 @@ def _checked(columns):
     )
     if wrong is not None:
         raise ValueError(f"An attribute cannot have the name {wrong!r}: expected a text other than {', '.join(OWN)}.")
-    return _nan_as_missing(pyarrow.table({name: _of_one_type(name, column) for name, column in columns.items()}))
-
-
-def _nan_as_missing(table):
-    """Returns a table whose numbers are missing where they are NaN, of which no comparison is true or false."""
-    for place, (name, type) in enumerate(zip(table.column_names, table.schema.types, strict=True)):
-        if pyarrow.types.is_float64(type):
-            is_nan, missing = pyarrow.compute.is_nan(table[name]), pyarrow.scalar(None, type)
-            table = table.set_column(place, name, pyarrow.compute.if_else(is_nan, missing, table[name]))
-    return table
+    return pyarrow.table({name: _of_one_type(name, column) for name, column in columns.items()})
 
 
 def _of_one_type(name, column):
@@ -185,7 +176,12 @@ def _of_one_type(name, column):
     if types.is_dictionary(column.type):
         return pyarrow.array(values_of(column), pyarrow.string())
     if kind == "number":
-        return column.cast(pyarrow.int64() if types.is_integer(column.type) else pyarrow.float64())
+        if types.is_integer(column.type):
+            return column.cast(pyarrow.int64())
+        floats = column.cast(pyarrow.float64())
+        # No comparison with NaN is true or false.
+        missing = pyarrow.scalar(None, pyarrow.float64())
+        return pyarrow.compute.if_else(pyarrow.compute.is_nan(floats), missing, floats)
     if kind == "time":
         # Of nanoseconds the last three digits go.
         options = pyarrow.compute.CastOptions(pyarrow.timestamp("us"), allow_time_truncate=True)

@@ -206,7 +206,7 @@ class Index:
         self._store.save(folder, None if self._model is None else self._model.path)
 
     def __len__(self) -> int:
-        return 0 if self._store.about() is None else len(self._current())
+        return 0 if self._store.description() is None else len(self._current())
 
     def close(self) -> None:
         """Removes the temporary folder of an index that has one, and ends connections."""

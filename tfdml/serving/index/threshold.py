@@ -11,6 +11,7 @@ from tfdml.run.experiment.threshold import Threshold
 from tfdml.serving.exported_model import model_hash, saved_model_folder
 from tfdml.serving.index.folder import IndexFolder
 from tfdml.serving.index.stores.folder_store import FolderStore
+from tfdml.serving.index.stores.store import similarity_of
 from tfdml.serving.model_card import METADATA, read_card, write_card
 
 NONE = "none"
@@ -124,7 +125,7 @@ def difference(searcher, threshold):
     products = vectors @ vectors.T
     different = np.triu(labels[:, None] != labels, 1)
     pairs, rate = int(different.sum()), threshold.fitted["false_accept_rate"]
-    similarities = products if metric == "cosine" else -_distances(products)
+    similarities = similarity_of(products if metric == "cosine" else _distances(products), metric)
     accepted = int(np.sum(similarities[different] >= threshold.value))
     expected = rate * pairs
     if max(accepted, expected) < PAIRS or expected / FACTOR <= accepted <= expected * FACTOR:

@@ -24,7 +24,7 @@ from tfdml.serving.index.attributes import OWN, kind_of, named, table_of_rows
 from tfdml.serving.index.build import check_files, check_readable
 from tfdml.serving.index.filters import condition_of
 from tfdml.serving.index.folder import index_of_kind
-from tfdml.serving.index.stores.store import About, Found, Neighbor, Store, open_store, store_name
+from tfdml.serving.index.stores.store import Description, Found, Neighbor, Store, open_store, similarity_of, store_name
 
 # Where a filter takes no more rows than these, all of them are compared: an approximate index would look at many others
 # to find a few.
@@ -73,7 +73,7 @@ class EngineStore(Store):
         """Writes rows of another store, all but their vectors, which are new."""
         raise NotImplementedError
 
-    def successor(self, about: About) -> Self:
+    def successor(self, about: Description) -> Self:
         """Returns the store beside this one that is to take its place; what an interrupted upgrade left, or empty."""
         raise NotImplementedError
 
@@ -110,9 +110,9 @@ class EngineStore(Store):
 
     def _made(self, dimension):
         """Returns what the index says of its rows; makes it if there is none."""
-        about = self.about()
+        about = self.description()
         if about is None:
-            about = About(self.model, dimension, self.metric, self.kind or "flat")
+            about = Description(self.model, dimension, self.metric, self.kind or "flat")
             if not self.model:
                 raise ValueError(f"There is no index {self}; give the model whose embeddings it is to have.")
             self._create(about)
@@ -151,17 +151,12 @@ class EngineStore(Store):
         rows = (
             self._nearest(about, vectors, k, condition, exact) if matching and len(vectors) else [[] for _ in vectors]
         )
-        return Found([_neighbors(each, about.metric) for each in rows], matching, exact)
-
-
-def _neighbors(rows, metric):
-    def similarity(score):
-        # Rounding can make inner products larger than 1.
-        return -max(score, 0.0) if metric == "euclidean" else min(score, 1.0)
-
-    found = [Neighbor(id, path, label, similarity(score)) for id, path, label, score in rows]
-    # Some engines give them nearly in order.
-    return sorted(found, key=lambda each: -each.similarity)
+        lists = [
+            [Neighbor(*image, float(similarity_of(score, about.metric))) for *image, score in neighbors]
+            for neighbors in rows
+        ]
+        # Some engines give them nearly in order.
+        return Found([sorted(each, key=lambda one: -one.similarity) for each in lists], matching, exact)
 
 
 def _new_columns(about, table):

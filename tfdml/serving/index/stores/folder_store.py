@@ -17,7 +17,7 @@ from tfdml.registry.arguments import Distance, Embeddings, FilePath
 from tfdml.serving.index import build
 from tfdml.serving.index.folder import IndexFolder
 from tfdml.serving.index.rows import IndexRows
-from tfdml.serving.index.stores.store import About, Found, Neighbor, Store
+from tfdml.serving.index.stores.store import Description, Found, Neighbor, Store, similarity_of
 
 # Where no more than this fraction of the rows is selected, or no more rows than these, all of them are compared: an
 # approximate index would look at many others to find a few.
@@ -109,11 +109,11 @@ class FolderStore(Store):
         # What was read of the files: nothing yet, or nothing since this store has changed them.
         self._manifest = self._index = self._rows = self._live = None
 
-    def about(self) -> About | None:
-        return self._about(self.folder.manifest()) if self.folder.exists() else None
+    def description(self) -> Description | None:
+        return self._description(self.folder.manifest()) if self.folder.exists() else None
 
-    def _about(self, manifest):
-        return About(*[manifest[name] for name in ("model", "dimension", "metric", "spec")])
+    def _description(self, manifest):
+        return Description(*[manifest[name] for name in ("model", "dimension", "metric", "spec")])
 
     def open(self) -> None:
         """Reads the files, unless they were read; a ValueError says why there is no index that can be opened."""
@@ -199,10 +199,11 @@ class FolderStore(Store):
         """
         metric = self.manifest["metric"]
         vectors = compared_vectors(vectors, metric)
-        self._about(self.manifest).check_vectors(vectors, k)
+        self._description(self.manifest).check_vectors(vectors, k)
         found, rows = (selection or self._live).search(self._index, vectors, k)
-        # Rounding can make squared distances negative, and similarities larger than 1.
-        return -np.sqrt(np.maximum(found, 0)) if metric == "euclidean" else np.minimum(found, 1.0), rows
+        # Rounding can make squared distances negative.
+        scores = np.sqrt(np.maximum(found, 0)) if metric == "euclidean" else found
+        return similarity_of(scores, metric), rows
 
     def image(self, row: int, similarity: float) -> Neighbor:
         """Returns the `Neighbor` at a row of the index."""

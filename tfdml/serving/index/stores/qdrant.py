@@ -17,7 +17,7 @@ from tfdml.registry.arguments import Distance
 from tfdml.serving.index.attributes import OWN
 from tfdml.serving.index.filters import All, Among, AnyOf, Compared, ComparedColumns, Missing, Not, pushed
 from tfdml.serving.index.stores.engine import EngineStore, objects_of
-from tfdml.serving.index.stores.store import About, StoreError
+from tfdml.serving.index.stores.store import Description, StoreError
 
 PORT, COLLECTION = 6333, "images"
 # Seconds of a call.
@@ -230,14 +230,14 @@ class Qdrant(EngineStore):
                 self._opened = called(self, client, 1, self._options)
         return called(self, getattr(self._opened, name), tries, **arguments)
 
-    def about(self) -> About | None:
+    def description(self) -> Description | None:
         if self._is_local and self._opened is None and not Path(self._options["path"]).is_dir():
             # The client would make it.
             return None
         found = self._metadata()
         if found is None:
             return None
-        return About(*[found[field.name] for field in dataclasses.fields(About)])
+        return Description(*[found[field.name] for field in dataclasses.fields(Description)])
 
     def _metadata(self):
         if not self._call("collection_exists", collection_name=self._collection):
@@ -338,7 +338,7 @@ class Qdrant(EngineStore):
 
     def find(self, ids: Iterable[int] = (), paths: Iterable[str] = ()) -> dict[int, str]:
         ids, numbers, points = list(ids), list(map(number_of, paths)), []
-        if not (ids or numbers) or self.about() is None:
+        if not (ids or numbers) or self.description() is None:
             return {}
         about = {"collection_name": self._collection, "with_payload": SHOWN}
         if ids:
@@ -360,7 +360,7 @@ class Qdrant(EngineStore):
         found = self._call("query_batch_points", collection_name=self._collection, requests=requests)
         return [[(*map(point.payload.get, SHOWN), point.score) for point in each.points] for each in found]
 
-    def successor(self, about: About) -> Self:
+    def successor(self, about: Description) -> Self:
         base, _, number = self._behind().rpartition(NUMBERED)
         if base != self._collection or not number.isdigit():
             raise ValueError(
@@ -369,7 +369,7 @@ class Qdrant(EngineStore):
             )
         found = copy.copy(self)
         found._collection, found.model, found.kind = f"{base}{NUMBERED}{int(number) + 1}", None, None
-        found.metric, there = about.metric, found.about()
+        found.metric, there = about.metric, found.description()
         if there is not None and dataclasses.replace(there, columns=about.columns) != about:
             self._call("delete_collection", collection_name=found._collection)
         found._make(found._collection, about)

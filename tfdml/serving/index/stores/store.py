@@ -40,6 +40,14 @@ def store_name(address):
     return str(address).split(":", 1)[0]
 
 
+def similarity_of(scores, metric):
+    """Returns the similarities of inner products, or of Euclidean distances, of which they are minus.
+
+    Rounding can make inner products larger than 1, and distances negative.
+    """
+    return -np.maximum(scores, 0.0) if metric == "euclidean" else np.minimum(scores, 1.0)
+
+
 @dataclasses.dataclass(frozen=True)
 class Neighbor:
     """An image that was found.
@@ -81,7 +89,7 @@ class Found(list[list[Neighbor]]):
 
 
 @dataclasses.dataclass(frozen=True)
-class About:
+class Description:
     """The description of the rows of a store.
 
     Args:
@@ -132,7 +140,7 @@ class Store:
     A row is there or is not there, whenever the process or the machine stops, and a batch that is added again changes
     nothing. A store is made by the first batch. A `StoreError` says that it does not answer; it may be asked again.
 
-    A new store defines `about`, `count`, `search`, `find`, `_add` and `_delete`; one in an engine, see `EngineStore`.
+    A new store defines `description`, `count`, `search`, `find`, `_add` and `_delete`, or is an `EngineStore`.
 
     Args:
         address: what follows the name of the store in `name:address`.
@@ -144,7 +152,7 @@ class Store:
     def __init__(self, address: str, model: str | None = None, kind: str | None = None, metric: Distance = "cosine"):
         self.address, self.model, self.kind, self.metric = address, model, kind, metric
 
-    def about(self) -> About | None:
+    def description(self) -> Description | None:
         """Returns what the store says of its rows; None: there are none yet, and nothing is made."""
         raise NotImplementedError
 
@@ -229,9 +237,9 @@ class Store:
     def build(self) -> None:
         """Makes searches fast after many rows were added, where a store does not do so by itself."""
 
-    def check(self) -> About | None:
-        """Returns what `about` does; a ValueError if the rows are of another model, or the index of another kind."""
-        about = self.about()
+    def check(self) -> Description | None:
+        """Returns the description; a ValueError if the rows are of another model, or the index of another kind."""
+        about = self.description()
         if about and self.model and about.model != self.model:
             what = "of vectors without a model" if about.model == VECTORS else "with another model"
             raise OtherIndex(f"The index {self} was made {what}; their embeddings cannot be compared.")
@@ -239,7 +247,7 @@ class Store:
             raise OtherIndex(f"The index {self} is of the kind {about.kind}, received {self.kind}.")
         return about
 
-    def existing(self) -> About:
+    def existing(self) -> Description:
         """Returns what `check` does; a ValueError if there are no rows yet."""
         about = self.check()
         if about is None:
