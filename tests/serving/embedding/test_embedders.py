@@ -5,18 +5,19 @@ import pytest
 
 import tfdml
 from pipelines.preprocessing import preprocessing_of
-from tests.serving_fixtures import SIZE, exported, loaded, picture, two_learners
+from tests.serving_fixtures import SIZE, exported, exported_tolerant, loaded, picture, two_learners
 from tfdml.serving.embedders import ArrayEmbedder, reads_files
 from tfdml.serving.embedding import embed_rows
 from tfdml.serving.exported_model import model_hash
 from tfdml.serving.image_list import ImageList
 
+EXPORTED = {"exported": exported, "tolerant": exported_tolerant}
 CONTENTS = [picture(0), b"text", picture(1, 24, 60, "JPEG"), b""]
 
 
 def made(kind, monkeypatch):
-    if kind == "exported":
-        return loaded(model_hash(exported()))
+    if kind in EXPORTED:
+        return loaded(model_hash(EXPORTED[kind]()))
     model, _ = two_learners()
     preprocessing = tfdml.Preprocessing(SIZE, "resize_short|center_crop", **preprocessing_of(model))
     if kind == "of a run":
@@ -25,7 +26,7 @@ def made(kind, monkeypatch):
     return ArrayEmbedder(model)
 
 
-@pytest.mark.parametrize("kind", ["exported", "of a run", "keras"])
+@pytest.mark.parametrize("kind", [*EXPORTED, "of a run", "keras"])
 def test_files_are_embedded_and_those_that_cannot_be_read_are_told(kind, monkeypatch):
     embedder = made(kind, monkeypatch)
     expected, _ = made("exported", monkeypatch).embed_readable([CONTENTS[0], CONTENTS[2]])

@@ -15,7 +15,6 @@ from tfdml.console.flags import parse
 from tfdml.run.training.initial_model import check_pretrained
 from tfdml.serving import ExportedModel, Searcher
 from tfdml.serving.exports import features_of
-from tfdml.serving.model_card import readme
 
 FLAGS = ["--backbone=small(width=16, stages=2)", "--initial_weights=toycars", "--image_size=24"]
 
@@ -117,17 +116,3 @@ def test_flags_that_do_not_fit_are_one_line(flags, words, tmp_path):
 def test_a_run_says_how_its_images_are_prepared(tmp_path):
     done = run("tfdml.export", "--run_dir=runs/a", "--image_size=24", f"--out={tmp_path}/out")
     assert_one_error(done, "--run_dir exports what the run has trained, which does not use --image_size. Leave it out.")
-
-
-def test_the_card_of_a_run_names_its_dataset():
-    facts = {
-        "embedding": {"dimension": 4, "metric": "cosine", "learners": 1, "projection": ""},
-        "images": {"image_size": 24, "transform": "warp"},
-        "data": {"dataset": "toycars"},
-        "versions": {},
-        "scores": {},
-        "signatures": {},
-        **dict.fromkeys(("method", "backbone", "head", "weights", "weights_licence", "tolerant", "lite", "onnx"), "x"),
-        "sha256": "0",
-    }
-    assert "| trained on | `toycars` |" in readme(facts)

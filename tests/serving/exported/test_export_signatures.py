@@ -71,13 +71,6 @@ def test_a_tolerant_model_embeds_the_others(strict, tolerant):
     assert nothing["embedding"].shape == (0, 16) and nothing["valid"].shape == (0,)
 
 
-def test_contents_that_cannot_be_read_are_told_apart_by_either_model(strict, tolerant):
-    for model in (strict, tolerant):
-        embeddings, valid = model.embed_readable([GOOD[0], BAD["half"], GOOD[1]])
-        assert valid.tolist() == [True, False, True] and (model.dimension, model.metric) == (16, "cosine")
-        np.testing.assert_allclose(embeddings[[0, 2]], model.embed_readable(GOOD[:2])[0], atol=1e-5)
-
-
 def test_requests_and_answers_are_those_that_tensorflow_serving_documents():
     specs = {name: tf.TensorSpec(None, kind) for name, kind in [("tag", tf.string), ("signal", tf.int32)]}
     specs["sensor"] = tf.TensorSpec(None, tf.float32)
