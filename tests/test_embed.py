@@ -54,7 +54,7 @@ def test_rows_and_manifest(embedded, images):
     assert table["id"].to_pylist() == kept
     assert table["path"].to_pylist() == [images.paths[row] for row in kept]
     assert table["label"].to_pylist() == ["odd" if row % 2 else "even" for row in kept]
-    expected, _ = loaded(model_hash(exported())).embed_contents([picture(row) for row in kept])
+    expected, _ = loaded(model_hash(exported())).embed_readable([picture(row) for row in kept])
     np.testing.assert_allclose(np.stack(table["embedding"].to_numpy(zero_copy_only=False)), expected, atol=1e-6)
     manifest = json.loads((embedded / "manifest.json").read_text())
     assert (manifest["model"], manifest["dimension"], manifest["count"]) == (model_hash(exported()), 16, len(kept))
@@ -71,7 +71,7 @@ def test_two_calls_of_the_model_overlap_and_rows_keep_their_order():
     class Model:
         dimension = 1
 
-        def embed_contents(self, contents):
+        def embed_readable(self, contents):
             first = int(contents[0]) % 4 == 0
             met.wait()
             second.wait(60) if first else second.set()

@@ -92,7 +92,7 @@ def test_an_image_whose_embedding_is_nan_is_left_out():
     class Model:
         dimension = 1
 
-        def embed_contents(self, contents):
+        def embed_readable(self, contents):
             found = [np.nan if content == pictures[1] else 1.0 for content in contents]
             return np.array(found, np.float32)[:, None], np.ones(len(contents), bool)
 

@@ -132,5 +132,5 @@ def test_a_load_loses_and_doubles_nothing(store, embedded, tmp_path):
     with open_store(address) as opened:
         assert opened.count() == 3 * COUNT
         found = [each.id for (each,) in opened.search(vectors, 1)]
-        paths = opened.paths_of(range(3 * COUNT))
+        paths = opened.find(range(3 * COUNT))
     assert found == list(range(3 * COUNT)) and paths == {row: f"/photos/{row:03d}.jpg" for row in found}

@@ -111,7 +111,7 @@ def test_a_run_that_was_killed_ends_with_the_same_bits(tmp_path, more):
 @pytest.mark.nightly
 def test_what_is_served_of_files_is_what_the_run_embeds():
     contents = test_split().images[:9].tolist()
-    served, valid = ExportedModel(exported()).embed_contents(contents)
+    served, valid = ExportedModel(exported()).embed_readable(contents)
     assert valid.all()
     np.testing.assert_allclose(served, embeddings()[:9], atol=1e-5)
     card = json.loads((exported() / "metadata.json").read_text())

@@ -11,7 +11,7 @@ from tests.run_helpers import train_flags
 from tfdml.evaluation.queries import RetrievalTask
 from tfdml.evaluation.verification.pairs import Pairs
 from tfdml.evaluation.verification.thresholds import fit_threshold
-from tfdml.run.experiment.labeled_embeddings import threshold_of
+from tfdml.run.experiment.threshold import threshold_of
 from tfdml.serving.model_card import read_card, write_card
 
 
@@ -125,7 +125,7 @@ def test_a_run_gets_the_threshold_of_its_validation_classes(tmp_path, caplog):
     assert json.loads((folder / "threshold.json").read_text()) == found
     assert found["split"] == "validation" and found["classes"] == 2 and "roc_auc" in best
     assert "optimistic" not in done.stdout
-    assert threshold_of(folder, "best")["threshold"] == found["threshold"] and threshold_of(folder, "final") is None
+    assert threshold_of(folder, "best").value == found["threshold"] and threshold_of(folder, "final") is None
     done = run("tfdml.export", f"--run_dir={folder}", f"--out={tmp_path}/exported")
     assert done.returncode == 0, done.stderr
     metadata = json.loads((tmp_path / "exported" / "metadata.json").read_text())

@@ -111,7 +111,7 @@ def _add(values, in_engine):
     from tfdml.serving.index.attributes import read_attributes
     from tfdml.serving.index.build import index_embeddings, index_images
     from tfdml.serving.index.folder import IndexFolder
-    from tfdml.serving.index.stores.store import load
+    from tfdml.serving.index.stores.engine import load
 
     if values.embeddings:
         source = values.embeddings
@@ -144,7 +144,7 @@ def _add(values, in_engine):
 def _delete(values, in_engine):
     """Deletes images from an index, or erases those that are deleted."""
     from tfdml.serving.index.build import compact_index, delete_images
-    from tfdml.serving.index.stores.store import unload
+    from tfdml.serving.index.stores.engine import unload
 
     if not values.delete:
         print(f"{values.out} has {compact_index(values.out):,} images.")

@@ -7,7 +7,6 @@ python -m tfdml.search --index=index --label=new_photos --validation=photos_with
 """
 
 import json
-import math
 from dataclasses import asdict
 from pathlib import Path
 
@@ -62,7 +61,7 @@ def main(queries):
     command.import_package()
     # TensorFlow logs how it reads the model.
     logging.set_verbosity(logging.WARNING)
-    from tfdml.serving.index.stores.store import searcher_of
+    from tfdml.serving.index.searcher import searcher_of
 
     _check_picture(values.picture)
     searcher = searcher_of(values.index, values.model or None)
@@ -129,9 +128,9 @@ def print_neighbors(searcher, queries, setting, form, *, k, where="", adaptive=F
 
 def _threshold(searcher, setting, form):
     """Returns the `Threshold` of a search, and prints where it comes from if --threshold sets none."""
-    from tfdml.serving.index.threshold import Threshold, difference
+    from tfdml.serving.index.threshold import difference, threshold_for
 
-    threshold = Threshold.of(searcher, setting)
+    threshold = threshold_for(searcher, setting)
     if threshold.fitted is not None and form != "json":
         print(threshold.in_words(len(searcher)))
     if warning := difference(searcher, threshold):
@@ -161,9 +160,9 @@ def print_duplicates(searcher, setting, form, groups=False):
         groups: whether groups are printed.
     """
     from tfdml.serving.index.labeling import duplicate_groups, duplicates
-    from tfdml.serving.index.threshold import NONE, Threshold
+    from tfdml.serving.index.threshold import NONE, threshold_for
 
-    threshold = DUPLICATES if setting in ("", NONE) else Threshold.of(searcher, setting).value
+    threshold = DUPLICATES if setting in ("", NONE) else threshold_for(searcher, setting).value
     if groups:
         _print_groups(duplicate_groups(searcher, threshold), form)
         return
@@ -195,37 +194,40 @@ def print_labels(searcher, folder, setting, form, *, k, validation="", precision
         form: `table` or `json`.
         k, validation, precision: values of these flags.
     """
-    from tfdml.serving.index.labeling import label_folder
-    from tfdml.serving.index.threshold import NONE, Threshold
+    from tfdml.serving.image_list import ImageList
+    from tfdml.serving.index.labeling import calibrated_on, label_images
+    from tfdml.serving.index.threshold import NONE
 
-    threshold = Threshold() if validation else _threshold(searcher, setting, form)
-    if not validation and threshold.value is None and setting != NONE:
-        raise ValueError(
-            "--label needs --threshold, or --validation, a folder of images with labels, or a model whose threshold "
-            "python -m tfdml.threshold has fitted."
-        )
-    least = -math.inf if threshold.value is None else threshold.value
-    about = {"validation": validation, "precision": precision}
-    calibration, labeled = label_folder(searcher, folder, k, None if validation else least, **about)
+    if validation:
+        threshold = calibrated_on(searcher, ImageList.of(validation), k, precision)
+    else:
+        threshold = _threshold(searcher, setting, form)
+        if threshold.value is None and setting != NONE:
+            raise ValueError(
+                "--label needs --threshold, or --validation, a folder of images with labels, or a model whose "
+                "threshold python -m tfdml.threshold has fitted."
+            )
+    labeled = label_images(searcher, ImageList.of(folder).paths, k, threshold)
     if form == "json":
-        about = {"calibration": None if calibration is None else asdict(calibration)}
-        about |= {} if threshold.fitted is None else {"threshold": dict(threshold.fitted)}
+        about = {"calibration": threshold.fitted if validation else None}
+        about |= {} if validation or threshold.fitted is None else {"threshold": threshold.fitted}
         print(json.dumps({**about, "images": [each.in_json() for each in labeled]}))
         return
-    if calibration:
-        _print_calibration(calibration)
+    if validation:
+        _print_calibration(threshold)
     _print_rows([(_shown(each.similarity), each.label or "unknown", each.path) for each in labeled])
 
 
 def _print_calibration(calibration):
-    if calibration.indexed:
+    fit = calibration.fitted
+    if fit["indexed"]:
         print(
-            f"{calibration.indexed:,} of {calibration.images:,} validation images are in the index, and are not "
-            "their own neighbors here. Better leave them out of the index: a threshold is for images that it lacks."
+            f"{fit['indexed']:,} of {fit['images']:,} validation images are in the index, and are not their own "
+            "neighbors here. Better leave them out of the index: a threshold is for images that it lacks."
         )
     print(
-        f"Threshold {calibration.threshold:.4f}: {calibration.precision:.1%} of the labels are right, and "
-        f"{calibration.labeled:.1%} of {calibration.images:,} validation images have one."
+        f"Threshold {calibration.value:.4f}: {fit['precision']:.1%} of the labels are right, and {fit['labeled']:.1%} "
+        f"of {fit['images']:,} validation images have one."
     )
 
 

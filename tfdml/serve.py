@@ -61,8 +61,8 @@ def main():
 
     from tfdml.serving.http.app import DECODERS, create_app
     from tfdml.serving.http.server import Limits, Server, listen
-    from tfdml.serving.index.stores.store import searcher_of
-    from tfdml.serving.index.threshold import Threshold
+    from tfdml.serving.index.searcher import searcher_of
+    from tfdml.serving.index.threshold import threshold_for
 
     values = flags.FLAGS
     # TensorFlow logs how it reads the model.
@@ -73,7 +73,7 @@ def main():
     # Loads the model, and makes its functions: the first requests are to wait for nothing.
     _warm_up(searcher)
     # Of the index as it is now: one of another model may take its place.
-    threshold_of = functools.lru_cache(maxsize=1)(lambda searcher: Threshold.of(searcher, values.threshold))
+    threshold_of = functools.lru_cache(maxsize=1)(lambda searcher: threshold_for(searcher, values.threshold))
     print_threshold(searcher, threshold_of(searcher), values.threshold)
     limits = Limits(values.max_bytes, values.max_pixels, values.max_waiting, connections=values.max_connections)
     hosts = {"127.0.0.1", "::1", "localhost", values.host.lower()} if _is_local(values.host) else ()

@@ -54,12 +54,8 @@ def main():
     if values.run_dir or values.import_modules or values.into:
         command.import_package()
     # Here, because they import NumPy, which help does without.
-    from tfdml.run.experiment.labeled_embeddings import (
-        embeddings_of_files,
-        embeddings_of_split,
-        fit,
-        write_threshold,
-    )
+    from tfdml.run.experiment.labeled_embeddings import embeddings_of_files, embeddings_of_split
+    from tfdml.run.experiment.threshold import fit, write_threshold
 
     if values.run_dir:
         changes = command.given("data_dir", "import_modules")
@@ -70,7 +66,7 @@ def main():
     print(in_words(threshold))
     if values.run_dir:
         write_threshold(values.run_dir, threshold)
-    print(json.dumps(threshold))
+    print(json.dumps(threshold.fitted))
     if values.into:
         from tfdml.serving.index.threshold import put_threshold
 
@@ -78,17 +74,19 @@ def main():
 
 
 def in_words(threshold):
-    """Returns what a threshold means, in sentences."""
-    measure, (low, high), limit = "similarity of at least", threshold["interval"], threshold["threshold"]
-    if threshold["distance"] == "euclidean":
-        measure, low, high, limit = "distance of at most", -high, -low, -limit
-    accepted, pairs = threshold["accepted"], threshold["pairs"]
-    on_test = threshold.get("split") == "test"
+    """Returns what a `Threshold` means, in sentences."""
+    from tfdml.run.experiment.threshold import for_people
+
+    fit = threshold.fitted
+    measure = "distance of at most" if fit["distance"] == "euclidean" else "similarity of at least"
+    limit, *ends = (for_people(each, fit["distance"]) for each in (threshold.value, *fit["interval"]))
+    accepted, pairs = fit["accepted"], fit["pairs"]
+    on_test = fit.get("split") == "test"
     return (
-        f"Accept pairs with a {measure} {limit:.4f}; over {threshold['classes']} classes, the 95% interval is "
-        f"{low:.4f} to {high:.4f}. Of {pairs['same']:,} pairs of the same class it accepts {accepted['same']:,} "
-        f"({threshold['true_accept_rate']:.1%}), of {pairs['different']:,} pairs of different classes "
-        f"{accepted['different']:,} ({threshold['false_accept_rate']:.2g})."
+        f"Accept pairs with a {measure} {limit:.4f}; over {fit['classes']} classes, the 95% interval is "
+        f"{min(ends):.4f} to {max(ends):.4f}. Of {pairs['same']:,} pairs of the same class it accepts "
+        f"{accepted['same']:,} ({fit['true_accept_rate']:.1%}), of {pairs['different']:,} pairs of different classes "
+        f"{accepted['different']:,} ({fit['false_accept_rate']:.2g})."
         + (" It is fitted on the test classes, so its rates on them are optimistic." if on_test else "")
     )
 

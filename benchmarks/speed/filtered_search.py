@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.markdown import markdown
 from tfdml.serving.index.folder import index_of_kind
-from tfdml.serving.index.searcher import Selection
+from tfdml.serving.index.stores.folder_store import Selection
 
 DIM, CENTERS, NEIGHBORS = 64, 1000, 10
 SHARES = (1, 0.5, 0.01, 0.001)

@@ -61,9 +61,9 @@ def search(folder):
     searcher = Searcher(folder / "index")
     queries = rows_of(0, min(len(searcher), BLOCK))[:QUERIES]
     noise = np.random.default_rng(2).normal(size=queries.shape) * NOISE / np.sqrt(DIM)
-    searcher.nearest(queries[:1], NEIGHBORS)
+    searcher.store.nearest(queries[:1], NEIGHBORS)
     start = time.process_time()
-    _, found = searcher.nearest(queries + noise, NEIGHBORS)
+    _, found = searcher.store.nearest(queries + noise, NEIGHBORS)
     seconds = (time.process_time() - start) / len(queries)
     return seconds, float(np.mean(np.any(found == np.arange(len(queries))[:, None], axis=1)))
 

@@ -60,7 +60,7 @@ def index(count):
     index_images(f"{out}/{count}", ImageList(files[:count], [None] * count), model=path, batch_size=size)
 def embed(contents):
     for start in range(0, len(contents), size):
-        model.embed_contents(contents[start : start + size])
+        model.embed_readable(contents[start : start + size])
 model, contents = ExportedModel(path), [Path(file).read_bytes() for file in files]
 embed(contents[:size])
 alone = count / seconds(embed, contents)

@@ -152,7 +152,8 @@ def _set_candidates(store, kind, candidates):
         _execute("UPDATE tfdml_indexes SET kind = %s", [kind.format(candidates=candidates)])
         store.kind = None
     else:
-        store.searcher()._index.hnsw.efSearch = candidates
+        store.open()
+        store._index.hnsw.efSearch = candidates
 
 
 def _execute(statement, values=()):

@@ -24,11 +24,12 @@ def _read_index(folder):
     from tfdml.serving.index.labeling import duplicates
 
     searcher = Searcher(folder / "index", model=folder / "index" / "model")
-    found = searcher.neighbors(*searcher.nearest(np.eye(4, searcher.manifest["dimension"], dtype=np.float32), 3))
+    found = searcher.search_vectors(np.eye(4, searcher.manifest["dimension"], dtype=np.float32), 3)
+    rows = searcher.store.rows
     # One that was changed on purpose may have other columns.
-    where = "price < 5 and kind == 'a'" if {"price", "kind"} <= searcher.rows.kinds.keys() else "label == 'a'"
-    mask = searcher.rows.selected(where).tolist()
-    return found, mask, searcher.ids.tolist(), searcher.labels, list(duplicates(searcher, 0.5))
+    where = "price < 5 and kind == 'a'" if {"price", "kind"} <= rows.kinds.keys() else "label == 'a'"
+    mask = rows.selected(where).tolist()
+    return found, mask, rows.ids.tolist(), rows.labels, list(duplicates(searcher, 0.5))
 
 
 def _make_shards(folder):

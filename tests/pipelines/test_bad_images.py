@@ -206,7 +206,7 @@ def test_an_exported_model_in_python_reads_what_is_converted(tmp_path, make):
     inputs = keras.Input((SIDE, SIDE, 3))
     export(keras.Model(inputs, keras.layers.GlobalAveragePooling2D()(inputs)), PREPARE, tmp_path / "model")
     model = ExportedModel(tmp_path / "model")
-    embeddings, valid = model.embed_contents([make(), encoded(FRAMES[0], "PNG")])
+    embeddings, valid = model.embed_readable([make(), encoded(FRAMES[0], "PNG")])
     assert valid.all()
     np.testing.assert_allclose(embeddings[0], embeddings[1], atol=4)
     assert model.read(make()).shape == (SIDE, SIDE, 3)

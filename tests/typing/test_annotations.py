@@ -86,8 +86,9 @@ def gaps(thing):
     if not isinstance(thing, type):
         return gaps_of_function(thing)
     own = inspect.unwrap(vars(thing).get("__init__", object.__init__))
-    # That of a class with fields has their annotations.
-    has_own = inspect.isfunction(own) and not (issubclass(thing, Declared) and thing.takes_fields)
+    # That of a class with fields has their annotations, and that of a protocol is Python's.
+    has_own = inspect.isfunction(own) and own.__module__ != "typing"
+    has_own = has_own and not (issubclass(thing, Declared) and thing.takes_fields)
     found = gaps_of_function(own, 1, returns=False) if has_own else []
     for name, function in methods_of(thing).items():
         static = isinstance(inspect.getattr_static(thing, name), staticmethod)

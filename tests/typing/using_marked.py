@@ -7,9 +7,9 @@ import tfdml
 from pipelines.datasets import load
 from tfdml import callbacks, losses, optimizers
 from tfdml.serving import ExportedModel, Searcher
+from tfdml.serving.index.stores.folder_store import FolderStore
 from tfdml.serving.index.stores.postgresql import PostgreSQL
 from tfdml.serving.index.stores.qdrant import Qdrant
-from tfdml.serving.index.stores.store import FolderStore
 
 loaded = tfdml.load("runs/quickstart")
 tfdml.load("runs/quickstart", model="last")  # marked

@@ -14,9 +14,9 @@ from tfdml import callbacks, optimizers
 from tfdml.evaluation.protocols.protocol import SelfRetrieval
 from tfdml.optimizers import schedules
 from tfdml.serving import ExportedModel, Neighbor, Searcher
+from tfdml.serving.index.stores.folder_store import FolderStore
 from tfdml.serving.index.stores.postgresql import PostgreSQL
 from tfdml.serving.index.stores.qdrant import Qdrant
-from tfdml.serving.index.stores.store import FolderStore
 
 loaded = tfdml.load(Path("runs/quickstart"), model="final", trust=True)
 prepared = tfdml.load(
@@ -35,8 +35,7 @@ shared: np.ndarray = tfdml.from_preset("hf://owner/cars").embed("car.jpg")
 searcher = Searcher("photo_index")
 for neighbor in searcher.search(["query.jpg"], k=3)[0]:
     print(neighbor.similarity, neighbor.label, Path(neighbor.path).name)
-similarities, rows = searcher.nearest(searcher.embed(["query.jpg", b"contents"]), k=5)
-first: Neighbor = searcher.neighbors(similarities, rows)[0][0]
+first: Neighbor = searcher.search_vectors(searcher.embed(["query.jpg", b"contents"]), k=5)[0][0]
 with tfdml.Index("exported/1", kind="hnsw") as index:
     ids = index.add("photos", attributes={"price": [1.5, None]}, paths=["a", Path("b")])
     found_there = index.search("query.jpg", k=3, where="price < 2")
@@ -53,7 +52,7 @@ with PostgreSQL("//me@host/db?table=photos", model="hash", kind="hnsw") as store
     new_ids = store.add(None, np.zeros((2, 4))) + store.add([7, 8], np.zeros((2, 4)), table=None)
     store.delete(new_ids.tolist())
 store_sizes = [Qdrant("points").count("price < 20"), FolderStore("photo_index", metric="euclidean").count()]
-of_contents, readable = ExportedModel("exported/1").embed_contents([b"contents"])
+of_contents, readable = ExportedModel("exported/1").embed_readable([b"contents"])
 
 found = tfdml.reporting.similarity_map(loaded.model, *loaded.prepare(["a.jpg", "b.jpg"]), learner=0)
 shares = found.of_a.sum() + found.similarity

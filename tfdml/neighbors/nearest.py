@@ -45,6 +45,12 @@ def unit_length(vectors):
     return found
 
 
+def compared_vectors(embeddings, metric):
+    """Returns embeddings, float32, at unit length for the metric `cosine`, and as they are for `euclidean`."""
+    embeddings = np.ascontiguousarray(embeddings, np.float32)
+    return embeddings if metric == "euclidean" else unit_length(embeddings)
+
+
 def nearest(queries, gallery, k):
     """Returns the `[Q, k]` rows of the gallery that are nearest to each query, nearest first, by Euclidean distance.
 

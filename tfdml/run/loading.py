@@ -1,6 +1,8 @@
 """Loads trained models from files, and embeds images with them."""
 
+import hashlib
 import itertools
+import threading
 import warnings
 from pathlib import Path
 from typing import Literal
@@ -30,6 +32,18 @@ from tfdml.runtime.workers import ALONE
 FEW = 4
 # Specs of elements that have one shape and one type.
 SPECS = tf.TensorSpec | tf.RaggedTensorSpec
+# What the digest of a Keras model begins with.
+KERAS = "keras-"
+
+
+def digest_of(model: keras.Model) -> str:
+    """Returns a hash of the weights of a Keras model, which stands for the hash of an exported one."""
+    found = hashlib.sha256()
+    for weight in model.weights:
+        value = np.asarray(weight)
+        found.update(f"{weight.path} {value.shape} {value.dtype}\n".encode())
+        found.update(np.ascontiguousarray(value).tobytes())
+    return KERAS + found.hexdigest()
 
 
 class ImageEmbedder:
@@ -40,6 +54,9 @@ class ImageEmbedder:
         preprocessing: `tfdml.Preprocessing`; None: `model.preprocessing`.
         source: the file of the model, for messages.
     """
+
+    # Of an exported model it is the folder; see `serving.embedders.AnyEmbedder`.
+    path = None
 
     def __init__(
         self,
@@ -56,7 +73,46 @@ class ImageEmbedder:
                 "tfdml.Preprocessing(image_size=..., mean=..., std=...). Or give it with "
                 "tfdml.load(file, preprocessing=...)."
             )
-        self._prepare = Preprocessor.of(self.preprocessing)
+        self._prepare, self._lock = Preprocessor.of(self.preprocessing), threading.Lock()
+
+    @property
+    def dimension(self) -> int:
+        """Number of dimensions of the embedding."""
+        return self.model(keras.KerasTensor((None, *self.preprocessing.image_shape))).shape[-1]
+
+    @property
+    def metric(self) -> str:
+        """How embeddings are compared, `cosine` or `euclidean`."""
+        return "cosine" if self.model.normalize else "euclidean"
+
+    @property
+    def digest(self) -> str:
+        """A hash of the weights."""
+        return digest_of(self.model)
+
+    def embed_readable(self, images: Images) -> tuple[np.ndarray, np.ndarray]:
+        """Returns embeddings `[N, D]`, float32, and whether each image could be read, `[N]`.
+
+        Args:
+            images: few images, as `embed` takes them, which raises an error if one cannot be read.
+        """
+        prepared = [self._prepared(image) for image in listed(images)]
+        readable = np.array([each is not None for each in prepared], bool)
+        vectors = np.zeros((len(prepared), self.dimension), np.float32)
+        if readable.any():
+            # Keras makes the function that predicts at the first call.
+            with self._lock:
+                vectors[readable] = self._embedder(0).of_batch(
+                    np.stack([each for each in prepared if each is not None])
+                )
+        return vectors, readable
+
+    def _prepared(self, image):
+        """Returns an image as the network takes it, or None if it cannot be read."""
+        try:
+            return self.prepare([image])[0]
+        except ValueError:
+            return None
 
     @declared
     def embed(self, images: Images, batch_size: Count = 128, verbose: Verbosity = 0) -> np.ndarray:
@@ -116,7 +172,7 @@ class ImageEmbedder:
             with naming_image(split, blames=lambda error: True):
                 read = file_reader(split)
                 return np.stack([self._prepare(read(row), seed).numpy() for row in range(len(split))])
-        _warn(_why_not_all_pixels(images))
+        _warn_unless_pixels(images)
         return np.stack([self._prepare.from_pixels(tf.cast(image, tf.float32), seed).numpy() for image in images])
 
     def embed_split(self, split: Split, batch_size: int = 128, verbose: Verbosity = "auto") -> np.ndarray:
@@ -133,8 +189,12 @@ class ImageEmbedder:
     def __repr__(self):
         about, name = self.preprocessing, type(self.model).__name__
         source = f" of {self.source}" if self.source else ""
-        taken = f"features [N, {about.dims}]" if isinstance(about, VectorPreprocessing) else _told(about)
-        return f"<ImageEmbedder{source}: {name}, {self._nothing().shape[1]} dimensions, {taken}>"
+        if isinstance(about, VectorPreprocessing):
+            taken = f"features [N, {about.dims}]"
+        else:
+            height, width, _ = about.image_shape
+            taken = f"images of {height} x {width} pixels by {about.transform!r}"
+        return f"<ImageEmbedder{source}: {name}, {self.dimension} dimensions, {taken}>"
 
     def _embed_vectors(self, vectors, batch_size, verbose):
         dims = self.preprocessing.dims
@@ -147,7 +207,7 @@ class ImageEmbedder:
 
     def _embed_arrays(self, arrays, batch_size, verbose):
         count = len(arrays)
-        _warn(_why_not_all_pixels(arrays))
+        _warn_unless_pixels(arrays)
         padding = -count % min(batch_size, count)
 
         def pixels():
@@ -167,20 +227,16 @@ class ImageEmbedder:
         if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
             raise ValueError("Expected a finite dataset, received one that repeats forever; use dataset.take(...).")
         for first in dataset.take(1):
-            _warn(why_no_pixels(np.asarray(first if shape.rank == 3 else first[0]), 0))
+            _warn_unless_pixels([first if shape.rank == 3 else first[0]])
             dataset = dataset.unbatch() if shape.rank == 4 else dataset
-            return self._embed_batches(self._batches(dataset, batch_size), verbose)
+            # Keras' `predict` warns at the end of a dataset of unknown length.
+            bar, embeddings = ProgressBar(None, "batch", verbose=None if verbose == "auto" else verbose), []
+            for images in self._batches(dataset, batch_size):
+                embeddings.append(self.model.predict_on_batch(images))
+                bar.add(1)
+            bar.end()
+            return np.concatenate(embeddings).astype(np.float32, copy=False)
         return self._nothing()
-
-    def _embed_batches(self, batches, verbose):
-        # Keras' `predict` warns at the end of a dataset of unknown length.
-        bar = ProgressBar(None, "batch", verbose=None if verbose == "auto" else verbose)
-        embeddings = []
-        for images in batches:
-            embeddings.append(self.model.predict_on_batch(images))
-            bar.add(1)
-        bar.end()
-        return np.concatenate(embeddings).astype(np.float32, copy=False)
 
     def _batches(self, pixels, batch_size):
         seed = tf.zeros([2], tf.int64)
@@ -198,24 +254,15 @@ class ImageEmbedder:
         return Embedder(self.model, verbose=verbose, workers=ALONE)
 
     def _nothing(self):
-        images = keras.KerasTensor((None, *self.preprocessing.image_shape))
-        return np.zeros((0, self.model(images).shape[-1]), np.float32)
+        return np.zeros((0, self.dimension), np.float32)
 
 
-def _told(about):
-    height, width, _ = about.image_shape
-    return f"images of {height} x {width} pixels by {about.transform!r}"
-
-
-def _why_not_all_pixels(arrays):
-    """Returns why the first of arrays that cannot be pixels from 0 to 255 cannot, or None."""
-    reasons = [why_no_pixels(np.asarray(array), position) for position, array in enumerate(arrays)]
-    return next(filter(None, reasons), None)
-
-
-def _warn(reason):
-    if reason:
-        warnings.warn(reason, stacklevel=4)
+def _warn_unless_pixels(arrays):
+    """Warns of the first of arrays that cannot be pixels from 0 to 255."""
+    for position, array in enumerate(arrays):
+        if reason := why_no_pixels(np.asarray(array), position):
+            warnings.warn(reason, stacklevel=4)
+            return
 
 
 @declared

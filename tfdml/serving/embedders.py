@@ -1,23 +1,46 @@
-"""Embedders of images: a model by its path, a Keras model, or a function, and images in any form."""
+"""Embedders, which turn images into embeddings: a model by its path, a Keras model, or a function."""
 
-import hashlib
-import io
+import functools
 import os
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import keras
 import numpy as np
 
-from pipelines.preprocessing import Preprocessing, declared_by, why_no_pixels
-from pipelines.reading.sources import are_files, split_of
-from pipelines.reading.unreadable import why_unreadable
+from pipelines.preprocessing import Preprocessing, declared_by
+from pipelines.preprocessor import Preprocessor
+from pipelines.reading.sources import are_files
 from tfdml.methods import EmbeddingModel
-from tfdml.run.loading import ImageEmbedder, is_loadable, load
+from tfdml.registry.arguments import FilePath
+from tfdml.run.loading import KERAS, ImageEmbedder, digest_of, is_loadable, load
 from tfdml.serving.exported_model import ExportedModel
-from tfdml.serving.image_list import ImageList
 from tfdml.serving.presets import from_preset, is_preset
+from tfdml.serving.saved_model import export
+
+
+class AnyEmbedder(Protocol):
+    """What embeds images: an `ExportedModel`, the `ImageEmbedder` of a run's model, or an `ArrayEmbedder`.
+
+    Attributes:
+        digest: hash of the model, by which an index knows it.
+        metric: how embeddings are compared, `cosine` or `euclidean`.
+        dimension: of an embedding; None: it is not known before images are embedded.
+        path: the folder of the SavedModel, with its card; None: it is no exported model.
+    """
+
+    digest: str
+    metric: str
+    dimension: int | None
+    path: FilePath | None
+
+    def embed_readable(self, images: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Returns embeddings `[N, D]`, float32, and whether each image could be read, `[N]`.
+
+        Args:
+            images: a list of the contents of image files (bytes), or what else the embedder takes. The embedding of an
+                image that cannot be read means nothing.
+        """
 
 
 def embedder_of(model):
@@ -36,8 +59,35 @@ def embedder_of(model):
         raise ValueError(f"--model={error} A .keras file or the folder of a run needs no export.") from None
 
 
+def embedder_for_index(model, folder=None):
+    """Returns the `ExportedModel` or the `ArrayEmbedder` of a model, which an index takes; None for None.
+
+    Args:
+        model: an exported model or its folder, a run or a `.keras` file or what `tfdml.load` makes of them, a Keras
+            model, or a function from images to embeddings.
+        folder: where a model that is not exported yet is exported to; None: such a model is an error.
+    """
+    if model is None or isinstance(model, ExportedModel | ArrayEmbedder):
+        return model
+    if isinstance(model, str | os.PathLike):
+        if not is_loadable(model):
+            return ExportedModel(model)
+        model = load(model)
+    if isinstance(model, ImageEmbedder):
+        if folder is None:
+            raise ValueError("An index of such a model has it with it: open it without a model.")
+        export(model.model, Preprocessor.of(model.preprocessing), folder, tolerant=True)
+        return ExportedModel(folder)
+    if isinstance(model, keras.Model) or callable(model):
+        return ArrayEmbedder(model)
+    raise ValueError(
+        "Expected an exported model, what tfdml.load returns, a Keras model or a function from images to embeddings, "
+        f"received {type(model).__name__}."
+    )
+
+
 # In the place of the hash of a SavedModel, of what has no files with the index.
-KERAS, FUNCTION, VECTORS = "keras-", "function", "vectors"
+FUNCTION, VECTORS = "function", "vectors"
 
 
 def is_of_arrays(digest: str) -> bool:
@@ -54,13 +104,29 @@ class ArrayEmbedder:
         embed: Keras model, or function, from an array `[N, ...]` to embeddings `[N, D]`.
     """
 
+    metric, path = "cosine", None
+
     def __init__(self, embed: Callable[..., Any]):
         self._embed = embed
 
-    def __call__(self, images: Any) -> np.ndarray:
-        """Returns the embeddings `[N, D]` of images, float32."""
+    @property
+    def dimension(self) -> int | None:
+        """Number of dimensions of the embedding, of a model that reads files; None: it is not known."""
+        return self._of_files.dimension if isinstance(self._embed, keras.Model) else None
+
+    @property
+    def digest(self) -> str:
+        """Stands for the hash of a SavedModel: of a Keras model a hash of its weights."""
+        return digest_of(self._embed) if isinstance(self._embed, keras.Model) else FUNCTION
+
+    def reads_files(self, images: Any) -> bool:
+        """Whether images are files that are read here: a function gets paths as they are."""
+        return isinstance(self._embed, keras.Model) and are_files(images)
+
+    def embed_readable(self, images: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Returns embeddings `[N, D]`, float32, and whether each image could be read, `[N]`; see `AnyEmbedder`."""
         if self.reads_files(images):
-            return checked_vectors(self._file_embedder().embed(images))
+            return self._of_files.embed_readable(images)
         if isinstance(images, str | os.PathLike):
             raise ValueError(
                 f"A function gets the images as they are. Expected N images. Received: images={str(images)!r}. Pass a "
@@ -70,32 +136,14 @@ class ArrayEmbedder:
         if isinstance(self._embed, keras.Model):
             if not count:
                 raise ValueError("Expected images, received none.")
-            found = self._embed.predict(np.asarray(images), verbose=0)
+            vectors = self._embed.predict(np.asarray(images), verbose=0)
         else:
-            found = self._embed(images)
-        return checked_vectors(found, count)
+            vectors = self._embed(images)
+        return checked_vectors(vectors, count), np.ones(count, bool)
 
-    def reads_files(self, images: Any) -> bool:
-        """Whether images are files that are read here: a function gets paths as they are."""
-        return isinstance(self._embed, keras.Model) and are_files(images)
-
-    def embed_files(self, files: ImageList) -> tuple[list[int], np.ndarray, dict[str, str]]:
-        """Returns the rows of the images that can be read, their embeddings, and path to reason of the others."""
-        embedder, rows = self._file_embedder(), list(range(len(files)))
-        split = split_of(files.paths if files.contents is None else list(files.contents))
-        try:
-            return rows, checked_vectors(embedder.embed_split(split, verbose=0)), {}
-        except ValueError:
-            reasons = [why_unreadable(split, row) for row in rows]
-            bad = {files.paths[row]: reason for row, reason in enumerate(reasons) if reason}
-            if not bad:
-                raise
-        rows = [row for row in rows if not reasons[row]]
-        found = embedder.embed_split(split.where(rows), verbose=0) if rows else np.zeros((0, 1), np.float32)
-        return rows, checked_vectors(found), bad
-
-    def _file_embedder(self):
-        """Returns the `ImageEmbedder` of a Keras model; a ValueError if nothing says how its images are prepared."""
+    @functools.cached_property
+    def _of_files(self):
+        """The `ImageEmbedder` of a Keras model; a ValueError if nothing says how its images are prepared."""
         model, declared = self._embed, declared_by(self._embed)
         of_tfdml = isinstance(model, EmbeddingModel)
         preprocessing = model.preprocessing if of_tfdml else None
@@ -113,28 +161,10 @@ class ArrayEmbedder:
             f"the model takes. {how}, or prepare the images yourself and add their names with paths=..."
         )
 
-    @property
-    def digest(self) -> str:
-        """Stands for the hash of a SavedModel: of a Keras model a hash of its weights."""
-        if not isinstance(self._embed, keras.Model):
-            return FUNCTION
-        found = hashlib.sha256()
-        for weight in self._embed.weights:
-            value = np.asarray(weight)
-            found.update(f"{weight.path} {value.shape} {value.dtype}\n".encode())
-            found.update(np.ascontiguousarray(value).tobytes())
-        return KERAS + found.hexdigest()
 
-    def check(self, digest: str, index: Any) -> None:
-        """Raises a ValueError if an index was made with another model.
-
-        Args:
-            digest: the hash in the index.
-            index: its folder, for the message.
-        """
-        # Of ready vectors nobody knows the model.
-        if digest not in (VECTORS, self.digest):
-            raise ValueError(f"The index {index} was made with another model; their embeddings cannot be compared.")
+def reads_files(embedder: AnyEmbedder, images: Any) -> bool:
+    """Whether images, as a user gives them, are listed and read before they are embedded, or taken as they are."""
+    return not isinstance(embedder, ArrayEmbedder) or embedder.reads_files(images)
 
 
 def checked_vectors(vectors: Any, count: int | None = None) -> np.ndarray:
@@ -152,26 +182,3 @@ def checked_vectors(vectors: Any, count: int | None = None) -> np.ndarray:
     if len(wrong):
         raise ValueError(f"The embedding of image {wrong[0]} is NaN or infinite.")
     return found
-
-
-def contents_of(image, place):
-    """Returns the contents of a file for an image: those of its path, or of a PNG with its pixels."""
-    if isinstance(image, bytes | bytearray):
-        return bytes(image)
-    if isinstance(image, str | Path):
-        try:
-            return ImageList([os.fspath(image)], [None]).read(0)
-        except OSError as error:
-            raise ValueError(f"{image} cannot be read: {error.strerror or error}.") from None
-    pixels = np.asarray(image)
-    reason = why_no_pixels(pixels, place)
-    if reason:
-        raise ValueError(reason)
-    if pixels.dtype != np.uint8:
-        pixels = np.clip(np.round(pixels), 0, 255).astype(np.uint8)
-    from PIL import Image
-
-    file = io.BytesIO()
-    # Only for a moment: compressing takes longer than what it saves.
-    Image.fromarray(pixels).save(file, "PNG", compress_level=0)
-    return file.getvalue()

@@ -15,7 +15,7 @@ from tfdml.console.progress_bar import ProgressBar
 from tfdml.files.checked import flush, vacated
 from tfdml.files.shards import EmbeddingShards
 from tfdml.neighbors.clustering import distinct_count, kmeans, nearest_centroids
-from tfdml.serving.index.folder import compared_vectors
+from tfdml.neighbors.nearest import compared_vectors
 
 # Error codes that say something about one file; errors that `ImageList.read` makes have the code None. Any other, such
 # as the error of a lost disk, may be gone when the command is repeated.
@@ -35,7 +35,7 @@ def embed_into(shards, images, model, *, there=None, on_read=None, shard_rows=40
     Args:
         shards: `EmbeddingShards` to add to.
         images: `ImageList`.
-        model: `ExportedModel`.
+        model: an embedder that takes contents of files, see `tfdml.serving.embedders.AnyEmbedder`.
         there: set of paths that are not embedded again; None: all in the shards.
         on_read: function that is called with the path and the contents of each image that could be read; or None.
         shard_rows: most rows in a shard.
@@ -107,7 +107,7 @@ def _embedded(model, contents):
     readable = np.array([bool(each) for each in contents])
     embeddings, valid = np.zeros((len(contents), model.dimension), np.float32), np.zeros(len(contents), bool)
     if readable.any():
-        embeddings[readable], valid[readable] = model.embed_contents([each for each in contents if each])
+        embeddings[readable], valid[readable] = model.embed_readable([each for each in contents if each])
     return embeddings, valid & np.isfinite(embeddings).all(axis=1)
 
 

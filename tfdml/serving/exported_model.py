@@ -1,5 +1,6 @@
 """Exported SavedModels that take image files, their signatures and their hash."""
 
+import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,11 +12,12 @@ import tensorflow as tf
 from pipelines.checks import MOST_PIXELS, as_decodable
 from pipelines.dataset import Split
 from pipelines.images.decoding import why_costly
-from pipelines.reading.cache import file_reader
-from pipelines.reading.unreadable import READING_ERRORS, about_position, naming_image
+from pipelines.reading.unreadable import READING_ERRORS
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.files.checked import fingerprint
 from tfdml.registry.arguments import FilePath
+from tfdml.serving.embedding import embed_rows
+from tfdml.serving.image_list import ImageList
 from tfdml.serving.model_card import read_card
 
 
@@ -167,18 +169,13 @@ class ExportedModel:
         """How embeddings are compared, `cosine` or `euclidean`, as the model's card says; `cosine` without a card."""
         return read_card(self.path).get("embedding", {}).get("metric", "cosine")
 
-    def embed_contents(self, contents: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns embeddings `[B, D]` of the contents of image files, float32, and whether each could be read, `[B]`.
-
-        An embedding of an image that cannot be read means nothing. One that takes too long to decode counts as such.
-
-        Args:
-            contents: list of bytes.
-        """
-        return self._tried([b"" if why_costly(each) else as_decodable(each) for each in contents])
+    @functools.cached_property
+    def digest(self) -> str:
+        """The SHA-256 of its files, see `model_hash`."""
+        return model_hash(self.path)
 
     def read(self, contents: bytes) -> Any:
-        """Returns what `embed_read` takes of an image file: its pixels, or None if it cannot be read."""
+        """Returns what `embed_readable` takes of an image file: its pixels, or None if it cannot be read."""
         if why_costly(contents):
             return None
         try:
@@ -186,16 +183,23 @@ class ExportedModel:
         except READING_ERRORS:
             return None
 
-    def embed_read(self, images: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns what `embed_contents` does, of a list of what `read` returned, or of contents as they are."""
+    def embed_readable(self, images: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Returns embeddings `[B, D]`, float32, and whether each image could be read, `[B]`; all are embedded at once.
+
+        An embedding of an image that cannot be read means nothing. One that takes too long to decode counts as such.
+
+        Args:
+            images: list of the contents of image files (bytes), or of what `read` returned of them.
+        """
         embeddings, valid = np.zeros((len(images), self.dimension), np.float32), np.ones(len(images), bool)
-        files = np.array([isinstance(image, bytes) for image in images])
+        files = np.array([isinstance(image, bytes) for image in images], bool)
         read, unread = np.flatnonzero(~files), np.flatnonzero(files)
         if len(read):
             pixels = tf.constant(np.stack([images[place] for place in read]))
             embeddings[read] = self.signatures["embed_images"](images=pixels)["embedding"].numpy()
         if len(unread):
-            embeddings[unread], valid[unread] = self.embed_contents([images[place] for place in unread])
+            contents = [b"" if why_costly(images[place]) else as_decodable(images[place]) for place in unread]
+            embeddings[unread], valid[unread] = self._tried(contents)
         return embeddings, valid
 
     def _tried(self, contents):
@@ -210,19 +214,18 @@ class ExportedModel:
         return np.concatenate(embeddings), np.concatenate(valid)
 
     def embed_split(self, split: Split, batch_size: int = 128) -> np.ndarray:
-        """Returns the embeddings `[N, D]` of the images of a `pipelines.datasets.Split`."""
+        """Returns the embeddings `[N, D]` of the images of a `pipelines.datasets.Split`; all have to be readable."""
         if split.boxes is not None:
             raise ValueError(f"The SavedModel {self.path} takes whole images, but the dataset crops them to boxes.")
-        files = tf.data.Dataset.range(len(split)).map(file_reader(split), num_parallel_calls=tf.data.AUTOTUNE)
-        embeddings, bar = [], ProgressBar(len(split), "image")
-        with naming_image(split, lambda error: isinstance(error, READING_ERRORS)):
-            for batch in files.batch(batch_size).prefetch(2):
-                found, valid = self._embedded(batch)
-                if not valid.all():
-                    raise ValueError(about_position(split) or _changed(split))
-                embeddings.append(found)
-                bar.add(len(found))
-        return np.concatenate(embeddings)
+        count, encoded = len(split), split.encoded
+        paths = [f"Image {row}" for row in range(count)] if encoded else split.images.tolist()
+        images, bar = ImageList(paths, [None] * count, split.images if encoded else None), ProgressBar(count, "image")
+        kept, embeddings, bad = embed_rows(images, range(count), self, on_batch=bar.add, batch_size=batch_size)
+        if bad:
+            row = min(set(range(count)) - set(kept))
+            name = "" if encoded else f", {paths[row]},"
+            raise ValueError(f"Image {row}{name} cannot be read: {bad[paths[row]]}.")
+        return embeddings
 
     def _embedded(self, contents):
         found = self._serve(image_bytes=contents)
@@ -234,7 +237,3 @@ def _takes_files(function):
     inputs = function.structured_input_signature[1]
     strings = [name for name, spec in inputs.items() if spec.dtype == tf.string]
     return list(inputs) == strings == ["image_bytes"] and "embedding" in function.structured_outputs
-
-
-def _changed(split):
-    return f"One of {len(split)} images could not be read a moment ago, but now all can."

@@ -19,7 +19,7 @@ from tfdml.registry.loss_hooks import hooks_of
 from tfdml.run.directory.model_archive import sha256_of
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import set_up, trained, trained_model
-from tfdml.run.experiment.labeled_embeddings import threshold_of
+from tfdml.run.experiment.threshold import threshold_of
 from tfdml.run.loading import ImageEmbedder
 from tfdml.run.training.initial_model import check_pretrained, check_takes, initial_backbone
 from tfdml.serving.exported_model import model_hash
@@ -96,7 +96,6 @@ class Projection:
 
 
 LITE_FILE = "model.tflite"
-PRECISIONS = ("float32", "float16", "int8")
 
 
 def write_lite(path, precision):
@@ -174,11 +173,6 @@ def write_export(model, out, about, *, projection=None, tolerant=False, lite=Non
         write_card(unfinished, {**written, **facts_of_model(model, projection), **about})
 
 
-def dimension_of(model):
-    """Returns the number of dimensions of a model's embedding."""
-    return model(keras.KerasTensor((None, *Preprocessor.of(model.preprocessing).image_shape))).shape[-1]
-
-
 def weights_of(network, backbone):
     """Returns where the initial weights of a backbone are from, and their licence, as far as is known.
 
@@ -202,13 +196,13 @@ def weights_of(network, backbone):
 
 def facts_of_model(model, projection=None):
     """Returns the facts of a card that the model says; its embedding may be projected."""
-    dimension = dimension_of(model)
+    embedder = ImageEmbedder(model)
     return {
         "embedding": {
-            "dimension": projection.dimension if projection else dimension,
-            "metric": "cosine" if projection or model.normalize else "euclidean",
+            "dimension": projection.dimension if projection else embedder.dimension,
+            "metric": "cosine" if projection else embedder.metric,
             "learners": model.learner_count,
-            "learner_dimension": dimension // model.learner_count,
+            "learner_dimension": embedder.dimension // model.learner_count,
             "projection": projection.description if projection else "",
         },
         "images": model.preprocessing.get_config(),
@@ -231,9 +225,23 @@ def export_backbone(settings, out, *, images="", data_dir="", dims=0, whiten=Fal
     set_up(settings.run)
     model, projection = features_of(settings), None
     if dims:
-        split = _split_of(ImageList.of(images, data_dir=data_dir, split="train"))
+        listed = ImageList.of(images, data_dir=data_dir, split="train")
+        contents = np.array(listed.paths, object) if listed.contents is None else listed.contents
+        split = Split(contents, np.zeros(len(listed), np.int64))
         projection = Projection.fit(ImageEmbedder(model).embed_split(split), dims, whiten)
-    write_export(model, out, _about(settings.network, model, images), projection=projection, **formats)
+    network = settings.network
+    source, licence = weights_of(network, model.backbone)
+    about = {
+        "model": "pretrained",
+        "method": "features",
+        "backbone": network.backbone,
+        "head": network.head,
+        "weights": source,
+        "weights_licence": licence,
+        "data": {"dataset": None, "projected": images or None},
+        "scores": {},
+    }
+    write_export(model, out, about, projection=projection, **formats)
 
 
 def features_of(settings):
@@ -250,37 +258,13 @@ def features_of(settings):
     model.preprocessing = Preprocessing.of(model, settings.images.image_size, **about)
     check_takes(backbone, model.preprocessing.image_size, network.backbone)
     model.call_on((1, *model.preprocessing.image_shape))
-    _check_head(model, network.head)
-    return model
-
-
-def _check_head(model, spec):
-    """Raises a ValueError if a head has random weights: more than the numbers of a norm or of a pooling."""
+    # More than the numbers of a norm or of a pooling.
     if any(len(weight.shape) > 1 for weight in model.features.weights):
         raise ValueError(
-            f"--head={spec} has layers with random weights, which need training. Give one without, such as "
+            f"--head={network.head} has layers with random weights, which need training. Give one without, such as "
             "--head=\"linear(pooling='gem')\"."
         )
-
-
-def _split_of(images):
-    contents = np.array(images.paths, object) if images.contents is None else images.contents
-    return Split(contents, np.zeros(len(images), np.int64))
-
-
-def _about(network, model, images):
-    """Returns the facts of a card that the backbone does not say."""
-    source, licence = weights_of(network, model.backbone)
-    return {
-        "model": "pretrained",
-        "method": "features",
-        "backbone": network.backbone,
-        "head": network.head,
-        "weights": source,
-        "weights_licence": licence,
-        "data": {"dataset": None, "projected": images or None},
-        "scores": {},
-    }
+    return model
 
 
 # Of a result, what is no score.
@@ -308,7 +292,7 @@ def export_run(run_dir, which, out, *, dims=0, whiten=False, changes=(), **forma
     if not dims:
         about["run_sha256"] = sha256_of(RunDirectory(run_dir), which)
         if threshold := threshold_of(run_dir, which):
-            about["threshold"] = threshold
+            about["threshold"] = threshold.fitted
     write_export(model, out, about, projection=projection, **formats)
 
 
@@ -331,7 +315,7 @@ def _projection(model, run_dir, which, dims, whiten, changes):
     """Returns what keeps some dimensions of the embedding: its first ones, or its principal components."""
     nested = _nested_dims(model, run_dir)
     if dims in nested and not whiten:
-        return Prefix(dimension_of(model), dims)
+        return Prefix(ImageEmbedder(model).dimension, dims)
     if nested and not whiten:
         known = ", ".join(map(str, nested))
         logging.getLogger(__name__).warning(

@@ -3,6 +3,7 @@
 import dataclasses
 import glob
 import hashlib
+import io
 import json
 import os
 import re
@@ -17,6 +18,8 @@ from pipelines.datasets.loading import check_names
 from pipelines.datasets.photos import check_links
 from pipelines.images.decoding import MOST_BYTES
 from pipelines.labels import read_table, row_of
+from pipelines.preprocessing import why_no_pixels
+from pipelines.reading.sources import listed
 from pipelines.stored import PackedImages, local, refuse_vectors
 from tfdml import registry
 from tfdml.files.shards import is_of_texts, read_columns, values_of
@@ -106,6 +109,27 @@ class ImageList:
         # Parquet files cannot have other names.
         check_names(found.paths)
         return found
+
+    @classmethod
+    def of_images(cls, images):
+        """Lists the images of a folder, of paths, or of other images, whose contents it has.
+
+        Args:
+            images: as `Searcher.search` takes them, or a folder.
+        """
+        if isinstance(images, str | os.PathLike) and os.path.isdir(images):
+            return cls.of(images)
+        images = listed(images)
+        are_paths = [isinstance(image, str | os.PathLike) for image in images]
+        names = [
+            os.path.abspath(image) if is_path else f"Image {place}"
+            for place, (image, is_path) in enumerate(zip(images, are_paths, strict=True))
+        ]
+        if all(are_paths):
+            return cls(names, [None] * len(names))
+        contents = np.empty(len(names), object)
+        contents[:] = [contents_of(image, place) for place, image in enumerate(images)]
+        return cls(names, [None] * len(names), contents)
 
     @staticmethod
     def is_dataset(source):
@@ -226,3 +250,26 @@ def _images_among(paths):
 
 def _ending(content):
     return ENDING_OF.get(content[:2], "")
+
+
+def contents_of(image, place):
+    """Returns the contents of a file for an image: those of its path, or of a PNG with its pixels."""
+    if isinstance(image, bytes | bytearray):
+        return bytes(image)
+    if isinstance(image, str | Path):
+        try:
+            return ImageList([os.fspath(image)], [None]).read(0)
+        except OSError as error:
+            raise ValueError(f"{image} cannot be read: {error.strerror or error}.") from None
+    pixels = np.asarray(image)
+    reason = why_no_pixels(pixels, place)
+    if reason:
+        raise ValueError(reason)
+    if pixels.dtype != np.uint8:
+        pixels = np.clip(np.round(pixels), 0, 255).astype(np.uint8)
+    from PIL import Image
+
+    file = io.BytesIO()
+    # Only for a moment: compressing takes longer than what it saves.
+    Image.fromarray(pixels).save(file, "PNG", compress_level=0)
+    return file.getvalue()

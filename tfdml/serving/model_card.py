@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tfdml.files.checked import json_of, read_bytes, write_atomically
 from tfdml.registry.arguments import sides_of
+from tfdml.run.experiment.threshold import for_people
 
 METADATA, README = "metadata.json", "README.md"
 # Of the card's format: a change that readers must know of raises it.
@@ -128,8 +129,9 @@ def signatures(facts):
 
 
 def _threshold(fitted):
-    threshold = -fitted["threshold"] if fitted["distance"] == "euclidean" else fitted["threshold"]
-    return f"{threshold:.4f}; `metadata.json` says on which pairs it was fitted"
+    return (
+        f"{for_people(fitted['threshold'], fitted['distance']):.4f}; `metadata.json` says on which pairs it was fitted"
+    )
 
 
 def _trained_on(data):

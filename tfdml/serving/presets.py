@@ -78,9 +78,8 @@ def downloaded(address, names):
         names: names of its files.
     """
     hub, place = _hub_of(address)
-    client = _client_of(hub, address)
     try:
-        return Path(hub.download(client, place, names))
+        return Path(hub.download(_client_of(hub, address), place, names))
     except (OSError, ValueError) as error:
         raise OSError(f"{address} cannot be downloaded: {reason_of(error)}") from error
 
@@ -157,24 +156,17 @@ def front_matter(facts, name):
     if facts.get("licence"):
         found["license"] = facts["licence"]
     if facts.get("scores"):
-        found["model-index"] = [{"name": name, "results": [_result(facts)]}]
+        dataset, intervals = facts["data"]["dataset"], facts["intervals"]
+        metrics = [{"type": name, "value": value} for name, value in facts["scores"].items()]
+        for metric in metrics:
+            if ends := intervals.get(metric["type"]):
+                metric["args"] = {"interval_95": ends}
+        # The type is the part before the arguments of a spec.
+        about = {"type": dataset.partition("(")[0], "name": dataset, "split": "test"}
+        results = [{"task": {"type": TASK}, "dataset": about, "metrics": metrics}]
+        found["model-index"] = [{"name": name, "results": results}]
     lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in found.items()]
     return "\n".join(["---", *lines, "---", ""])
-
-
-def _result(facts):
-    dataset = facts["data"]["dataset"]
-    return {
-        "task": {"type": TASK},
-        # The part before the arguments of a spec.
-        "dataset": {"type": dataset.partition("(")[0], "name": dataset, "split": "test"},
-        "metrics": [_metric(name, value, facts["intervals"].get(name)) for name, value in facts["scores"].items()],
-    }
-
-
-def _metric(name, value, ends):
-    interval = {} if ends is None else {"args": {"interval_95": ends}}
-    return {"type": name, "value": value, **interval}
 
 
 # The Hugging Face Hub counts downloads of a file of this name.

@@ -15,7 +15,6 @@ from tfdml.console.flags import parse
 from tfdml.run.training.initial_model import check_pretrained
 from tfdml.serving import ExportedModel, Searcher
 from tfdml.serving.exports import features_of
-from tfdml.serving.model_card import readme
 
 FLAGS = ["--backbone=small(width=16, stages=2)", "--initial_weights=toycars", "--image_size=24"]
 
@@ -60,7 +59,7 @@ def test_similar_images_are_found_without_training(tmp_path):
     assert "--initial_weights=toycars: " in done.stdout and f"Exported {FLAGS[0][11:]} to {out}: " in done.stdout
     model, features = ExportedModel(out), features_of(settings_of())
     contents = [open(path, "rb").read() for path in paths]
-    embeddings, valid = model.embed_contents(contents)
+    embeddings, valid = model.embed_readable(contents)
     pooled = np.mean(np.asarray(features.backbone(_prepared(features, paths))), axis=(1, 2))
     np.testing.assert_allclose(embeddings, pooled / np.linalg.norm(pooled, axis=1, keepdims=True), atol=1e-5)
     card = json.loads((out / "metadata.json").read_text())
@@ -89,7 +88,7 @@ def test_principal_components_are_those_of_given_images(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     model = ExportedModel(tmp_path / "out")
     assert model.dimension == 4 and model.metric == "cosine"
-    embeddings, _ = model.embed_contents([(tmp_path / f"{number}.png").read_bytes() for number in range(12)])
+    embeddings, _ = model.embed_readable([(tmp_path / f"{number}.png").read_bytes() for number in range(12)])
     # Whitened components are equally large, and uncorrelated but for their lengths.
     assert np.ptp(np.mean(embeddings**2, axis=0)) < 0.2
     assert f"the projection is that of `{tmp_path}`" in (tmp_path / "out" / "README.md").read_text()
@@ -117,17 +116,3 @@ def test_flags_that_do_not_fit_are_one_line(flags, words, tmp_path):
 def test_a_run_says_how_its_images_are_prepared(tmp_path):
     done = run("tfdml.export", "--run_dir=runs/a", "--image_size=24", f"--out={tmp_path}/out")
     assert_one_error(done, "--run_dir exports what the run has trained, which does not use --image_size. Leave it out.")
-
-
-def test_the_card_of_a_run_names_its_dataset():
-    facts = {
-        "embedding": {"dimension": 4, "metric": "cosine", "learners": 1, "projection": ""},
-        "images": {"image_size": 24, "transform": "warp"},
-        "data": {"dataset": "toycars"},
-        "versions": {},
-        "scores": {},
-        "signatures": {},
-        **dict.fromkeys(("method", "backbone", "head", "weights", "weights_licence", "tolerant", "lite", "onnx"), "x"),
-        "sha256": "0",
-    }
-    assert "| trained on | `toycars` |" in readme(facts)

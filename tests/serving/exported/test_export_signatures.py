@@ -71,13 +71,6 @@ def test_a_tolerant_model_embeds_the_others(strict, tolerant):
     assert nothing["embedding"].shape == (0, 16) and nothing["valid"].shape == (0,)
 
 
-def test_contents_that_cannot_be_read_are_told_apart_by_either_model(strict, tolerant):
-    for model in (strict, tolerant):
-        embeddings, valid = model.embed_contents([GOOD[0], BAD["half"], GOOD[1]])
-        assert valid.tolist() == [True, False, True] and (model.dimension, model.metric) == (16, "cosine")
-        np.testing.assert_allclose(embeddings[[0, 2]], model.embed_contents(GOOD[:2])[0], atol=1e-5)
-
-
 def test_requests_and_answers_are_those_that_tensorflow_serving_documents():
     specs = {name: tf.TensorSpec(None, kind) for name, kind in [("tag", tf.string), ("signal", tf.int32)]}
     specs["sensor"] = tf.TensorSpec(None, tf.float32)
@@ -151,11 +144,11 @@ def test_files_are_read_alone_and_embedded_together(strict, tolerant):
         images = [model.read(each) for each in contents]
         assert [None if each is None else each.shape for each in images] == [(SIZE, SIZE, 3)] * 3 + [None]
         assert 0 <= images[0].min() and 100 < images[0].max() <= 255
-        embeddings, valid = model.embed_read(images[:3])
+        embeddings, valid = model.embed_readable(images[:3])
         assert valid.tolist() == [True] * 3
-        np.testing.assert_allclose(embeddings, model.embed_contents(GOOD)[0], atol=1e-5)
+        np.testing.assert_allclose(embeddings, model.embed_readable(GOOD)[0], atol=1e-5)
         # Small ones are as they are.
-        mixed, valid = model.embed_read([contents[0], images[1], BAD["half"], contents[2]])
+        mixed, valid = model.embed_readable([contents[0], images[1], BAD["half"], contents[2]])
         assert valid.tolist() == [True, True, False, True]
         np.testing.assert_allclose(mixed[valid], embeddings, atol=1e-5)
 
@@ -168,7 +161,7 @@ def test_what_takes_long_to_decode_does_not_reach_a_model(strict, monkeypatch):
         return real(self, contents)
 
     monkeypatch.setattr(ExportedModel, "_embedded", noting)
-    assert strict.embed_contents([GOOD[0], slow])[1].tolist() == [True, False]
+    assert strict.embed_readable([GOOD[0], slow])[1].tolist() == [True, False]
     assert GOOD[0] in given and slow not in given
     monkeypatch.setattr(ExportedModel, "signatures", {})
     assert strict.read(slow) is None

@@ -14,7 +14,9 @@ from tfdml.serving.exported_model import model_hash
 from tfdml.serving.http import queries
 from tfdml.serving.http.queries import GONE, CurrentIndex
 from tfdml.serving.image_list import ImageList
-from tfdml.serving.index.stores.store import load_images, open_store, searcher_of
+from tfdml.serving.index.searcher import searcher_of
+from tfdml.serving.index.stores.engine import load_images
+from tfdml.serving.index.stores.store import open_store
 
 
 @pytest.fixture(scope="module")

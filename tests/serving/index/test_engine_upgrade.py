@@ -10,13 +10,15 @@ import pytest
 from tests.serving.index.store_places import place, postgresql, server
 from tests.serving.index.test_indexing import COUNT, write_pictures
 from tests.serving.index.test_stores import table
-from tests.serving_fixtures import exported, exported_tolerant, loaded, models_load_once, picture  # noqa: F401
+from tests.serving_fixtures import exported, exported_tolerant, loaded, picture
+from tfdml.serving import Searcher
 from tfdml.serving.exported_model import model_hash
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.index.attributes import attributes_of
+from tfdml.serving.index.searcher import searcher_of
 from tfdml.serving.index.stores import engine
-from tfdml.serving.index.stores.engine import upgrade_engine
-from tfdml.serving.index.stores.store import load_images, open_store, searcher_of
+from tfdml.serving.index.stores.engine import load_images, upgrade_engine
+from tfdml.serving.index.stores.store import open_store
 
 MODEL, NEXT, ROWS = "keras-1", "keras-2", 20
 
@@ -59,10 +61,11 @@ def test_all_images_are_embedded_again_and_the_rest_stays(address, photos, monke
     with pytest.raises(KeyboardInterrupt):
         upgrade_engine(address, exported_tolerant())
     assert rows_of(address) == before and len(embedded) == 6
+    monkeypatch.setattr(engine, "embed_rows", real)
     # Meanwhile one that is done is deleted, and one is added.
     (photos / "new.png").write_bytes(picture(50))
     with open_store(address, model=model_hash(exported())) as store:
-        gone = store.ids_of(embedded[:1])[embedded[0]]
+        (gone,) = store.find(paths=embedded[:1])
         store.delete([gone])
         load_images(store, ImageList([str(photos / "new.png")], [None]), loaded(model_hash(exported())))
     before = rows_of(address)
@@ -77,7 +80,7 @@ def test_all_images_are_embedded_again_and_the_rest_stays(address, photos, monke
     with searcher_of(address, exported_tolerant()).store as store:
         # Which image was done first depends on the engine's ids, so the search is for another one than the deleted one.
         kept = embedded[1]
-        assert store.searcher().search([Path(kept).read_bytes()], k=1)[0][0].path == kept
+        assert Searcher(store, exported_tolerant()).search([Path(kept).read_bytes()], k=1)[0][0].path == kept
         assert store.add(None, np.eye(1, 16)).tolist() == [COUNT + 1]
     with open_store(address, model=model_hash(exported())) as store, pytest.raises(ValueError, match="another model"):
         store.count()
@@ -100,10 +103,10 @@ def test_another_dimension_and_what_changes_meanwhile(address):
         store.add(range(ROWS), old, table(range(ROWS)))
         store.build()
         # Of a model that was given up.
-        store.successor(dataclasses.replace(store.about(), model="other", dimension=3)).take_vectors(
+        store.successor(dataclasses.replace(store.description(), model="other", dimension=3)).take_vectors(
             [1], old[:1, :3], store
         )
-        about = dataclasses.replace(store.about(), model=NEXT, dimension=4, metric="euclidean")
+        about = dataclasses.replace(store.description(), model=NEXT, dimension=4, metric="euclidean")
         beside = store.successor(about)
         assert beside.count() == 0
         beside.take_vectors(range(ROWS), new[:ROWS], store)
@@ -118,8 +121,8 @@ def test_another_dimension_and_what_changes_meanwhile(address):
         again.build()
         assert again.take_place(store)
     with open_store(address, model=NEXT) as store:
-        assert dataclasses.replace(store.about(), columns={}) == dataclasses.replace(about, columns={})
-        assert store.about().columns["price"] == "number" and store.count() == ROWS
+        assert dataclasses.replace(store.description(), columns={}) == dataclasses.replace(about, columns={})
+        assert store.description().columns["price"] == "number" and store.count() == ROWS
         found = store.search(new, 1, "price >= 0 and label is not null")
         for row in (1, 2, 5, 6, ROWS):
             assert found[row][0].id == row and found[row][0].similarity == pytest.approx(0, abs=1e-3)
@@ -139,7 +142,7 @@ def test_rights_and_indexes_of_a_table_stay():
             f"CREATE ROLE searcher; GRANT SELECT ON {name} TO searcher; GRANT SELECT ON {name} TO PUBLIC"
         )
         connection.execute(f"CREATE INDEX ON {name} (label)")
-        beside = store.successor(dataclasses.replace(store.about(), model=NEXT))
+        beside = store.successor(dataclasses.replace(store.description(), model=NEXT))
         beside.take_vectors(range(ROWS), np.eye(ROWS, 8), store)
         beside.build()
         indexes = "SELECT indexname FROM pg_indexes WHERE tablename = %s AND indexname ~ '(embedding|label)' ORDER BY 1"
@@ -157,7 +160,7 @@ def test_a_collection_without_an_alias_is_refused(tmp_path):
 
     with open_store(place("qdrant", tmp_path), model=MODEL) as store:
         store.add(None, np.eye(2, 8))
-        about = store.about()
+        about = store.description()
         folder = store.address.removeprefix("qdrant:")
     client = QdrantClient(path=folder)
     metadata = client.get_collection("images").config.metadata

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.serving.index.test_indexing import COUNT, assert_finds, embeddings_of, write_pictures
-from tests.serving_fixtures import exported, models_load_once, picture  # noqa: F401
+from tests.serving.index.test_indexing import COUNT, assert_finds
+from tests.serving_fixtures import exported, picture
 from tfdml.files.shards import EmbeddingShards
 from tfdml.serving import Searcher
 from tfdml.serving.image_list import ImageList
@@ -16,16 +16,6 @@ from tfdml.serving.index import build
 from tfdml.serving.index.build import delete_images, index_images
 from tfdml.serving.index.folder import DELETION, IndexFolder
 from tfdml.serving.index.labeling import duplicates
-
-
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory):
-    return write_pictures(tmp_path_factory.mktemp("photos"))
-
-
-@pytest.fixture(scope="module")
-def expected(photos):
-    return embeddings_of(photos)
 
 
 @pytest.mark.parametrize("kind", ["flat", "ivf(lists=3, probes=3)", "hnsw"])

@@ -9,7 +9,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from tests.serving_fixtures import exported, exported_tolerant, models_load_once, picture  # noqa: F401
+from tests.serving_fixtures import exported, exported_tolerant, picture
 from tfdml.files.checked import fingerprint
 from tfdml.files.shards import EmbeddingShards
 from tfdml.serving import Searcher

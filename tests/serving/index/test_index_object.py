@@ -12,8 +12,9 @@ from PIL import Image
 
 import tfdml
 from tests.commands import assert_one_error, run
-from tests.serving.index.test_indexing import COUNT, embeddings_of, write_pictures
-from tests.serving_fixtures import SIZE, exported, models_load_once, picture, two_learners  # noqa: F401
+from tests.serving.index.test_indexing import COUNT, embeddings_of
+from tests.serving.index.test_stores import ids_of, nearest
+from tests.serving_fixtures import SIZE, exported, picture, two_learners
 from tfdml.files.shards import EmbeddingShards
 from tfdml.run.loading import ImageEmbedder
 from tfdml.serving import ExportedModel, Searcher
@@ -32,11 +33,6 @@ def vectors():
     return found / np.linalg.norm(found, axis=1, keepdims=True)
 
 
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory):
-    return write_pictures(tmp_path_factory.mktemp("photos"))
-
-
 @pytest.fixture
 def index(vectors):
     """Rows 0 to 59: the label `even` or `odd`, and the price is the row."""
@@ -46,32 +42,14 @@ def index(vectors):
         yield made
 
 
-def ids_of(found):
-    return [[each.id for each in neighbors] for neighbors in found]
-
-
-def nearest(vectors, queries, rows, k):
-    rows = np.array(sorted(rows))
-    return [rows[np.argsort(-(vectors[rows] @ query), kind="stable")[:k]].tolist() for query in queries]
-
-
-def test_vectors_alone(index, vectors):
-    assert len(index) == 60
-    found = index.search(vectors=vectors[:9], k=4)
-    assert ids_of(found) == nearest(vectors, vectors[:9], range(60), 4)
-    first = found[3][0]
-    assert (first.id, first.path, first.label) == (3, "#3", "odd") and first.similarity == pytest.approx(1, abs=1e-6)
-    assert (found.matching, found.exact) == (60, True)
-    # At any length.
+def test_vectors_of_any_length_are_compared(index, vectors):
     for factor in (7, 1e-30, 1e30):
-        assert ids_of(index.search(vectors=np.float32(factor) * vectors[:9], k=4)) == ids_of(found)
+        found = ids_of(index.search(vectors=np.float32(factor) * vectors[:9], k=4))
+        assert found == nearest(vectors, vectors[:9], range(60), 4)
 
 
-def test_filters(index, vectors):
-    found = index.search(vectors=vectors[:9], k=4, where="label in ('odd', 'other') and price < 20")
-    assert ids_of(found) == nearest(vectors, vectors[:9], range(1, 20, 2), 4) and found.matching == 10
-    assert ids_of(index.search(vectors=vectors[:2], where="price > 99")) == [[], []]
-    # Later images without a price, and others whose price is no integer.
+def test_later_images_have_other_attributes(index, vectors):
+    """Without a price, and with one that is no integer."""
     index.add(vectors=vectors[:1], paths=["new"])
     index.add(vectors=vectors[:1], paths=["newer"], attributes={"price": [0.5], "sold": [True]})
     assert ids_of(index.search(vectors=vectors[:1], where="price is null")) == [[60]]
@@ -80,8 +58,6 @@ def test_filters(index, vectors):
     with pytest.raises(ValueError, match="The column price of the index has a number in each row, received a text"):
         index.add(vectors=vectors[:1], attributes={"price": ["cheap"]})
     assert len(index) == 62
-    with pytest.raises(ValueError, match="there is no column 'prize'"):
-        index.search(vectors=vectors[:1], where="prize < 3")
 
 
 @pytest.mark.parametrize("kind", ["flat", "ivf(lists=3, probes=3)", "hnsw", "pq(subvectors=8, bits=4, lists=1)"])
@@ -115,15 +91,6 @@ def test_deleted_rows_are_not_found_and_compaction_is_automatic(kind, vectors, t
             index.delete(left)
 
 
-def test_an_image_of_the_same_path_takes_the_place_of_the_earlier_one(index, vectors):
-    assert index.add(vectors=-vectors[:1], paths=["#3"], labels=["new"]).tolist() == [60]
-    assert len(index) == 60
-    (found,) = index.search(vectors=-vectors[:1], k=60)
-    assert (found[0].id, found[0].path, found[0].label) == (60, "#3", "new") and 3 not in [each.id for each in found]
-    index.delete(60, compact=True)
-    assert len(index) == 59 and not {3, 60} & set(ids_of(index.search(vectors=vectors[:1], k=60))[0])
-
-
 def test_ids_of_the_user(vectors):
     with tfdml.Index() as index:
         assert index.add(vectors=vectors[:2], ids=[70, 7]).tolist() == [70, 7]
@@ -131,7 +98,7 @@ def test_ids_of_the_user(vectors):
         for ids, words in (([7], "has an image 7 already"), ([-1], "integers of 0 or more"), ([1.5], "integers of 0")):
             with pytest.raises(ValueError, match=words):
                 index.add(vectors=vectors[3:4], ids=ids)
-        index.delete(7)
+        index.delete(7, compact=True)
         assert index.add(vectors=vectors[3:4], ids=[7]).tolist() == [7]
         assert ids_of(index.search(vectors=vectors[3:4], k=1)) == [[7]] and len(index) == 3
 

@@ -10,16 +10,17 @@ import pytest
 import tfdml
 from tests.commands import functions_of
 from tests.serving.index.test_indexing import write_pictures
-from tests.serving_fixtures import SIZE, exported, models_load_once, nearly, picture  # noqa: F401
+from tests.serving_fixtures import SIZE, exported, nearly, picture
 from tfdml.files.shards import EmbeddingShards
+from tfdml.neighbors.nearest import compared_vectors
+from tfdml.run.experiment.threshold import Threshold
 from tfdml.serving import Searcher
 from tfdml.serving.exported_model import model_hash
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.index.build import index_images
-from tfdml.serving.index.folder import compared_vectors
 from tfdml.serving.index.labeling import duplicates
 from tfdml.serving.index.searcher import adaptive_search, kept
-from tfdml.serving.index.threshold import Threshold, difference, put_threshold
+from tfdml.serving.index.threshold import difference, put_threshold, threshold_for
 from tfdml.serving.model_card import read_card, write_card
 
 FITTED = {
@@ -78,25 +79,25 @@ def changed(index, **changes):
 
 def test_an_index_has_the_threshold_of_its_model(index):
     searcher = Searcher(index)
-    assert Threshold.of(searcher) == Threshold(0.9, FITTED)
-    assert Threshold.of(searcher, "0.5") == Threshold.of(searcher, 0.5) == Threshold(0.5)
-    assert Threshold.of(searcher, 0) == Threshold(0) and Threshold.of(searcher, "none") == Threshold()
+    assert threshold_for(searcher) == Threshold(0.9, FITTED)
+    assert threshold_for(searcher, "0.5") == threshold_for(searcher, 0.5) == Threshold(0.5)
+    assert threshold_for(searcher, 0) == Threshold(0) and threshold_for(searcher, "none") == Threshold()
     assert Threshold(0.5).accepts(0.5) and not Threshold(0.5).accepts(0.49) and Threshold().accepts(-1)
-    assert Threshold.of(searcher).in_words(1000) == (
+    assert threshold_for(searcher).in_words(1000) == (
         "Threshold 0.9000: tfdml.threshold fitted it for a false accept rate of 0.01 on 8 classes of toycars "
         "(validation). By chance it accepts about 8 of 1,000 images of other classes. --threshold=none takes none."
     )
     card = read_card(index / "model")
     del card["threshold"]
     write_card(index / "model", card)
-    assert Threshold.of(Searcher(index)) == Threshold()
+    assert threshold_for(Searcher(index)) == Threshold()
     for wrong, words in {
         "much": "expected a number, or none",
         "2": "a cosine, which is at most 1",
         "nan": "is at most",
     }.items():
         with pytest.raises(ValueError, match=f"--threshold={wrong}: .*{words}"):
-            Threshold.of(searcher, wrong)
+            threshold_for(searcher, wrong)
 
 
 @pytest.mark.parametrize(
@@ -111,26 +112,26 @@ def test_an_index_has_the_threshold_of_its_model(index):
 def test_a_threshold_of_something_else_is_refused(index, changes, words):
     (index / "model" / "metadata.json").write_text(json.dumps(read_card(index / "model") | changes))
     with pytest.raises(ValueError, match=words):
-        Threshold.of(Searcher(index))
-    assert Threshold.of(Searcher(index), "none") == Threshold()
+        threshold_for(Searcher(index))
+    assert threshold_for(Searcher(index), "none") == Threshold()
 
 
 def test_a_threshold_of_new_embeddings_goes_into_an_index_and_a_model(index, model, tmp_path):
     copy = shutil.copytree(model, tmp_path / "exported")
     fitted = {**FITTED, "threshold": 0.25, "embeddings": "embedded"}
     for target in (index, copy):
-        put_threshold(target, fitted, index / "embeddings")
-    assert Threshold.of(Searcher(index)).value == 0.25 and "embeddings" not in read_card(copy)["threshold"]
+        put_threshold(target, Threshold.of(fitted), index / "embeddings")
+    assert threshold_for(Searcher(index)).value == 0.25 and "embeddings" not in read_card(copy)["threshold"]
     assert "| threshold | 0.2500;" in (copy / "README.md").read_text()
     other = EmbeddingShards.create(tmp_path / "other", model="0" * 64, dimension=4)
     with pytest.raises(ValueError, match="were not computed by the model in"):
-        put_threshold(index, fitted, other.folder)
+        put_threshold(index, Threshold.of(fitted), other.folder)
     with pytest.raises(ValueError, match="is for the distance 'euclidean', and the model's is 'cosine'"):
-        put_threshold(index, {**fitted, "distance": "euclidean"}, index / "embeddings")
+        put_threshold(index, Threshold.of({**fitted, "distance": "euclidean"}), index / "embeddings")
     shutil.rmtree(copy)
     shutil.copytree(exported(), copy)
     with pytest.raises(ValueError, match="has no metadata.json of its model"):
-        put_threshold(copy, fitted, index / "embeddings")
+        put_threshold(copy, Threshold.of(fitted), index / "embeddings")
 
 
 def test_a_threshold_of_a_run_goes_into_an_index_of_its_model(index):
@@ -138,10 +139,10 @@ def test_a_threshold_of_a_run_goes_into_an_index_of_its_model(index):
     for of_run in (None, "2" * 64):
         write_card(index / "model", {**read_card(index / "model"), "run_sha256": of_run})
         with pytest.raises(ValueError, match="is not known to be the best model of runs/a: it is of another run"):
-            put_threshold(index, fitted)
+            put_threshold(index, Threshold.of(fitted))
     write_card(index / "model", {**read_card(index / "model"), "run_sha256": "1" * 64})
-    put_threshold(index, fitted)
-    assert Threshold.of(Searcher(index)) == Threshold(0.25, {**FITTED, "threshold": 0.25, "model": "best"})
+    put_threshold(index, Threshold.of(fitted))
+    assert threshold_for(Searcher(index)) == Threshold(0.25, {**FITTED, "threshold": 0.25, "model": "best"})
 
 
 def test_images_that_differ_from_those_of_the_fit_are_told(index):
@@ -149,7 +150,7 @@ def test_images_that_differ_from_those_of_the_fit_are_told(index):
     vectors = compared_vectors(
         np.concatenate([block.embeddings for block in EmbeddingShards(index / "embeddings").blocks()]), "cosine"
     )
-    labels = searcher.labels
+    labels = searcher.store.rows.labels
     products = [
         float(vectors[a] @ vectors[b])
         for a, b in itertools.combinations(range(len(labels)), 2)
@@ -191,8 +192,8 @@ def test_a_search_marks_what_is_below(index, photos, capsys):
 def test_the_service_says_which_threshold_is_in_force(index, capsys):
     tell = functions_of("tfdml.serve").print_threshold
     searcher = Searcher(index)
-    tell(searcher, Threshold.of(searcher))
-    assert capsys.readouterr().out == Threshold.of(searcher).in_words(len(searcher)) + "\n"
+    tell(searcher, threshold_for(searcher))
+    assert capsys.readouterr().out == threshold_for(searcher).in_words(len(searcher)) + "\n"
     for threshold, flag, words in (
         (Threshold(0.7), "0.7", "Threshold 0.7: --threshold sets it."),
         (Threshold(), "none", "There is no threshold, because of --threshold=none."),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.pipelines.image_files import with_scans
-from tests.serving_fixtures import exported, loaded, models_load_once, picture  # noqa: F401
+from tests.serving_fixtures import exported, loaded, picture
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.files import shards as shards_module
 from tfdml.files.shards import EmbeddingShards
@@ -36,18 +36,8 @@ def write_pictures(folder, numbers=range(COUNT)):
 def embeddings_of(photos):
     """Paths and embeddings, as the model gives them file by file."""
     paths = sorted(photos.rglob("*.png"))
-    embeddings, _ = loaded(model_hash(exported())).embed_contents([path.read_bytes() for path in paths])
+    embeddings, _ = loaded(model_hash(exported())).embed_readable([path.read_bytes() for path in paths])
     return list(map(str, paths)), embeddings
-
-
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory):
-    return write_pictures(tmp_path_factory.mktemp("photos"))
-
-
-@pytest.fixture(scope="module")
-def expected(photos):
-    return embeddings_of(photos)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +71,7 @@ def test_neighbors_labels_and_ids(index, expected):
 
 def test_an_interrupted_indexing_goes_on(photos, expected, index, tmp_path, monkeypatch):
     """Killed after any shard, also between shards and index: what is embedded is not embedded again."""
-    embedded, real = [], ExportedModel.embed_contents
+    embedded, real = [], ExportedModel.embed_readable
 
     def counting(self, contents):
         embedded.extend(contents)
@@ -92,7 +82,7 @@ def test_an_interrupted_indexing_goes_on(photos, expected, index, tmp_path, monk
         raise KeyboardInterrupt
 
     append, build = EmbeddingShards.append, build_module.build
-    monkeypatch.setattr(ExportedModel, "embed_contents", counting)
+    monkeypatch.setattr(ExportedModel, "embed_readable", counting)
     arguments = {"model": exported(), "shard_rows": 5, "batch_size": 3}
     for target, name, instead in ((EmbeddingShards, "append", killed), (build_module, "build", lambda *_, **__: 1 / 0)):
         monkeypatch.setattr(target, name, instead)
@@ -196,7 +186,7 @@ def test_a_model_without_unit_length_is_searched_by_euclidean_distance(photos, e
     index_images(tmp_path / "index", ImageList.of(photos), model=exported())
     searcher = Searcher(tmp_path / "index")
     distances = np.linalg.norm(2 * expected[1][:1] - expected[1], axis=1)
-    similarities, rows = searcher.nearest(2 * expected[1][:1], 3)
+    similarities, rows = searcher.store.nearest(2 * expected[1][:1], 3)
     assert rows[0].tolist() == np.argsort(distances)[:3].tolist()
     np.testing.assert_allclose(similarities[0], -np.sort(distances)[:3], atol=1e-5)
 

@@ -14,23 +14,20 @@ import pytest
 
 from tests.commands import assert_one_error, run
 from tests.serving.index.store_places import place, postgresql, server
-from tests.serving.index.test_indexing import COUNT, write_pictures
-from tests.serving_fixtures import exported, exported_tolerant, loaded, models_load_once, picture  # noqa: F401
+from tests.serving.index.test_indexing import COUNT
+from tests.serving_fixtures import exported, exported_tolerant, loaded, picture
 from tfdml.files.shards import EmbeddingShards
 from tfdml.serving.bulk_embedding import embed_images
 from tfdml.serving.exported_model import model_hash
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.index.attributes import attributes_of
+from tfdml.serving.index.searcher import searcher_of
+from tfdml.serving.index.stores import engine as engine_module
 from tfdml.serving.index.stores import postgresql as postgresql_module
-from tfdml.serving.index.stores import store as store_module
-from tfdml.serving.index.stores.store import StoreError, load_images, load_shards, open_store, searcher_of
+from tfdml.serving.index.stores.engine import load_images, load_shards
+from tfdml.serving.index.stores.store import StoreError, open_store
 
 ENGINES = ("postgresql", "qdrant")
-
-
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory):
-    return write_pictures(tmp_path_factory.mktemp("photos"))
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +49,7 @@ def model():
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    monkeypatch.setattr(store_module, "ROWS", 3)
+    monkeypatch.setattr(engine_module, "ROWS", 3)
 
 
 def opened(address):
@@ -87,7 +84,7 @@ def test_an_interrupted_load_goes_on(address, what, stop, photos, embedded, mode
         with pytest.raises(KeyboardInterrupt):
             load(store)
         monkeypatch.undo()
-        monkeypatch.setattr(store_module, "ROWS", 3)
+        monkeypatch.setattr(engine_module, "ROWS", 3)
         assert store.count() == sum(writes)
         assert load(store) == {} == load(store)
         found = content(store)
@@ -106,7 +103,7 @@ def test_images_that_are_there_are_not_embedded_again_unless_they_are_updated(ad
         load_images(store, ImageList.of(photos), model)
         before = content(store)
         with monkeypatch.context() as patch:
-            patch.setattr(store_module, "embed_rows", lambda *given, **more: pytest.fail("embedded"))
+            patch.setattr(engine_module, "embed_rows", lambda *given, **more: pytest.fail("embedded"))
             load_images(store, ImageList.of(photos), model)
         assert content(store) == before
         prices = attributes_of({"price": list(range(COUNT))}, ImageList.of(photos).paths)
@@ -149,7 +146,7 @@ def killed(own):
 @pytest.mark.parametrize("end", [lambda own: own.stop(), killed], ids=["ends", "is killed"])
 def test_a_server_that_ends_in_the_middle_loses_and_doubles_nothing(end, photos, model, monkeypatch):
     own = server("stopped")
-    address, real, batches = postgresql(own), store_module.embed_rows, []
+    address, real, batches = postgresql(own), engine_module.embed_rows, []
 
     def stopping(*given, **more):
         batches.append(1)
@@ -158,7 +155,7 @@ def test_a_server_that_ends_in_the_middle_loses_and_doubles_nothing(end, photos,
         return real(*given, **more)
 
     with opened(address) as store:
-        monkeypatch.setattr(store_module, "embed_rows", stopping)
+        monkeypatch.setattr(engine_module, "embed_rows", stopping)
         with pytest.raises(StoreError, match="does not answer, or cannot go on.*Repeat it to go on") as caught:
             load_images(store, ImageList.of(photos), model)
         assert "\n" not in str(caught.value)
@@ -211,7 +208,7 @@ def test_several_shards_at_once(embedded, monkeypatch):
         shards = EmbeddingShards(embedded)
         for block in shards.blocks():
             for id, path, vector in zip(block.ids.tolist(), block.paths, block.embeddings, strict=True):
-                assert store.search(vector[None], 1)[0][0].id == id and store.paths_of([id]) == {id: path}
+                assert store.search(vector[None], 1)[0][0].id == id and store.find([id]) == {id: path}
         assert store.count() == COUNT and store.add(None, np.eye(1, 16)).tolist() == [COUNT]
 
 

@@ -12,12 +12,13 @@ from PIL import Image
 
 from tests.commands import assert_one_error, run
 from tests.serving.index.test_indexing import write_pictures
-from tests.serving_fixtures import exported, models_load_once, nearly, picture  # noqa: F401
+from tests.serving_fixtures import exported, nearly, picture
+from tfdml.run.experiment.threshold import Threshold
 from tfdml.serving import Neighbor, Searcher
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.index.build import index_images
 from tfdml.serving.index.contact_sheet import draw
-from tfdml.serving.index.labeling import Calibration, Labeled, calibrate, duplicates, label_folder, vote
+from tfdml.serving.index.labeling import Labeled, calibrate, calibrated_on, duplicates, label_images, vote
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +73,8 @@ def test_no_similarity_is_above_1(index):
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     rounded = np.einsum("nd,nd->n", vectors, vectors)
     assert rounded.max() > 1
-    searcher._index = SimpleNamespace(search=lambda queries, k: (rounded[:, None], np.zeros((64, 1), np.int64)))
-    similarities, _ = searcher.nearest(vectors, 1)
+    searcher.store._index = SimpleNamespace(search=lambda queries, k: (rounded[:, None], np.zeros((64, 1), np.int64)))
+    similarities, _ = searcher.store.nearest(vectors, 1)
     assert similarities.max() == 1.0 and np.all(similarities[rounded <= 1] == rounded[:, None][rounded <= 1])
 
 
@@ -122,16 +123,20 @@ def test_votes():
     assert Labeled("a.jpg", *vote([])).in_json() == {"path": "a.jpg", "label": None, "similarity": None}
 
 
+def calibrated(threshold, precision, labeled, images, **more):
+    return Threshold.of({"threshold": threshold, "precision": precision, "labeled": labeled, "images": images, **more})
+
+
 def test_the_threshold_labels_as_many_as_the_precision_allows():
     votes = [("a", 0.9), ("a", 0.8), ("b", 0.7), ("a", 0.6), ("b", 0.6), ("b", 0.5)]
     labels = ["a", "a", "a", "a", "b", "new"]
-    assert calibrate(votes, labels, 1.0) == Calibration(0.8, 1.0, 2 / 6, 6)
+    assert calibrate(votes, labels, 1.0) == calibrated(0.8, 1.0, 2 / 6, 6)
     # Those of equal similarity together.
-    assert calibrate(votes, labels, 0.8) == Calibration(0.6, 0.8, 5 / 6, 6)
-    assert calibrate(votes, labels, 0.5).threshold == 0.5
+    assert calibrate(votes, labels, 0.8) == calibrated(0.6, 0.8, 5 / 6, 6)
+    assert calibrate(votes, labels, 0.5).value == 0.5
     # Images without a neighbor get no label, whatever the threshold.
     lonely = [*votes, vote([]), vote([])]
-    assert calibrate(lonely, [*labels, "a", None], 0.25) == Calibration(0.5, 4 / 6, 6 / 8, 8)
+    assert calibrate(lonely, [*labels, "a", None], 0.25) == calibrated(0.5, 4 / 6, 6 / 8, 8)
     with pytest.raises(ValueError, match="No threshold reaches a precision of 0.9 on 1 .* the highest is 0.000"):
         calibrate([("a", 0.9)], ["b"], 0.9)
 
@@ -153,13 +158,14 @@ def test_a_folder_is_labeled_and_strangers_are_unknown(index, photos, validation
     (tmp_path / "new").mkdir()
     for name, content in {"a.png": picture(4), "b.png": picture(77), "c.png": b"text", "d.png": picture(7)}.items():
         (tmp_path / "new" / name).write_bytes(content)
-    calibration, found = label_folder(Searcher(index), tmp_path / "new", 1, validation=validation, precision=1.0)
-    assert (calibration.precision, calibration.labeled, calibration.images) == (1.0, pytest.approx(2 / 3), 3)
-    assert calibration.indexed == 0
+    searcher = Searcher(index)
+    calibration = calibrated_on(searcher, ImageList.of(validation), 1, 1.0)
+    found = label_images(searcher, ImageList.of(tmp_path / "new").paths, 1, calibration)
+    assert calibration == calibrated(calibration.value, 1.0, pytest.approx(2 / 3), 3, indexed=0)
     assert [each.label for each in found] == ["even", None, None, "odd"]
-    assert found[1].similarity < calibration.threshold <= found[0].similarity and found[2].similarity is None
+    assert found[1].similarity < calibration.value <= found[0].similarity and found[2].similarity is None
     with pytest.raises(ValueError, match="a.png has no label"):
-        label_folder(Searcher(index), photos, 1, validation=tmp_path / "new")
+        calibrated_on(searcher, ImageList.of(tmp_path / "new"), 1, 0.95)
 
 
 @pytest.mark.parametrize("rounds", [False, True])
@@ -175,12 +181,14 @@ def test_validation_images_that_are_in_the_index_are_not_their_own_neighbors(
     nearest = [found[place][place in (1, 2)] for place in range(4)]
     assert found[1][0].path.endswith(names[1]) and found[2][0].path.endswith(names[2])
     if rounds:
-        exact = searcher.nearest
-        monkeypatch.setattr(searcher, "nearest", lambda *given: (np.minimum(exact(*given)[0], 0.5), exact(*given)[1]))
+        exact = searcher.store.nearest
+        monkeypatch.setattr(
+            searcher.store, "nearest", lambda *given: (np.minimum(exact(*given)[0], 0.5), exact(*given)[1])
+        )
     votes = [(each.label, min(each.similarity, 0.5) if rounds else each.similarity) for each in nearest]
     expected = calibrate(votes, ["even", "even", "odd", "other"], 0.01)
-    found, _ = label_folder(searcher, validation / "even", 1, validation=validation, precision=0.01)
-    assert found == dataclasses.replace(expected, indexed=2, threshold=pytest.approx(expected.threshold))
+    found = calibrated_on(searcher, ImageList.of(validation), 1, 0.01)
+    assert found.fitted == {**expected.fitted, "indexed": 2, "threshold": pytest.approx(expected.value)}
 
 
 def test_queries_and_neighbors_are_drawn(index, photos, tmp_path):

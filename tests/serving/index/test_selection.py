@@ -4,9 +4,9 @@ import faiss
 import numpy as np
 import pytest
 
-from tfdml.serving.index import searcher
 from tfdml.serving.index.folder import index_of_kind
-from tfdml.serving.index.searcher import Selection
+from tfdml.serving.index.stores import folder_store
+from tfdml.serving.index.stores.folder_store import Selection
 
 ROWS, DIM, K = 3000, 16, 5
 KINDS = ["flat", "ivf(lists=20, probes=4)", "hnsw(ef_search=30)", "pq(lists=20, probes=4, subvectors=8)"]
@@ -27,7 +27,7 @@ def index(request, vectors):
 
 @pytest.mark.parametrize("share", [0.8, 0.1, 0.01, 0.001])
 def test_a_mask_is_honoured(index, vectors, share, monkeypatch):
-    monkeypatch.setattr(searcher, "ROWS", 50)
+    monkeypatch.setattr(folder_store, "ROWS", 50)
     mask = np.random.default_rng(1).random(ROWS) < share
     chosen, queries = Selection.of(mask), vectors[:100]
     products = np.where(mask, queries @ vectors.T, -np.inf)

@@ -68,7 +68,7 @@ def nearest(vectors, queries, rows, k, metric="cosine"):
 def test_neighbors_are_those_of_exact_search(address, vectors, metric):
     given = vectors * (1 if metric == "cosine" else np.arange(1, ROWS + 1)[:, None])
     with open_store(address, model=MODEL, metric=metric) as store:
-        assert store.count() == 0 and store.about() is None
+        assert store.count() == 0 and store.description() is None
         # By their next ids, in two batches.
         assert store.add(None, given[:40]).tolist() == list(range(40))
         assert store.add(None, given[40:]).tolist() == list(range(40, ROWS))
@@ -85,7 +85,7 @@ def test_neighbors_are_those_of_exact_search(address, vectors, metric):
         assert ids_of(store.search(given[:1], 1000)) == nearest(given, given[:1], range(ROWS), ROWS, metric)
     # Opened again, without a word of what it is.
     with open_store(address) as store:
-        about = store.about()
+        about = store.description()
         assert (about.model, about.dimension, about.metric, about.kind) == (MODEL, DIM, metric, "flat")
         assert ids_of(store.search(given[:1], 3)) == nearest(given, given[:1], range(ROWS), 3, metric)
         # What is added then is compared as before.
@@ -94,7 +94,7 @@ def test_neighbors_are_those_of_exact_search(address, vectors, metric):
         store.add(None, added, table(range(ROWS, ROWS + 2)))
         more = np.concatenate([given, added])
         assert ids_of(store.search(given[:1], 3)) == nearest(more, given[:1], range(ROWS + 2), 3, metric)
-        assert store.about().metric == metric
+        assert store.description().metric == metric
 
 
 WHERE = [
@@ -192,8 +192,9 @@ def test_a_row_of_the_same_path_takes_the_place_of_the_earlier_one(store, vector
     (found,) = store.search(-vectors[:1], 100)
     assert (found[0].id, found[0].path, found[0].label) == (ROWS, "/photos/3.jpg", "new")
     assert 3 not in {each.id for each in found}
-    assert store.ids_of(["/photos/3.jpg", "/photos/4.jpg", "/gone.jpg"]) == {"/photos/3.jpg": ROWS, "/photos/4.jpg": 4}
-    assert store.paths_of([3, 4, ROWS]) == {4: "/photos/4.jpg", ROWS: "/photos/3.jpg"}
+    expected = {4: "/photos/4.jpg", ROWS: "/photos/3.jpg"}
+    assert store.find(paths=["/photos/3.jpg", "/photos/4.jpg", "/gone.jpg"]) == expected == store.find([3, 4, ROWS])
+    assert store.find([4], ["/photos/3.jpg"]) == expected
 
 
 def test_deletes(store, vectors):
@@ -277,6 +278,6 @@ def test_the_index_object(address, vectors):
 
 def test_a_store_that_is_not_there_yet(address, vectors):
     with open_store(address, model=MODEL) as store:
-        assert store.count() == 0 and store.ids_of(["a"]) == {} and store.paths_of([1]) == {}
+        assert store.count() == 0 and store.find([1], ["a"]) == {}
     with pytest.raises(ValueError, match="has no images; add some first|is no tfdml index"):
         tfdml.Index.open(address)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.serving.index.test_indexing import COUNT, write_pictures
-from tests.serving_fixtures import exported, exported_tolerant, models_load_once, picture  # noqa: F401
+from tests.serving_fixtures import exported, exported_tolerant, picture
 from tfdml.files.shards import EmbeddingShards
 from tfdml.serving import Searcher
 from tfdml.serving.image_list import ImageList
@@ -48,9 +48,9 @@ def test_all_images_are_embedded_again_and_ids_and_labels_stay(index, photos):
     assert found.manifest["model"] != before.manifest["model"]
     assert found.search([picture(4)], k=1)[0][0].path.endswith("04.png")
     # One that was open goes on, and never mixes the two.
-    assert before.nearest(np.ones((1, 16)), 3)[1].shape == (1, 3)
+    assert before.store.nearest(np.ones((1, 16)), 3)[1].shape == (1, 3)
     with pytest.raises((ValueError, OSError)):
-        EmbeddingShards(before.embeddings)
+        EmbeddingShards(before.store.embeddings)
     # It grows and shrinks as before, and no number comes again.
     (photos / "odd" / "03.png").unlink()
     (photos / "new.png").write_bytes(picture(99))

@@ -24,7 +24,7 @@ from tfdml.reporting.sheets import (
     save_chart,
 )
 from tfdml.reporting.subject import looked_up
-from tfdml.run.experiment.labeled_embeddings import threshold_of
+from tfdml.run.experiment.threshold import threshold_of
 
 
 @register("picture", "class_thresholds")
@@ -42,8 +42,8 @@ class ClassThresholds(Picture):
         if not all(pairs.counts.totals):
             return []
         path = folder / "class_thresholds.png"
-        rate = fitted.get("far", fitted["false_accept_rate"])
-        draw_class_thresholds(class_thresholds(pairs, rate), fitted["threshold"], path, distance=subject.distance)
+        rate = fitted.fitted.get("far", fitted.fitted["false_accept_rate"])
+        draw_class_thresholds(class_thresholds(pairs, rate), fitted.value, path, distance=subject.distance)
         return [path]
 
     def _fitted(self, subject):
@@ -179,7 +179,7 @@ class Rejection(Picture):
             return []
         nearest = subject.pairs.scores_of(np.maximum(own, others))
         fitted, path = threshold_of(subject.run.path, distance=subject.distance), folder / "rejection.png"
-        draw_rejection(nearest, own > others, path, threshold=fitted and fitted["threshold"])
+        draw_rejection(nearest, own > others, path, threshold=fitted and fitted.value)
         return [path]
 
 
@@ -228,7 +228,7 @@ class Similarities(Picture):
     def draw(self, subject, folder):
         path = folder / "similarities.png"
         fitted = threshold_of(subject.run.path, distance=subject.distance)
-        threshold = fitted and fitted["threshold"]
+        threshold = fitted and fitted.value
         draw_similarities(subject.embeddings, subject.test.labels, path, distance=subject.distance, threshold=threshold)
         return [path]
 

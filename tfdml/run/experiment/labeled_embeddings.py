@@ -3,8 +3,6 @@
 Those of files are measured without TensorFlow, whose import takes about as long.
 """
 
-import json
-import logging
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,8 +15,7 @@ from tfdml.evaluation.protocols import protocol_of
 from tfdml.evaluation.ranks.exact_vectors import ExactVectors
 from tfdml.evaluation.statistics import bootstrap_intervals
 from tfdml.evaluation.verification.pair_list import PairList, given_similarities, named_embeddings
-from tfdml.evaluation.verification.thresholds import fit_threshold, metric_intervals, verified
-from tfdml.files.checked import json_of, read_bytes, write_atomically
+from tfdml.evaluation.verification.thresholds import metric_intervals, verified
 from tfdml.files.embeddings import EmbeddingFiles
 from tfdml.run.directory.model_archive import sha256_of
 from tfdml.run.directory.run_directory import RunDirectory
@@ -156,46 +153,6 @@ def embeddings_of_split(run_dir, which, split, changes):
         "protocol": experiment.protocol_spec,
     }
     return LabeledEmbeddings(facts, experiment.splits.protocol, experiment.embed(model, images), images)
-
-
-FILE = "threshold.json"
-
-
-def fit(labeled, rule, samples, seed):
-    """Returns the threshold of `LabeledEmbeddings` by `{"far": rate}` or `{"precision": share}`, and its facts."""
-    pairs = labeled.protocol.pairs(np.asanyarray(labeled.embeddings), labeled.rows)
-    fitted = fit_threshold(pairs, **rule, samples=samples, seed=seed)
-    classes = len(np.unique(labeled.rows.labels))
-    return {**labeled.facts, "distance": labeled.protocol.distance, **rule, "classes": classes, **fitted}
-
-
-def write_threshold(run_dir, threshold):
-    """Writes what `fit` returns into the directory of a run."""
-    write_atomically(Path(run_dir, FILE), (json.dumps(threshold, indent=2) + "\n").encode())
-
-
-def threshold_of(run_dir, which="best", distance=None):
-    """Returns what was fitted for the `best` or `final` model of a run, and for a distance if one is given; or None."""
-    file = Path(run_dir, FILE)
-    if not file.is_file():
-        return None
-    try:
-        found = json_of(read_bytes(file))
-        whole = isinstance(found, dict) and {"run_dir", "model", "sha256", "distance"} <= {*found}
-        if not (whole and isinstance(found.get("threshold"), float)):
-            raise ValueError("expected an object with threshold, distance, model, sha256 and run_dir")
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{file} is damaged ({error}); fit the threshold again.") from None
-    # Where the run is matters to nobody who has its export.
-    del found["run_dir"]
-    if found["model"] != which or distance not in (None, found["distance"]):
-        return None
-    if found.pop("sha256") != sha256_of(RunDirectory(run_dir), which):
-        logging.getLogger(__name__).warning(
-            "%s is of another %s model than the run has now, and is not used; fit it again.", file, which
-        )
-        return None
-    return found
 
 
 METRICS = ("roc_auc", "equal_error_rate", "tar_at_far_0.1", "tar_at_far_0.01", "tar_at_far_0.001")

@@ -4,6 +4,9 @@ import logging
 import os
 
 import numpy as np
+import pyarrow
+import pyarrow.compute
+from pyarrow import types
 
 from pipelines.labels import read_table, row_of
 from tfdml.files.checked import reason_of
@@ -19,8 +22,6 @@ OFFSET = r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$"
 
 def kind_of(name, type):
     """Returns `text`, `number`, `boolean` or `time` for a type of pyarrow; a ValueError for any other."""
-    from pyarrow import types
-
     if types.is_dictionary(type):
         type = type.value_type
     if types.is_string(type) or types.is_large_string(type):
@@ -41,8 +42,6 @@ def attributes_of(columns, paths):
         columns: a mapping from names to lists of N values, None where one is missing.
         paths: list of N texts.
     """
-    import pyarrow
-
     found = {"path": pyarrow.array(paths, pyarrow.string())}
     for name in columns:
         try:
@@ -61,17 +60,12 @@ def table_of_rows(paths, labels, attributes):
         labels: list of N texts, or None where a row has none.
         attributes: as of `attributes_of`; None: none.
     """
-    import pyarrow
-
     table = attributes_of(attributes or {}, paths)
     return table.add_column(1, "label", pyarrow.array(labels, pyarrow.string()))
 
 
 def named(table, ids):
     """Returns a table of `table_of_rows` with a path in each row: `#7` of the id 7 where there was none."""
-    import pyarrow
-    import pyarrow.compute
-
     names = pyarrow.array([f"#{id}" for id in ids.tolist()], pyarrow.string())
     paths = pyarrow.compute.coalesce(table["path"], names)
     return table.set_column(table.column_names.index("path"), "path", paths)
@@ -84,8 +78,6 @@ def read_attributes(file, paths):
         file: path of a CSV or Parquet file with a column `path`, relative to the working folder, and others.
         paths: list of texts, the images; those of the table that are not among them are left out.
     """
-    import pyarrow
-
     if not str(file).endswith(ENDINGS):
         raise ValueError(f"--attributes={file} is no table: expected a .csv or .parquet file.")
     table = (_of_csv if str(file).endswith(".csv") else _of_parquet)(file)
@@ -149,9 +141,6 @@ def joined(rows, ids, paths, new):
 
 
 def _merged(name, old, new, replaced):
-    import pyarrow
-    import pyarrow.compute
-
     if old is None or old.null_count == len(old):
         return new
     if new.null_count == len(new):
@@ -166,48 +155,33 @@ def _merged(name, old, new, replaced):
 
 
 def _taken(table, places, without):
-    import pyarrow
-
     places = pyarrow.array(places, pyarrow.int64())
     return {name: table[name].take(places).combine_chunks() for name in table.column_names if name not in without}
 
 
 def _checked(columns):
     """Returns a table whose columns have one type for each kind."""
-    import pyarrow
-
     wrong = next(
         (name for name in columns if not isinstance(name, str) or not name or name in OWN.keys() - {"path"}), None
     )
     if wrong is not None:
         raise ValueError(f"An attribute cannot have the name {wrong!r}: expected a text other than {', '.join(OWN)}.")
-    return _nan_as_missing(pyarrow.table({name: _of_one_type(name, column) for name, column in columns.items()}))
-
-
-def _nan_as_missing(table):
-    """Returns a table whose numbers are missing where they are NaN, of which no comparison is true or false."""
-    import pyarrow
-    import pyarrow.compute
-
-    for place, (name, type) in enumerate(zip(table.column_names, table.schema.types, strict=True)):
-        if pyarrow.types.is_float64(type):
-            is_nan, missing = pyarrow.compute.is_nan(table[name]), pyarrow.scalar(None, type)
-            table = table.set_column(place, name, pyarrow.compute.if_else(is_nan, missing, table[name]))
-    return table
+    return pyarrow.table({name: _of_one_type(name, column) for name, column in columns.items()})
 
 
 def _of_one_type(name, column):
-    import pyarrow
-    import pyarrow.compute
-    from pyarrow import types
-
     if types.is_null(column.type):
         return column.cast(pyarrow.string())
     kind = kind_of(name, column.type)
     if types.is_dictionary(column.type):
         return pyarrow.array(values_of(column), pyarrow.string())
     if kind == "number":
-        return column.cast(pyarrow.int64() if types.is_integer(column.type) else pyarrow.float64())
+        if types.is_integer(column.type):
+            return column.cast(pyarrow.int64())
+        floats = column.cast(pyarrow.float64())
+        # No comparison with NaN is true or false.
+        missing = pyarrow.scalar(None, pyarrow.float64())
+        return pyarrow.compute.if_else(pyarrow.compute.is_nan(floats), missing, floats)
     if kind == "time":
         # Of nanoseconds the last three digits go.
         options = pyarrow.compute.CastOptions(pyarrow.timestamp("us"), allow_time_truncate=True)
@@ -223,8 +197,6 @@ def _of_parquet(file):
 
 
 def _of_csv(file):
-    import pyarrow
-
     def check(header):
         if len(set(header)) < len(header):
             raise ValueError(f"{file} has the columns {header}; expected each once.")
@@ -239,8 +211,6 @@ def _of_csv(file):
 
 def _typed(texts, name):
     """Returns a column of texts as numbers, booleans or times if all of them are such."""
-    import pyarrow
-
     for type in (pyarrow.int64(), pyarrow.float64(), pyarrow.bool_()):
         try:
             return texts if name == "path" else texts.cast(type)
@@ -254,9 +224,6 @@ def _typed(texts, name):
 
 def _times(texts):
     """Returns texts as times in UTC; those without an offset are in UTC. An ArrowInvalid if one is no time."""
-    import pyarrow
-    import pyarrow.compute
-
     # pyarrow reads texts with an offset, or those without one, and no column of both.
     with_offset, nothing = pyarrow.compute.match_substring_regex(texts, OFFSET), pyarrow.scalar(None, pyarrow.string())
     naive = pyarrow.compute.if_else(with_offset, nothing, texts).cast(pyarrow.timestamp("us"))

@@ -34,7 +34,10 @@ def delete_images(out, paths, compact=True):
         rows = folder.read_rows(folder.manifest())
         present = _present(folder, rows, compact)
         there = present | earlier
-        names = {_name_of(path, out, there) for path in paths}
+        names = set()
+        for path in paths:
+            known = (str(path), os.path.relpath(path, out), os.path.abspath(path))
+            names.add(next((name for name in known if name in there), known[-1]))
         unknown = sorted(names - there)
         if len(unknown) == len(names):
             return 0, len(present)
@@ -163,12 +166,6 @@ def _is_enough(spec, count):
     except ValueError:
         return False
     return True
-
-
-def _name_of(path, out, there):
-    """Returns the name in the index of an image with this path."""
-    names = (str(path), os.path.relpath(path, out), os.path.abspath(path))
-    return next((name for name in names if name in there), names[-1])
 
 
 # What an interrupted indexing leaves in its folder.
@@ -331,14 +328,10 @@ def _check_target(folder, add):
         raise ValueError(f"{folder.path} holds an index. --add adds images to it; give another --out for a new one.")
     elif folder.path.exists() and not folder.path.is_dir():
         raise ValueError(f"--out={folder.path} is a file; give a folder.")
-    elif folder.path.exists() and not _is_ours({entry.name for entry in folder.path.iterdir()}):
-        raise ValueError(f"--out={folder.path} is not empty and holds no index; give a new folder.")
-
-
-def _is_ours(names):
-    """Whether a folder with these names is empty, or what an interrupted indexing has left."""
-    others = {name for name in names - UNFINISHED if not name.startswith(OURS)}
-    return not names or ".lock" in names and not others
+    elif folder.path.exists() and (names := {entry.name for entry in folder.path.iterdir()}):
+        others = {name for name in names - UNFINISHED if not name.startswith(OURS)}
+        if others or ".lock" not in names:
+            raise ValueError(f"--out={folder.path} is not empty and holds no index; give a new folder.")
 
 
 def _opened(folder, model, add):

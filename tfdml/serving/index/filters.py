@@ -7,6 +7,10 @@ import operator
 import re
 from typing import Any, NamedTuple
 
+import pyarrow
+import pyarrow.compute
+from pyarrow import types
+
 # Characters of a filter.
 MOST = 2000
 # Characters of a filter that a message shows.
@@ -212,8 +216,6 @@ def _alike(name, kind, values, schema):
 
     pyarrow converts a column to the smallest type that holds a value, and fails if a number of the column does not fit.
     """
-    from pyarrow import types
-
     is_float = types.is_floating(schema.field(name).type) or any(isinstance(value, float) for value in values)
     if kind == "number" and is_float:
         return _floats(name), list(map(float, values))
@@ -221,30 +223,21 @@ def _alike(name, kind, values, schema):
 
 
 def _among(field, values):
-    import pyarrow
-    import pyarrow.compute
-
     # Whether a missing value is among them is not known.
     unknown = pyarrow.scalar(None, pyarrow.bool_())
     return pyarrow.compute.if_else(field.is_null(), unknown, field.isin(values))
 
 
 def _floats(name):
-    import pyarrow
-
     # Whole numbers beyond 2^53 are rounded, as everywhere that they meet a float.
     return _field(name).cast(pyarrow.float64(), safe=False)
 
 
 def _field(name):
-    import pyarrow.compute
-
     return pyarrow.compute.field(name)
 
 
 def _scalar(value):
-    import pyarrow
-
     return pyarrow.scalar(value, pyarrow.timestamp("us") if isinstance(value, datetime.datetime) else None)
 
 

@@ -8,6 +8,8 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 
 from pipelines.dataset import write_list
 from pipelines.stored import local
@@ -25,7 +27,7 @@ from tfdml.files.checked import (
     write_manifest,
 )
 from tfdml.files.shards import read_columns, values_of
-from tfdml.neighbors.nearest import load_faiss, unit_length
+from tfdml.neighbors.nearest import compared_vectors, load_faiss
 from tfdml.serving.exported_model import model_hash
 from tfdml.serving.index.attributes import joined
 from tfdml.serving.index.rows import IndexRows
@@ -34,38 +36,6 @@ FORMAT, VERSION, MANIFEST = "tfdml index", 1, "manifest.json"
 DELETION = "deletion of a tfdml index"
 TYPES = {"model": str, "dimension": int, "metric": str, "kind": str, "spec": str, "count": int, "trained_on": int}
 TYPES |= {"generation": int, "index": dict, "images": dict}
-
-
-def read_index_manifest(path):
-    """Returns the entries of the manifest of an index; a ValueError if one is missing or wrong.
-
-    Args:
-        path: `pathlib.Path` of the file.
-    """
-    found = read_manifest(path, FORMAT, VERSION)
-    for name, kind in TYPES.items():
-        if not isinstance(found.get(name), kind):
-            raise ValueError(f"{path} is damaged: {name} is missing or wrong. Make the index anew.")
-    deleted = found.get("deleted", {"number": 0, "file": {}})
-    if not (isinstance(deleted, dict) and isinstance(deleted.get("number"), int)):
-        raise ValueError(f"{path} is damaged: deleted is wrong. Make the index anew.")
-    if found["metric"] not in ("cosine", "euclidean"):
-        raise ValueError(f"{path} is damaged: the metric is {found['metric']!r}.")
-    if type(found.get("upgrades", 0)) is not int or found.get("upgrades", 0) < 0:
-        raise ValueError(f"{path} is damaged: upgrades is wrong. Make the index anew.")
-    return found
-
-
-def read_begun_deletion(path):
-    """Returns the names of the images in the note of a deletion that has begun, a set.
-
-    Args:
-        path: `pathlib.Path` of the file.
-    """
-    names = read_manifest(path, DELETION, VERSION).get("images")
-    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise ValueError(f"{path} is damaged: expected a list of images. Remove it, and delete them again.")
-    return set(names)
 
 
 def numbered(name, upgrades):
@@ -77,32 +47,23 @@ def numbered(name, upgrades):
 _LIMIT = threading.Lock()
 
 
-@contextlib.contextmanager
-def _no_larger_than(size):
-    """Has faiss refuse vectors of more bytes: a file that was made by hand can claim to hold more than it has."""
-    faiss = load_faiss()
-    with _LIMIT:
-        before = faiss.get_deserialization_vector_byte_limit()
-        faiss.set_deserialization_vector_byte_limit(size)
-        try:
-            yield
-        finally:
-            faiss.set_deserialization_vector_byte_limit(before)
-
-
 def read_faiss(path):
-    """Returns the index in a file; a ValueError if it is none.
+    """Returns the index in a file; a ValueError if it is none, or claims to hold vectors of more bytes than it has.
 
     Args:
         path: `pathlib.Path` of the file.
     """
     faiss = load_faiss()
-    try:
-        with _no_larger_than(max(path.stat().st_size, 2**20)):
+    with _LIMIT:
+        before = faiss.get_deserialization_vector_byte_limit()
+        faiss.set_deserialization_vector_byte_limit(max(path.stat().st_size, 2**20))
+        try:
             # The table of a compressed index is not in the file, and may be larger.
             return faiss.read_index(str(path), faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE)
-    except RuntimeError as error:
-        raise ValueError(f"{path} cannot be read by faiss: {str(error)[-200:]}") from None
+        except RuntimeError as error:
+            raise ValueError(f"{path} cannot be read by faiss: {str(error)[-200:]}") from None
+        finally:
+            faiss.set_deserialization_vector_byte_limit(before)
 
 
 # Of a generation: the index, its images, and which are deleted.
@@ -165,12 +126,29 @@ class IndexFolder:
 
     def state(self):
         """Returns a value that is another one when a file that a search needs has changed; it takes no reading."""
-        files = [self.path / MANIFEST, *(file for kind in FILES for file in sorted(self.path.glob(kind)))]
-        return [(file.name, *_stamp(file)) for file in files]
+        found = []
+        for file in [self.path / MANIFEST, *(file for kind in FILES for file in sorted(self.path.glob(kind)))]:
+            # Of those that are gone meanwhile nothing is known.
+            with contextlib.suppress(OSError):
+                about = file.stat()
+                found.append((file.name, about.st_ino, about.st_size, about.st_mtime_ns))
+        return found
 
     def manifest(self):
-        """Returns what `manifest.json` says."""
-        return read_index_manifest(self.path / MANIFEST)
+        """Returns what `manifest.json` says; a ValueError if an entry is missing or wrong."""
+        path = self.path / MANIFEST
+        found = read_manifest(path, FORMAT, VERSION)
+        wrong = [name for name, kind in TYPES.items() if not isinstance(found.get(name), kind)]
+        if wrong:
+            raise ValueError(f"{path} is damaged: {wrong[0]} is missing or wrong. Make the index anew.")
+        deleted = found.get("deleted", {"number": 0})
+        if not (isinstance(deleted, dict) and isinstance(deleted.get("number"), int)):
+            raise ValueError(f"{path} is damaged: deleted is wrong. Make the index anew.")
+        if found["metric"] not in ("cosine", "euclidean"):
+            raise ValueError(f"{path} is damaged: the metric is {found['metric']!r}.")
+        if type(found.get("upgrades", 0)) is not int or found.get("upgrades", 0) < 0:
+            raise ValueError(f"{path} is damaged: upgrades is wrong. Make the index anew.")
+        return found
 
     def begin_deletion(self, names):
         """Notes the names of images before they are deleted, so that after a kill the next command goes on with it."""
@@ -180,7 +158,12 @@ class IndexFolder:
         """Returns the names of images whose deletion has begun and has not ended, a set."""
         if not self._deletion.exists():
             return set()
-        return read_begun_deletion(self._deletion)
+        names = read_manifest(self._deletion, DELETION, VERSION).get("images")
+        if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            raise ValueError(
+                f"{self._deletion} is damaged: expected a list of images. Remove it, and delete them again."
+            )
+        return set(names)
 
     def end_deletion(self):
         self._deletion.unlink()
@@ -206,7 +189,7 @@ class IndexFolder:
     def read_index(self, manifest):
         """Returns the index of faiss."""
         faiss = load_faiss()
-        path = self._checked(manifest["index"], f"index-{manifest['generation']}.faiss")
+        path = checked_file(self.path, f"index-{manifest['generation']}.faiss", manifest["index"])
         index = read_faiss(path)
         metric = faiss.METRIC_L2 if manifest["metric"] == "euclidean" else faiss.METRIC_INNER_PRODUCT
         if isinstance(index, faiss.IndexIVFPQ) and metric == faiss.METRIC_L2:
@@ -227,7 +210,7 @@ class IndexFolder:
         """
         if known is not None:
             return dataclasses.replace(known, deleted=self._deleted(manifest))
-        path = self._checked(manifest["images"], f"images-{manifest['generation']}.parquet")
+        path = checked_file(self.path, f"images-{manifest['generation']}.parquet", manifest["images"])
         try:
             table = read_columns(path)
             ids, paths, labels = table["id"].to_numpy(), values_of(table["path"]), values_of(table["label"])
@@ -249,7 +232,7 @@ class IndexFolder:
         if "deleted" not in manifest:
             return np.zeros(count, bool)
         name = f"deleted-{manifest['generation']}-{manifest['deleted']['number']}.bits"
-        bits = np.frombuffer(self._checked(manifest["deleted"].get("file"), name).read_bytes(), np.uint8)
+        bits = np.frombuffer(checked_file(self.path, name, manifest["deleted"].get("file")).read_bytes(), np.uint8)
         if len(bits) != -(-count // 8):
             raise ValueError(f"{self.path / name} does not have a bit for each of {count} images. Make the index anew.")
         return np.unpackbits(bits, count=count, bitorder="little").astype(bool)
@@ -296,10 +279,6 @@ class IndexFolder:
             about: what the manifest says besides; see `TYPES`.
             deleted: mask `[N]` of the rows that are deleted.
         """
-        # Imported here because it is slow to load.
-        import pyarrow
-        import pyarrow.parquet
-
         generation = self.manifest()["generation"] + 1 if self.exists() else 0
         names = {"index": f"index-{generation}.faiss", "images": f"images-{generation}.parquet"}
         for name in names.values():
@@ -316,29 +295,11 @@ class IndexFolder:
         files = {kind: fingerprint(self.path / name) for kind, name in names.items()}
         self._write_manifest({**about, "generation": generation, **files}, generation, deleted)
 
-    def _checked(self, expected, name):
-        return checked_file(self.path, name, expected)
-
-
-def _stamp(file):
-    """Returns what changes with a file; nothing if it is gone."""
-    try:
-        about = file.stat()
-    except OSError:
-        return ()
-    return about.st_ino, about.st_size, about.st_mtime_ns
-
 
 # An index is trained anew when it has grown by this factor.
 GROWTH = 2
 # It is built anew, without the rows that are deleted, when they are this fraction.
 GONE = 0.2
-
-
-def compared_vectors(embeddings, metric):
-    """Returns embeddings at unit length for cosine similarity, or as they are; float32."""
-    embeddings = np.ascontiguousarray(embeddings, np.float32)
-    return embeddings if metric == "euclidean" else unit_length(embeddings)
 
 
 def index_of_kind(kind):

@@ -1,56 +1,26 @@
 """`Index`: images that are found by similarity, in Python."""
 
-import os
 import tempfile
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import keras
 import numpy as np
 
-from pipelines.preprocessor import Preprocessor
 from tfdml.registry.arguments import Distance, Embeddings, FilePath
-from tfdml.run.loading import ImageEmbedder, is_loadable, load
-from tfdml.serving.embedders import VECTORS, ArrayEmbedder, checked_vectors
+from tfdml.run.experiment.threshold import Threshold
+from tfdml.serving.embedders import VECTORS, checked_vectors, embedder_for_index, reads_files
 from tfdml.serving.embedding import embed_rows
-from tfdml.serving.exported_model import ExportedModel, model_hash
+from tfdml.serving.image_list import ImageList
 from tfdml.serving.index import labeling
-from tfdml.serving.index import labeling as labeling_module
 from tfdml.serving.index.folder import index_of_kind
 from tfdml.serving.index.labeling import DuplicateGroup, Labeled
-from tfdml.serving.index.rows import RowsGiven, image_list, new_ids
-from tfdml.serving.index.searcher import Found, Neighbor
-from tfdml.serving.index.stores.store import is_engine, open_store
-from tfdml.serving.saved_model import export
-
-
-def model_of(model, folder=None):
-    """Returns the `ExportedModel` or the `ArrayEmbedder` of a model; None for None.
-
-    Args:
-        model: an exported model or its folder, a run or a `.keras` file or what `tfdml.load` makes of them, a Keras
-            model, or a function from images to embeddings.
-        folder: where a model that is not exported yet is exported to; None: such a model is an error.
-    """
-    if model is None or isinstance(model, ExportedModel | ArrayEmbedder):
-        return model
-    if isinstance(model, str | os.PathLike):
-        if not is_loadable(model):
-            return ExportedModel(model)
-        model = load(model)
-    if isinstance(model, ImageEmbedder):
-        if folder is None:
-            raise ValueError("An index of such a model has it with it: open it without a model.")
-        export(model.model, Preprocessor.of(model.preprocessing), folder, tolerant=True)
-        return ExportedModel(folder)
-    if isinstance(model, keras.Model) or callable(model):
-        return ArrayEmbedder(model)
-    raise ValueError(
-        "Expected an exported model, what tfdml.load returns, a Keras model or a function from images to embeddings, "
-        f"received {type(model).__name__}."
-    )
+from tfdml.serving.index.rows import NewRows, new_ids
+from tfdml.serving.index.searcher import Searcher
+from tfdml.serving.index.stores.folder_store import FolderStore
+from tfdml.serving.index.stores.store import Found, Neighbor, is_engine, open_store
+from tfdml.serving.index.threshold import threshold_for
 
 
 class Index:
@@ -81,12 +51,13 @@ class Index:
     ):
         index_of_kind(kind or "flat")
         self._own = tempfile.TemporaryDirectory(prefix="tfdml-index-")
-        self._model = model_of(model, Path(self._own.name) / "exported")
-        metric = metric or (self._model.metric if isinstance(self._model, ExportedModel) else "cosine")
+        self._model = embedder_for_index(model, Path(self._own.name) / "exported")
+        metric = metric or ("cosine" if self._model is None else self._model.metric)
         address = Path(self._own.name) / "index" if store is None else store
-        self._opened = open_store(address, model=_digest(self._model), kind=kind, metric=metric)
+        digest = VECTORS if self._model is None else self._model.digest
+        self._opened, self._searcher = open_store(address, model=digest, kind=kind, metric=metric), None
+        self._keeps = store is not None
         self._store.check()
-        self._store.embedder, self._keeps = self._model, store is not None
 
     @classmethod
     def open(cls, address: FilePath, model: Any = None) -> Self:
@@ -99,11 +70,10 @@ class Index:
                 and those in engines have none.
         """
         found = cls.__new__(cls)
-        found._own, found._model, found._keeps = None, model_of(model), False
-        found._opened = open_store(address, model=_digest(found._model) if is_engine(address) and model else None)
-        found._store.check_there()
-        found._store.embedder = found._model
-        found._store.searcher()
+        found._own, found._model, found._keeps = None, embedder_for_index(model), False
+        digest = found._model.digest if is_engine(address) and model is not None else None
+        found._opened = open_store(address, model=digest)
+        found._searcher = Searcher(found._opened, found._model)
         return found
 
     def add(
@@ -137,41 +107,31 @@ class Index:
         files = None
         if images is None:
             vectors = checked_vectors(vectors)
-        elif self._takes_files(images):
-            files = image_list(images)
+        elif reads_files(self._embedder, images):
+            files = self._listed(images)
         else:
-            vectors = self._embedder(images)
+            vectors, _ = self._embedder.embed_readable(images)
         count = len(vectors if files is None else files)
-        about = RowsGiven.of(count, files, labels=labels, attributes=attributes, paths=paths, ids=ids)
-        self._check_new(about.ids)
-        if files is None:
-            return self._added(about, range(count), vectors, {})
-        if isinstance(self._embedder, ArrayEmbedder):
-            kept, vectors, bad = self._embedder.embed_files(files)
-        else:
-            kept, vectors, bad = embed_rows(files, range(count), self._embedder)
+        rows = NewRows.of(count, files, labels=labels, attributes=attributes, paths=paths, ids=ids)
+        if rows.ids is not None:
+            self._store.check_free(self._store.find(ids=rows.ids.tolist()))
+        kept, bad = range(count), {}
+        if files is not None:
+            kept, vectors, bad = embed_rows(files, kept, self._embedder)
         if bad:
             path, reason = next(iter(bad.items()))
-            told = f"{len(bad):,} of {count:,} images cannot be read, first {path}: {reason}"
+            message = f"{len(bad):,} of {count:,} images cannot be read, first {path}: {reason}"
             if not kept:
-                raise ValueError(told)
-            warnings.warn(f"{told}. They are left out.", stacklevel=2)
+                raise ValueError(message)
+            warnings.warn(f"{message}. They are left out.", stacklevel=2)
+        if self._keeps and isinstance(self._store, FolderStore) and self._model is not None:
+            self._store.keep_model(self._model.path)
+        new, table = rows.chosen(kept)
         found = np.full(count, -1, np.int64)
-        found[kept] = self._added(about, kept, vectors, bad if files.contents is None else {})
-        return found
-
-    def _check_new(self, ids):
-        there = {} if ids is None else self._store.paths_of(ids.tolist())
-        if there:
-            raise ValueError(f"The index has an image {min(there)} already; delete it first, or leave ids out.")
-
-    def _added(self, about, kept, vectors, bad):
-        if self._keeps:
-            self._store.keep_embedder()
-        ids, table = about.chosen(kept)
-        ids = self._store.add(ids, vectors, table, bad)
+        # Of images in memory nobody could repair the files.
+        found[kept] = self._store.add(new, vectors, table, {} if files is None or files.contents is not None else bad)
         self._store.build()
-        return ids
+        return found
 
     def search(
         self, images: Any = None, k: int = 10, where: str | None = None, *, vectors: Embeddings | None = None
@@ -191,8 +151,8 @@ class Index:
         if (images is None) == (vectors is None):
             raise ValueError("Expected images or vectors to search for, one of them.")
         if images is not None:
-            return self._store.searcher().search(images, k, where)
-        return self._store.search(checked_vectors(vectors), k, where)
+            return self._current().search(images, k, where)
+        return self._current().search_vectors(checked_vectors(vectors), k, where)
 
     def delete(self, ids: int | Iterable[int], *, compact: bool = False) -> None:
         """Deletes images; an error, and nothing is deleted, if one of the ids is not there.
@@ -207,16 +167,17 @@ class Index:
         self._store.delete(set(new_ids(several).tolist()) if several else set(), compact)
 
     def compact(self) -> None:
-        """Erases images that are deleted from the files."""
-        self._store.compact()
+        """Erases images that are deleted from the files; engines have done so at once."""
+        if isinstance(self._store, FolderStore):
+            self._store.compact()
 
     def duplicates(self, threshold: float = 0.95) -> list[tuple[Neighbor, Neighbor]]:
         """Returns the pairs of images with at least this similarity, the most similar first."""
-        return labeling_module.duplicates(self._store.searcher(), threshold)
+        return labeling.duplicates(self._current(), threshold)
 
     def duplicate_groups(self, threshold: float = 0.95) -> list[DuplicateGroup]:
         """Returns groups of images that such pairs connect, the largest first, each with a representative."""
-        return labeling_module.duplicate_groups(self._store.searcher(), threshold)
+        return labeling.duplicate_groups(self._current(), threshold)
 
     def label(self, images: Any, k: int = 5, threshold: float | None = None) -> list[Labeled]:
         """Labels images by the vote of their nearest neighbors.
@@ -227,10 +188,12 @@ class Index:
             threshold: smallest similarity, of the nearest neighbor with the label that wins, at which an image gets it;
                 None: the one that `python -m tfdml.threshold` has fitted for the model, if it has.
         """
-        if self._takes_files(images):
-            files = image_list(images)
-            images = files.paths if files.contents is None else files.contents
-        return labeling.label_images(self._store.searcher(), images, k, threshold)
+        if reads_files(self._embedder, images):
+            files = self._listed(images)
+            images = files.paths if files.contents is None else list(files.contents)
+        searcher = self._current()
+        least = threshold_for(searcher) if threshold is None else Threshold(threshold)
+        return labeling.label_images(searcher, images, k, least)
 
     def save(self, folder: FilePath) -> None:
         """Copies the index, and its model if it is an exported one, to a new folder.
@@ -238,16 +201,18 @@ class Index:
         `open` and all commands take it; searching for images in the index of a Keras model or a function takes the
         model.
         """
-        self._store.save(folder)
+        if not isinstance(self._store, FolderStore):
+            raise ValueError(f"{self._store} is no folder that can be copied.")
+        self._store.save(folder, None if self._model is None else self._model.path)
 
     def __len__(self) -> int:
-        return self._store.count()
+        return 0 if self._store.description() is None else len(self._current())
 
     def close(self) -> None:
         """Removes the temporary folder of an index that has one, and ends connections."""
         if self._opened is not None:
             self._opened.close()
-        self._opened = None
+        self._opened = self._searcher = None
         if self._own is not None:
             self._own.cleanup()
 
@@ -266,21 +231,24 @@ class Index:
             )
         return self._opened
 
-    def _takes_files(self, images):
-        """Whether images are files, for the embedder of this index, or what becomes the contents of files."""
-        embedder = self._embedder
-        return not isinstance(embedder, ArrayEmbedder) or embedder.reads_files(images)
+    def _current(self):
+        """Returns a searcher of what the index is now."""
+        if self._searcher is None:
+            self._store.existing()
+            self._searcher = Searcher(self._store, self._model)
+        else:
+            self._searcher = self._searcher.reopened()
+            self._opened = self._searcher.store
+        return self._searcher
 
     @property
     def _embedder(self):
-        store = self._store
         if self._model is None and self._own is not None:
             raise ValueError("The index has no model, and takes vectors: give tfdml.Index(model), or vectors=...")
-        return self._model or store.searcher().model
+        return self._model or self._current().model
 
-
-def _digest(model):
-    """Returns the hash of a model, or what takes its place."""
-    if model is None:
-        return VECTORS
-    return model_hash(model.path) if isinstance(model, ExportedModel) else model.digest
+    def _listed(self, images):
+        files = ImageList.of_images(images)
+        if not len(files):
+            raise ValueError("Expected images, received none.")
+        return files

@@ -10,31 +10,12 @@ from typing import Any
 import numpy as np
 
 from tfdml.files.shards import EmbeddingShards
-from tfdml.serving.image_list import ImageList
-from tfdml.serving.index.searcher import Neighbor
-from tfdml.serving.index.threshold import Threshold
+from tfdml.run.experiment.threshold import Threshold, for_people
+from tfdml.serving.index.stores.folder_store import FolderStore
+from tfdml.serving.index.stores.store import Neighbor
 
 # Divides the Euclidean distance of equal images, of embeddings of unit length: rounding alone gives about half of it.
 LEAST_DISTANCE = 1e-3
-
-
-@dataclasses.dataclass(frozen=True)
-class Calibration:
-    """A threshold, and what it gives on the validation images.
-
-    Args:
-        threshold: smallest similarity at which an image gets a label.
-        precision: fraction of the images with a label whose label is right.
-        labeled: fraction of the images that get a label.
-        images: number of validation images.
-        indexed: number of those that are in the index, too.
-    """
-
-    threshold: float
-    precision: float
-    labeled: float
-    images: int
-    indexed: int = 0
 
 
 def vote(neighbors, metric="cosine"):
@@ -61,7 +42,8 @@ def vote(neighbors, metric="cosine"):
 
 
 def _distance(similarity, metric):
-    return -similarity if metric == "euclidean" else math.sqrt(max(2 - 2 * similarity, 0))
+    """Returns the Euclidean distance of a similarity, of vectors of unit length if it is a cosine."""
+    return for_people(similarity, metric) if metric == "euclidean" else math.sqrt(max(2 - 2 * similarity, 0))
 
 
 def calibrate(votes, labels, precision):
@@ -74,7 +56,8 @@ def calibrate(votes, labels, precision):
         precision: the wanted precision, in (0, 1].
 
     Returns:
-        `Calibration`.
+        `Threshold`, with what is known of it: `threshold`, `precision`, the fraction of the images with a label whose
+        label is right, `labeled`, the fraction that gets one, and `images`, the number of validation images.
     """
     similarities = np.array([similarity for _, similarity in votes])
     right = np.array([label == own for (label, _), own in zip(votes, labels, strict=True)])
@@ -91,8 +74,8 @@ def calibrate(votes, labels, precision):
             f"{best:.3f}. Ask for less, or use a better model."
         )
     place = places[-1]
-    labeled = (place + 1) / len(votes)
-    return Calibration(float(similarities[place]), float(precisions[place]), float(labeled), len(votes))
+    found = {"threshold": float(similarities[place]), "precision": float(precisions[place])}
+    return Threshold.of({**found, "labeled": float((place + 1) / len(votes)), "images": len(votes)})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,68 +98,41 @@ class Labeled:
         return dataclasses.asdict(self) | {"similarity": None if self.similarity == -np.inf else self.similarity}
 
 
-def label_folder(searcher, folder, k, threshold=None, *, validation="", precision=0.95):
-    """Labels the images of a folder by the vote of their nearest neighbors in an index.
-
-    Args:
-        searcher: `Searcher` of an index whose images have labels.
-        folder: the folder.
-        k: number of neighbors that vote.
-        threshold: smallest similarity at which an image gets a label; None: `validation` determines it.
-        validation: folder with a folder of images for each label.
-        precision: the wanted precision on these.
-
-    Returns:
-        The `Calibration`, None where the threshold is given, and a list of `Labeled`.
-    """
-    _check_labels(searcher)
-    calibration = None
-    if threshold is None:
-        calibration = _calibrated(searcher, ImageList.of(validation), k, precision)
-        threshold = calibration.threshold
-    return calibration, label_images(searcher, ImageList.of(folder).paths, k, threshold)
-
-
-def label_images(searcher, images, k, threshold=None):
+def label_images(searcher, images, k, threshold):
     """Returns a list of `Labeled` of images, by the vote of their nearest neighbors in an index.
 
     Args:
         searcher: `Searcher` of an index whose images have labels.
         images: list of images, as `Searcher.search` takes them.
         k: number of neighbors that vote.
-        threshold: smallest similarity at which an image gets a label; None: what was fitted for the model, if it was.
+        threshold: `Threshold` from which an image gets a label.
     """
-    _check_labels(searcher)
-    least = Threshold.of(searcher) if threshold is None else Threshold(threshold)
     found = []
     for place, (image, each) in enumerate(zip(images, _neighbors(searcher, images, k), strict=True)):
         label, similarity = (None, None) if each is None else vote(each, searcher.manifest["metric"])
-        near = similarity is not None and least.accepts(similarity)
+        near = similarity is not None and threshold.accepts(similarity)
         path = str(image) if isinstance(image, str | Path) else f"Image {place}"
         found.append(Labeled(path, label if near else None, similarity))
     return found
 
 
-def _check_labels(searcher):
-    if not searcher.has_labels():
-        raise ValueError(f"The images of the index {searcher.name} have no labels.")
+def calibrated_on(searcher, images, k, precision):
+    """Returns the `Threshold` that `calibrate` finds for an `ImageList` of validation images, each with a label.
 
-
-def _calibrated(searcher, images, k, precision):
-    """Returns the `Calibration` of validation images, without those that cannot be read."""
+    Those that cannot be read are left out. It also says how many of the others are `indexed`, too.
+    """
     if None in images.labels:
         raise ValueError(f"{images.paths[images.labels.index(None)]} has no label. Put it into a folder of that name.")
-    votes, labels, indexed = [], [], 0
+    votes, labels, indexed, metric = [], [], 0, searcher.manifest["metric"]
     # More than k, of which those are left that are other images.
-    for path, label, neighbors in zip(
-        images.paths, images.labels, _neighbors(searcher, images.paths, 2 * k), strict=True
-    ):
+    found = _neighbors(searcher, images.paths, 2 * k)
+    for path, label, neighbors in zip(images.paths, images.labels, found, strict=True):
         if neighbors is not None:
-            others = [each for each in neighbors if not _is_same(path, each, searcher.manifest["metric"])]
+            others = [each for each in neighbors if not _is_same(path, each, metric)]
             indexed += len(others) < len(neighbors)
-            votes.append(vote(others[:k], searcher.manifest["metric"]))
+            votes.append(vote(others[:k], metric))
             labels.append(label)
-    return dataclasses.replace(calibrate(votes, labels, precision), indexed=indexed)
+    return Threshold.of({**calibrate(votes, labels, precision).fitted, "indexed": indexed})
 
 
 def _is_same(path, neighbor, metric):
@@ -192,6 +148,8 @@ def _is_same(path, neighbor, metric):
 
 def _neighbors(searcher, images, k):
     """Returns the neighbors of each image, or None for those that cannot be read."""
+    if not searcher.has_labels():
+        raise ValueError(f"The images of the index {searcher.name} have no labels.")
     embeddings, valid = searcher.embed_readable(images)
     neighbors = searcher.neighbors_of(embeddings, k)
     return [each if readable else None for each, readable in zip(neighbors, valid, strict=True)]
@@ -221,20 +179,21 @@ def duplicates(searcher, threshold):
     the similarity of the pair.
 
     Args:
-        searcher: `Searcher`.
+        searcher: `Searcher` of a folder.
         threshold: smallest similarity.
     """
-    return [tuple(searcher.image(row, similarity) for row in pair) for pair, similarity in _pairs(searcher, threshold)]
+    pairs = _pairs(searcher.store, threshold)
+    return [tuple(searcher.store.image(row, similarity) for row in pair) for pair, similarity in pairs]
 
 
 def duplicate_groups(searcher, threshold):
     """Returns the `DuplicateGroup`s of images that pairs of `duplicates` connect, the largest first.
 
     Args:
-        searcher: `Searcher`.
+        searcher: `Searcher` of a folder.
         threshold: smallest similarity of a pair.
     """
-    pairs = _pairs(searcher, threshold)
+    pairs = _pairs(searcher.store, threshold)
     parents, partners, nearest = {}, Counter(), {}
     for pair, similarity in pairs:
         first, second = (_root(parents, row) for row in pair)
@@ -249,7 +208,7 @@ def duplicate_groups(searcher, threshold):
     found = []
     for rows in sorted(groups.values(), key=lambda rows: (-len(rows), rows)):
         chosen = max(rows, key=lambda row: (partners[row], nearest[row], -row))
-        images = {row: searcher.image(row, nearest[row]) for row in rows}
+        images = {row: searcher.store.image(row, nearest[row]) for row in rows}
         found.append(DuplicateGroup(images[chosen], [images[row] for row in rows if row != chosen]))
     return found
 
@@ -262,31 +221,33 @@ def _root(parents, row):
     return row
 
 
-def _pairs(searcher, threshold):
+def _pairs(store, threshold):
     """Returns pairs of rows and their similarities, `[((row, row), similarity)]`, the most similar first."""
-    if searcher.manifest["metric"] == "euclidean" and threshold > 0:
+    if not isinstance(store, FolderStore):
+        raise ValueError(f"Duplicates are found in an index that is a folder, and {store} is none.")
+    if store.manifest["metric"] == "euclidean" and threshold > 0:
         raise ValueError(
             f"The similarity is minus a distance, which is at most 0; received a threshold of {threshold:g}."
         )
-    found, count, live = {}, len(searcher), np.flatnonzero(~searcher.rows.deleted)
-    first = 0
-    for embeddings in _embeddings(searcher, searcher.rows.ids[live]):
+    live = np.flatnonzero(~store.rows.deleted)
+    found, first = {}, 0
+    for embeddings in _embeddings(store, store.rows.ids[live]):
         rows, k = np.arange(len(embeddings)), NEIGHBORS
         while len(rows):
-            similarities, others = searcher.nearest(embeddings[rows], k)
+            similarities, others = store.nearest(embeddings[rows], k)
             enough = similarities >= threshold
             for place, column in zip(*np.nonzero(enough & (others >= 0)), strict=True):
                 pair = sorted((int(live[first + rows[place]]), int(others[place, column])))
                 if pair[0] != pair[1]:
                     found[tuple(pair)] = float(similarities[place, column])
-            rows, k = rows[enough[:, -1] & (k < count)], 4 * k
+            rows, k = rows[enough[:, -1] & (k < len(live))], 4 * k
         first += len(embeddings)
     return sorted(found.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _embeddings(searcher, ids):
+def _embeddings(store, ids):
     """Yields blocks `[N, D]` of the embeddings of the images of the index, in order."""
-    shards, first = EmbeddingShards(searcher.embeddings), 0
+    shards, first = EmbeddingShards(store.embeddings), 0
     for block in shards.blocks():
         # Besides there are those of deleted images, and those of an interrupted --add.
         kept = np.isin(block.ids, ids)

@@ -8,31 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow.compute
 
 from pipelines.datasets.loading import check_names
-from pipelines.reading.sources import listed
-from tfdml.serving.embedders import contents_of
-from tfdml.serving.image_list import ImageList
 from tfdml.serving.index.attributes import OWN, kind_of, table_of_rows
 from tfdml.serving.index.filters import filter_of, tokens_of
-
-
-def image_list(images):
-    """Returns the `ImageList` of a folder, of paths, or of other images, whose contents it has.
-
-    Args:
-        images: as `Searcher.search` takes them, or a folder.
-    """
-    if isinstance(images, str | os.PathLike) and os.path.isdir(images):
-        return ImageList.of(images)
-    images = listed(images)
-    if not len(images):
-        raise ValueError("Expected images, received none.")
-    if all(isinstance(each, str | os.PathLike) for each in images):
-        return ImageList([os.path.abspath(each) for each in images], [None] * len(images))
-    contents = np.empty(len(images), object)
-    contents[:] = [contents_of(image, place) for place, image in enumerate(images)]
-    return ImageList([f"Image {place}" for place in range(len(images))], [None] * len(images), contents)
 
 
 def new_ids(ids):
@@ -46,7 +27,7 @@ def new_ids(ids):
 
 
 @dataclasses.dataclass(frozen=True)
-class RowsGiven:
+class NewRows:
     """Labels, paths, ids and attributes of N images that are added.
 
     Args:
@@ -154,8 +135,6 @@ class IndexRows:
     @functools.cached_property
     def kinds(self) -> dict[str, str]:
         """Name of a column to `text`, `number`, `boolean` or `time`."""
-        import pyarrow
-
         types = {name: self.table[name].type for name in self.table.column_names}
         # Labels may be missing in all rows, and then have no type.
         kinds = {
@@ -179,7 +158,6 @@ class IndexRows:
         kinds = {name: kind for name, kind in self.kinds.items() if name not in hidden}
         condition = filter_of(where, kinds, self.table.schema)
         names = {token.value for token in tokens_of(where) if token.kind == "name"}
-        import pyarrow
 
         for name in names:
             self._check_size(name)
@@ -191,9 +169,6 @@ class IndexRows:
 
     def _check_size(self, name):
         """Raises a ValueError if a column's texts are in memory once, and would not be while they are compared."""
-        import pyarrow
-        import pyarrow.compute
-
         size = 0
         for chunk in self.table[name].chunks:
             if pyarrow.types.is_dictionary(chunk.type):

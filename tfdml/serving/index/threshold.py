@@ -1,16 +1,17 @@
 """The similarity from which an image of an index is accepted, and whether it fits the images."""
 
-import dataclasses
 import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tfdml.files.shards import EmbeddingShards
+from tfdml.neighbors.nearest import compared_vectors
+from tfdml.run.experiment.threshold import Threshold
 from tfdml.serving.exported_model import model_hash, saved_model_folder
-from tfdml.serving.index.folder import IndexFolder, compared_vectors
+from tfdml.serving.index.folder import IndexFolder
+from tfdml.serving.index.stores.folder_store import FolderStore
+from tfdml.serving.index.stores.store import similarity_of
 from tfdml.serving.model_card import METADATA, read_card, write_card
 
 NONE = "none"
@@ -20,82 +21,43 @@ OF_THIS_MACHINE = ("embeddings", "run_dir", "sha256")
 NUMBERS = ("threshold", "false_accept_rate", "precision")
 
 
-@dataclasses.dataclass(frozen=True)
-class Threshold:
-    """A smallest similarity that a user sets, or that was fitted.
-
-    Args:
-        value: the smallest similarity that is accepted; None: all are.
-        fitted: what `python -m tfdml.threshold` says of it; None: it was not fitted.
-    """
-
-    value: float | None = None
-    fitted: Mapping[str, Any] | None = None
-
-    @classmethod
-    def of(cls, searcher, value=""):
-        """Returns the threshold of a value, or the one that was fitted for the model of an index, if there is one.
-
-        Args:
-            searcher: `Searcher`.
-            value: a number, also as text; `none`, which accepts everything; or empty for the fitted one.
-        """
-        if value != "":
-            return cls(None if value == NONE else _number(value, searcher.manifest["metric"]))
-        found = fitted_with(searcher)
-        return cls(None if found is None else found["threshold"], found)
-
-    def accepts(self, similarity: float) -> bool:
-        """Whether a similarity is large enough."""
-        return self.value is None or similarity >= self.value
-
-    def in_words(self, count: int) -> str:
-        """Returns where a fitted threshold comes from and what it means in an index of so many images."""
-        found = self.fitted
-        rule = (
-            f"a false accept rate of {found['far']:g}" if "far" in found else f"a precision of {found['precision']:g}"
-        )
-        chance = found["false_accept_rate"] * count
-        return (
-            f"Threshold {self.value:.4f}: tfdml.threshold fitted it for {rule}{_where(found)}. By chance it accepts "
-            f"about {chance:.2g} of {count:,} images of other classes. --threshold=none takes none."
-        )
-
-
-def fitted_with(searcher):
-    """Returns what was fitted for the model of an index, from its card; None if nothing was.
+def threshold_for(searcher, setting=""):
+    """Returns the `Threshold` that is set, or the one that was fitted for the model of an index, if there is one.
 
     Args:
         searcher: `Searcher`.
+        setting: a number, also as text; `none`, which accepts everything; or empty for the fitted one.
     """
+    if setting != "":
+        return Threshold(None if setting == NONE else _number(setting, searcher.manifest["metric"]))
     folder, manifest = searcher.model_folder, searcher.manifest
     card = {} if folder is None else read_card(folder)
-    found = card.get("threshold")
-    if found is None:
-        return None
+    fitted = card.get("threshold")
+    if fitted is None:
+        return Threshold()
     file, advice = Path(folder, METADATA), "Pass a threshold, or fit it again with python -m tfdml.threshold."
-    if not (isinstance(found, dict) and all(_is_finite(found.get(name)) for name in NUMBERS)):
+    if not (isinstance(fitted, dict) and all(_is_finite(fitted.get(name)) for name in NUMBERS)):
         raise ValueError(f"{file} is damaged: its threshold is no number. {advice}")
     if card.get("sha256") != manifest["model"]:
         raise ValueError(f"The threshold in {file} is of another model than the one beside it. {advice}")
-    if found.get("distance") != manifest["metric"]:
+    if fitted.get("distance") != manifest["metric"]:
         raise ValueError(
-            f"The threshold in {file} is for the distance {found.get('distance')!r}, and the index compares by "
+            f"The threshold in {file} is for the distance {fitted.get('distance')!r}, and the index compares by "
             f"{manifest['metric']!r}. {advice}"
         )
-    return found
+    return Threshold.of(fitted)
 
 
-def put_threshold(path, found, embeddings=""):
+def put_threshold(path, threshold, embeddings=""):
     """Writes a fitted threshold into the card of an exported model, or of the model of an index.
 
     Args:
         path: folder of the model or of the index.
-        found: what `python -m tfdml.threshold` prints.
+        threshold: `Threshold` of `python -m tfdml.threshold`.
         embeddings: the folder of `python -m tfdml.embed` that it was fitted on, which says of which model. If empty, it
             was fitted on a run, and the model must be an export of that run's model.
     """
-    index = IndexFolder(path)
+    index, fitted = IndexFolder(path), threshold.fitted
     folder = index.model if index.exists() else saved_model_folder(path)
     card, digest = read_card(folder), model_hash(folder)
     if embeddings and EmbeddingShards(embeddings).model != digest:
@@ -105,18 +67,18 @@ def put_threshold(path, found, embeddings=""):
         )
     if card.get("sha256") != digest:
         raise ValueError(f"{folder} has no {METADATA} of its model; export it with python -m tfdml.export.")
-    if not embeddings and card.get("run_sha256") != found["sha256"]:
+    if not embeddings and card.get("run_sha256") != fitted["sha256"]:
         raise ValueError(
-            f"The model in {folder} is not known to be the {found['model']} model of {found['run_dir']}: it is of "
+            f"The model in {folder} is not known to be the {fitted['model']} model of {fitted['run_dir']}: it is of "
             "another run or training, or was exported with --dims. Export the run again, or embed images with this "
             "model and use --embeddings."
         )
-    if found["distance"] != card["embedding"]["metric"]:
+    if fitted["distance"] != card["embedding"]["metric"]:
         raise ValueError(
-            f"The threshold is for the distance {found['distance']!r}, and the model's is "
+            f"The threshold is for the distance {fitted['distance']!r}, and the model's is "
             f"{card['embedding']['metric']!r}. Give --protocol=\"self_retrieval(distance='...')\" with that one."
         )
-    about = {name: value for name, value in found.items() if name not in OF_THIS_MACHINE}
+    about = {name: value for name, value in fitted.items() if name not in OF_THIS_MACHINE}
     write_card(folder, {**card, "threshold": about})
 
 
@@ -134,14 +96,6 @@ def _number(value, metric):
 
 def _is_finite(value):
     return isinstance(value, int | float) and math.isfinite(value)
-
-
-def _where(found):
-    """Returns on what a threshold was fitted, as far as is known."""
-    data = f" of {found['dataset']}" if found.get("dataset") else ""
-    split = f" ({found['split']})" if found.get("split") else ""
-    classes = f" on {found['classes']:,} classes" if isinstance(found.get("classes"), int) else ""
-    return f"{classes}{data}{split}"
 
 
 # Images that are compared with each other, and files that are read for them.
@@ -163,12 +117,16 @@ def difference(searcher, threshold):
     Returns:
         The sentence, or None.
     """
-    if threshold.fitted is None or searcher.embeddings is None or not searcher.embeddings.exists():
+    store, metric = searcher.store, searcher.manifest["metric"]
+    if threshold.fitted is None or not isinstance(store, FolderStore) or not store.embeddings.exists():
         return None
-    vectors, labels = _sample(searcher)
+    vectors, labels = _sample(store)
+    vectors = compared_vectors(vectors, metric)
+    products = vectors @ vectors.T
     different = np.triu(labels[:, None] != labels, 1)
     pairs, rate = int(different.sum()), threshold.fitted["false_accept_rate"]
-    accepted = int(np.sum(_similarities(vectors, searcher.manifest["metric"])[different] >= threshold.value))
+    similarities = similarity_of(products if metric == "cosine" else _distances(products), metric)
+    accepted = int(np.sum(similarities[different] >= threshold.value))
     expected = rate * pairs
     if max(accepted, expected) < PAIRS or expected / FACTOR <= accepted <= expected * FACTOR:
         return None
@@ -178,26 +136,23 @@ def difference(searcher, threshold):
     )
 
 
-def _sample(searcher):
+def _sample(store):
     """Returns embeddings `[N, D]` and labels `[N]` of images of the index that have one."""
-    vectors, labels, deleted = [], [], searcher.rows.deleted_ids
-    blocks = EmbeddingShards(searcher.embeddings).blocks()
-    for _, block in zip(range(FILES), blocks, strict=False):
-        known = [
+    vectors, labels, deleted = [], [], store.rows.deleted_ids
+    for _, block in zip(range(FILES), EmbeddingShards(store.embeddings).blocks(), strict=False):
+        labeled = [
             place
             for place, (id, label) in enumerate(zip(block.ids.tolist(), block.labels, strict=True))
             if label is not None and id not in deleted
         ]
-        vectors.append(block.embeddings[known])
-        labels += [block.labels[place] for place in known]
+        vectors.append(block.embeddings[labeled])
+        labels += [block.labels[place] for place in labeled]
     drawn = np.random.default_rng(0).permutation(len(labels))[:IMAGES]
     numbers = np.unique(np.array(labels, object).astype(str), return_inverse=True)[1]
-    return compared_vectors(np.concatenate(vectors)[drawn], searcher.manifest["metric"]), numbers[drawn]
+    return np.concatenate(vectors)[drawn], numbers[drawn]
 
 
-def _similarities(vectors, metric):
-    products = vectors @ vectors.T
-    if metric == "cosine":
-        return products
+def _distances(products):
+    """Returns the Euclidean distances `[N, N]` of vectors with these inner products."""
     squares = np.diag(products)
-    return -np.sqrt(np.maximum(squares[:, None] + squares - 2 * products, 0))
+    return np.sqrt(np.maximum(squares[:, None] + squares - 2 * products, 0))

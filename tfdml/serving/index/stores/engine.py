@@ -1,26 +1,30 @@
-"""What stores on database engines have in common, and moving them to another model."""
+"""What stores on database engines have in common, loads into them, and moving them to another model."""
 
+import collections
 import dataclasses
 import datetime
 import decimal
 import math
+import os
 from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
 import numpy as np
 
 from tfdml.console.progress_bar import ProgressBar
+from tfdml.files.shards import EmbeddingShards
+from tfdml.neighbors.nearest import compared_vectors
 from tfdml.registry.arguments import Distance, Embeddings
 from tfdml.serving.embedders import checked_vectors
 from tfdml.serving.embedding import embed_rows
 from tfdml.serving.exported_model import ExportedModel, model_hash, saved_model_folder
 from tfdml.serving.image_list import ImageList
-from tfdml.serving.index.attributes import OWN, kind_of, named
-from tfdml.serving.index.build import check_readable
+from tfdml.serving.index.attributes import OWN, kind_of, named, table_of_rows
+from tfdml.serving.index.build import check_files, check_readable
 from tfdml.serving.index.filters import condition_of
-from tfdml.serving.index.folder import compared_vectors, index_of_kind
-from tfdml.serving.index.searcher import Found, Neighbor
-from tfdml.serving.index.stores.store import About, Store, open_store
+from tfdml.serving.index.folder import index_of_kind
+from tfdml.serving.index.stores.store import Description, Found, Neighbor, Store, open_store, similarity_of, store_name
 
 # Where a filter takes no more rows than these, all of them are compared: an approximate index would look at many others
 # to find a few.
@@ -69,7 +73,7 @@ class EngineStore(Store):
         """Writes rows of another store, all but their vectors, which are new."""
         raise NotImplementedError
 
-    def successor(self, about: About) -> Self:
+    def successor(self, about: Description) -> Self:
         """Returns the store beside this one that is to take its place; what an interrupted upgrade left, or empty."""
         raise NotImplementedError
 
@@ -106,9 +110,9 @@ class EngineStore(Store):
 
     def _made(self, dimension):
         """Returns what the index says of its rows; makes it if there is none."""
-        about = self.about()
+        about = self.description()
         if about is None:
-            about = About(self.model, dimension, self.metric, self.kind or "flat")
+            about = Description(self.model, dimension, self.metric, self.kind or "flat")
             if not self.model:
                 raise ValueError(f"There is no index {self}; give the model whose embeddings it is to have.")
             self._create(about)
@@ -139,29 +143,20 @@ class EngineStore(Store):
 
     def search(self, vectors: Embeddings, k: int = 10, where: str | None = None, hidden: Collection[str] = ()) -> Found:
         about = self.existing()
-        if k < 1:
-            raise ValueError(f"Expected a number of neighbors of 1 or more, received {k}.")
         vectors = compared_vectors(vectors, about.metric)
-        if vectors.ndim != 2 or vectors.shape[1] != about.dimension:
-            expected = f"[count, {about.dimension}]"
-            raise ValueError(f"Expected vectors of the shape {expected}, received {list(vectors.shape)}.")
+        about.check_vectors(vectors, k)
         condition = None if where is None else condition_of(where, about.kinds(hidden))
         matching = self.count if where is None else self._count(condition)
         exact = about.kind.startswith("flat") or isinstance(matching, int) and matching <= FEW
         rows = (
             self._nearest(about, vectors, k, condition, exact) if matching and len(vectors) else [[] for _ in vectors]
         )
-        return Found([_neighbors(each, about.metric) for each in rows], matching, exact)
-
-
-def _neighbors(rows, metric):
-    def similarity(score):
-        # Rounding can make inner products larger than 1.
-        return -max(score, 0.0) if metric == "euclidean" else min(score, 1.0)
-
-    found = [Neighbor(id, path, label, similarity(score)) for id, path, label, score in rows]
-    # Some engines give them nearly in order.
-    return sorted(found, key=lambda each: -each.similarity)
+        lists = [
+            [Neighbor(*image, float(similarity_of(score, about.metric))) for *image, score in neighbors]
+            for neighbors in rows
+        ]
+        # Some engines give them nearly in order.
+        return Found([sorted(each, key=lambda one: -one.similarity) for each in lists], matching, exact)
 
 
 def _new_columns(about, table):
@@ -181,6 +176,124 @@ def _new_columns(about, table):
 
 # Images that are embedded before they are added: what an interruption loses.
 ROWS = 1024
+
+
+def load(address, source, model, *, kind=None, attributes=None, update=False, batch_size=None, workers=1):
+    """Adds images, or embeddings, to the store at an address, and builds its index.
+
+    Args:
+        address: see `open_store`.
+        source: `ImageList`, or the folder of `python -m tfdml.embed`.
+        model: folder of the exported model.
+        kind: spec of the index; if `None`, a new one is `flat`, and an existing one keeps its kind.
+        attributes: table with a column `path`, see `read_attributes`; if `None`, there are no attributes.
+        update, batch_size: of images, see `load_images`.
+        workers: of embeddings, see `load_shards`.
+
+    Returns:
+        The number of images in the store, and path to reason of those that could not be read.
+    """
+    if not model:
+        raise ValueError(f"--model is missing: the exported model whose embeddings are in {store_name(address)}.")
+    embedder = ExportedModel(model)
+    with open_store(address, model=embedder.digest, kind=kind, metric=embedder.metric) as store:
+        if isinstance(source, ImageList):
+            bad = load_images(store, source, embedder, attributes, update=update, batch_size=batch_size)
+        else:
+            bad = load_shards(store, source, attributes, workers=workers)
+        store.build()
+        return store.count(), bad
+
+
+def unload(address, paths):
+    """Deletes images from the store at an address; returns how many were deleted, and how many are left.
+
+    Args:
+        address: see `open_store`.
+        paths: list of paths, as the store has them or relative to the working folder.
+    """
+    with open_store(address) as store:
+        there = store.find(paths={name for path in paths for name in (path, os.path.abspath(path))})
+        names = set(there.values())
+        unknown = sorted(path for path in paths if not {path, os.path.abspath(path)} & names)
+        if there and unknown:
+            raise ValueError(f"{unknown[0]} is not in the index {address}, and nothing is deleted.")
+        store.delete(there)
+        return len(there), store.count()
+
+
+def load_images(store, images, model, attributes=None, *, update=False, batch_size=None):
+    """Embeds the images that a store does not have yet, and adds them; returns path to reason of unreadable ones.
+
+    Args:
+        store: `Store`.
+        images: `ImageList` of files.
+        model: `ExportedModel`.
+        attributes: table with a column `path`, see `read_attributes`; None: none.
+        update: whether images that are there are embedded again, and replaced.
+        batch_size: images that the model embeds at once; None: see `embed_into`.
+    """
+    if images.contents is not None:
+        raise ValueError("The images of a dataset in memory have no files; index them in a folder.")
+    store.check()
+    bar, bad = ProgressBar(len(images), "image"), {}
+    for start in range(0, len(images), ROWS):
+        part = range(start, min(start + ROWS, len(images)))
+        there = set() if update else set(store.find(paths=[images.paths[row] for row in part]).values())
+        left = [row for row in part if images.paths[row] not in there]
+        bar.add(len(part) - len(left))
+        if not left:
+            continue
+        kept, vectors, reasons = embed_rows(images, left, model, batch_size=batch_size, on_batch=bar.add)
+        bad |= reasons
+        paths, labels = ([column[row] for row in kept] for column in (images.paths, images.labels))
+        store.add(None, vectors, _table(paths, labels, attributes))
+    return bad
+
+
+def load_shards(store, source, attributes=None, *, workers=1):
+    """Adds the embeddings that `python -m tfdml.embed` has written to a store, under their ids; returns what it notes.
+
+    Args:
+        store: `EngineStore` of the model that computed them.
+        source: their folder.
+        attributes: table with a column `path`, see `read_attributes`; None: none.
+        workers: number of shards that are added at once, each over a connection of its own.
+    """
+    shards = EmbeddingShards(source)
+    if shards.model != store.model:
+        raise ValueError(f"The embeddings in {source} were not computed by this model; give the one that did.")
+    check_files(source, shards)
+    if workers > 1:
+        store.prepare(shards.dimension, shards.manifest["next_id"], attributes)
+    bar = ProgressBar(len(shards), "image")
+
+    def add(block):
+        for start in range(0, len(block.paths), ROWS):
+            part = slice(start, start + ROWS)
+            table = _table(block.paths[part], block.labels[part], attributes)
+            store.add(block.ids[part], np.asarray(block.embeddings[part]), table)
+            bar.add(len(table))
+
+    with ThreadPoolExecutor(workers) as pool:
+        begun = collections.deque()
+        for block in shards.blocks():
+            begun.append(pool.submit(add, block))
+            # No more shards are in memory than are added.
+            if len(begun) == workers:
+                begun.popleft().result()
+        while begun:
+            begun.popleft().result()
+    return dict(shards.bad)
+
+
+def _table(paths, labels, attributes):
+    """Returns the rows of some paths as `Store.add` takes them."""
+    if attributes is None:
+        return table_of_rows(paths, labels, None)
+    places = {path: place for place, path in enumerate(attributes["path"].to_pylist())}
+    rows = attributes.take([places[path] for path in paths])
+    return table_of_rows(paths, labels, {name: rows[name] for name in rows.column_names if name != "path"})
 
 
 def upgrade_engine(address, model, *, batch_size=None):
@@ -217,7 +330,7 @@ def _embed(store, new, embedder, batch_size):
     """Embeds the images that are not there yet; returns how many these are."""
     bar, missing, done = ProgressBar(store.count(), "image"), {}, 0
     for page in store.pages(ROWS):
-        there = new.paths_of([id for id, _ in page])
+        there = new.find(ids=[id for id, _ in page])
         left = [(id, path) for id, path in page if there.get(id) != path]
         bar.add(len(page) - len(left))
         if not left:

@@ -15,7 +15,7 @@ from tfdml.registry.arguments import Distance
 from tfdml.serving.index.attributes import OWN
 from tfdml.serving.index.filters import All, Among, AnyOf, Compared, ComparedColumns, Missing, Not
 from tfdml.serving.index.stores.engine import EngineStore, objects_of
-from tfdml.serving.index.stores.store import About, OtherIndex, StoreError
+from tfdml.serving.index.stores.store import Description, OtherIndex, StoreError
 
 TABLE, LONGEST = "images", 40
 TYPES = ("vector", "halfvec")
@@ -156,7 +156,7 @@ def prepare(connection):
 
 
 @contextlib.contextmanager
-def told(store):
+def named_errors(store):
     """Turns errors of psycopg into a `StoreError`, which may pass, or a ValueError; each names the store."""
     import psycopg
     from psycopg import errors
@@ -223,8 +223,7 @@ class Statements:
         self.name = f'"{table}"'
         self.index_name = f'"{table}_embedding"'
         self.delete = f"DELETE FROM {self.name} WHERE id = ANY(%s) RETURNING id"
-        self.paths_of = f"SELECT id, path FROM {self.name} WHERE id = ANY(%s)"
-        self.ids_of = f"SELECT path, id FROM {self.name} WHERE path = ANY(%s)"
+        self.find = f"SELECT id, path FROM {self.name} WHERE id = ANY(%s) OR path = ANY(%s)"
         self.take_new = self._take("SELECT id, path, label, attributes, embedding FROM tfdml_new")
         self.page = f"SELECT id, path FROM {self.name} WHERE id > %s ORDER BY id LIMIT %s"
         # Of tables and indexes that are the index's own.
@@ -287,7 +286,7 @@ def type_for(about, wished):
     """Returns the type of vectors of a new index; a ValueError if there is none whose index takes as many dimensions.
 
     Args:
-        about: `About`.
+        about: `Description`.
         wished: `vector` or `halfvec`; None: the first that does.
     """
     if about.kind.startswith("flat"):
@@ -392,7 +391,7 @@ class PostgreSQL(EngineStore):
 
     @contextlib.contextmanager
     def _connection(self):
-        with told(self), self._connections.one() as connection:
+        with named_errors(self), self._connections.one() as connection:
             yield connection
 
     @contextlib.contextmanager
@@ -400,11 +399,11 @@ class PostgreSQL(EngineStore):
         with self._connection() as connection, connection.transaction():
             yield connection
 
-    def about(self) -> About | None:
+    def description(self) -> Description | None:
         with self._connection() as connection:
-            return self._about(connection)
+            return self._description(connection)
 
-    def _about(self, connection):
+    def _description(self, connection):
         from psycopg.errors import UndefinedTable
 
         try:
@@ -420,7 +419,7 @@ class PostgreSQL(EngineStore):
             raise OtherIndex(f"The index {self} has the type {type}, received type={self._address.type}.")
         # Of a table that is gone there is none.
         self._type = type or self._type
-        return About(*about)
+        return Description(*about)
 
     def _create(self, about):
         with self._transaction() as connection:
@@ -429,7 +428,7 @@ class PostgreSQL(EngineStore):
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
             prepare(connection)
             connection.execute(CREATE_ABOUT)
-            if self._about(connection) is not None:
+            if self._description(connection) is not None:
                 return
             if connection.execute("SELECT to_regclass(%s)", [self._sql.name]).fetchone()[0] is not None:
                 raise ValueError(f"{self} has a table of this name that is no index; give another one.")
@@ -478,17 +477,11 @@ class PostgreSQL(EngineStore):
         with self._connection() as connection:
             return connection.execute(self._sql.count(text), values).fetchone()[0]
 
-    def paths_of(self, ids: Iterable[int]) -> dict[int, str]:
-        return self._looked_up(self._sql.paths_of, list(ids))
-
-    def ids_of(self, paths: Iterable[str]) -> dict[str, int]:
-        return self._looked_up(self._sql.ids_of, list(paths))
-
-    def _looked_up(self, statement, keys):
-        if self.about() is None:
+    def find(self, ids: Iterable[int] = (), paths: Iterable[str] = ()) -> dict[int, str]:
+        if self.description() is None:
             return {}
         with self._connection() as connection:
-            return dict(connection.execute(statement, [keys]).fetchall())
+            return dict(connection.execute(self._sql.find, [list(ids), list(paths)]).fetchall())
 
     def _nearest(self, about, vectors, k, condition, exact):
         from pgvector import Vector
@@ -512,7 +505,7 @@ class PostgreSQL(EngineStore):
             for statement in made:
                 connection.execute(statement)
 
-    def successor(self, about: About) -> Self:
+    def successor(self, about: Description) -> Self:
         found = copy.copy(self)
         # A name that no address can have, so that it is no index of somebody.
         type = "halfvec" if self._type == "halfvec" else self._address.type
@@ -520,7 +513,7 @@ class PostgreSQL(EngineStore):
         found._address = Address(connection, f"{table}-next", type, shown)
         found._sql = Statements(found._address.table)
         found.model, found.kind, found.metric = about.model, about.kind, about.metric
-        there = found.about()
+        there = found.description()
         if there is not None and dataclasses.replace(there, columns=about.columns) != about:
             with self._transaction() as connection:
                 connection.execute(found._sql.drop)

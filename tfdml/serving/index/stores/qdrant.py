@@ -17,7 +17,7 @@ from tfdml.registry.arguments import Distance
 from tfdml.serving.index.attributes import OWN
 from tfdml.serving.index.filters import All, Among, AnyOf, Compared, ComparedColumns, Missing, Not, pushed
 from tfdml.serving.index.stores.engine import EngineStore, objects_of
-from tfdml.serving.index.stores.store import About, StoreError
+from tfdml.serving.index.stores.store import Description, StoreError
 
 PORT, COLLECTION = 6333, "images"
 # Seconds of a call.
@@ -230,14 +230,14 @@ class Qdrant(EngineStore):
                 self._opened = called(self, client, 1, self._options)
         return called(self, getattr(self._opened, name), tries, **arguments)
 
-    def about(self) -> About | None:
+    def description(self) -> Description | None:
         if self._is_local and self._opened is None and not Path(self._options["path"]).is_dir():
             # The client would make it.
             return None
         found = self._metadata()
         if found is None:
             return None
-        return About(*[found[field.name] for field in dataclasses.fields(About)])
+        return Description(*[found[field.name] for field in dataclasses.fields(Description)])
 
     def _metadata(self):
         if not self._call("collection_exists", collection_name=self._collection):
@@ -326,7 +326,7 @@ class Qdrant(EngineStore):
     def _delete(self, ids, compact):
         from qdrant_client import models
 
-        missing = ids - self.paths_of(ids).keys()
+        missing = ids - self.find(ids).keys()
         if missing:
             raise ValueError(f"{min(missing)} is not in the index {self}, and nothing is deleted.")
         selector = models.FilterSelector(filter=with_ids(ids))
@@ -336,20 +336,16 @@ class Qdrant(EngineStore):
         taken = None if condition is None else filter_of(condition)
         return self._call("count", collection_name=self._collection, count_filter=taken, exact=True).count
 
-    def paths_of(self, ids: Iterable[int]) -> dict[int, str]:
-        ids = list(ids)
-        if not ids or self.about() is None:
+    def find(self, ids: Iterable[int] = (), paths: Iterable[str] = ()) -> dict[int, str]:
+        ids, numbers, points = list(ids), list(map(number_of, paths)), []
+        if not (ids or numbers) or self.description() is None:
             return {}
-        about = {"scroll_filter": with_ids(ids), "limit": len(ids), "with_payload": SHOWN}
-        points, _ = self._call("scroll", collection_name=self._collection, **about)
+        about = {"collection_name": self._collection, "with_payload": SHOWN}
+        if ids:
+            points += self._call("scroll", scroll_filter=with_ids(ids), limit=len(ids), **about)[0]
+        if numbers:
+            points += self._call("retrieve", ids=numbers, **about)
         return {point.payload["id"]: point.payload["path"] for point in points}
-
-    def ids_of(self, paths: Iterable[str]) -> dict[str, int]:
-        numbers = list(map(number_of, paths))
-        if not numbers or self.about() is None:
-            return {}
-        points = self._call("retrieve", collection_name=self._collection, ids=numbers, with_payload=SHOWN)
-        return {point.payload["path"]: point.payload["id"] for point in points}
 
     def _nearest(self, about, vectors, k, condition, exact):
         from qdrant_client import models
@@ -364,7 +360,7 @@ class Qdrant(EngineStore):
         found = self._call("query_batch_points", collection_name=self._collection, requests=requests)
         return [[(*map(point.payload.get, SHOWN), point.score) for point in each.points] for each in found]
 
-    def successor(self, about: About) -> Self:
+    def successor(self, about: Description) -> Self:
         base, _, number = self._behind().rpartition(NUMBERED)
         if base != self._collection or not number.isdigit():
             raise ValueError(
@@ -373,7 +369,7 @@ class Qdrant(EngineStore):
             )
         found = copy.copy(self)
         found._collection, found.model, found.kind = f"{base}{NUMBERED}{int(number) + 1}", None, None
-        found.metric, there = about.metric, found.about()
+        found.metric, there = about.metric, found.description()
         if there is not None and dataclasses.replace(there, columns=about.columns) != about:
             self._call("delete_collection", collection_name=found._collection)
         found._make(found._collection, about)
@@ -397,7 +393,7 @@ class Qdrant(EngineStore):
 
     def take_place(self, of: Self) -> bool:
         for page in self.pages(POINTS):
-            there = of.paths_of([id for id, _ in page])
+            there = of.find([id for id, _ in page])
             gone = {id for id, path in page if there.get(id) != path}
             if gone:
                 self._delete(gone, False)

@@ -1,0 +1,260 @@
+"""The default store: rows in a folder, searched by faiss in the memory of this process."""
+
+import copy
+import dataclasses
+import math
+import shutil
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from tfdml.files.checked import LOCK, locked, naming
+from tfdml.neighbors.nearest import compared_vectors, load_faiss
+from tfdml.registry import register
+from tfdml.registry.arguments import Distance, Embeddings, FilePath
+from tfdml.serving.index import build
+from tfdml.serving.index.folder import IndexFolder
+from tfdml.serving.index.rows import IndexRows
+from tfdml.serving.index.stores.store import Description, Found, Neighbor, Store, similarity_of
+
+# Where no more than this fraction of the rows is selected, or no more rows than these, all of them are compared: an
+# approximate index would look at many others to find a few.
+FEW, ROWS = 0.05, 2000
+
+
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """Rows that may be found.
+
+    Args:
+        mask: `[N]` booleans; None: all rows.
+        count: how many they are.
+        total: how many rows the index has.
+    """
+
+    mask: np.ndarray | None
+    count: int
+    total: int
+
+    @classmethod
+    def of(cls, mask: np.ndarray) -> Self:
+        """Returns the selection of a mask `[N]`."""
+        count = int(np.count_nonzero(mask))
+        return cls(None if count == len(mask) else mask, count, len(mask))
+
+    @property
+    def is_few(self) -> bool:
+        """Whether a query is compared with all of them."""
+        return self.mask is not None and self.count <= max(FEW * self.total, ROWS)
+
+    def is_exact(self, index: Any) -> bool:
+        """Whether a search finds the nearest of them for sure.
+
+        Args:
+            index: index of faiss.
+        """
+        faiss = load_faiss()
+        is_compressed = isinstance(index, faiss.IndexIVFPQ)
+        return isinstance(index, faiss.IndexFlat) or self.is_few and not is_compressed
+
+    def search(self, index: Any, vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns similarities or distances `[Q, k]`, and rows `[Q, k]`, -1 where none was found; k may become less.
+
+        Args:
+            index: index of faiss.
+            vectors: `[Q, D]` float32.
+            k: number of rows.
+        """
+        k = min(k, self.count)
+        if not k:
+            return np.zeros((len(vectors), 0), np.float32), np.zeros((len(vectors), 0), np.int64)
+        if self.mask is None:
+            return index.search(vectors, k)
+        faiss = load_faiss()
+        bits = np.packbits(self.mask, bitorder="little")
+        selector = faiss.IDSelectorBitmap(bits)
+        if isinstance(index, faiss.IndexHNSW):
+            if self.is_few:
+                storage = faiss.downcast_index(index.storage)
+                return storage.search(vectors, k, params=faiss.SearchParameters(sel=selector))
+            candidates = self._more(max(index.hnsw.efSearch, k), self.total)
+            return index.search(vectors, k, params=faiss.SearchParametersHNSW(sel=selector, efSearch=candidates))
+        if isinstance(index, faiss.IndexIVF):
+            probes = index.nlist if self.is_few else self._more(index.nprobe, index.nlist)
+            return index.search(vectors, k, params=faiss.SearchParametersIVF(sel=selector, nprobe=probes))
+        return index.search(vectors, k, params=faiss.SearchParameters(sel=selector))
+
+    def _more(self, number, most):
+        """Returns a number that is larger by as much as there are fewer rows: so many of these are seen as of all."""
+        return min(most, math.ceil(number * self.total / self.count))
+
+
+@register("store", "folder")
+class FolderStore(Store):
+    """Rows in a folder, searched by faiss in the memory of this process.
+
+    Its files are read, and compared with their checksums, when they are first needed. What others change later is not
+    seen, see `reopened`. Several threads may search at once after `open`.
+
+    Args:
+        address: the folder.
+        model, kind, metric: see `Store`.
+    """
+
+    def __init__(self, address: str, model: str | None = None, kind: str | None = None, metric: Distance = "cosine"):
+        super().__init__(address, model, kind, metric)
+        self.folder = IndexFolder(address)
+        # What was read of the files: nothing yet, or nothing since this store has changed them.
+        self._manifest = self._index = self._rows = self._live = None
+
+    def description(self) -> Description | None:
+        return self._description(self.folder.manifest()) if self.folder.exists() else None
+
+    def _description(self, manifest):
+        return Description(*[manifest[name] for name in ("model", "dimension", "metric", "spec")])
+
+    def open(self) -> None:
+        """Reads the files, unless they were read; a ValueError says why there is no index that can be opened."""
+        if self._manifest is None:
+            manifest = self.folder.manifest()
+            self.check()
+            self._read(manifest)
+
+    def _read(self, manifest, index=None, rows=None):
+        self._index = self.folder.read_index(manifest) if index is None else index
+        self._rows = self.folder.read_rows(manifest, rows)
+        self._live, self._manifest = Selection.of(self._rows.selected()), manifest
+
+    def _opened(self):
+        if self._manifest is None:
+            self.existing()
+            self.open()
+        return self
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What `manifest.json` said when the files were read."""
+        return self._opened()._manifest
+
+    @property
+    def rows(self) -> IndexRows:
+        """The `IndexRows` of the index, also of deleted images."""
+        return self._opened()._rows
+
+    @property
+    def embeddings(self) -> Path:
+        """The folder of the embeddings of the rows, which is gone once another model has taken its place."""
+        return self.folder.embeddings_after(self.manifest.get("upgrades", 0))
+
+    def reopened(self) -> Self:
+        manifest = self.folder.manifest()
+        if manifest == self._manifest:
+            return self
+        found = copy.copy(self)
+        found.folder = IndexFolder(self.address)
+        # Of images that are marked as deleted only the marks are new.
+        names, before = ("generation", "index", "images"), self._manifest or {}
+        same = all(manifest[name] == before.get(name) for name in names)
+        found._read(manifest, *((self._index, self._rows) if same else ()))
+        return found
+
+    def state(self) -> Any:
+        # It takes no reading.
+        return self.folder.state()
+
+    def _add(self, ids, vectors, table, bad):
+        model = self.model or self.folder.manifest()["model"]
+        about = {"model": model, "kind": self.kind or "flat", "metric": self.metric, "bad": bad}
+        ids = build.add_rows(self.folder, ids, vectors, table, **about)
+        self._manifest = None
+        return ids
+
+    def _delete(self, ids, compact):
+        build.delete_ids(self.folder, ids, compact)
+        self._manifest = None
+
+    def compact(self) -> None:
+        """Erases what is only marked as deleted."""
+        build.compact_index(self.folder.path)
+        self._manifest = None
+
+    def search(self, vectors: Embeddings, k: int = 10, where: str | None = None, hidden: Collection[str] = ()) -> Found:
+        selection = self._selection(where, hidden)
+        similarities, rows = self.nearest(vectors, k, selection)
+        lists = [
+            [self.image(row, similarity) for similarity, row in zip(*each, strict=True) if row >= 0]
+            for each in zip(similarities.tolist(), rows.tolist(), strict=True)
+        ]
+        return Found(lists, selection.count, selection.is_exact(self._index))
+
+    def nearest(self, vectors: Embeddings, k: int, selection: Selection | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Returns similarities `[Q, k]`, descending, and rows of the index `[Q, k]`; -1 where none was found.
+
+        Args:
+            vectors: `[Q, D]` array, finite.
+            k: number of neighbors; all if the index has fewer images.
+            selection: the rows that may be found; None: all that are not deleted.
+        """
+        metric = self.manifest["metric"]
+        vectors = compared_vectors(vectors, metric)
+        self._description(self.manifest).check_vectors(vectors, k)
+        found, rows = (selection or self._live).search(self._index, vectors, k)
+        # Rounding can make squared distances negative.
+        scores = np.sqrt(np.maximum(found, 0)) if metric == "euclidean" else found
+        return similarity_of(scores, metric), rows
+
+    def image(self, row: int, similarity: float) -> Neighbor:
+        """Returns the `Neighbor` at a row of the index."""
+        rows = self.rows
+        return Neighbor(int(rows.ids[row]), self.folder.file_of(rows.paths[row]), rows.labels[row], similarity)
+
+    def count(self, where: str | None = None) -> int:
+        return self._selection(where).count if self._manifest or self.folder.exists() else 0
+
+    def _selection(self, where, hidden=()):
+        rows = self.rows
+        return self._live if where is None else Selection.of(rows.selected(where, hidden))
+
+    def columns(self) -> Mapping[str, str]:
+        return self.rows.kinds
+
+    def find(self, ids: Iterable[int] = (), paths: Iterable[str] = ()) -> dict[int, str]:
+        if not self.folder.exists():
+            return {}
+        rows, paths = self.rows, set(paths)
+        wanted = np.isin(rows.ids, list(ids))
+        if paths:
+            wanted |= np.array([path in paths for path in rows.paths], bool)
+        return {int(rows.ids[row]): rows.paths[row] for row in np.flatnonzero(wanted & ~rows.deleted)}
+
+    def file_of(self, id: int) -> str | None:
+        name = super().file_of(id)
+        return None if name is None else self.folder.file_of(name)
+
+    def keep_model(self, model: FilePath | None) -> None:
+        """Copies an exported model beside the rows if none is there, so that commands find it.
+
+        Args:
+            model: its folder; None: the model has no files.
+        """
+        if model is not None and not self.folder.model.exists():
+            self.folder.path.mkdir(parents=True, exist_ok=True)
+            with locked(self.folder.path, "index"):
+                build.copy_model(model, self.folder.model)
+
+    def save(self, target: FilePath, model: FilePath | None = None) -> None:
+        """Copies all to a new folder, and an exported model if the index has no copy of it."""
+        self.existing()
+        target = Path(target)
+        if target.exists():
+            raise ValueError(f"{target} exists already; give a new folder.")
+        unfinished = target.with_name(f".writing-{target.name}")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        with naming(target), locked(self.folder.path, "index"):
+            shutil.copytree(self.folder.path, unfinished, ignore=shutil.ignore_patterns(LOCK))
+            if model is not None and not (unfinished / self.folder.model.name).exists():
+                build.copy_model(model, unfinished / self.folder.model.name)
+            (unfinished / LOCK).touch()
+            unfinished.rename(target)
