@@ -19,7 +19,7 @@ def until(condition):
 
 
 def waiting(client):
-    return int(client.get("/metrics").text.split("\ntfdml_waiting ")[1].split()[0])
+    return float(client.get("/metrics").text.split("\ntfdml_waiting ")[1].split()[0])
 
 
 def test_what_waits_is_embedded_together(monkeypatch):
