@@ -10,7 +10,7 @@ import numpy as np
 from pipelines.dataset import names_in_list, write_list
 from pipelines.images.decoding import thumbnails
 from tfdml.console.progress_bar import ProgressBar
-from tfdml.files.checked import json_of, read_bytes, write_atomically
+from tfdml.files.checked import read_record, write_atomically
 from tfdml.neighbors.clustering import check_finite
 from tfdml.neighbors.nearest import unit_length
 
@@ -198,13 +198,11 @@ def read_near_duplicates(data_dir, dataset):
         data_dir: folder of the dataset; empty: the working directory.
         dataset: its spec.
     """
+    entries = {"found": list, "by": str, "test": int, "pairs": int, "similarity": int | float, "dataset": dataset}
     try:
-        found = json_of(read_bytes(_folder(data_dir) / FILE))
+        return read_record(_folder(data_dir) / FILE, entries, "Measure it again.")
     except (OSError, ValueError):
         return None
-    types = {"found": list, "by": str, "test": int, "pairs": int, "similarity": int | float}
-    whole = isinstance(found, dict) and all(isinstance(found.get(name), kind) for name, kind in types.items())
-    return found if whole and found.get("dataset") == dataset else None
 
 
 def _folder(data_dir):

@@ -10,7 +10,7 @@ import time
 import tensorflow as tf
 
 from tfdml.console.settings import names_with
-from tfdml.files.checked import json_of, naming, read_bytes, write_atomically
+from tfdml.files.checked import naming, read_record, write_record
 from tfdml.run.directory.run_directory import LogLines, RunDirectory
 from tfdml.run.directory.run_record import Record
 
@@ -75,19 +75,13 @@ class KnownRun:
         """Returns the number, text; None where the logger does not know the run yet."""
         if not self._path.is_file():
             return None
-        try:
-            found = json_of(read_bytes(self._path))
-            if not all(isinstance(found[name], str) for name in ("logger", "number")):
-                raise ValueError("an entry is no text")
-        except (ValueError, KeyError, TypeError) as error:
-            reason = f"it lacks {error}" if isinstance(error, KeyError) else error
-            raise ValueError(f"{self._path} is damaged ({reason}); without it the run is logged anew.") from None
-        return found["number"] if found["logger"] == self._logger else None
+        record = read_record(self._path, {"logger": str, "number": str}, "Without it the run is logged anew.")
+        return record["number"] if record["logger"] == self._logger else None
 
     def keep(self, number):
         """Writes the number."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._path, f"{json.dumps({'logger': self._logger, 'number': number})}\n".encode())
+        write_record(self._path, {"logger": self._logger, "number": number})
 
 
 # Where and how a run computes, which changes no result, or only what is measured.

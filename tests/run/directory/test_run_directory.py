@@ -133,7 +133,7 @@ def test_a_read_only_folder_is_refused_also_where_root_could_not_see_it(run, mon
 @pytest.mark.parametrize("killed_at", ["os.mkdir", "open", "os.rename"])
 def test_killed_while_claiming_the_same_command_claims_it(run, monkeypatch, killed_at):
     """Whatever a kill left of a claim, the folder is no stranger's."""
-    from tfdml.run.directory import checkpoints
+    from tfdml.run.directory import checksums
 
     class Killed(BaseException):
         pass
@@ -143,7 +143,7 @@ def test_killed_while_claiming_the_same_command_claims_it(run, monkeypatch, kill
             path.with_name(f".writing-{path.name}").write_bytes(content if killed_at == "os.rename" else b"")
         raise Killed
 
-    monkeypatch.setattr(checkpoints, "write_atomically", killed)
+    monkeypatch.setattr(checksums, "write_atomically", killed)
     with pytest.raises(Killed):
         run.claim(parsed("--epochs=3")[1])
     monkeypatch.undo()
@@ -190,7 +190,7 @@ def test_events(run):
     run.metrics.write_text('{"step": 1}\n{"step": 2}\n{"st')
     assert run.events() == [{"step": 1}, {"step": 2}]
     run.metrics.write_text('{"step": 1}\n{"st\n{"step": 3}\n')
-    with pytest.raises(ValueError, match=f"{run.metrics}, line 2, is damaged .*; remove the line"):
+    with pytest.raises(ValueError, match=f"{run.metrics}, line 2, is damaged: .* Remove the line"):
         run.events()
 
 
@@ -207,7 +207,7 @@ def test_events(run):
 def test_numbers_that_nothing_can_draw_are_damage(run, line):
     run.claim(parsed()[1])
     run.metrics.write_text(f'{{"step": {2**63 - 1}}}\n{json.dumps(line)}\n')
-    with pytest.raises(ValueError, match=f"{run.metrics}, line 2, is damaged .*; remove the line"):
+    with pytest.raises(ValueError, match=f"{run.metrics}, line 2, is damaged: .* Remove the line"):
         run.events()
     (run.path / "result.json").write_text(json.dumps({"best": line, "step": 1}))
     with pytest.raises(ValueError, match=f"^{run.path / 'result.json'} is damaged"):

@@ -4,7 +4,7 @@ import io
 import sys
 import zipfile
 
-from tfdml.files.checked import BROKEN, check_datasets, check_zip, fingerprint, json_of, open_file, reason_of
+from tfdml.files.checked import BROKEN, check_datasets, check_zip, damaged, fingerprint, json_of, open_file, reason_of
 
 WEIGHTS, METADATA, CONFIG = "model.weights.h5", "metadata.json", "config.json"
 
@@ -68,7 +68,7 @@ def metadata_of(path):
         try:
             found = json_of(archive.read(METADATA))
         except (KeyError, ValueError) as error:
-            raise ValueError(f"{path} is damaged ({METADATA}: {error}).") from None
+            raise damaged(path, f"{METADATA}: {reason_of(error)}", "Use another copy.") from None
     return found if isinstance(found, dict) else {}
 
 

@@ -1,6 +1,5 @@
 """Fits thresholds, and measures decisions about given pairs."""
 
-import json
 import logging
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from tfdml.evaluation.metrics import PairMetric, metrics_of
 from tfdml.evaluation.ranks.exact_vectors import ExactVectors
 from tfdml.evaluation.verification.pair_list import PairList, given_similarities, named_embeddings
 from tfdml.evaluation.verification.thresholds import fit_threshold, verified
-from tfdml.files.checked import json_of, read_bytes, write_atomically
+from tfdml.files.checked import read_record, write_record
 from tfdml.run.directory.model_archive import sha256_of
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.comparison import Source
@@ -30,7 +29,7 @@ def fit(source, rule, samples, seed):
 
 def write_threshold(run_dir, threshold):
     """Writes what `fit` returns into the directory of a run."""
-    write_atomically(Path(run_dir, FILE), (json.dumps(threshold, indent=2) + "\n").encode())
+    write_record(Path(run_dir, FILE), threshold, indent=2)
 
 
 def threshold_of(run_dir, which="best", distance=None):
@@ -38,13 +37,8 @@ def threshold_of(run_dir, which="best", distance=None):
     file = Path(run_dir, FILE)
     if not file.is_file():
         return None
-    try:
-        found = json_of(read_bytes(file))
-        whole = isinstance(found, dict) and {"run_dir", "model", "sha256", "distance"} <= {*found}
-        if not (whole and isinstance(found.get("threshold"), float)):
-            raise ValueError("expected an object with threshold, distance, model, sha256 and run_dir")
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{file} is damaged ({error}); fit the threshold again.") from None
+    entries = {"threshold": float, "distance": str, "model": str, "sha256": str, "run_dir": str}
+    found = read_record(file, entries, "Fit the threshold again.")
     # Where the run is matters to nobody who has its export.
     del found["run_dir"]
     if found["model"] != which or distance not in (None, found["distance"]):

@@ -32,8 +32,20 @@ from tfdml.serving.index.rows import IndexRows
 
 FORMAT, VERSION, MANIFEST = "tfdml index", 1, "manifest.json"
 DELETION = "deletion of a tfdml index"
-TYPES = {"model": str, "dimension": int, "metric": str, "kind": str, "spec": str, "count": int, "trained_on": int}
-TYPES |= {"generation": int, "index": dict, "images": dict}
+ENTRIES = {
+    "model": str,
+    "dimension": int,
+    "metric": ("cosine", "euclidean").__contains__,
+    "kind": str,
+    "spec": str,
+    "count": int,
+    "trained_on": int,
+    "generation": int,
+    "index": dict,
+    "images": dict,
+    "deleted": lambda value: value is None or isinstance(value, dict) and isinstance(value.get("number"), int),
+    "upgrades": lambda value: value is None or type(value) is int and value >= 0,
+}
 
 
 def read_index_manifest(path):
@@ -42,18 +54,7 @@ def read_index_manifest(path):
     Args:
         path: `pathlib.Path` of the file.
     """
-    found = read_manifest(path, FORMAT, VERSION)
-    for name, kind in TYPES.items():
-        if not isinstance(found.get(name), kind):
-            raise ValueError(f"{path} is damaged: {name} is missing or wrong. Make the index anew.")
-    deleted = found.get("deleted", {"number": 0, "file": {}})
-    if not (isinstance(deleted, dict) and isinstance(deleted.get("number"), int)):
-        raise ValueError(f"{path} is damaged: deleted is wrong. Make the index anew.")
-    if found["metric"] not in ("cosine", "euclidean"):
-        raise ValueError(f"{path} is damaged: the metric is {found['metric']!r}.")
-    if type(found.get("upgrades", 0)) is not int or found.get("upgrades", 0) < 0:
-        raise ValueError(f"{path} is damaged: upgrades is wrong. Make the index anew.")
-    return found
+    return read_manifest(path, FORMAT, VERSION, ENTRIES, "Make the index anew.")
 
 
 def read_begun_deletion(path):
@@ -62,10 +63,8 @@ def read_begun_deletion(path):
     Args:
         path: `pathlib.Path` of the file.
     """
-    names = read_manifest(path, DELETION, VERSION).get("images")
-    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise ValueError(f"{path} is damaged: expected a list of images. Remove it, and delete them again.")
-    return set(names)
+    entries = {"images": lambda names: isinstance(names, list) and all(isinstance(name, str) for name in names)}
+    return set(read_manifest(path, DELETION, VERSION, entries, "Remove it, and delete the images again.")["images"])
 
 
 def numbered(name, upgrades):
@@ -293,7 +292,7 @@ class IndexFolder:
         Args:
             index: index of faiss.
             columns: name to list or array, of its rows: `id`, `path`, `label`, and attributes.
-            about: what the manifest says besides; see `TYPES`.
+            about: what the manifest says besides; see `ENTRIES`.
             deleted: mask `[N]` of the rows that are deleted.
         """
         # Imported here because it is slow to load.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tfdml.files.checked import damaged
 from tfdml.files.shards import EmbeddingShards
 from tfdml.serving.exported_model import model_hash, saved_model_folder
 from tfdml.serving.index.folder import IndexFolder, compared_vectors
@@ -75,7 +76,7 @@ def fitted_with(searcher):
         return None
     file, advice = Path(folder, METADATA), "Pass a threshold, or fit it again with python -m tfdml.threshold."
     if not (isinstance(found, dict) and all(_is_finite(found.get(name)) for name in NUMBERS)):
-        raise ValueError(f"{file} is damaged: its threshold is no number. {advice}")
+        raise damaged(file, "its threshold is no number", advice)
     if card.get("sha256") != manifest["model"]:
         raise ValueError(f"The threshold in {file} is of another model than the one beside it. {advice}")
     if found.get("distance") != manifest["metric"]:
