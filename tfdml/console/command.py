@@ -13,7 +13,7 @@ from absl import logging as absl_logging
 
 from tfdml.console import startup
 from tfdml.console.flags import command_line, expanded, topics
-from tfdml.console.startup import TrainingStopped, told, told_of_disk
+from tfdml.console.startup import TrainingStopped, tensorflow_reason, told, told_of_disk
 
 WIDTH = 100
 # Replaces absl's `--help`, which only lists the flags of one file. `--helpfull` stays absl's.
@@ -30,22 +30,20 @@ def help_text(about, command, arguments, values, own):
         values: absl `FlagValues`.
         own: names that absl gives to the modules that define its flags.
     """
-    parts = [about.strip(), " ".join(["Usage:", command, *[arguments] * bool(arguments), "[--flag=value ...]"])]
-    for topic, names in _by_topic(values, own).items():
-        parts.append("\n".join([f"{topic}:", *(_described(values[name]) for name in names)]))
-    parts.append(
+    usage = " ".join(filter(None, ["Usage:", command, arguments, "[--flag=value ...]"]))
+    modules = values.flags_by_module_dict()
+    names = [flag.name for module in own for flag in modules.get(module, [])]
+    shared = {topic: some for topic, some in topics().items() if set(some) <= set(names)}
+    rest = [name for name in names if not any(name in some for some in shared.values())]
+    sections = [
+        "\n".join([f"{topic}:", *(_described(values[name]) for name in some)])
+        for topic, some in {"This command" if shared else "Flags": rest, **shared}.items()
+    ]
+    end = (
         "The values shown are defaults. --flagfile=FILE reads flags from a file, which may be one of tfdml's recipes, "
         "such as configs/quickstart.flags, from any folder. --helpfull also shows absl's flags."
     )
-    return "\n\n".join(parts)
-
-
-def _by_topic(values, own):
-    modules = values.flags_by_module_dict()
-    names = [flag.name for module in own for flag in modules.get(module, [])]
-    found = {topic: some for topic, some in topics().items() if set(some) <= set(names)}
-    rest = [name for name in names if not any(name in some for some in found.values())]
-    return {"This command" if found else "Flags": rest, **found}
+    return "\n\n".join([about.strip(), usage, *sections, end])
 
 
 def _described(flag):
@@ -100,10 +98,10 @@ def told_of_value(message):
     Args:
         message: such as `flag --steps=1.5: invalid literal for int() with base 10: '1.5'`.
     """
-    found = re.fullmatch(r"flag --(\w+)=(.*?): (.*)", message, re.DOTALL)
-    if not found:
+    match = re.fullmatch(r"flag --(\w+)=(.*?): (.*)", message, re.DOTALL)
+    if not match:
         return message
-    name, value, reason = found.groups()
+    name, value, reason = match.groups()
     received = f"Received: --{name}={value}."
     if reason.startswith("invalid literal for int()"):
         return f"--{name} must be an integer. {received}"
@@ -203,8 +201,6 @@ def run(main, arguments="", before=None, others=False, imports=True, reads_image
         except (ValueError, OSError, ImportError, FloatingPointError) as error:
             _end(f"{_flag_of(error)}{told(error)}")
         except _tensorflow_errors() as error:
-            from tfdml.console.startup import tensorflow_reason
-
             reason = tensorflow_reason(error)
             _end(told_of_disk(reason) or f"TensorFlow failed: {reason} (--debug shows where)")
         except MemoryError as error:
@@ -292,16 +288,15 @@ def check_file(name):
     Args:
         name: name of the flag; its value may be empty.
     """
-    path = Path(flags.FLAGS[name].value)
-    given, folder = f"--{name}={path}", path.parent
     if not flags.FLAGS[name].value:
         return
+    path = Path(flags.FLAGS[name].value)
     if path.is_dir():
-        raise ValueError(f"{given} is a folder. Give a file in it.")
-    if not folder.is_dir():
-        raise ValueError(f"{given}: there is no folder {folder}. Make it first, or give another one.")
-    if not os.access(folder, os.W_OK):
-        raise ValueError(f"{given}: {folder} is read-only. Give another folder.")
+        raise ValueError(f"--{name}={path} is a folder. Give a file in it.")
+    if not path.parent.is_dir():
+        raise ValueError(f"--{name}={path}: there is no folder {path.parent}. Make it first, or give another one.")
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"--{name}={path}: {path.parent} is read-only. Give another folder.")
 
 
 def check_folder(name):
