@@ -68,6 +68,11 @@ def made_once(name, make):
     return path
 
 
+def shared(name):
+    """Decorator for a function that makes a path: returns a function without arguments that returns it; see above."""
+    return lambda make: functools.cache(lambda: made_once(name, make))
+
+
 @functools.cache
 def pictures():
     """Folder with the pictures rendered, so that no command tells of rendering."""
@@ -76,15 +81,10 @@ def pictures():
     return made_once("pictures", lambda path: toycars(data_dir=path, classes=16, images_per_class=8, image_size=24))
 
 
-@functools.cache
-def straight_run():
+@shared("straight")
+def straight_run(run_dir):
     """Run directory of two epochs without a stop, with nearly all that a run can have."""
-
-    def make(run_dir):
-        done = run("tfdml.train", *straight_flags(run_dir))
-        assert done.returncode == 0 and "Warning" not in done.stderr, done.stderr
-
-    return made_once("straight", make)
+    assert "Warning" not in ok("tfdml.train", *straight_flags(run_dir)).stderr
 
 
 def change_flags(run_dir, old, new):

@@ -19,9 +19,9 @@ from tests.run_helpers import (
     METRICS,
     assert_same_run,
     assert_went_on,
-    made_once,
     pictures,
     result,
+    shared,
     steps,
     train,
     train_flags,
@@ -46,21 +46,14 @@ TALL = [
 ]
 
 
-@functools.cache
-def tall_run():
-    def make(run_dir):
-        done = train(run_dir, *TALL)
-        assert done.returncode == 0 and "Warning" not in done.stderr, done.stderr
-
-    return made_once("tall", make)
+@shared("tall")
+def tall_run(run_dir):
+    assert "Warning" not in trained(run_dir, *TALL).stderr
 
 
-@functools.cache
-def exported():
-    def make(out):
-        ok("tfdml.export", f"--run_dir={tall_run()}", f"--out={out}", "--onnx", "--lite=float32")
-
-    return made_once("tall exported", make)
+@shared("tall exported")
+def exported(out):
+    ok("tfdml.export", f"--run_dir={tall_run()}", f"--out={out}", "--onnx", "--lite=float32")
 
 
 @functools.cache
