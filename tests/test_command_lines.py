@@ -86,10 +86,6 @@ def test_train_with_bad_flags(tmp_path, flags, words):
     assert not (tmp_path / "run").exists()
 
 
-def test_train_with_an_argument_of_a_wrong_type(tmp_path):
-    assert_one_error(train(tmp_path / "run", "--backbone=small(width='wide')"), "small", "width")
-
-
 @pytest.mark.slow
 def test_train_with_a_mistyped_flag_and_a_missing_folder_in_processes_of_their_own(tmp_path):
     """The second after a module of the user's, which finds all of tfdml; and other commands without their run."""

@@ -13,14 +13,14 @@ from absl import logging as absl_logging
 
 from tfdml.console import startup
 from tfdml.console.flags import command_line, expanded, topics
-from tfdml.console.startup import TrainingStopped, tensorflow_reason, told, told_of_disk
+from tfdml.console.startup import TrainingStopped, disk_sentence, error_sentence, tensorflow_reason
 
 WIDTH = 100
 # Replaces absl's `--help`, which only lists the flags of one file. `--helpfull` stays absl's.
 ASKED_BY = ("--help", "-help", "-?", "--helpshort", "-helpshort")
 
 
-def help_text(about, command, arguments, values, own):
+def help_text(about, command, arguments, values, defining):
     """Returns the help text of a command.
 
     Args:
@@ -28,11 +28,11 @@ def help_text(about, command, arguments, values, own):
         command: its command line, such as `python -m tfdml.train`.
         arguments: name of its positional arguments, such as `FLAGFILE...`; may be empty.
         values: absl `FlagValues`.
-        own: names that absl gives to the modules that define its flags.
+        defining: names that absl gives to the modules that define its flags.
     """
     usage = " ".join(filter(None, ["Usage:", command, arguments, "[--flag=value ...]"]))
     modules = values.flags_by_module_dict()
-    names = [flag.name for module in own for flag in modules.get(module, [])]
+    names = [flag.name for module in defining for flag in modules.get(module, [])]
     shared = {topic: some for topic, some in topics().items() if set(some) <= set(names)}
     rest = [name for name in names if not any(name in some for some in shared.values())]
     sections = [
@@ -92,7 +92,7 @@ def in_place_of(name, known):
     return f"Unknown flag --{name}. Write {written}." if flag in known else None
 
 
-def told_of_value(message):
+def flag_sentence(message):
     """Returns absl's message about the value of a flag, or if it is in Python's words, what the flag expects.
 
     Args:
@@ -174,9 +174,9 @@ def run(main, arguments="", before=None, others=False, imports=True, reads_image
         messages: name of the stream for messages of the log; `stderr` where other programs read what `main` prints.
     """
 
-    def guarded(given):
-        if given[1:] and not arguments:
-            print(f"Error: Unexpected argument {given[1]!r}; options start with --.", file=sys.stderr)
+    def guarded(argv):
+        if argv[1:] and not arguments:
+            print(f"Error: Unexpected argument {argv[1]!r}; options start with --.", file=sys.stderr)
             sys.exit(1)
         # A line is seen when it is printed, where output goes to a file, too.
         sys.stdout.reconfigure(line_buffering=True)
@@ -190,7 +190,7 @@ def run(main, arguments="", before=None, others=False, imports=True, reads_image
             if imports and not arguments:
                 import_package()
             startup.raise_on_interrupt()
-            main(given[1:]) if arguments else main()
+            main(argv[1:]) if arguments else main()
             sys.stdout.flush()
         except KeyboardInterrupt:
             print("Interrupted.", file=sys.stderr)
@@ -199,10 +199,10 @@ def run(main, arguments="", before=None, others=False, imports=True, reads_image
             print(stopped, file=sys.stderr)
             sys.exit(STOPPED_STATUS)
         except (ValueError, OSError, ImportError, FloatingPointError) as error:
-            _end(f"{_flag_of(error)}{told(error)}")
+            _end(f"{_flag_of(error)}{error_sentence(error)}")
         except _tensorflow_errors() as error:
             reason = tensorflow_reason(error)
-            _end(told_of_disk(reason) or f"TensorFlow failed: {reason} (--debug shows where)")
+            _end(disk_sentence(reason) or f"TensorFlow failed: {reason} (--debug shows where)")
         except MemoryError as error:
             _end(f"Not enough memory: {error}. Take smaller images or batches, or fewer images.")
         except Exception as error:
@@ -211,7 +211,7 @@ def run(main, arguments="", before=None, others=False, imports=True, reads_image
             startup.end_on_interrupt()
 
     startup.end_on_interrupt()
-    app.run(guarded, flags_parser=lambda given: _parse(given, arguments, others))
+    app.run(guarded, flags_parser=lambda argv: _parse(argv, arguments, others))
 
 
 def given(*names):
@@ -313,43 +313,36 @@ def check_folder(name):
         raise ValueError(f"--{name}={path}: {nearest} is read-only. Give another folder.")
 
 
-def _parse(given, arguments, others):
+def _parse(argv, arguments, others):
     """Parses flags and returns the positional arguments; prints help and exits if asked to."""
-    asked = given[: given.index("--")] if "--" in given else given
+    asked = argv[: argv.index("--")] if "--" in argv else argv
     if READ_BY_PEOPLE & set(asked):
         # Piped to `head`, the process ends with its reader, like other commands.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if set(ASKED_BY) & set(asked):
         main = sys.modules["__main__"]
         # absl names the running module by its file.
-        own = sys.argv[0], "tfdml.console.flags"
-        print(help_text(main.__doc__, f"python -m {startup.module_run()}", arguments, flags.FLAGS, own))
+        modules = sys.argv[0], "tfdml.console.flags"
+        print(help_text(main.__doc__, f"python -m {startup.module_run()}", arguments, flags.FLAGS, modules))
         sys.exit(0)
     if "--helpfull" in asked:
         app.usage(writeto_stdout=True, exitcode=0)
     try:
-        given = [given[0], *expanded(given[1:])]
+        rest = flags.FLAGS([argv[0], *expanded(argv[1:])], known_only=others)
     except (ValueError, OSError) as error:
-        print(f"Error: {told(error)}", file=sys.stderr)
+        print(f"Error: {error_sentence(error)}", file=sys.stderr)
         sys.exit(1)
-    rest = _read(given, others)
+    except flags.Error as error:
+        unknown = isinstance(error, flags.UnrecognizedFlagError)
+        message = in_place_of(error.flagname, flags.FLAGS) if unknown else flag_sentence(str(error))
+        message = " ".join((message or str(error).replace(" ?", "?")).split())
+        print(f"Error: {message} (--help shows all flags)", file=sys.stderr)
+        sys.exit(1)
     for flag in map(flags.FLAGS.__getitem__, flags.FLAGS):
         # As a shell does, but not behind `--out=`.
         if isinstance(flag.value, str) and flag.value.startswith("~"):
             flag.value = os.path.expanduser(flag.value)
     return rest
-
-
-def _read(given, others):
-    """Returns the positional arguments, and perhaps other flags; sets the flags, or exits with an error."""
-    try:
-        return flags.FLAGS(given, known_only=others)
-    except flags.UnrecognizedFlagError as error:
-        message = in_place_of(error.flagname, flags.FLAGS) or str(error).replace(" ?", "?")
-    except flags.Error as error:
-        message = told_of_value(str(error))
-    print(f"Error: {' '.join(message.split())} (--help shows all flags)", file=sys.stderr)
-    sys.exit(1)
 
 
 def import_package():
