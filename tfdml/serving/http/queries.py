@@ -129,7 +129,7 @@ class CurrentIndex:
     def __init__(self, searcher):
         self.searcher, self.problem = searcher, None
         self.is_gone = False
-        self._state, self._told = None, None
+        self._state, self._logged = None, None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="index", daemon=True)
 
@@ -147,19 +147,19 @@ class CurrentIndex:
         except (OSError, ValueError) as error:
             # What lies in an engine is gone with it, and of another model it would be wrong to answer.
             self.is_gone, self._state = True, None
-            self._tell(GONE, error)
+            self._report(GONE, error)
             return
         if self.is_gone:
-            self.is_gone, self.problem, self._told = False, None, None
+            self.is_gone, self.problem, self._logged = False, None, None
         if state == self._state:
             return
         try:
-            self.searcher, self.problem, self._told = self.searcher.reopened(), None, None
+            self.searcher, self.problem, self._logged = self.searcher.reopened(), None, None
         except Exception as error:
             # Written to while it was read, it is read again.
             if self._has_left(state):
                 return
-            self._tell(UNUSABLE, error)
+            self._report(UNUSABLE, error)
             if not isinstance(error, ValueError):
                 # It may pass, as too many open files do, and is tried again.
                 return
@@ -172,11 +172,11 @@ class CurrentIndex:
         except (OSError, ValueError):
             return True
 
-    def _tell(self, problem, error):
+    def _report(self, problem, error):
         self.problem, reason = problem, f"{str(error).rstrip('.')}."
-        if reason != self._told:
+        if reason != self._logged:
             logging.getLogger(__name__).warning("%s The service goes on with the index that it has.", reason)
-        self._told = reason
+        self._logged = reason
 
     def _work(self):
         while not self._stop.wait(INTERVAL):
@@ -241,8 +241,8 @@ def answer_all(searcher, queries, threshold):
         places.setdefault(searcher if is_current else query.reader, []).append(place)
     answers = [None] * len(queries)
     for reader, some in places.items():
-        found = answer(reader, [queries[place] for place in some], threshold(reader))
-        for place, one in zip(some, found, strict=True):
+        of_reader = answer(reader, [queries[place] for place in some], threshold(reader))
+        for place, one in zip(some, of_reader, strict=True):
             answers[place] = one
     return answers
 
@@ -274,9 +274,9 @@ def answer(searcher, queries, threshold=ANY):
             for place in places:
                 answers[place].problem = str(error)
             continue
-        about = {} if where is None else {"matching": found.matching, "exact": found.exact}
+        filtered = {} if where is None else {"matching": found.matching, "exact": found.exact}
         for place, neighbors in zip(places, found, strict=True):
-            answers[place] = dataclasses.replace(answers[place], neighbors=neighbors, **about)
+            answers[place] = dataclasses.replace(answers[place], neighbors=neighbors, **filtered)
     return answers
 
 
