@@ -1,7 +1,6 @@
 """Finds test images that are nearly training images."""
 
 import dataclasses
-import json
 import os
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import numpy as np
 from pipelines.dataset import names_in_list, write_list
 from pipelines.images.decoding import thumbnails
 from tfdml.console.progress_bar import ProgressBar
-from tfdml.files.checked import read_record, write_atomically
+from tfdml.files.checked import read_record, write_record
 from tfdml.neighbors.clustering import check_finite
 from tfdml.neighbors.nearest import unit_length
 
@@ -185,7 +184,7 @@ def write_near_duplicates(data_dir, dataset, found):
         Path of the list of the test images, for --ignore_images.
     """
     folder = _folder(data_dir)
-    write_atomically(folder / FILE, f"{json.dumps({'dataset': dataset, **found}, indent=1)}\n".encode())
+    write_record(folder / FILE, {"dataset": dataset, **found}, indent=1)
     path = folder / LIST
     write_list(path, [(test, f"is nearly {train}, of training: {value}") for test, train, value in found["found"]])
     return path
