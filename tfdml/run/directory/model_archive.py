@@ -14,8 +14,8 @@ def damage_of(path):
     try:
         with open_file(path) as file, zipfile.ZipFile(file) as archive:
             check_zip(archive)
-            if damaged := archive.testzip():
-                return f"{damaged} is not what was written"
+            if member := archive.testzip():
+                return f"{member} is not what was written"
             if WEIGHTS in archive.namelist():
                 _check_weights(archive.read(WEIGHTS))
     except BROKEN as error:
