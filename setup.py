@@ -140,6 +140,8 @@ SERVE = [
     "uvicorn~=0.54.0",
     # Reads uploads for FastAPI, which does not install it. 0.0.18 bounds the lengths of headers.
     "python-multipart>=0.0.18",
+    # Counters for `/metrics`. Before 1.0 a minor release may break.
+    "prometheus_client~=0.26.0",
 ]
 
 PGVECTOR = [

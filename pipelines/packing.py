@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import io
-import json
 import tarfile
 import zlib
 from pathlib import Path
@@ -17,12 +16,13 @@ from pipelines.stored import local, refuse_vectors
 from tfdml.files.checked import (
     LOCK,
     fingerprint,
-    json_of,
     locked,
     read_bytes,
+    read_record,
     write_atomically,
     write_flushed,
     write_manifest,
+    write_record,
 )
 
 FORMAT, VERSION, MANIFEST, PLAN, CLASSES = "packed tfdml dataset", 1, "manifest.json", "plan.json", "classes.parquet"
@@ -88,20 +88,15 @@ def _begin(folder, plan):
     if not (folder / PLAN).exists():
         with _naming(folder):
             _write_plan(folder, plan, {})
-    try:
-        found = json_of(read_bytes(folder / PLAN))
-        if not isinstance(found, dict) or not isinstance(found.get("shards", {}), dict):
-            raise ValueError("an entry is missing or wrong")
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{folder / PLAN} is damaged ({error}); give a new folder.") from None
-    written = found.pop("shards", {})
+    found = read_record(folder / PLAN, {"shards": dict | None}, "Give a new folder.")
+    written = found.pop("shards", None) or {}
     if found != plan:
         raise ValueError(f"--out={folder} was begun with another dataset or other --shard_images; give a new folder.")
     return written
 
 
 def _write_plan(folder, plan, written):
-    write_atomically(folder / PLAN, json.dumps({**plan, "shards": written}).encode())
+    write_record(folder / PLAN, {**plan, "shards": written})
 
 
 def _digest(dataset):

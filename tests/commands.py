@@ -154,6 +154,19 @@ def run(module, *flags):
     return Forked(module, *flags).wait()
 
 
+def ok(module, *flags):
+    """Runs a command that must end well, in a fork."""
+    done = run(module, *flags)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def last_json(done):
+    """Returns what the last line says that a command has printed, which must have ended well."""
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 # What TensorFlow's own code writes when an image cannot be decoded; no log level of Python reaches it.
 DECODER_NOISE = re.compile(
     r"[EWI]0000 00:00:\d+\.\d+ +\d+ (jpeg_mem|local_rendezvous)\.cc:\d+\] .*|\t \[\[.*\]\]"

@@ -9,7 +9,7 @@ import re
 import zipfile
 from pathlib import Path
 
-from tests.commands import Forked, run
+from tests.commands import Forked, ok, run
 
 STEPS_PER_EPOCH, EPOCHS = 20, 2
 
@@ -68,6 +68,11 @@ def made_once(name, make):
     return path
 
 
+def shared(name):
+    """Decorator for a function that makes a path: returns a function without arguments that returns it; see above."""
+    return lambda make: functools.cache(lambda: made_once(name, make))
+
+
 @functools.cache
 def pictures():
     """Folder with the pictures rendered, so that no command tells of rendering."""
@@ -76,15 +81,10 @@ def pictures():
     return made_once("pictures", lambda path: toycars(data_dir=path, classes=16, images_per_class=8, image_size=24))
 
 
-@functools.cache
-def straight_run():
+@shared("straight")
+def straight_run(run_dir):
     """Run directory of two epochs without a stop, with nearly all that a run can have."""
-
-    def make(run_dir):
-        done = run("tfdml.train", *straight_flags(run_dir))
-        assert done.returncode == 0 and "Warning" not in done.stderr, done.stderr
-
-    return made_once("straight", make)
+    assert "Warning" not in ok("tfdml.train", *straight_flags(run_dir)).stderr
 
 
 def change_flags(run_dir, old, new):
@@ -98,6 +98,11 @@ def change_flags(run_dir, old, new):
 def train(run_dir, *more):
     """Trains to the end, in a fork."""
     return run("tfdml.train", *train_flags(run_dir, *more))
+
+
+def trained(run_dir, *more):
+    """Trains to the end, in a fork, which must end well."""
+    return ok("tfdml.train", *train_flags(run_dir, *more))
 
 
 def steps(run_dir):
@@ -163,9 +168,7 @@ def assert_went_on(run_dir, done):
 def assert_goes_on(run_dir, flags, expected, step):
     """A run that is killed once this step is saved goes on, and leaves the same bits as one that was not stopped."""
     Forked("tfdml.train", *flags).until(lambda: max(steps(run_dir), default=0) >= step).kill()
-    done = run("tfdml.train", *flags)
-    assert done.returncode == 0, done.stderr
-    assert_went_on(run_dir, done)
+    assert_went_on(run_dir, ok("tfdml.train", *flags))
     assert_same_run(run_dir, expected)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tfdml
-from tests.run_helpers import assert_same_run, assert_went_on, result, saved_model, train
+from tests.run_helpers import assert_same_run, assert_went_on, result, saved_model, train, trained
 
 FLAGS = [
     "--backbone=small(width=16)",
@@ -57,6 +57,5 @@ def test_the_result_is_made_anew_and_a_longer_run_has_the_same_bits(tmp_path):
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_no_effect_without_pretrained_weights(tmp_path):
-    done = train(tmp_path / "run", *FLAGS, "--epochs=1", "--initial_weights=")
-    assert done.returncode == 0, done.stderr
+    done = trained(tmp_path / "run", *FLAGS, "--epochs=1", "--initial_weights=")
     assert "--blend has no effect" in done.stdout and "blend" not in result(tmp_path / "run")["best"]

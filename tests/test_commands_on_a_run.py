@@ -7,15 +7,10 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from tests.commands import Command, assert_one_error, run
+from tests.commands import Command, assert_one_error, last_json, ok, run
 from tests.photo_runs import half
 from tests.run_helpers import METRICS, change_flags, result, straight_run
 from tfdml.serving.exported_model import model_hash
-
-
-def last_json(done):
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.slow
@@ -198,8 +193,7 @@ def test_report_draws_all_that_a_run_of_one_learner_has(finished):
     names = ["neighbors", "confused", "similarity", "map", "similarities", "roc", "det", "recall", "training"]
     # `roc` draws both.
     only = [name for name in names if name != "det"]
-    done = run("tfdml.report", f"--run_dir={finished}", f"--only={','.join([*only, 'projector'])}")
-    assert done.returncode == 0, done.stderr
+    done = ok("tfdml.report", f"--run_dir={finished}", f"--only={','.join([*only, 'projector'])}")
     drawn = {path.stem: path for path in (finished / "report").glob("*.png")}
     assert sorted(drawn) == sorted(names) and all(Image.open(path).width > 200 for path in drawn.values())
     assert {path.stem for path in (finished / "report").glob("*.svg")} == {

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.commands import assert_one_error, run, scratch
+from tests.commands import assert_one_error, ok, run, scratch
 from tests.run_helpers import change_flags, straight_run
 
 
@@ -36,8 +36,7 @@ def noisy_run(seed):
 
 @functools.cache
 def compare(*flags):
-    done = run("tfdml.compare", *flags)
-    assert done.returncode == 0, done.stderr
+    done = ok("tfdml.compare", *flags)
     *table, last = done.stdout.splitlines()
     return table, json.loads(last)
 

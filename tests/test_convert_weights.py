@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.backbones.weights.published_files import caffe_tensors, caffemodel
-from tests.commands import assert_one_error, run
-from tests.run_helpers import train
+from tests.commands import assert_one_error, ok, run
+from tests.run_helpers import train, trained
 from tfdml.backbones import Small
 from tfdml.registry import create
 from tfdml.run.directory.model_files import load_weights
@@ -15,10 +15,9 @@ from tfdml.run.directory.model_files import load_weights
 def test_caffes_googlenet(tmp_path):
     (tmp_path / "net.caffemodel").write_bytes(caffemodel(caffe_tensors(seed=1)))
     output = tmp_path / "googlenet.weights.h5"
-    done = run(
+    done = ok(
         "tfdml.convert_weights", "--source=caffe_googlenet", f"--input={tmp_path}/net.caffemodel", f"--output={output}"
     )
-    assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert "conv2_3x3/bias (192,) <- conv2/3x3.bias" in lines and "left out: loss3/classifier.bias (1000,)" in lines
     assert lines[-1] == f"Wrote 114 parameters. Use --backbone='googlenet(batch_norm=False)' --initial_weights={output}"
@@ -54,8 +53,7 @@ def test_bad_flags_end_in_one_line(flags, words):
 def test_training_says_what_it_loaded(tmp_path):
     path = tmp_path / "shallow.weights.h5"
     Small(width=8, stages=1).save_weights(path)
-    done = train(tmp_path / "run", f"--initial_weights={path}", "--epochs=1")
-    assert done.returncode == 0, done.stderr
+    done = trained(tmp_path / "run", f"--initial_weights={path}", "--epochs=1")
     assert f"--initial_weights={path}: 10 parameters loaded; missing in the file: stage2_conv1," in done.stdout
 
 

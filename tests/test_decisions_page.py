@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.commands import run
+from tests.commands import ok, run
 from tests.evaluation.naive_pairs import example
 from tests.run_helpers import MODEL_FLAGS
 from tests.serving.http.service import Service
@@ -74,8 +74,7 @@ def test_the_consistent_loss_trains(tmp_path):
     (train,) = [command for command in COMMANDS if "threshold_consistent_margin" in command]
     module, flags = placed(train, tmp_path)
     small = [flag for flag in MODEL_FLAGS if "sampler" not in flag]
-    done = run(module, *flags, *small, "--initial_weights=", "--steps=4")
-    assert done.returncode == 0, done.stderr
+    ok(module, *flags, *small, "--initial_weights=", "--steps=4")
     assert json.loads((tmp_path / "runs/consistent/result.json").read_text())["best"]["opis"] >= 0
 
 

@@ -3,8 +3,8 @@
 import pytest
 from PIL import Image
 
-from tests.commands import Forked, run
-from tests.run_helpers import assert_same_run, assert_went_on, events, result, steps, train, train_flags
+from tests.commands import Forked, ok, run
+from tests.run_helpers import assert_same_run, assert_went_on, events, result, steps, train, train_flags, trained
 
 pytestmark = pytest.mark.slow
 
@@ -53,14 +53,12 @@ def test_it_ends_with_the_same_bits(tmp_path):
     # Then where the learners' proxies have been joined and the embedding layer is fine-tuned.
     Forked("tfdml.train", *train_flags(killed, *MORE)).until(lambda: max(steps(killed)) >= 42).kill()
     assert 42 <= max(steps(killed)) < 50
-    done = train(killed, *MORE)
-    assert done.returncode == 0, done.stderr
+    done = trained(killed, *MORE)
     assert_went_on(killed, done)
     assert_same_run(killed, straight)
 
     metadata.unlink()
-    done = run("tfdml.report", f"--run_dir={straight}", "--only=learners,clusters,projector")
-    assert done.returncode == 0, done.stderr
+    ok("tfdml.report", f"--run_dir={straight}", "--only=learners,clusters,projector")
     assert clusters_shown(metadata) == {"0", "1"}
     drawn = {path.stem: path for path in (straight / "report").glob("*.png")}
     assert {"learners", "negative_distances", "clusters"} <= drawn.keys()
@@ -73,15 +71,13 @@ def test_it_ends_with_the_same_bits(tmp_path):
 def test_hard_neighbors_within_clusters_end_with_the_same_bits(tmp_path):
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     more = [*MORE, "--sampler=hard_neighbors(pairs=2, neighbors=3)", "--loss=lifted_structure"]
-    done = train(straight, *more)
-    assert done.returncode == 0, done.stderr
+    trained(straight, *more)
     # Clusters and neighbors are searched for at different epochs.
     assert [event["step"] for event in events(straight) if event["event"] == "clusters"] == [10, 30]
     assert [event["step"] for event in events(straight) if event["event"] == "sampler"] == [10, 20, 30, 40]
     Forked("tfdml.train", *train_flags(killed, *more)).until(lambda: max(steps(killed), default=0) >= 22).kill()
     assert 22 <= max(steps(killed)) < 30
-    done = train(killed, *more)
-    assert done.returncode == 0, done.stderr
+    done = trained(killed, *more)
     assert_went_on(killed, done)
     assert_same_run(killed, straight)
 
@@ -98,6 +94,5 @@ def test_the_untrained_model_is_measured_whatever_the_clusters_are(tmp_path):
         "--steps_per_epoch=2",
         "--epochs=1",
     ]
-    done = train(tmp_path / "run", *flags)
-    assert done.returncode == 0, done.stderr
+    trained(tmp_path / "run", *flags)
     assert result(tmp_path / "run").keys() >= {"untrained", "validation"}

@@ -14,7 +14,6 @@ from tests.backbones.test_backbones import BACKBONES
 from tests.commands import Command
 from tests.run_helpers import result
 from tfdml import registry
-from tfdml.backbones.borrowed import INSTALL
 from tfdml.backbones.published_weights import SOURCES
 
 REPOSITORY = Path(__file__).parents[1]
@@ -196,37 +195,11 @@ def test_the_page_of_all_recipes_is_written_anew():
     assert all(page.count(f"`{name}`") == 1 for name in names)
 
 
-def test_a_recipe_is_described_by_the_first_sentence_of_its_comment():
-    paper = "Ranked List Loss for Deep Metric Learning (Wang et al., CVPR 2019, extended version)"
-    flagfile = f"# {paper}, T = 5: Recall@1 is\n# 55.0. More.\n#   python -m tfdml.train\n--loss=a|b\n# of the loss\n"
-    assert list_recipes.summary(flagfile) == "[Ranked List Loss](ranked_list.md), T = 5: Recall@1 is 55.0."
-    assert list_recipes.summary("# With a|b.\n#   python -m tfdml.train\n--steps=1\n") == "With a&#124;b."
-
-
-def test_a_new_kind_and_a_new_part_are_on_the_page_of_all_parts(monkeypatch):
-    monkeypatch.setitem(registry.ROOMS, "spice", "tfdml.registry")
-    monkeypatch.setitem(registry.parts._registered, "spice", {})
-
-    @registry.register("spice", "soup")
-    def soup():
-        """Warms a|b."""
-
-    page = list_parts.written(f"# Parts\n{list_parts.BEGIN}\nan old row")
-    assert page.startswith(f"# Parts\n{list_parts.BEGIN}\n\n## Datasets\n\n| dataset |") and "an old row" not in page
-    assert page.endswith("\n\n## Spices\n\n| spice | description |\n|---|---|\n| `soup` | Warms a&#124;b. |\n")
-
-
 def test_the_tables_of_the_page_of_losses_have_each_loss_once():
     page = (REPOSITORY / "docs/losses.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
     # These two are made of other losses, and have no formula of their own.
     assert sorted([*rows, "by_level", "nested"]) == sorted(registry.names("loss"))
-
-
-def test_the_page_of_backbones_installs_keras_hub_as_its_error_says():
-    command = INSTALL["keras_hub"].rpartition(": ")[2].rstrip(".")
-    assert command.startswith("pip install --no-deps 'keras-hub~=0.32.0' ")
-    assert command in " ".join((REPOSITORY / "docs/backbones.md").read_text(encoding="utf-8").split())
 
 
 def test_backbones_have_their_parameters_and_their_source():

@@ -1,7 +1,6 @@
 """`python -m tfdml.ensemble` joins complete runs."""
 
 import functools
-import json
 import re
 import shutil
 
@@ -12,7 +11,7 @@ import tensorflow as tf
 
 import tfdml
 from pipelines.datasets import load as load_dataset
-from tests.commands import assert_one_error, run, scratch
+from tests.commands import assert_one_error, last_json, ok, run, scratch
 from tests.run_helpers import METRICS, RETRIEVAL, change_flags, pictures, result, straight_run, train
 from tfdml.evaluation.evaluate import evaluate, fuse
 
@@ -36,8 +35,7 @@ def members():
 def joined():
     """An ensemble of two runs, with weights, and what the command said."""
     out = scratch() / "joined"
-    done = run("tfdml.ensemble", f"--run_dirs={','.join(map(str, members()))}", f"--out={out}", "--weights=1,3")
-    assert done.returncode == 0, done.stderr
+    done = ok("tfdml.ensemble", f"--run_dirs={','.join(map(str, members()))}", f"--out={out}", "--weights=1,3")
     return out, done
 
 
@@ -82,15 +80,12 @@ def test_an_ensemble_embeds_images_as_its_members_do():
 def test_the_folder_of_an_ensemble_is_a_run(tmp_path):
     """It is evaluated, drawn and exported as one."""
     out, _ = joined()
-    done = run("tfdml.evaluate", f"--run_dir={out}", "--which=final")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = last_json(run("tfdml.evaluate", f"--run_dir={out}", "--which=final"))
     assert {name: found[name] for name in METRICS} == pytest.approx(result(out)["metrics"])
     assert run("tfdml.report", f"--run_dir={out}").returncode == 0
     assert (out / "report" / "learners.png").is_file()
     assert "Each learner alone" in (out / "report" / "index.html").read_text(encoding="utf-8")
-    done = run("tfdml.export", f"--run_dir={out}", f"--out={tmp_path}/exported")
-    assert done.returncode == 0, done.stderr
+    ok("tfdml.export", f"--run_dir={out}", f"--out={tmp_path}/exported")
     exported = tf.saved_model.load(tmp_path / "exported")
     test, (_, each) = load_dataset(DATASET, data_dir=str(pictures())).test, embeddings()
     serve = exported.signatures["serving_default"]

@@ -67,7 +67,7 @@ def test_a_model_that_would_fill_memory_is_refused_before_it_is_unpacked(tmp_pat
         loading.load(path)
     run = RunDirectory(tmp_path)
     run.claim(parsed()[1])
-    with pytest.raises(ValueError, match=f"^{path} is damaged .it would be unpacked from"):
+    with pytest.raises(ValueError, match=f"^{path} is damaged: it would be unpacked from"):
         run.model_file("best")
 
 
@@ -214,7 +214,7 @@ def endless(path):
 
 
 READERS = {
-    "manifest": lambda path: read_manifest(path, "tfdml index", 1),
+    "manifest": lambda path: read_manifest(path, "tfdml index", 1, {}),
     "embeddings.npy": lambda path: EmbeddingFiles.read(str(path), str(path)),
     "embeddings.npz": lambda path: EmbeddingFiles.read(str(path)),
     "embeddings.parquet": lambda path: EmbeddingFiles.read(str(path)),

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from pipelines.datasets import load
-from tests.commands import DIES_AT, Forked, run
+from tests.commands import DIES_AT, Forked, ok, run
 from tests.run_helpers import straight_run
 from tests.serving.index.store_places import place, server
 from tests.serving_fixtures import exported, picture
@@ -45,8 +45,7 @@ def kill_and_repeat(module, flags, out, written):
     assert killed.returncode == -signal.SIGKILL and not (out / "manifest.json").exists()
     before = {path: path.stat().st_mtime_ns for path in written()}
     assert 3 < len(before) < COUNT
-    done = run(module, *flags)
-    assert done.returncode == 0, done.stderr
+    done = ok(module, *flags)
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert not list(out.glob(".writing-*"))
     return done.stdout
@@ -92,8 +91,7 @@ def test_an_export_is_made_again_of_another_model(tmp_path):
     flags = [f"--run_dir={straight_run()}", f"--out={out}"]
     killed = Forked("tfdml.export", *flags, environment={DIES_AT: "pathlib:Path rename 3"}).wait()
     assert killed.returncode == -signal.SIGKILL and not out.exists() and (tmp_path / ".writing-exported").is_dir()
-    done = run("tfdml.export", *flags, "--which=final")
-    assert done.returncode == 0, done.stderr
+    ok("tfdml.export", *flags, "--which=final")
     assert [entry.name for entry in tmp_path.iterdir()] == ["exported"]
     card = json.loads((out / "metadata.json").read_text())
     assert card["model"] == "final" and card["sha256"] == model_hash(out)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.commands import run
+from tests.commands import ok
 from tests.run_helpers import MODEL_FLAGS, pictures
 from tests.test_docs import run_examples
 from tests.test_pairs_run import tables
@@ -62,8 +62,7 @@ def test_its_commands_run_one_after_another(number, folder):
         if "toycars" in " ".join(flags):
             flags += [f"--data_dir={pictures()}", "--dataset=toycars(classes=32, images_per_class=6, image_size=24)"]
             flags += ["--sampler=pxk(classes=4, per_class=4, groups=2)"]
-    done = run(module, *flags)
-    assert done.returncode == 0, done.stderr
+    ok(module, *flags)
 
 
 def test_its_examples_run():

@@ -4,19 +4,16 @@ import json
 
 import pytest
 
-from tests.commands import assert_one_error, run
-from tests.run_helpers import assert_goes_on, made_once, train_flags
+from tests.commands import assert_one_error, ok, run
+from tests.run_helpers import assert_goes_on, shared, train_flags
 
 OWN = ["--levels=body,class", "--sampler=pxk(classes=4, per_class=4, groups=2)", "--steps_per_epoch=6"]
 OWN += ["--loss=by_level(loss='multi_similarity', weights=(0.3, 1.0))"]
 
 
-def straight():
-    def make(run_dir):
-        done = run("tfdml.train", *train_flags(run_dir, *OWN, *LARGER))
-        assert done.returncode == 0, done.stderr
-
-    return made_once("levels_run", make)
+@shared("levels_run")
+def straight(run_dir):
+    ok("tfdml.train", *train_flags(run_dir, *OWN, *LARGER))
 
 
 # Two classes of each body type in either half.
@@ -44,10 +41,8 @@ def test_it_goes_on_to_the_same_bits(tmp_path):
 @pytest.mark.slow
 def test_another_loss_is_taken_at_each_level_and_a_run_is_measured_again(tmp_path):
     more = ["--loss=triplet", "--sampler=pxk(classes=4, per_class=4)", "--epochs=1"]
-    done = run("tfdml.train", *train_flags(tmp_path / "run", *OWN, *LARGER, *more))
-    assert done.returncode == 0, done.stderr
-    done = run("tfdml.evaluate", f"--run_dir={tmp_path / 'run'}", "--metrics=recall_at_1,hierarchical_ap")
-    assert done.returncode == 0, done.stderr
+    ok("tfdml.train", *train_flags(tmp_path / "run", *OWN, *LARGER, *more))
+    done = ok("tfdml.evaluate", f"--run_dir={tmp_path / 'run'}", "--metrics=recall_at_1,hierarchical_ap")
     found = json.loads(done.stdout.splitlines()[-1])
     assert {"recall_at_1", "recall_at_1_of_body", "hierarchical_ap"} <= set(found)
 

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.commands import Forked, assert_one_error, run
+from tests.commands import Forked, assert_one_error, ok, run
 from tests.run_helpers import (
     EPOCHS,
     STEPS_PER_EPOCH,
@@ -16,6 +16,7 @@ from tests.run_helpers import (
     straight_run,
     train,
     train_flags,
+    trained,
 )
 
 # Much that a step can have, and nothing that depends on the length of the run.
@@ -63,8 +64,7 @@ def test_more_steps_keep_the_epochs_and_a_kill_changes_nothing(killed, tmp_path)
         assert not (longer / "final.keras").exists()
         # The shorter one is no longer there.
         assert_one_error(train(longer, *more, "--steps=10"), "--steps=20 there, --steps=10 now")
-    done = train(longer, *more, "--steps=20")
-    assert done.returncode == 0, done.stderr
+    done = trained(longer, *more, "--steps=20")
     assert "20 steps, 4 epochs of 5; evaluated on test every 5 steps." in done.stdout
     assert_same_run(longer, straight)
     assert flags_of(longer) == flags_of(straight)
@@ -76,8 +76,7 @@ def test_schedules_that_depend_on_the_length_are_told(tmp_path):
     """A cosine to a tenth of 0.01 and back, and a temperature from 20 to 0 and back."""
     run_dir = tmp_path / "run"
     shutil.copytree(straight_run(), run_dir)
-    done = run("tfdml.train", *straight_flags(run_dir, f"--epochs={EPOCHS + 1}"))
-    assert done.returncode == 0, done.stderr
+    done = ok("tfdml.train", *straight_flags(run_dir, f"--epochs={EPOCHS + 1}"))
     told = [line for line in done.stdout.splitlines() if "depends on the length" in line]
     assert len(told) == 2
     assert told[0].startswith(

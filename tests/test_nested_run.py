@@ -8,24 +8,18 @@ import pytest
 import tensorflow as tf
 
 from pipelines.preprocessor import Preprocessor
-from tests.commands import run
-from tests.run_helpers import made_once, train
+from tests.commands import ok
+from tests.run_helpers import shared, trained
 
 
-def nested_run():
-    def make(run_dir):
-        done = train(
-            run_dir, "--loss=nested(loss='multi_similarity', dims=(4, 8))", "--epochs=1", "--steps_per_epoch=4"
-        )
-        assert done.returncode == 0, done.stderr
-
-    return made_once("nested", make)
+@shared("nested")
+def nested_run(run_dir):
+    trained(run_dir, "--loss=nested(loss='multi_similarity', dims=(4, 8))", "--epochs=1", "--steps_per_epoch=4")
 
 
 def exported(tmp_path, *flags):
     """The embeddings that an exported model gives, the facts of its card, and what the command warned of."""
-    done = run("tfdml.export", f"--run_dir={nested_run()}", f"--out={tmp_path}/out", *flags)
-    assert done.returncode == 0, done.stderr
+    done = ok("tfdml.export", f"--run_dir={nested_run()}", f"--out={tmp_path}/out", *flags)
     embed = tf.saved_model.load(tmp_path / "out").signatures["embed_images"]
     facts = json.loads((tmp_path / "out" / "metadata.json").read_text())["embedding"]
     assert facts["projection"] in (tmp_path / "out" / "README.md").read_text()

@@ -5,25 +5,22 @@ import json
 import numpy as np
 import pytest
 
-from tests.commands import assert_one_error, run
-from tests.run_helpers import MODEL_FLAGS, assert_goes_on, events, made_once
+from tests.commands import assert_one_error, ok, run
+from tests.run_helpers import MODEL_FLAGS, assert_goes_on, events, shared
 from tests.test_photos_run import IMAGES, photos_folder
 
 
-def tables():
+@shared("tables_of_pairs")
+def tables(folder):
     """A folder with a table of pairs and one of triplets, of images of which each two are the same."""
-
-    def make(folder):
-        folder.mkdir()
-        names = sorted(str(path) for path in photos_folder().rglob("*.png"))
-        random = np.random.default_rng(0)
-        groups = [names[start : start + 4] for start in range(0, IMAGES, 4)]
-        pairs = [f"{a},{b},1\n{a},{c},0\n{c},{d},1\n{b},{d},0\n" for a, b, c, d in groups]
-        triplets = [f"{a},{b},{c}\n{c},{d},{random.choice([a, b])}\n" for a, b, c, d in groups]
-        (folder / "pairs.csv").write_text("a,b,same\n" + "".join(pairs))
-        (folder / "triplets.csv").write_text("anchor,positive,negative\n" + "".join(triplets))
-
-    return made_once("tables_of_pairs", make)
+    folder.mkdir()
+    names = sorted(str(path) for path in photos_folder().rglob("*.png"))
+    random = np.random.default_rng(0)
+    groups = [names[start : start + 4] for start in range(0, IMAGES, 4)]
+    pairs = [f"{a},{b},1\n{a},{c},0\n{c},{d},1\n{b},{d},0\n" for a, b, c, d in groups]
+    triplets = [f"{a},{b},{c}\n{c},{d},{random.choice([a, b])}\n" for a, b, c, d in groups]
+    (folder / "pairs.csv").write_text("a,b,same\n" + "".join(pairs))
+    (folder / "triplets.csv").write_text("anchor,positive,negative\n" + "".join(triplets))
 
 
 def flags(run_dir, *more, table="pairs"):
@@ -32,12 +29,9 @@ def flags(run_dir, *more, table="pairs"):
     return [*MODEL_FLAGS, "--head=linear", *data, *length, "--loss=contrastive", f"--run_dir={run_dir}", *more]
 
 
-def straight():
-    def make(run_dir):
-        done = run("tfdml.train", *flags(run_dir))
-        assert done.returncode == 0 and not done.stderr, done.stderr
-
-    return made_once("pairs_run", make)
+@shared("pairs_run")
+def straight(run_dir):
+    assert not ok("tfdml.train", *flags(run_dir)).stderr
 
 
 @pytest.mark.slow
@@ -60,8 +54,7 @@ def test_it_goes_on_to_the_same_bits(tmp_path):
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_two_devices_learn_what_one_does(tmp_path):
-    done = run("tfdml.train", *flags(tmp_path / "run", "--devices=cpu:2", "--epochs=1"))
-    assert done.returncode == 0, done.stderr
+    ok("tfdml.train", *flags(tmp_path / "run", "--devices=cpu:2", "--epochs=1"))
     (loss,) = [event["loss"] for event in events(tmp_path / "run") if event["event"] == "train"]
     first = next(event["loss"] for event in events(straight()) if event["event"] == "train")
     # Batch norm is of each device's own images.
@@ -72,8 +65,7 @@ def test_two_devices_learn_what_one_does(tmp_path):
 @pytest.mark.slow
 def test_triplets_train(tmp_path):
     more = ["--loss=triplet(mining='given')", "--epochs=1"]
-    done = run("tfdml.train", *flags(tmp_path / "run", *more, table="triplets"))
-    assert done.returncode == 0, done.stderr
+    ok("tfdml.train", *flags(tmp_path / "run", *more, table="triplets"))
     assert json.loads((tmp_path / "run" / "result.json").read_text())["metrics"]["roc_auc"] is not None
 
 

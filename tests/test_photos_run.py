@@ -7,7 +7,7 @@ import pyarrow.parquet
 import pytest
 from PIL import Image
 
-from tests.commands import assert_one_error, run
+from tests.commands import assert_one_error, ok, run
 from tests.run_helpers import MODEL_FLAGS, assert_goes_on, made_once, variable_names
 
 IMAGES = 40
@@ -74,8 +74,7 @@ def test_checkpoints_have_what_is_kept_beside_the_network():
 
 @pytest.mark.slow
 def test_photos_are_indexed_searched_and_clustered(tmp_path):
-    done = run("tfdml.export", f"--run_dir={straight()}", f"--out={tmp_path}/exported")
-    assert done.returncode == 0, done.stderr
+    ok("tfdml.export", f"--run_dir={straight()}", f"--out={tmp_path}/exported")
     index = f"{tmp_path}/index"
     done = run("tfdml.index", f"--model={tmp_path}/exported", f"--images={photos_folder()}", f"--out={index}")
     assert done.returncode == 0 and f"Indexed {IMAGES} images" in done.stdout, done.stderr
@@ -83,8 +82,7 @@ def test_photos_are_indexed_searched_and_clustered(tmp_path):
     done = run("tfdml.search", f"--index={index}", "--k=3", "--format=json", query)
     assert done.returncode == 0 and query in done.stdout, done.stderr
     clusters = [f"--embeddings={index}/embeddings", "--clusters=4", f"--out={tmp_path}/clusters.parquet"]
-    done = run("tfdml.cluster", *clusters)
-    assert done.returncode == 0, done.stderr
+    ok("tfdml.cluster", *clusters)
     table = pyarrow.parquet.read_table(tmp_path / "clusters.parquet")
     assert len(table) == IMAGES and set(table["cluster"].to_pylist()) == {0, 1, 2, 3}
 

@@ -1,11 +1,9 @@
 """Runs on datasets with protocols of their own, from the command line to the result."""
 
-import json
-
 import pytest
 
 from pipelines.datasets.inshop import METRICS
-from tests.commands import run
+from tests.commands import last_json, ok, run
 from tests.pipelines import tiny_datasets as tiny
 from tests.run_helpers import MODEL_FLAGS, events, result, straight_run, train
 
@@ -13,15 +11,11 @@ SHORT = [*MODEL_FLAGS, "--epochs=1", "--steps_per_epoch=2", "--sampler=uniform(b
 
 
 def train_on(dataset, data_dir, run_dir, *more):
-    done = run("tfdml.train", f"--dataset={dataset}", f"--data_dir={data_dir}", f"--run_dir={run_dir}", *SHORT, *more)
-    assert done.returncode == 0, done.stderr
-    return done
+    return ok("tfdml.train", f"--dataset={dataset}", f"--data_dir={data_dir}", f"--run_dir={run_dir}", *SHORT, *more)
 
 
 def evaluate(run_dir, *more):
-    done = run("tfdml.evaluate", f"--run_dir={run_dir}", *more)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return last_json(run("tfdml.evaluate", f"--run_dir={run_dir}", *more))
 
 
 @pytest.mark.slow

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.commands import assert_one_error, run
-from tests.run_helpers import MODEL_FLAGS, assert_goes_on, events, made_once
+from tests.commands import assert_one_error, ok, run
+from tests.run_helpers import MODEL_FLAGS, assert_goes_on, events, shared
 from tests.test_photos_run import photos_folder
 
 
@@ -16,12 +16,9 @@ def flags(run_dir, *more):
     return [*MODEL_FLAGS, *data, *length, *own, f"--run_dir={run_dir}", *more]
 
 
-def straight():
-    def make(run_dir):
-        done = run("tfdml.train", *flags(run_dir))
-        assert done.returncode == 0, done.stderr
-
-    return made_once("pseudo_classes_run", make)
+@shared("pseudo_classes_run")
+def straight(run_dir):
+    ok("tfdml.train", *flags(run_dir))
 
 
 @pytest.mark.slow
@@ -44,8 +41,7 @@ def test_it_goes_on_to_the_same_bits(tmp_path):
 @pytest.mark.slow
 def test_views_and_clusters_together(tmp_path):
     more = ["--sampler=views(images=8)", "--loss=sup_con", "--epochs=1"]
-    done = run("tfdml.train", *flags(tmp_path / "run", *more))
-    assert done.returncode == 0, done.stderr
+    ok("tfdml.train", *flags(tmp_path / "run", *more))
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.commands import Forked, run
+from tests.commands import Forked, ok
 from tests.run_helpers import (
     EPOCHS,
     STEPS_PER_EPOCH,
@@ -15,8 +15,8 @@ from tests.run_helpers import (
     steps,
     straight_flags,
     straight_run,
-    train,
     train_flags,
+    trained,
     variable_names,
 )
 
@@ -62,9 +62,8 @@ def test_killed_twice_with_a_damaged_checkpoint(tmp_path):
     arrays = (damaged / "arrays.npz").read_bytes()
     (damaged / "arrays.npz").write_bytes(arrays[: len(arrays) // 2])
 
-    done = run("tfdml.train", *flags)
-    assert done.returncode == 0, done.stderr
-    assert f"{damaged} is damaged" in done.stderr and "using the one before" in done.stderr
+    done = ok("tfdml.train", *flags)
+    assert f"{damaged} is damaged" in done.stderr and "Using the one before" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert f"Going on with {run_dir} after step {before}." in done.stdout
     assert_same_run(run_dir, straight_run())
@@ -77,8 +76,7 @@ def test_killed_with_events_later_than_the_newest_checkpoint(tmp_path):
     more = ["--eval_unit=steps", "--eval_every=5", "--evaluate_on=validation", "--validation_classes=0.5"]
     more += ["--patience=0"]
     straight, killed = tmp_path / "straight", tmp_path / "killed"
-    done = train(straight, *more)
-    assert done.returncode == 0, done.stderr
+    done = trained(straight, *more)
     # Not again for the untrained model that is measured at the end.
     assert done.stdout.count("Defaults for this backbone: ") == 1
 
@@ -91,8 +89,7 @@ def test_killed_with_events_later_than_the_newest_checkpoint(tmp_path):
     with open(killed / "metrics.jsonl", "a") as file:
         file.write('{"event": "train", "st')
 
-    done = run("tfdml.train", *flags)
-    assert done.returncode == 0, done.stderr
+    done = ok("tfdml.train", *flags)
     assert f"after step {STEPS_PER_EPOCH}." in done.stdout
     assert_same_run(killed, straight)
     check_evaluated_by_steps_on_validation(straight)
@@ -121,8 +118,7 @@ def test_killed_between_the_last_checkpoint_and_the_result(tmp_path):
     shutil.copytree(straight_run(), run_dir)
     (run_dir / "result.json").unlink()
     (run_dir / "final.keras").unlink()
-    done = run("tfdml.train", *straight_flags(run_dir))
-    assert done.returncode == 0, done.stderr
+    done = ok("tfdml.train", *straight_flags(run_dir))
     assert_went_on(run_dir, done)
     assert_same_run(run_dir, straight_run())
 
@@ -132,8 +128,7 @@ def test_killed_between_the_last_checkpoint_and_the_result(tmp_path):
 def test_patience_stops_and_stays_stopped(tmp_path):
     """In the middle of an epoch; a run that was killed before its result does not train on."""
     run_dir, more = tmp_path / "run", ["--patience=2", "--eval_unit=steps", "--eval_every=1", "--epochs=9"]
-    done = train(run_dir, *more)
-    assert done.returncode == 0, done.stderr
+    trained(run_dir, *more)
     recalls = [event["recall_at_1"] for event in events(run_dir) if event["event"] == "evaluation"]
     waited, stop = 0, None
     for step in range(1, len(recalls)):
@@ -146,8 +141,7 @@ def test_patience_stops_and_stays_stopped(tmp_path):
     again = tmp_path / "again"
     shutil.copytree(run_dir, again)
     (again / "result.json").unlink()
-    done = train(again, *more)
-    assert done.returncode == 0, done.stderr
+    done = trained(again, *more)
     assert_went_on(again, done)
     assert_same_run(again, run_dir)
 
@@ -163,6 +157,5 @@ def test_flags_txt_is_a_flagfile_of_the_same_flags(tmp_path):
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_flags_txt_is_a_flagfile_of_the_identical_run(tmp_path):
-    done = run("tfdml.train", f"--flagfile={straight_run() / 'flags.txt'}", f"--run_dir={tmp_path / 'run'}")
-    assert done.returncode == 0, done.stderr
+    ok("tfdml.train", f"--flagfile={straight_run() / 'flags.txt'}", f"--run_dir={tmp_path / 'run'}")
     assert_same_run(tmp_path / "run", straight_run())

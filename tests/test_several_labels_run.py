@@ -6,27 +6,24 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.commands import assert_one_error, run
-from tests.run_helpers import MODEL_FLAGS, assert_goes_on, made_once
+from tests.commands import assert_one_error, ok, run
+from tests.run_helpers import MODEL_FLAGS, assert_goes_on, shared
 
 
-def photos():
+@shared("several_labels")
+def photos(root):
     """Images of which a label says which half is bright, and another one which color."""
-
-    def make(root):
-        root.mkdir()
-        random, lines = np.random.default_rng(0), ["path,label,split"]
-        for number in range(48):
-            pixels = random.integers(0, 60, (24, 24, 3), np.uint8)
-            left, red = number % 2, number // 2 % 2
-            pixels[:, 12 * left : 12 + 12 * left] += 120
-            pixels[..., 2 * red] += 70
-            Image.fromarray(pixels).save(root / f"{number}.png")
-            labels = ["right" if left else "left", "blue" if red else "red"]
-            lines.append(f"{number}.png,{'|'.join(labels)},{'test' if number % 3 == 0 else 'train'}")
-        (root / "photos.csv").write_text("\n".join(lines))
-
-    return made_once("several_labels", make)
+    root.mkdir()
+    random, lines = np.random.default_rng(0), ["path,label,split"]
+    for number in range(48):
+        pixels = random.integers(0, 60, (24, 24, 3), np.uint8)
+        left, red = number % 2, number // 2 % 2
+        pixels[:, 12 * left : 12 + 12 * left] += 120
+        pixels[..., 2 * red] += 70
+        Image.fromarray(pixels).save(root / f"{number}.png")
+        labels = ["right" if left else "left", "blue" if red else "red"]
+        lines.append(f"{number}.png,{'|'.join(labels)},{'test' if number % 3 == 0 else 'train'}")
+    (root / "photos.csv").write_text("\n".join(lines))
 
 
 def flags(run_dir, *more):
@@ -35,12 +32,9 @@ def flags(run_dir, *more):
     return [*MODEL_FLAGS, *data, *length, "--loss=multi_similarity", f"--run_dir={run_dir}", *more]
 
 
-def straight():
-    def make(run_dir):
-        done = run("tfdml.train", *flags(run_dir))
-        assert done.returncode == 0, done.stderr
-
-    return made_once("several_labels_run", make)
+@shared("several_labels_run")
+def straight(run_dir):
+    ok("tfdml.train", *flags(run_dir))
 
 
 @pytest.mark.slow

@@ -8,16 +8,11 @@ import pytest
 
 from pipelines.dataset import read_list
 from pipelines.datasets import load
-from tests.commands import assert_one_error, run
+from tests.commands import assert_one_error, last_json, run
 from tests.evaluation.test_suspicion import clusters, exchanged
 from tests.run_helpers import pictures, straight_run
 from tests.serving_fixtures import picture
 from tfdml.run.experiment.judged_images import JudgedImages
-
-
-def last_json(done):
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.fixture

@@ -14,17 +14,18 @@ from PIL import Image
 
 import tfdml
 from pipelines.datasets import load
-from tests.commands import Forked, run, scratch
+from tests.commands import Forked, last_json, ok, run, scratch
 from tests.run_helpers import (
     METRICS,
     assert_same_run,
     assert_went_on,
-    made_once,
     pictures,
     result,
+    shared,
     steps,
     train,
     train_flags,
+    trained,
 )
 from tests.serving_fixtures import embedded_alone
 from tfdml.evaluation import cost
@@ -45,22 +46,14 @@ TALL = [
 ]
 
 
-@functools.cache
-def tall_run():
-    def make(run_dir):
-        done = train(run_dir, *TALL)
-        assert done.returncode == 0 and "Warning" not in done.stderr, done.stderr
-
-    return made_once("tall", make)
+@shared("tall")
+def tall_run(run_dir):
+    assert "Warning" not in trained(run_dir, *TALL).stderr
 
 
-@functools.cache
-def exported():
-    def make(out):
-        done = run("tfdml.export", f"--run_dir={tall_run()}", f"--out={out}", "--onnx", "--lite=float32")
-        assert done.returncode == 0, done.stderr
-
-    return made_once("tall exported", make)
+@shared("tall exported")
+def exported(out):
+    ok("tfdml.export", f"--run_dir={tall_run()}", f"--out={out}", "--onnx", "--lite=float32")
 
 
 @functools.cache
@@ -88,9 +81,7 @@ def test_the_model_takes_tall_images():
 
 @pytest.mark.nightly
 def test_it_is_evaluated_as_it_was():
-    done = run("tfdml.evaluate", f"--run_dir={tall_run()}")
-    assert done.returncode == 0, done.stderr
-    found, best = json.loads(done.stdout.splitlines()[-1]), result(tall_run())["best"]
+    found, best = last_json(run("tfdml.evaluate", f"--run_dir={tall_run()}")), result(tall_run())["best"]
     assert {key: found[key] for key in METRICS} == {key: best[key] for key in METRICS}
 
 
@@ -157,8 +148,7 @@ def test_images_are_embedded_in_bulk_indexed_and_found(tmp_path):
 def test_reports_and_the_projector_are_written(tmp_path):
     copy = shutil.copytree(tall_run(), tmp_path / "run")
     assert Image.open(copy / "tensorboard/projector/sprite.png").size == (8 * 48, 8 * 48)
-    done = run("tfdml.report", f"--run_dir={copy}")
-    assert done.returncode == 0, done.stderr
+    ok("tfdml.report", f"--run_dir={copy}")
     assert {"attention", "similarity", "neighbors"} <= {path.stem for path in (copy / "report").glob("*.png")}
     page = (copy / "report" / "index.html").read_text(encoding="utf-8")
     # Places of the last feature map, rows and columns.
@@ -175,8 +165,7 @@ def test_a_batch_is_drawn(tmp_path):
 def test_runs_are_joined(tmp_path):
     """Members take the same images, and so does the ensemble."""
     other = shutil.copytree(tall_run(), scratch() / "tall other")
-    done = run("tfdml.ensemble", f"--run_dirs={tall_run()},{other}", f"--out={tmp_path}/joined")
-    assert done.returncode == 0, done.stderr
+    ok("tfdml.ensemble", f"--run_dirs={tall_run()},{other}", f"--out={tmp_path}/joined")
     joined = tfdml.load(tmp_path / "joined")
     assert joined.preprocessing.image_shape == (32, 16, 3)
     assert result(tmp_path / "joined")["cost"]["members"][0] == cost(tfdml.load(tall_run()).model, (32, 16, 3))
@@ -198,7 +187,6 @@ def test_levels_are_built_of_tall_images(tmp_path):
 @pytest.mark.nightly
 @pytest.mark.parametrize("method", [LEVELS, "multi_tail(learners=2)"])
 def test_methods_are_trained_on_tall_images(method, tmp_path):
-    done = train(tmp_path / "run", *TALL, f"--method={method}", "--epochs=1", "--steps_per_epoch=2", "--noprojector")
-    assert done.returncode == 0, done.stderr
+    trained(tmp_path / "run", *TALL, f"--method={method}", "--epochs=1", "--steps_per_epoch=2", "--noprojector")
     model = tfdml.load(tmp_path / "run").model
     assert model(tf.zeros((2, 32, 16, 3))).shape == (2, 16)

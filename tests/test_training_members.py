@@ -9,7 +9,7 @@ import keras
 import pytest
 
 import tfdml
-from tests.commands import Command, assert_one_error, run, scratch
+from tests.commands import Command, assert_one_error, ok, run, scratch
 from tests.run_helpers import assert_same_run, result, same, saved_model, steps, train_flags
 
 
@@ -37,16 +37,14 @@ def trained():
 @pytest.mark.slow
 def test_members_are_the_same_together_and_one_by_one(tmp_path):
     for number in (1, 0):
-        done = run("tfdml.train", *ensemble_flags(tmp_path / "apart", f"--member={number}"))
-        assert done.returncode == 0, done.stderr
+        done = ok("tfdml.train", *ensemble_flags(tmp_path / "apart", f"--member={number}"))
         assert "without --member to join them" in done.stdout
     for name in ("member_000", "member_001"):
         assert_same_run(tmp_path / "apart" / name, trained() / name)
     assert steps(trained() / "member_000")[-1] == 40
     first, second = (saved_model(trained() / name / "final.keras") for name in ("member_000", "member_001"))
     assert first != second
-    done = run("tfdml.train", *ensemble_flags(tmp_path / "apart"))
-    assert done.returncode == 0, done.stderr
+    ok("tfdml.train", *ensemble_flags(tmp_path / "apart"))
     for name in ("model.keras", "final.keras"):
         same(saved_model(tmp_path / "apart" / name), saved_model(trained() / name))
     found, expected = result(tmp_path / "apart"), result(trained())
@@ -87,8 +85,7 @@ def test_stopped_in_the_first_member_and_killed_in_the_second(tmp_path):
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_weights_are_fitted_on_the_classes_that_all_members_hold_out(tmp_path):
-    done = run("tfdml.ensemble", f"--run_dirs={trained()}", f"--out={tmp_path}/out", "--fit_weights")
-    assert done.returncode == 0, done.stderr
+    ok("tfdml.ensemble", f"--run_dirs={trained()}", f"--out={tmp_path}/out", "--fit_weights")
     found = result(tmp_path / "out")["fitted"]
     assert found["metric"] == "recall_at_1" and len(found["weights"]) == 2
     assert found["fitted_weights"] >= found["equal_weights"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.datasets.folder import folder as folder_dataset
-from tests.commands import Command, assert_one_error, run
+from tests.commands import Command, assert_one_error, ok, run
 from tests.photo_runs import half, nothing, photo_flags, text
 from tests.run_helpers import result
 
@@ -41,8 +41,7 @@ def test_train_goes_on_without_as_many_bad_images_as_are_allowed(damaged_photos,
     folder, path = damaged_photos("train/cat/0.jpg", half)
     more = ["--max_bad_images=1", "--steps_per_epoch=9"]
     divided = ["--method=divide_and_conquer(learners=2)", "--sampler=uniform(batch_size=4)"]
-    done = run("tfdml.train", *photo_flags(folder, tmp_path / "run", *more, *divided))
-    assert done.returncode == 0, done.stderr
+    done = ok("tfdml.train", *photo_flags(folder, tmp_path / "run", *more, *divided))
     assert f"Cannot read {path}" in done.stderr and result(tmp_path / "run")["bad_images"] == 1
     other = folder / "train" / "cat" / "1.jpg"
     other.write_bytes(half(other.read_bytes()))
@@ -75,8 +74,7 @@ def test_a_cache_changes_no_result(photos, tmp_path):
     results = {}
     for kind in ("none", "pixels"):
         more = [f"--cache={kind}", f"--cache_dir={tmp_path}/kept", "--cache_memory=0", "--steps_per_epoch=3"]
-        done = run("tfdml.train", *photo_flags(photos, tmp_path / kind, *more))
-        assert done.returncode == 0, done.stderr
+        ok("tfdml.train", *photo_flags(photos, tmp_path / kind, *more))
         results[kind] = result(tmp_path / kind)
     assert results["none"] == results["pixels"]
     assert len(list((tmp_path / "kept").iterdir())) >= 2

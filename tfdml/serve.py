@@ -5,6 +5,7 @@ curl -F image=@query.jpg -F k=5 -H "Authorization: Bearer secret" http://localho
 """
 
 import functools
+import importlib.util
 import io
 import ipaddress
 import os
@@ -47,12 +48,9 @@ def check():
             f"--host={values.host} lets other machines in: set the variable {TOKEN} to a secret that clients have to "
             "send, or give --allow_anonymous."
         )
-    try:
-        import fastapi  # noqa: F401
-        import python_multipart  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise ImportError(f"Serving needs {error.name}: pip install 'tfdml[serve]'.") from error
+    for package in ("fastapi", "prometheus_client", "python_multipart", "uvicorn"):
+        if importlib.util.find_spec(package) is None:
+            raise ImportError(f"Serving needs {package}: pip install 'tfdml[serve]'.")
 
 
 def main():
@@ -77,8 +75,8 @@ def main():
     print_threshold(searcher, threshold_of(searcher), values.threshold)
     limits = Limits(values.max_bytes, values.max_pixels, values.max_waiting, connections=values.max_connections)
     hosts = {"127.0.0.1", "::1", "localhost", values.host.lower()} if _is_local(values.host) else ()
-    about = {"batch_size": values.batch_size, "token": os.environ.get(TOKEN, ""), "hosts": hosts}
-    app = create_app(searcher, limits, **about, threshold=threshold_of)
+    token = os.environ.get(TOKEN, "")
+    app = create_app(searcher, limits, batch_size=values.batch_size, token=token, hosts=hosts, threshold=threshold_of)
     with listen(values.host, values.port) as bound:
         host = f"[{values.host}]" if ":" in values.host else values.host
         address = f"http://{host}:{bound.getsockname()[1]}/"
@@ -106,19 +104,15 @@ def print_threshold(searcher, threshold, setting=""):
     """
     from tfdml.serving.index.threshold import difference
 
-    print(_in_force(searcher, threshold, setting))
+    if threshold.fitted is not None:
+        print(threshold.in_words(len(searcher)))
+    elif threshold.value is not None:
+        print(f"Threshold {threshold.value:g}: --threshold sets it.")
+    else:
+        why = "because of --threshold=none" if setting else "because tfdml.threshold has fitted none for this model"
+        print(f'There is no threshold, {why}. /label never rejects a label, and answers "accepted": null.')
     if warning := difference(searcher, threshold):
         logging.warning(warning)
-
-
-def _in_force(searcher, threshold, setting):
-    """Returns a sentence about the threshold that decides, or about why there is none."""
-    if threshold.fitted is not None:
-        return threshold.in_words(len(searcher))
-    if threshold.value is not None:
-        return f"Threshold {threshold.value:g}: --threshold sets it."
-    why = "because of --threshold=none" if setting else "because tfdml.threshold has fitted none for this model"
-    return f'There is no threshold, {why}. /label never rejects a label, and answers "accepted": null.'
 
 
 def _is_local(host):

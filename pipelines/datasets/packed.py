@@ -10,13 +10,14 @@ import numpy as np
 from pipelines.dataset import Dataset, Split
 from pipelines.packing import CLASSES, COLUMNS, FORMAT, MANIFEST, VERSION
 from pipelines.stored import PackedImages, Places, is_remote, read_part
-from tfdml.files.checked import read_manifest
+from tfdml.files.checked import damaged, read_manifest
 from tfdml.files.shards import read_columns, values_of
 from tfdml.registry import register
 from tfdml.registry.arguments import FilePath
 
 # Tables that are read at once.
 THREADS = 8
+PACK_ANEW = "Pack the dataset anew."
 PLACES = {"offset": np.int64, "length": np.int32, "checksum": np.uint32}
 
 
@@ -34,13 +35,13 @@ def packed(path: FilePath | None = None, data_dir: FilePath | None = None) -> Da
         )
     folder = path or data_dir
     folder = folder if is_remote(folder) else os.path.expanduser(folder)
-    manifest = read_manifest(os.path.join(folder, MANIFEST), FORMAT, VERSION, read=_whole)
+    manifest = read_manifest(os.path.join(folder, MANIFEST), FORMAT, VERSION, {}, PACK_ANEW, read=_whole)
     try:
         classes = _table(folder, CLASSES, manifest["classes"])
         parts = {part: _split(folder, about, classes, part) for part, about in manifest["parts"].items()}
         return Dataset(manifest["dataset"], parts.get("train"), parts["test"], protocol=manifest["protocol"])
     except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise ValueError(f"{folder} is damaged: an entry is missing or wrong. Pack the dataset anew.") from error
+        raise damaged(folder, "an entry is missing or wrong", PACK_ANEW) from error
 
 
 def _split(folder, about, classes, part):
@@ -86,18 +87,19 @@ def _table(folder, name, expected, columns=None):
     except OSError as error:
         raise ValueError(f"{path} cannot be read ({error.strerror or error}); pack the dataset anew.") from None
     if hashlib.sha256(content).hexdigest() != expected["sha256"]:
-        raise ValueError(f"{path} is damaged: it is not what the manifest says was written. Pack the dataset anew.")
+        raise damaged(path, "it is not what the manifest says was written", PACK_ANEW)
     try:
         return read_columns(content, columns)
     except ValueError as error:
-        raise ValueError(f"{path} cannot be read: {error}. Pack the dataset anew.") from None
+        raise ValueError(f"{path} cannot be read: {error}. {PACK_ANEW}") from None
 
 
 def _check_size(path, expected):
-    size = _size(path)
+    size, advice = _size(path), "Copy it again, or pack the dataset anew."
+    if size is None:
+        raise ValueError(f"{path} is missing. {advice}")
     if size != expected:
-        why = "is missing" if size is None else f"is damaged: it has {size:,} bytes, and was written with {expected}"
-        raise ValueError(f"{path} {why}. Copy it again, or pack the dataset anew.")
+        raise damaged(path, f"it has {size:,} bytes, and was written with {expected}", advice)
 
 
 def _size(path):

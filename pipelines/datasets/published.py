@@ -15,7 +15,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 
 from tfdml.console.progress_bar import ProgressBar
-from tfdml.files.checked import open_locked, reason_of
+from tfdml.files.checked import damaged, open_locked, reason_of
 
 ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
 MOST_MEMBERS = 2_000_000
@@ -63,7 +63,7 @@ def unpack(archive, produces):
         # For damaged files gzip and bz2 raise an OSError without a number.
         if not isinstance(error, OSError) or error.errno is None:
             reason = reason_of(error).rstrip(":")
-            raise ValueError(f"The archive {archive} is damaged ({reason}). Download it again.") from None
+            raise damaged(f"The archive {archive}", reason, "Download it again.") from None
         raise OSError(
             f"Cannot unpack {archive}: {error.strerror or error}. Expected a writable folder with room; or unpack it "
             "by hand."

@@ -1,7 +1,6 @@
 """Finds test images that are nearly training images."""
 
 import dataclasses
-import json
 import os
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import numpy as np
 from pipelines.dataset import names_in_list, write_list
 from pipelines.images.decoding import thumbnails
 from tfdml.console.progress_bar import ProgressBar
-from tfdml.files.checked import json_of, read_bytes, write_atomically
+from tfdml.files.checked import read_record, write_record
 from tfdml.neighbors.clustering import check_finite
 from tfdml.neighbors.nearest import unit_length
 
@@ -162,7 +161,7 @@ def in_words(found):
 def write_near_duplicates(data_dir, dataset, found):
     """Writes what `find` returns next to the data; returns the path of the test images' list, for --ignore_images."""
     folder = _folder(data_dir)
-    write_atomically(folder / FILE, f"{json.dumps({'dataset': dataset, **found}, indent=1)}\n".encode())
+    write_record(folder / FILE, {"dataset": dataset, **found}, indent=1)
     path = folder / LIST
     write_list(path, [(test, f"is nearly {train}, of training: {value}") for test, train, value in found["found"]])
     return path
@@ -170,13 +169,11 @@ def write_near_duplicates(data_dir, dataset, found):
 
 def read_near_duplicates(data_dir, dataset):
     """Returns what `write_near_duplicates` wrote of a dataset, a dictionary; None if it was not measured."""
+    entries = {"found": list, "by": str, "test": int, "pairs": int, "similarity": int | float, "dataset": dataset}
     try:
-        found = json_of(read_bytes(_folder(data_dir) / FILE))
+        return read_record(_folder(data_dir) / FILE, entries, "Measure it again.")
     except (OSError, ValueError):
         return None
-    types = {"found": list, "by": str, "test": int, "pairs": int, "similarity": int | float}
-    whole = isinstance(found, dict) and all(isinstance(found.get(name), kind) for name, kind in types.items())
-    return found if whole and found.get("dataset") == dataset else None
 
 
 def _folder(data_dir):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.serving_fixtures import exported, models_load_once, picture  # noqa: F401
 from tfdml.console import command
-from tfdml.console.startup import ADVICE, told, told_of_disk
+from tfdml.console.startup import ADVICE, disk_sentence, error_sentence
 from tfdml.evaluation.scores import Scores
 from tfdml.files.checked import naming, write_atomically
 from tfdml.serving.image_list import ImageList
@@ -46,7 +46,7 @@ def full(*given, **options):
     ],
 )
 def test_what_is_told(error, sentence):
-    assert told(error) == sentence
+    assert error_sentence(error) == sentence
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_what_is_told(error, sentence):
     ],
 )
 def test_what_is_told_of_tensorflows_words(reason, sentence):
-    assert told_of_disk(reason) == f"Cannot write {sentence}"
-    assert told_of_disk("Expected 3 values") is None
+    assert disk_sentence(reason) == f"Cannot write {sentence}"
+    assert disk_sentence("Expected 3 values") is None
 
 
 def write_values(path):
@@ -79,14 +79,14 @@ def test_a_full_disk_names_the_file_that_was_written(write, tmp_path):
     path.symlink_to("/dev/full")
     with pytest.raises(OSError) as caught:
         write(path)
-    assert told(caught.value) == f"Cannot write {path}: {MAKE_ROOM}"
+    assert error_sentence(caught.value) == f"Cannot write {path}: {MAKE_ROOM}"
 
 
 def test_a_file_that_is_written_under_another_name_is_told_by_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError) as caught:
         write_atomically(tmp_path / "index.html", b"page")
-    assert told(caught.value) == f"Cannot write {tmp_path}/index.html: {MAKE_ROOM}"
+    assert error_sentence(caught.value) == f"Cannot write {tmp_path}/index.html: {MAKE_ROOM}"
 
 
 def test_a_full_disk_while_an_index_is_made(tmp_path, monkeypatch):
@@ -94,13 +94,13 @@ def test_a_full_disk_while_an_index_is_made(tmp_path, monkeypatch):
     images = ImageList(["images/0.png"], [None], np.array([picture(0)], dtype=object))
     with pytest.raises(OSError) as caught:
         index_images(tmp_path / "index", images, model=exported())
-    assert told(caught.value) == f"Cannot write {tmp_path}/index: {MAKE_ROOM}"
+    assert error_sentence(caught.value) == f"Cannot write {tmp_path}/index: {MAKE_ROOM}"
 
 
 def test_an_error_that_names_its_file_keeps_it():
     with pytest.raises(OSError) as caught, naming("out"):
         open("/none/such")
-    assert told(caught.value) == "Cannot use /none/such: there is no such file or folder."
+    assert error_sentence(caught.value) == "Cannot use /none/such: there is no such file or folder."
 
 
 @pytest.mark.parametrize(

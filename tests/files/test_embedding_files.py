@@ -1,13 +1,12 @@
 """Embeddings of other software: every format gives what the arrays give, and a broken file gives one clear line."""
 
 import csv
-import json
 
 import numpy as np
 import pyarrow.parquet
 import pytest
 
-from tests.commands import run
+from tests.commands import last_json, run
 from tfdml.evaluation import evaluate
 from tfdml.evaluation.statistics import bootstrap_intervals
 from tfdml.files.embeddings import EmbeddingFiles
@@ -21,11 +20,6 @@ def arrays():
     labels = random.integers(0, 8, 60)
     embeddings = random.normal(size=(8, 6))[labels] + random.normal(size=(60, 6))
     return embeddings.astype(np.float32), labels
-
-
-def last_json(done):
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.slow

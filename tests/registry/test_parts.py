@@ -29,10 +29,10 @@ def things(monkeypatch):
         return ("nothing",)
 
 
-def test_what_is_demanded_is_taken(things):
-    demanded = {"height": "--height"}
-    assert registry.create("thing", "box(width=1)", demanded, height=5)[2] == 5
-    assert registry.create("thing", "box(width=1, height=5)", demanded, height=5)[2] == 5
+@pytest.mark.parametrize("spec", ["box(width=1)", "box(width=1, height=5)"])
+def test_an_offer_with_an_effect(things, spec):
+    registry.check_effect("thing", spec, "height", 5, "--height")
+    assert registry.create("thing", spec, height=5)[2] == 5
 
 
 def test_whether_a_spec_takes_an_argument(things):
@@ -48,10 +48,9 @@ def test_whether_a_spec_takes_an_argument(things):
         ("box(width=1, height=4)", "sets height=4, and --height sets 5. Give --height alone"),
     ],
 )
-def test_a_demand_without_effect_is_an_error(things, spec, told):
+def test_an_offer_without_effect(things, spec, told):
     with pytest.raises(ValueError, match=told):
-        registry.create("thing", spec, {"height": "--height"}, height=5)
-    # An offer may have none.
+        registry.check_effect("thing", spec, "height", 5, "--height")
     registry.create("thing", spec, height=5)
 
 
@@ -142,6 +141,8 @@ def test_chains_keep_their_order(things):
         ("box(others=1)", ["'box' takes no argument 'others'"]),
         ("nothing(x=1)", ["Its arguments: none."]),
         ("box(height=1)", ["The thing 'box' needs width: write box(width=...)"]),
+        ("box(3)", ["need their names: write box(argument=value), received 'box(3)'"]),
+        ("box(1, height=2)", ["need their names: write box(argument=value), received 'box(1, height=2)'"]),
     ],
 )
 def test_wrong_names_and_missing_arguments_are_told(things, spec, parts):

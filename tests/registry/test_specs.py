@@ -68,7 +68,7 @@ def test_what_python_cannot_read_is_told_in_a_line(text):
         assert len(str(error.value)) < 800
 
 
-@pytest.mark.parametrize("text", ["box(3)", "box(1, height=2)", "box(*[1])", "box(**{'width': 1})"])
+@pytest.mark.parametrize("text", ["box(3, 4)", "box(1, 2, height=2)", "box(1, *[2])", "box(**{'width': 1})"])
 def test_arguments_need_names(text):
     with pytest.raises(ValueError, match=r"need their names: write box\(argument=value\)"):
         registry.parse(text)

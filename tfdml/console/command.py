@@ -13,14 +13,14 @@ from absl import logging as absl_logging
 
 from tfdml.console import startup
 from tfdml.console.flags import command_line, expanded, topics
-from tfdml.console.startup import TrainingStopped, told, told_of_disk
+from tfdml.console.startup import TrainingStopped, disk_sentence, error_sentence, tensorflow_reason
 
 WIDTH = 100
 # Replaces absl's `--help`, which only lists the flags of one file. `--helpfull` stays absl's.
 ASKED_BY = ("--help", "-help", "-?", "--helpshort", "-helpshort")
 
 
-def help_text(about, command, arguments, values, own):
+def help_text(about, command, arguments, values, defining):
     """Returns the help text of a command.
 
     Args:
@@ -28,24 +28,22 @@ def help_text(about, command, arguments, values, own):
         command: its command line, such as `python -m tfdml.train`.
         arguments: name of its positional arguments, such as `FLAGFILE...`; may be empty.
         values: absl `FlagValues`.
-        own: names that absl gives to the modules that define its flags.
+        defining: names that absl gives to the modules that define its flags.
     """
-    parts = [about.strip(), " ".join(["Usage:", command, *[arguments] * bool(arguments), "[--flag=value ...]"])]
-    for topic, names in _by_topic(values, own).items():
-        parts.append("\n".join([f"{topic}:", *(_described(values[name]) for name in names)]))
-    parts.append(
+    usage = " ".join(filter(None, ["Usage:", command, arguments, "[--flag=value ...]"]))
+    modules = values.flags_by_module_dict()
+    names = [flag.name for module in defining for flag in modules.get(module, [])]
+    shared = {topic: some for topic, some in topics().items() if set(some) <= set(names)}
+    rest = [name for name in names if not any(name in some for some in shared.values())]
+    sections = [
+        "\n".join([f"{topic}:", *(_described(values[name]) for name in some)])
+        for topic, some in {"This command" if shared else "Flags": rest, **shared}.items()
+    ]
+    end = (
         "The values shown are defaults. --flagfile=FILE reads flags from a file, which may be one of tfdml's recipes, "
         "such as configs/quickstart.flags, from any folder. --helpfull also shows absl's flags."
     )
-    return "\n\n".join(parts)
-
-
-def _by_topic(values, own):
-    modules = values.flags_by_module_dict()
-    names = [flag.name for module in own for flag in modules.get(module, [])]
-    found = {topic: some for topic, some in topics().items() if set(some) <= set(names)}
-    rest = [name for name in names if not any(name in some for some in found.values())]
-    return {"This command" if found else "Flags": rest, **found}
+    return "\n\n".join([about.strip(), usage, *sections, end])
 
 
 def _described(flag):
@@ -94,16 +92,16 @@ def in_place_of(name, known):
     return f"Unknown flag --{name}. Write {written}." if flag in known else None
 
 
-def told_of_value(message):
+def flag_sentence(message):
     """Returns absl's message about the value of a flag, or if it is in Python's words, what the flag expects.
 
     Args:
         message: such as `flag --steps=1.5: invalid literal for int() with base 10: '1.5'`.
     """
-    found = re.fullmatch(r"flag --(\w+)=(.*?): (.*)", message, re.DOTALL)
-    if not found:
+    match = re.fullmatch(r"flag --(\w+)=(.*?): (.*)", message, re.DOTALL)
+    if not match:
         return message
-    name, value, reason = found.groups()
+    name, value, reason = match.groups()
     received = f"Received: --{name}={value}."
     if reason.startswith("invalid literal for int()"):
         return f"--{name} must be an integer. {received}"
@@ -176,9 +174,9 @@ def run(main, arguments="", before=None, others=False, imports=True, reads_image
         messages: name of the stream for messages of the log; `stderr` where other programs read what `main` prints.
     """
 
-    def guarded(given):
-        if given[1:] and not arguments:
-            print(f"Error: Unexpected argument {given[1]!r}; options start with --.", file=sys.stderr)
+    def guarded(argv):
+        if argv[1:] and not arguments:
+            print(f"Error: Unexpected argument {argv[1]!r}; options start with --.", file=sys.stderr)
             sys.exit(1)
         # A line is seen when it is printed, where output goes to a file, too.
         sys.stdout.reconfigure(line_buffering=True)
@@ -192,7 +190,7 @@ def run(main, arguments="", before=None, others=False, imports=True, reads_image
             if imports and not arguments:
                 import_package()
             startup.raise_on_interrupt()
-            main(given[1:]) if arguments else main()
+            main(argv[1:]) if arguments else main()
             sys.stdout.flush()
         except KeyboardInterrupt:
             print("Interrupted.", file=sys.stderr)
@@ -201,12 +199,10 @@ def run(main, arguments="", before=None, others=False, imports=True, reads_image
             print(stopped, file=sys.stderr)
             sys.exit(STOPPED_STATUS)
         except (ValueError, OSError, ImportError, FloatingPointError) as error:
-            _end(f"{_flag_of(error)}{told(error)}")
+            _end(f"{_flag_of(error)}{error_sentence(error)}")
         except _tensorflow_errors() as error:
-            from tfdml.console.startup import tensorflow_reason
-
             reason = tensorflow_reason(error)
-            _end(told_of_disk(reason) or f"TensorFlow failed: {reason} (--debug shows where)")
+            _end(disk_sentence(reason) or f"TensorFlow failed: {reason} (--debug shows where)")
         except MemoryError as error:
             _end(f"Not enough memory: {error}. Take smaller images or batches, or fewer images.")
         except Exception as error:
@@ -215,7 +211,7 @@ def run(main, arguments="", before=None, others=False, imports=True, reads_image
             startup.end_on_interrupt()
 
     startup.end_on_interrupt()
-    app.run(guarded, flags_parser=lambda given: _parse(given, arguments, others))
+    app.run(guarded, flags_parser=lambda argv: _parse(argv, arguments, others))
 
 
 def given(*names):
@@ -292,16 +288,15 @@ def check_file(name):
     Args:
         name: name of the flag; its value may be empty.
     """
-    path = Path(flags.FLAGS[name].value)
-    given, folder = f"--{name}={path}", path.parent
     if not flags.FLAGS[name].value:
         return
+    path = Path(flags.FLAGS[name].value)
     if path.is_dir():
-        raise ValueError(f"{given} is a folder. Give a file in it.")
-    if not folder.is_dir():
-        raise ValueError(f"{given}: there is no folder {folder}. Make it first, or give another one.")
-    if not os.access(folder, os.W_OK):
-        raise ValueError(f"{given}: {folder} is read-only. Give another folder.")
+        raise ValueError(f"--{name}={path} is a folder. Give a file in it.")
+    if not path.parent.is_dir():
+        raise ValueError(f"--{name}={path}: there is no folder {path.parent}. Make it first, or give another one.")
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"--{name}={path}: {path.parent} is read-only. Give another folder.")
 
 
 def check_folder(name):
@@ -318,43 +313,36 @@ def check_folder(name):
         raise ValueError(f"--{name}={path}: {nearest} is read-only. Give another folder.")
 
 
-def _parse(given, arguments, others):
+def _parse(argv, arguments, others):
     """Parses flags and returns the positional arguments; prints help and exits if asked to."""
-    asked = given[: given.index("--")] if "--" in given else given
+    asked = argv[: argv.index("--")] if "--" in argv else argv
     if READ_BY_PEOPLE & set(asked):
         # Piped to `head`, the process ends with its reader, like other commands.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if set(ASKED_BY) & set(asked):
         main = sys.modules["__main__"]
         # absl names the running module by its file.
-        own = sys.argv[0], "tfdml.console.flags"
-        print(help_text(main.__doc__, f"python -m {startup.module_run()}", arguments, flags.FLAGS, own))
+        modules = sys.argv[0], "tfdml.console.flags"
+        print(help_text(main.__doc__, f"python -m {startup.module_run()}", arguments, flags.FLAGS, modules))
         sys.exit(0)
     if "--helpfull" in asked:
         app.usage(writeto_stdout=True, exitcode=0)
     try:
-        given = [given[0], *expanded(given[1:])]
+        rest = flags.FLAGS([argv[0], *expanded(argv[1:])], known_only=others)
     except (ValueError, OSError) as error:
-        print(f"Error: {told(error)}", file=sys.stderr)
+        print(f"Error: {error_sentence(error)}", file=sys.stderr)
         sys.exit(1)
-    rest = _read(given, others)
+    except flags.Error as error:
+        unknown = isinstance(error, flags.UnrecognizedFlagError)
+        message = in_place_of(error.flagname, flags.FLAGS) if unknown else flag_sentence(str(error))
+        message = " ".join((message or str(error).replace(" ?", "?")).split())
+        print(f"Error: {message} (--help shows all flags)", file=sys.stderr)
+        sys.exit(1)
     for flag in map(flags.FLAGS.__getitem__, flags.FLAGS):
         # As a shell does, but not behind `--out=`.
         if isinstance(flag.value, str) and flag.value.startswith("~"):
             flag.value = os.path.expanduser(flag.value)
     return rest
-
-
-def _read(given, others):
-    """Returns the positional arguments, and perhaps other flags; sets the flags, or exits with an error."""
-    try:
-        return flags.FLAGS(given, known_only=others)
-    except flags.UnrecognizedFlagError as error:
-        message = in_place_of(error.flagname, flags.FLAGS) or str(error).replace(" ?", "?")
-    except flags.Error as error:
-        message = told_of_value(str(error))
-    print(f"Error: {' '.join(message.split())} (--help shows all flags)", file=sys.stderr)
-    sys.exit(1)
 
 
 def import_package():

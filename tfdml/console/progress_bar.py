@@ -56,10 +56,8 @@ class ProgressBar:
 
     def _line(self):
         count = f"{self.done:,}" if self.total is None else f"{self.done:,}/{self.total:,}"
-        return f"{count} {self.unit}s{self._speed.told(self._rest())}"
-
-    def _rest(self):
-        return None if self.total is None else self.total - self.done
+        rest = None if self.total is None else self.total - self.done
+        return f"{count} {self.unit}s{self._speed.in_words(rest)}"
 
 
 class Speed:
@@ -75,7 +73,7 @@ class Speed:
         elif count:
             self._begun = time.monotonic()
 
-    def told(self, rest):
+    def in_words(self, rest):
         """Returns how many things a second are done, and how long the rest will take; empty before that is known.
 
         Args:
@@ -84,8 +82,8 @@ class Speed:
         if not self._done:
             return ""
         speed = self._done / max(time.monotonic() - self._begun, 1e-9)
-        told = f", {speed:,.3g} a second"
+        words = f", {speed:,.3g} a second"
         if rest is None:
-            return told
+            return words
         left = rest / speed
-        return f"{told}, {left / 60:,.0f} min left" if left > 90 else f"{told}, {left:,.0f} s left"
+        return f"{words}, {left / 60:,.0f} min left" if left > 90 else f"{words}, {left:,.0f} s left"

@@ -71,5 +71,5 @@ class ProgressLines(keras.callbacks.Callback):
         self._speed.add(1)
         if now - self._printed >= self.every:
             self._printed = now
-            speed = self._speed.told(steps and steps - batch - 1)
+            speed = self._speed.in_words(steps and steps - batch - 1)
             print(f"{what} {batch + 1}/{steps or '?'}{of}{speed}{more}", flush=True)

@@ -34,14 +34,17 @@ def begin():
     """Begins `import tfdml`; returns True if it should import everything, False in a command."""
     global _postponed
     if _postponed is None:
-        name = module_run()
-        _postponed = any(name == known or name.startswith(f"{known}.") for known in COMMAND_LINES)
+        _postponed = module_run().partition(".")[0] in COMMAND_LINES
         if _postponed:
             _end_with_parent()
         try:
             _check_pipelines()
-            if _postponed:
-                _check_system()
+            # Commands would fail later, when they lock a folder; `import tfdml` needs no locks.
+            if _postponed and importlib.util.find_spec("fcntl") is None:
+                raise ImportError(
+                    f"tfdml's commands lock folders with fcntl, which Python on {sys.platform} lacks. Use Linux, "
+                    "macOS, or WSL on Windows."
+                )
         except ImportError as error:
             if _postponed:
                 sys.exit(f"Error: {error}")
@@ -69,22 +72,13 @@ def _end_with_parent():
 
 def _check_pipelines():
     """Raises an ImportError where another package hides `pipelines`, the one beside this package."""
-    own = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))), "pipelines")
-    found = importlib.util.find_spec("pipelines")
-    folders = list(found.submodule_search_locations or [found.origin]) if found else []
-    if not any(os.path.realpath(folder) == os.path.realpath(own) for folder in folders):
+    needed = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))), "pipelines")
+    spec = importlib.util.find_spec("pipelines")
+    folders = list(spec.submodule_search_locations or [spec.origin]) if spec else []
+    if not any(os.path.realpath(folder) == os.path.realpath(needed) for folder in folders):
         raise ImportError(
-            f"tfdml needs its own package pipelines, {own}, and Python finds {folders[0] if folders else 'none'}. "
+            f"tfdml needs its own package pipelines, {needed}, and Python finds {folders[0] if folders else 'none'}. "
             "Rename that one, or start Python in another folder."
-        )
-
-
-def _check_system():
-    """Raises an ImportError where commands would fail later, when they lock a folder; `import tfdml` needs no locks."""
-    if importlib.util.find_spec("fcntl") is None:
-        raise ImportError(
-            f"tfdml's commands lock folders with fcntl, which Python on {sys.platform} lacks. Use Linux, macOS, or WSL "
-            "on Windows."
         )
 
 
@@ -153,15 +147,19 @@ def import_keras_quietly(modules=("keras",), hidden=()):
     if "keras" in sys.modules or "tensorflow" in sys.modules:
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    hidden = [package for package in hidden if package not in sys.modules]
     sys.stderr.flush()
     _standard_error = os.dup(2)
     with tempfile.TemporaryFile() as written:
         os.dup2(written.fileno(), 2)
+        # What is None here cannot be imported.
+        sys.modules.update(dict.fromkeys(hidden))
         try:
-            with _hidden(hidden):
-                for module in modules:
-                    importlib.import_module(module)
+            for module in modules:
+                importlib.import_module(module)
         finally:
+            for package in hidden:
+                del sys.modules[package]
             os.dup2(_standard_error, 2)
             saved, _standard_error = _standard_error, 2
             os.close(saved)
@@ -169,18 +167,6 @@ def import_keras_quietly(modules=("keras",), hidden=()):
             for line in written.read().decode(errors="replace").splitlines(keepends=True):
                 if not any(noise in line for noise in NOISE):
                     sys.stderr.write(line)
-
-
-@contextlib.contextmanager
-def _hidden(packages):
-    """Returns a context in which packages cannot be imported, unless they have been."""
-    hidden = [package for package in packages if package not in sys.modules]
-    sys.modules.update(dict.fromkeys(hidden))
-    try:
-        yield
-    finally:
-        for package in hidden:
-            del sys.modules[package]
 
 
 def _end(number, frame):
@@ -232,36 +218,35 @@ def is_full(text):
     return ROOM in text
 
 
-def told(error):
+def error_sentence(error):
     """Returns the sentence to print for an error; one that was written for people stays as it is."""
     if not isinstance(error, OSError) or error.errno is None:
         return str(error)
     # Of a copy the second is the file that is written.
-    named = error.filename2 or error.filename
-    if named or error.errno in OF_WRITING:
-        return _sentence(error.errno, named)
+    file = error.filename2 or error.filename
+    if file or error.errno in OF_WRITING:
+        return _sentence(error.errno, file)
     return f"{error.strerror}."
 
 
-def told_of_disk(reason):
+def disk_sentence(reason):
     """Returns the sentence to print for a reason that TensorFlow gives; None where it is not the disk.
 
     Args:
         reason: such as `out/variables/variables.index; Read-only file system`.
     """
     for number in (*OF_WRITING, errno.EACCES):
-        found = re.search(rf"(?:(\S+?)[;:] )?{os.strerror(number)}", reason)
-        if found:
-            return _sentence(number, found[1])
+        match = re.search(rf"(?:(\S+?)[;:] )?{os.strerror(number)}", reason)
+        if match:
+            return _sentence(number, match[1])
     return None
 
 
-def _sentence(number, named):
+def _sentence(number, file):
     what = "write" if number in OF_WRITING else "use"
-    # Under their other names files are only while they are written.
-    return (
-        f"Cannot {what} {UNFINISHED.sub('', str(named or 'a file'))}: {ADVICE.get(number, os.strerror(number) + '.')}"
-    )
+    # Files have their other names only while they are written.
+    name = UNFINISHED.sub("", str(file or "a file"))
+    return f"Cannot {what} {name}: {ADVICE.get(number, os.strerror(number) + '.')}"
 
 
 class TrainingStopped(RuntimeError):

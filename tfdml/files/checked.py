@@ -8,6 +8,7 @@ import os
 import shutil
 import stat
 import tokenize
+import types
 import zipfile
 import zlib
 from pathlib import Path
@@ -155,17 +156,17 @@ def text_of(content):
 
 def json_of(content):
     """Returns what bytes of JSON hold; a ValueError that says why they hold none."""
+
+    def integer(text):
+        # What computes with it as with any number would end with an error that names no file.
+        if len(text) > MOST_DIGITS:
+            raise ValueError(f"it has a number of {len(text):,} digits")
+        return int(text)
+
     try:
-        return json.loads(text_of(content), parse_int=_integer)
+        return json.loads(text_of(content), parse_int=integer)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
-
-
-def _integer(text):
-    # What computes with it as with any number would end with an error that names no file.
-    if len(text) > MOST_DIGITS:
-        raise ValueError(f"it has a number of {len(text):,} digits")
-    return int(text)
 
 
 def reason_of(error):
@@ -187,35 +188,103 @@ def fingerprint(path):
         return {"bytes": size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
 
 
-def read_manifest(path, what, version, read=None):
+def damaged(what, reason, advice):
+    """Returns the ValueError to raise for a file that is not what was written.
+
+    Args:
+        what: the file.
+        reason: how that shows, in words or as an error.
+        advice: what to do, a sentence.
+    """
+    return ValueError(f"{what} is damaged: {reason_of(reason).rstrip('.')}. {advice}")
+
+
+def record_of(content, what, entries, advice):
+    """Returns the dictionary that bytes of JSON hold; the ValueError of `damaged` if an entry is missing or wrong.
+
+    Args:
+        content: bytes.
+        what, advice: as of `damaged`.
+        entries: name to what its value must be: a type, a function that tells whether a value is right (which gets None
+            where there is none), or else the value itself.
+    """
+    try:
+        found = json_of(content)
+        if not isinstance(found, dict):
+            raise ValueError(f"expected an object, received {type(found).__name__}")
+        _check_entries(found, entries)
+        return found
+    except ValueError as error:
+        raise damaged(what, error, advice) from None
+
+
+def _check_entries(found, entries):
+    for name, expected in entries.items():
+        value = found.get(name)
+        if isinstance(expected, type | types.UnionType):
+            right = isinstance(value, expected)
+        else:
+            right = expected(value) if callable(expected) else value == expected
+        if not right or name in found and value is None:
+            raise ValueError(f"{name} is missing or wrong")
+
+
+def read_record(path, entries, advice):
+    """Returns the dictionary that `write_record` has written; a FileNotFoundError if the file does not exist.
+
+    Args:
+        path: the file.
+        entries, advice: as of `record_of`.
+    """
+    try:
+        content = read_bytes(path)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise damaged(path, error, advice) from None
+    return record_of(content, path, entries, advice)
+
+
+def write_record(path, content, indent=None):
+    """Writes a dictionary as JSON, so that `path` holds either the old or the new one, whenever the machine stops."""
+    write_atomically(path, f"{json.dumps(content, indent=indent)}\n".encode())
+
+
+def read_manifest(path, what, version, entries, advice="", read=None):
     """Returns the content of a manifest, a dictionary, or raises a ValueError that says why it cannot be used.
 
     Args:
         path: the JSON file.
         what: what its `format` must be, such as `tfdml index`.
         version: what its `version` must be.
+        entries: as of `record_of`.
+        advice: what to do about one that is damaged or of another version. Default: `Make the tfdml index anew.`
         read: function from a path to bytes, for a path that is not on this machine's disks. Default: `read_bytes`.
     """
+    advice = advice or f"Make the {what} anew."
     try:
-        found = json_of((read or read_bytes)(path))
+        found = record_of((read or read_bytes)(path), path, {}, advice)
     except (FileNotFoundError, NotADirectoryError):
         folder, name = os.path.split(path)
         raise ValueError(f"{folder} is no {what}: it has no {name}.") from None
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path} is damaged ({error}); make the {what} anew.") from None
-    if not isinstance(found, dict) or found.get("format") != what:
+    except OSError as error:
+        raise damaged(path, error, advice) from None
+    if found.get("format") != what:
         raise ValueError(f"{path} is no manifest of a {what}.")
     if found.get("version") != version:
         raise ValueError(
-            f"{path} is of version {found.get('version')!r} of the format; this tfdml reads version {version}. "
-            f"Make the {what} anew."
+            f"{path} is of version {found.get('version')!r} of the format; this tfdml reads version {version}. {advice}"
         )
+    try:
+        _check_entries(found, entries)
+    except ValueError as error:
+        raise damaged(path, error, advice) from None
     return found
 
 
 def write_manifest(path, what, version, content):
     """Writes a manifest that `read_manifest` reads."""
-    write_atomically(path, (json.dumps({"format": what, "version": version, **content}, indent=1) + "\n").encode())
+    write_record(path, {"format": what, "version": version, **content}, indent=1)
 
 
 def checked_file(folder, name, expected):
@@ -232,7 +301,7 @@ def checked_file(folder, name, expected):
     if not path.is_file():
         raise ValueError(f"{path} is missing; make it anew.")
     if fingerprint(path) != expected:
-        raise ValueError(f"{path} is damaged: it is not what the manifest says was written. Make it anew.")
+        raise damaged(path, "it is not what the manifest says was written", "Make it anew.")
     return path
 
 

@@ -56,38 +56,37 @@ class EmbeddingFiles:
                 if kind == ".npy"
                 else f"{path} contains the labels; remove --labels={labels_path}."
             )
-        found = readers[kind](path)
+        contents = readers[kind](path)
         if labels_path:
-            found["labels"] = _read_npy(labels_path)["embeddings"]
-        missing = [name for name in ("embeddings", "labels") if name not in found]
+            contents["labels"] = _read_npy(labels_path)["embeddings"]
+        missing = [name for name in ("embeddings", "labels") if name not in contents]
         if missing:
-            raise ValueError(f"{path} has no {' and no '.join(missing)}; it contains {', '.join(found) or 'nothing'}.")
+            held = ", ".join(contents) or "nothing"
+            raise ValueError(f"{path} has no {' and no '.join(missing)}; it contains {held}.")
         try:
-            return cls._checked(path, labels_path or path, found)
+            return cls._checked(path, labels_path or path, contents)
         except MemoryError as error:
             raise ValueError(f"{path} cannot be read: {reason_of(error)}.") from None
 
     @classmethod
-    def _checked(cls, path, labels_path, found):
-        embeddings, labels = found["embeddings"], np.asarray(found["labels"])
+    def _checked(cls, path, labels_path, contents):
+        embeddings, labels = contents["embeddings"], np.asarray(contents["labels"])
         if embeddings.ndim != 2 or not embeddings.shape[0]:
             raise ValueError(f"{path}: expected embeddings [N, d], received shape {embeddings.shape}.")
-        columns = {name: np.asarray(found[name]) for name in COLUMNS if name in found}
-        for name, where, column in [
-            ("labels", labels_path, labels),
-            *((name, path, columns[name]) for name in columns),
-        ]:
+        columns = {name: np.asarray(contents[name]) for name in COLUMNS if name in contents}
+        for name, column in {"labels": labels, **columns}.items():
+            file = labels_path if name == "labels" else path
             if column.shape != (len(embeddings),):
                 raise ValueError(
-                    f"{where}: expected {name} [N], one for each of {len(embeddings)} embeddings; received shape "
+                    f"{file}: expected {name} [N], one for each of {len(embeddings)} embeddings; received shape "
                     f"{column.shape}."
                 )
             longest = column.dtype.itemsize // (4 if column.dtype.kind == "U" else 1)
             if column.dtype.kind in "US" and longest > MOST_TEXT:
-                raise ValueError(f"{where}: a text of {name} has {longest:,} characters, and may have {MOST_TEXT:,}.")
+                raise ValueError(f"{file}: a text of {name} has {longest:,} characters, and may have {MOST_TEXT:,}.")
         if labels.dtype.kind not in "iuUS" and not _are_texts(labels):
             raise ValueError(f"{labels_path}: expected labels that are integers or texts, received {labels.dtype}.")
-        class_names = found.get("class_names")
+        class_names = contents.get("class_names")
         if labels.dtype.kind in "USO" or labels.max() > MOST_NUMBER:
             class_names, labels = _named(labels_path, "labels", labels)
         typed = {name: _typed(path, name, column) for name, column in columns.items()}
@@ -100,7 +99,7 @@ def read_arrays(path):
 
 
 def _are_texts(column):
-    return column.dtype == object and all(isinstance(each, str) for each in column)
+    return column.dtype == object and all(isinstance(value, str) for value in column)
 
 
 def _named(path, what, column):
@@ -114,19 +113,17 @@ def _named(path, what, column):
         raise ValueError(f"{path}: expected {what} that are texts, or bytes of ASCII.") from None
     names = sorted(set(values))
     numbers = {name: number for number, name in enumerate(names)}
-    return {number: str(name) for name, number in numbers.items()}, np.array(
-        [numbers[each] for each in values], np.int64
-    )
+    return dict(enumerate(map(str, names))), np.array([numbers[value] for value in values], np.int64)
 
 
 def _typed(path, name, column):
     if COLUMNS[name] is bool:
-        known, words = column.dtype.kind in "biu" and np.isin(column, (0, 1)).all(), "True and False, or 1 and 0"
+        fits, words = column.dtype.kind in "biu" and np.isin(column, (0, 1)).all(), "True and False, or 1 and 0"
     else:
-        known, words = column.dtype.kind in "iuU" or _are_texts(column), "integers or texts"
-    if not known:
-        found = "other numbers" if column.dtype.kind in "iu" else f"type {column.dtype}"
-        raise ValueError(f"{path}: expected {name} of {words}, received {found}.")
+        fits, words = column.dtype.kind in "iuU" or _are_texts(column), "integers or texts"
+    if not fits:
+        received = "other numbers" if column.dtype.kind in "iu" else f"type {column.dtype}"
+        raise ValueError(f"{path}: expected {name} of {words}, received {received}.")
     if column.dtype.kind in "UO":
         column = _named(path, name, column)[1]
     return column.astype(COLUMNS[name])
@@ -139,16 +136,14 @@ def _read_npy(path):
 def _read_npz(path):
     with _loaded(path) as arrays:
         try:
-            return {name: _array(name, arrays[name]) for name in arrays.files}
+            members = {name: arrays[name] for name in arrays.files}
+            # NumPy gives the bytes of what is no array.
+            others = [name for name, value in members.items() if not isinstance(value, np.ndarray)]
+            if others:
+                raise ValueError(f"its member {others[0]} is no array")
+            return members
         except BROKEN as error:
             raise _error_of(path, error) from error
-
-
-def _array(name, value):
-    # That of a member that is no array is its bytes.
-    if not isinstance(value, np.ndarray):
-        raise ValueError(f"its member {name} is no array")
-    return value
 
 
 def _loaded(path, **options):

@@ -178,7 +178,15 @@ def values_of(column):
 
 
 FORMAT, VERSION, MANIFEST = "folder of tfdml embeddings", 1, "manifest.json"
-TYPES = {"model": str, "dimension": int, "next_id": int, "next_shard": int, "shards": dict, "bad": dict}
+ADVICE = "Make the embeddings anew."
+ENTRIES = {
+    "model": str,
+    "dimension": lambda value: isinstance(value, int) and value > 0,
+    "next_id": int,
+    "next_shard": int,
+    "shards": are_entries,
+    "bad": dict,
+}
 
 
 class EmbeddingShards:
@@ -193,11 +201,7 @@ class EmbeddingShards:
 
     def __init__(self, folder):
         self.folder = Path(folder)
-        self._manifest = read_manifest(self.folder / MANIFEST, FORMAT, VERSION)
-        if not _is_whole(self._manifest):
-            raise ValueError(
-                f"{self.folder / MANIFEST} is damaged: an entry is missing or wrong. Make the embeddings anew."
-            )
+        self._manifest = read_manifest(self.folder / MANIFEST, FORMAT, VERSION, ENTRIES, ADVICE)
 
     @classmethod
     def create(cls, folder, *, model, dimension):
@@ -239,10 +243,10 @@ class EmbeddingShards:
         """Copies the embeddings to a folder, which must not be there; returns its `EmbeddingShards`."""
         copy = Path(folder)
         copy.mkdir(parents=True)
-        for name in self._manifest["shards"]:
-            shutil.copyfile(checked_shard(self.folder, name, self._manifest["shards"][name]), copy / name)
+        for name, entry in self._manifest["shards"].items():
+            shutil.copyfile(checked_shard(self.folder, name, entry), copy / name)
             flush(copy / name)
-        write_manifest(copy / MANIFEST, FORMAT, VERSION, {name: self._manifest[name] for name in TYPES})
+        write_manifest(copy / MANIFEST, FORMAT, VERSION, {name: self._manifest[name] for name in ENTRIES})
         return EmbeddingShards(copy)
 
     def append(self, paths, labels, embeddings, bad=None, ids=None):
@@ -255,20 +259,19 @@ class EmbeddingShards:
             bad: path to reason of images that could not be read.
             ids: `[N]` int64 that no other row has; None: the next ones.
         """
-        first, shards = self._manifest["next_id"], dict(self._manifest["shards"])
-        number = self._manifest["next_shard"]
+        first, number = self._manifest["next_id"], self._manifest["next_shard"]
+        shards, read = dict(self._manifest["shards"]), set(paths)
         ids = np.arange(first, first + len(paths)) if ids is None else ids
         if paths:
             shards |= write_shard(self.folder, number, Shard(ids, paths, labels, np.asarray(embeddings, np.float32)))
-        read = set(paths)
-        reasons = {path: why for path, why in self.bad.items() if path not in read} | (bad or {})
-        changes = {
-            "next_id": max([first, *(1 + ids).tolist()]),
-            "next_shard": number + 1,
-            "shards": shards,
-            "bad": reasons,
-        }
-        self._change(changes)
+        self._change(
+            {
+                "next_id": max([first, *(1 + ids).tolist()]),
+                "next_shard": number + 1,
+                "shards": shards,
+                "bad": {path: why for path, why in self.bad.items() if path not in read} | (bad or {}),
+            }
+        )
 
     def skip_ids(self, next_id, bad):
         """Gives no row an id below this one any more, and notes images that could not be read, path to reason."""
@@ -289,11 +292,11 @@ class EmbeddingShards:
             ids: set of integers.
         """
         shards, number = {}, self._manifest["next_shard"]
-        for name in self._manifest["shards"]:
+        for name, entry in self._manifest["shards"].items():
             shard = self._read(name)
             keep = [place for place, id in enumerate(shard.ids.tolist()) if id not in ids]
             if len(keep) == len(shard.paths):
-                shards[name] = self._manifest["shards"][name]
+                shards[name] = entry
             elif keep:
                 kept = [[column[place] for place in keep] for column in (shard.paths, shard.labels)]
                 shards |= write_shard(self.folder, number, Shard(shard.ids[keep], *kept, shard.embeddings[keep]))
@@ -302,10 +305,10 @@ class EmbeddingShards:
 
     def blocks(self, start=0):
         """Yields the `Shard`s in order, each checked before it is read, from a row on, at which a shard begins."""
-        for name, about in self._manifest["shards"].items():
+        for name, entry in self._manifest["shards"].items():
             if start <= 0:
                 yield self._read(name)
-            start -= about["rows"]
+            start -= entry["rows"]
 
     def paths(self, without=frozenset()):
         """Returns the set of all paths, but for those of rows whose ids are in a set."""
@@ -348,12 +351,6 @@ class EmbeddingShards:
             return Shard(table["id"].to_numpy(), *columns, embeddings.reshape(rows, self.dimension))
         except (OSError, KeyError, ValueError, AttributeError, TypeError, OverflowError) as error:
             raise ValueError(f"{path} is no shard of embeddings: {reason_of(error)}. Make it anew.") from error
-
-
-def _is_whole(manifest):
-    """Whether a manifest has all entries, of the right types."""
-    typed = all(isinstance(manifest.get(name), kind) for name, kind in TYPES.items())
-    return typed and manifest["dimension"] > 0 and are_entries(manifest["shards"])
 
 
 PLAN, PLAN_FORMAT = "unfinished.json", "unfinished folder of tfdml embeddings"
@@ -400,7 +397,7 @@ class EmbeddingJob:
     def begin(self, images):
         """Begins, or goes on in a folder that the same command has begun or completed; a ValueError in others."""
         if (self.folder / PLAN).exists():
-            self._check(read_manifest(self.folder / PLAN, PLAN_FORMAT, VERSION))
+            self._check(read_manifest(self.folder / PLAN, PLAN_FORMAT, VERSION, {}, ADVICE))
         elif (self.folder / MANIFEST).exists():
             manifest = EmbeddingShards(self.folder).manifest
             self._check(manifest)
@@ -430,8 +427,8 @@ class EmbeddingJob:
             embeddings: `[len(kept), D]` array.
             bad: path to reason of the other images.
         """
-        columns = [[column[row] for row in kept] for column in (images.paths, images.labels)]
-        shard = Shard(np.array(kept, np.int64) + self.rows(number).start, *columns, embeddings)
+        paths, labels = ([column[row] for row in kept] for column in (images.paths, images.labels))
+        shard = Shard(np.array(kept, np.int64) + self.rows(number).start, paths, labels, embeddings)
         attempt = self.folder / f".writing-{uuid.uuid4().hex}"
         attempt.mkdir()
         try:
@@ -470,8 +467,9 @@ class EmbeddingJob:
 
     def _reopen(self, images, manifest):
         """Makes a complete folder one that is being made, if shards are missing or damaged."""
-        written = ({name: manifest["shards"].get(name)} for name in map(shard_name, range(self._count())))
-        entries = [{name: about for name, about in entry.items() if about} for entry in written]
+        shards, names = manifest["shards"], [shard_name(number) for number in range(self._count())]
+        # All images of a shard without an entry were unreadable.
+        entries = [{name: shards[name]} if name in shards else {} for name in names]
         whole = {number: entry for number, entry in enumerate(entries) if self._is_whole(entry)}
         if len(whole) == len(entries):
             return
@@ -494,10 +492,8 @@ class EmbeddingJob:
         return (self.folder / shard_name(number)).with_suffix(".json")
 
     def _read_note(self, number):
-        note = read_manifest(self._note(number), NOTE_FORMAT, VERSION)
-        if not (isinstance(note.get("bad"), dict) and are_entries(note.get("shard"))):
-            raise ValueError(f"{self._note(number)} is damaged: an entry is missing or wrong.")
-        return note
+        entries = {"bad": dict, "shard": are_entries}
+        return read_manifest(self._note(number), NOTE_FORMAT, VERSION, entries, ADVICE)
 
     def _noted(self, number):
         """Returns the note of a shard that is there and whole, or None."""
@@ -509,8 +505,8 @@ class EmbeddingJob:
 
     def _is_whole(self, entry):
         try:
-            for name, about in entry.items():
-                checked_shard(self.folder, name, about)
+            for name, expected in entry.items():
+                checked_shard(self.folder, name, expected)
         except ValueError:
             return False
         return True

@@ -22,6 +22,7 @@ from tfdml.registry.arguments import (
 from tfdml.registry.fields import Declared
 from tfdml.registry.parts import (
     ROOMS,
+    check_effect,
     create,
     create_chain,
     describe,
@@ -46,6 +47,7 @@ __all__ = [
     "NotNegative",
     "Positive",
     "boolean",
+    "check_effect",
     "create",
     "create_chain",
     "describe",

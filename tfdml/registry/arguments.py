@@ -42,16 +42,16 @@ def expected_by(kind: Any) -> Expected | None:
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
         # The last one is the outermost, where a type that is annotated is annotated again.
-        rules = [each for each in inner[1:] if isinstance(each, Expected)]
+        rules = [rule for rule in inner[1:] if isinstance(rule, Expected)]
         return rules[-1] if rules else expected_by(inner[0])
     if origin is Literal:
         return one_of(*inner)
     if origin in (Union, types.UnionType):
-        alternatives = [expected_by(each) for each in inner if each is not types.NoneType]
+        alternatives = [expected_by(alternative) for alternative in inner if alternative is not types.NoneType]
         if None in alternatives:
             return None
-        found = alternatives[0] if len(alternatives) == 1 else either(*alternatives)
-        return optional(found) if types.NoneType in inner else found
+        expected = alternatives[0] if len(alternatives) == 1 else either(*alternatives)
+        return optional(expected) if types.NoneType in inner else expected
     if origin is tuple and len(inner) == 2 and inner[1] is ...:
         element = expected_by(inner[0])
         return element and several(element)
@@ -90,13 +90,14 @@ def path():
 
 def one_of(*choices):
     """One of several values."""
-    known = ", ".join(map(repr, choices))
+    listed = ", ".join(map(repr, choices))
 
     def read(value):
-        found = [choice for choice in choices if type(choice) is type(value) and choice == value]
-        return found[0] if found else _refuse(value)
+        # True is equal to 1.
+        equal = [choice for choice in choices if type(choice) is type(value) and choice == value]
+        return equal[0] if equal else _refuse(value)
 
-    return Expected(f"one of {known}", read, each=f"some of {known}")
+    return Expected(f"one of {listed}", read, each=f"some of {listed}")
 
 
 def instance(kind, words, each=""):
@@ -176,24 +177,22 @@ def mapping(expected, keys="text"):
 
 def _number(noun, kind, convert, at_least, above, at_most, below):
     def read(value):
-        given = convert(_refuse_if(isinstance(value, bool), _of_type(value, kind)))
+        converted = convert(_refuse_if(isinstance(value, bool), _of_type(value, kind)))
         fits = (
-            -math.inf < given < math.inf
-            and (at_least is None or given >= at_least)
-            and (above is None or given > above)
-            and (at_most is None or given <= at_most)
-            and (below is None or given < below)
+            -math.inf < converted < math.inf
+            and (at_least is None or converted >= at_least)
+            and (above is None or converted > above)
+            and (at_most is None or converted <= at_most)
+            and (below is None or converted < below)
         )
-        return _refuse_if(not fits, given)
+        return _refuse_if(not fits, converted)
 
-    limits = _limits(*map(_short, (at_least, above, at_most, below)))
+    limits = _limits(
+        *(f"{limit:.4g}" if isinstance(limit, float) else limit for limit in (at_least, above, at_most, below))
+    )
     article = "an" if noun[0] in "aeiou" else "a"
     first, *rest = noun.split()
     return Expected(f"{article} {noun}{limits}", read, each=" ".join([f"{first}s", *rest]) + limits)
-
-
-def _short(limit):
-    return f"{limit:.4g}" if isinstance(limit, float) else limit
 
 
 def _limits(at_least, above, at_most, below):
@@ -273,10 +272,10 @@ class LayerArguments(ModelArguments, total=False):
     autocast: bool
 
 
-def nearest(word, known):
-    """Returns a suggestion for an unknown word, or an empty string if no known word is similar."""
-    found = _closest(word, known)
-    return f" Did you mean {found!r}?" if found else ""
+def nearest(word, words):
+    """Returns a suggestion for an unknown word, or an empty string if none of the words is similar."""
+    closest = _closest(word, words)
+    return f" Did you mean {closest!r}?" if closest else ""
 
 
 def meant(name, *modules):
@@ -289,10 +288,10 @@ def meant(name, *modules):
     """
     written = {}
     for module in map(vars, reversed(modules)):
-        own = {each: each for each in module.get("__all__", ())} | module.get("INSTEAD", {})
-        written |= {each: f"{module['__name__']}.{text}" for each, text in own.items()}
-    found = None if name.startswith("_") else _closest(name, written)
-    return f" Did you mean {written[found]}?" if found else ""
+        texts = {public: public for public in module.get("__all__", ())} | module.get("INSTEAD", {})
+        written |= {public: f"{module['__name__']}.{text}" for public, text in texts.items()}
+    closest = None if name.startswith("_") else _closest(name, written)
+    return f" Did you mean {written[closest]}?" if closest else ""
 
 
 def guide(*packages):
@@ -314,22 +313,19 @@ class Guide(types.ModuleType):
         raise TypeError(f"{self.__name__} is a module, not a class.{meant(name, sys.modules[package])}")
 
 
-def same(word, known):
-    """Returns the known word that differs in capitals, hyphens and the like alone; None without any."""
-    simple = {}
-    for each in known:
-        # Of a class and a function of one name the first, which is the class.
-        simple.setdefault(_simple(each), each)
-    return simple.get(_simple(word))
+def same(word, words):
+    """Returns the one of the words that differs in capitals, hyphens and the like alone; None without any."""
+
+    def simple(name):
+        return re.sub(r"[-_ ]", "", name.lower()).removesuffix("loss")
+
+    # Of a class and a function of one name the first, which is the class.
+    return next((other for other in words if simple(other) == simple(word)), None)
 
 
-def _closest(word, known):
-    """Returns the known word that is the same but for spelling, or else the most similar one; None without any."""
-    return same(word, known) or next(iter(difflib.get_close_matches(word, list(known), n=1)), None)
-
-
-def _simple(name):
-    return re.sub(r"[-_ ]", "", name.lower()).removesuffix("loss")
+def _closest(word, words):
+    """Returns the word that is the same but for spelling, or else the most similar one; None without any."""
+    return same(word, words) or next(iter(difflib.get_close_matches(word, list(words), n=1)), None)
 
 
 # Side of an image, in pixels, after it is resized or cropped: specs are in files of others, too.

@@ -64,7 +64,7 @@ class Field:
     def of(cls, kind, default, keyword_only=False):
         """The field of an annotation, which may be `REQUIRED` for none, and a default."""
         if get_origin(kind) is Annotated and OF_KERAS in kind.__metadata__:
-            has_rule = any(isinstance(each, Expected) for each in kind.__metadata__)
+            has_rule = any(isinstance(rule, Expected) for rule in kind.__metadata__)
             return cls(expected_by(kind) if has_rule else None, default, keyword_only, of_keras=True)
         # A text as the default says more than that it is one.
         expected = (kind is str and _like(default)) or expected_by(kind) or _like(default)
@@ -105,12 +105,12 @@ class Declared:
         super().__init_subclass__(**kwargs)
         cls.owner = cls.__qualname__
         cls.takes_fields = cls.takes_fields and "__init__" not in vars(cls)
-        own = _fields_of(cls)
+        new = _fields_of(cls)
         # What a base class of Keras takes, it also takes where a class changes the default.
-        for name in own.keys() & {name for name, field in cls.fields.items() if field.of_keras}:
-            own[name] = replace(own[name], of_keras=True)
-        every = {**cls.fields, **own}
-        last = {name: every[name] for name in {**own, **every} if every[name].keyword_only}
+        for name in new.keys() & {name for name, field in cls.fields.items() if field.of_keras}:
+            new[name] = replace(new[name], of_keras=True)
+        every = {**cls.fields, **new}
+        last = {name: every[name] for name in {**new, **every} if every[name].keyword_only}
         cls.fields = {**{name: field for name, field in every.items() if name not in last}, **last}
         if cls.takes_fields:
             cls.__init__ = _init_of(cls)
@@ -155,17 +155,12 @@ def expected_of(thing):
     return {name: field.expected for name, field in fields.items() if field.expected}
 
 
-def refuse_unknown(owner, names, known):
-    """Raises a TypeError that names the first argument that is not known.
-
-    Args:
-        owner: the name in the error.
-        names, known: names of arguments.
-    """
+def refuse_unknown(owner, names, arguments):
+    """Raises a TypeError that names the first of some names that is none of the arguments of `owner`."""
     for name in names:
-        if name not in known:
-            listed = ", ".join(known) or "none"
-            raise TypeError(f"{owner} takes no argument {name!r}.{nearest(name, known)} Its arguments: {listed}.")
+        if name not in arguments:
+            listed = ", ".join(arguments) or "none"
+            raise TypeError(f"{owner} takes no argument {name!r}.{nearest(name, arguments)} Its arguments: {listed}.")
 
 
 def checked(owner, name, value, expected):
@@ -206,7 +201,7 @@ def _checking(function, signature, owner_of):
         if parameter.kind not in VARIADIC and name != "self"
     }
     signature = _closed(signature)
-    known = [name for name in signature.parameters if name != "self"]
+    arguments = [name for name in signature.parameters if name != "self"]
 
     @functools.wraps(function)
     def checking(*args, **kwargs):
@@ -214,7 +209,7 @@ def _checking(function, signature, owner_of):
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:
-            refuse_unknown(owner, kwargs, known)
+            refuse_unknown(owner, kwargs, arguments)
             # Python's own error names the missing argument.
             return function(*args, **kwargs)
         for name in [name for name in bound.arguments if name in fields]:
@@ -232,7 +227,7 @@ def _init_of(cls):
     parameters = _parameters(cls.fields)
     signature = inspect.Signature(parameters)
     handed_on = [name for name, field in cls.fields.items() if field.of_keras]
-    shown = [each for each in parameters if cls.fields[each.name].is_shown]
+    shown = [parameter for parameter in parameters if cls.fields[parameter.name].is_shown]
     more = [inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)] if len(shown) < len(parameters) else []
 
     def __init__(self, *args, **kwargs):
@@ -262,21 +257,21 @@ def _parameters(fields):
     for name, field in fields.items():
         named = not field.is_shown or (field.keyword_only and field.default is REQUIRED)
         parameters.append(inspect.Parameter(name, NAMED if named else IN_ORDER, default=field.default))
-    return sorted(parameters, key=lambda each: each.kind)
+    return sorted(parameters, key=lambda parameter: parameter.kind)
 
 
 def _fields_of(cls):
     """The fields that a class declares itself; their defaults are taken out of it."""
-    own, keyword_only = {}, False
+    fields, keyword_only = {}, False
     for name, kind in evaluated(inspect.get_annotations, cls).items():
         if kind is KW_ONLY:
             keyword_only = True
         elif not (kind is ClassVar or get_origin(kind) is ClassVar):
-            own[name] = Field.of(kind, vars(cls).get(name, REQUIRED), keyword_only)
+            fields[name] = Field.of(kind, vars(cls).get(name, REQUIRED), keyword_only)
             # An `__init__` of another kind may rely on them.
             if name in vars(cls) and cls.takes_fields:
                 delattr(cls, name)
-    return own
+    return fields
 
 
 def _owner(made, cls):

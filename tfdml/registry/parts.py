@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from tfdml.registry.arguments import nearest, same
 from tfdml.registry.fields import declare_part
-from tfdml.registry.specs import FIRST, of_spec, parse, parse_sum
+from tfdml.registry.specs import FIRST, of_spec, parse, parse_sum, written
 
 
 def import_modules(modules):
@@ -83,7 +83,14 @@ def register(kind: str, name: str, /) -> Callable[[Thing], Thing]:
         # Of metrics and indexes it is None until here.
         if getattr(thing, "name", name) is None:
             thing.name = name
-        _name(kind, name, thing)
+        things = _registered.setdefault(_known(kind), {})
+        other = things.get(name)
+        if other is not None and (other.__module__, other.__qualname__) != (thing.__module__, thing.__qualname__):
+            raise ValueError(
+                f"The {kind} name {name!r} is already used by {other.__module__}.{other.__qualname__}; "
+                f"{thing.__module__}.{thing.__qualname__} needs another name."
+            )
+        things[name] = thing
         # Others are not saved.
         if hasattr(thing, "get_config"):
             # Imported here, because commands ask for names before they import Keras.
@@ -93,17 +100,6 @@ def register(kind: str, name: str, /) -> Callable[[Thing], Thing]:
         return thing
 
     return decorate
-
-
-def _name(kind, name, thing):
-    things = _registered.setdefault(_known(kind), {})
-    known = things.get(name)
-    if known is not None and (known.__module__, known.__qualname__) != (thing.__module__, thing.__qualname__):
-        raise ValueError(
-            f"The {kind} name {name!r} is already used by {known.__module__}.{known.__qualname__}; "
-            f"{thing.__module__}.{thing.__qualname__} needs another name."
-        )
-    things[name] = thing
 
 
 def register_sum(kind):
@@ -130,63 +126,75 @@ def register_short_form(kind):
     return decorate
 
 
-def create(kind, spec, demanded=None, /, **offers):
+def create(kind, spec, /, **offers):
     """Creates the object that `spec` describes.
 
     Args:
         kind: a key of `ROOMS`.
         spec: string, `name` or `name(argument=literal, ...)`; for losses also a weighted sum of these,
             `name + weight * name(argument=literal, ...)`.
-        demanded: dictionary from the name of an offer that must have an effect to its source, such as
-            `{"embedding_size": "--embedding_size"}`. It is an error if `spec` takes no such argument, or sets another
-            value.
         **offers: arguments that the caller supplies. Each is passed only if `spec` takes an argument of that name and
-            does not set it.
+            does not set it; see `check_effect` for those that must have an effect.
     """
     with of_spec(spec):
         _check_short_form(kind, spec)
-        return _created(kind, spec, demanded or {}, offers)
+        if kind in _sums and (terms := parse_sum(spec)):
+            return _sums[kind]([(weight, _create(kind, *step, offers)) for weight, step in terms])
+        steps = parse(spec)
+        if len(steps) != 1:
+            hint = " Write a sum with +." if kind in _sums else ""
+            raise ValueError(f"Expected one {kind}, received a chain of {len(steps)}: {spec!r}.{hint}")
+        return _create(kind, *steps[0], offers)
+
+
+def check_effect(kind, spec, argument, value, source):
+    """Raises a ValueError if an argument that is offered to `create` has no effect.
+
+    Args:
+        kind, spec: as of `create`.
+        argument, value: the offer.
+        source: what sets it, such as `--embedding_size`.
+    """
+    with of_spec(spec):
+        name, arguments = parsed(kind, spec)
+        parameters = _parameters(_thing(kind, name))
+        if argument not in parameters:
+            raise ValueError(
+                f"The {kind} {name!r} takes no argument {argument!r}, which {source} sets. "
+                f"Its arguments: {', '.join(parameters) or 'none'}."
+            )
+        if arguments.get(argument, value) != value:
+            raise ValueError(
+                f"The spec of the {kind} {name!r} sets {argument}={arguments[argument]!r}, and {source} sets "
+                f"{value!r}. Give {source} alone."
+            )
 
 
 def _check_short_form(kind, spec):
     """Raises a ValueError if a text is a short form of a spec, or a name as papers write it, such as Market-1501."""
-    known = registered(kind)
-    if not isinstance(spec, str) or spec.partition("(")[0].strip() in known:
+    things = registered(kind)
+    if not isinstance(spec, str) or spec.partition("(")[0].strip() in things:
         return
     meant = _short_forms[kind](spec.strip()) if kind in _short_forms else ""
     # Of others that Python could read, the error about an unknown name has a suggestion.
     if not meant and re.fullmatch(r"[\w -]*[ -][\w -]*", spec.strip()):
-        found = same(spec, known)
-        meant = repr(found) if found else ""
+        name = same(spec, things)
+        meant = repr(name) if name else ""
     if meant:
         raise ValueError(f"{spec!r} is not a {kind} spec. Did you mean {meant}?")
-
-
-def _created(kind, spec, demanded, offers):
-    takes_first = _takes_first(kind)
-    if kind in _sums and (terms := parse_sum(spec, takes_first)):
-        return _sums[kind]([(weight, _create(kind, *step, offers)) for weight, step in terms])
-    steps = parse(spec, takes_first)
-    if len(steps) != 1:
-        hint = " Write a sum with +." if kind in _sums else ""
-        raise ValueError(f"Expected one {kind}, received a chain of {len(steps)}: {spec!r}.{hint}")
-    name, arguments = steps[0]
-    for argument, source in demanded.items():
-        _check_demand(kind, name, arguments, argument, offers[argument], source)
-    return _create(kind, name, arguments, offers)
 
 
 def create_chain(kind, spec, **offers):
     """Creates a list of objects from a chain, `first(...)|second(...)`; see `create`."""
     with of_spec(spec):
-        return [_create(kind, name, arguments, offers) for name, arguments in parse(spec, _takes_first(kind))]
+        return [_create(kind, name, arguments, offers) for name, arguments in parse(spec)]
 
 
 def parsed(kind, spec):
     """Returns the name and the arguments, `{argument: value}`, of the first part that a spec describes."""
     with of_spec(spec):
         _check_short_form(kind, spec)
-        return parse(spec, _takes_first(kind))[0]
+        return parse(spec)[0]
 
 
 def takes(kind, spec, argument):
@@ -214,25 +222,16 @@ def describe(kind):
     return lines
 
 
-def _check_demand(kind, name, arguments, argument, value, source):
-    """Raises a ValueError if an argument set by `source` would have no effect."""
-    parameters = _parameters(_thing(kind, name))
-    if argument not in parameters:
-        raise ValueError(
-            f"The {kind} {name!r} takes no argument {argument!r}, which {source} sets. "
-            f"Its arguments: {', '.join(parameters) or 'none'}."
-        )
-    if arguments.get(argument, value) != value:
-        raise ValueError(
-            f"The spec of the {kind} {name!r} sets {argument}={arguments[argument]!r}, and {source} sets {value!r}. "
-            f"Give {source} alone."
-        )
-
-
 def _create(kind, name, arguments, offers):
     thing = _thing(kind, name)
-    if _takes_first(kind)(name):
-        return _create_with_first(thing, kind, name, dict(arguments))
+    first = [each.name for each in inspect.signature(thing).parameters.values() if each.kind is each.POSITIONAL_ONLY]
+    if first:
+        if FIRST not in arguments:
+            raise ValueError(f"The {kind} {name!r} needs its {first[0]} first: write {name}('...', argument=value).")
+        return thing(arguments[FIRST], **{key: value for key, value in arguments.items() if key != FIRST})
+    if FIRST in arguments:
+        received = written(name, arguments)
+        raise ValueError(f"Arguments need their names: write {name}(argument=value), received {received!r}.")
     parameters = _parameters(thing)
     for argument in arguments:
         if argument not in parameters:
@@ -240,15 +239,14 @@ def _create(kind, name, arguments, offers):
                 f"The {kind} {name!r} takes no argument {argument!r}.{nearest(argument, parameters)} "
                 f"Its arguments: {', '.join(parameters) or 'none'}."
             )
-    given = arguments
-    arguments = {**{key: value for key, value in offers.items() if key in parameters}, **arguments}
-    missing = [key for key, value in parameters.items() if value.default is value.empty and key not in arguments]
+    every = {**{key: value for key, value in offers.items() if key in parameters}, **arguments}
+    missing = [key for key, value in parameters.items() if value.default is value.empty and key not in every]
     if missing:
         raise ValueError(f"The {kind} {name!r} needs {', '.join(missing)}: write {name}({missing[0]}=...).")
     try:
-        return thing(**arguments)
+        return thing(**every)
     except TypeError as error:
-        raise ValueError(f"Cannot create the {kind} {name!r} from {given}: {str(error).rstrip('.')}.") from error
+        raise ValueError(f"Cannot create the {kind} {name!r} from {arguments}: {str(error).rstrip('.')}.") from error
 
 
 def _thing(kind, name):
@@ -256,23 +254,6 @@ def _thing(kind, name):
     if name not in things:
         raise ValueError(f"Unknown {kind} {name!r}.{nearest(name, things)} Known: {', '.join(sorted(things))}.")
     return things[name]
-
-
-def _create_with_first(thing, kind, name, arguments):
-    if FIRST in arguments:
-        return thing(arguments.pop(FIRST), **arguments)
-    first = next(iter(inspect.signature(thing).parameters))
-    raise ValueError(f"The {kind} {name!r} needs its {first} first: write {name}('...', argument=value).")
-
-
-def _takes_first(kind):
-    """A function that tells whether the first argument of a name is positional in a spec."""
-
-    def takes(name):
-        parameters = inspect.signature(registered(kind)[name]).parameters if name in registered(kind) else {}
-        return any(each.kind is each.POSITIONAL_ONLY for each in parameters.values())
-
-    return takes
 
 
 def registered(kind):

@@ -37,15 +37,13 @@ def of_spec(spec):
         raise SpecError(str(error), spec).with_traceback(error.__traceback__) from error.__cause__
 
 
-def parse(text, takes_first=lambda name: False):
+def parse(text):
     """Splits a spec or a chain into `[(name, {argument: value}), ...]`, evaluating literals only.
 
-    Args:
-        text: the spec or chain.
-        takes_first: whether the first argument of a name is positional; it is then under the key `FIRST`.
+    A first argument without a name has the key `FIRST`.
     """
     with _told(text):
-        return [_parse_step(node, text, takes_first) for node in _operands(_tree(text), ast.BitOr)]
+        return [_parse_step(node, text) for node in _operands(_tree(text), ast.BitOr)]
 
 
 def written(name, arguments):
@@ -54,13 +52,13 @@ def written(name, arguments):
     return f"{name}({', '.join(texts)})" if texts else name
 
 
-def parse_sum(text, takes_first=lambda name: False):
+def parse_sum(text):
     """Splits a weighted sum into `[(weight, (name, {argument: value})), ...]`; empty if there is no sum or weight."""
     with _told(text):
         tree = _tree(text)
         if not (isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add | ast.Mult)):
             return []
-        return [_parse_term(node, text, takes_first) for node in _operands(tree, ast.Add)]
+        return [_parse_term(node, text) for node in _operands(tree, ast.Add)]
 
 
 @contextlib.contextmanager
@@ -96,18 +94,18 @@ def _operands(tree, operator):
     return [tree, *operands[::-1]]
 
 
-def _parse_term(node, text, takes_first):
+def _parse_term(node, text):
     if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)):
-        return 1.0, _parse_step(node, text, takes_first)
+        return 1.0, _parse_step(node, text)
     if not (isinstance(node.left, ast.Constant) and type(node.left.value) in (int, float)):
         raise ValueError(
             f"Cannot read the weight {ast.unparse(node.left)} in {text!r}. Expected a number of 0 or more before the "
             "name: 0.5*name(argument=value, ...)."
         )
-    return float(node.left.value), _parse_step(node.right, text, takes_first)
+    return float(node.left.value), _parse_step(node.right, text)
 
 
-def _parse_step(node, text, takes_first):
+def _parse_step(node, text):
     if isinstance(node, ast.Name):
         return node.id, {}
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
@@ -115,26 +113,26 @@ def _parse_step(node, text, takes_first):
         hint = " Leave out the quotes around it: a flagfile is not read by a shell." if quoted else ""
         raise ValueError(f"Cannot read the spec {text!r}. Expected name or name(argument=value, ...).{hint}")
     name = node.func.id
-    first = node.args[:1] if node.args and takes_first(name) else []
-    if len(node.args) > len(first) or any(keyword.arg is None for keyword in node.keywords):
+    if len(node.args) > 1 or any(keyword.arg is None for keyword in node.keywords):
         raise ValueError(f"Arguments need their names: write {name}(argument=value), received {text!r}.")
     arguments = {}
-    if first:
-        arguments[FIRST] = _literal(f"The first argument of {name}", "", first[0], text)
+    for first in node.args:
+        arguments[FIRST] = _literal(f"The first argument of {name}", "", first, text)
     for keyword in node.keywords:
         if keyword.arg in arguments:
             raise ValueError(f"The argument {keyword.arg} is given twice in {text!r}.")
-        arguments[keyword.arg] = _literal(f"The value of {keyword.arg}", f"{keyword.arg}=", keyword.value, text)
+        arguments[keyword.arg] = _literal(f"The value of {keyword.arg}", keyword.arg, keyword.value, text)
     return name, arguments
 
 
-def _literal(what, prefix, node, text):
+def _literal(what, argument, node, text):
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError):
-        written = ast.unparse(node)
-        hint = {"true": "True", "false": "False", "none": "None"}.get(written.lower(), repr(written))
+        received = ast.unparse(node)
+        meant = {"true": "True", "false": "False", "none": "None"}.get(received.lower(), repr(received))
+        meant = f"{argument}={meant}" if argument else f"{meant}, or argument={meant}"
         raise ValueError(
             f"{what} in {text!r} is not a literal. Expected a number, quoted text, a tuple, True, False or None; "
-            f"received {written}. Did you mean {prefix}{hint}?"
+            f"received {received}. Did you mean {meant}?"
         ) from None

@@ -10,7 +10,7 @@ import time
 import tensorflow as tf
 
 from tfdml.console.settings import names_with
-from tfdml.files.checked import json_of, naming, read_bytes, write_atomically
+from tfdml.files.checked import naming, read_record, write_record
 from tfdml.run.directory.run_directory import LogLines, RunDirectory
 from tfdml.run.directory.run_record import Record
 
@@ -141,19 +141,13 @@ class ClientLogger:
         path = self._run.logger
         if not path.is_file():
             return None
-        try:
-            found = json_of(read_bytes(path))
-            if not all(isinstance(found[name], str) for name in ("logger", "number")):
-                raise ValueError("an entry is no text")
-        except (ValueError, KeyError, TypeError) as error:
-            reason = f"it lacks {error}" if isinstance(error, KeyError) else error
-            raise ValueError(f"{path} is damaged ({reason}); without it the run is logged anew.") from None
-        return found["number"] if found["logger"] == self.name else None
+        record = read_record(path, {"logger": str, "number": str}, "Without it the run is logged anew.")
+        return record["number"] if record["logger"] == self.name else None
 
     def keep_number(self, number):
         """Writes the number of the run."""
         self._run.path.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._run.logger, f"{json.dumps({'logger': self.name, 'number': number})}\n".encode())
+        write_record(self._run.logger, {"logger": self.name, "number": number})
 
 
 class MLflowLogger(ClientLogger):

@@ -1,9 +1,8 @@
 """The model card of an exported model: `README.md` for people and `metadata.json` for programs."""
 
-import json
 from pathlib import Path
 
-from tfdml.files.checked import json_of, read_bytes, write_atomically
+from tfdml.files.checked import damaged, read_record, write_atomically, write_record
 from tfdml.registry.arguments import sides_of
 from tfdml.run.experiment.threshold import for_people
 
@@ -22,7 +21,7 @@ def write_card(path, facts):
     """
     facts = {"version": VERSION, **facts, "signatures": signatures(facts)}
     # Whole or as they were: an index's model may get another threshold while others read its card.
-    write_atomically(Path(path) / METADATA, f"{json.dumps(facts, indent=2)}\n".encode())
+    write_record(Path(path) / METADATA, facts, indent=2)
     write_atomically(Path(path) / README, readme(facts).encode())
 
 
@@ -31,15 +30,13 @@ def read_card(path):
     file = Path(path) / METADATA
     if not file.is_file():
         return {}
-    try:
-        facts = json_of(read_bytes(file))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{file} is damaged ({error}); export the model again.") from None
-    if not isinstance(facts, dict) or facts.get("version") != VERSION:
-        raise ValueError(f"{file} is of another version of tfdml; export the model again.")
+    advice = "Export the model again."
+    facts = read_record(file, {}, advice)
+    if facts.get("version") != VERSION:
+        raise ValueError(f"{file} is of another version of tfdml. {advice}")
     embedding = facts.get("embedding")
     if not isinstance(embedding, dict) or str(embedding.get("metric")) not in MEASURES:
-        raise ValueError(f"{file} is damaged (embedding is missing or wrong); export the model again.")
+        raise damaged(file, "embedding is missing or wrong", advice)
     return facts
 
 

@@ -7,7 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfdml.files.checked import fingerprint, new_folder, read_manifest, reason_of, whole_folder, write_manifest
+from tfdml.files.checked import (
+    damaged,
+    fingerprint,
+    new_folder,
+    read_manifest,
+    reason_of,
+    whole_folder,
+    write_manifest,
+)
 from tfdml.methods import EmbeddingModel
 from tfdml.registry.arguments import FilePath
 from tfdml.registry.fields import declared
@@ -255,10 +263,10 @@ def is_preset(path):
 
 def _checked(folder, may_link):
     """Returns the path of the model in a preset; a ValueError if it is not what was written."""
-    files = read_manifest(folder / CONFIG, WHAT, VERSION).get("files")
-    expected = files.get(MODEL) if isinstance(files, dict) else None
+    advice = "Get the preset again."
+    expected = read_manifest(folder / CONFIG, WHAT, VERSION, {"files": dict}, advice)["files"].get(MODEL)
     if not isinstance(expected, dict):
-        raise ValueError(f"{folder / CONFIG} is damaged (the checksum of {MODEL} is missing); get the preset again.")
+        raise damaged(folder / CONFIG, f"the checksum of {MODEL} is missing", advice)
     file = folder / MODEL
     if not file.is_file():
         raise ValueError(f"{file} is missing; get the preset again.")
@@ -266,10 +274,8 @@ def _checked(folder, may_link):
         raise ValueError(f"{file} is a link; do not use it.")
     found = fingerprint(file)
     if found != expected:
-        raise ValueError(
-            f"{file} is damaged: its SHA-256 is {found['sha256']}, expected {expected.get('sha256')}, which {CONFIG} "
-            "states. Get the preset again."
-        )
+        reason = f"its SHA-256 is {found['sha256']}, expected {expected.get('sha256')}, which {CONFIG} states"
+        raise damaged(file, reason, advice)
     return file
 
 

@@ -67,7 +67,7 @@ def test_damaged_file_the_one_before_is_used(two_checkpoints, name, damage):
     assert_is(two_checkpoints.read_newest(messages.append), 1)
     assert len(messages) == 1
     assert str(two_checkpoints.folder / "step-00000002") in messages[0]
-    assert "damaged" in messages[0] and "using the one before" in messages[0]
+    assert "damaged" in messages[0] and "Using the one before" in messages[0]
 
 
 def test_any_flipped_bit_is_found(two_checkpoints):

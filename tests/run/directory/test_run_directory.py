@@ -184,7 +184,7 @@ def test_events(run):
     run.metrics.write_text('{"step": 1}\n{"step": 2}\n{"st')
     assert run.events() == [{"step": 1}, {"step": 2}]
     run.metrics.write_text('{"step": 1}\n{"st\n{"step": 3}\n')
-    with pytest.raises(ValueError, match=f"{run.metrics}, line 2, is damaged .*; remove the line"):
+    with pytest.raises(ValueError, match=f"{run.metrics}, line 2, is damaged: .* Remove the line"):
         run.events()
 
 
@@ -201,7 +201,7 @@ def test_events(run):
 def test_numbers_that_nothing_can_draw_are_damage(run, line):
     run.claim(parsed()[1])
     run.metrics.write_text(f'{{"step": {2**63 - 1}}}\n{json.dumps(line)}\n')
-    with pytest.raises(ValueError, match=f"{run.metrics}, line 2, is damaged .*; remove the line"):
+    with pytest.raises(ValueError, match=f"{run.metrics}, line 2, is damaged: .* Remove the line"):
         run.events()
     (run.path / "result.json").write_text(json.dumps({"best": line, "step": 1}))
     with pytest.raises(ValueError, match=f"^{run.path / 'result.json'} is damaged"):

@@ -153,7 +153,7 @@ def test_a_damaged_number_is_told(content, tmp_path, monkeypatch):
     stub_clients.mlflow(monkeypatch)
     begun(tmp_path, "--logger=mlflow")
     (tmp_path / "logger.json").write_text(content)
-    with pytest.raises(ValueError, match=r"logger\.json is damaged \(.*\); without it the run is logged anew"):
+    with pytest.raises(ValueError, match=r"logger\.json is damaged: .*\. Without it the run is logged anew"):
         RunLog(tmp_path, logger="mlflow").write("train", 1, {"loss": 1.0})
 
 

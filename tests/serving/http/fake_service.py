@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tfdml.serving.index.searcher import Neighbor
+from tfdml.serving.index.searcher import Found, Neighbor
 
 REASON = "the extra serve is not installed; setup.py lists it, and it is a part of the extra test"
 pytest.importorskip("fastapi", reason=REASON)
@@ -66,18 +66,12 @@ class FakeSearcher:
         embeddings = [[sum(image), len(image), 0, 1] for image in images]
         return np.array(embeddings, np.float32), np.array([not image.endswith(b"damaged") for image in images])
 
-    def nearest(self, embeddings, k):
-        rows = np.arange(min(k, len(self)))[None].repeat(len(embeddings), 0)
-        return 1 - rows / 10, rows
-
-    def neighbors_of(self, embeddings, k):
-        return self.neighbors(*self.nearest(embeddings, k))
-
-    def neighbors(self, similarities, rows):
-        return [
-            [Neighbor(row + 100, str(self.files[row]), None if row else "red", 1 - row / 10) for row in some]
-            for some in rows.tolist()
+    def search_vectors(self, vectors, k, where, hidden):
+        neighbors = [
+            Neighbor(row + 100, str(file), None if row else "red", 1 - row / 10)
+            for row, file in enumerate(self.files[:k])
         ]
+        return Found([neighbors] * len(vectors), 7, False)
 
     def file_of(self, id):
         return str(self.files[id - 100]) if 0 <= id - 100 < len(self) else None

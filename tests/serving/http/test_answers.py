@@ -5,7 +5,6 @@ import re
 import pytest
 
 from tests.serving.http.fake_service import FakeSearcher, assert_refused, encoded, in_json, running
-from tfdml.serving.index.searcher import Found
 from tfdml.serving.index.threshold import Threshold
 
 
@@ -85,14 +84,14 @@ def test_health_metrics_and_openapi(searcher):
         text = client.get("/metrics")
         assert text.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
         for line in (
-            'tfdml_requests_total{path="/embed",status="200"} 1',
-            'tfdml_requests_total{path="/images",status="404"} 1',
-            'tfdml_requests_total{path="other",status="404"} 1',
-            'tfdml_request_seconds_bucket{le="+Inf"} 4',
-            "tfdml_request_seconds_count 4",
-            "tfdml_images_total 1",
-            "tfdml_batches_total 1",
-            "tfdml_waiting 0",
+            'tfdml_requests_total{path="/embed",status="200"} 1.0',
+            'tfdml_requests_total{path="/images",status="404"} 1.0',
+            'tfdml_requests_total{path="other",status="404"} 1.0',
+            'tfdml_request_seconds_bucket{le="+Inf"} 4.0',
+            "tfdml_request_seconds_count 4.0",
+            "tfdml_images_total 1.0",
+            "tfdml_batches_total 1.0",
+            "tfdml_waiting 0.0",
         ):
             assert line in text.text.splitlines()
         described = client.get("/openapi.json").json()["paths"]
@@ -114,10 +113,11 @@ def test_a_filter_goes_to_the_index_without_paths():
 
     class Filtered(FakeSearcher):
         def search_vectors(self, vectors, k, where, hidden):
-            asked.append((len(vectors), k, where, hidden))
+            if where is not None:
+                asked.append((len(vectors), k, where, hidden))
             if where == "wrong":
                 raise ValueError("The filter cannot be used")
-            return Found(self.neighbors(*self.nearest(vectors, k)), 7, False)
+            return super().search_vectors(vectors, k, where, hidden)
 
     with running(Filtered(["a.png", "b.png"])) as client:
         for found in (

@@ -1,25 +1,18 @@
 """Requests that come at once are answered together, and those that are too many are told to come again."""
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.commands import until
 from tests.serving.http.fake_service import FakeSearcher, assert_refused, encoded, in_json, running
 from tfdml.serving.http.queries import Batcher, Query, answer
 from tfdml.serving.http.server import Limits
 
 
-def until(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.001)
-
-
 def waiting(client):
-    return int(client.get("/metrics").text.split("\ntfdml_waiting ")[1].split()[0])
+    return float(client.get("/metrics").text.split("\ntfdml_waiting ")[1].split()[0])
 
 
 def test_what_waits_is_embedded_together(monkeypatch):

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
+from tests.commands import until
 from tests.serving.http.fake_service import REASON
-from tests.serving.http.test_batching import until
 from tfdml.serving.http.server import Limits
 
 server = pytest.importorskip("tfdml.serving.http.server", reason=REASON)

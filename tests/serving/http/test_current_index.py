@@ -14,10 +14,10 @@ import tfdml
 from pipelines.checks import is_quick
 from pipelines.preprocessing import preprocessing_of
 from pipelines.preprocessor import Preprocessor
+from tests.commands import until
 from tests.pipelines.image_files import with_scans
 from tests.run_helpers import made_once
 from tests.serving.http.fake_service import assert_refused, in_json, running
-from tests.serving.http.test_batching import until
 from tests.serving.index.test_indexing import write_pictures
 from tests.serving_fixtures import exported, exported_tolerant, models_load_once, picture  # noqa: F401
 from tfdml.serving import ExportedModel, Searcher, export

@@ -4,8 +4,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from tests.commands import until
 from tests.serving.http.fake_service import FakeSearcher, assert_refused, encoded, in_json, running
-from tests.serving.http.test_batching import until
 from tfdml.serving.http.app import DECODERS
 from tfdml.serving.http.queries import Batcher
 from tfdml.serving.http.server import Limits

@@ -208,8 +208,8 @@ def test_a_folder_that_is_no_preset(tmp_path, preset):
     (tmp_path / "config.json").write_text('{"model_type": "vit"}')
     with pytest.raises(ValueError, match=r"config\.json is no manifest of a tfdml preset"):
         tfdml.from_preset(tmp_path)
-    (tmp_path / "config.json").write_text('{"format": "tfdml preset", "version": 1, "files": ["model.keras"]}')
-    with pytest.raises(ValueError, match=r"config\.json is damaged \(the checksum of model\.keras is missing\)"):
+    (tmp_path / "config.json").write_text('{"format": "tfdml preset", "version": 1, "files": {}}')
+    with pytest.raises(ValueError, match=r"config\.json is damaged: the checksum of model\.keras is missing"):
         tfdml.from_preset(tmp_path)
     (tmp_path / "config.json").write_bytes((preset / "config.json").read_bytes())
     with pytest.raises(ValueError, match=r"model\.keras is missing; get the preset again"):

@@ -6,16 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml.files.checked import (
-    BROKEN,
-    check_zip,
-    fingerprint,
-    flush,
-    json_of,
-    read_bytes,
-    reason_of,
-    write_flushed,
-)
+from tfdml.files.checked import BROKEN, check_zip, damaged, fingerprint, flush, json_of, read_bytes, write_flushed
 from tfdml.runtime.sharded_variable import ShardedVariable
 
 ARRAYS, STATE, MANIFEST = "arrays.npz", "state.json", "manifest.json"
@@ -88,7 +79,7 @@ class CheckpointFolder:
                 # It may be whole.
                 raise
             except BROKEN as error:
-                warn(f"The checkpoint {self._path(step)} is damaged ({reason_of(error)}); using the one before.")
+                warn(str(damaged(f"The checkpoint {self._path(step)}", error, "Using the one before.")))
         if self.steps():
             raise CheckpointError(f"Every checkpoint in {self.folder} is damaged. Train again in a new --run_dir.")
         return None

@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from tfdml.files.checked import json_of, read_bytes, write_atomically, write_manifest
+from tfdml.files.checked import damaged, read_bytes, read_record, write_atomically, write_manifest
 
 NAME, FORMAT, VERSION = "checksums.json", "checksums of a tfdml run", 1
 
@@ -69,22 +69,18 @@ class Checksums:
             return self.read(name, may_grow)
         if content is None:
             raise ValueError(f"{path} is missing. Restore it; or, to do without it, remove {self.path}.")
-        raise ValueError(
-            f"{path} is damaged, or was changed: its checksum is another one than when it was written. Restore it; "
-            f"or, if it is to be read as it is now, remove {self.path}."
+        raise damaged(
+            path,
+            "its checksum is another one than when it was written",
+            f"Restore it; or, if it is to be read as it is now, remove {self.path}.",
         )
 
     def _entries(self):
+        entries = {"format": FORMAT, "version": VERSION, "files": _are_entries}
         try:
-            found = json_of(read_bytes(self.path))
-            if found["format"] == FORMAT and found["version"] == VERSION and _is_whole(found["files"]):
-                return found["files"]
-            reason = "an entry is missing or wrong"
+            return read_record(self.path, entries, "Remove it to read the run's files unchecked.")["files"]
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            reason = error
-        raise ValueError(f"{self.path} is damaged ({reason}); remove it to read the run's files unchecked.")
 
     def _write(self, entries):
         write_manifest(self.path, FORMAT, VERSION, {"files": entries})
@@ -94,7 +90,7 @@ def _entry_of(content):
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def _is_whole(entries):
+def _are_entries(entries):
     wanted = {"bytes": int, "sha256": str}
     return isinstance(entries, dict) and all(
         isinstance(entry, dict) and {name: type(value) for name, value in entry.items()} == wanted

@@ -4,7 +4,7 @@ import io
 import sys
 import zipfile
 
-from tfdml.files.checked import BROKEN, check_datasets, check_zip, fingerprint, json_of, open_file, reason_of
+from tfdml.files.checked import BROKEN, check_datasets, check_zip, damaged, fingerprint, json_of, open_file, reason_of
 
 WEIGHTS, METADATA, CONFIG = "model.weights.h5", "metadata.json", "config.json"
 
@@ -14,8 +14,8 @@ def damage_of(path):
     try:
         with open_file(path) as file, zipfile.ZipFile(file) as archive:
             check_zip(archive)
-            if damaged := archive.testzip():
-                return f"{damaged} is not what was written"
+            if member := archive.testzip():
+                return f"{member} is not what was written"
             if WEIGHTS in archive.namelist():
                 # Here, because what only asks for the checksum of a file is to start at once.
                 import h5py
@@ -66,7 +66,7 @@ def metadata_of(path):
         try:
             found = json_of(archive.read(METADATA))
         except (KeyError, ValueError) as error:
-            raise ValueError(f"{path} is damaged ({METADATA}: {error}).") from None
+            raise damaged(path, f"{METADATA}: {reason_of(error)}", "Use another copy.") from None
     return found if isinstance(found, dict) else {}
 
 

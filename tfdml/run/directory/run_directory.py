@@ -16,12 +16,22 @@ from absl.flags import Error as FlagsError
 from tfdml.console import flags
 from tfdml.console.settings import names_with
 from tfdml.console.startup import __version__
-from tfdml.files.checked import folder_in, json_of, open_locked, open_unlinked, reason_of, text_of, write_atomically
+from tfdml.files.checked import (
+    damaged,
+    folder_in,
+    open_locked,
+    open_unlinked,
+    reason_of,
+    record_of,
+    text_of,
+    write_atomically,
+)
 from tfdml.run.directory.checksums import Checksums
 from tfdml.run.directory.model_archive import damage_of
 
 # Letters of a line in an error.
 LONGEST = 200
+WITHOUT_RESULT = "Without it the run makes it anew."
 
 
 def parse_flags(content, checked):
@@ -259,9 +269,9 @@ class RunDirectory:
         path = {"best": self.model, "final": self.final_model}[which]
         if not path.is_file():
             raise FileNotFoundError(f"{path} does not exist: the run has no {which} model yet.")
-        damaged = damage_of(path)
-        if damaged:
-            raise ValueError(f"{path} is damaged ({damaged}); use the run's other model, or train again.")
+        damage = damage_of(path)
+        if damage:
+            raise damaged(path, damage, "Use the run's other model, or train again.")
         return path
 
     def write_result(self, result):
@@ -270,7 +280,7 @@ class RunDirectory:
     def result(self):
         """The result of a run that is complete, or None."""
         # Who removes it has it made anew.
-        return self._read_json(self._result, "without it the run makes it anew") if self._result.is_file() else None
+        return self._read_json(self._result, {}, WITHOUT_RESULT) if self._result.is_file() else None
 
     def complete_result(self):
         """The result of a run, which must be complete."""
@@ -279,7 +289,7 @@ class RunDirectory:
             raise ValueError(f"The run in {self.path} is not complete; repeat its command to resume it.")
         best = result.get("best")
         if not (isinstance(best, dict) and all(_is_step(each.get("step")) for each in (result, best))):
-            raise ValueError(f"{self._result} is damaged: a step is missing. Without it the run makes it anew.")
+            raise damaged(self._result, "a step is missing", WITHOUT_RESULT)
         return result
 
     def record_dataset(self, record):
@@ -289,15 +299,16 @@ class RunDirectory:
 
     def recorded_dataset(self):
         """Returns the dictionary that `record_dataset` wrote; empty if it wrote none."""
-        record = self._read_json(self._dataset, "train again, in another --run_dir") or {}
-        if not all(isinstance(record.get(name, {}), dict) for name in ("images", "flags", "classes", "initial_model")):
-            raise ValueError(f"{self._dataset} is damaged: an entry is wrong; train again, in another --run_dir.")
-        return record
+        entries = dict.fromkeys(("images", "flags", "classes", "initial_model"), dict | None)
+        return self._read_json(self._dataset, entries, "Train again, in another --run_dir.") or {}
 
     def events(self):
         """Returns the events of the log; a line that is still being written is left out."""
         lines = LogLines(self.path).read()
-        return [self._event(number, line) for number, line in enumerate(lines, 1)]
+        return [
+            record_of(line, f"{self.metrics}, line {number},", {"step": _is_step}, "Remove the line.")
+            for number, line in enumerate(lines, 1)
+        ]
 
     @property
     def has_checkpoint(self):
@@ -314,15 +325,6 @@ class RunDirectory:
                 if time.monotonic() >= last:
                     raise ValueError(f"{TAKEN} --run_dir={self.path}; wait for it.") from None
             time.sleep(0.05)
-
-    def _event(self, number, line):
-        try:
-            event = json_of(line)
-            if not (isinstance(event, dict) and _is_step(event.get("step"))):
-                raise ValueError("expected an object with a step")
-            return event
-        except ValueError as error:
-            raise ValueError(f"{self.metrics}, line {number}, is damaged ({error}); remove the line.") from None
 
     def _clear(self):
         """Removes what a run without a step has left."""
@@ -366,18 +368,10 @@ class RunDirectory:
     def _write(self, path, text):
         self._checksums.write(path.name, text.encode())
 
-    def _read_json(self, path, advice):
-        """The content of a file, a dictionary, or None if there is none."""
+    def _read_json(self, path, entries, advice):
+        """The content of a file, a dictionary, or None if there is none; see `record_of`."""
         content = self._checksums.read(path.name)
-        if content is None:
-            return None
-        try:
-            found = json_of(content)
-            if not isinstance(found, dict):
-                raise ValueError(f"expected an object, received {type(found).__name__}")
-            return found
-        except ValueError as error:
-            raise ValueError(f"{path} is damaged ({error}); {advice}.") from None
+        return None if content is None else record_of(content, path, entries, advice)
 
 
 def _is_step(value):

@@ -1,7 +1,6 @@
 """Thresholds of similarity: how they are fitted, stored with a run, read again and applied."""
 
 import dataclasses
-import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from tfdml.evaluation.verification.thresholds import fit_threshold
-from tfdml.files.checked import json_of, read_bytes, write_atomically
+from tfdml.files.checked import read_record, write_record
 from tfdml.run.directory.model_archive import sha256_of
 from tfdml.run.directory.run_directory import RunDirectory
 
@@ -69,7 +68,7 @@ def fit(labeled, rule, samples, seed):
 
 def write_threshold(run_dir, threshold):
     """Writes the `Threshold` that `fit` returns into the directory of a run."""
-    write_atomically(Path(run_dir, FILE), (json.dumps(threshold.fitted, indent=2) + "\n").encode())
+    write_record(Path(run_dir, FILE), threshold.fitted, indent=2)
 
 
 def threshold_of(run_dir, which="best", distance=None):
@@ -77,13 +76,8 @@ def threshold_of(run_dir, which="best", distance=None):
     file = Path(run_dir, FILE)
     if not file.is_file():
         return None
-    try:
-        found = json_of(read_bytes(file))
-        whole = isinstance(found, dict) and {"run_dir", "model", "sha256", "distance"} <= {*found}
-        if not (whole and isinstance(found.get("threshold"), float)):
-            raise ValueError("expected an object with threshold, distance, model, sha256 and run_dir")
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{file} is damaged ({error}); fit the threshold again.") from None
+    entries = {"threshold": float, "distance": str, "model": str, "sha256": str, "run_dir": str}
+    found = read_record(file, entries, "Fit the threshold again.")
     # Where the run is matters to nobody who has its export.
     del found["run_dir"]
     if found["model"] != which or distance not in (None, found["distance"]):

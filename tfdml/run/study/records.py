@@ -9,11 +9,12 @@ import numpy as np
 from tfdml.console import command
 from tfdml.console.settings import names_with
 from tfdml.evaluation.statistics import Seeds, all_pairs, degrees_of
-from tfdml.files.checked import whole_folder, write_atomically
+from tfdml.files.checked import read_record, whole_folder, write_record
 from tfdml.run.directory.model_archive import sha256_of
 from tfdml.run.directory.run_directory import RunDirectory
 
 FILE = "measured.json"
+MEASURE_AGAIN = "Remove it, and the study measures the run again."
 
 
 def measure(run_dir, which, learners=0):
@@ -26,7 +27,7 @@ def measure(run_dir, which, learners=0):
             learners.
     """
     path = Path(run_dir) / FILE
-    known = json.loads(path.read_text()) if path.exists() else {}
+    known = read_record(path, {}, MEASURE_AGAIN) if path.exists() else {}
     complete = known.get("model") == which and (not learners or "learners" in known)
     digest = sha256_of(RunDirectory(run_dir), which)
     if known and not complete and digest is None:
@@ -52,7 +53,7 @@ def measure(run_dir, which, learners=0):
         count = learners if model.learner_count == 1 else model.learner_count
         found["learners"] = diversity_of(experiment, embeddings, count) if count > 1 else None
     # A study that is killed meanwhile would find half of it.
-    write_atomically(path, f"{json.dumps(found)}\n".encode())
+    write_record(path, found)
 
 
 def _of_classes(experiment, embeddings):
@@ -93,7 +94,7 @@ def measured(run_dir):
             f"{path} is missing, and so is the run's model: its record is of an older study. Delete the folder and the "
             "record, so that the run is trained again."
         )
-    return json.loads(path.read_text())
+    return read_record(path, {}, MEASURE_AGAIN)
 
 
 def interval(first, second, samples=2000):
@@ -218,7 +219,7 @@ def keep(run_dir, file):
         result = {**result, "members": members}
     record = {"run": name, "flags": [*map(_without_folders, run.serialized().values())], "result": result}
     if measured.exists():
-        record["measured"] = _rounded(json.loads(measured.read_text()))
+        record["measured"] = _rounded(read_record(measured, {}, MEASURE_AGAIN))
         # Models are not kept.
         record["measured"].pop("sha256", None)
     known = read(path).get(name)
@@ -259,7 +260,7 @@ def restore(record, run_dir, flags):
         run.claim(dict(enumerate(here.get(flag.partition("=")[0], flag) for flag in record["flags"])))
         run.metrics.write_text("".join(json.dumps(event) + "\n" for event in record["curve"]))
         if "measured" in record:
-            write_atomically(run.path / FILE, f"{json.dumps(record['measured'])}\n".encode())
+            write_record(run.path / FILE, record["measured"])
         run.write_result(record["result"])
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from absl import flags
 
-from tfdml.console.command import told_of_value
+from tfdml.console.command import flag_sentence
 from tfdml.console.flags import command_line, parse, resolve
 from tfdml.run.directory.run_directory import ENDING, RunDirectory
 from tfdml.run.directory.run_record import EnsembleDirectory
@@ -81,7 +81,7 @@ def resolved(arguments):
     try:
         return resolve(arguments)
     except flags.Error as error:
-        raise ValueError(f"{arguments[0].partition('=')[2]}: {told_of_value(str(error))}") from None
+        raise ValueError(f"{arguments[0].partition('=')[2]}: {flag_sentence(str(error))}") from None
 
 
 def run_name(row):

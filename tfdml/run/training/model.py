@@ -171,8 +171,10 @@ def _embedding_model(experiment, network, backbone):
         arguments["head"] = registry.create("head", network.head)
     # What `auto` chose is an offer, which a method may not take, or set itself.
     requested = vars(experiment.settings.network)
-    demanded = {name: f"--{name}" for name in arguments if requested[name] != "auto"}
-    model = registry.create("method", network.method, demanded, **arguments)
+    for name in arguments:
+        if requested[name] != "auto":
+            registry.check_effect("method", network.method, name, arguments[name], f"--{name}")
+    model = registry.create("method", network.method, **arguments)
     model.preprocessing = experiment.images.preprocessing(model)
     if isinstance(backbone, Identity):
         model.call_on((1, backbone.vector_dims))

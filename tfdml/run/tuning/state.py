@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 
 from tfdml.console.flags import RECIPE
-from tfdml.files.checked import LOCK, folder_in, locked, read_manifest, write_manifest
+from tfdml.files.checked import LOCK, damaged, folder_in, locked, read_manifest, write_manifest
 
 # Of the trials of a rung one in so many goes on to the next, which is so many times as long.
 ETA = 3
@@ -363,12 +363,12 @@ class SearchDirectory:
         write_manifest(self._file, FORMAT, VERSION, dataclasses.asdict(state))
 
     def _read(self):
-        content = read_manifest(self._file, FORMAT, VERSION)
+        advice = "Give another --tune_dir."
+        content = read_manifest(self._file, FORMAT, VERSION, {}, advice)
         try:
             return SearchState.of(content)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            why = "an entry is missing or wrong. Give another --tune_dir."
-            raise ValueError(f"{self._file} is damaged: {why}") from None
+            raise damaged(self._file, "an entry is missing or wrong", advice) from None
 
 
 def _check_same(path, saved, flags, may_change):

@@ -12,14 +12,23 @@ from importlib import resources
 
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
+from prometheus_client import generate_latest
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
 from pipelines.checks import ENDING_OF, as_decodable, is_quick, wrong_header
-from tfdml.serving.http.metrics import Metrics
 from tfdml.serving.http.queries import Batcher, CurrentIndex, Query, answer_all, read_query
-from tfdml.serving.http.server import MOST_NEIGHBORS, BodyLimits, Guard, Limits, Measured, answer_errors
+from tfdml.serving.http.server import (
+    MOST_NEIGHBORS,
+    BodyLimits,
+    Guard,
+    Limits,
+    Metrics,
+    RequestCounter,
+    answer_errors,
+)
 from tfdml.serving.image_list import ImageList
+from tfdml.serving.index.labeling import vote
 from tfdml.serving.index.threshold import Threshold
 
 TYPES = {".jpg": "image/jpeg", ".png": "image/png", ".webp": "image/webp"}
@@ -41,8 +50,9 @@ def read_image(searcher, id):
         raise HTTPException(404, f"The file of image {id} cannot be read any more.") from None
     # An index that was made by hand may name any file: only images leave the machine.
     wrong = wrong_header(io.BytesIO(content))
-    # Few browsers show a HEIC.
-    content = content if wrong or content[:2] in ENDING_OF else as_decodable(content)
+    if not wrong and content[:2] not in ENDING_OF:
+        # Few browsers show a HEIC.
+        content = as_decodable(content)
     if wrong or content[:2] not in ENDING_OF:
         raise HTTPException(404, f"The file of image {id} is no image any more.")
     return content, TYPES[ENDING_OF[content[:2]]]
@@ -54,23 +64,14 @@ def page():
     html, style, script = (
         files.joinpath(f"page.{ending}").read_text(encoding="utf-8") for ending in ("html", "css", "js")
     )
-    policy = "; ".join(
-        [
-            "default-src 'none'",
-            f"script-src {_hash(script)}",
-            f"style-src {_hash(style)}",
-            "img-src blob: data:",
-            "connect-src 'self'",
-            "form-action 'none'",
-            "base-uri 'none'",
-            "frame-ancestors 'none'",
-        ]
+    style_hash, script_hash = (
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)
+    )
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{script_hash}'; style-src 'sha256-{style_hash}'; img-src blob: data:; "
+        "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
     )
     return string.Template(html).substitute(style=style, script=script), policy
-
-
-def _hash(text):
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 UNKNOWN = "unknown"
@@ -78,10 +79,10 @@ K = {"type": "integer", "minimum": 1, "maximum": MOST_NEIGHBORS, "description": 
 WHERE = {"type": "string", "description": "Filter, such as label in ('mug', 'cup') and price < 20."}
 
 
-class Found(BaseModel):
+class SimilarImage(BaseModel):
     """An image of the index: its number, the name of its file, its label, and its similarity to the query.
 
-    Where the service has a threshold, `accepted` says whether the similarity reaches it.
+    If the service has a threshold, `accepted` says whether the similarity reaches it.
     """
 
     id: int
@@ -91,10 +92,10 @@ class Found(BaseModel):
     accepted: bool | None = None
 
 
-class Neighbors(BaseModel):
+class SimilarImages(BaseModel):
     """Images of the index, the nearest first; of a filter how many it takes, and whether all were compared."""
 
-    neighbors: list[Found]
+    neighbors: list[SimilarImage]
     matching: int | None = None
     exact: bool | None = None
     threshold: float | None = None
@@ -102,18 +103,18 @@ class Neighbors(BaseModel):
     @classmethod
     def of(cls, answer):
         """Returns those of an `Answer`, without the paths of their files."""
-        least = answer.threshold.value
-        found = [
-            Found(
-                id=each.id,
-                name=os.path.basename(each.path),
-                label=each.label,
-                similarity=each.similarity,
-                accepted=None if least is None else answer.threshold.accepts(each.similarity),
+        threshold = answer.threshold
+        images = [
+            SimilarImage(
+                id=neighbor.id,
+                name=os.path.basename(neighbor.path),
+                label=neighbor.label,
+                similarity=neighbor.similarity,
+                accepted=None if threshold.value is None else threshold.accepts(neighbor.similarity),
             )
-            for each in answer.neighbors
+            for neighbor in answer.neighbors
         ]
-        return cls(neighbors=found, matching=answer.matching, exact=answer.exact, threshold=least)
+        return cls(neighbors=images, matching=answer.matching, exact=answer.exact, threshold=threshold.value)
 
 
 class Label(BaseModel):
@@ -131,12 +132,12 @@ class Label(BaseModel):
     @classmethod
     def of(cls, answer):
         """Returns the one of an `Answer`."""
-        label, similarity = answer.vote()
+        label, similarity = vote(answer.neighbors, answer.metric)
         least = answer.threshold.value
-        known = label is not None and answer.threshold.accepts(similarity)
+        accepted = label is not None and answer.threshold.accepts(similarity)
         return cls(
-            label=label if known else UNKNOWN,
-            accepted=None if least is None else known,
+            label=label if accepted else UNKNOWN,
+            accepted=None if least is None else accepted,
             similarity=similarity if math.isfinite(similarity) else None,
             threshold=least,
         )
@@ -162,40 +163,44 @@ class Refusal(BaseModel):
     error: str
 
 
-def _refusals(**about):
-    return {int(status[1:]): {"model": Refusal, "description": text} for status, text in about.items()}
+def _body(**options):
+    """Returns the description of a body in OpenAPI: an image, in a form or in JSON, and these fields."""
 
-
-def _body(more):
-    def kind(name, described):
-        properties = {name: described, **more}
+    def kind(name, encoding):
         return {
-            "schema": {"type": "object", "required": [name], "properties": properties, "additionalProperties": False}
+            "schema": {
+                "type": "object",
+                "required": [name],
+                "properties": {name: {"type": "string", "format": encoding}, **options},
+                "additionalProperties": False,
+            }
         }
 
-    content = {
-        "multipart/form-data": kind("image", {"type": "string", "format": "binary"}),
-        "application/json": kind("b64", {"type": "string", "format": "byte"}),
-    }
+    content = {"multipart/form-data": kind("image", "binary"), "application/json": kind("b64", "byte")}
     return {"requestBody": {"required": True, "content": content}}
 
 
-SEARCH, EMBED = _body({"k": K, "where": WHERE}), _body({})
-TOKEN = {"_401": "The token is missing or wrong."}
-ERRORS = _refusals(
-    _400="The request, its filter or the image cannot be read.",
-    _408="The body did not arrive in time.",
-    _413="The body or the image is too large.",
-    _415="The content type is not one of these.",
-    _403="A page of another origin asks.",
-    _503="Too many requests wait, the image takes too long to decode, or the index is out of reach.",
-    **TOKEN,
-)
-STUCK = {503: {"model": Health, "description": "The service does not answer."}}
-IMAGE = {
-    200: {"content": {kind: {} for kind in ("image/jpeg", "image/png", "image/webp")}},
-    **_refusals(_404="The index has no such image, or its file is gone.", _422="The id is no number.", **TOKEN),
+SEARCH, EMBED = _body(k=K, where=WHERE), _body()
+REFUSED = {
+    400: "The request, its filter or the image cannot be read.",
+    401: "The token is missing or wrong.",
+    403: "A page of another origin asks.",
+    404: "The index has no such image, or its file is gone.",
+    408: "The body did not arrive in time.",
+    413: "The body or the image is too large.",
+    415: "The content type is not one of these.",
+    422: "The id is no number.",
+    503: "Too many requests wait, the image takes too long to decode, or the index is out of reach.",
 }
+
+
+def _refusals(*statuses):
+    return {status: {"model": Refusal, "description": REFUSED[status]} for status in statuses}
+
+
+ERRORS = _refusals(400, 401, 403, 408, 413, 415, 503)
+STUCK = {503: {"model": Health, "description": "The service does not answer."}}
+IMAGE = {200: {"content": {kind: {} for kind in TYPES.values()}}, **_refusals(401, 404, 422)}
 
 
 # Neighbors of a request that names no number.
@@ -220,13 +225,14 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), thre
     """
     limits, metrics, index = limits or Limits(), Metrics(), CurrentIndex(searcher)
 
-    def answer_batch(queries):
-        metrics.count_batch(len(queries))
-        return answer_all(index.searcher, queries, threshold)
-
     def decode(contents):
-        searcher = index.searcher
-        return [(searcher, searcher.read(contents[0]))]
+        reader = index.searcher
+        return [(reader, reader.read(contents[0]))]
+
+    def answer_batch(queries):
+        metrics.batches.inc()
+        metrics.images.inc(len(queries))
+        return answer_all(index.searcher, queries, threshold)
 
     # Each image alone: one that takes long, or fails, is not the others' business.
     decoders = Batcher(decode, 1, threads=DECODERS)
@@ -234,29 +240,34 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), thre
 
     @contextlib.asynccontextmanager
     async def running(app):
-        for each in (index, decoders, batcher):
-            each.start()
+        for worker in (index, decoders, batcher):
+            worker.start()
         yield
         index.close()
-        for each in (decoders, batcher):
-            await run_in_threadpool(each.close, LAST_SECONDS)
-
-    def trouble():
-        if decoders.is_stuck(limits.decoding):
-            return "stuck", "Images are not decoded."
-        if batcher.is_stuck(limits.seconds):
-            return "stuck", "Images are not embedded."
-        if index.is_gone:
-            return "no index", index.problem
-        return ("old index", index.problem) if index.problem else ("ok", None)
+        for worker in (decoders, batcher):
+            await run_in_threadpool(worker.close, LAST_SECONDS)
 
     # Its pages for people would load scripts from a network.
     app = FastAPI(title="tfdml", lifespan=running, docs_url=None, redoc_url=None)
     answer_errors(app)
-    _add_queries(app, decoders, batcher, limits)
     text, policy = page()
+    _add_queries(app, decoders, batcher, limits)
     _add_pages(app, index, metrics, text)
-    _add_health(app, trouble, bool(token))
+
+    @app.get("/health", responses=STUCK)
+    async def health() -> Health:
+        """Says whether the service answers, and whether it asks for a token."""
+        if decoders.is_stuck(limits.decoding):
+            status, reason = "stuck", "Images are not decoded."
+        elif batcher.is_stuck(limits.seconds):
+            status, reason = "stuck", "Images are not embedded."
+        else:
+            status = "no index" if index.is_gone else "old index" if index.problem else "ok"
+            reason = index.problem
+        state = Health(status=status, token=bool(token), reason=reason)
+        code = 503 if status in ("stuck", "no index") else 200
+        return Response(state.model_dump_json(exclude_none=True), code, media_type="application/json")
+
     headers = [
         (b"content-security-policy", policy.encode()),
         (b"x-content-type-options", b"nosniff"),
@@ -264,35 +275,35 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), thre
         (b"referrer-policy", b"same-origin"),
         (b"cross-origin-resource-policy", b"same-origin"),
     ]
-    return Measured(Guard(BodyLimits(app, limits, metrics), token, hosts), metrics, headers)
+    return RequestCounter(Guard(BodyLimits(app, limits, metrics), token, hosts), metrics, headers)
 
 
 def _add_queries(app, decoders, batcher, limits):
-    async def decoded(content):
-        if is_quick(content):
-            # The model decodes those of a batch in one call, which takes less time than a call for each.
-            return None, content
-        try:
-            async with asyncio.timeout(limits.decoding):
-                return await asyncio.wrap_future(decoders.submit(content))
-        except TimeoutError:
-            reason = f"The image was not decoded within {limits.decoding:g} seconds. Try again, or send a smaller one."
-            raise HTTPException(503, reason) from None
-
     async def ask(request, default_k):
         content, k, where = await read_query(request, limits, default_k)
-        reader, image = await decoded(content)
-        found = None if image is None else await asyncio.wrap_future(batcher.submit(Query(image, k, where, reader)))
-        if found is None:
+        # The model decodes quick images of a batch in one call, which takes less time than a call for each.
+        reader, image = None, content
+        if not is_quick(content):
+            try:
+                async with asyncio.timeout(limits.decoding):
+                    reader, image = await asyncio.wrap_future(decoders.submit(content))
+            except TimeoutError:
+                reason = (
+                    f"The image was not decoded within {limits.decoding:g} seconds. Try again, or send a smaller one."
+                )
+                raise HTTPException(503, reason) from None
+        query = Query(image, k, where, reader)
+        answer = None if image is None else await asyncio.wrap_future(batcher.submit(query))
+        if answer is None:
             raise HTTPException(400, "The image cannot be read: expected a whole JPEG, PNG, WebP or AVIF.")
-        if found.problem:
-            raise HTTPException(400, found.problem)
-        return found
+        if answer.problem:
+            raise HTTPException(400, answer.problem)
+        return answer
 
     @app.post("/search", openapi_extra=SEARCH, responses=ERRORS)
-    async def search(request: Request) -> Neighbors:
+    async def search(request: Request) -> SimilarImages:
         """Finds the images of the index that are most similar to an image."""
-        return _as_it_is(Neighbors.of(await ask(request, NEIGHBORS)))
+        return _as_it_is(SimilarImages.of(await ask(request, NEIGHBORS)))
 
     @app.post("/label", openapi_extra=SEARCH, responses=ERRORS)
     async def label(request: Request) -> Label:
@@ -305,19 +316,9 @@ def _add_queries(app, decoders, batcher, limits):
         return _as_it_is(Embedding(embedding=(await ask(request, 0)).embedding.tolist()))
 
 
-def _as_it_is(found):
+def _as_it_is(model):
     """Returns the response of a model that is valid already; FastAPI would build and check it once more."""
-    return Response(found.model_dump_json(exclude_defaults=True), media_type="application/json")
-
-
-def _add_health(app, trouble, asks_token):
-    @app.get("/health", responses=STUCK)
-    async def health() -> Health:
-        """Says whether the service answers, and whether it asks for a token."""
-        status, reason = trouble()
-        found = Health(status=status, token=asks_token, reason=reason)
-        text = found.model_dump_json(exclude_none=True)
-        return Response(text, 503 if status in ("stuck", "no index") else 200, media_type="application/json")
+    return Response(model.model_dump_json(exclude_defaults=True), media_type="application/json")
 
 
 def _add_pages(app, index, metrics, text):
@@ -330,7 +331,7 @@ def _add_pages(app, index, metrics, text):
     @app.get("/metrics", response_class=PlainTextResponse)
     async def show_metrics() -> str:
         """Returns counters for Prometheus."""
-        return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4")
+        return PlainTextResponse(generate_latest(metrics.registry), media_type="text/plain; version=0.0.4")
 
     @app.get("/", include_in_schema=False, response_class=HTMLResponse)
     async def show_page() -> str:

@@ -21,7 +21,6 @@ from starlette.datastructures import UploadFile
 from pipelines.checks import wrong_header
 from pipelines.images.decoding import why_costly
 from tfdml.serving.http.server import MOST_NEIGHBORS
-from tfdml.serving.index.labeling import vote
 from tfdml.serving.index.searcher import Neighbor
 from tfdml.serving.index.threshold import Threshold
 
@@ -131,7 +130,7 @@ class CurrentIndex:
     def __init__(self, searcher):
         self.searcher, self.problem = searcher, None
         self.is_gone = False
-        self._state, self._told = None, None
+        self._state, self._logged = None, None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="index", daemon=True)
 
@@ -149,19 +148,19 @@ class CurrentIndex:
         except (OSError, ValueError) as error:
             # What lies in an engine is gone with it, and of another model it would be wrong to answer.
             self.is_gone, self._state = True, None
-            self._tell(GONE, error)
+            self._report(GONE, error)
             return
         if self.is_gone:
-            self.is_gone, self.problem, self._told = False, None, None
+            self.is_gone, self.problem, self._logged = False, None, None
         if state == self._state:
             return
         try:
-            self.searcher, self.problem, self._told = self.searcher.reopened(), None, None
+            self.searcher, self.problem, self._logged = self.searcher.reopened(), None, None
         except Exception as error:
             # Written to while it was read, it is read again.
             if self._has_left(state):
                 return
-            self._tell(UNUSABLE, error)
+            self._report(UNUSABLE, error)
             if not isinstance(error, ValueError):
                 # It may pass, as too many open files do, and is tried again.
                 return
@@ -174,11 +173,11 @@ class CurrentIndex:
         except (OSError, ValueError):
             return True
 
-    def _tell(self, problem, error):
+    def _report(self, problem, error):
         self.problem, reason = problem, f"{str(error).rstrip('.')}."
-        if reason != self._told:
+        if reason != self._logged:
             logging.getLogger(__name__).warning("%s The service goes on with the index that it has.", reason)
-        self._told = reason
+        self._logged = reason
 
     def _work(self):
         while not self._stop.wait(INTERVAL):
@@ -229,33 +228,24 @@ class Answer:
     threshold: Threshold = ANY
     metric: str = "cosine"
 
-    def vote(self):
-        """Returns the label that the neighbors vote for, and the similarity of the nearest that has it; see `vote`."""
-        return vote(self.neighbors, self.metric)
-
 
 def answer_all(searcher, queries, threshold):
-    """Returns what `answer` does, for images that were read by this searcher, or by the one before with its model.
+    """Returns what `answer` does. Images that a searcher with another model has read are answered by that one.
 
     Args:
         searcher, queries: as of `answer`.
         threshold: function from a searcher to its `Threshold`.
     """
-    readers = [searcher if _is_read_for(query, searcher) else query.reader for query in queries]
-    if all(reader is searcher for reader in readers):
-        return answer(searcher, queries, threshold(searcher))
+    places = {}
+    for place, query in enumerate(queries):
+        is_current = query.reader is None or query.reader is searcher or query.reader.model is searcher.model
+        places.setdefault(searcher if is_current else query.reader, []).append(place)
     answers = [None] * len(queries)
-    for chosen in dict.fromkeys(readers):
-        places = [place for place, reader in enumerate(readers) if reader is chosen]
-        for place, found in zip(
-            places, answer(chosen, [queries[place] for place in places], threshold(chosen)), strict=True
-        ):
-            answers[place] = found
+    for reader, some in places.items():
+        of_reader = answer(reader, [queries[place] for place in some], threshold(reader))
+        for place, one in zip(some, of_reader, strict=True):
+            answers[place] = one
     return answers
-
-
-def _is_read_for(query, searcher):
-    return query.reader is None or query.reader is searcher or query.reader.model is searcher.model
 
 
 def answer(searcher, queries, threshold=ANY):
@@ -267,32 +257,28 @@ def answer(searcher, queries, threshold=ANY):
         threshold: `Threshold`.
     """
     embeddings, valid = searcher.embed_read([query.image for query in queries])
-    about = {"threshold": threshold, "metric": searcher.manifest["metric"]}
+    metric = searcher.manifest["metric"]
     answers = [
-        Answer(embedding, **about) if readable else None for embedding, readable in zip(embeddings, valid, strict=True)
+        Answer(embedding, threshold=threshold, metric=metric) if readable else None
+        for embedding, readable in zip(embeddings, valid, strict=True)
     ]
     # Approximate searches find other images for another k: nobody's answer may depend on who else asks.
     for k, where in {(query.k, query.where) for query in queries if query.k}:
-        asked = [(query.k, query.where) == (k, where) for query in queries]
-        places = np.flatnonzero(np.array(asked) & valid)
-        if len(places) and where is None:
-            found = searcher.neighbors_of(embeddings[places], k)
-            for place, neighbors in zip(places, found, strict=True):
-                answers[place].neighbors = neighbors
-        elif len(places):
-            _search_filtered(searcher, embeddings[places], k, where, [answers[place] for place in places])
+        places = [place for place in np.flatnonzero(valid) if (queries[place].k, queries[place].where) == (k, where)]
+        if not places:
+            continue
+        try:
+            found = searcher.search_vectors(embeddings[places], k, where, hidden=HIDDEN)
+        except ValueError as error:
+            if where is None:
+                raise
+            for place in places:
+                answers[place].problem = str(error)
+            continue
+        filtered = {} if where is None else {"matching": found.matching, "exact": found.exact}
+        for place, neighbors in zip(places, found, strict=True):
+            answers[place] = dataclasses.replace(answers[place], neighbors=neighbors, **filtered)
     return answers
-
-
-def _search_filtered(searcher, embeddings, k, where, answers):
-    try:
-        found = searcher.search_vectors(embeddings, k, where, hidden=HIDDEN)
-    except ValueError as error:
-        for each in answers:
-            each.problem = str(error)
-        return
-    for each, neighbors in zip(answers, found, strict=True):
-        each.neighbors, each.matching, each.exact = neighbors, found.matching, found.exact
 
 
 # Bytes of an image whose header is read without a thread, which would take longer than the longest header of so many.
@@ -311,7 +297,6 @@ async def read_query(request, limits, default_k):
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     names = {"k", "where"} if default_k else set()
     if kind == FORM:
-        _check_charset(request.headers["content-type"])
         content, k, where = await _of_form(request, names)
     elif kind == JSON:
         content, k, where = await run_in_threadpool(_of_json, await request.body(), names)
@@ -321,17 +306,19 @@ async def read_query(request, limits, default_k):
         _check_image(content, limits)
     else:
         await run_in_threadpool(_check_image, content, limits)
-    return content, _checked_k(k, default_k), _checked_where(where)
-
-
-def _check_charset(content_type):
-    # Of others Python may have a decoder that takes minutes for a field, in which nobody is answered.
-    charset = parse_options_header(content_type)[1].get(b"charset", b"utf-8")
-    if charset.lower() not in (b"utf-8", b"utf8"):
-        raise HTTPException(415, f"Expected the charset utf-8, received {charset.decode('latin-1')[:100]}.")
+    if k is not None and (type(k) is not int or not 1 <= k <= MOST_NEIGHBORS):
+        raise HTTPException(400, f"k: expected a whole number from 1 to {MOST_NEIGHBORS}, received {str(k)[:100]!r}.")
+    if where is not None and not isinstance(where, str):
+        raise HTTPException(400, "where: expected a text, such as label == 'cup'.")
+    # A page's form sends an empty field as an empty text.
+    return content, default_k if k is None else k, where or None
 
 
 async def _of_form(request, names):
+    # Of others Python may have a decoder that takes minutes for a field, in which nobody is answered.
+    charset = parse_options_header(request.headers["content-type"])[1].get(b"charset", b"utf-8")
+    if charset.lower() not in (b"utf-8", b"utf8"):
+        raise HTTPException(415, f"Expected the charset utf-8, received {charset.decode('latin-1')[:100]}.")
     # Files that are not closed stay open; the context closes them.
     async with request.form(max_files=1, max_fields=max(len(names), 1)) as form:
         _check_names(form.keys(), {"image", *names}, "image")
@@ -347,43 +334,26 @@ async def _of_form(request, names):
 
 def _of_json(body, names):
     try:
-        found = json.loads(body)
+        fields = json.loads(body)
     except (ValueError, RecursionError):
         raise HTTPException(400, "The body is no JSON.") from None
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise HTTPException(400, 'Expected a JSON object such as {"b64": "..."}.')
-    _check_names(found, {"b64", *names}, "b64")
-    if not isinstance(found["b64"], str):
+    _check_names(fields, {"b64", *names}, "b64")
+    if not isinstance(fields["b64"], str):
         raise HTTPException(400, "b64 is no text; send the file's content in base64.")
     try:
-        return base64.b64decode(found["b64"], validate=True), found.get("k"), found.get("where")
+        return base64.b64decode(fields["b64"], validate=True), fields.get("k"), fields.get("where")
     except ValueError:
         raise HTTPException(400, "b64 is no base64; send the file's content in base64, without line breaks.") from None
 
 
-def _check_names(names, known, needed):
-    unknown = sorted(set(names) - known)
+def _check_names(names, allowed, needed):
+    unknown = sorted(set(names) - allowed)
     if unknown:
-        raise HTTPException(400, f"Unknown field {unknown[0][:100]!r}; expected {', '.join(sorted(known))}.")
+        raise HTTPException(400, f"Unknown field {unknown[0][:100]!r}; expected {', '.join(sorted(allowed))}.")
     if needed not in names:
         raise HTTPException(400, f"The field {needed} is missing.")
-
-
-def _checked_k(k, default):
-    if k is None:
-        return default
-    if type(k) is not int or not 1 <= k <= MOST_NEIGHBORS:
-        raise HTTPException(400, f"k: expected a whole number from 1 to {MOST_NEIGHBORS}, received {str(k)[:100]!r}.")
-    return k
-
-
-def _checked_where(where):
-    # A page's form sends an empty field as an empty text.
-    if where is None or where == "":
-        return None
-    if not isinstance(where, str):
-        raise HTTPException(400, "where: expected a text, such as label == 'cup'.")
-    return where
 
 
 def _check_image(content, limits):

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import uvicorn
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.exceptions import HTTPException
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -49,10 +50,29 @@ class Limits:
         return self.image_bytes * 4 // 3 + 2**16
 
 
+# Paths that metrics tell apart.
 PATHS = ("/", "/search", "/label", "/embed", "/health", "/metrics", "/openapi.json")
+# Upper bounds of the seconds that a request took.
+BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
-class Measured:
+class Metrics:
+    """What has happened, for Prometheus. Several threads may use it at once."""
+
+    def __init__(self):
+        self.registry = registry = CollectorRegistry()
+        self.requests = Counter("tfdml_requests", "Requests by path and status.", ["path", "status"], registry=registry)
+        self.seconds = Histogram(
+            "tfdml_request_seconds", "Seconds from a request to its answer.", buckets=BOUNDS, registry=registry
+        )
+        self.batches = Counter("tfdml_batches", "Batches that the model has embedded.", registry=registry)
+        self.images = Counter("tfdml_images", "Images that the model has embedded.", registry=registry)
+        self.waiting = Gauge(
+            "tfdml_waiting", "Requests that have sent their body and wait for an answer.", registry=registry
+        )
+
+
+class RequestCounter:
     """Middleware for an ASGI app that counts its requests, and adds headers to its responses.
 
     Args:
@@ -67,9 +87,12 @@ class Measured:
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        start, status = time.monotonic(), 0
+        # Of a client that leaves before its answer there is no status.
+        start, status, path = time.monotonic(), 499, scope["path"]
+        if path not in PATHS:
+            path = "/images" if path.startswith("/images/") else "other"
 
-        async def noted(message):
+        async def send_with_headers(message):
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -77,16 +100,10 @@ class Measured:
             await send(message)
 
         try:
-            return await self.app(scope, receive, noted)
+            return await self.app(scope, receive, send_with_headers)
         finally:
-            # Of a client that went before its answer there is no status.
-            self._metrics.count_request(_path(scope["path"]), status or 499, time.monotonic() - start)
-
-
-def _path(path):
-    if path in PATHS:
-        return path
-    return "/images" if path.startswith("/images/") else "other"
+            self._metrics.requests.labels(path, status).inc()
+            self._metrics.seconds.observe(time.monotonic() - start)
 
 
 def refusal(status, message, **headers):
@@ -243,15 +260,11 @@ class Server(uvicorn.Server):
 DROPPED = 4
 
 
-class _Full(Exception):
-    """The bodies that are held have too many bytes together."""
-
-
 class BodyLimits:
-    """Middleware for an ASGI app.
+    """Middleware for an ASGI app that reads the bodies of requests, and limits what they take together.
 
-    Only requests with a whole body take a place among those that may wait: clients that send slowly lock nobody out.
-    What all bodies hold together is limited, those that are still being read included.
+    Only a request with a whole body takes a place among those that may wait: clients that send slowly lock nobody out.
+    Bodies that are still being read count in the limit of all bytes.
 
     Args:
         app: the app, which gets a body at once.
@@ -260,89 +273,75 @@ class BodyLimits:
     """
 
     def __init__(self, app, limits, metrics):
-        self.app, self._limits, self._metrics = app, limits, metrics
-        # The bytes of all bodies, and their limit: what the largest number of waiting requests can have.
-        self._held, self._most = 0, limits.waiting * limits.body_bytes
+        self.app, self._limits = app, limits
+        # The bodies of requests, by the identity of their scopes.
+        self._reading, self._waiting = {}, {}
+        metrics.waiting.set_function(lambda: len(self._waiting))
 
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http" or scope["method"] != "POST":
             return await self.app(scope, receive, send)
-        limit = self._limits.body_bytes
-        # If no request may wait, the body is not read at all.
-        if self._metrics.waiting >= self._limits.waiting:
-            return await self._too_many()(scope, receive, send)
+        key = id(scope)
+        self._reading[key] = bytearray()
         try:
-            async with asyncio.timeout(self._limits.seconds):
-                body, length = await self._read(scope, receive)
-        except TimeoutError:
-            reason = f"The body did not arrive within {self._limits.seconds:g} seconds."
-            return await refusal(408, reason, Connection="close")(scope, receive, send)
-        except _Full:
-            reason = "The bodies of other requests take all of the memory for them. Try again in a second."
-            return await _busy(reason)(scope, receive, send)
-        if length is None:
-            return None
-        if length > limit:
-            reason = f"The body has more than {limit:,} bytes; images may have {self._limits.image_bytes:,}."
-            return await refusal(413, reason, Connection="close")(scope, receive, send)
-        # Others may have taken the last places in the meantime.
-        if self._metrics.waiting >= self._limits.waiting:
-            return await self._too_many()(scope, receive, send)
-        self._metrics.waiting += 1
-        # `_read` returns without a break in between, so that nobody takes these bytes before.
-        length = len(body)
-        self._held += length
-        try:
-            await self._pass_on(body, scope, receive, send)
-        finally:
-            self._held -= length
-            self._metrics.waiting -= 1
+            # If no request may wait, the body is not read. While it is read, others may take the last places.
+            refused = self._no_place() or await self._read(self._reading[key], scope, receive) or self._no_place()
+            if refused:
+                return await refused(scope, receive, send)
+            self._waiting[key] = bytes(self._reading.pop(key))
+            unread = [{"type": "http.request", "body": self._waiting[key], "more_body": False}]
 
-    def _too_many(self):
+            async def receive_again():
+                return unread.pop() if unread else await receive()
+
+            await self.app(scope, receive_again, send)
+        finally:
+            self._reading.pop(key, None)
+            self._waiting.pop(key, None)
+
+    def _no_place(self):
+        """Returns the response to a request that may not wait, or None."""
+        if len(self._waiting) < self._limits.waiting:
+            return None
         return _busy(f"{self._limits.waiting} requests wait already. Try again in a second.")
 
-    async def _pass_on(self, body, scope, receive, send):
-        unread = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def receive_again():
-            return unread.pop() if unread else await receive()
-
-        await self.app(scope, receive_again, send)
-
-    async def _read(self, scope, receive):
-        """Returns a body and its length, which is None if the client has gone; of a body too long only the length."""
-        limit, body, length = self._limits.body_bytes, bytearray(), _declared(scope)
-        if length > DROPPED * limit:
-            return b"", length
-        length, more = 0, True
+    async def _read(self, body, scope, receive):
+        """Reads a body into a bytearray. Returns the response to a request whose body cannot be used, or None."""
+        limit, most = self._limits.body_bytes, self._limits.waiting * self._limits.body_bytes
+        declared = dict(scope["headers"]).get(b"content-length", b"0")
+        length = int(declared) if declared.isdigit() else 0
+        more, length = (False, length) if length > DROPPED * limit else (True, 0)
         try:
-            while more and length <= DROPPED * limit:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    return b"", None
-                part, more = message.get("body", b""), message.get("more_body", False)
-                length += len(part)
-                if length > limit:
-                    self._held -= len(body)
-                    body.clear()
-                elif self._held + len(part) > self._most:
-                    raise _Full
-                else:
-                    body.extend(part)
-                    self._held += len(part)
-            return bytes(body), length
-        finally:
-            self._held -= len(body)
+            async with asyncio.timeout(self._limits.seconds):
+                while more and length <= DROPPED * limit:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return _no_answer
+                    part, more = message.get("body", b""), message.get("more_body", False)
+                    length += len(part)
+                    if length > limit:
+                        body.clear()
+                    elif sum(map(len, [*self._reading.values(), *self._waiting.values(), part])) > most:
+                        return _busy(
+                            "The bodies of other requests take all of the memory for them. Try again in a second."
+                        )
+                    else:
+                        body.extend(part)
+        except TimeoutError:
+            reason = f"The body did not arrive within {self._limits.seconds:g} seconds."
+            return refusal(408, reason, Connection="close")
+        if length > limit:
+            reason = f"The body has more than {limit:,} bytes; images may have {self._limits.image_bytes:,}."
+            return refusal(413, reason, Connection="close")
+        return None
+
+
+async def _no_answer(scope, receive, send):
+    """Answers a client that has gone."""
 
 
 def _busy(reason):
     return refusal(503, reason, Retry_After="1", Connection="close")
-
-
-def _declared(scope):
-    """Returns the length that a request says to have; 0 if it says none."""
-    found = dict(scope["headers"]).get(b"content-length", b"0")
-    return int(found) if found.isdigit() else 0
 
 
 # The page asks for the token, and has nothing of the index by itself.

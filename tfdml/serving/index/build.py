@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from tfdml.console.progress_bar import ProgressBar
-from tfdml.files.checked import cleared, locked, naming
+from tfdml.files.checked import cleared, damaged, locked, naming
 from tfdml.files.shards import MANIFEST, EmbeddingShards
 from tfdml.serving.embedding import embed_into, embed_rows
 from tfdml.serving.exported_model import ExportedModel, model_files, model_hash, saved_model_folder
@@ -340,7 +340,7 @@ def _opened(folder, model, add):
     if not begun:
         if add:
             gone = folder.model if _has_embeddings(folder) else folder.embeddings
-            raise ValueError(f"The index {folder.path} is damaged: {gone} is missing. Make the index again.")
+            raise damaged(f"The index {folder.path}", f"{gone} is missing", "Make the index again.")
         if not model:
             raise ValueError(f"--model is missing: the exported model that {folder.path} is made with.")
         embedder = ExportedModel(model)

@@ -34,8 +34,20 @@ from tfdml.serving.index.rows import IndexRows
 
 FORMAT, VERSION, MANIFEST = "tfdml index", 1, "manifest.json"
 DELETION = "deletion of a tfdml index"
-TYPES = {"model": str, "dimension": int, "metric": str, "kind": str, "spec": str, "count": int, "trained_on": int}
-TYPES |= {"generation": int, "index": dict, "images": dict}
+ENTRIES = {
+    "model": str,
+    "dimension": int,
+    "metric": ("cosine", "euclidean").__contains__,
+    "kind": str,
+    "spec": str,
+    "count": int,
+    "trained_on": int,
+    "generation": int,
+    "index": dict,
+    "images": dict,
+    "deleted": lambda value: value is None or isinstance(value, dict) and isinstance(value.get("number"), int),
+    "upgrades": lambda value: value is None or type(value) is int and value >= 0,
+}
 
 
 def numbered(name, upgrades):
@@ -135,20 +147,8 @@ class IndexFolder:
         return found
 
     def manifest(self):
-        """Returns what `manifest.json` says; a ValueError if an entry is missing or wrong."""
-        path = self.path / MANIFEST
-        found = read_manifest(path, FORMAT, VERSION)
-        wrong = [name for name, kind in TYPES.items() if not isinstance(found.get(name), kind)]
-        if wrong:
-            raise ValueError(f"{path} is damaged: {wrong[0]} is missing or wrong. Make the index anew.")
-        deleted = found.get("deleted", {"number": 0})
-        if not (isinstance(deleted, dict) and isinstance(deleted.get("number"), int)):
-            raise ValueError(f"{path} is damaged: deleted is wrong. Make the index anew.")
-        if found["metric"] not in ("cosine", "euclidean"):
-            raise ValueError(f"{path} is damaged: the metric is {found['metric']!r}.")
-        if type(found.get("upgrades", 0)) is not int or found.get("upgrades", 0) < 0:
-            raise ValueError(f"{path} is damaged: upgrades is wrong. Make the index anew.")
-        return found
+        """Returns the entries of `manifest.json`; a ValueError if one is missing or wrong."""
+        return read_manifest(self.path / MANIFEST, FORMAT, VERSION, ENTRIES, "Make the index anew.")
 
     def begin_deletion(self, names):
         """Notes the names of images before they are deleted, so that after a kill the next command goes on with it."""
@@ -158,12 +158,9 @@ class IndexFolder:
         """Returns the names of images whose deletion has begun and has not ended, a set."""
         if not self._deletion.exists():
             return set()
-        names = read_manifest(self._deletion, DELETION, VERSION).get("images")
-        if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-            raise ValueError(
-                f"{self._deletion} is damaged: expected a list of images. Remove it, and delete them again."
-            )
-        return set(names)
+        entries = {"images": lambda names: isinstance(names, list) and all(isinstance(name, str) for name in names)}
+        advice = "Remove it, and delete the images again."
+        return set(read_manifest(self._deletion, DELETION, VERSION, entries, advice)["images"])
 
     def end_deletion(self):
         self._deletion.unlink()
@@ -276,7 +273,7 @@ class IndexFolder:
         Args:
             index: index of faiss.
             columns: name to list or array, of its rows: `id`, `path`, `label`, and attributes.
-            about: what the manifest says besides; see `TYPES`.
+            about: what the manifest says besides; see `ENTRIES`.
             deleted: mask `[N]` of the rows that are deleted.
         """
         generation = self.manifest()["generation"] + 1 if self.exists() else 0

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tfdml.files.checked import damaged
 from tfdml.files.shards import EmbeddingShards
 from tfdml.neighbors.nearest import compared_vectors
 from tfdml.run.experiment.threshold import Threshold
@@ -37,7 +38,7 @@ def threshold_for(searcher, setting=""):
         return Threshold()
     file, advice = Path(folder, METADATA), "Pass a threshold, or fit it again with python -m tfdml.threshold."
     if not (isinstance(fitted, dict) and all(_is_finite(fitted.get(name)) for name in NUMBERS)):
-        raise ValueError(f"{file} is damaged: its threshold is no number. {advice}")
+        raise damaged(file, "its threshold is no number", advice)
     if card.get("sha256") != manifest["model"]:
         raise ValueError(f"The threshold in {file} is of another model than the one beside it. {advice}")
     if fitted.get("distance") != manifest["metric"]:
