@@ -9,7 +9,7 @@ import numpy as np
 from pipelines.images.decoding import image_of
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.reporting import similarity_maps
-from tfdml.reporting.page import Places
+from tfdml.reporting.page import PlaceShares
 from tfdml.reporting.pictures.embeddings import chosen_queries
 from tfdml.reporting.subject import NEIGHBORS, looked_up
 from tfdml.reporting.tables import gallery_data, neighbors_of, queries_within
@@ -59,7 +59,7 @@ def gallery_of_several(subjects, queries, alone):
 
 
 def places_of(subject, found):
-    """Returns the `Places` of a gallery.
+    """Returns the `PlaceShares` of a gallery.
 
     There are none of a model that cannot tell what the places of an image contribute, and none if the transform shows
     another part of each image.
@@ -73,7 +73,7 @@ def places_of(subject, found):
     sides = preprocessor.image_shape[:2]
     if not any(found.values()) or not subject.tells_places or preprocessor.seen_part(*sides) is None:
         return None
-    return Places(_maps(subject, found), functools.cache(preprocessor.seen_part))
+    return PlaceShares(_maps(subject, found), functools.cache(preprocessor.seen_part))
 
 
 def _maps(subject, found):

@@ -15,7 +15,7 @@ from tfdml.evaluation.statistics import class_intervals
 from tfdml.files.checked import naming
 from tfdml.reporting import page, tables
 from tfdml.reporting.gallery import gallery_of_several
-from tfdml.reporting.page import table
+from tfdml.reporting.page import html
 from tfdml.reporting.pictures.model import training_curves
 from tfdml.reporting.run_page import state, subject_of, write_page, write_text
 from tfdml.reporting.tables import is_score, number, titled
@@ -56,7 +56,7 @@ def write_comparison(groups, path, changes=()):
                 {name: merged([record.main() for record in group]) for name, group in records.items()},
                 {name: merged([record.flags() for record in group]) for name, group in records.items()},
             ),
-            page.element("p", OF_SEVERAL) if several else None,
+            page.paragraph(OF_SEVERAL) if several else None,
         ),
         "Scores": _scores_table(scores, metrics, labels),
         "Differences": page.joined(
@@ -65,8 +65,8 @@ def write_comparison(groups, path, changes=()):
         "Training": page.curve_figures(overlaid(records)),
         "Queries and neighbors": tables.gallery(gallery),
         "How to reproduce": page.joined(
-            *(page.reproduce(record.command(), {"Run": str(record.run.path)}) for _, record in _each(records)),
-            page.pairs(environment()),
+            *(html.reproduce(record.command(), {"Run": str(record.run.path)}) for _, record in _each(records)),
+            html.pairs(environment()),
         ),
     }
     states = {f"{name} ({record.run.path}). {state(record)}": not record.result for name, record in _each(records)}
@@ -198,7 +198,7 @@ def _members_table(records):
         for name, record in records.items()
     ]
     head = ["Member", "State", "Step", "of", f"Best {titled(metric)} while training", "at step"]
-    return table(head, rows, "How far each member is", class_="numbers")
+    return html.table(head, rows, "How far each member is", "numbers")
 
 
 def _state(record):

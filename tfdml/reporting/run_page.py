@@ -9,6 +9,7 @@ from tfdml.console.flags import command_line
 from tfdml.files.checked import write_atomically
 from tfdml.reporting import page, tables
 from tfdml.reporting.gallery import gallery_of
+from tfdml.reporting.page import html
 from tfdml.reporting.pictures.model import training_curves
 from tfdml.reporting.subject import Subject
 from tfdml.reporting.tables import score_tables
@@ -39,13 +40,13 @@ def write_page(record, subject, pictures, path):
     gallery = subject and gallery_of(subject)
     sections = {
         "Scores": page.joined(score_tables(record, subject), _near_duplicates(record.settings.data)),
-        "What to try next": page.what_next(next_steps(record)),
+        "What to try next": (steps := next_steps(record)) and html.next_steps(steps),
         "Training": page.curve_figures(_curves(record.events)),
         "Queries and neighbors": gallery and tables.gallery(gallery),
         "Learners": subject and _learners(subject.learners, record.result),
         "Pictures": page.picture_figures(pictures),
         "What was run": page.about_run(record.main(), record.changed()),
-        "How to reproduce": page.reproduce(record.command(), _environment(record)),
+        "How to reproduce": html.reproduce(record.command(), _environment(record)),
     }
     state_of = {state(record): not record.result}
     write_text(page.document(title_of(record), state_of, sections, {"gallery": gallery}), path)
@@ -108,7 +109,7 @@ def next_steps(record):
 def _near_duplicates(data):
     """Returns what `python -m pipelines.check --near_duplicates` has found in the dataset, if it was asked."""
     found = read_near_duplicates(data.data_dir, data.dataset)
-    return page.element("p", in_words(found)) if found else None
+    return page.paragraph(in_words(found)) if found else None
 
 
 def subject_of(record, changes=()):

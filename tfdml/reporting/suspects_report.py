@@ -10,7 +10,7 @@ from tfdml.evaluation.queries import RetrievalTask, Retrieved
 from tfdml.evaluation.suspicion import Judgement, Suspects
 from tfdml.reporting import page, tables
 from tfdml.reporting.gallery import CLOSENESS
-from tfdml.reporting.page import table
+from tfdml.reporting.page import html
 from tfdml.reporting.run_page import write_text
 
 # Suspects of a table, and neighbors that are shown of each.
@@ -98,7 +98,7 @@ def _page(images, suspects):
     caption = f"The {len(listed):,} most doubtful of {len(suspects.rows):,}"
     sections = {
         "Suspects and neighbors": tables.gallery(data),
-        "All suspects": table(HEAD, listed, caption, class_="numbers"),
+        "All suspects": html.table(HEAD, listed, caption, "numbers"),
     }
     title = f"{len(suspects.rows):,} images that are nearer to another class than to their own"
     state = {"Look at them before you leave them out: some have the right label, and look like another class.": False}

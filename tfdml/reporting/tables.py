@@ -1,22 +1,13 @@
 """The tables and the gallery of a page."""
 
 import numpy as np
+from markupsafe import Markup
 from PIL import Image
 
 from tfdml.evaluation.metrics import RankMetric
 from tfdml.evaluation.scores import Scores
 from tfdml.evaluation.statistics import class_intervals
-from tfdml.reporting.page import (
-    SIDES,
-    WORDS,
-    Html,
-    element,
-    joined,
-    jpeg,
-    jpeg_within,
-    pairs,
-    table,
-)
+from tfdml.reporting.page import SIDES, WORDS, code, html, joined, jpeg, jpeg_within, paragraph
 
 # Names of metrics as papers write them, and what they begin with.
 NAMES = {"r_precision": "R-precision", "map_at_r": "MAP@R", "map": "mAP", "mrr": "MRR"}
@@ -40,7 +31,7 @@ def scores_table(caption, rows, intervals=None, deviations=None, first="Model"):
     for name, metrics in rows.items():
         parts = (metrics, intervals.get(name, {}), deviations.get(name, {}))
         lines.append([name, *(_cell(*(part.get(column) for part in parts)) for column in columns)])
-    return table([first, *map(titled, columns)], lines, caption, class_="numbers")
+    return html.table([first, *map(titled, columns)], lines, caption, "numbers")
 
 
 def is_score(name, metrics):
@@ -68,8 +59,7 @@ def _cell(value, interval, deviation):
     shown = number(value) if deviation is None else f"{number(value)} ± {deviation:.3f}"
     if interval is None:
         return shown
-    low, high = interval
-    return joined(shown, element("small", f"{low:.3f} to {high:.3f}"))
+    return Markup("{}<small>{:.3f} to {:.3f}</small>").format(shown, *interval)
 
 
 WINNERS = {"a": "worse", "b": "better", None: ""}
@@ -85,9 +75,9 @@ def compared_runs(main, flags):
     first = next(iter(main.values()))
     common = {WORDS.get(key, key.capitalize()): value for key, value in first.items() if _same(main, key)}
     names = [name for name in next(iter(flags.values())) if not _same(flags, name)]
-    rows = [[f"--{name}", *(element("code", each[name]) for each in flags.values())] for name in names]
-    different = table(["Flag", *flags], rows, "Flags that differ", class_="flags") if rows else None
-    return joined(pairs(common), different)
+    rows = [[f"--{name}", *(code(each[name]) for each in flags.values())] for name in names]
+    different = html.table(["Flag", *flags], rows, "Flags that differ", "flags") if rows else None
+    return joined(html.pairs(common), different)
 
 
 def differences_table(first, found):
@@ -104,7 +94,7 @@ def differences_table(first, found):
         "Small numbers are 95% bootstrap intervals over classes of the mean difference. A run is better or worse where "
         "the interval does not contain 0."
     )
-    return joined(table(["Run", *map(titled, metrics)], rows, caption, class_="numbers"), element("p", explanation))
+    return joined(html.table(["Run", *map(titled, metrics)], rows, caption, "numbers"), paragraph(explanation))
 
 
 def pairs_table(found):
@@ -123,8 +113,8 @@ def pairs_table(found):
         "corrected for the number of pairs: the intervals of all pairs of a metric hold together. The first of a pair "
         "is better or worse where the interval does not contain 0."
     )
-    made = table(["Runs", *map(titled, found)], rows, "Differences of all pairs, query by query", class_="numbers")
-    return joined(made, element("p", explanation))
+    made = html.table(["Runs", *map(titled, found)], rows, "Differences of all pairs, query by query", "numbers")
+    return joined(made, paragraph(explanation))
 
 
 def right_table(right, queries):
@@ -136,7 +126,7 @@ def right_table(right, queries):
     """
     rows = [[name, f"{each:,}", f"{alone:,}"] for name, (each, alone) in right.items()]
     caption = f"Queries whose nearest image is right, of {queries:,}"
-    return table(["Run", "Right", "Right alone"], rows, caption, class_="numbers")
+    return html.table(["Run", "Right", "Right alone"], rows, caption, "numbers")
 
 
 def _difference(each):
@@ -149,9 +139,10 @@ def _pair(each):
 
 
 def _signed_difference(each, winner, more=""):
-    low, high = each["interval"]
-    value = element("strong" if winner else "span", _signed(each["difference"]), f" {winner}" if winner else None)
-    return joined(value, element("small", f"{_signed(low)} to {_signed(high)}{more}"))
+    value = Markup("<strong>{} {}</strong>" if winner else "<span>{}</span>").format(
+        _signed(each["difference"]), winner
+    )
+    return value + Markup("<small>{} to {}{}</small>").format(*map(_signed, each["interval"]), more)
 
 
 def _signed(value):
@@ -184,8 +175,8 @@ def learners_tables(learners, names=None, cost=None):
         f"The mean absolute correlation of dimensions of different learners is {learners['correlation']:.3f}. "
         "“Right alone” counts the images that only this learner gets right."
     )
-    costs = element("p", _cost(cost)) if cost else None
-    return joined(table(head, rows, "Each learner alone", class_="numbers"), element("p", caption), costs)
+    costs = paragraph(_cost(cost)) if cost else None
+    return joined(html.table(head, rows, "Each learner alone", "numbers"), paragraph(caption), costs)
 
 
 def _cost(cost):
@@ -225,7 +216,7 @@ def gallery_data(chosen, found, closeness, image, about, places=None, notes=None
         closeness: what the numbers are, such as `cosine similarity`.
         image: function of a row that returns its image, uint8 `[H, W, 3]`.
         about: function of a row that returns its name and that of its class.
-        places: `Places` of the first model; None if it cannot tell what makes images similar.
+        places: `PlaceShares` of the first model; None if it cannot tell what makes images similar.
         notes: row of a query to words about it, which are shown instead of its kinds; None: there are none.
     """
     queries = list(dict.fromkeys(int(row) for rows in chosen.values() for row in rows))
@@ -271,45 +262,7 @@ def neighbors_of(retrieved, rows, embeddings, distance):
 def gallery(data):
     """Returns the elements that the script fills, and what chooses among the queries."""
     classes = sorted({data["images"][query["row"]]["class"] for query in data["queries"]})
-    several = len(data["models"]) > 1
-    right, wrong = ("right for all", "wrong for all") if several else ("right", "wrong")
-    choices = [
-        _choice("kind", "Queries", {"": "all", **{kind: kind for kind in data["kinds"]}}),
-        _choice("class", "Class", {"": "all", **{name: name for name in classes}}),
-        _choice("right", "Nearest neighbor", {"": "right or wrong", "right": right, "wrong": wrong}),
-    ]
-    of_which = f", for {data['models'][0]}" if several else ""
-    explained = element(
-        "p",
-        "Each row shows a query and its nearest neighbors. A neighbor of the query’s class has a solid frame and ✓, "
-        "another one a dashed frame and ✗. Choose a row to see the images large"
-        + (f", and which of their places make them similar{of_which}." if "grid" in data else "."),
-    )
-    return joined(
-        explained,
-        element("form", *choices, element("output", id="count", aria_live="polite"), class_="choices", id="choices"),
-        element("noscript", element("p", "Without JavaScript the queries are not shown.")),
-        element("ul", id="queries", class_="queries"),
-        element("button", "Show more queries", type="button", id="more", class_="more", hidden=True),
-        _dialog("grid" in data),
-    )
-
-
-def _dialog(explains):
-    buttons = [
-        element("button", "Previous", type="button", id="previous"),
-        element("button", "Next", type="button", id="next"),
-        element("button", "Close", type="button", id="close"),
-    ]
-    title = element("h3", id="shown-title", tabindex="-1", autofocus=True)
-    why = element("output", id="why", aria_live="polite") if explains else None
-    head = element("div", title, element("div", *buttons), why, class_="bar")
-    return element("dialog", head, element("div", id="shown"), id="dialog", aria_labelledby="shown-title")
-
-
-def _choice(name, title, options):
-    entries = [element("option", text, value=value) for value, text in options.items()]
-    return element("label", element("span", title), Html(" "), element("select", *entries, name=name))
+    return html.gallery(data["kinds"], classes, data["models"], "grid" in data)
 
 
 def _images(rows, image, about, places):
@@ -342,7 +295,7 @@ def score_tables(record, subject):
     measured = means_over_queries(subject) if subject else Scores({})
     intervals = class_intervals(measured, subject.test.labels) if subject else {}
     tables = _of_result(record.result, intervals) if record.result else _of_log(record, subject, measured, intervals)
-    note = element("p", "Small numbers are 95% bootstrap intervals over classes.") if intervals else None
+    note = paragraph("Small numbers are 95% bootstrap intervals over classes.") if intervals else None
     return joined(*tables, note) if tables else None
 
 
@@ -375,7 +328,7 @@ def _parts_of(result):
         yield scores_table("Test split, by the number of images of a class", sizes, first="Classes")
     if nearest := result.get("nearest"):
         lines = [["nothing" if level == "none" else f"the {level}", number(share)] for level, share in nearest.items()]
-        yield table(["Shares with the nearest", "Images"], lines, "Test split, mistakes by severity", class_="numbers")
+        yield html.table(["Shares with the nearest", "Images"], lines, "Test split, mistakes by severity", "numbers")
 
 
 def _of_log(record, subject, measured, intervals):
