@@ -112,11 +112,8 @@ def _first_ranks(embeddings, labels):
 def margins(learners, labels):
     """Returns by how much each image's nearest positive is more similar than its nearest negative, `[N, K]`.
 
-    Positive where the nearest neighbor is right; minus infinity without a positive.
-
-    Args:
-        learners: `[N, K, d]` at unit length.
-        labels: `[N]` class numbers.
+    Positive where the nearest neighbor is right; minus infinity without a positive. Learners are `[N, K, d]` at unit
+    length.
     """
     labels, found = np.asarray(labels), np.empty(learners.shape[:2], np.float32)
     for start in range(0, len(labels), BLOCK):
@@ -182,12 +179,7 @@ def pair_cosines(learners, labels, *, seed=0):
 
 
 def positive_pairs(labels, random):
-    """Samples pairs of different rows of a class, `(rows, rows)`; each row is as likely.
-
-    Args:
-        labels: `[N]` class numbers.
-        random: `np.random.Generator`.
-    """
+    """Samples pairs of different rows of a class, `(rows, rows)`; each row is as likely."""
     order = np.argsort(labels, kind="stable")
     _, start, size = np.unique(labels[order], return_index=True, return_counts=True)
     start, size = np.repeat(start, size), np.repeat(size, size)

@@ -12,7 +12,7 @@ from tfdml.evaluation.metrics.graded import grades_of_nearest
 from tfdml.evaluation.queries import PooledQueries, RetrievalTask
 from tfdml.evaluation.ranks.ranks import depths_of, positive_ranks
 from tfdml.evaluation.scores import Scores
-from tfdml.evaluation.verification.pairs import Pairs
+from tfdml.evaluation.verification.pairs import RetrievalPairs
 from tfdml.neighbors.clustering import check_finite, kmeans
 from tfdml.neighbors.nearest import unit_length
 from tfdml.registry.arguments import Distance, Embeddings, Labels, Rows
@@ -69,11 +69,11 @@ def measure(embeddings, task, metrics, *, distance="cosine", reranking=None, ind
 
 
 def pairs_of_task(embeddings, task, distance):
-    """Returns the `Pairs` of a task, of pooled queries where it pools them."""
+    """Returns the `RetrievalPairs` of a task, of pooled queries where it pools them."""
     if task.pooling:
         pooled = PooledQueries.of(embeddings, task, distance)
         embeddings, task = pooled.embeddings, pooled.task
-    return Pairs.of(embeddings, task, distance)
+    return RetrievalPairs.of(embeddings, task, distance)
 
 
 def _over_pooled_queries(embeddings, task, metrics, distance, *more):
@@ -179,10 +179,6 @@ DIFFERENT = 2
 def by_class_size(scores, labels):
     """Returns the means over queries of the third of the classes with the most images, of the middle, and of the rest.
 
-    Args:
-        scores: `Scores` of an embedding.
-        labels: `[N]` class number of each row.
-
     Returns:
         `{"head": {"classes": ..., "images": ..., metric: mean, ...}, "middle": ..., "tail": ...}`, without parts that
         have no query; nothing where classes are of similar sizes, or no metric is a mean over queries.
@@ -274,13 +270,11 @@ def fit_weights(members, measure):
     selected = np.zeros(count, int)
     for _ in range(2 * count):
         more = [selected + one for one in np.eye(count, dtype=int)]
-        values = [measure(_selection(members, weights)) for weights in more]
+        values = []
+        for weights in more:
+            chosen = np.flatnonzero(weights)
+            values.append(measure(fuse([members[place] for place in chosen], weights[chosen])))
         selected = more[int(np.argmax(values))]
         if max(values) > best_value:
             best, best_value = selected, max(values)
     return best
-
-
-def _selection(members, weights):
-    chosen = np.flatnonzero(weights)
-    return fuse([members[place] for place in chosen], weights[chosen])

@@ -37,11 +37,7 @@ class Scores:
         return {**self.values, **queries, **({} if self.index is None else self.index.summary())}
 
     def per_class(self, labels: Labels) -> dict[Any, dict[str, Any]]:
-        """Returns the mean over the queries of each class: class number to `{metric name: mean, "queries": number}`.
-
-        Args:
-            labels: `[N]` class number of each row.
-        """
+        """Returns the mean over the queries of each class: class number to `{metric name: mean, "queries": number}`."""
         self._check_queries()
         classes = np.asarray(labels)[self.queries]
         known, places, counts = np.unique(classes, return_inverse=True, return_counts=True)
@@ -52,11 +48,7 @@ class Scores:
         }
 
     def write_per_query(self, path: FilePath) -> None:
-        """Writes a CSV file with the row of each query and its value of each metric that is a mean over queries.
-
-        Args:
-            path: the file.
-        """
+        """Writes a CSV file with the row of each query and its value of each metric that is a mean over queries."""
         self._check_queries()
         with naming(path), open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
@@ -71,11 +63,7 @@ class Scores:
 
     @classmethod
     def mean(cls, several: Sequence[Self]) -> Self:
-        """Returns the mean of scores of the same metrics; a query's value is its mean over the tasks it is in.
-
-        Args:
-            several: list of `Scores`.
-        """
+        """Returns the mean of scores of the same metrics; a query's value is its mean over the tasks it is in."""
         if len(several) == 1:
             return several[0]
         values = {name: _mean([each.values[name] for each in several]) for name in several[0].values}

@@ -38,9 +38,7 @@ def bootstrap_intervals(per_query, clusters=None, *, samples=2000, seed=0, memor
 def class_intervals(scores, labels):
     """Returns bootstrap intervals over classes of the means over queries; `{}` without such means or several classes.
 
-    Args:
-        scores: `Scores`.
-        labels: `[N]` class numbers of the split that they are of.
+    The labels `[N]` are of the split that the `Scores` are of.
     """
     classes = None if scores.queries is None else labels[scores.queries]
     if classes is None or len(np.unique(classes)) < 2:

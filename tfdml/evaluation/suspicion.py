@@ -102,11 +102,7 @@ class Suspects:
 
 
 def class_margins(embeddings, labels, nearest=5, distance="cosine"):
-    """Returns margins `[N]` as of `Judgement`, not divided by anything, and the nearest other class `[N]`.
-
-    Args:
-        embeddings, labels, nearest, distance: as `Judgement.of` takes them.
-    """
+    """Returns margins `[N]` as of `Judgement.of`, not divided by anything, and the nearest other class `[N]`."""
     classes, numbers, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     if len(classes) < 2:
         raise ValueError("Labels are judged by other classes, and there is one class.")

@@ -37,29 +37,21 @@ class Sheet:
         self._draw = ImageDraw.Draw(self.image)
 
     def picture(self, left, top, pixels, frame=None):
-        """Pastes a picture, uint8 `[h, w, 3]`, with its frame's outer corner at `(left, top)`.
-
-        Args:
-            left, top: where.
-            pixels: the picture.
-            frame: color of the frame; None for white.
-        """
+        """Pastes a picture, uint8 `[h, w, 3]`, in a frame of a color or white, with its outer corner at a place."""
         height, width = pixels.shape[:2]
         self.bar(left, top, width + 2 * FRAME, height + 2 * FRAME, frame or "white")
         self.image.paste(Image.fromarray(pixels), (left + FRAME, top + FRAME))
 
     def words(self, left, top, text, *, size=12, width=None, lines=1, color="black", bold=False, spacing=2):
-        """Writes words.
+        """Writes words, in at most some lines, the rest cut off.
 
         Args:
             left, top: where.
             text: the words.
-            size: of the font, in pixels.
+            size, spacing: of the font and between lines, in pixels.
             width: where lines are broken, in pixels; None: nowhere.
-            lines: maximum number of lines; the rest is cut off.
-            color: of the words.
-            bold: whether they are bold.
-            spacing: between lines, in pixels.
+            lines: maximum number of lines if they are broken.
+            color, bold: of the font.
         """
         font = ImageFont.truetype(BOLD if bold else FONT, size)
         if width is not None:
@@ -142,7 +134,9 @@ def draw_batch(pictures: np.ndarray, labels: Labels, names: Mapping[int, str], p
         path: the PNG to write.
         title: title of the sheet.
     """
-    side = _shown_side(max(pictures.shape[1:3]))
+    longest = max(pictures.shape[1:3])
+    # Small images are enlarged by an integer.
+    side = longest * -(-SMALLEST_SIDE // longest) if longest < SMALLEST_SIDE else min(longest, LARGEST_SIDE)
     columns = _columns(labels)
     rows = -(-len(pictures) // columns)
     line, across = TEXT + 3, side + GAP
@@ -167,13 +161,6 @@ def draw_batch(pictures: np.ndarray, labels: Labels, names: Mapping[int, str], p
     sheet.save(path)
 
 
-def _shown_side(side):
-    """Returns the longer side of an image on the sheet: small images are enlarged by an integer, large ones reduced."""
-    if side < SMALLEST_SIDE:
-        return side * -(-SMALLEST_SIDE // side)
-    return min(side, LARGEST_SIDE)
-
-
 def _columns(labels):
     """Returns the number of images in a row: about the number of rows, and whole classes if these are equal in size."""
     changes = np.flatnonzero(np.diff(labels)) + 1
@@ -188,11 +175,7 @@ COLORS = ("#3182bd", "#d95f02", "#2ca25f", "#756bb1", "#636363", "#e7298a", "#a6
 
 
 def new_chart(across, up):
-    """Returns a figure and its axes.
-
-    Args:
-        across, up: names of the axes.
-    """
+    """Returns a figure and its axes, with their names."""
     figure = Figure(figsize=(6, 4), dpi=120, layout="constrained")
     axes = figure.add_subplot()
     label(axes, across, up)
@@ -212,12 +195,7 @@ def legend_above(axes, columns=1):
 
 
 def save_chart(figure, path):
-    """Writes a chart as PNG and, beside it, as SVG.
-
-    Args:
-        figure: the figure.
-        path: the PNG to write.
-    """
+    """Writes a chart as PNG and, next to it, as SVG."""
     figure.savefig(vacated(path))
     # The same chart gives the same file.
     with matplotlib.rc_context({"svg.hashsalt": "tfdml"}):

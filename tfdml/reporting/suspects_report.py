@@ -50,26 +50,19 @@ def write_suspects(images, suspects, out):
     """
     files = {"list": Path(out, LIST)}
     files["list"].parent.mkdir(parents=True, exist_ok=True)
-    rows = enumerate(suspects.rows)
-    write_list(files["list"], [(images.names[row], _reason(images, suspects, at)) for at, row in rows])
+    listed = [
+        (name, f"nearer to {other} than to {own}, by a margin of {margin}")
+        for name, own, other, margin, _ in rows_of(images, suspects)
+    ]
+    write_list(files["list"], listed)
     if len(suspects.rows) and images.split is not None:
         files["page"] = Path(out, PAGE)
         write_text(_page(images, suspects), files["page"])
     return files
 
 
-def _reason(images, suspects, at):
-    own, other = images.named(images.labels[suspects.rows[at]]), images.named(suspects.others[at])
-    return f"nearer to {other} than to {own}, by a margin of {suspects.margins[at]:.2f}"
-
-
 def rows_of(images, suspects):
-    """Returns the cells of a table of suspects, whose head is `HEAD`.
-
-    Args:
-        images: `JudgedImages`.
-        suspects: its `Suspects`.
-    """
+    """Returns the cells of a table of the `Suspects` of `JudgedImages`, whose head is `HEAD`."""
     return [
         [
             images.names[row],

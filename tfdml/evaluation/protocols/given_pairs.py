@@ -4,7 +4,6 @@ import numpy as np
 
 from tfdml.evaluation.metrics import PairMetric
 from tfdml.evaluation.protocols.protocol import MetricSpecs, Protocol
-from tfdml.evaluation.queries import RetrievalTask
 from tfdml.evaluation.ranks.exact_vectors import TIE, ExactVectors
 from tfdml.evaluation.scores import Scores
 from tfdml.evaluation.verification.pair_list import given_similarities
@@ -29,9 +28,6 @@ class GivenPairs(Protocol):
 
     def __init__(self, metrics: MetricSpecs = METRICS, distance: Distance = "cosine"):
         super().__init__(metrics, distance)
-
-    def tasks(self, rows):
-        return [RetrievalTask.of(rows.labels)]
 
     def scores(self, embeddings, rows, metrics=None, workers=None):
         metrics = self.metrics if metrics is None else metrics

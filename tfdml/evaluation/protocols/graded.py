@@ -30,9 +30,6 @@ class Levels(Protocol):
     def __init__(self, metrics: MetricSpecs = LEVEL_METRICS, distance: Distance = "cosine"):
         super().__init__(metrics, distance)
 
-    def tasks(self, rows):
-        return [RetrievalTask.of(rows.labels)]
-
     def scores(self, embeddings, rows, metrics=None, workers=ALONE):
         if rows.hierarchy is None:
             raise ValueError(
@@ -72,9 +69,6 @@ class SeveralLabels(Protocol):
 
     def __init__(self, metrics: MetricSpecs = SEVERAL_LABEL_METRICS, distance: Distance = "cosine"):
         super().__init__(metrics, distance)
-
-    def tasks(self, rows):
-        return [RetrievalTask.of(rows.labels)]
 
     def scores(self, embeddings, rows, metrics=None, workers=ALONE):
         if rows.attributes is None:

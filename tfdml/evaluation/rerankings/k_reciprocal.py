@@ -16,24 +16,18 @@ PAIRS = 16384
 
 
 def reciprocal_codes(points, k1, k2):
-    """Returns a sparse matrix `[N, N]`, each row the code of an image, and each image's largest distance `[N]`.
-
-    Args:
-        points: `[N, d]` array.
-        k1, k2: see `KReciprocal`.
-    """
+    """Returns a sparse matrix `[N, N]`, each row the code of an image, and each image's largest distance `[N]`."""
     rows = np.arange(len(points))
     # Each row begins with the image itself.
     nearest = np.concatenate([rows[:, None], nearest_others(points, rows, rows, max(k1, k2 - 1))], axis=1)
-    largest = _largest_distances(points)
-    sets = _expanded(_reciprocal(nearest, k1), _reciprocal(nearest, round(k1 / 2)))
-    return _averaged(_weighted(sets, points, largest), nearest[:, :k2]), largest
-
-
-def _largest_distances(points):
     blocks = [points[start : start + ROWS] for start in range(0, len(points), ROWS)]
     largest = np.concatenate([squared_distances(block, points).max(axis=1) for block in blocks])
-    return np.where(largest > 0, largest, 1.0)
+    largest = np.where(largest > 0, largest, 1.0)
+    sets = _expanded(_reciprocal(nearest, k1), _reciprocal(nearest, round(k1 / 2)))
+    # Means over the nearest rows (section 3.4).
+    near = nearest[:, :k2]
+    means = _sparse(near, np.full(near.shape, 1 / near.shape[1])) @ _weighted(sets, points, largest)
+    return means.tocsr(), largest
 
 
 def _reciprocal(nearest, k):
@@ -61,11 +55,6 @@ def _weighted(sets, points, largest):
         sets.data[pairs] = np.exp(-squared / largest[owner])
     sets.data /= sets.sum(axis=1)[owners]
     return sets
-
-
-def _averaged(codes, nearest):
-    """Averages codes over the nearest rows (section 3.4)."""
-    return (_sparse(nearest, np.full(nearest.shape, 1 / nearest.shape[1])) @ codes).tocsr()
 
 
 def _sparse(columns, values):

@@ -132,16 +132,15 @@ class Learners(Picture):
 
     def draw(self, subject, folder):
         labels, count = subject.test.labels, subject.learner_count
-        names = ("learners", "pair_cosines", "only_one_right", "negative_distances")
-        learners, cosines, one_right, distances = (folder / f"{name}.png" for name in names)
-        draw_learners(subject.learners, learners)
-        draw_pair_cosines(subject.learners["pair_cosines"], cosines)
-        drawn = [learners, cosines]
-        if draw_only_one_right(subject.embeddings, labels, count, subject.thumbnail, one_right):
-            drawn.append(one_right)
+        drawn = [folder / "learners.png", folder / "pair_cosines.png"]
+        draw_learners(subject.learners, drawn[0])
+        draw_pair_cosines(subject.learners["pair_cosines"], drawn[1])
+        path = folder / "only_one_right.png"
+        if draw_only_one_right(subject.embeddings, labels, count, subject.thumbnail, path):
+            drawn.append(path)
         if subject.negative_distances:
-            draw_negative_distances(subject.negative_distances, distances)
-            drawn.append(distances)
+            drawn.append(folder / "negative_distances.png")
+            draw_negative_distances(subject.negative_distances, drawn[-1])
         return drawn
 
 
@@ -219,7 +218,12 @@ class Similarity(Picture):
 
     def draw(self, subject, folder):
         retrieved, path = subject.retrieved, folder / "similarity.png"
-        chosen = _with_neighbors(retrieved, subject.experiment.settings.run.seed)
+        order = np.random.default_rng(subject.experiment.settings.run.seed).permutation(len(retrieved.queries))
+        chosen = []
+        # Random queries whose nearest neighbor is right, then others.
+        for right in (True, False):
+            kind = (retrieved.right[order, 0] == right) & (retrieved.rows[order, 0] >= 0)
+            chosen += order[kind][:PAIRS].tolist()
         if not chosen:
             return []
         rows = np.stack([retrieved.queries[chosen], retrieved.rows[chosen, 0]], axis=1)
@@ -230,15 +234,6 @@ class Similarity(Picture):
         ]
         draw_similarities_of_places(pairs, path)
         return [path]
-
-
-def _with_neighbors(retrieved, seed):
-    """Returns places of random queries in `retrieved`: those whose nearest neighbor is right, then others."""
-    order, chosen = np.random.default_rng(seed).permutation(len(retrieved.queries)), []
-    for right in (True, False):
-        places = [place for place in order if retrieved.right[place, 0] == right and retrieved.rows[place, 0] >= 0]
-        chosen += places[:PAIRS]
-    return chosen
 
 
 class SimilarityMap(NamedTuple):
@@ -402,18 +397,18 @@ def training_curves(events):
     Args:
         events: list of the events of `metrics.jsonl`.
     """
-    found = {}
-    for title, (event, wanted) in PANELS.items():
-        curves = {}
-        for each in events:
-            for name, value in each.items() if each.get("event") == event else ():
-                if isinstance(value, float | int) and _is(name, wanted):
+    charts = {}
+    for title, (kind, wanted) in PANELS.items():
+        beginnings, curves = tuple(name for name in wanted if name.endswith("_")), {}
+        for event in events:
+            for name, value in event.items() if event.get("event") == kind else ():
+                if isinstance(value, float | int) and (name in wanted or name.startswith(beginnings)):
                     steps, values = curves.setdefault(name, ([], []))
-                    steps.append(each["step"])
+                    steps.append(event["step"])
                     values.append(value)
         if curves:
-            found[title] = curves
-    return found
+            charts[title] = curves
+    return charts
 
 
 def draw_training(events: Sequence[Mapping[str, Any]], path: FilePath) -> int:
@@ -436,8 +431,8 @@ def draw_training(events: Sequence[Mapping[str, Any]], path: FilePath) -> int:
         for number, (name, (steps, values)) in enumerate(curves.items()):
             # A single point would be no line.
             marker = "o" if len(steps) < 12 else None
-            color = COLORS[number % len(COLORS)]
-            axes.plot(steps, values, color=color, label=_shown(name), marker=marker, markersize=3)
+            color, shown = COLORS[number % len(COLORS)], name.replace("recall_at_", "Recall@").replace("loss_of_", "")
+            axes.plot(steps, values, color=color, label=shown.replace("_", " "), marker=marker, markersize=3)
         axes.set_title(title, fontsize=10)
         label(axes, "step", "")
         axes.set_ylim(bottom=min(0, *(min(values) for _, values in curves.values())))
@@ -446,11 +441,3 @@ def draw_training(events: Sequence[Mapping[str, Any]], path: FilePath) -> int:
             axes.legend(frameon=False, fontsize=7)
     save_chart(figure, path)
     return len(charts)
-
-
-def _is(name, wanted):
-    return any(name == each or each.endswith("_") and name.startswith(each) for each in wanted)
-
-
-def _shown(name):
-    return name.replace("recall_at_", "Recall@").replace("loss_of_", "").replace("_", " ")
