@@ -28,7 +28,7 @@ REQUIRES = [
     "pillow>=9.1",
     # Charts of `python -m tfdml.report`. 3.9 is built for numpy 2; the functions used are old and stable.
     "matplotlib>=3.9",
-    # Templates of that report. 3.1 is the first with all that they use; autoescape and macros are old and stable.
+    # Templates of that report, with MarkupSafe. Unbounded within 3: autoescape and macros are old and stable.
     "jinja2>=3.1,<4",
     # Matches new clusters to learners (linear_sum_assignment), reads the MATLAB files of Cars196. Unbounded: both are
     # unchanged in every release for the Python versions below.

@@ -160,7 +160,7 @@ class _Measured:
 def right_alone(groups):
     """Counts the queries that each group alone gets right, see `right_by_all`."""
     _, alone = right_by_all(groups)
-    return {name: int(each.sum()) for name, each in alone.items()}
+    return {name: int(right.sum()) for name, right in alone.items()}
 
 
 def right_by_all(scores):
@@ -172,7 +172,7 @@ def right_by_all(scores):
     Returns:
         Two dictionaries of the groups' names to booleans `[Q]`: right, and right alone.
     """
-    found = {name: np.array([each.per_query["recall_at_1"] > 0.5 for each in group]) for name, group in scores.items()}
+    found = {name: np.array([run.per_query["recall_at_1"] > 0.5 for run in group]) for name, group in scores.items()}
     right = {name: each.all(axis=0) for name, each in found.items()}
     groups = np.sum([each.any(axis=0) for each in found.values()], axis=0)
     return right, {name: each & (groups == 1) for name, each in right.items()}

@@ -51,8 +51,8 @@ def cost(model: Model, input_shape: Sequence[int]) -> dict[str, int | None]:
     return {
         "parameters": sum(math.prod(weight.shape) for weight in weights),
         "multiply_adds": None
-        if any(each.type in NOT_COUNTED for each in operations)
-        else sum(_products(each) for each in operations),
+        if any(operation.type in NOT_COUNTED for operation in operations)
+        else sum(_products(operation) for operation in operations),
     }
 
 
@@ -65,7 +65,7 @@ def _operations(graph):
             continue
         seen.add(operation.name)
         yield operation
-        left += [each.op for each in operation.inputs]
+        left += [tensor.op for tensor in operation.inputs]
         if operation.type in CALLS:
             yield from _operations(graph_of(graph, operation.get_attr("f").name))
 

@@ -66,7 +66,7 @@ def diversity(
 
 def _mean_and_deviation(alone):
     """Means and standard deviations over learners; None for a metric without enough values."""
-    known = {name: [each[name] for each in alone if each[name] is not None] for name in alone[0]}
+    known = {name: [metrics[name] for metrics in alone if metrics[name] is not None] for name in alone[0]}
     return {
         "mean": {name: float(np.mean(values)) if values else None for name, values in known.items()},
         "deviation": {name: float(np.std(values, ddof=1)) if values[1:] else None for name, values in known.items()},

@@ -102,7 +102,7 @@ def _over_queries(embeddings, task, metrics, distance, reranking, index, workers
             "Check labels, and which rows are queries and gallery."
         )
     order = np.argsort(queries)
-    per_query = {metric.name: each[order] for metric, each in zip(metrics, values, strict=True)}
+    per_query = {metric.name: of_queries[order] for metric, of_queries in zip(metrics, values, strict=True)}
     return queries[order], per_query, None if indexed is None else indexed.report()
 
 
@@ -112,8 +112,8 @@ def _values(metrics, ranks_of):
     rows, values = [np.zeros(0, np.int64)], [[np.zeros(0)] for _ in metrics]
     for ranks in ranks_of(first_only=first_only):
         rows.append(ranks.rows)
-        for metric, each in zip(metrics, values, strict=True):
-            each.append(np.asarray(metric.per_query(ranks), float))
+        for metric, of_blocks in zip(metrics, values, strict=True):
+            of_blocks.append(np.asarray(metric.per_query(ranks), float))
     return tuple(map(np.concatenate, (rows, *values)))
 
 
@@ -243,9 +243,9 @@ def fuse(members, weights=None):
         zeros at their end. Cosines of its rows are the similarity, divided by the sum of the weights.
     """
     weights = np.ones(len(members)) if weights is None else np.asarray(weights, float)
-    size = max(each.shape[1] for each in members)
+    size = max(member.shape[1] for member in members)
     scales = np.sqrt(weights / weights.sum()).astype(np.float32)
-    padded = (np.pad(unit_length(each), ((0, 0), (0, size - each.shape[1]))) for each in members)
+    padded = (np.pad(unit_length(member), ((0, 0), (0, size - member.shape[1]))) for member in members)
     return np.concatenate([scale * each for scale, each in zip(scales, padded, strict=True)], axis=1)
 
 

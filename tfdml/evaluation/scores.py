@@ -66,16 +66,18 @@ class Scores:
         """Returns the mean of scores of the same metrics; a query's value is its mean over the tasks it is in."""
         if len(several) == 1:
             return several[0]
-        values = {name: _mean([each.values[name] for each in several]) for name in several[0].values}
+        values = {name: _mean([scores.values[name] for scores in several]) for name in several[0].values}
         if several[0].queries is None:
             return cls(values)
-        queries = np.unique(np.concatenate([each.queries for each in several]))
-        places = np.concatenate([np.searchsorted(queries, each.queries) for each in several])
+        queries = np.unique(np.concatenate([scores.queries for scores in several]))
+        places = np.concatenate([np.searchsorted(queries, scores.queries) for scores in several])
         times = np.bincount(places)
-        all_values = {name: np.concatenate([each.per_query[name] for each in several]) for name in several[0].per_query}
-        per_query = {name: np.bincount(places, each) / times for name, each in all_values.items()}
-        count = round(np.mean([each.query_count for each in several]))
-        index = None if several[0].index is None else IndexReport.mean([each.index for each in several])
+        per_query = {}
+        for name in several[0].per_query:
+            values_of_all = np.concatenate([scores.per_query[name] for scores in several])
+            per_query[name] = np.bincount(places, values_of_all) / times
+        count = round(np.mean([scores.query_count for scores in several]))
+        index = None if several[0].index is None else IndexReport.mean([scores.index for scores in several])
         return cls(values, queries, per_query, count, index)
 
 

@@ -66,7 +66,7 @@ def resampled_means(values, clusters=None, *, samples=2000, seed=0, memory=2**22
     if len(sizes) < 2:
         what = "query" if clusters is None else "class with queries"
         raise ValueError(f"Bootstrap intervals need two or more to draw from; there is one {what}.")
-    sums = np.stack([*(np.bincount(places, each) for each in values.T), sizes], axis=1)
+    sums = np.stack([*(np.bincount(places, column) for column in values.T), sizes], axis=1)
     # Draws, how often each is drawn, and the same as float64.
     block = max(1, memory // (3 * 8 * len(sizes)))
     totals = [times_drawn(random, min(block, samples - start), len(sizes)) @ sums for start in range(0, samples, block)]

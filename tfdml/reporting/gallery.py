@@ -24,11 +24,7 @@ CLOSENESS = {"cosine": "cosine similarity", "euclidean": "Euclidean distance"}
 
 
 def gallery_of(subject):
-    """Returns the gallery of a run: its random, worst and best queries.
-
-    Args:
-        subject: `Subject`.
-    """
+    """Returns the gallery of the run of a `Subject`: its random, worst and best queries."""
     retrieved, count = subject.retrieved, _count(subject, kinds=len(KINDS))
     places = chosen_queries(retrieved, subject.test.labels, count, subject.experiment.settings.run.seed)
     chosen = {kind.capitalize(): retrieved.queries[places[kind]] for kind in KINDS}

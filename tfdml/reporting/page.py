@@ -117,12 +117,7 @@ def jpeg_within(picture, most, largest=SIDES[0]):
 
 
 def jpeg(picture, side):
-    """Returns the bytes of a picture as a JPEG.
-
-    Args:
-        picture: PIL image in RGB; it is not enlarged.
-        side: longest side in pixels.
-    """
+    """Returns the bytes of a PIL image in RGB as a JPEG with a longest side; it is not enlarged."""
     small, file = picture.copy(), io.BytesIO()
     small.thumbnail((side, side), Image.Resampling.LANCZOS)
     small.save(file, "JPEG", quality=QUALITY)
@@ -130,12 +125,7 @@ def jpeg(picture, side):
 
 
 def data_uri(content, kind):
-    """Returns the address of an image that is its content.
-
-    Args:
-        content: bytes of the file.
-        kind: media type.
-    """
+    """Returns the address of an image of a media type that is its content, the bytes of the file."""
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
@@ -157,7 +147,7 @@ class PlaceShares(NamedTuple):
 
     def grid(self):
         """The height and the width of all maps."""
-        return list(_fewer(next(each.of_a for maps in self.maps.values() for each in maps)).shape)
+        return list(_fewer(next(shares.of_a for maps in self.maps.values() for shares in maps)).shape)
 
     def seen_of(self, image):
         """The part of an image `[H, W, 3]` that the network sees."""
@@ -168,18 +158,17 @@ class PlaceShares(NamedTuple):
 
         The byte is 128 where the share is 0, and 1 or 255 where it is largest.
         """
-        return [_text(*(_fewer(shares) for shares in (each.of_a, each.of_b))) for each in self.maps[row]]
+        texts = []
+        for of_pair in self.maps[row]:
+            shares = np.stack([_fewer(of_pair.of_a), _fewer(of_pair.of_b)])
+            largest = max(np.abs(shares).max(), 1e-12)
+            texts.append(base64.b64encode(np.round(128 + 127 * shares / largest).astype(np.uint8).tobytes()).decode())
+        return texts
 
 
 def _fewer(shares):
     height, width = (min(side, MOST_PLACES) for side in shares.shape)
     return np.asarray(Image.fromarray(shares.astype(np.float32)).resize((width, height), Image.Resampling.BOX))
-
-
-def _text(*grids):
-    shares = np.stack(grids)
-    largest = max(np.abs(shares).max(), 1e-12)
-    return base64.b64encode(np.round(128 + 127 * shares / largest).astype(np.uint8).tobytes()).decode()
 
 
 WIDTH, HEIGHT = 480, 250

@@ -46,7 +46,7 @@ def write_comparison(groups, path, changes=()):
     metrics = means_over_queries(next(iter(firsts.values())).experiment.splits.protocol)
     measured = list(({"recall_at_1": metric_of("recall_at_1")} | {metric.name: metric for metric in metrics}).values())
     scores = {
-        name: [each.experiment.splits.protocol.scores(each.embeddings, each.test, measured) for each in group]
+        name: [run.experiment.splits.protocol.scores(run.embeddings, run.test, measured) for run in group]
         for name, group in subjects.items()
     }
     right, alone = right_by_all(scores)
@@ -58,6 +58,7 @@ def write_comparison(groups, path, changes=()):
     gallery = gallery_of_several(firsts, queries, alone)
     counts = {name: (int(right[name].sum()), int(alone[name].sum())) for name in right}
     several = any(len(group) > 1 for group in groups)
+    members = _members_of(records)
     sections = {
         "What was run": page.joined(
             tables.compared_runs(
@@ -71,25 +72,25 @@ def write_comparison(groups, path, changes=()):
         "Training": page.curve_figures(overlaid(records)),
         "Queries and neighbors": tables.gallery(gallery),
         "How to reproduce": page.joined(
-            *(html.reproduce(record.command(), {"Run": str(record.run.path)}) for _, record in _each(records)),
+            *(html.reproduce(record.command(), {"Run": str(record.run.path)}) for _, record in members),
             html.pairs(environment()),
         ),
     }
-    states = {f"{name} ({record.run.path}). {state(record)}": not record.result for name, record in _each(records)}
+    states = {f"{name} ({record.run.path}). {state(record)}": not record.result for name, record in members}
     title = f"Comparison of {len(states)} runs on {next(iter(records.values()))[0].settings.data.dataset}"
     write_text(page.document(title, states, sections, {"gallery": gallery}), path)
 
 
 def merged(several):
     """Returns the flags of several runs as those of one, values that differ beside each other."""
-    return {name: ", ".join(dict.fromkeys(str(each[name]) for each in several)) for name in several[0]}
+    return {name: ", ".join(dict.fromkeys(str(flags[name]) for flags in several)) for name in several[0]}
 
 
 def mean_curve(curves):
     """Returns the mean of curves `(steps, values)` at the steps that all of them have."""
     values = [dict(zip(*curve, strict=True)) for curve in curves]
     steps = sorted(set.intersection(*map(set, values)))
-    return steps, [float(np.mean([each[step] for each in values])) for step in steps]
+    return steps, [float(np.mean([curve[step] for curve in values])) for step in steps]
 
 
 def _names(groups):
@@ -100,7 +101,7 @@ def _names(groups):
     return [f"{letter}: {name}{rest}" for letter, name, rest in zip(string.ascii_uppercase, short, more, strict=False)]
 
 
-def _each(groups):
+def _members_of(groups):
     """Pairs the name of a group with each of its members."""
     return [(name, member) for name, group in groups.items() for member in group]
 
@@ -111,24 +112,24 @@ def _subjects(records, changes):
     changes = {"deterministic": True, "jit_compile": False, **changes}
     changes |= {"protocol": first.protocol, "metrics": first.metrics}
     subjects = {name: [subject_of(record, changes) for record in group] for name, group in records.items()}
-    for (_, record), (_, subject) in zip(_each(records), _each(subjects), strict=True):
+    for (_, record), (_, subject) in zip(_members_of(records), _members_of(subjects), strict=True):
         if subject is None:
             raise ValueError(f"The run in {record.run.path} has no model to compare yet.")
-    check_alike({str(each.run.path): each.experiment for _, each in _each(subjects)})
+    check_alike({str(subject.run.path): subject.experiment for _, subject in _members_of(subjects)})
     return subjects
 
 
 def _scores_table(scores, metrics, labels):
     means = {name: Scores.mean(group) for name, group in scores.items()}
     deviations = {
-        name: {metric.name: float(np.std([each.values[metric.name] for each in group], ddof=1)) for metric in metrics}
+        name: {metric.name: float(np.std([run.values[metric.name] for run in group], ddof=1)) for metric in metrics}
         for name, group in scores.items()
         if len(group) > 1
     }
     return tables.scores_table(
         "Test split, best models",
-        {name: {metric.name: each.values[metric.name] for metric in metrics} for name, each in means.items()},
-        {name: class_intervals(each, labels) for name, each in means.items()},
+        {name: {metric.name: mean.values[metric.name] for metric in metrics} for name, mean in means.items()},
+        {name: class_intervals(mean, labels) for name, mean in means.items()},
         deviations,
     )
 

@@ -215,7 +215,7 @@ def gallery_data(chosen, found, closeness, image, about, places=None, notes=None
             {
                 "row": query,
                 "kinds": [kind for kind, rows in chosen.items() if query in rows],
-                "found": [[list(each) for each in of_model[query]] for of_model in found.values()],
+                "found": [[list(neighbor) for neighbor in of_model[query]] for of_model in found.values()],
                 **({"places": places.of_query(query)} if places else {}),
                 **({"note": notes[query]} if notes else {}),
             }

@@ -37,7 +37,7 @@ class GivenPairs(Protocol):
         if needing:
             raise ValueError(f"The protocol given_pairs knows no classes, which {', '.join(needing)} needs.")
         counts = self._counts(embeddings, rows)
-        found = {each.name: each.value(counts) if each.is_defined(counts) else None for each in of_pairs}
+        found = {metric.name: metric.value(counts) if metric.is_defined(counts) else None for metric in of_pairs}
         found |= super().scores(embeddings, rows, others).values
         return Scores({metric.name: found[metric.name] for metric in metrics})
 

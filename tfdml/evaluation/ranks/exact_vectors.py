@@ -81,7 +81,7 @@ class ExactVectors:
         return ExactVectors(vectors, self.offsets[rows], self.scale)
 
     def similarities(self, vectors, rows, out=None):
-        """Returns the exact similarities `[Q, R]` of queries `[Q, d]` to a slice or indices of the gallery, in `out`."""
+        """Returns the exact similarities `[Q, R]` of queries `[Q, d]` to rows of the gallery, in `out`."""
         gallery, vectors = self.vectors[rows], _float64(vectors)
         found = np.empty((len(vectors), len(gallery))) if out is None else out
         for start in range(0, len(gallery), ROWS):

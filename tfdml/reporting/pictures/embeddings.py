@@ -385,15 +385,15 @@ def draw_confused(
     lefts = (MARGIN, WORDS, 2 * WORDS, 2 * WORDS + NUMBER + FRAME)
     for left, title in zip(lefts, titles, strict=True):
         sheet.words(left, 12, title, bold=True)
-    for number, each in enumerate(confusions):
+    for number, confusion in enumerate(confusions):
         top = HEAD + number * height
         sheet.line(top - GAP)
-        for left, label in zip(lefts, (each.label, each.taken_for), strict=False):
+        for left, label in zip(lefts, (confusion.label, confusion.taken_for), strict=False):
             name = names.get(label, f"class {label}")
             sheet.words(left, top + FRAME, name, size=11, width=WORDS - 2 * MARGIN, lines=9)
-        sheet.words(lefts[2], top + FRAME, f"{len(each.pairs)} ({each.share:.0%})")
+        sheet.words(lefts[2], top + FRAME, f"{len(confusion.pairs)} ({confusion.share:.0%})")
         sheet.words(lefts[2], top + CELL + FRAME, "nearest", color=MUTED, size=11)
-        for place, (query, neighbor) in enumerate(each.pairs[:SHOWN]):
+        for place, (query, neighbor) in enumerate(confusion.pairs[:SHOWN]):
             left = 2 * WORDS + NUMBER + place * CELL
             sheet.picture(left, top, thumbnail(query, side=SIDE))
             sheet.picture(left, top + CELL, thumbnail(neighbor, side=SIDE), WRONG)

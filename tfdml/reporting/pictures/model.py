@@ -292,7 +292,7 @@ def similarity_maps(model: keras.Model, images: np.ndarray, *, learner: int | No
     """
     if not model.built:
         model(images)
-    parts, rest = (np.asarray(each, np.float64) for each in model.places(images))
+    parts, rest = (np.asarray(pieces, np.float64) for pieces in model.places(images))
     if learner is not None:
         if not 0 <= learner < rest.shape[1]:
             raise ValueError(f"Expected a learner from 0 to {rest.shape[1] - 1}, received {learner}.")
