@@ -71,7 +71,12 @@ def _operations(graph):
 
 
 def _products(operation):
-    if operation.type not in (*KERNELS, *MATRICES) or _constant(operation.inputs[1].op):
+    if operation.type not in (*KERNELS, *MATRICES):
+        return 0
+    source = operation.inputs[1].op
+    while source.type in PASSED_ON:
+        source = source.inputs[0].op
+    if source.type == "Const":
         return 0
     first, second = (tensor.shape for tensor in operation.inputs)
     results = math.prod(operation.outputs[0].shape)
@@ -79,9 +84,3 @@ def _products(operation):
         return results * math.prod(second[: KERNELS[operation.type]])
     transposed = operation.get_attr(MATRICES[operation.type])
     return results * first[-2 if transposed else -1]
-
-
-def _constant(source):
-    while source.type in PASSED_ON:
-        source = source.inputs[0].op
-    return source.type == "Const"

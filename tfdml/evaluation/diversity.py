@@ -92,21 +92,16 @@ def correlation(learners):
 
 def only_one_right(learners, labels):
     """Returns, for each learner, rows that only it gets right: the others find none among 30 neighbors."""
-    first = np.stack([_first_ranks(learners[:, k], labels) for k in range(learners.shape[1])], axis=1)
+    # The rank of each row's first positive, exact up to `NONE_OF`; 0 for rows alone in their class.
+    first, depths = np.zeros(learners.shape[:2], np.int64), depths_of([RecallAtK(NONE_OF)])
+    for k in range(learners.shape[1]):
+        for ranks in positive_ranks(learners[:, k], RetrievalTask.of(labels), first_only=True, depths=depths):
+            first[ranks.rows, k] = ranks.first
     found = []
     for k in range(learners.shape[1]):
         others = np.delete(first, k, axis=1)
         found.append(np.flatnonzero((first[:, k] == 1) & np.all(others > NONE_OF, axis=1)) if others.size else [])
     return found
-
-
-def _first_ranks(embeddings, labels):
-    """Returns the rank of each row's first positive, exact up to `NONE_OF`; 0 for rows alone in their class."""
-    first = np.zeros(len(labels), np.int64)
-    depths = depths_of([RecallAtK(NONE_OF)])
-    for ranks in positive_ranks(embeddings, RetrievalTask.of(labels), first_only=True, depths=depths):
-        first[ranks.rows] = ranks.first
-    return first
 
 
 def margins(learners, labels):

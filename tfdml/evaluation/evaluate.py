@@ -55,8 +55,9 @@ def measure(embeddings, task, metrics, *, distance="cosine", reranking=None, ind
         pairs = pairs_of_task(embeddings, task, distance)
         values |= {metric.name: metric.value_of_pairs(pairs) for metric in pair_metrics}
     if _of((ClusterMetric, EmbeddingMetric), metrics):
-        points = _points(embeddings, rows, distance)
-        known = {}
+        check_finite(embeddings)
+        points, known = np.asarray(embeddings[rows], np.float32), {}
+        points = points if distance == "euclidean" else unit_length(points)
         values |= {metric.name: metric.value_if_new(known, points, labels) for metric in _of(EmbeddingMetric, metrics)}
         if cluster_metrics := _of(ClusterMetric, metrics):
             # A collapsed embedding has fewer points than classes; it gets a cluster for each.
@@ -119,13 +120,6 @@ def _values(metrics, ranks_of):
 
 def _of(kind, metrics):
     return [metric for metric in metrics if isinstance(metric, kind)]
-
-
-def _points(embeddings, rows, distance):
-    """Embeddings as float32: at unit length for cosine similarity."""
-    check_finite(embeddings)
-    points = np.asarray(embeddings[rows], np.float32)
-    return points if distance == "euclidean" else unit_length(points)
 
 
 METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8")

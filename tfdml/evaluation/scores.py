@@ -66,7 +66,10 @@ class Scores:
         """Returns the mean of scores of the same metrics; a query's value is its mean over the tasks it is in."""
         if len(several) == 1:
             return several[0]
-        values = {name: _mean([scores.values[name] for scores in several]) for name in several[0].values}
+        values = {}
+        for name in several[0].values:
+            known = [scores.values[name] for scores in several if scores.values[name] is not None]
+            values[name] = float(np.mean(known)) if known else None
         if several[0].queries is None:
             return cls(values)
         queries = np.unique(np.concatenate([scores.queries for scores in several]))
@@ -79,8 +82,3 @@ class Scores:
         count = round(np.mean([scores.query_count for scores in several]))
         index = None if several[0].index is None else IndexReport.mean([scores.index for scores in several])
         return cls(values, queries, per_query, count, index)
-
-
-def _mean(values):
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None

@@ -213,9 +213,13 @@ def _chart(title, curves):
     def y(value):
         return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - up[0]) / (up[-1] - up[0]), 1)
 
+    words = []
+    for name, points in curves.items():
+        (first, start), (last, end) = points[0], points[-1]
+        words.append(f"{name}: {start:.4g} at step {first:,}, {end:.4g} at step {last:,}")
     return {
         "title": title,
-        "described": f"{title} by step. {'; '.join(_described(name, points) for name, points in curves.items())}.",
+        "described": f"{title} by step. {'; '.join(words)}.",
         "up": [(y(value), _written(value)) for value in up],
         "across": [(x(step), _written(step)) for step in across],
         "curves": [
@@ -229,11 +233,6 @@ def _chart(title, curves):
             for number, (name, points) in enumerate(curves.items())
         ],
     }
-
-
-def _described(name, points):
-    (first, start), (last, end) = points[0], points[-1]
-    return f"{name}: {start:.4g} at step {first:,}, {end:.4g} at step {last:,}"
 
 
 def _ticks(low, high, count):

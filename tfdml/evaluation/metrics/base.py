@@ -43,19 +43,15 @@ def metric_of(spec):
     `recall_at_10` is short for `recall_at_k(k=10)`, and `tar_at_far_0.001` for `tar_at_far(rate=0.001)`.
     """
     with of_spec(spec):
-        return _metric_of(spec)
-
-
-def _metric_of(spec):
-    printed = re.fullmatch(r"(\w+)@(\w+)", spec.strip().lower())
-    meant = f"{PRINTED.get(printed[1], printed[1])}_at_{printed[2]}" if printed else ""
-    if {meant, re.sub(r"\d+$", "k", meant)} & set(registry.names("metric")):
-        raise ValueError(f"Unknown metric {spec!r}. Did you mean {meant!r}?")
-    of_rate = re.fullmatch(r"(tar_at_far|dir_at_far)_([\d.]+(?:e-\d+)?)", spec.strip())
-    if of_rate:
-        return registry.create("metric", f"{of_rate[1]}(rate={of_rate[2]})")
-    short = re.fullmatch(r"(\w+_at)_(\d+)", spec.strip())
-    return registry.create("metric", f"{short[1]}_k(k={int(short[2])})" if short else spec)
+        printed = re.fullmatch(r"(\w+)@(\w+)", spec.strip().lower())
+        meant = f"{PRINTED.get(printed[1], printed[1])}_at_{printed[2]}" if printed else ""
+        if {meant, re.sub(r"\d+$", "k", meant)} & set(registry.names("metric")):
+            raise ValueError(f"Unknown metric {spec!r}. Did you mean {meant!r}?")
+        of_rate = re.fullmatch(r"(tar_at_far|dir_at_far)_([\d.]+(?:e-\d+)?)", spec.strip())
+        if of_rate:
+            return registry.create("metric", f"{of_rate[1]}(rate={of_rate[2]})")
+        short = re.fullmatch(r"(\w+_at)_(\d+)", spec.strip())
+        return registry.create("metric", f"{short[1]}_k(k={int(short[2])})" if short else spec)
 
 
 def is_metric(spec):

@@ -47,12 +47,9 @@ class Levels(Protocol):
             if of_ranks and len(np.unique(rows.hierarchy[:, place])) < len(np.unique(rows.labels)):
                 found = measure(embeddings, RetrievalTask.of(rows.hierarchy[:, place]), of_ranks, **options).values
                 values |= {f"{metric}_of_{name}": value for metric, value in found.items()}
-        order = [name for metric in metrics for name in values if name in _names(metric.name, rows)]
-        return dataclasses.replace(scores, values={name: values[name] for name in order})
-
-
-def _names(metric, rows):
-    return [metric, *(f"{metric}_of_{level}" for level in rows.level_names)]
+        endings = ["", *(f"_of_{level}" for level in rows.level_names)]
+        order = [f"{metric.name}{ending}" for metric in metrics for ending in endings]
+        return dataclasses.replace(scores, values={name: values[name] for name in order if name in values})
 
 
 SEVERAL_LABEL_METRICS = ("relevance_at_1", "relevance_at_10", "graded_map", "ndcg")

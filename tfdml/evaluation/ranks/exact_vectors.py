@@ -51,7 +51,9 @@ class ExactVectors:
         """
         check_finite(embeddings)
         euclidean = distance == "euclidean"
-        center = _median(embeddings) if euclidean else 0.0
+        # The median of so many rows as are enough: no outlier moves it.
+        few = embeddings[:: -(-len(embeddings) // CENTERED)] if euclidean else None
+        center = np.median(_float64(few), axis=0) if euclidean else 0.0
         lengths = _lengths(embeddings, center)
         divisors = np.full_like(lengths, lengths.max(initial=0.0)) if euclidean else lengths
         divisors = np.where(divisors > 0, divisors, 1.0)
@@ -125,11 +127,6 @@ def tie_groups(values, ties, begins):
     starts = np.array(begins)
     starts[1:] |= np.diff(steps) > 0
     return np.cumsum(starts)
-
-
-def _median(embeddings):
-    """Returns the median `[d]` of each component, of so many rows as are enough: no outlier moves it."""
-    return np.median(_float64(embeddings[:: -(-len(embeddings) // CENTERED)]), axis=0)
 
 
 def _lengths(embeddings, center):

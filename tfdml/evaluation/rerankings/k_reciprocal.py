@@ -106,26 +106,17 @@ class KReciprocal(Reranking):
             distances = squared_distances(points[places], points[gallery])
             distances /= largest[places, None]
             distances *= self.weight
-            jaccard = np.stack([_jaccard(*_row(codes, place), columns) for place in places])
+            jaccard = np.stack([_jaccard(codes, place, columns) for place in places])
             jaccard *= 1 - self.weight
             jaccard += distances
             yield queries, np.negative(jaccard, out=jaccard)
 
 
-def _row(matrix, place):
-    """Returns the columns and values of a row of a sparse matrix."""
-    # What scipy takes much longer for.
-    row = slice(*matrix.indptr[place : place + 2])
-    return matrix.indices[row], matrix.data[row]
-
-
-def _jaccard(members, weights, columns):
-    """Returns the Jaccard distances of a code to codes `[G, U]`, which all sum to 1 (section 3.3).
-
-    Args:
-        members, weights: `[S]` columns in which the code is not zero, and its values there.
-        columns: sparse matrix of the codes, by column.
-    """
+def _jaccard(codes, place, columns):
+    """Returns the Jaccard distances of a row of codes to those `[G, U]` by column; all sum to 1 (section 3.3)."""
+    # Where the code is not zero, and its values there, for which scipy takes much longer.
+    row = slice(*codes.indptr[place : place + 2])
+    members, weights = codes.indices[row], codes.data[row]
     starts = columns.indptr[members]
     counts = columns.indptr[members + 1] - starts
     # Places of the columns in which the code is not zero, one column after the other.

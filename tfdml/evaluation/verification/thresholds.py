@@ -168,7 +168,13 @@ def fit_threshold(pairs, *, far=None, precision=None, samples=2000, seed=0):
         )
 
     def place_of(counts):
-        return counts.place_at(far) if far else _place_of_precision(counts, precision)
+        """The lowest score that has the rate or the precision; S if none has."""
+        if far:
+            return counts.place_at(far)
+        right, wrong = counts.accepted
+        # Scores of resamples may have no pairs.
+        enough = (right >= (right + wrong) * precision * (1 - 1e-12)) & (right > 0)
+        return int(enough.argmax()) if enough.any() else len(counts.scores)
 
     place = place_of(counts)
     if place == len(counts.scores):
@@ -189,12 +195,3 @@ def fit_threshold(pairs, *, far=None, precision=None, samples=2000, seed=0):
         "accepted": dict(zip(kinds, accepted, strict=True)),
         "pairs": dict(zip(kinds, counts.totals, strict=True)),
     }
-
-
-def _place_of_precision(counts, precision):
-    """Returns the place of the lowest score of which those pairs that it accepts have this precision; S if none has."""
-    positives, negatives = counts.accepted
-    enough = positives >= (positives + negatives) * precision * (1 - 1e-12)
-    # Scores of resamples may have no pairs.
-    enough &= positives > 0
-    return int(enough.argmax()) if enough.any() else len(counts.scores)
