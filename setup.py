@@ -299,7 +299,7 @@ setup(
         "tfdml.configs": ["*.flags"],
         "tfdml": ["*.pyi", "py.typed"],
         "pipelines": ["py.typed"],
-        "tfdml.backbones.weights": ["*.h5", "*.json"],
+        "tfdml.backbones": ["weights/*"],
         "tfdml.reporting": ["templates/*"],
         "tfdml.serving.http": ["*.css", "*.html", "*.js"],
     },

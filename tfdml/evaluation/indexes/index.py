@@ -288,12 +288,7 @@ class Index(Declared):
     is_approximate = False
 
     def check(self, metrics: Sequence[Metric]) -> None:
-        """Raises a ValueError if a metric needs what this index does not find.
-
-        Args:
-            metrics: list of `Metric`.
-        """
-        raise NotImplementedError
+        """Raises a ValueError if a metric needs what this index does not find."""
 
     def searched(
         self, embeddings: Embeddings, task: RetrievalTask, metrics: Sequence[Metric], distance: Distance
@@ -306,7 +301,7 @@ class Index(Declared):
             metrics: list of `RankMetric`.
             distance: `cosine` or `euclidean`.
         """
-        raise NotImplementedError
+        return None
 
     def __repr__(self):
         """The spec."""
