@@ -1,5 +1,6 @@
-"""Pictures of a model: attention masks, learners, places that make images similar, and training curves."""
+"""Pictures of a model: attention masks, learners, places that make images similar, and curves of training."""
 
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ from tfdml.reporting.sheets import (
     new_chart,
     save_chart,
 )
+from tfdml.run.study.runs import curve
 
 # Sizes on the sheet, in pixels.
 MASK_SIDE, MASK_GAP, MASK_HEAD = 96, 4, 18
@@ -441,3 +443,49 @@ def draw_training(events: Sequence[Mapping[str, Any]], path: FilePath) -> int:
             axes.legend(frameon=False, fontsize=7)
     save_chart(figure, path)
     return len(charts)
+
+
+# There are more rows than colors.
+ROW_STYLES = ("-", "--", ":")
+
+
+def draw_curves(run_dirs, path, metric="recall_at_1"):
+    """Draws what rows reached while they trained: the mean over seeds, and each seed as a thin line.
+
+    Args:
+        run_dirs: name of the row to its run directories.
+        path: image file to write, such as `curves.svg`.
+        metric: name of the metric, as `metrics.jsonl` has it.
+
+    Returns:
+        Names of the rows that have no curve, such as ensembles; if there is nothing to draw, `None`.
+    """
+    # Inches, so that the names of many rows have a place, too.
+    height = max(5.0, 0.2 * len(run_dirs))
+    figure = Figure(figsize=(8, height), dpi=120, layout="constrained")
+    axes = figure.add_subplot()
+    colors, not_drawn = matplotlib.colormaps["tab20"].colors, []
+    for place, (name, several) in enumerate(run_dirs.items()):
+        color, style = colors[place % len(colors)], ROW_STYLES[place // len(colors) % len(ROW_STYLES)]
+        curves = [found for found in (curve(run_dir, metric) for run_dir in several) if found]
+        if not curves:
+            not_drawn.append(name)
+            continue
+        for values in curves:
+            axes.plot(values.keys(), values.values(), color=color, linewidth=0.5, alpha=0.5)
+        # Where a run has stopped early, the mean of all ends, too.
+        common = sorted(set.intersection(*map(set, curves)))
+        axes.plot(
+            common,
+            [statistics.mean(values[step] for values in curves) for step in common],
+            style,
+            color=color,
+            label=name,
+        )
+    if not axes.lines:
+        return None
+    label(axes, "step", metric.replace("recall_at_", "Recall@"))
+    axes.grid(axis="y", alpha=0.3)
+    figure.legend(loc="outside right upper", frameon=False, fontsize="small")
+    figure.savefig(path)
+    return not_drawn
