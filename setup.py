@@ -28,6 +28,8 @@ REQUIRES = [
     "pillow>=9.1",
     # Charts of `python -m tfdml.report`. 3.9 is built for numpy 2; the functions used are old and stable.
     "matplotlib>=3.9",
+    # Templates of that report, with MarkupSafe. Unbounded within 3: autoescape and macros are old and stable.
+    "jinja2>=3.1,<4",
     # Matches new clusters to learners (linear_sum_assignment), reads the MATLAB files of Cars196. Unbounded: both are
     # unchanged in every release for the Python versions below.
     "scipy",
@@ -300,7 +302,7 @@ setup(
         "tfdml": ["*.pyi", "py.typed"],
         "pipelines": ["py.typed"],
         "tfdml.backbones": ["weights/*"],
-        "tfdml.reporting": ["page/*"],
+        "tfdml.reporting": ["templates/*"],
         "tfdml.serving.http": ["*.css", "*.html", "*.js"],
     },
     entry_points={"console_scripts": ["tfdml = tfdml.__main__:main"]},

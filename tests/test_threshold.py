@@ -9,7 +9,7 @@ from tests.commands import assert_one_error, run
 from tests.evaluation.naive_pairs import example, naive_pairs
 from tests.run_helpers import train_flags
 from tfdml.evaluation.queries import RetrievalTask
-from tfdml.evaluation.verification.pairs import Pairs
+from tfdml.evaluation.verification.pairs import RetrievalPairs
 from tfdml.evaluation.verification.thresholds import fit_threshold
 from tfdml.run.experiment.threshold import threshold_of
 from tfdml.serving.model_card import read_card, write_card
@@ -34,7 +34,7 @@ def test_no_threshold_accepts_more_pairs(rule, distance):
             fits = np.mean(same[accepted]) >= rule["precision"]
         if fits:
             allowed.append((np.sum(accepted & same), np.sum(accepted & ~same)))
-    found = fit_threshold(Pairs.of(embeddings, RetrievalTask.of(labels), distance), **rule, samples=100)
+    found = fit_threshold(RetrievalPairs.of(embeddings, RetrievalTask.of(labels), distance), **rule, samples=100)
     accepted = scores >= found["threshold"]
     assert (np.sum(accepted & same), np.sum(accepted & ~same)) == max(allowed)
     assert found["accepted"] == {"same": np.sum(accepted & same), "different": np.sum(accepted & ~same)}
@@ -48,16 +48,17 @@ def test_more_classes_make_the_interval_narrower():
     widths = []
     for classes in (15, 120):
         embeddings, labels = example(1, rows=4 * classes, classes=classes)
-        low, high = fit_threshold(Pairs.of(embeddings, RetrievalTask.of(labels)), far=0.05, samples=200)["interval"]
+        pairs = RetrievalPairs.of(embeddings, RetrievalTask.of(labels))
+        low, high = fit_threshold(pairs, far=0.05, samples=200)["interval"]
         widths.append(high - low)
     assert widths[1] < 0.7 * widths[0]
 
 
 def test_rates_that_so_few_pairs_cannot_show():
-    pairs = Pairs.of(np.eye(4)[[0, 0, 1, 1]], RetrievalTask.of([0, 0, 1, 1]))
+    pairs = RetrievalPairs.of(np.eye(4)[[0, 0, 1, 1]], RetrievalTask.of([0, 0, 1, 1]))
     with pytest.raises(ValueError, match="needs a pair of the same class, and of different classes 1,000 or more"):
         fit_threshold(pairs, far=0.001)
-    wrong = Pairs.of(np.eye(4)[[0, 1, 0, 1]], RetrievalTask.of([0, 0, 1, 1]))
+    wrong = RetrievalPairs.of(np.eye(4)[[0, 1, 0, 1]], RetrievalTask.of([0, 0, 1, 1]))
     with pytest.raises(ValueError, match=r"accepts any pair with a precision of 0.9; the highest is 0.333"):
         fit_threshold(wrong, precision=0.9)
     with pytest.raises(ValueError, match="false accept rate of 0.3: a pair of different classes is the most similar"):
@@ -75,7 +76,7 @@ def test_the_command_fits_embeddings(archive):
     done = run("tfdml.threshold", f"--embeddings={archive}", "--far=0.01", "--samples=200")
     found = last_json(done)
     arrays = np.load(archive)
-    pairs = Pairs.of(arrays["embeddings"], RetrievalTask.of(arrays["labels"]))
+    pairs = RetrievalPairs.of(arrays["embeddings"], RetrievalTask.of(arrays["labels"]))
     assert found["threshold"] == fit_threshold(pairs, far=0.01, samples=200)["threshold"]
     assert found["protocol"] == "self_retrieval" and found["far"] == 0.01 and "run_dir" not in found
     limit = f"Accept pairs with a similarity of at least {found['threshold']:.4f}; over 40 classes"

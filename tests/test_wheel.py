@@ -53,7 +53,7 @@ def test_it_holds_both_packages_and_the_recipes_and_nothing_else(wheel):
     files = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
     files += (ROOT / package / "py.typed" for package in PACKAGES)
     files += (ROOT / "tfdml").glob("*.pyi")
-    for folder in ("tfdml/backbones/weights", "tfdml/reporting/page", "tfdml/serving/http"):
+    for folder in ("tfdml/backbones/weights", "tfdml/reporting/templates", "tfdml/serving/http"):
         files += (path for path in (ROOT / folder).glob("*.*") if path.suffix != ".py")
     expected = {path.relative_to(ROOT).as_posix() for path in files}
     expected |= {f"tfdml/configs/{path.name}" for path in (ROOT / "configs").glob("*.flags")}

@@ -48,15 +48,15 @@ def print_comparison(comparison):
     queries, alone = comparison["queries"], comparison["right_alone"]
     if len(names) == 2:
         rows = [_row_of_two(metric, values) for metric, values in comparison["metrics"].items()]
-        command.print_table([["", "A", "B", "B - A", "95% interval", "better"], *rows])
+        print(command.aligned([["", "A", "B", "B - A", "95% interval", "better"], *rows]))
         print(f"\nOf {queries} queries, only A gets {alone['a']} right at rank 1, and only B {alone['b']}.\n")
         return
     metrics = {_title(metric): values for metric, values in comparison["metrics"].items()}
     means = [[title, *(_mean(values[name]) for name in names)] for title, values in metrics.items()]
-    command.print_table([["", *map(str.upper, names)], *means])
+    print(command.aligned([["", *map(str.upper, names)], *means]))
     print("\nAll pairs, with intervals that hold for those of a metric together, and p-values corrected for them:\n")
     pairs = [_row_of_pair(title, pair) for title, values in metrics.items() for pair in values["pairs"]]
-    command.print_table([["", "pair", "difference", "95% interval", "p", "better"], *pairs])
+    print(command.aligned([["", "pair", "difference", "95% interval", "p", "better"], *pairs]))
     counts = ", ".join(f"{name.upper()} {count}" for name, count in alone.items())
     print(f"\nOf {queries} queries at rank 1, each alone gets right: {counts}.\n")
 

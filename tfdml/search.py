@@ -7,6 +7,7 @@ python -m tfdml.search --index=index --label=new_photos --validation=photos_with
 """
 
 import json
+import textwrap
 from dataclasses import asdict
 from pathlib import Path
 
@@ -236,9 +237,8 @@ def _shown(similarity):
 
 
 def _print_rows(rows):
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  " + "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    if rows:
+        print(textwrap.indent(command.aligned(rows, left=range(len(rows[0]))), "  "))
 
 
 if __name__ == "__main__":

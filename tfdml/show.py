@@ -18,7 +18,7 @@ flags.DEFINE_integer("images", 128, "How many images of the batch are drawn at m
 
 def main():
     # Here, because it takes seconds.
-    from tfdml.reporting.shown_batch import show_batch
+    from tfdml.reporting.sheets import show_batch
 
     given, out = flags.FLAGS, Path(flags.FLAGS.out)
     if not out.absolute().parent.is_dir():

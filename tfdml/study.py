@@ -61,7 +61,7 @@ def main(arguments):
     else:
         print(FORMATS[values.format](tables), end="")
     # Only now, because it imports what draws.
-    from tfdml.reporting.study_curves import draw_curves
+    from tfdml.reporting.pictures.model import draw_curves
 
     curves = values.curves or str(Path(folder) / "curves.svg")
     not_drawn = draw_curves(outcome.every_run(), curves, study.curve)

@@ -67,10 +67,7 @@ def _print_suspects(images, suspects):
     from tfdml.reporting.suspects_report import HEAD, rows_of
 
     if count := len(suspects.rows):
-        lines = [HEAD, *rows_of(images, suspects)[:PRINTED]]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        for line in lines:
-            print("  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip())
+        print(command.aligned([HEAD, *rows_of(images, suspects)[:PRINTED]], left=range(len(HEAD))))
     if count > PRINTED:
         print(f"and {count - PRINTED:,} more")
     judged = sum(len(judge.rows) for judge in images.judges)

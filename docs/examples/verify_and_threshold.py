@@ -12,7 +12,7 @@ from PIL import Image
 import tfdml
 from pipelines.datasets import load
 from tfdml.evaluation.queries import RetrievalTask
-from tfdml.evaluation.verification.pairs import Pairs
+from tfdml.evaluation.verification.pairs import RetrievalPairs
 from tfdml.evaluation.verification.thresholds import fit_threshold
 
 CLASSES, IMAGES_EACH = 150, 16
@@ -44,14 +44,14 @@ tfdml.callbacks.InitialEmbedding(prepared, cars.train.labels[~held_out], kind="l
 # %%
 labels = cars.train.labels[held_out]
 embeddings = embedder.embed(list(cars.train.images[held_out]))
-fitted = fit_threshold(Pairs.of(embeddings, RetrievalTask.of(labels)), far=PAIRS_FAR)
+fitted = fit_threshold(RetrievalPairs.of(embeddings, RetrievalTask.of(labels)), far=PAIRS_FAR)
 low, high = fitted["interval"]
 print(f"Accept pairs from a similarity of {fitted['threshold']:.3f}, of other classes {low:.3f} to {high:.3f}")
 
 # %%
 new_images, new_labels = cars.test.images, cars.test.labels
 new_embeddings = embedder.embed(list(new_images))
-pairs = Pairs.of(new_embeddings, RetrievalTask.of(new_labels))
+pairs = RetrievalPairs.of(new_embeddings, RetrievalTask.of(new_labels))
 similarities, same = new_embeddings @ new_embeddings.T, new_labels[:, None] == new_labels
 accepted, once = similarities >= fitted["threshold"], np.triu(np.ones_like(same), 1)
 print(f"Of new classes: accepts {accepted[same & once].mean():.1%} of the pairs of the same class, ", end="")

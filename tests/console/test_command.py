@@ -283,3 +283,13 @@ def test_messages_of_the_packages_are_printed_bare_and_once():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "Hello from tfdml.run\nHello from pipelines.check\n" and done.stderr == "Warning: Careful\n"
+
+
+def test_columns_of_a_table_are_as_wide_as_their_longest_cell():
+    rows = [["", "A", "flags"], ["Recall@1", "0.5", "--seed=1"], ["map", "12.25", ""]]
+    assert command.aligned(rows, left=(0, 2)).split("\n") == [
+        "              A  flags",
+        "Recall@1    0.5  --seed=1",
+        "map       12.25",
+    ]
+    assert command.aligned(rows[1:]).split("\n")[1] == "map       12.25"

@@ -57,17 +57,14 @@ def dead_dimensions(embeddings, labels):
     return np.mean([variance <= 1e-3 * np.mean(variances) for variance in variances])
 
 
-def k_occurrences(embeddings, k):
-    times = [0] * len(embeddings)
-    for i, x in enumerate(embeddings):
-        others = [j for j in range(len(embeddings)) if j != i]
-        for j in sorted(others, key=lambda j: np.sum((x - embeddings[j]) ** 2))[:k]:
-            times[j] += 1
-    return np.array(times)
+def nearest(points, row, k):
+    others = [other for other in range(len(points)) if other != row]
+    return sorted(others, key=lambda other: np.sum((points[row] - points[other]) ** 2))[:k]
 
 
 def hubness(embeddings, labels, k=10):
-    times = k_occurrences(embeddings, k)
+    times = np.bincount([near for row in range(len(embeddings)) for near in nearest(embeddings, row, k)])
+    times = np.pad(times, (0, len(embeddings) - len(times)))
     mean, deviation = np.mean(times), np.sqrt(np.mean((times - np.mean(times)) ** 2))
     return np.mean((times - mean) ** 3) / deviation**3
 
@@ -196,25 +193,38 @@ def test_what_has_no_value_is_none():
     assert metric_of("uniformity").value(np.ones((1, 3)), np.zeros(1)) is None
 
 
-@pytest.mark.parametrize("name", ["uniformity", "hubness", "nmi"])
-def test_bad_embeddings_are_named(name):
-    with pytest.raises(ValueError, match="1 of 3 embeddings are not finite; the first is row 2"):
-        evaluate(np.array([[1.0, 2], [2, 1], [np.nan, 1]]), [0, 0, 1], name)
-    with pytest.raises(ValueError, match=r"Expected an embedding for each label, received shapes \(3, 1\) and \(2,\)"):
-        evaluate(np.ones((3, 1)), [0, 0], name)
-    with pytest.raises(ValueError, match=r"Expected embeddings \[N, d\] of numbers, received shape \(3,\)"):
-        evaluate(np.ones(3), [0, 0, 1], name)
-    with pytest.raises(ValueError, match="None of 3 rows is a query or in the gallery"):
-        evaluate(np.ones((3, 2)), [0, 0, 1], name, queries=[False] * 3, gallery=[False] * 3)
-
-
-def test_bad_arguments_are_named():
-    with pytest.raises(ValueError, match="fraction to be a number above 0 and below 1; received 1"):
-        metric_of("dead_dimensions(fraction=1)")
-    with pytest.raises(ValueError, match="k to be an integer of 1 or more; received 0"):
-        metric_of("hubness(k=0)")
-
-
 def test_hubness_waits_for_the_end_of_a_run():
     assert [name for name in NAMES if not metric_of(name).while_training] == ["hubness"]
     assert not any(metric_of(name).larger_is_better for name in NAMES)
+
+
+def kept(embeddings, labels, k):
+    """Word by word."""
+    pairs = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    first, second = (embeddings[[pair[place] for pair in pairs]] for place in (0, 1))
+    return np.mean([len({*nearest(first, row, k)} & {*nearest(second, row, k)}) / k for row in range(len(pairs))])
+
+
+@pytest.mark.parametrize("k, images", [(3, 20), (10, 20), (10, 40)])
+def test_neighbors_kept_equal_a_loop(k, images):
+    random = np.random.default_rng(k)
+    points = random.normal(size=(images, 4))
+    views = np.concatenate([points, points + 0.5 * random.normal(size=points.shape)])
+    order = random.permutation(2 * images)
+    labels, embeddings = np.tile(np.arange(images), 2)[order], views[order].astype(np.float32)
+    found = metric_of(f"neighbors_kept(k={k})").value(embeddings, labels)
+    assert found == pytest.approx(kept(embeddings, labels, k)) and 0.2 < found < 1
+
+
+def test_equal_views_keep_all_and_a_collapsed_embedding_almost_none():
+    points = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
+    labels = np.tile(np.arange(60), 2)
+    assert evaluate(np.tile(points, (2, 1)), labels, "neighbors_kept")["neighbors_kept"] == 1
+    assert metric_of("neighbors_kept").value(np.ones((120, 4), np.float32), labels) < 0.2
+
+
+def test_few_images_and_other_numbers_of_views():
+    points = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
+    assert metric_of("neighbors_kept").value(points, np.tile(np.arange(4), 2)) is not None
+    assert metric_of("neighbors_kept").value(points, np.arange(8) // 4) is None
+    assert metric_of("neighbors_kept").value(points[:4], np.arange(4) // 2) is None

@@ -3,16 +3,12 @@
 import numpy as np
 import pytest
 
+from tests.evaluation.test_protocols import on_a_circle
 from tfdml import registry
 from tfdml.evaluation import evaluate
 from tfdml.evaluation.evaluate import measure
 from tfdml.evaluation.metrics import ClusterMetric, metric_of, metrics_of
 from tfdml.evaluation.queries import RetrievalTask
-
-
-def on_a_circle(degrees):
-    radians = np.radians(degrees)
-    return np.stack([np.cos(radians), np.sin(radians)], axis=1)
 
 
 def test_worked_out_by_hand():
@@ -94,11 +90,36 @@ def test_clusters_are_of_queries_and_gallery():
         (("recal_at_1",), "Unknown metric 'recal_at_k'. Did you mean 'recall_at_k'"),
         (("nmi", "recall_at_1", "recall_at_k(k=1)"), "each metric once, received recall_at_1 more than once"),
         (("recall_at_k",), "The metric 'recall_at_k' needs k"),
+        (("dead_dimensions(fraction=1)",), "fraction to be a number above 0 and below 1; received 1"),
+        (("hubness(k=0)",), "k to be an integer of 1 or more; received 0"),
+        (("tar_at_far_0.5",), "expects rate to be a number from 1e-06 to 0.1"),
+        (("tar_at_far(rate=1e-7)",), "expects rate to be a number from 1e-06 to 0.1"),
+        (("tar_at_far_0",), "expects rate to be a number from 1e-06 to 0.1"),
+        (("opis(low=0.2, high=0.1)",), "low to be no more than high"),
     ],
 )
 def test_wrong_metrics_are_named(specs, message):
     with pytest.raises(ValueError, match=message.replace("(", r"\(").replace(")", r"\)")):
         metrics_of(specs)
+
+
+@pytest.mark.parametrize("name", ["recall_at_1", "roc_auc", "uniformity", "hubness", "nmi"])
+def test_bad_embeddings_are_named(name):
+    for embeddings, labels, message in [
+        (
+            np.array([[1.0, 2], [np.inf, 1], [np.nan, 1]]),
+            [0, 0, 1],
+            "2 of 3 embeddings are not finite; the first is row 1",
+        ),
+        (np.ones((3, 1)), [0, 0], r"Expected an embedding for each label, received shapes \(3, 1\) and \(2,\)"),
+        (np.ones(3), [0, 0, 1], r"Expected embeddings \[N, d\] of numbers, received shape \(3,\)"),
+        (np.zeros((3, 0)), [0, 0, 1], r"Expected embeddings \[N, d\] of numbers, received shape \(3, 0\)"),
+        (np.array([["a"], [None], ["b"]]), [0, 0, 1], r"of numbers, received shape \(3, 1\) and type object"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            evaluate(embeddings, labels, name)
+    with pytest.raises(ValueError, match="None of 3 rows is a query or in the gallery"):
+        evaluate(np.ones((3, 2)), [0, 0, 1], name, queries=[False] * 3, gallery=[False] * 3)
 
 
 def test_every_metric_says_what_it_is():

@@ -5,7 +5,6 @@ import pytest
 
 from tests.evaluation.naive_ranks import ranks_by
 from tests.evaluation.test_rerankings import example, found_ranks, marks, unit
-from tfdml import registry
 
 
 def k_reciprocal(embeddings, rows, k1, k2, weight):
@@ -66,13 +65,3 @@ def test_a_collapsed_embedding_is_not_made_good():
     labels = np.repeat(np.arange(30), 3)
     ranks = found_ranks("k_reciprocal(k1=4, weight=1.0)", np.ones((90, 4)), labels, {})
     assert all(each == [88, 89] for each in ranks.values())
-
-
-def test_a_gallery_of_one_image():
-    task = {"queries": np.array([True, False, True]), "gallery": np.array([False, True, False])}
-    assert found_ranks("k_reciprocal", np.eye(3), np.array([0, 0, 1]), task) == {0: [1]}
-
-
-def test_bad_arguments_are_named():
-    with pytest.raises(ValueError, match="weight to be a number from 0 to 1; received 2"):
-        registry.create("reranking", "k_reciprocal(weight=2)")

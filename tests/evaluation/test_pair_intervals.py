@@ -10,7 +10,7 @@ from tests.evaluation.naive_pairs import example, naive_pairs
 from tfdml.evaluation.comparison import compare_pairs
 from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.queries import RetrievalTask
-from tfdml.evaluation.verification.pairs import PairCounts, Pairs, best_matches
+from tfdml.evaluation.verification.pairs import PairCounts, RetrievalPairs, best_matches
 from tfdml.evaluation.verification.thresholds import metric_intervals, pair_intervals, resampled_pairs
 
 METRICS = metrics_of(("roc_auc", "equal_error_rate", "tar_at_far_0.01", "d_prime", "pair_average_precision"))
@@ -39,7 +39,7 @@ def test_near_those_of_all_pairs(how):
     if how == "overlapping":
         # What is in the gallery alone is much harder: pairs of two queries come both ways, but count once.
         embeddings = embeddings + np.where(queries, 0.0, 1.5)[:, None] * np.random.default_rng(0).normal(size=(240, 6))
-    pairs = Pairs.of(embeddings, RetrievalTask.of(labels, **marks))
+    pairs = RetrievalPairs.of(embeddings, RetrievalTask.of(labels, **marks))
     found = pair_intervals(pairs, {metric.name: metric.value for metric in METRICS}, samples=600)
     for name, (low, high) in naive_intervals(*naive_pairs(embeddings, labels, **marks)).items():
         width = high - low
@@ -50,7 +50,7 @@ def test_near_those_of_all_pairs(how):
 def test_intervals_hold_what_is_measured_where_they_are_narrow():
     random, labels = np.random.default_rng(1), np.repeat(np.arange(500), 4)
     embeddings = random.normal(size=(500, 16))[labels] + 0.6 * random.normal(size=(2000, 16))
-    pairs = Pairs.of(embeddings, RetrievalTask.of(labels))
+    pairs = RetrievalPairs.of(embeddings, RetrievalTask.of(labels))
     (metric,) = metrics_of("tar_at_far_0.001")
     functions = {"rate": metric.value, "threshold": lambda counts: counts.above(counts.place_at(1e-3))}
     of_draws = {name: lambda counts, _, each=each: each(counts) for name, each in functions.items()}
@@ -66,7 +66,7 @@ def test_intervals_are_as_wide_as_values_of_fresh_classes_are_spread():
     metrics = metrics_of(("pair_accuracy", "roc_auc"))
     values, widths = [], []
     for seed in range(160):
-        pairs = Pairs.of(*fresh_classes(seed))
+        pairs = RetrievalPairs.of(*fresh_classes(seed))
         values.append([metric.value(pairs.counts) for metric in metrics])
         if seed < 8:
             found = metric_intervals(pairs, metrics, samples=300)
@@ -93,7 +93,7 @@ def open_set(seed, rows=400, classes=80):
 def test_open_set_identification_counts_each_query_as_often_as_its_class_is_drawn():
     embeddings, labels, marks = open_set(3)
     (metric,) = metrics_of("dir_at_far_0.1")
-    pairs = Pairs.of(embeddings, RetrievalTask.of(labels, **marks))
+    pairs = RetrievalPairs.of(embeddings, RetrievalTask.of(labels, **marks))
     value, random = metric.of_draws(pairs), np.random.default_rng(0)
     numbers = pairs.task.labels
     assert value(None, np.ones(numbers.max() + 1)) == metric.value_of_pairs(pairs)
@@ -117,7 +117,7 @@ def test_open_set_identification_counts_each_query_as_often_as_its_class_is_draw
 def test_the_variance_over_classes_counts_each_as_often_as_it_is_drawn():
     embeddings, labels = example(4, rows=200, classes=30)
     (metric,) = metrics_of("opis")
-    pairs = Pairs.of(embeddings, RetrievalTask.of(labels))
+    pairs = RetrievalPairs.of(embeddings, RetrievalTask.of(labels))
     known, served = metric._served(pairs)
     value, random = metric.of_draws(pairs), np.random.default_rng(0)
     assert known.all() and value(None, np.ones(30)) == pytest.approx(metric.value_of_pairs(pairs))
@@ -133,7 +133,7 @@ def test_paired_differences_are_narrower_than_those_of_other_classes():
     embeddings, labels = example(7, rows=400, classes=80, spread=0.5)
     noisy = embeddings + 0.2 * np.random.default_rng(0).normal(size=embeddings.shape)
     metrics = metrics_of(("roc_auc", "opis"))
-    one, other = (Pairs.of(each, RetrievalTask.of(labels)) for each in (embeddings, noisy))
+    one, other = (RetrievalPairs.of(each, RetrievalTask.of(labels)) for each in (embeddings, noisy))
     found = compare_pairs({"x": [one], "y": [other]}, metrics, samples=300)
     draws = [
         resampled_pairs(each, {metric.name: metric.of_draws(each) for metric in metrics}, samples=300, seed=0)
@@ -158,7 +158,7 @@ def test_paired_differences_are_narrower_than_those_of_other_classes():
 
 def test_metrics_without_a_value_are_not_compared():
     embeddings, labels = example(7, rows=40, classes=8)
-    pairs = Pairs.of(embeddings, RetrievalTask.of(labels))
+    pairs = RetrievalPairs.of(embeddings, RetrievalTask.of(labels))
     with pytest.raises(ValueError, match="tar_at_far_1e-6 has no value with so few pairs"):
         compare_pairs({"x": [pairs], "y": [pairs]}, metrics_of("tar_at_far_0.000001"))
 
@@ -167,7 +167,7 @@ def test_one_class_has_no_interval():
     labels = np.zeros(4, int)
     task = RetrievalTask(labels, np.arange(4), np.arange(4))
     with pytest.raises(ValueError, match="there is one class"):
-        pair_intervals(Pairs.of(np.eye(4), task), {})
+        pair_intervals(RetrievalPairs.of(np.eye(4), task), {})
 
 
 @pytest.mark.slow

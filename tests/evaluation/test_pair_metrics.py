@@ -11,7 +11,7 @@ from tfdml.evaluation.metrics import metric_of
 from tfdml.evaluation.protocols import protocol_of
 from tfdml.evaluation.queries import RetrievalTask
 from tfdml.evaluation.verification import pairs as pairs_module
-from tfdml.evaluation.verification.pairs import Pairs
+from tfdml.evaluation.verification.pairs import RetrievalPairs
 
 RATES = (0.1, 0.01, 0.001)
 NAMES = (
@@ -63,7 +63,8 @@ def test_every_image_with_all_others(seed, distance, monkeypatch):
     embeddings, labels = example(seed)
     found = evaluate(embeddings, labels, NAMES, distance=distance)
     scores, same, _ = naive_pairs(embeddings, labels, distance=distance)
-    assert Pairs.of(embeddings, RetrievalTask.of(labels), distance).counts.totals == (same.sum(), (~same).sum())
+    pairs = RetrievalPairs.of(embeddings, RetrievalTask.of(labels), distance)
+    assert pairs.counts.totals == (same.sum(), (~same).sum())
     assert_expected(found, scores, same)
 
 
@@ -77,7 +78,7 @@ def test_queries_in_a_gallery_and_what_is_apart(overlap, monkeypatch):
     gallery = (random.random(len(labels)) < 0.6) if overlap else ~queries
     marks = {"queries": queries, "gallery": gallery, "apart": [cameras]}
     scores, same, _ = naive_pairs(embeddings, labels, **marks)
-    assert Pairs.of(embeddings, RetrievalTask.of(labels, **marks)).counts.totals == (same.sum(), (~same).sum())
+    assert RetrievalPairs.of(embeddings, RetrievalTask.of(labels, **marks)).counts.totals == (same.sum(), (~same).sum())
     assert_expected(evaluate(embeddings, labels, NAMES, **marks), scores, same)
 
 
@@ -124,7 +125,7 @@ def test_two_similarities_tie_if_they_are_rounded_alike(middle, ties):
     """As docs/decisions.md says: those that differ by 2e-7 do not tie if they lie on both sides of a border."""
     first, second = middle / 2**20 + np.array([-1e-7, 1e-7])
     rows = [[1, 0, 0], [first, np.sqrt(1 - first**2), 0], [second, 0, np.sqrt(1 - second**2)]]
-    scores = Pairs.of(np.array(rows, np.float64), RetrievalTask.of(np.array([0, 0, 1]))).counts.scores
+    scores = RetrievalPairs.of(np.array(rows, np.float64), RetrievalTask.of(np.array([0, 0, 1]))).counts.scores
     # The third is of the last two rows.
     assert len(scores) == (2 if ties else 3)
 
@@ -136,17 +137,11 @@ def test_an_outlier_makes_no_other_distances_equal(length):
     found = evaluate(embeddings, labels, ("roc_auc", "pair_accuracy"), distance="euclidean")
     scores, same, _ = naive_pairs(embeddings, labels, distance="euclidean")
     assert found["roc_auc"] == pytest.approx(sklearn.metrics.roc_auc_score(same, scores), abs=1e-4)
-    pairs = Pairs.of(embeddings, RetrievalTask.of(labels), "euclidean")
+    pairs = RetrievalPairs.of(embeddings, RetrievalTask.of(labels), "euclidean")
     counts, thresholds = pairs.counts, np.linspace(-3, -1, 5)
     accepted = counts.accepted[0][np.searchsorted(counts.scores, thresholds)]
     assert accepted.tolist() == [np.sum(scores[same] >= threshold) for threshold in thresholds]
     assert (pairs.scores_of(pairs.bins_of(counts.scores)) == counts.scores).all()
-
-
-@pytest.mark.parametrize("embeddings", [np.full((4, 2), "x"), np.zeros((4, 0)), np.ones((3, 2)), np.ones((5, 2))])
-def test_what_are_no_embeddings_of_the_labels(embeddings):
-    with pytest.raises(ValueError, match="Expected"):
-        Pairs.of(embeddings, RetrievalTask.of(np.array([0, 0, 1, 1])))
 
 
 def test_perfect_embeddings():
@@ -166,9 +161,6 @@ def test_names_of_rates():
     }.items():
         assert metric_of(spec).name == metric_of(name).name == name
     assert [metric_of(name).negatives_needed for name in ("tar_at_far_0.1", "tar_at_far_1e-6")] == [10, 1_000_000]
-    for wrong in ("tar_at_far_0.5", "tar_at_far(rate=1e-7)", "tar_at_far_0"):
-        with pytest.raises(ValueError, match="expects rate to be a number from 1e-06 to 0.1"):
-            metric_of(wrong)
 
 
 @pytest.mark.filterwarnings("ignore:All 6 labels are equal")
@@ -216,8 +208,6 @@ def test_opis_is_larger_where_classes_differ_more():
     alike = evaluate(centers + 0.6 * noise, labels, ("opis", "roc_auc"))
     other = evaluate(centers + np.where(labels % 2, 0.2, 1.0)[:, None] * noise, labels, ("opis", "roc_auc"))
     assert other["opis"] > 2 * alike["opis"] > 0
-    with pytest.raises(ValueError, match="low to be no more than high"):
-        metric_of("opis(low=0.2, high=0.1)")
 
 
 def identified(embeddings, labels, queries, gallery, rate):

@@ -1,11 +1,10 @@
 """Rerankings against their definitions word by word, with sorted lists."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 from tests.evaluation.naive_ranks import naive_ranks
+from tests.evaluation.test_protocols import rows_of
 from tfdml import registry
 from tfdml.evaluation.queries import RetrievalTask
 
@@ -98,9 +97,12 @@ def test_a_gallery_smaller_than_k():
     }
 
 
-def rows_of(labels, **columns):
-    nothing = dict.fromkeys(("cameras", "groups", "is_query", "is_gallery"))
-    return SimpleNamespace(labels=labels, **{**nothing, **columns})
+@pytest.mark.parametrize("spec", registry.names("reranking"))
+def test_a_gallery_of_one_image_and_embeddings_that_are_not_finite(spec):
+    task = {"queries": np.array([True, False, True]), "gallery": np.array([False, True, False])}
+    assert found_ranks(spec, np.eye(3), np.array([0, 0, 1]), task) == {0: [1]}
+    with pytest.raises(ValueError, match="1 of 2 embeddings are not finite; the first is row 1"):
+        found_ranks(spec, np.array([[1.0, 2], [np.inf, 1]]), [0, 0], {})
 
 
 @pytest.mark.parametrize("protocol", ["self_retrieval", "query_gallery", "random_gallery"])
@@ -117,12 +119,18 @@ def test_protocols_take_a_reranking(protocol):
     assert again["map"] == found["map"]
 
 
-def test_bad_input_is_named():
+@pytest.mark.parametrize(
+    "spec, message",
+    [
+        ("database_augmentation(k=0)", "k to be an integer of 1 or more; received 0"),
+        ("k_reciprocal(weight=2)", "weight to be a number from 0 to 1; received 2"),
+        ("random_walk(restart=1.0)", "restart to be a number above 0 and below 1; received 1.0"),
+        ("random_walk(k=0)", "k to be .*an integer of 1 or more; received 0"),
+        ("query_expansoin", "Unknown reranking 'query_expansoin'. Did you mean 'query_expansion'"),
+    ],
+)
+def test_bad_arguments_are_named(spec, message):
+    with pytest.raises(ValueError, match=message):
+        registry.create("protocol", f"self_retrieval(reranking='{spec}')")
     with pytest.raises(ValueError, match="is by cosine similarity; received distance='euclidean'"):
         registry.create("protocol", "self_retrieval(distance='euclidean', reranking='query_expansion')")
-    with pytest.raises(ValueError, match="Unknown reranking 'query_expansoin'. Did you mean 'query_expansion'"):
-        registry.create("protocol", "self_retrieval(reranking='query_expansoin')")
-    with pytest.raises(ValueError, match="k to be an integer of 1 or more; received 0"):
-        registry.create("reranking", "database_augmentation(k=0)")
-    with pytest.raises(ValueError, match="1 of 2 embeddings are not finite; the first is row 1"):
-        found_ranks("query_expansion", np.array([[1.0, 2], [np.inf, 1]]), [0, 0], {})

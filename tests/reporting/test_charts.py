@@ -6,15 +6,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.evaluation.naive_pairs import example, naive_pairs
 from tfdml.evaluation.queries import RetrievalTask
-from tfdml.evaluation.verification.pairs import PairCounts, Pairs, thresholds_of
+from tfdml.evaluation.verification.pairs import PairCounts, RetrievalPairs, thresholds_of
 from tfdml.evaluation.verification.thresholds import pair_intervals
 from tfdml.reporting import (
     class_thresholds,
     draw_class_thresholds,
     draw_det,
+    draw_learners,
+    draw_negative_distances,
+    draw_pair_cosines,
     draw_recall,
     draw_rejection,
     draw_roc,
@@ -24,12 +28,7 @@ from tfdml.reporting import (
     rejection_curve,
     roc_intervals,
 )
-from tfdml.reporting.pictures import model as training_file
-from tfdml.reporting.pictures import verification as class_file
-from tfdml.reporting.pictures import verification as recall_file
-from tfdml.reporting.pictures import verification as rejection_file
-from tfdml.reporting.pictures import verification as roc_file
-from tfdml.reporting.pictures import verification as similarities_file
+from tfdml.reporting.pictures import model, verification
 from tfdml.reporting.pictures.verification import share_above
 
 
@@ -37,7 +36,7 @@ from tfdml.reporting.pictures.verification import share_above
 def charts(monkeypatch):
     """The list of figures that are drawn, in place of files."""
     kept = []
-    for file in (class_file, recall_file, rejection_file, roc_file, similarities_file, training_file):
+    for file in (model, verification):
         monkeypatch.setattr(file, "save_chart", lambda figure, path: kept.append(figure))
     return kept
 
@@ -87,7 +86,7 @@ def test_a_perfect_embedding_has_curves_too(charts):
 @pytest.mark.slow
 def test_curves_have_intervals_over_classes(charts):
     embeddings, labels = example(2, rows=120, classes=12)
-    pairs = Pairs.of(embeddings, RetrievalTask.of(labels))
+    pairs = RetrievalPairs.of(embeddings, RetrievalTask.of(labels))
     found = roc_intervals(pairs)
     assert (min(found), max(found), len(found)) == (pytest.approx(1 / pairs.counts.totals[1]), 1, 25)
 
@@ -109,7 +108,7 @@ def test_curves_have_intervals_over_classes(charts):
     roc, det = (figure.axes[0].collections[0].get_paths()[0].vertices for figure in charts)
     assert {tuple(each) for each in roc} >= {(rate, low) for rate, (low, _) in found.items()}
     assert {tuple(each) for each in det} >= {(rate, 1 - low) for rate, (low, high) in found.items() if high < 1}
-    assert roc_intervals(Pairs.of(np.eye(4), RetrievalTask.of([0, 0, 0, 0]))) == {}
+    assert roc_intervals(RetrievalPairs.of(np.eye(4), RetrievalTask.of([0, 0, 0, 0]))) == {}
 
 
 def test_what_is_won_by_rejecting_queries(charts, tmp_path):
@@ -125,21 +124,21 @@ def test_what_is_won_by_rejecting_queries(charts, tmp_path):
     np.testing.assert_array_equal(line.get_xydata(), np.transpose([rejected, shares]))
     assert mark.get_xydata().tolist() == [[np.mean(nearest < 0.42), right[nearest >= 0.42].mean()]]
     embeddings, labels = example(2, rows=60, classes=4)
-    subject = SimpleNamespace(run=SimpleNamespace(path=tmp_path), pairs=Pairs.of(embeddings, RetrievalTask.of(labels)))
-    subject.distance = "cosine"
-    assert rejection_file.Rejection().draw(subject, tmp_path) == [tmp_path / "rejection.png"]
+    pairs = RetrievalPairs.of(embeddings, RetrievalTask.of(labels))
+    subject = SimpleNamespace(run=SimpleNamespace(path=tmp_path), pairs=pairs, distance="cosine")
+    assert verification.Rejection().draw(subject, tmp_path) == [tmp_path / "rejection.png"]
     products = embeddings @ embeddings.T / np.outer(*[np.linalg.norm(embeddings, axis=1)] * 2) - 2 * np.eye(60)
     first = charts[1].axes[0].get_lines()[0].get_ydata()[0]
     assert first == pytest.approx(np.mean(labels[products.argmax(axis=1)] == labels))
     # Of given pairs each image is its own class: no answer can be right.
-    subject.pairs = Pairs.of(embeddings, RetrievalTask.of(np.arange(60)))
-    assert rejection_file.Rejection().draw(subject, tmp_path) == []
+    subject.pairs = RetrievalPairs.of(embeddings, RetrievalTask.of(np.arange(60)))
+    assert verification.Rejection().draw(subject, tmp_path) == []
 
 
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
 def test_thresholds_of_classes(charts, distance):
     embeddings, labels = example(2, rows=160, classes=8)
-    pairs = Pairs.of(embeddings, RetrievalTask.of(labels), distance)
+    pairs = RetrievalPairs.of(embeddings, RetrievalTask.of(labels), distance)
     found, known = class_thresholds(pairs, 0.1), thresholds_of(pairs.counts)
     scores, same, classes = naive_pairs(embeddings, labels, distance=distance)
     for label, threshold in zip(np.unique(labels), found, strict=True):
@@ -156,8 +155,8 @@ def test_thresholds_of_classes(charts, distance):
 
 def test_classes_have_thresholds_where_one_was_fitted(charts, tmp_path):
     embeddings, labels = example(2, rows=60, classes=4)
-    about = {"pairs": Pairs.of(embeddings, RetrievalTask.of(labels)), "distance": "cosine"}
-    subject, picture = SimpleNamespace(run=SimpleNamespace(path=tmp_path), **about), class_file.ClassThresholds()
+    about = {"pairs": RetrievalPairs.of(embeddings, RetrievalTask.of(labels)), "distance": "cosine"}
+    subject, picture = SimpleNamespace(run=SimpleNamespace(path=tmp_path), **about), verification.ClassThresholds()
     assert not picture.can_be_drawn(subject)
     (tmp_path / "model.keras").write_bytes(b"a model")
     fitted = {"run_dir": "", "model": "best", "distance": "cosine", "threshold": 0.5, "far": 0.1}
@@ -196,6 +195,38 @@ def test_training_curves(charts):
         "learning rate": [[[20, 0.1]]],
     }
     assert draw_training([{"event": "other", "step": 1}], None) == 0 and len(charts) == 1
+
+
+def test_a_bar_for_each_learner_as_high_as_its_recall(charts):
+    alone = [{"recall_at_1": value, "queries": 9} for value in (0.2, 0.4, 0.1)]
+    first = [{"recall_at_1": value, "queries": 9} for value in (0.2, 0.45, 0.5)]
+    draw_learners({"alone": alone, "first": first, "correlation": 0.125}, None)
+    (axes,) = charts[0].axes
+    assert [bar.get_height() for bar in axes.patches] == [0.2, 0.4, 0.1]
+    (line,) = axes.get_lines()
+    assert line.get_xydata().tolist() == [[0.0, 0.2], [1.0, 0.45], [2.0, 0.5]]
+    assert axes.get_ylabel() == "Recall@1" and "correlation 0.125" in axes.get_xlabel()
+
+
+def test_distances_of_both_kinds_or_of_one(charts):
+    edges, shares = [0.0, 0.5, 1.0, 1.5, 2.0], [0.0, 0.75, 0.25, 0.0]
+    both = {"edges": edges, "within": shares, "between": shares[::-1], "mean_within": 0.9, "mean_between": 1.2}
+    draw_negative_distances(both, None)
+    draw_negative_distances({**both, "mean_between": None}, None)
+    drawn = [
+        {label.get_text(): patch.get_data().values.tolist() for label, patch in zip(texts, patches, strict=True)}
+        for texts, patches in ((figure.axes[0].get_legend().get_texts(), figure.axes[0].patches) for figure in charts)
+    ]
+    one = {"within clusters, mean 0.90": shares}
+    assert drawn == [one | {"between clusters, mean 1.20": shares[::-1]}, one]
+
+
+def test_cosines_are_written_to_a_picture(tmp_path):
+    edges, shares = np.linspace(-1, 1, 5).tolist(), [0.0, 0.5, 0.5, 0.0]
+    kinds = ("negative", "positive", "self")
+    cosines = {"edges": edges} | {kind: shares for kind in kinds} | {f"mean_{kind}": 0.1 for kind in kinds}
+    draw_pair_cosines(cosines, tmp_path / "cosines.png")
+    assert Image.open(tmp_path / "cosines.png").width > 200
 
 
 def test_a_chart_is_written_as_png_and_as_svg_the_same_each_time(tmp_path):

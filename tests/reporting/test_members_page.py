@@ -49,7 +49,7 @@ def test_members_that_are_not_joined_have_a_page(ensemble):
         ["member_000", "complete", "3,000", "3,000", "0.700", "1,000"],
         ["member_001", "stopped", "1,000", "3,000", "0.700", "1,000"],
     ]
-    (chart,) = re.findall(r'<figure class="chart">.*?</figure>', text)
+    (chart,) = re.findall(r'<figure class="chart">.*?</figure>', text, re.DOTALL)
     assert all(f"</svg>member_00{number}</li>" in chart for number in range(2))
     assert "<code>--seed" not in text and ["--seed", "<code>0</code>", "<code>1</code>"] in rows
     # The ensemble still trains in its folder.

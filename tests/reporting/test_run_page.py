@@ -116,7 +116,8 @@ def test_a_comparison_tells_who_is_right():
     gallery = data["gallery"]
     assert len(gallery["models"]) == 2 and gallery["kinds"][-1] == "Random"
     # Curves of both are in the same charts; the first tells what makes images similar.
-    charts = [re.findall(r"</svg>([^<]*)</li>", chart) for chart in re.findall(r'class="chart">.*?</figure>', text)]
+    figures = re.findall(r'class="chart">.*?</figure>', text, re.DOTALL)
+    charts = [re.findall(r"</svg>([^<]*)</li>", figure) for figure in figures]
     assert [f"A: {straight_run().name} and 1 more", "B: final &lt;b&gt;"] in charts
     assert all(len(query["places"]) == len(query["found"][0]) for query in gallery["queries"])
     assert f"make them similar, for A: {straight_run().name} and 1 more." in text

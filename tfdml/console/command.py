@@ -229,11 +229,17 @@ def print_next(module, *words):
     print(f"Next: {command_line('python', '-m', module, *words)}")
 
 
-def print_table(rows):
-    """Prints rows of text, the first cell at the left and the others at the right of their columns."""
+def aligned(rows, left=(0,)):
+    """Returns a table as text.
+
+    Args:
+        rows: lists of texts, of the same length.
+        left: numbers of the columns that are aligned at the left; others are aligned at the right.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for name, *cells in rows:
-        print("  ".join([f"{name:{widths[0]}}", *map(str.rjust, cells, widths[1:])]).rstrip())
+    sides = [str.ljust if column in left else str.rjust for column in range(len(widths))]
+    lines = ("  ".join(side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def print_result(tables, run_dir, sentences=""):
@@ -249,7 +255,9 @@ def print_result(tables, run_dir, sentences=""):
         heads = [title, *(metric.replace("recall_at_", "Recall@") for metric in shown)]
         values = {name: [metrics.get(metric) for metric in shown] for name, metrics in rows.items()}
         print()
-        print_table([heads, *([name, *("-" if v is None else f"{v:.3f}" for v in of)] for name, of in values.items())])
+        print(
+            aligned([heads, *([name, *("-" if v is None else f"{v:.3f}" for v in of)] for name, of in values.items())])
+        )
     print(f"\n{sentences}\n\nRun directory: {run_dir}" if sentences else f"\nRun directory: {run_dir}")
 
 

@@ -51,8 +51,8 @@ def cost(model: Model, input_shape: Sequence[int]) -> dict[str, int | None]:
     return {
         "parameters": sum(math.prod(weight.shape) for weight in weights),
         "multiply_adds": None
-        if any(each.type in NOT_COUNTED for each in operations)
-        else sum(_products(each) for each in operations),
+        if any(operation.type in NOT_COUNTED for operation in operations)
+        else sum(_products(operation) for operation in operations),
     }
 
 
@@ -65,13 +65,18 @@ def _operations(graph):
             continue
         seen.add(operation.name)
         yield operation
-        left += [each.op for each in operation.inputs]
+        left += [tensor.op for tensor in operation.inputs]
         if operation.type in CALLS:
             yield from _operations(graph_of(graph, operation.get_attr("f").name))
 
 
 def _products(operation):
-    if operation.type not in (*KERNELS, *MATRICES) or _constant(operation.inputs[1].op):
+    if operation.type not in (*KERNELS, *MATRICES):
+        return 0
+    source = operation.inputs[1].op
+    while source.type in PASSED_ON:
+        source = source.inputs[0].op
+    if source.type == "Const":
         return 0
     first, second = (tensor.shape for tensor in operation.inputs)
     results = math.prod(operation.outputs[0].shape)
@@ -79,9 +84,3 @@ def _products(operation):
         return results * math.prod(second[: KERNELS[operation.type]])
     transposed = operation.get_attr(MATRICES[operation.type])
     return results * first[-2 if transposed else -1]
-
-
-def _constant(source):
-    while source.type in PASSED_ON:
-        source = source.inputs[0].op
-    return source.type == "Const"

@@ -66,7 +66,7 @@ def diversity(
 
 def _mean_and_deviation(alone):
     """Means and standard deviations over learners; None for a metric without enough values."""
-    known = {name: [each[name] for each in alone if each[name] is not None] for name in alone[0]}
+    known = {name: [metrics[name] for metrics in alone if metrics[name] is not None] for name in alone[0]}
     return {
         "mean": {name: float(np.mean(values)) if values else None for name, values in known.items()},
         "deviation": {name: float(np.std(values, ddof=1)) if values[1:] else None for name, values in known.items()},
@@ -92,7 +92,11 @@ def correlation(learners):
 
 def only_one_right(learners, labels):
     """Returns, for each learner, rows that only it gets right: the others find none among 30 neighbors."""
-    first = np.stack([_first_ranks(learners[:, k], labels) for k in range(learners.shape[1])], axis=1)
+    # The rank of each row's first positive, exact up to `NONE_OF`; 0 for rows alone in their class.
+    first, depths = np.zeros(learners.shape[:2], np.int64), depths_of([RecallAtK(NONE_OF)])
+    for k in range(learners.shape[1]):
+        for ranks in positive_ranks(learners[:, k], RetrievalTask.of(labels), first_only=True, depths=depths):
+            first[ranks.rows, k] = ranks.first
     found = []
     for k in range(learners.shape[1]):
         others = np.delete(first, k, axis=1)
@@ -100,23 +104,11 @@ def only_one_right(learners, labels):
     return found
 
 
-def _first_ranks(embeddings, labels):
-    """Returns the rank of each row's first positive, exact up to `NONE_OF`; 0 for rows alone in their class."""
-    first = np.zeros(len(labels), np.int64)
-    depths = depths_of([RecallAtK(NONE_OF)])
-    for ranks in positive_ranks(embeddings, RetrievalTask.of(labels), first_only=True, depths=depths):
-        first[ranks.rows] = ranks.first
-    return first
-
-
 def margins(learners, labels):
     """Returns by how much each image's nearest positive is more similar than its nearest negative, `[N, K]`.
 
-    Positive where the nearest neighbor is right; minus infinity without a positive.
-
-    Args:
-        learners: `[N, K, d]` at unit length.
-        labels: `[N]` class numbers.
+    Positive where the nearest neighbor is right; minus infinity without a positive. Learners are `[N, K, d]` at unit
+    length.
     """
     labels, found = np.asarray(labels), np.empty(learners.shape[:2], np.float32)
     for start in range(0, len(labels), BLOCK):
@@ -182,12 +174,7 @@ def pair_cosines(learners, labels, *, seed=0):
 
 
 def positive_pairs(labels, random):
-    """Samples pairs of different rows of a class, `(rows, rows)`; each row is as likely.
-
-    Args:
-        labels: `[N]` class numbers.
-        random: `np.random.Generator`.
-    """
+    """Samples pairs of different rows of a class, `(rows, rows)`; each row is as likely."""
     order = np.argsort(labels, kind="stable")
     _, start, size = np.unique(labels[order], return_index=True, return_counts=True)
     start, size = np.repeat(start, size), np.repeat(size, size)

@@ -12,7 +12,7 @@ from tfdml.evaluation.metrics.graded import grades_of_nearest
 from tfdml.evaluation.queries import PooledQueries, RetrievalTask
 from tfdml.evaluation.ranks.ranks import depths_of, positive_ranks
 from tfdml.evaluation.scores import Scores
-from tfdml.evaluation.verification.pairs import Pairs
+from tfdml.evaluation.verification.pairs import RetrievalPairs
 from tfdml.neighbors.clustering import check_finite, kmeans
 from tfdml.neighbors.nearest import unit_length
 from tfdml.registry.arguments import Distance, Embeddings, Labels, Rows
@@ -55,8 +55,9 @@ def measure(embeddings, task, metrics, *, distance="cosine", reranking=None, ind
         pairs = pairs_of_task(embeddings, task, distance)
         values |= {metric.name: metric.value_of_pairs(pairs) for metric in pair_metrics}
     if _of((ClusterMetric, EmbeddingMetric), metrics):
-        points = _points(embeddings, rows, distance)
-        known = {}
+        check_finite(embeddings)
+        points, known = np.asarray(embeddings[rows], np.float32), {}
+        points = points if distance == "euclidean" else unit_length(points)
         values |= {metric.name: metric.value_if_new(known, points, labels) for metric in _of(EmbeddingMetric, metrics)}
         if cluster_metrics := _of(ClusterMetric, metrics):
             # A collapsed embedding has fewer points than classes; it gets a cluster for each.
@@ -69,11 +70,11 @@ def measure(embeddings, task, metrics, *, distance="cosine", reranking=None, ind
 
 
 def pairs_of_task(embeddings, task, distance):
-    """Returns the `Pairs` of a task, of pooled queries where it pools them."""
+    """Returns the `RetrievalPairs` of a task, of pooled queries where it pools them."""
     if task.pooling:
         pooled = PooledQueries.of(embeddings, task, distance)
         embeddings, task = pooled.embeddings, pooled.task
-    return Pairs.of(embeddings, task, distance)
+    return RetrievalPairs.of(embeddings, task, distance)
 
 
 def _over_pooled_queries(embeddings, task, metrics, distance, *more):
@@ -102,7 +103,7 @@ def _over_queries(embeddings, task, metrics, distance, reranking, index, workers
             "Check labels, and which rows are queries and gallery."
         )
     order = np.argsort(queries)
-    per_query = {metric.name: each[order] for metric, each in zip(metrics, values, strict=True)}
+    per_query = {metric.name: of_queries[order] for metric, of_queries in zip(metrics, values, strict=True)}
     return queries[order], per_query, None if indexed is None else indexed.report()
 
 
@@ -112,20 +113,13 @@ def _values(metrics, ranks_of):
     rows, values = [np.zeros(0, np.int64)], [[np.zeros(0)] for _ in metrics]
     for ranks in ranks_of(first_only=first_only):
         rows.append(ranks.rows)
-        for metric, each in zip(metrics, values, strict=True):
-            each.append(np.asarray(metric.per_query(ranks), float))
+        for metric, of_blocks in zip(metrics, values, strict=True):
+            of_blocks.append(np.asarray(metric.per_query(ranks), float))
     return tuple(map(np.concatenate, (rows, *values)))
 
 
 def _of(kind, metrics):
     return [metric for metric in metrics if isinstance(metric, kind)]
-
-
-def _points(embeddings, rows, distance):
-    """Embeddings as float32: at unit length for cosine similarity."""
-    check_finite(embeddings)
-    points = np.asarray(embeddings[rows], np.float32)
-    return points if distance == "euclidean" else unit_length(points)
 
 
 METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8")
@@ -178,10 +172,6 @@ DIFFERENT = 2
 
 def by_class_size(scores, labels):
     """Returns the means over queries of the third of the classes with the most images, of the middle, and of the rest.
-
-    Args:
-        scores: `Scores` of an embedding.
-        labels: `[N]` class number of each row.
 
     Returns:
         `{"head": {"classes": ..., "images": ..., metric: mean, ...}, "middle": ..., "tail": ...}`, without parts that
@@ -247,9 +237,9 @@ def fuse(members, weights=None):
         zeros at their end. Cosines of its rows are the similarity, divided by the sum of the weights.
     """
     weights = np.ones(len(members)) if weights is None else np.asarray(weights, float)
-    size = max(each.shape[1] for each in members)
+    size = max(member.shape[1] for member in members)
     scales = np.sqrt(weights / weights.sum()).astype(np.float32)
-    padded = (np.pad(unit_length(each), ((0, 0), (0, size - each.shape[1]))) for each in members)
+    padded = (np.pad(unit_length(member), ((0, 0), (0, size - member.shape[1]))) for member in members)
     return np.concatenate([scale * each for scale, each in zip(scales, padded, strict=True)], axis=1)
 
 
@@ -274,13 +264,11 @@ def fit_weights(members, measure):
     selected = np.zeros(count, int)
     for _ in range(2 * count):
         more = [selected + one for one in np.eye(count, dtype=int)]
-        values = [measure(_selection(members, weights)) for weights in more]
+        values = []
+        for weights in more:
+            chosen = np.flatnonzero(weights)
+            values.append(measure(fuse([members[place] for place in chosen], weights[chosen])))
         selected = more[int(np.argmax(values))]
         if max(values) > best_value:
             best, best_value = selected, max(values)
     return best
-
-
-def _selection(members, weights):
-    chosen = np.flatnonzero(weights)
-    return fuse([members[place] for place in chosen], weights[chosen])

@@ -164,10 +164,10 @@ class Retrieved:
             if lookups:
                 lookups.add(len(block))
         ranks = np.zeros(len(labels), np.int64)
-        for each in positive_ranks(embeddings, task, distance=distance, first_only=True):
-            ranks[each.rows] = each.first
+        for block in positive_ranks(embeddings, task, distance=distance, first_only=True):
+            ranks[block.rows] = block.first
             if lookups:
-                lookups.add(len(each.rows))
+                lookups.add(len(block.rows))
         if lookups:
             # Queries without a right image in the gallery have no ranks.
             lookups.end()

@@ -37,11 +37,7 @@ class Scores:
         return {**self.values, **queries, **({} if self.index is None else self.index.summary())}
 
     def per_class(self, labels: Labels) -> dict[Any, dict[str, Any]]:
-        """Returns the mean over the queries of each class: class number to `{metric name: mean, "queries": number}`.
-
-        Args:
-            labels: `[N]` class number of each row.
-        """
+        """Returns the mean over the queries of each class: class number to `{metric name: mean, "queries": number}`."""
         self._check_queries()
         classes = np.asarray(labels)[self.queries]
         known, places, counts = np.unique(classes, return_inverse=True, return_counts=True)
@@ -52,11 +48,7 @@ class Scores:
         }
 
     def write_per_query(self, path: FilePath) -> None:
-        """Writes a CSV file with the row of each query and its value of each metric that is a mean over queries.
-
-        Args:
-            path: the file.
-        """
+        """Writes a CSV file with the row of each query and its value of each metric that is a mean over queries."""
         self._check_queries()
         with naming(path), open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
@@ -71,26 +63,22 @@ class Scores:
 
     @classmethod
     def mean(cls, several: Sequence[Self]) -> Self:
-        """Returns the mean of scores of the same metrics; a query's value is its mean over the tasks it is in.
-
-        Args:
-            several: list of `Scores`.
-        """
+        """Returns the mean of scores of the same metrics; a query's value is its mean over the tasks it is in."""
         if len(several) == 1:
             return several[0]
-        values = {name: _mean([each.values[name] for each in several]) for name in several[0].values}
+        values = {}
+        for name in several[0].values:
+            known = [scores.values[name] for scores in several if scores.values[name] is not None]
+            values[name] = float(np.mean(known)) if known else None
         if several[0].queries is None:
             return cls(values)
-        queries = np.unique(np.concatenate([each.queries for each in several]))
-        places = np.concatenate([np.searchsorted(queries, each.queries) for each in several])
+        queries = np.unique(np.concatenate([scores.queries for scores in several]))
+        places = np.concatenate([np.searchsorted(queries, scores.queries) for scores in several])
         times = np.bincount(places)
-        all_values = {name: np.concatenate([each.per_query[name] for each in several]) for name in several[0].per_query}
-        per_query = {name: np.bincount(places, each) / times for name, each in all_values.items()}
-        count = round(np.mean([each.query_count for each in several]))
-        index = None if several[0].index is None else IndexReport.mean([each.index for each in several])
+        per_query = {}
+        for name in several[0].per_query:
+            values_of_all = np.concatenate([scores.per_query[name] for scores in several])
+            per_query[name] = np.bincount(places, values_of_all) / times
+        count = round(np.mean([scores.query_count for scores in several]))
+        index = None if several[0].index is None else IndexReport.mean([scores.index for scores in several])
         return cls(values, queries, per_query, count, index)
-
-
-def _mean(values):
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None

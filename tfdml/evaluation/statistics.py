@@ -38,9 +38,7 @@ def bootstrap_intervals(per_query, clusters=None, *, samples=2000, seed=0, memor
 def class_intervals(scores, labels):
     """Returns bootstrap intervals over classes of the means over queries; `{}` without such means or several classes.
 
-    Args:
-        scores: `Scores`.
-        labels: `[N]` class numbers of the split that they are of.
+    The labels `[N]` are of the split that the `Scores` are of.
     """
     classes = None if scores.queries is None else labels[scores.queries]
     if classes is None or len(np.unique(classes)) < 2:
@@ -68,7 +66,7 @@ def resampled_means(values, clusters=None, *, samples=2000, seed=0, memory=2**22
     if len(sizes) < 2:
         what = "query" if clusters is None else "class with queries"
         raise ValueError(f"Bootstrap intervals need two or more to draw from; there is one {what}.")
-    sums = np.stack([*(np.bincount(places, each) for each in values.T), sizes], axis=1)
+    sums = np.stack([*(np.bincount(places, column) for column in values.T), sizes], axis=1)
     # Draws, how often each is drawn, and the same as float64.
     block = max(1, memory // (3 * 8 * len(sizes)))
     totals = [times_drawn(random, min(block, samples - start), len(sizes)) @ sums for start in range(0, samples, block)]

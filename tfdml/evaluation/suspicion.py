@@ -84,15 +84,15 @@ class Suspects:
         totals, votes, judges = np.zeros(count), np.zeros(count, np.int64), np.zeros(count, np.int64)
         others, largest = np.zeros(count, np.int64), np.full(count, -np.inf)
         known = np.zeros(count, bool)
-        for each in judgements:
-            known[each.rows] = True
-            judged = np.isfinite(each.margins)
-            rows, margins = each.rows[judged], each.margins[judged]
+        for judgement in judgements:
+            known[judgement.rows] = True
+            judged = np.isfinite(judgement.margins)
+            rows, margins = judgement.rows[judged], judgement.margins[judged]
             totals[rows] += margins
             votes[rows] += margins > 0
             judges[rows] += 1
             larger = margins > largest[rows]
-            others[rows[larger]], largest[rows[larger]] = each.others[judged][larger], margins[larger]
+            others[rows[larger]], largest[rows[larger]] = judgement.others[judged][larger], margins[larger]
         means = totals / np.maximum(judges, 1)
         found = np.flatnonzero((means > least) & (2 * votes > judges))
         doubted, most = len(found), math.ceil(share * count - TIE)
@@ -102,11 +102,7 @@ class Suspects:
 
 
 def class_margins(embeddings, labels, nearest=5, distance="cosine"):
-    """Returns margins `[N]` as of `Judgement`, not divided by anything, and the nearest other class `[N]`.
-
-    Args:
-        embeddings, labels, nearest, distance: as `Judgement.of` takes them.
-    """
+    """Returns margins `[N]` as of `Judgement.of`, not divided by anything, and the nearest other class `[N]`."""
     classes, numbers, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     if len(classes) < 2:
         raise ValueError("Labels are judged by other classes, and there is one class.")

@@ -109,7 +109,16 @@ def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1, at_most=Fal
         The cluster `[N]` of each row, and the centroids `[clusters, d]`.
     """
     points = np.ascontiguousarray(embeddings, np.float32)
-    clusters = _possible(points, clusters, at_most)
+    if points.ndim != 2:
+        raise ValueError(f"Expected embeddings of shape [rows, dim], received shape {points.shape}.")
+    check_finite(points)
+    distinct = distinct_count(points)
+    if distinct < clusters and not at_most:
+        raise ValueError(
+            f"{clusters} clusters need as many distinct embeddings, but the {len(points)} rows have {distinct}: the "
+            "network maps many images to the same embedding. Train longer before dividing, or use fewer learners."
+        )
+    clusters = min(clusters, distinct)
     bar = ProgressBar(iterations * restarts, "K-means iteration", verbose=2)
     found = []
     for restart in range(restarts):
@@ -122,8 +131,7 @@ def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1, at_most=Fal
         else:
             lloyd.assign()
         found.append((lloyd.distances.sum(dtype=np.float64), lloyd.assignment, lloyd.centroids))
-    _, assignment, centroids = min(found, key=lambda each: each[0])
-    return assignment, centroids
+    return min(found, key=lambda run: run[0])[1:]
 
 
 def nearest_centroids(embeddings, centroids):
@@ -153,8 +161,7 @@ def matched(before, after, clusters):
     get another learner than the one with the cluster that it overlaps most with.
 
     Args:
-        before: `[N]` previous learner of each row.
-        after: `[N]` new cluster of each row, in any numbering.
+        before, after: `[N]` previous learner and new cluster of each row; clusters in any numbering.
         clusters: number of clusters, and of learners.
 
     Returns:
@@ -176,20 +183,6 @@ def check_finite(embeddings):
     broken = np.flatnonzero(~np.concatenate(finite)) if finite else ()
     if len(broken):
         raise ValueError(f"{len(broken)} of {len(embeddings)} embeddings are not finite; the first is row {broken[0]}.")
-
-
-def _possible(embeddings, clusters, at_most):
-    """Returns the number of clusters, after looking at the embeddings."""
-    if embeddings.ndim != 2:
-        raise ValueError(f"Expected embeddings of shape [rows, dim], received shape {embeddings.shape}.")
-    check_finite(embeddings)
-    distinct = distinct_count(embeddings)
-    if distinct < clusters and not at_most:
-        raise ValueError(
-            f"{clusters} clusters need as many distinct embeddings, but the {len(embeddings)} rows have {distinct}: "
-            "the network maps many images to the same embedding. Train longer before dividing, or use fewer learners."
-        )
-    return min(clusters, distinct)
 
 
 def _starts(points, clusters, seed):

@@ -25,11 +25,7 @@ NO_NEIGHBOR = -1
 
 
 def unit_length(vectors):
-    """Returns vectors `[..., d]` at unit length; zeros stay zeros.
-
-    Args:
-        vectors: array of floats. However long or short they are, no square overflows or vanishes.
-    """
+    """Returns vectors `[..., d]` at unit length. Zeros stay zeros, and no square overflows or vanishes."""
     vectors = np.asarray(vectors)
     with np.errstate(over="ignore"):
         lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
@@ -54,10 +50,7 @@ def compared_vectors(embeddings, metric):
 def nearest(queries, gallery, k):
     """Returns the `[Q, k]` rows of the gallery that are nearest to each query, nearest first, by Euclidean distance.
 
-    Args:
-        queries: `[Q, d]` array, finite.
-        gallery: `[G, d]` array, finite, of k rows or more.
-        k: number of neighbors.
+    Queries `[Q, d]` and gallery `[G, d]` are finite, and the gallery has k rows or more.
     """
     # Around the mean, so that float32 tells distances apart where all embeddings are near each other.
     center = np.mean(gallery, axis=0, dtype=np.float64)
@@ -69,13 +62,8 @@ def nearest(queries, gallery, k):
 def nearest_others(embeddings, queries, gallery, k):
     """Returns the `[Q, k]` rows of a gallery that are nearest to each query, without itself, nearest first.
 
-    Fewer than k if the gallery has no more than k rows.
-
-    Args:
-        embeddings: `[N, d]` array, finite.
-        queries: `[Q]` rows.
-        gallery: `[G]` rows, which may include the queries.
-        k: number of neighbors.
+    Fewer than k if the gallery has no more than k rows. Queries `[Q]` and gallery `[G]`, which may include them, are
+    rows of embeddings `[N, d]`, which are finite.
     """
     found = gallery[nearest(embeddings[queries], embeddings[gallery], min(k + 1, len(gallery)))]
     itself = found == queries[:, None]
@@ -87,7 +75,7 @@ def nearest_others(embeddings, queries, gallery, k):
 def nearest_negatives(embeddings, labels, k, *, memory=2**27, workers=None):
     """Returns the `[N, k]` int32 rows of another class that are nearest to each row, nearest first.
 
-    By Euclidean distance; `NONE`, -1, behind the last one where other classes have fewer than k rows.
+    By Euclidean distance; `NO_NEIGHBOR` behind the last one where other classes have fewer than k rows.
 
     Args:
         embeddings: `[N, d]` array, finite.

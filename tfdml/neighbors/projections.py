@@ -88,14 +88,7 @@ def within_class_whitened_components(vectors, labels, count, shrinkage=SHRINKAGE
     Projections on these directions vary equally within classes, except for the shrinkage. Unlike linear discriminants,
     the directions are ordered by the *total* variance that is left, and there can be more of them than classes.
 
-    Args:
-        vectors: `[N, D]` array.
-        labels: `[N]` integer class labels. At least one class must have two different vectors.
-        count: Number of directions. Fewer are returned if the vectors vary in fewer dimensions.
-        shrinkage: Fraction of the mean variance within classes that is added in every direction.
-
-    Returns:
-        Array `[D, n]`, where n is at most `count`. The strongest directions come first.
+    Arguments and result are those of `linear_discriminants`.
     """
     whiten, centered, _, _ = _whitened(vectors, labels, shrinkage)
     return whiten @ _components(centered, count, np.square(centered).sum())

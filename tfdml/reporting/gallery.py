@@ -9,7 +9,7 @@ import numpy as np
 from pipelines.images.decoding import image_of
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.reporting import similarity_maps
-from tfdml.reporting.page import Places
+from tfdml.reporting.page import PlaceShares
 from tfdml.reporting.pictures.embeddings import chosen_queries
 from tfdml.reporting.subject import NEIGHBORS, looked_up
 from tfdml.reporting.tables import gallery_data, neighbors_of, queries_within
@@ -24,17 +24,11 @@ CLOSENESS = {"cosine": "cosine similarity", "euclidean": "Euclidean distance"}
 
 
 def gallery_of(subject):
-    """Returns the gallery of a run: its random, worst and best queries.
-
-    Args:
-        subject: `Subject`.
-    """
-    retrieved, labels = subject.retrieved, subject.test.labels
-    count = _count(subject, kinds=len(KINDS))
-    chosen = chosen_queries(retrieved, labels, count, subject.experiment.settings.run.seed)
-    rows = {kind: retrieved.queries[chosen[kind]] for kind in KINDS}
-    chosen = {kind.capitalize(): each for kind, each in rows.items()}
-    found = _found(subject, retrieved, _rows(chosen))
+    """Returns the gallery of the run of a `Subject`: its random, worst and best queries."""
+    retrieved, count = subject.retrieved, _count(subject, kinds=len(KINDS))
+    places = chosen_queries(retrieved, subject.test.labels, count, subject.experiment.settings.run.seed)
+    chosen = {kind.capitalize(): retrieved.queries[places[kind]] for kind in KINDS}
+    found = neighbors_of(retrieved, _rows(chosen), subject.embeddings, subject.distance)
     return _gallery(chosen, subject, {"": found}, places_of(subject, found))
 
 
@@ -54,30 +48,21 @@ def gallery_of_several(subjects, queries, alone):
     for name, subject in subjects.items():
         task = dataclasses.replace(subject.task, queries=rows)
         retrieved = looked_up(subject.embeddings, task, NEIGHBORS, distance=subject.distance)
-        found[name] = _found(subject, retrieved, rows)
+        found[name] = neighbors_of(retrieved, rows, subject.embeddings, subject.distance)
     return _gallery(chosen, first, found, places_of(first, next(iter(found.values()))))
 
 
 def places_of(subject, found):
-    """Returns the `Places` of a gallery.
+    """Returns the `PlaceShares` of queries and their neighbors, as `neighbors_of` returns them.
 
     There are none of a model that cannot tell what the places of an image contribute, and none if the transform shows
     another part of each image.
-
-    Args:
-        subject: `Subject`.
-        found: row of a query to a list of `(row, closeness, right)`, its neighbors.
     """
     experiment = subject.experiment
     preprocessor = experiment.images.preprocessor(subject.model, experiment.settings.images.test_transform)
     sides = preprocessor.image_shape[:2]
     if not any(found.values()) or not subject.tells_places or preprocessor.seen_part(*sides) is None:
         return None
-    return Places(_maps(subject, found), functools.cache(preprocessor.seen_part))
-
-
-def _maps(subject, found):
-    """Returns row of a query to a list of `SimilarityMap`, of it and each of its neighbors."""
     shown = [[query, *(row for row, *_ in neighbors)] for query, neighbors in found.items()]
     bar, maps = ProgressBar(sum(map(len, shown)), "image"), {}
     for start in range(0, len(shown), AT_ONCE):
@@ -87,7 +72,7 @@ def _maps(subject, found):
         for rows, images in zip(several, np.split(inputs, ends[:-1]), strict=True):
             maps[rows[0]] = similarity_maps(subject.model, images)
         bar.add(len(inputs))
-    return maps
+    return PlaceShares(maps, functools.cache(preprocessor.seen_part))
 
 
 def _count(subject, kinds, models=1):
@@ -95,10 +80,6 @@ def _count(subject, kinds, models=1):
     test = subject.test
     rows = np.random.default_rng(0).choice(len(test), min(SAMPLE, len(test)), replace=False)
     return queries_within([image_of(test, row).numpy() for row in rows], kinds * (1 + models * NEIGHBORS))
-
-
-def _found(subject, retrieved, rows):
-    return neighbors_of(retrieved, rows, subject.embeddings, subject.distance)
 
 
 def _rows(chosen):
@@ -115,16 +96,10 @@ def _gallery(chosen, subject, found, places=None):
         bar.add(1)
         return image_of(test, row).numpy()
 
-    return gallery_data(
-        {kind: each.tolist() for kind, each in chosen.items()},
-        found,
-        CLOSENESS[subject.distance],
-        image,
-        lambda row: (_name(test, row), str(subject.class_names.get(int(test.labels[row]), test.labels[row]))),
-        places,
-    )
+    def about(row):
+        # With the folder of the image.
+        name = test.name_of(row) if test.encoded else "/".join(PurePath(test.images[row]).parts[-2:])
+        return name, str(subject.class_names.get(int(test.labels[row]), test.labels[row]))
 
-
-def _name(split, row):
-    """The name of an image, with its folder."""
-    return split.name_of(row) if split.encoded else "/".join(PurePath(split.images[row]).parts[-2:])
+    chosen = {kind: rows.tolist() for kind, rows in chosen.items()}
+    return gallery_data(chosen, found, CLOSENESS[subject.distance], image, about, places)

@@ -1,5 +1,6 @@
 """The reports of a run, of several runs, and of an ensemble: a page and the pictures in it."""
 
+import itertools
 import logging
 import string
 from pathlib import Path
@@ -15,9 +16,8 @@ from tfdml.evaluation.statistics import class_intervals
 from tfdml.files.checked import naming
 from tfdml.reporting import page, tables
 from tfdml.reporting.gallery import gallery_of_several
-from tfdml.reporting.page import table
-from tfdml.reporting.pictures.model import training_curves
-from tfdml.reporting.run_page import state, subject_of, write_page, write_text
+from tfdml.reporting.page import html
+from tfdml.reporting.run_page import state, subject_of, titled_curves, write_page, write_text
 from tfdml.reporting.tables import is_score, number, titled
 from tfdml.run.directory.run_directory import RunDirectory, environment, groups_of
 from tfdml.run.directory.run_record import EnsembleDirectory, Record
@@ -34,10 +34,10 @@ OF_SEVERAL = (
 
 
 def write_comparison(groups, path, changes=()):
-    """Writes the page that compares runs, all of them measured as the first one says.
+    """Writes the page that compares runs of one dataset, all of them measured as the first one says.
 
     Args:
-        groups: lists of run directories, all of one dataset; of each list the page shows means.
+        groups: lists of run directories; of each list the page shows means.
         path: the HTML file.
         changes: settings to replace, name to value.
     """
@@ -45,46 +45,53 @@ def write_comparison(groups, path, changes=()):
     subjects = _subjects(records, dict(changes))
     firsts = {name: group[0] for name, group in subjects.items()}
     metrics = means_over_queries(next(iter(firsts.values())).experiment.splits.protocol)
-    scores = _scores(subjects, metrics)
+    measured = list(({"recall_at_1": metric_of("recall_at_1")} | {metric.name: metric for metric in metrics}).values())
+    scores = {
+        name: [run.experiment.splits.protocol.scores(run.embeddings, run.test, measured) for run in group]
+        for name, group in subjects.items()
+    }
     right, alone = right_by_all(scores)
     queries, labels = next(iter(scores.values()))[0].queries, next(iter(firsts.values())).test.labels
+    if len(scores) > 2:
+        differences = tables.pairs_table(compare_all(scores, metrics, labels[queries]))
+    else:
+        differences = tables.differences_table(*scores, compare(*scores.values(), metrics, labels[queries]))
     gallery = gallery_of_several(firsts, queries, alone)
     counts = {name: (int(right[name].sum()), int(alone[name].sum())) for name in right}
     several = any(len(group) > 1 for group in groups)
+    members = _members_of(records)
     sections = {
         "What was run": page.joined(
             tables.compared_runs(
                 {name: merged([record.main() for record in group]) for name, group in records.items()},
                 {name: merged([record.flags() for record in group]) for name, group in records.items()},
             ),
-            page.element("p", OF_SEVERAL) if several else None,
+            page.paragraph(OF_SEVERAL) if several else None,
         ),
         "Scores": _scores_table(scores, metrics, labels),
-        "Differences": page.joined(
-            _differences(scores, metrics, labels[queries]), tables.right_table(counts, len(queries))
-        ),
+        "Differences": page.joined(differences, tables.right_table(counts, len(queries))),
         "Training": page.curve_figures(overlaid(records)),
         "Queries and neighbors": tables.gallery(gallery),
         "How to reproduce": page.joined(
-            *(page.reproduce(record.command(), {"Run": str(record.run.path)}) for _, record in _each(records)),
-            page.pairs(environment()),
+            *(html.reproduce(record.command(), {"Run": str(record.run.path)}) for _, record in members),
+            html.pairs(environment()),
         ),
     }
-    states = {f"{name} ({record.run.path}). {state(record)}": not record.result for name, record in _each(records)}
+    states = {f"{name} ({record.run.path}). {state(record)}": not record.result for name, record in members}
     title = f"Comparison of {len(states)} runs on {next(iter(records.values()))[0].settings.data.dataset}"
     write_text(page.document(title, states, sections, {"gallery": gallery}), path)
 
 
 def merged(several):
     """Returns the flags of several runs as those of one, values that differ beside each other."""
-    return {name: ", ".join(dict.fromkeys(str(each[name]) for each in several)) for name in several[0]}
+    return {name: ", ".join(dict.fromkeys(str(flags[name]) for flags in several)) for name in several[0]}
 
 
 def mean_curve(curves):
     """Returns the mean of curves `(steps, values)` at the steps that all of them have."""
     values = [dict(zip(*curve, strict=True)) for curve in curves]
     steps = sorted(set.intersection(*map(set, values)))
-    return steps, [float(np.mean([each[step] for each in values])) for step in steps]
+    return steps, [float(np.mean([curve[step] for curve in values])) for step in steps]
 
 
 def _names(groups):
@@ -95,7 +102,7 @@ def _names(groups):
     return [f"{letter}: {name}{rest}" for letter, name, rest in zip(string.ascii_uppercase, short, more, strict=False)]
 
 
-def _each(groups):
+def _members_of(groups):
     """Pairs the name of a group with each of its members."""
     return [(name, member) for name, group in groups.items() for member in group]
 
@@ -104,59 +111,38 @@ def _subjects(records, changes):
     first = next(iter(records.values()))[0].settings.evaluation
     changes = {**AMONG_RUNS, **changes, "protocol": first.protocol, "metrics": first.metrics}
     subjects = {name: [subject_of(record, changes) for record in group] for name, group in records.items()}
-    for (_, record), (_, subject) in zip(_each(records), _each(subjects), strict=True):
+    for (_, record), (_, subject) in zip(_members_of(records), _members_of(subjects), strict=True):
         if subject is None:
             raise ValueError(f"The run in {record.run.path} has no model to compare yet.")
-    check_alike({str(each.run.path): each.experiment for _, each in _each(subjects)})
+    check_alike({str(subject.run.path): subject.experiment for _, subject in _members_of(subjects)})
     return subjects
-
-
-def _scores(subjects, metrics):
-    by_name = {"recall_at_1": metric_of("recall_at_1")} | {metric.name: metric for metric in metrics}
-    wanted = list(by_name.values())
-    return {
-        name: [each.experiment.splits.protocol.scores(each.embeddings, each.test, wanted) for each in group]
-        for name, group in subjects.items()
-    }
 
 
 def _scores_table(scores, metrics, labels):
     means = {name: Scores.mean(group) for name, group in scores.items()}
     deviations = {
-        name: {metric.name: float(np.std([each.values[metric.name] for each in group], ddof=1)) for metric in metrics}
+        name: {metric.name: float(np.std([run.values[metric.name] for run in group], ddof=1)) for metric in metrics}
         for name, group in scores.items()
         if len(group) > 1
     }
     return tables.scores_table(
         "Test split, best models",
-        {name: {metric.name: each.values[metric.name] for metric in metrics} for name, each in means.items()},
-        {name: class_intervals(each, labels) for name, each in means.items()},
+        {name: {metric.name: mean.values[metric.name] for metric in metrics} for name, mean in means.items()},
+        {name: class_intervals(mean, labels) for name, mean in means.items()},
         deviations,
     )
-
-
-def _differences(scores, metrics, classes):
-    if len(scores) > 2:
-        return tables.pairs_table(compare_all(scores, metrics, classes))
-    (first, baseline), (second, other) = scores.items()
-    return tables.differences_table(first, {second: compare(baseline, other, metrics, classes)})
 
 
 def overlaid(records):
     """Returns metric to name of a group to its mean curve; only of metrics that all runs of the group have."""
     charts = {}
     for name, group in records.items():
-        of_runs = [_curves(record) for record in group]
+        charts_of_runs = [titled_curves(record.events).values() for record in group]
+        of_runs = [dict(itertools.chain(*(curves.items() for curves in drawn))) for drawn in charts_of_runs]
         for metric in of_runs[0]:
             if all(metric in curves for curves in of_runs):
                 charts.setdefault(metric, {})[name] = mean_curve([curves[metric] for curves in of_runs])
     return charts
-
-
-def _curves(record):
-    """Returns metric to its curve `(steps, values)`."""
-    charts = training_curves(record.events).values()
-    return {tables.titled(metric): curve for curves in charts for metric, curve in curves.items()}
 
 
 TEXT = (
@@ -190,27 +176,17 @@ def write_members_page(run, path):
 
 
 def _members_table(records):
-    best = {name: _best(record) for name, record in records.items()}
-    metric = next((metric for metric, *_ in best.values() if metric), "score")
-    rows = [
-        [name, _state(record), _counted(record.step), _counted(record.steps()), *best[name][1:]]
-        for name, record in records.items()
-    ]
-    head = ["Member", "State", "Step", "of", f"Best {titled(metric)} while training", "at step"]
-    return table(head, rows, "How far each member is", class_="numbers")
-
-
-def _state(record):
-    return "complete" if record.result else "training" if record.is_training() else "stopped"
-
-
-def _best(record):
-    """The metric that selects the best model, its best value so far, and the step of it."""
-    metric = _selecting(record)
-    best = metric and record.best_evaluation(metric)
-    if not best:
-        return None, _counted(None), _counted(None)
-    return metric, number(best[metric]), _counted(best["step"])
+    rows, shown = [], "score"
+    for name, record in records.items():
+        state = "complete" if record.result else "training" if record.is_training() else "stopped"
+        metric = _selecting(record)
+        best = metric and record.best_evaluation(metric)
+        score, step = (best[metric], best["step"]) if best else (None, None)
+        if best and shown == "score":
+            shown = metric
+        rows.append([name, state, *map(number, (record.step, record.steps(), score, step))])
+    head = ["Member", "State", "Step", "of", f"Best {titled(shown)} while training", "at step"]
+    return html.table(head, rows, "How far each member is", "numbers")
 
 
 def _selecting(record):
@@ -218,20 +194,14 @@ def _selecting(record):
     if record.settings.evaluation.select_by:
         return record.settings.evaluation.select_by
     first = next((event for event in record.events if event["event"] == "evaluation"), {})
-    scores = [name for name in first if is_score(name, first)]
-    return next((name for name in scores if _larger_is_better(name)), None)
-
-
-def _larger_is_better(name):
-    try:
-        return metric_of(name).larger_is_better
-    except ValueError:
-        # A user's own, which is called otherwise in --metrics.
-        return True
-
-
-def _counted(value):
-    return "–" if value is None else f"{value:,}"
+    for name in first:
+        try:
+            if is_score(name, first) and metric_of(name).larger_is_better:
+                return name
+        except ValueError:
+            # A user's own, which is called otherwise in --metrics.
+            return name
+    return None
 
 
 LOG = logging.getLogger(__name__)
@@ -252,10 +222,10 @@ def report_run(run_dir, only, out, changes, chosen):
     own = changes.get("import_modules", ())
     # At once, but where a user's modules have pictures: they may compute, and TensorFlow is set up before that.
     pictures = None if own else pictures_of(only, chosen)
-    ensemble, page = EnsembleDirectory(run_dir), _page(run_dir, out, "index.html")
+    ensemble, path = EnsembleDirectory(run_dir), Path(out or RunDirectory(run_dir).report / "index.html")
     if not ensemble.has_flags and ensemble.begun() and set(only) <= {PAGE}:
-        write_members_page(ensemble, page)
-        LOG.info("Wrote %s", page)
+        write_members_page(ensemble, path)
+        LOG.info("Wrote %s", path)
         return None
     record = Record.of(run_dir)
     subject = subject_of(record, changes)
@@ -264,8 +234,8 @@ def report_run(run_dir, only, out, changes, chosen):
         pictures = pictures_of(only, chosen)
     drawn = _draw(record, subject, pictures, only)
     if PAGE in only or not only:
-        write_page(record, subject, drawn, page)
-        LOG.info("Wrote %s", page)
+        write_page(record, subject, drawn, path)
+        LOG.info("Wrote %s", path)
     return record.settings if record.result else None
 
 
@@ -278,13 +248,9 @@ def report_comparison(run_dirs, out, changes):
         changes: as for `report_run`.
     """
     groups = groups_of(run_dirs)
-    page = _page(groups[0][0], out, "comparison.html")
-    write_comparison(groups, page, changes)
-    return page
-
-
-def _page(run_dir, out, name):
-    return Path(out or RunDirectory(run_dir).report / name)
+    path = Path(out or RunDirectory(groups[0][0]).report / "comparison.html")
+    write_comparison(groups, path, changes)
+    return path
 
 
 def pictures_of(only, chosen):
@@ -342,7 +308,10 @@ def _draw(record, subject, pictures, asked):
         drawn += paths
         captions |= {path: caption_of(name, picture, path) for path in paths if picture.on_page}
     if drawn:
-        _show_in_tensorboard(drawn, record.run.tensorboard_of("report"), record.best_step(subject.experiment.monitor))
+        step = record.best_step(subject.experiment.monitor)
+        with tf.summary.create_file_writer(str(record.run.tensorboard_of("report"))).as_default():
+            for path in drawn:
+                tf.summary.image(path.stem, tf.io.decode_png(path.read_bytes(), channels=3)[None], step=step)
     return captions
 
 
@@ -350,10 +319,3 @@ def caption_of(name, picture, path):
     """Returns the caption of a file of the picture that is registered by this name."""
     own = {name: registry.summaries("picture")[name].removesuffix(".")}
     return {**own, **picture.captions}.get(path.stem, path.stem.replace("_", " ").capitalize())
-
-
-def _show_in_tensorboard(paths, folder, step):
-    with tf.summary.create_file_writer(str(folder)).as_default():
-        for path in paths:
-            picture = tf.io.decode_png(path.read_bytes(), channels=3)
-            tf.summary.image(path.stem, picture[None], step=step)

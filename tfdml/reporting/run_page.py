@@ -9,6 +9,7 @@ from tfdml.console.flags import command_line
 from tfdml.files.checked import write_atomically
 from tfdml.reporting import page, tables
 from tfdml.reporting.gallery import gallery_of
+from tfdml.reporting.page import html
 from tfdml.reporting.pictures.model import training_curves
 from tfdml.reporting.subject import Subject
 from tfdml.reporting.tables import score_tables
@@ -36,42 +37,40 @@ def write_page(record, subject, pictures, path):
         pictures: path of a picture to its caption, of those that the page shows.
         path: the HTML file.
     """
-    gallery = subject and gallery_of(subject)
+    gallery, result = subject and gallery_of(subject), record.result
+    members = [member["run_dir"] for member in result["members"]] if "members" in result else None
+    # A run that did not record its environment has that of its model's file and of this process.
+    made_by = result.get("environment") or {
+        **record.saved_by(),
+        **{f"{name}, of this report": value for name, value in environment().items()},
+    }
     sections = {
         "Scores": page.joined(score_tables(record, subject), _near_duplicates(record.settings.data)),
-        "What to try next": page.what_next(next_steps(record)),
-        "Training": page.curve_figures(_curves(record.events)),
+        "What to try next": (steps := next_steps(record)) and html.next_steps(steps),
+        "Training": page.curve_figures(titled_curves(record.events)),
         "Queries and neighbors": gallery and tables.gallery(gallery),
-        "Learners": subject and _learners(subject.learners, record.result),
+        "Learners": subject and tables.learners_tables(subject.learners, members, result.get("cost")),
         "Pictures": page.picture_figures(pictures),
         "What was run": page.about_run(record.main(), record.changed()),
-        "How to reproduce": page.reproduce(record.command(), _environment(record)),
+        "How to reproduce": html.reproduce(record.command(), made_by),
     }
-    state_of = {state(record): not record.result}
-    write_text(page.document(title_of(record), state_of, sections, {"gallery": gallery}), path)
+    write_text(page.document(title_of(record), {state(record): not result}, sections, {"gallery": gallery}), path)
 
 
 def title_of(record):
     """Returns what a run does in words, such as `quickstart: similar images of toy cars, trained with triplet loss`."""
     settings = record.settings
     data, loss = (registry.parse(spec)[0][0] for spec in (settings.data.dataset, settings.batches.loss))
-    images = DATA.get(data, f"of {_in_words(data)}")
-    network = f", found by {found}" if (found := _network(settings.network)) else ""
-    return f"{record.run.path.resolve().name}: similar images {images}{network}, trained with {_in_words(loss)} loss"
-
-
-def _network(settings):
-    """Returns what to call the network of a run, or an empty text if the run trains no network of its own."""
-    if settings.initial_model:
-        return "another model"
-    name, arguments = registry.parse(settings.backbone)[0]
-    if name == "identity":
-        return ""
-    return f"the backbone {arguments.get('name') or arguments.get('preset') or _in_words(name)}"
-
-
-def _in_words(name):
-    return name.replace("_", " ")
+    images = DATA.get(data) or f"of {data}".replace("_", " ")
+    backbone, arguments = registry.parse(settings.network.backbone)[0]
+    network = ""
+    if settings.network.initial_model:
+        network = ", found by another model"
+    elif backbone != "identity":
+        name = arguments.get("name") or arguments.get("preset") or backbone.replace("_", " ")
+        network = f", found by the backbone {name}"
+    run = record.run.path.resolve().name
+    return f"{run}: similar images {images}{network}, trained with {loss.replace('_', ' ')} loss"
 
 
 def next_steps(record):
@@ -108,7 +107,7 @@ def next_steps(record):
 def _near_duplicates(data):
     """Returns what `python -m pipelines.check --near_duplicates` has found in the dataset, if it was asked."""
     found = read_near_duplicates(data.data_dir, data.dataset)
-    return page.element("p", in_words(found)) if found else None
+    return page.paragraph(in_words(found)) if found else None
 
 
 def subject_of(record, changes=()):
@@ -132,7 +131,10 @@ def write_text(text, path):
 def state(record):
     """Says whether a run is complete, and of when its model is."""
     if record.result:
-        took = f" in {_duration(record.result['seconds'])}" if "seconds" in record.result else ""
+        took = ""
+        if "seconds" in record.result:
+            hours, minutes = divmod(round(record.result["seconds"] / 60), 60)
+            took = f" in {hours} h {minutes} min" if hours else f" in {max(minutes, 1)} min"
         best = record.result["best"]
         chosen = f"It was selected on {best['selected_on']} by {tables.titled(best['selected_by'])}."
         step = f"step {best['step']:,}" + (f", in a mean that takes {best['blend']} of it" if "blend" in best else "")
@@ -145,23 +147,7 @@ def state(record):
     return f"{going}: step {record.step:,}{of}, at {time.strftime('%Y-%m-%d %H:%M')}. {model}"
 
 
-def _environment(record):
-    """Names versions and machine of the run; if it did not record them, those of its model's file and this process."""
-    if "environment" in record.result:
-        return record.result["environment"]
-    return {**record.saved_by(), **{f"{name}, of this report": value for name, value in environment().items()}}
-
-
-def _learners(learners, result):
-    names = [each["run_dir"] for each in result["members"]] if "members" in result else None
-    return tables.learners_tables(learners, names, result.get("cost"))
-
-
-def _curves(events):
+def titled_curves(events):
+    """Returns `training_curves` with the names of metrics as papers write them."""
     charts = training_curves(events)
     return {title: {tables.titled(name): curve for name, curve in curves.items()} for title, curves in charts.items()}
-
-
-def _duration(seconds):
-    minutes = round(seconds / 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{max(minutes, 1)} min"

@@ -1,19 +1,26 @@
-"""The base class of pictures, and parts that sheets of images and charts share."""
+"""The base class of pictures, what sheets of images and charts share, and the sheet of `python -m tfdml.show`."""
 
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar, TypeAlias
 
 import matplotlib
 import numpy as np
+import tensorflow as tf
 from matplotlib.figure import Figure
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
+from tfdml import registry
 from tfdml.files.checked import vacated
 from tfdml.registry.arguments import FilePath, Labels
 from tfdml.registry.fields import Declared
-from tfdml.reporting.subject import Subject
+from tfdml.reporting.subject import Subject, pixels_of
+from tfdml.run.experiment.experiment import Experiment, set_up
+from tfdml.run.experiment.length import Length
+from tfdml.run.training.initial_model import InitialModel
+from tfdml.run.training.run_sampler import make_sampler
 
 FONT = Path(matplotlib.get_data_path(), "fonts/ttf/DejaVuSans.ttf")
 BOLD = Path(matplotlib.get_data_path(), "fonts/ttf/DejaVuSans-Bold.ttf")
@@ -37,29 +44,21 @@ class Sheet:
         self._draw = ImageDraw.Draw(self.image)
 
     def picture(self, left, top, pixels, frame=None):
-        """Pastes a picture, uint8 `[h, w, 3]`, with its frame's outer corner at `(left, top)`.
-
-        Args:
-            left, top: where.
-            pixels: the picture.
-            frame: color of the frame; None for white.
-        """
+        """Pastes a picture, uint8 `[h, w, 3]`, in a frame of a color or white, with its outer corner at a place."""
         height, width = pixels.shape[:2]
         self.bar(left, top, width + 2 * FRAME, height + 2 * FRAME, frame or "white")
         self.image.paste(Image.fromarray(pixels), (left + FRAME, top + FRAME))
 
     def words(self, left, top, text, *, size=12, width=None, lines=1, color="black", bold=False, spacing=2):
-        """Writes words.
+        """Writes words, in at most some lines, the rest cut off.
 
         Args:
             left, top: where.
             text: the words.
-            size: of the font, in pixels.
+            size, spacing: of the font and between lines, in pixels.
             width: where lines are broken, in pixels; None: nowhere.
-            lines: maximum number of lines; the rest is cut off.
-            color: of the words.
-            bold: whether they are bold.
-            spacing: between lines, in pixels.
+            lines: maximum number of lines if they are broken.
+            color, bold: of the font.
         """
         font = ImageFont.truetype(BOLD if bold else FONT, size)
         if width is not None:
@@ -142,7 +141,9 @@ def draw_batch(pictures: np.ndarray, labels: Labels, names: Mapping[int, str], p
         path: the PNG to write.
         title: title of the sheet.
     """
-    side = _shown_side(max(pictures.shape[1:3]))
+    longest = max(pictures.shape[1:3])
+    # Small images are enlarged by an integer.
+    side = longest * -(-SMALLEST_SIDE // longest) if longest < SMALLEST_SIDE else min(longest, LARGEST_SIDE)
     columns = _columns(labels)
     rows = -(-len(pictures) // columns)
     line, across = TEXT + 3, side + GAP
@@ -167,13 +168,6 @@ def draw_batch(pictures: np.ndarray, labels: Labels, names: Mapping[int, str], p
     sheet.save(path)
 
 
-def _shown_side(side):
-    """Returns the longer side of an image on the sheet: small images are enlarged by an integer, large ones reduced."""
-    if side < SMALLEST_SIDE:
-        return side * -(-SMALLEST_SIDE // side)
-    return min(side, LARGEST_SIDE)
-
-
 def _columns(labels):
     """Returns the number of images in a row: about the number of rows, and whole classes if these are equal in size."""
     changes = np.flatnonzero(np.diff(labels)) + 1
@@ -183,16 +177,65 @@ def _columns(labels):
     return min(max(int(wanted) // of_class, 1) * of_class, len(labels))
 
 
+def show_batch(settings, split, step, most, out):
+    """Draws a batch of a run, and returns what it says of it.
+
+    Args:
+        settings: `Settings`.
+        split: `train`, a batch after the training transform; `test`, one of evaluation.
+        step: the step of training, or the number of the batch of evaluation.
+        most: how many images are drawn at most.
+        out: the PNG to write.
+    """
+    # One batch, in this process.
+    settings = settings.replace(devices="auto", cache="none")
+    experiment = Experiment.of(settings, set_up(settings.run))
+    # All that decides how images are prepared.
+    network = settings.network
+    initial = InitialModel.of(network.initial_model).new_backbone() if network.initial_model else None
+    model = SimpleNamespace(backbone=initial or registry.create("backbone", network.backbone))
+    with experiment.naming_unreadable():
+        batch = _training_batch if split == "train" else _evaluation_batch
+        images, labels, names, transform = batch(experiment, model, step)
+    size = f"{images.shape[1]} × {images.shape[2]}"
+    kind = f"{'training' if split == 'train' else 'evaluation'} batch {step}"
+    about = f"{settings.data.dataset}, {kind}: {len(images)} images of {len(set(labels.tolist()))} classes, {size}"
+    about_pixels = experiment.images.preprocessing(model)
+    pictures = pixels_of(images[:most], about_pixels.mean, about_pixels.std, about_pixels.channels)
+    draw_batch(pictures, labels[:most], names or {}, out, title=f"{about}, {transform.replace('|', ' | ')}")
+    return about
+
+
+def _training_batch(experiment, model, step):
+    """Images and labels of the batch of a step, the names of classes, and the transform."""
+    settings, train = experiment.settings, experiment.splits.train
+    sampler = make_sampler(settings.batches.sampler, experiment.splits, settings.evaluation)
+    length = Length.of(settings.length, settings.evaluation, len(train) // sampler.batch_size)
+    of_epoch = length.steps_per_epoch
+    progress = SimpleNamespace(pipeline_step=tf.Variable(step, dtype=tf.int64), steps_per_epoch=of_epoch)
+    images, labels = next(iter(experiment.images.training(model, sampler, progress, of_epoch - step % of_epoch)))
+    return images.numpy(), labels.numpy(), train.class_names, settings.images.train_transform
+
+
+def _evaluation_batch(experiment, model, number):
+    """The same of a batch of evaluation on the test split."""
+    settings, test = experiment.settings.images, experiment.splits.test
+    size = settings.eval_batch_size
+    batches = -(-len(test) // size)
+    if number >= batches:
+        raise ValueError(f"--step={number}: evaluation has {batches} batches of {size} images, counted from 0.")
+    rows = np.arange(number * size, min((number + 1) * size, len(test)))
+    split = test.where(rows)
+    images = next(iter(experiment.images.evaluation(split, model))).numpy()[: len(split)]
+    return images, split.labels, test.class_names, settings.test_transform
+
+
 # Of lines and bars, told apart by people who are color-blind.
 COLORS = ("#3182bd", "#d95f02", "#2ca25f", "#756bb1", "#636363", "#e7298a", "#a6761d", "#66a61e")
 
 
 def new_chart(across, up):
-    """Returns a figure and its axes.
-
-    Args:
-        across, up: names of the axes.
-    """
+    """Returns a figure and its axes, with their names."""
     figure = Figure(figsize=(6, 4), dpi=120, layout="constrained")
     axes = figure.add_subplot()
     label(axes, across, up)
@@ -212,12 +255,7 @@ def legend_above(axes, columns=1):
 
 
 def save_chart(figure, path):
-    """Writes a chart as PNG and, beside it, as SVG.
-
-    Args:
-        figure: the figure.
-        path: the PNG to write.
-    """
+    """Writes a chart as PNG and, next to it, as SVG."""
     figure.savefig(vacated(path))
     # The same chart gives the same file.
     with matplotlib.rc_context({"svg.hashsalt": "tfdml"}):

@@ -11,7 +11,7 @@ from pipelines.images.decoding import thumbnail
 from pipelines.preprocessing import preprocessing_of
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.evaluation.queries import Retrieved
-from tfdml.evaluation.verification.pairs import Pairs
+from tfdml.evaluation.verification.pairs import RetrievalPairs
 from tfdml.run.directory.checkpoints import CheckpointFolder
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import Experiment
@@ -65,8 +65,8 @@ class Subject:
 
     @functools.cached_property
     def pairs(self):
-        """The `Pairs` of the task."""
-        return Pairs.of(self.embeddings, self.task, self.distance)
+        """The `RetrievalPairs` of the task."""
+        return RetrievalPairs.of(self.embeddings, self.task, self.distance)
 
     @functools.cached_property
     def retrieved(self):
@@ -123,13 +123,7 @@ class Subject:
         return (train, np.array(assignment)) if len(train) == len(assignment) else None
 
     def thumbnail(self, row, side, split=None):
-        """The small picture of a row, uint8 `[side, side, 3]`.
-
-        Args:
-            row: number of the row.
-            side: of the picture.
-            split: its split; None: the test.
-        """
+        """The small picture of a row of a split, by default the test, uint8 `[side, side, 3]`."""
         return thumbnail(split or self.test, row, side)
 
     def inputs(self, rows):

@@ -10,7 +10,7 @@ from tfdml.evaluation.queries import RetrievalTask, Retrieved
 from tfdml.evaluation.suspicion import Judgement, Suspects
 from tfdml.reporting import page, tables
 from tfdml.reporting.gallery import CLOSENESS
-from tfdml.reporting.page import table
+from tfdml.reporting.page import html
 from tfdml.reporting.run_page import write_text
 
 # Suspects of a table, and neighbors that are shown of each.
@@ -50,26 +50,19 @@ def write_suspects(images, suspects, out):
     """
     files = {"list": Path(out, LIST)}
     files["list"].parent.mkdir(parents=True, exist_ok=True)
-    rows = enumerate(suspects.rows)
-    write_list(files["list"], [(images.names[row], _reason(images, suspects, at)) for at, row in rows])
+    listed = [
+        (name, f"nearer to {other} than to {own}, by a margin of {margin}")
+        for name, own, other, margin, _ in rows_of(images, suspects)
+    ]
+    write_list(files["list"], listed)
     if len(suspects.rows) and images.split is not None:
         files["page"] = Path(out, PAGE)
         write_text(_page(images, suspects), files["page"])
     return files
 
 
-def _reason(images, suspects, at):
-    own, other = images.named(images.labels[suspects.rows[at]]), images.named(suspects.others[at])
-    return f"nearer to {other} than to {own}, by a margin of {suspects.margins[at]:.2f}"
-
-
 def rows_of(images, suspects):
-    """Returns the cells of a table of suspects, whose head is `HEAD`.
-
-    Args:
-        images: `JudgedImages`.
-        suspects: its `Suspects`.
-    """
+    """Returns the cells of a table of the `Suspects` of `JudgedImages`, whose head is `HEAD`."""
     return [
         [
             images.names[row],
@@ -98,7 +91,7 @@ def _page(images, suspects):
     caption = f"The {len(listed):,} most doubtful of {len(suspects.rows):,}"
     sections = {
         "Suspects and neighbors": tables.gallery(data),
-        "All suspects": table(HEAD, listed, caption, class_="numbers"),
+        "All suspects": html.table(HEAD, listed, caption, "numbers"),
     }
     title = f"{len(suspects.rows):,} images that are nearer to another class than to their own"
     state = {"Look at them before you leave them out: some have the right label, and look like another class.": False}

@@ -1,22 +1,13 @@
 """The tables and the gallery of a page."""
 
 import numpy as np
+from markupsafe import Markup
 from PIL import Image
 
 from tfdml.evaluation.metrics import RankMetric
 from tfdml.evaluation.scores import Scores
 from tfdml.evaluation.statistics import class_intervals
-from tfdml.reporting.page import (
-    SIDES,
-    WORDS,
-    Html,
-    element,
-    joined,
-    jpeg,
-    jpeg_within,
-    pairs,
-    table,
-)
+from tfdml.reporting.page import SIDES, WORDS, code, html, joined, jpeg, jpeg_within, paragraph
 
 # Names of metrics as papers write them, and what they begin with.
 NAMES = {"r_precision": "R-precision", "map_at_r": "MAP@R", "map": "mAP", "mrr": "MRR"}
@@ -25,22 +16,25 @@ CAPITALS = ("nmi", "ami", "ari", "f1")
 
 
 def scores_table(caption, rows, intervals=None, deviations=None, first="Model"):
-    """Returns a table of metrics.
+    """Returns a table of metrics; those of all rows are columns.
 
     Args:
         caption: what was measured.
-        rows: name to metrics by name; those of all rows are columns.
-        intervals: row name to intervals `[low, high]` by metric name, or None.
-        deviations: row name to standard deviations by metric name, or None.
+        rows: name to metrics by name.
+        intervals, deviations: name of a row to intervals `[low, high]`, or standard deviations, by metric; or None.
         first: what the names of rows are.
     """
     intervals, deviations = intervals or {}, deviations or {}
     columns = list(dict.fromkeys(name for metrics in rows.values() for name in metrics if is_score(name, metrics)))
-    lines = []
-    for name, metrics in rows.items():
-        parts = (metrics, intervals.get(name, {}), deviations.get(name, {}))
-        lines.append([name, *(_cell(*(part.get(column) for part in parts)) for column in columns)])
-    return table([first, *map(titled, columns)], lines, caption, class_="numbers")
+
+    def cell(row, column):
+        shown, deviation = number(rows[row].get(column)), deviations.get(row, {}).get(column)
+        shown = shown if deviation is None else f"{shown} ± {deviation:.3f}"
+        interval = intervals.get(row, {}).get(column)
+        return shown if interval is None else Markup("{}<small>{:.3f} to {:.3f}</small>").format(shown, *interval)
+
+    lines = [[row, *(cell(row, column) for column in columns)] for row in rows]
+    return html.table([first, *map(titled, columns)], lines, caption, "numbers")
 
 
 def is_score(name, metrics):
@@ -64,102 +58,68 @@ def number(value):
     return "–" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
 
 
-def _cell(value, interval, deviation):
-    shown = number(value) if deviation is None else f"{number(value)} ± {deviation:.3f}"
-    if interval is None:
-        return shown
-    low, high = interval
-    return joined(shown, element("small", f"{low:.3f} to {high:.3f}"))
-
-
-WINNERS = {"a": "worse", "b": "better", None: ""}
-
-
 def compared_runs(main, flags):
     """Returns what the runs have in common, and the flags in which they differ.
 
     Args:
-        main: name of a run to the flags that say most, each name to value.
-        flags: name of a run to all its flags, each name to value.
+        main, flags: name of a run to the flags that say most, and to all its flags, each name to value.
     """
+
+    def is_same(runs, name):
+        return len({str(of_run[name]) for of_run in runs.values()}) == 1
+
     first = next(iter(main.values()))
-    common = {WORDS.get(key, key.capitalize()): value for key, value in first.items() if _same(main, key)}
-    names = [name for name in next(iter(flags.values())) if not _same(flags, name)]
-    rows = [[f"--{name}", *(element("code", each[name]) for each in flags.values())] for name in names]
-    different = table(["Flag", *flags], rows, "Flags that differ", class_="flags") if rows else None
-    return joined(pairs(common), different)
+    common = {WORDS.get(name, name.capitalize()): value for name, value in first.items() if is_same(main, name)}
+    names = [name for name in next(iter(flags.values())) if not is_same(flags, name)]
+    rows = [[f"--{name}", *(code(of_run[name]) for of_run in flags.values())] for name in names]
+    different = html.table(["Flag", *flags], rows, "Flags that differ", "flags") if rows else None
+    return joined(html.pairs(common), different)
 
 
-def differences_table(first, found):
-    """Returns the paired differences of runs from the first one.
-
-    Args:
-        first: name of the first run.
-        found: name of each other run to what `tfdml.evaluation.comparison.compare` says of the two.
-    """
-    metrics = list(next(iter(found.values())))
-    rows = [[name, *(_difference(of_run[metric]) for metric in metrics)] for name, of_run in found.items()]
+def differences_table(first, second, comparison):
+    """Returns the paired differences of the second run from the first one, as `compare` returns them."""
+    words = {"a": "worse", "b": "better", None: ""}
+    cells = [_difference(pair, words[pair["better"]]) for pair in comparison.values()]
     caption = f"Difference from {first}, query by query"
     explanation = (
         "Small numbers are 95% bootstrap intervals over classes of the mean difference. A run is better or worse where "
         "the interval does not contain 0."
     )
-    return joined(table(["Run", *map(titled, metrics)], rows, caption, class_="numbers"), element("p", explanation))
+    made = html.table(["Run", *map(titled, comparison)], [[second, *cells]], caption, "numbers")
+    return joined(made, paragraph(explanation))
 
 
-def pairs_table(found):
-    """Returns the paired differences of all runs from each other.
+def pairs_table(comparison):
+    """Returns the differences of all runs, whose names begin with a letter, as `compare_all` returns them."""
 
-    Args:
-        found: what `tfdml.evaluation.comparison.compare_all` says of the runs, whose names begin with a letter.
-    """
-    of_metrics = [each["pairs"] for each in found.values()]
+    def cell(pair):
+        word = {pair["second"]: "better", pair["first"]: "worse"}.get(pair["better"], "")
+        return _difference(pair, word, f", p = {pair['p']:.2g}")
+
     rows = [
-        [f"{pairs[0]['second'][0]} − {pairs[0]['first'][0]}", *map(_pair, pairs)]
-        for pairs in zip(*of_metrics, strict=True)
+        [f"{pairs[0]['second'][0]} − {pairs[0]['first'][0]}", *map(cell, pairs)]
+        for pairs in zip(*(of_metric["pairs"] for of_metric in comparison.values()), strict=True)
     ]
     explanation = (
         "Small numbers are 95% bootstrap intervals over classes of the mean difference, and p-values. They are "
         "corrected for the number of pairs: the intervals of all pairs of a metric hold together. The first of a pair "
         "is better or worse where the interval does not contain 0."
     )
-    made = table(["Runs", *map(titled, found)], rows, "Differences of all pairs, query by query", class_="numbers")
-    return joined(made, element("p", explanation))
+    made = html.table(["Runs", *map(titled, comparison)], rows, "Differences of all pairs, query by query", "numbers")
+    return joined(made, paragraph(explanation))
 
 
 def right_table(right, queries):
-    """Returns how many queries each run gets right, and how many of them no other run does.
-
-    Args:
-        right: name of a run to `(right, right alone)`.
-        queries: number of queries.
-    """
+    """Returns how many queries each run gets right, and right alone, as `right` has both by name."""
     rows = [[name, f"{each:,}", f"{alone:,}"] for name, (each, alone) in right.items()]
     caption = f"Queries whose nearest image is right, of {queries:,}"
-    return table(["Run", "Right", "Right alone"], rows, caption, class_="numbers")
+    return html.table(["Run", "Right", "Right alone"], rows, caption, "numbers")
 
 
-def _difference(each):
-    return _signed_difference(each, WINNERS[each["better"]])
-
-
-def _pair(each):
-    winner = {each["second"]: "better", each["first"]: "worse"}.get(each["better"], "")
-    return _signed_difference(each, winner, f", p = {each['p']:.2g}")
-
-
-def _signed_difference(each, winner, more=""):
-    low, high = each["interval"]
-    value = element("strong" if winner else "span", _signed(each["difference"]), f" {winner}" if winner else None)
-    return joined(value, element("small", f"{_signed(low)} to {_signed(high)}{more}"))
-
-
-def _signed(value):
-    return f"{value:+.3f}".replace("-", "−")
-
-
-def _same(of_runs, key):
-    return len({str(each[key]) for each in of_runs.values()}) == 1
+def _difference(pair, word, more=""):
+    difference, low, high = (f"{value:+.3f}".replace("-", "−") for value in (pair["difference"], *pair["interval"]))
+    form = "<strong>{} {}</strong>" if word else "<span>{}</span>"
+    return Markup(form + "<small>{} to {}{}</small>").format(*filter(None, [difference, word]), low, high, more)
 
 
 def learners_tables(learners, names=None, cost=None):
@@ -168,7 +128,7 @@ def learners_tables(learners, names=None, cost=None):
     Args:
         learners: what `tfdml.evaluation.diversity` returns, or None.
         names: names of the learners; None: their numbers.
-        cost: `{"parameters": ..., "multiply_adds": ...}` of the model, or None.
+        cost: what `tfdml.evaluation.cost` returns of the model, or None.
     """
     if learners is None:
         return None
@@ -184,13 +144,11 @@ def learners_tables(learners, names=None, cost=None):
         f"The mean absolute correlation of dimensions of different learners is {learners['correlation']:.3f}. "
         "“Right alone” counts the images that only this learner gets right."
     )
-    costs = element("p", _cost(cost)) if cost else None
-    return joined(table(head, rows, "Each learner alone", class_="numbers"), element("p", caption), costs)
-
-
-def _cost(cost):
+    made = joined(html.table(head, rows, "Each learner alone", "numbers"), paragraph(caption))
+    if not cost:
+        return made
     adds = "" if cost["multiply_adds"] is None else f" and takes {cost['multiply_adds']:,} multiply-adds for an image"
-    return f"The model has {cost['parameters']:,} parameters{adds}."
+    return made + paragraph(f"The model has {cost['parameters']:,} parameters{adds}.")
 
 
 # Bytes of all images of a gallery, and the longest side of one in pixels.
@@ -216,6 +174,15 @@ def queries_within(images, shown):
     return max(min(max(large, FEWEST), small, MOST), 1)
 
 
+def _closeness(query, neighbors, distance):
+    """Returns the cosine similarities `[k]` of a query's neighbors, or their Euclidean distances."""
+    query, neighbors = np.asarray(query, np.float64), np.asarray(neighbors, np.float64)
+    if distance == "euclidean":
+        return np.linalg.norm(neighbors - query, axis=1)
+    lengths = np.linalg.norm(neighbors, axis=1) * np.linalg.norm(query)
+    return neighbors @ query / np.where(lengths > 0, lengths, 1.0)
+
+
 def gallery_data(chosen, found, closeness, image, about, places=None, notes=None):
     """Returns the gallery as plain data.
 
@@ -225,22 +192,30 @@ def gallery_data(chosen, found, closeness, image, about, places=None, notes=None
         closeness: what the numbers are, such as `cosine similarity`.
         image: function of a row that returns its image, uint8 `[H, W, 3]`.
         about: function of a row that returns its name and that of its class.
-        places: `Places` of the first model; None if it cannot tell what makes images similar.
+        places: `PlaceShares` of the first model; None if it cannot tell what makes images similar.
         notes: row of a query to words about it, which are shown instead of its kinds; None: there are none.
     """
     queries = list(dict.fromkeys(int(row) for rows in chosen.values() for row in rows))
     neighbors = (row for of_model in found.values() for query in queries for row, *_ in of_model[query])
     shown = sorted({*queries, *neighbors})
+
+    def data_of(row):
+        name, of_class = about(row)
+        pixels = image(row)
+        source = jpeg_within(Image.fromarray(pixels), IMAGES // len(shown), LARGEST)
+        seen = {"seen": places.seen_of(pixels)} if places else {}
+        return {"src": source, "name": name, "class": of_class, **seen}
+
     return {
         "kinds": list(chosen),
         "models": list(found),
         "closeness": closeness,
-        "images": _images(shown, image, about, places),
+        "images": {row: data_of(row) for row in shown},
         "queries": [
             {
                 "row": query,
                 "kinds": [kind for kind, rows in chosen.items() if query in rows],
-                "found": [[list(each) for each in of_model[query]] for of_model in found.values()],
+                "found": [[list(neighbor) for neighbor in of_model[query]] for of_model in found.values()],
                 **({"places": places.of_query(query)} if places else {}),
                 **({"note": notes[query]} if notes else {}),
             }
@@ -271,65 +246,7 @@ def neighbors_of(retrieved, rows, embeddings, distance):
 def gallery(data):
     """Returns the elements that the script fills, and what chooses among the queries."""
     classes = sorted({data["images"][query["row"]]["class"] for query in data["queries"]})
-    several = len(data["models"]) > 1
-    right, wrong = ("right for all", "wrong for all") if several else ("right", "wrong")
-    choices = [
-        _choice("kind", "Queries", {"": "all", **{kind: kind for kind in data["kinds"]}}),
-        _choice("class", "Class", {"": "all", **{name: name for name in classes}}),
-        _choice("right", "Nearest neighbor", {"": "right or wrong", "right": right, "wrong": wrong}),
-    ]
-    of_which = f", for {data['models'][0]}" if several else ""
-    explained = element(
-        "p",
-        "Each row shows a query and its nearest neighbors. A neighbor of the query’s class has a solid frame and ✓, "
-        "another one a dashed frame and ✗. Choose a row to see the images large"
-        + (f", and which of their places make them similar{of_which}." if "grid" in data else "."),
-    )
-    return joined(
-        explained,
-        element("form", *choices, element("output", id="count", aria_live="polite"), class_="choices", id="choices"),
-        element("noscript", element("p", "Without JavaScript the queries are not shown.")),
-        element("ul", id="queries", class_="queries"),
-        element("button", "Show more queries", type="button", id="more", class_="more", hidden=True),
-        _dialog("grid" in data),
-    )
-
-
-def _dialog(explains):
-    buttons = [
-        element("button", "Previous", type="button", id="previous"),
-        element("button", "Next", type="button", id="next"),
-        element("button", "Close", type="button", id="close"),
-    ]
-    title = element("h3", id="shown-title", tabindex="-1", autofocus=True)
-    why = element("output", id="why", aria_live="polite") if explains else None
-    head = element("div", title, element("div", *buttons), why, class_="bar")
-    return element("dialog", head, element("div", id="shown"), id="dialog", aria_labelledby="shown-title")
-
-
-def _choice(name, title, options):
-    entries = [element("option", text, value=value) for value, text in options.items()]
-    return element("label", element("span", title), Html(" "), element("select", *entries, name=name))
-
-
-def _images(rows, image, about, places):
-    share, found = IMAGES // max(len(rows), 1), {}
-    for row in rows:
-        name, of_class = about(row)
-        pixels = image(row)
-        source = jpeg_within(Image.fromarray(pixels), share, LARGEST)
-        seen = {"seen": places.seen_of(pixels)} if places else {}
-        found[row] = {"src": source, "name": name, "class": of_class, **seen}
-    return found
-
-
-def _closeness(query, neighbors, distance):
-    """Returns the cosine similarities `[k]` of a query's neighbors, or their Euclidean distances."""
-    query, neighbors = np.asarray(query, np.float64), np.asarray(neighbors, np.float64)
-    if distance == "euclidean":
-        return np.linalg.norm(neighbors - query, axis=1)
-    lengths = np.linalg.norm(neighbors, axis=1) * np.linalg.norm(query)
-    return neighbors @ query / np.where(lengths > 0, lengths, 1.0)
+    return html.gallery(data["kinds"], classes, data["models"], "grid" in data)
 
 
 def score_tables(record, subject):
@@ -341,8 +258,22 @@ def score_tables(record, subject):
     """
     measured = means_over_queries(subject) if subject else Scores({})
     intervals = class_intervals(measured, subject.test.labels) if subject else {}
-    tables = _of_result(record.result, intervals) if record.result else _of_log(record, subject, measured, intervals)
-    note = element("p", "Small numbers are 95% bootstrap intervals over classes.") if intervals else None
+    if record.result:
+        tables = _of_result(record.result, intervals)
+    else:
+        tables = []
+        if subject:
+            name = f"Best so far (step {record.best_step(subject.experiment.monitor):,})"
+            caption = "Test split, measured for this report"
+            tables.append(scores_table(caption, {name: measured.values}, {name: intervals}))
+        if evaluations := [event for event in record.events if event["event"] == "evaluation"]:
+            first, latest = evaluations[0], evaluations[-1]
+            rows = {
+                f"{'Latest' if event['step'] else 'Untrained'} (step {event['step']:,})": event
+                for event in (first, latest)
+            }
+            tables.append(scores_table(f"{first['split'].capitalize()} split, while training", rows))
+    note = paragraph("Small numbers are 95% bootstrap intervals over classes.") if intervals else None
     return joined(*tables, note) if tables else None
 
 
@@ -354,46 +285,18 @@ def means_over_queries(subject):
 
 
 def _of_result(result, intervals):
-    best = f"Best (step {result['best']['step']:,})"
-    names = {"features": "Features", "untrained": "Untrained", "best": best}
-    names["metrics"] = f"Final (step {result['step']:,})"
-    parts = {"test": result, **({"validation": result["validation"]} if "validation" in result else {})}
-    tables = [
-        scores_table(
-            _caption(split),
-            {name: scores[kind] for kind, name in names.items() if kind in scores},
-            {best: intervals} if split == "test" else None,
-        )
-        for split, scores in parts.items()
-    ]
-    return [*tables, *_parts_of(result)]
-
-
-def _parts_of(result):
-    """Tables of what the scores of the best model are made of, see `tfdml.evaluation.evaluate`."""
+    best, final = f"Best (step {result['best']['step']:,})", f"Final (step {result['step']:,})"
+    names = {"features": "Features", "untrained": "Untrained", "best": best, "metrics": final}
+    tables = []
+    for caption, scores in (("Test split", result), ("Validation split", result.get("validation"))):
+        if scores:
+            rows = {name: scores[kind] for kind, name in names.items() if kind in scores}
+            tables.append(scores_table(caption, rows, {best: intervals} if scores is result else None))
+    # What the scores of the best model are made of, see `tfdml.evaluation.evaluate.breakdown`.
     if sizes := result.get("by_class_size"):
-        yield scores_table("Test split, by the number of images of a class", sizes, first="Classes")
+        tables.append(scores_table("Test split, by the number of images of a class", sizes, first="Classes"))
     if nearest := result.get("nearest"):
         lines = [["nothing" if level == "none" else f"the {level}", number(share)] for level, share in nearest.items()]
-        yield table(["Shares with the nearest", "Images"], lines, "Test split, mistakes by severity", class_="numbers")
-
-
-def _of_log(record, subject, measured, intervals):
-    evaluations = [event for event in record.events if event["event"] == "evaluation"]
-    tables = []
-    if subject:
-        name = f"Best so far (step {record.best_step(subject.experiment.monitor):,})"
-        tables = [
-            scores_table(f"{_caption('test')}, measured for this report", {name: measured.values}, {name: intervals})
-        ]
-    if evaluations:
-        first, latest = evaluations[0], evaluations[-1]
-        rows = {
-            f"{'Latest' if each['step'] else 'Untrained'} (step {each['step']:,})": each for each in (first, latest)
-        }
-        tables.append(scores_table(f"{_caption(first['split'])}, while training", rows))
+        caption = "Test split, mistakes by severity"
+        tables.append(html.table(["Shares with the nearest", "Images"], lines, caption, "numbers"))
     return tables
-
-
-def _caption(split):
-    return f"{split.capitalize()} split"

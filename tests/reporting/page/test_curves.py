@@ -47,7 +47,7 @@ def test_as_many_curves_as_a_page_compares_can_be_told_apart():
     made = curve_figures({"a": {f"run {number}": ([1, 2], [1.0, number]) for number in range(MOST_GROUPS)}})
     lines = re.findall(r'<g class="(.*?)"', made)
     assert len(set(lines)) == MOST_GROUPS and re.findall(r'class="key (.*?)"', made) == lines
-    style = resources.files("tfdml.reporting").joinpath("page", "page.css").read_text(encoding="utf-8")
+    style = resources.files("tfdml.reporting").joinpath("templates", "page.css").read_text(encoding="utf-8")
     dark_and_print = [style.split("color-scheme: dark")[1], style.split("@media print")[1]]
     for color in range(COLORS):
         assert f".s{color} {{ --c: var(--s{color}); }}" in style

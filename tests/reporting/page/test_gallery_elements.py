@@ -10,7 +10,7 @@ from PIL import Image
 
 from tfdml.evaluation.queries import RetrievalTask, Retrieved
 from tfdml.reporting import page as page_images
-from tfdml.reporting.page import MOST_PLACES, Places, jpeg_within, picture_figures
+from tfdml.reporting.page import MOST_PLACES, PlaceShares, jpeg_within, picture_figures
 from tfdml.reporting.pictures.model import SimilarityMap
 from tfdml.reporting.tables import (
     FEWEST,
@@ -87,13 +87,15 @@ def test_places_of_a_query_and_a_neighbor_are_bytes_of_one_scale():
     here, there = np.zeros((2, 3)), np.full((2, 3), 0.5)
     here[1, 2], there[0, 0] = 2.0, -1.0
     one, other = SimilarityMap(1.0, here, there), SimilarityMap(1.0, np.zeros((2, 3)), np.zeros((2, 3)))
-    made = data(places=Places({3: [one, other], 0: [other, other]}, lambda height, width: (0, height, 1, width)))
+    made = data(places=PlaceShares({3: [one, other], 0: [other, other]}, lambda height, width: (0, height, 1, width)))
     assert made["grid"] == [2, 3] and made["images"][3]["seen"] == [0, 20, 1, 30]
     found = [np.frombuffer(base64.b64decode(text), np.uint8).tolist() for text in made["queries"][0]["places"]]
     assert found[0] == [128, 128, 128, 128, 128, 255, 64, 160, 160, 160, 160, 160]
     assert found[1] == [128] * 12
     assert 'id="why"' in gallery(made) and "make them similar.<" in gallery(made)
-    several = data(["A <b>", "B"], Places({3: [one, other], 0: [other, other]}, lambda height, width: (0, 0, 1, 1)))
+    several = data(
+        ["A <b>", "B"], PlaceShares({3: [one, other], 0: [other, other]}, lambda height, width: (0, 0, 1, 1))
+    )
     assert len(several["queries"][0]["places"]) == 2 and "similar, for A &lt;b&gt;.<" in gallery(several)
     assert "places" not in data()["queries"][0]
     assert 'id="why"' not in gallery(data())
@@ -102,7 +104,7 @@ def test_places_of_a_query_and_a_neighbor_are_bytes_of_one_scale():
 def test_places_of_large_maps_are_averaged():
     large = np.zeros((2 * MOST_PLACES, 4))
     large[0] = 1.0
-    places = Places({3: [SimilarityMap(1.0, large, large)]}, None)
+    places = PlaceShares({3: [SimilarityMap(1.0, large, large)]}, None)
     assert places.grid() == [MOST_PLACES, 4]
     assert base64.b64decode(places.of_query(3)[0])[:5] == bytes([255] * 4 + [128])
 

@@ -38,12 +38,12 @@ def test_learners_alone_and_together():
 
 def test_differences_say_who_is_better():
     same = {"difference": -0.01, "interval": [-0.02, 0.01], "better": None}
-    found = {"B": {"recall_at_1": {"difference": 0.1, "interval": [0.05, 0.2], "better": "b"}, "map": same}}
-    made = differences_table("A", found)
+    found = {"recall_at_1": {"difference": 0.1, "interval": [0.05, 0.2], "better": "b"}, "map": same}
+    made = differences_table("A", "B", found)
     assert "<strong>+0.100 better</strong><small>+0.050 to +0.200</small>" in made
     assert "<span>−0.010</span><small>−0.020 to +0.010</small>" in made
-    found["B"]["map"] = {**same, "better": "a"}
-    assert "<strong>−0.010 worse</strong>" in differences_table("A", found)
+    found["map"] = {**same, "better": "a"}
+    assert "<strong>−0.010 worse</strong>" in differences_table("A", "B", found)
 
 
 def test_pairs_say_who_is_better():

@@ -6,8 +6,7 @@ from PIL import Image, ImageColor
 
 from tfdml.evaluation.queries import RetrievalTask, Retrieved
 from tfdml.reporting import chosen_queries, draw_confused, draw_neighbors, most_confused
-from tfdml.reporting.pictures import embeddings as confused_file
-from tfdml.reporting.pictures import embeddings as neighbors_file
+from tfdml.reporting.pictures import embeddings as module
 from tfdml.reporting.sheets import FRAME, RIGHT, WRONG
 
 # On a line: two classes apart, and one image of class 0 among class 1; class 2 is one image.
@@ -59,17 +58,17 @@ def test_chosen_queries(retrieved):
 def test_frames_tell_right_from_wrong(retrieved, tmp_path):
     path = tmp_path / "neighbors.png"
     draw_neighbors(retrieved, {"Worst": np.array([3, 0]), "None": []}, LABELS, {0: "zero"}, grey, path)
-    sheet, cell = Image.open(path), neighbors_file.NEIGHBOR_CELL
-    first = neighbors_file.NEIGHBOR_WORDS + cell + neighbors_file.ASIDE
+    sheet, cell = Image.open(path), module.NEIGHBOR_CELL
+    first = module.NEIGHBOR_WORDS + cell + module.ASIDE
     for line, query in enumerate((3, 0)):
-        top = neighbors_file.NEIGHBOR_HEAD + line * cell
-        assert sheet.getpixel((neighbors_file.NEIGHBOR_WORDS + cell // 2, top + cell // 2)) == (10 * query,) * 3
+        top = module.NEIGHBOR_HEAD + line * cell
+        assert sheet.getpixel((module.NEIGHBOR_WORDS + cell // 2, top + cell // 2)) == (10 * query,) * 3
         for place, row in enumerate(retrieved.rows[query]):
             left = first + place * cell
             color = RIGHT if LABELS[row] == LABELS[query] else WRONG
             assert sheet.getpixel((left + 1, top + 1)) == ImageColor.getrgb(color)
             assert sheet.getpixel((left + cell // 2, top + cell // 2)) == (10 * row,) * 3
-    assert sheet.height < neighbors_file.NEIGHBOR_HEAD + 3 * cell
+    assert sheet.height < module.NEIGHBOR_HEAD + 3 * cell
 
 
 def test_confused_classes(retrieved, tmp_path):
@@ -77,8 +76,8 @@ def test_confused_classes(retrieved, tmp_path):
     assert [(each.label, each.taken_for, len(each.pairs)) for each in found] == [(1, 0, 2), (0, 1, 1)]
     assert found[0].pairs.tolist() == [[5, 3], [6, 3]] and found[1].share == 0.25
     assert draw_confused(found, {}, grey, tmp_path / "confused.png") == 2
-    sheet, cell = Image.open(tmp_path / "confused.png"), confused_file.CELL
-    left, top = 2 * confused_file.WORDS + confused_file.NUMBER, confused_file.HEAD
+    sheet, cell = Image.open(tmp_path / "confused.png"), module.CELL
+    left, top = 2 * module.WORDS + module.NUMBER, module.HEAD
     for place, (query, neighbor) in enumerate(found[0].pairs):
         across = left + place * cell
         assert sheet.getpixel((across + cell // 2, top + cell // 2)) == (10 * query,) * 3

@@ -26,15 +26,20 @@ MODELS = {
 }
 
 
+def images_of(height):
+    return np.random.default_rng(0).normal(size=(2, height, 16, 3)).clip(-2, 2).astype(np.float32)
+
+
 @pytest.fixture
 def images():
-    return np.random.default_rng(0).normal(size=(2, 16, 16, 3)).clip(-2, 2).astype(np.float32)
+    return images_of(16)
 
 
+@pytest.mark.parametrize("height", [16, 32])
 @pytest.mark.parametrize("name", MODELS)
-def test_places_add_up_to_the_inner_product(name, images):
-    model = MODELS[name]()
-    embeddings = np.asarray(model(images))
+def test_places_add_up_to_the_inner_product(name, height):
+    model, images = MODELS[name](), images_of(height)
+    model(images)
     for weight in model.embedding_layers()[0].weights:
         weight.assign(weight + 0.05)
     embeddings = np.asarray(model(images), np.float64)
@@ -42,7 +47,7 @@ def test_places_add_up_to_the_inner_product(name, images):
     expected = embeddings[0] @ embeddings[1]
     for value in (found.similarity, found.of_a.sum(), found.of_b.sum()):
         assert value == pytest.approx(expected, abs=1e-5, rel=1e-5)
-    assert found.of_a.ndim == 2 and found.of_a.std() > 0
+    assert found.of_a.shape[0] * 16 == found.of_a.shape[1] * height and found.of_a.std() > 0
     np.testing.assert_allclose(back.of_b, found.of_a, atol=1e-6)
     itself, other = similarity_maps(model, np.stack([images[0], *images]))
     np.testing.assert_allclose(itself.of_a, itself.of_b, atol=1e-6)
@@ -72,42 +77,21 @@ def test_a_model_without_one_feature_map_says_so(images):
         similarity_map(flat, images[0, 0], images[1, 0])
 
 
-def test_red_lies_where_images_are_similar_and_blue_where_they_are_not(tmp_path):
-    shares = np.zeros((4, 4))
-    shares[0, 0], shares[3, 3] = 1.0, -0.5
-    gray = np.full((20, 20, 3), 128, np.uint8)
-    draw_similarities_of_places([(gray, gray, SimilarityMap(0.5, shares, shares.T), True)] * 3, tmp_path / "map.png")
-    sheet = np.asarray(Image.open(tmp_path / "map.png")).astype(int)
-    for column in (1, 2):
-        left, top = MARGIN + column * CELL, HEAD
-        red, blue = sheet[top + SIDE // 8, left + SIDE // 8], sheet[top + 7 * SIDE // 8, left + 7 * SIDE // 8]
-        assert red[0] > red[2] + 30 and blue[2] > blue[0] + 30
-        middle = sheet[top + SIDE // 2, left + SIDE // 2]
-        assert np.ptp(middle) < 20
-
-
-def test_images_that_are_not_square_keep_their_shape(tmp_path):
-    shares = np.zeros((4, 2))
-    shares[0, 0], shares[3, 1] = 1.0, -0.5
-    tall = np.full((40, 20, 3), 128, np.uint8)
-    draw_similarities_of_places([(tall, tall, SimilarityMap(0.5, shares, shares), True)], tmp_path / "map.png")
-    sheet = np.asarray(Image.open(tmp_path / "map.png")).astype(int)
+@pytest.mark.parametrize("width", [20, 40])
+def test_red_lies_where_images_are_similar_and_blue_where_they_are_not(width, tmp_path):
+    """Images keep their shape: a narrow one lies in the middle of a square."""
+    shares = np.zeros((4, width // 10))
+    shares[0, 0], shares[-1, -1] = 1.0, -0.5
+    gray = np.full((40, width, 3), 128, np.uint8)
+    draw_similarities_of_places([(gray, gray, SimilarityMap(0.5, shares, shares), True)] * 3, tmp_path / "map.png")
+    sheet, white = np.asarray(Image.open(tmp_path / "map.png")).astype(int), (SIDE - SIDE * width // 40) // 2
     for column in range(4):
         left, top = MARGIN + column * CELL + FRAME, HEAD + FRAME
         cell = sheet[top : top + SIDE, left : left + SIDE]
-        assert np.all(cell[:, : SIDE // 4] == 255) and np.all(cell[:, -SIDE // 4 :] == 255)
-        inside = cell[:, SIDE // 4 : -SIDE // 4]
+        assert np.all(cell[:, :white] == 255) and np.all(cell[:, SIDE - white :] == 255)
+        inside = cell[:, white : SIDE - white]
         assert not np.any(np.all(inside == 255, axis=2))
         if column in (1, 2):
             red, blue = inside[SIDE // 8, SIDE // 8], inside[-SIDE // 8, -SIDE // 8]
             assert red[0] > red[2] + 30 and blue[2] > blue[0] + 30
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_places_of_images_that_are_not_square(name):
-    model = MODELS[name]()
-    images = np.random.default_rng(0).normal(size=(2, 32, 16, 3)).clip(-2, 2).astype(np.float32)
-    embeddings = np.asarray(model(images), np.float64)
-    found = similarity_map(model, *images)
-    assert found.of_a.shape[0] == 2 * found.of_a.shape[1]
-    assert found.of_a.sum() == pytest.approx(embeddings[0] @ embeddings[1], abs=1e-5, rel=1e-5)
+            assert np.ptp(inside[SIDE // 2, inside.shape[1] // 2]) < 20

@@ -1,4 +1,4 @@
-"""How the nearest images of queries are found, one a file; a protocol's `index` names one."""
+"""How the nearest images of queries are found; a protocol's `index` names one."""
 
 from tfdml.evaluation.indexes.approximate import HNSW, IVF, PQ, ApproximateIndex, Exact, Flat
 from tfdml.evaluation.indexes.index import Index

@@ -50,12 +50,6 @@ class ApproximateIndex(Index):
 class Exact(Index):
     """Compares each query with the whole gallery. Every metric can be computed."""
 
-    def check(self, metrics):
-        pass
-
-    def searched(self, embeddings, task, metrics, distance):
-        return None
-
 
 @register("index", "flat")
 class Flat(ApproximateIndex):

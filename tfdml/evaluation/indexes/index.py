@@ -19,41 +19,24 @@ from tfdml.registry.fields import Declared
 PAIRS = 2**24
 
 
-@dataclasses.dataclass(frozen=True)
-class ClassMembers:
-    """Counts for each query of a task.
-
-    Args:
-        members: `[Q]` number of gallery images of its class.
-        positives: `[Q]` number of those that count as found.
-    """
-
-    members: np.ndarray
-    positives: np.ndarray
-
-    @classmethod
-    def of(cls, task):
-        """Counts.
-
-        Args:
-            task: `RetrievalTask`.
-        """
-        gallery = task.gallery[np.argsort(task.labels[task.gallery], kind="stable")]
-        order = np.argsort(task.labels[task.queries], kind="stable")
-        labels = task.labels[task.queries][order]
-        starts, ends = (np.searchsorted(task.labels[gallery], labels, side) for side in ("left", "right"))
-        members, positives = np.empty((2, len(order)), np.int64)
-        members[order] = ends - starts
-        first = 0
-        while first < len(order):
-            # Queries of one class.
-            size = max(1, PAIRS // max(ends[first] - starts[first], 1))
-            last = min(first + size, int(np.searchsorted(labels, labels[first], "right")))
-            some = order[first:last]
-            rows = gallery[starts[first] : ends[first]]
-            positives[some] = task.countable(task.queries[some], rows).sum(axis=1)
-            first = last
-        return cls(members, positives)
+def class_members(task):
+    """Returns how many gallery images of its class each query has, and how many of them count as found, `[2, Q]`."""
+    gallery = task.gallery[np.argsort(task.labels[task.gallery], kind="stable")]
+    order = np.argsort(task.labels[task.queries], kind="stable")
+    labels = task.labels[task.queries][order]
+    starts, ends = (np.searchsorted(task.labels[gallery], labels, side) for side in ("left", "right"))
+    members, positives = counts = np.empty((2, len(order)), np.int64)
+    members[order] = ends - starts
+    first = 0
+    while first < len(order):
+        # Queries of one class.
+        size = max(1, PAIRS // max(ends[first] - starts[first], 1))
+        last = min(first + size, int(np.searchsorted(labels, labels[first], "right")))
+        some = order[first:last]
+        rows = gallery[starts[first] : ends[first]]
+        positives[some] = task.countable(task.queries[some], rows).sum(axis=1)
+        first = last
+    return counts
 
 
 # Rows that are added or compared at once.
@@ -61,14 +44,7 @@ ROWS = 16384
 
 
 class IndexedGallery:
-    """Finds rows of a gallery that are nearest to a query.
-
-    Args:
-        index: `ApproximateIndex`.
-        embeddings: `[N, d]` array, finite.
-        rows: `[G]` rows of the gallery.
-        distance: `cosine` or `euclidean`.
-    """
+    """Finds the rows of a gallery, `[G]` of embeddings `[N, d]`, that are nearest to a query."""
 
     def __init__(self, index, embeddings, rows, distance):
         self.index, self.rows = index.of_size(len(rows)), rows
@@ -77,12 +53,7 @@ class IndexedGallery:
         self.metric = faiss.METRIC_L2 if distance == "euclidean" else faiss.METRIC_INNER_PRODUCT
 
     def nearest(self, queries, count):
-        """Returns for each query the rows that the index finds, at most `count`.
-
-        Args:
-            queries: `[Q]` rows of the queries.
-            count: number of rows, at most that of the gallery.
-        """
+        """Returns for each of the rows of queries `[Q]` the gallery rows that the index finds, at most `count`."""
         found = self._filled.search(self._vectors(queries), count)[1]
         return [self.rows[each[each >= 0]] for each in found]
 
@@ -139,13 +110,12 @@ class NeighborList:
 
     @classmethod
     def of(cls, query, rows, similarities, ties, task, *, is_all):
-        """Creates the list of a query.
+        """Creates the list of a query's row.
 
         Args:
-            query: its row.
+            query: the row.
             rows: `[K]` rows that were found.
-            similarities: `[K]`, exact.
-            ties: number or `[K]`, see `ExactVectors.ties`.
+            similarities, ties: `[K]`, as `IndexedGallery.compared` returns them.
             task: `RetrievalTask`.
             is_all: whether the index can find no others.
         """
@@ -174,10 +144,6 @@ class NeighborList:
         """Returns how many images of the list have at least a similarity."""
         return sum(int(np.count_nonzero(each >= similarity)) for each in (self.positives, self.negatives))
 
-    def lowest_at(self, rank):
-        """Returns the similarity, less a tie, of the image at a rank, from 1."""
-        return self.lowest[-rank]
-
 
 @dataclasses.dataclass(frozen=True)
 class IndexReport:
@@ -200,11 +166,7 @@ class IndexReport:
 
     @classmethod
     def mean(cls, several: Sequence[Self]) -> Self:
-        """Returns the mean of several reports; the index is that of the first.
-
-        Args:
-            several: list of `IndexReport`.
-        """
+        """Returns the mean of several reports; the index is that of the first."""
         recall, short_lists = np.mean([[each.recall, each.short_lists] for each in several], axis=0)
         return cls(several[0].spec, float(recall), float(short_lists))
 
@@ -239,21 +201,19 @@ class IndexSearch:
     ):
         self.task = task
         self.gallery = IndexedGallery(index, embeddings, task.gallery, distance)
-        counts = ClassMembers.of(task)
-        kept = np.flatnonzero(counts.positives)
-        self.queries, self.members, self.positives = task.queries[kept], counts.members[kept], counts.positives[kept]
-        # How many of the nearest images decide the metrics.
+        counts = class_members(task)
+        kept = np.flatnonzero(counts[1])
+        self.queries, self.members, self.positives = task.queries[kept], *counts[:, kept]
+        # How many of the nearest images decide the metrics, and how long the list of each query must be for these.
         needed = deepest(metrics, self.positives)
         self.depths = np.minimum(needed, len(task.gallery) - self.members + self.positives)
+        self._lengths = self.depths + self.members - self.positives + 1
         self.shares, self.short_lists = [], 0
 
     def ranks(self, *, first_only: bool = False) -> Iterator[PositiveRanks]:
-        """Yields `PositiveRanks` of blocks of queries.
+        """Yields `PositiveRanks` of blocks of queries, of each only the first if asked for.
 
         Positives that are not found have a rank beyond those that the metrics look at.
-
-        Args:
-            first_only: True for the rank of each query's first positive only.
         """
         self.shares, self.short_lists = [], 0
         later = [np.zeros(0, np.int64)]
@@ -270,11 +230,6 @@ class IndexSearch:
         """Returns the `IndexReport` of the lists that `ranks` has used."""
         recall, short_lists = float(np.mean(self.shares)), float(self.short_lists / len(self.queries))
         return IndexReport(repr(self.gallery.index), recall, short_lists)
-
-    @property
-    def _lengths(self):
-        """`[Q]`: how long the list of each query must be."""
-        return self.depths + self.members - self.positives + 1
 
     def _searched(self, places, lengths):
         """Yields blocks of places of queries, and a list of their `NeighborList`s."""
@@ -321,7 +276,7 @@ class IndexSearch:
         length = int(min(self._lengths[places].max(), len(self.task.gallery)))
         lists = self._neighbor_lists(places, self.gallery.exactly_nearest(self.queries[places], length), length)
         depths = self.depths[places]
-        return {place: each.lowest_at(depth) for place, each, depth in zip(places, lists, depths, strict=True)}
+        return {place: near.lowest[-depth] for place, near, depth in zip(places, lists, depths, strict=True)}
 
 
 class Index(Declared):
@@ -333,12 +288,7 @@ class Index(Declared):
     is_approximate = False
 
     def check(self, metrics: Sequence[Metric]) -> None:
-        """Raises a ValueError if a metric needs what this index does not find.
-
-        Args:
-            metrics: list of `Metric`.
-        """
-        raise NotImplementedError
+        """Raises a ValueError if a metric needs what this index does not find."""
 
     def searched(
         self, embeddings: Embeddings, task: RetrievalTask, metrics: Sequence[Metric], distance: Distance
@@ -351,7 +301,7 @@ class Index(Declared):
             metrics: list of `RankMetric`.
             distance: `cosine` or `euclidean`.
         """
-        raise NotImplementedError
+        return None
 
     def __repr__(self):
         """The spec."""

@@ -1,4 +1,4 @@
-"""Metrics of embeddings, one a file."""
+"""Metrics of embeddings, a file for each family."""
 
 from tfdml.evaluation.metrics.base import (
     ClusterMetric,

@@ -9,7 +9,7 @@ import numpy as np
 
 from tfdml import registry
 from tfdml.evaluation.ranks.ranks import PositiveRanks
-from tfdml.evaluation.verification.pairs import PairCounts, Pairs
+from tfdml.evaluation.verification.pairs import PairCounts, RetrievalPairs
 from tfdml.registry.specs import of_spec
 
 # Names before the @ that papers print.
@@ -43,19 +43,15 @@ def metric_of(spec):
     `recall_at_10` is short for `recall_at_k(k=10)`, and `tar_at_far_0.001` for `tar_at_far(rate=0.001)`.
     """
     with of_spec(spec):
-        return _metric_of(spec)
-
-
-def _metric_of(spec):
-    printed = re.fullmatch(r"(\w+)@(\w+)", spec.strip().lower())
-    meant = f"{PRINTED.get(printed[1], printed[1])}_at_{printed[2]}" if printed else ""
-    if {meant, re.sub(r"\d+$", "k", meant)} & set(registry.names("metric")):
-        raise ValueError(f"Unknown metric {spec!r}. Did you mean {meant!r}?")
-    of_rate = re.fullmatch(r"(tar_at_far|dir_at_far)_([\d.]+(?:e-\d+)?)", spec.strip())
-    if of_rate:
-        return registry.create("metric", f"{of_rate[1]}(rate={of_rate[2]})")
-    short = re.fullmatch(r"(\w+_at)_(\d+)", spec.strip())
-    return registry.create("metric", f"{short[1]}_k(k={int(short[2])})" if short else spec)
+        printed = re.fullmatch(r"(\w+)@(\w+)", spec.strip().lower())
+        meant = f"{PRINTED.get(printed[1], printed[1])}_at_{printed[2]}" if printed else ""
+        if {meant, re.sub(r"\d+$", "k", meant)} & set(registry.names("metric")):
+            raise ValueError(f"Unknown metric {spec!r}. Did you mean {meant!r}?")
+        of_rate = re.fullmatch(r"(tar_at_far|dir_at_far)_([\d.]+(?:e-\d+)?)", spec.strip())
+        if of_rate:
+            return registry.create("metric", f"{of_rate[1]}(rate={of_rate[2]})")
+        short = re.fullmatch(r"(\w+_at)_(\d+)", spec.strip())
+        return registry.create("metric", f"{short[1]}_k(k={int(short[2])})" if short else spec)
 
 
 def is_metric(spec):
@@ -68,11 +64,7 @@ def is_metric(spec):
 
 
 def metrics_of(specs):
-    """Creates metrics from their specs, or from one spec; no two may have the same name.
-
-    Args:
-        specs: tuple of specs, or one spec.
-    """
+    """Creates metrics from their specs, or from one spec; no two may have the same name."""
     metrics = [metric_of(spec) for spec in ((specs,) if isinstance(specs, str) else specs)]
     names = [metric.name for metric in metrics]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -120,21 +112,14 @@ class PairMetric(Metric):
         """
         raise NotImplementedError
 
-    def value_of_pairs(self, pairs: Pairs) -> float | None:
-        """Returns the metric, or None, with a warning, where there are too few pairs.
-
-        Args:
-            pairs: `Pairs`.
-        """
+    def value_of_pairs(self, pairs: RetrievalPairs) -> float | None:
+        """Returns the metric, or None, with a warning, where there are too few pairs."""
         return self.value(pairs.counts) if self.is_defined(pairs.counts) else None
 
-    def of_draws(self, pairs: Pairs) -> Callable[[PairCounts, np.ndarray], float | None]:
+    def of_draws(self, pairs: RetrievalPairs) -> Callable[[PairCounts, np.ndarray], float | None]:
         """Returns what gives the metric where classes are drawn, for intervals.
 
         It is a function of the `PairCounts` of those that are drawn, and how often each class is, `[C]`.
-
-        Args:
-            pairs: `Pairs` of all classes.
         """
         return lambda counts, times: self.value(counts)
 

@@ -99,12 +99,6 @@ def _sorted(farness, shared, ties):
     return shared
 
 
-def mean_over_queries(blocks):
-    """Returns the mean of the values of all queries, which come in blocks; None if there is no query."""
-    values = np.concatenate(blocks) if blocks else np.zeros(0)
-    return float(np.mean(values)) if len(values) else None
-
-
 def grades_of_nearest(embeddings, labels, k):
     """Returns `[N, k]` what each image has in common with the k nearest others, of fewer with all; see `grades`.
 
@@ -134,8 +128,31 @@ def grades_of_nearest(embeddings, labels, k):
     return found
 
 
+class WholeOrder(EmbeddingMetric):
+    """A metric of all images in their order, whose values for each query are averaged."""
+
+    graded = True
+    larger_is_better = True
+    # It sorts all images for each query.
+    while_training = False
+
+    def value(self, embeddings, labels):
+        blocks = [self.of_queries(shared, labels) for shared in grades_in_order(embeddings, labels)]
+        values = np.concatenate(blocks) if blocks else np.zeros(0)
+        return float(np.mean(values)) if len(values) else None
+
+    def of_queries(self, shared: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Returns the values of the queries of a block that have something in common with another image.
+
+        Args:
+            shared: `[B, N - 1]` grades of the others, as of `grades_in_order`.
+            labels: as of `grades`.
+        """
+        raise NotImplementedError
+
+
 @register("metric", "graded_map")
-class GradedMAP(EmbeddingMetric):
+class GradedMAP(WholeOrder):
     """The mean over queries of average precision in which each image counts by its relevance, 1 for the best order.
 
     `sum_k (r_1 + ... + r_k) / k` over the images k with a relevance r above 0, in the order of their similarity,
@@ -144,18 +161,11 @@ class GradedMAP(EmbeddingMetric):
     levels. With one class an image it is average precision. None if no image has anything in common with another.
     """
 
-    graded = True
     takes_several = True
-    larger_is_better = True
-    # It sorts all images for each query.
-    while_training = False
 
-    def value(self, embeddings, labels):
-        full, values = full_grade(labels), []
-        for found in grades_in_order(embeddings, labels):
-            relevance = found[np.any(found > 0, axis=1)] / full
-            values.append(_precision(relevance) / _precision(-np.sort(-relevance, axis=1)))
-        return mean_over_queries(values)
+    def of_queries(self, shared, labels):
+        relevance = shared[np.any(shared > 0, axis=1)] / full_grade(labels)
+        return _precision(relevance) / _precision(-np.sort(-relevance, axis=1))
 
 
 def _precision(relevance):
@@ -191,7 +201,7 @@ class RelevanceAtK(EmbeddingMetric):
 
 
 @register("metric", "hierarchical_ap")
-class HierarchicalAP(EmbeddingMetric):
+class HierarchicalAP(WholeOrder):
     """The mean over queries of average precision in which a mistake costs less the more levels both images share.
 
     H-AP of Ramzi et al., Hierarchical Average Precision Training for Pertinent Image Retrieval, 2022:
@@ -205,19 +215,9 @@ class HierarchicalAP(EmbeddingMetric):
 
     alpha: Positive = 1.0
 
-    graded = True
-    larger_is_better = True
-    # It sorts all images for each query.
-    while_training = False
-
-    def value(self, embeddings, labels):
+    def of_queries(self, shared, labels):
         count = levels_of(labels).shape[1]
         grades = (np.arange(count + 1) / count) ** self.alpha
-        found = [self._of_queries(shared, grades) for shared in grades_in_order(embeddings, labels)]
-        return mean_over_queries(found)
-
-    def _of_queries(self, shared, grades):
-        """The values of the queries of a block that have a positive."""
         counts = np.stack([np.sum(shared == level, axis=1) for level in range(len(grades))], axis=1)
         relevance = grades / np.maximum(counts, 1)
         of_images = np.take_along_axis(relevance, shared, axis=1)
@@ -250,7 +250,7 @@ class MistakeSeverity(EmbeddingMetric):
 
 
 @register("metric", "ndcg")
-class NDCG(EmbeddingMetric):
+class NDCG(WholeOrder):
     """The mean over queries of the gain of all images in their order, divided by that of the best order.
 
     An image that shares l levels with the query, or l of several labels as a fraction of those that one of them has,
@@ -259,24 +259,17 @@ class NDCG(EmbeddingMetric):
     shares anything with another.
     """
 
-    graded = True
     takes_several = True
-    larger_is_better = True
-    # It sorts all images for each query.
-    while_training = False
 
-    def value(self, embeddings, labels):
-        values = []
-        for shared in grades_in_order(embeddings, labels):
-            gains = 2.0**shared - 1
-            discounts = 1 / np.log2(np.arange(2, shared.shape[1] + 2))
-            best = -np.sort(-gains, axis=1) @ discounts
-            values.append((gains @ discounts)[best > 0] / best[best > 0])
-        return mean_over_queries(values)
+    def of_queries(self, shared, labels):
+        gains = 2.0**shared - 1
+        discounts = 1 / np.log2(np.arange(2, shared.shape[1] + 2))
+        best = -np.sort(-gains, axis=1) @ discounts
+        return (gains @ discounts)[best > 0] / best[best > 0]
 
 
 @register("metric", "average_set_intersection")
-class AverageSetIntersection(EmbeddingMetric):
+class AverageSetIntersection(WholeOrder):
     """The mean over queries of how much the n nearest have in common with the n best, over all n.
 
     ASI of Sun et al., Dynamic Metric Learning: Towards a Scalable Metric Space to Accommodate Multiple Semantic Scales,
@@ -285,25 +278,13 @@ class AverageSetIntersection(EmbeddingMetric):
     no image shares a level with another.
     """
 
-    graded = True
-    larger_is_better = True
-    # It sorts all images for each query.
-    while_training = False
-
-    def value(self, embeddings, labels):
-        count = levels_of(labels).shape[1]
-        found = [_of_queries(shared, count) for shared in grades_in_order(embeddings, labels)]
-        return mean_over_queries(found)
-
-
-def _of_queries(shared, count):
-    """The values of the queries of a block that have a positive."""
-    best = -np.sort(-shared, axis=1)
-    ranks, common = np.arange(1, shared.shape[1] + 1), np.zeros(shared.shape)
-    for level in range(1, count + 1):
-        higher, equal = np.cumsum(shared > level, axis=1), np.cumsum(shared == level, axis=1)
-        # So many places of the best are left for this level.
-        common = np.where(best == level, higher + np.minimum(equal, ranks - higher[:, -1:]), common)
-    positives = np.sum(best > 0, axis=1)
-    has = positives > 0
-    return np.sum(common / ranks, axis=1)[has] / positives[has]
+    def of_queries(self, shared, labels):
+        best = -np.sort(-shared, axis=1)
+        ranks, common = np.arange(1, shared.shape[1] + 1), np.zeros(shared.shape)
+        for level in range(1, levels_of(labels).shape[1] + 1):
+            higher, equal = np.cumsum(shared > level, axis=1), np.cumsum(shared == level, axis=1)
+            # So many places of the best are left for this level.
+            common = np.where(best == level, higher + np.minimum(equal, ranks - higher[:, -1:]), common)
+        positives = np.sum(best > 0, axis=1)
+        has = positives > 0
+        return np.sum(common / ranks, axis=1)[has] / positives[has]

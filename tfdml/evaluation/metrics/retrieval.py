@@ -44,14 +44,11 @@ class MeanAveragePrecision(RankMetric):
     def per_query(self, ranks):
         precisions = ranks.precisions()
         if self.trapezoid:
-            precisions = (precisions + self._before(ranks)) / 2
+            # The precision without the positive itself; 1 before the first rank.
+            found = np.arange(ranks.ranks.shape[1])
+            before = np.where(ranks.ranks > 1, found / np.maximum(ranks.ranks - 1, 1), 1.0)
+            precisions = (precisions + np.where(ranks.ranks > 0, before, 0.0)) / 2
         return ranks.mean_over_positives(precisions)
-
-    def _before(self, ranks):
-        """`[B, P]`: the precision without the positive itself; 1 before the first rank."""
-        found = np.arange(ranks.ranks.shape[1])
-        before = np.where(ranks.ranks > 1, found / np.maximum(ranks.ranks - 1, 1), 1.0)
-        return np.where(ranks.ranks > 0, before, 0.0)
 
 
 @register("metric", "mrr")

@@ -1,10 +1,9 @@
-"""Protocols: which images are queries, which are the gallery, and what is measured; one a file.
+"""Protocols: which images are queries, which are the gallery, and what is measured.
 
 A protocol is created from its spec, such as `query_gallery(metrics=('recall_at_1', 'map'))`.
 """
 
-from tfdml.evaluation.protocols.given_pairs import GivenPairs
-from tfdml.evaluation.protocols.graded import Levels, SeveralLabels
+from tfdml.evaluation.protocols.graded import GivenPairs, Levels, SeveralLabels
 from tfdml.evaluation.protocols.protocol import Protocol, QueryGallery, RandomGallery, SelfRetrieval, protocol_of
 
 __all__ = [

@@ -12,7 +12,7 @@ from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.metrics.base import Metric
 from tfdml.evaluation.queries import RetrievalTask
 from tfdml.evaluation.scores import Scores
-from tfdml.evaluation.verification.pairs import Pairs
+from tfdml.evaluation.verification.pairs import RetrievalPairs
 from tfdml.registry import register
 from tfdml.registry.arguments import Count, Distance, Embeddings, Seed, Text, either, several, text
 from tfdml.runtime.workers import ALONE, Workers
@@ -43,8 +43,8 @@ class Protocol:
         self.index = self._index_of(index)
 
     def tasks(self, rows: Any) -> list[RetrievalTask]:
-        """Returns the list of `RetrievalTask` that rows give; metrics are means over them."""
-        raise NotImplementedError
+        """Returns the list of `RetrievalTask` that rows give, over which metrics are means; by default all in all."""
+        return [RetrievalTask.of(rows.labels)]
 
     def scores(
         self, embeddings: Embeddings, rows: Any, metrics: Sequence[Metric] | None = None, workers: Workers = ALONE
@@ -62,8 +62,8 @@ class Protocol:
         several = [measure(embeddings, task, metrics, workers=workers, **options) for task in self.tasks(rows)]
         return Scores.mean(several)
 
-    def pairs(self, embeddings: Embeddings, rows: Any) -> Pairs:
-        """Returns the `Pairs` of queries and gallery; where there are several tasks, of all rows.
+    def pairs(self, embeddings: Embeddings, rows: Any) -> RetrievalPairs:
+        """Returns the `RetrievalPairs` of queries and gallery; where there are several tasks, of all rows.
 
         Args:
             embeddings: `[N, d]` array.
@@ -78,21 +78,13 @@ class Protocol:
         return self.scores(embeddings, rows, metrics).summary()
 
     def with_metrics(self, specs: str | Sequence[str]) -> Self:
-        """Returns the protocol with other metrics.
-
-        Args:
-            specs: tuple of metric specs.
-        """
+        """Returns the protocol with metrics of other specs."""
         changed = copy.copy(self)
         changed.metrics = metrics_of(specs)
         return changed
 
     def with_index(self, spec: str) -> Self:
-        """Returns the protocol with another index.
-
-        Args:
-            spec: spec of the index.
-        """
+        """Returns the protocol with the index of another spec."""
         changed = copy.copy(self)
         changed.index = self._index_of(spec)
         return changed
@@ -138,16 +130,8 @@ def protocol_of(spec, metrics=(), index=""):
     return protocol
 
 
-SELF_RETRIEVAL_METRICS = (
-    "recall_at_1",
-    "recall_at_2",
-    "recall_at_4",
-    "recall_at_8",
-    "r_precision",
-    "map_at_r",
-    "nmi",
-    "f1",
-)
+SELF_RETRIEVAL_METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8")
+SELF_RETRIEVAL_METRICS += ("r_precision", "map_at_r", "nmi", "f1")
 
 
 @register("protocol", "self_retrieval")
@@ -169,9 +153,6 @@ class SelfRetrieval(Protocol):
         index: Text = "exact",
     ):
         super().__init__(metrics, distance, reranking, index)
-
-    def tasks(self, rows):
-        return [RetrievalTask.of(rows.labels)]
 
 
 QUERY_GALLERY_METRICS = ("recall_at_1", "recall_at_5", "recall_at_10", "map")

@@ -12,15 +12,7 @@ FEW_THRESHOLDS = 0.25
 
 
 def count_at_least(row, thresholds):
-    """Counts, for each threshold, the similarities that are at least as large.
-
-    Args:
-        row: `[G]` floats; minus infinity for those that do not count.
-        thresholds: `[P]` floats, in ascending order.
-
-    Returns:
-        `[P]` integers.
-    """
+    """Counts for each threshold `[P]`, in ascending order, the similarities `[G]` that are at least as large."""
     if len(thresholds) > SORTED_FROM:
         ordered = np.sort(row[row >= thresholds[0]])
         return len(ordered) - np.searchsorted(ordered, thresholds)
@@ -86,11 +78,7 @@ MANY = 2**40
 
 
 class Products:
-    """Computes inner products of queries and vectors.
-
-    Args:
-        vectors: `[N, d]` float32 array.
-    """
+    """Computes inner products of queries and vectors `[N, d]` of float32."""
 
     def __init__(self, vectors):
         self.vectors = vectors
@@ -151,11 +139,7 @@ SMALLEST = 2.0**-125
 
 
 class FloatCounts:
-    """Counts with products in float32, and computes exactly what these do not decide.
-
-    Args:
-        vectors: `ExactVectors` of the gallery.
-    """
+    """Counts with products of `ExactVectors` in float32, and computes exactly what these do not decide."""
 
     #: Of its products; None if it has a space for them itself.
     dtype = np.float32
@@ -212,11 +196,7 @@ def _lengths(vectors):
 
 
 class ExactCounts:
-    """Counts with exact similarities: whatever the embeddings, in a time that depends on their number alone.
-
-    Args:
-        vectors: `ExactVectors` of the gallery.
-    """
+    """Counts with exact similarities: whatever the embeddings, in a time that depends on their number alone."""
 
     dtype = np.float64
     most_thresholds = np.inf

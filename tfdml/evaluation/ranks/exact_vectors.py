@@ -51,7 +51,9 @@ class ExactVectors:
         """
         check_finite(embeddings)
         euclidean = distance == "euclidean"
-        center = _median(embeddings) if euclidean else 0.0
+        # The median of so many rows as are enough: no outlier moves it.
+        few = embeddings[:: -(-len(embeddings) // CENTERED)] if euclidean else None
+        center = np.median(_float64(few), axis=0) if euclidean else 0.0
         lengths = _lengths(embeddings, center)
         divisors = np.full_like(lengths, lengths.max(initial=0.0)) if euclidean else lengths
         divisors = np.where(divisors > 0, divisors, 1.0)
@@ -81,13 +83,7 @@ class ExactVectors:
         return ExactVectors(vectors, self.offsets[rows], self.scale)
 
     def similarities(self, vectors, rows, out=None):
-        """Returns the exact similarities `[Q, R]` of queries `[Q, d]` to gallery rows (a slice or indices).
-
-        Args:
-            vectors: `[Q, d]` array.
-            rows: slice or indices of the gallery.
-            out: `[Q, R]` float64 array for the result, or None.
-        """
+        """Returns the exact similarities `[Q, R]` of queries `[Q, d]` to rows of the gallery, in `out`."""
         gallery, vectors = self.vectors[rows], _float64(vectors)
         found = np.empty((len(vectors), len(gallery))) if out is None else out
         for start in range(0, len(gallery), ROWS):
@@ -131,11 +127,6 @@ def tie_groups(values, ties, begins):
     starts = np.array(begins)
     starts[1:] |= np.diff(steps) > 0
     return np.cumsum(starts)
-
-
-def _median(embeddings):
-    """Returns the median `[d]` of each component, of so many rows as are enough: no outlier moves it."""
-    return np.median(_float64(embeddings[:: -(-len(embeddings) // CENTERED)]), axis=0)
 
 
 def _lengths(embeddings, center):

@@ -31,13 +31,7 @@ class PositiveRanks:
 
     @classmethod
     def of(cls, rows: np.ndarray, positives: np.ndarray, ahead: Sequence[np.ndarray]) -> Self:
-        """Creates the ranks of queries from the number of negatives ahead of each positive.
-
-        Args:
-            rows: `[B]` rows of the queries.
-            positives: `[B]` number of positives of each.
-            ahead: for each query, the numbers of negatives ahead of its positives, the farthest first.
-        """
+        """Creates the ranks of queries from the numbers of negatives ahead of each one's positives, farthest first."""
         ranks = np.zeros((len(ahead), max(map(len, ahead))), np.int64)
         places = np.arange(1, ranks.shape[1] + 1)
         for row, each in zip(ranks, ahead, strict=True):
@@ -106,7 +100,7 @@ class QueryBlock:
             yield self.take(np.arange(start, min(start + size, len(self))))
 
     def add(self, count, threads):
-        """Adds negatives that were found, by a pool of threads; returns the queries whose count is None.
+        """Adds negatives that were found, by a pool of threads.
 
         Args:
             count: function from the place of a query to how many negatives are as similar as each threshold, or to None
@@ -114,7 +108,7 @@ class QueryBlock:
             threads: executor.
 
         Returns:
-            The `QueryBlock` of those that are left.
+            The `QueryBlock` of the queries whose count is None.
         """
         parts, left = np.array_split(np.arange(len(self)), -(-len(self) // PART)), []
         counts = threads.map(lambda part: [count(query) for query in part.tolist()], parts)
@@ -126,36 +120,19 @@ class QueryBlock:
                 self.ahead[query] += more
         return self.take(np.array(left, np.int64))
 
-    def ranks(self):
-        """Returns the `PositiveRanks`."""
-        return PositiveRanks.of(self.rows, self.positives, self.ahead)
-
 
 def depths_of(metrics):
-    """Returns the function `depths` of `positive_ranks`, or None if the ranks of all positives matter.
-
-    Args:
-        metrics: list of `RankMetric`.
-    """
+    """Returns the function `depths` of `positive_ranks`, or None if the ranks of all positives matter."""
     of_all = [metric for metric in metrics if not metric.first_only]
     if of_all and np.isinf(deepest(of_all, np.ones(1))).any():
         return None
-    return functools.partial(_first_and_others, metrics, of_all)
+    return lambda positives: (deepest(metrics, positives), deepest(of_all, positives))
 
 
 def deepest(metrics, positives):
-    """Returns how many of the nearest images decide any of the metrics, for each query `[B]`; 0 for no metric.
-
-    Args:
-        metrics: list of `RankMetric`.
-        positives: `[B]` number of positives of each query.
-    """
+    """Returns how many of the nearest images decide any of the `RankMetric`s, for numbers `[B]` of positives."""
     needed = [np.broadcast_to(metric.depth(positives), positives.shape) for metric in metrics]
     return np.max(needed, axis=0) if needed else np.zeros(positives.shape)
-
-
-def _first_and_others(metrics, of_all, positives):
-    return deepest(metrics, positives), deepest(of_all, positives)
 
 
 END = object()
@@ -229,7 +206,7 @@ def positive_ranks(
             if count:
                 count(threads)
             else:
-                yield block.ranks()
+                yield PositiveRanks.of(block.rows, block.positives, block.ahead)
 
 
 class _Gallery:
@@ -288,12 +265,7 @@ class _Gallery:
             yield np.sort(each[mask])
 
     def counts(self, blocks, size):
-        """Yields each block with functions that count its negatives by a pool of threads, then with None.
-
-        Args:
-            blocks: iterable of `QueryBlock`.
-            size: the most queries a block has.
-        """
+        """Yields each block, of at most `size` queries, with functions that count its negatives, then with None."""
         # While one is filled the other is read.
         spaces = itertools.cycle(np.empty((2, 2 * -(-max(size, 2) * min(TILE, len(self.rows)) // 2)), np.float32))
         for block in filter(len, blocks):
@@ -355,23 +327,15 @@ def _runs(labels):
 def ranks_of_similarities(blocks, task, *, first_only=False):
     """Yields `PositiveRanks` of blocks of queries, as `positive_ranks` does.
 
-    Args:
-        blocks: iterable of rows of queries `[B]` and their similarities `[B, G]` to `task.gallery`, float64, from
-            -1 to 1.
-        task: `RetrievalTask`.
-        first_only: as of `positive_ranks`.
+    The blocks are rows of queries `[B]` and their similarities `[B, G]` to `task.gallery`, float64, from -1 to 1.
     """
     for rows, similarities in blocks:
         same = task.labels[rows, None] == task.labels[task.gallery]
         counted = same & task.countable(rows, task.gallery)
         kept = np.flatnonzero(counted.any(axis=1))
         if len(kept):
-            positives = counted[kept].sum(axis=1)
-            ahead = [_ahead(similarities[place], same[place], counted[place], first_only) for place in kept]
-            yield PositiveRanks.of(rows[kept], positives, ahead)
-
-
-def _ahead(similarities, same, counted, first_only):
-    """Returns the number of negatives that are as similar as each positive, the farthest positive first."""
-    thresholds = np.sort(similarities[counted])[-1 if first_only else 0 :] - TIE
-    return count_at_least(np.where(same, -np.inf, similarities), thresholds)
+            ahead = []
+            for place in kept:
+                thresholds = np.sort(similarities[place, counted[place]])[-1 if first_only else 0 :] - TIE
+                ahead.append(count_at_least(np.where(same[place], -np.inf, similarities[place]), thresholds))
+            yield PositiveRanks.of(rows[kept], counted[kept].sum(axis=1), ahead)

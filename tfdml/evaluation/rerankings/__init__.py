@@ -1,4 +1,4 @@
-"""Better rankings than by the similarity of two images, one a file; a protocol's `reranking` names one."""
+"""Better rankings than by the similarity of two images; a protocol's `reranking` names one."""
 
 from tfdml.evaluation.rerankings.k_reciprocal import KReciprocal
 from tfdml.evaluation.rerankings.random_walk import RandomWalk

@@ -16,24 +16,18 @@ PAIRS = 16384
 
 
 def reciprocal_codes(points, k1, k2):
-    """Returns a sparse matrix `[N, N]`, each row the code of an image, and each image's largest distance `[N]`.
-
-    Args:
-        points: `[N, d]` array.
-        k1, k2: see `KReciprocal`.
-    """
+    """Returns a sparse matrix `[N, N]`, each row the code of an image, and each image's largest distance `[N]`."""
     rows = np.arange(len(points))
     # Each row begins with the image itself.
     nearest = np.concatenate([rows[:, None], nearest_others(points, rows, rows, max(k1, k2 - 1))], axis=1)
-    largest = _largest_distances(points)
-    sets = _expanded(_reciprocal(nearest, k1), _reciprocal(nearest, round(k1 / 2)))
-    return _averaged(_weighted(sets, points, largest), nearest[:, :k2]), largest
-
-
-def _largest_distances(points):
     blocks = [points[start : start + ROWS] for start in range(0, len(points), ROWS)]
     largest = np.concatenate([squared_distances(block, points).max(axis=1) for block in blocks])
-    return np.where(largest > 0, largest, 1.0)
+    largest = np.where(largest > 0, largest, 1.0)
+    sets = _expanded(_reciprocal(nearest, k1), _reciprocal(nearest, round(k1 / 2)))
+    # Means over the nearest rows (section 3.4).
+    near = nearest[:, :k2]
+    means = _sparse(near, np.full(near.shape, 1 / near.shape[1])) @ _weighted(sets, points, largest)
+    return means.tocsr(), largest
 
 
 def _reciprocal(nearest, k):
@@ -61,11 +55,6 @@ def _weighted(sets, points, largest):
         sets.data[pairs] = np.exp(-squared / largest[owner])
     sets.data /= sets.sum(axis=1)[owners]
     return sets
-
-
-def _averaged(codes, nearest):
-    """Averages codes over the nearest rows (section 3.4)."""
-    return (_sparse(nearest, np.full(nearest.shape, 1 / nearest.shape[1])) @ codes).tocsr()
 
 
 def _sparse(columns, values):
@@ -117,26 +106,17 @@ class KReciprocal(Reranking):
             distances = squared_distances(points[places], points[gallery])
             distances /= largest[places, None]
             distances *= self.weight
-            jaccard = np.stack([_jaccard(*_row(codes, place), columns) for place in places])
+            jaccard = np.stack([_jaccard(codes, place, columns) for place in places])
             jaccard *= 1 - self.weight
             jaccard += distances
             yield queries, np.negative(jaccard, out=jaccard)
 
 
-def _row(matrix, place):
-    """Returns the columns and values of a row of a sparse matrix."""
-    # What scipy takes much longer for.
-    row = slice(*matrix.indptr[place : place + 2])
-    return matrix.indices[row], matrix.data[row]
-
-
-def _jaccard(members, weights, columns):
-    """Returns the Jaccard distances of a code to codes `[G, U]`, which all sum to 1 (section 3.3).
-
-    Args:
-        members, weights: `[S]` columns in which the code is not zero, and its values there.
-        columns: sparse matrix of the codes, by column.
-    """
+def _jaccard(codes, place, columns):
+    """Returns the Jaccard distances of a row of codes to those `[G, U]` by column; all sum to 1 (section 3.3)."""
+    # Where the code is not zero, and its values there, for which scipy takes much longer.
+    row = slice(*codes.indptr[place : place + 2])
+    members, weights = codes.indices[row], codes.data[row]
     starts = columns.indptr[members]
     counts = columns.indptr[members + 1] - starts
     # Places of the columns in which the code is not zero, one column after the other.

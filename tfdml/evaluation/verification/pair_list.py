@@ -146,13 +146,7 @@ AT_ONCE = 8192
 
 
 def given_similarities(vectors, one, other, distance="cosine"):
-    """Returns the similarity `[P]` of each pair, in float64; minus the distance where pairs are compared by distance.
-
-    Args:
-        vectors: `ExactVectors`.
-        one, other: `[P]` rows.
-        distance: `cosine` or `euclidean`, as the vectors are.
-    """
+    """Returns the similarity `[P]` of the rows of each pair of `ExactVectors`, in float64; or minus the distance."""
     found = np.empty(len(one))
     for start in range(0, len(one), AT_ONCE):
         pairs = slice(start, start + AT_ONCE)

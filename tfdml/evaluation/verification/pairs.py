@@ -14,10 +14,9 @@ from tfdml.evaluation.ranks.exact_vectors import ExactVectors, tie_groups
 
 
 def best_matches(pairs):
-    """Returns the bins, see `Pairs.scores_of`, of the nearest of the query's class and of others, `[2, Q]`; 0 for none.
+    """Returns the bins of the nearest image of each query's class and of others, `[2, Q]`; 0 for none.
 
-    Args:
-        pairs: `Pairs`; a query is not its own match.
+    The similarities of bins are those of `RetrievalPairs.scores_of`. A query is not its own match.
     """
     found = np.zeros([2, len(pairs.task.labels)], np.int64)
     for rows, (queries, positives), negatives in pairs.blocks(once=False):
@@ -115,7 +114,7 @@ ROWS, COLUMNS = 512, 8192
 
 
 @dataclasses.dataclass(frozen=True)
-class Pairs:
+class RetrievalPairs:
     """All pairs of a query and a gallery image, each once, where the task counts them.
 
     Args:
@@ -268,12 +267,7 @@ class ClassCounts:
 
     @classmethod
     def of(cls, pairs, thresholds):
-        """Counts `Pairs`, `[C]` being the class numbers of their `RetrievalTask`.
-
-        Args:
-            pairs: `Pairs`.
-            thresholds: `[K]`, ascending.
-        """
+        """Counts `RetrievalPairs` between ascending thresholds; `[C]` are the class numbers of their task."""
         # Of each bin, the number of thresholds that accept it; a column of its own for what is no pair.
         columns = len(thresholds) + 2
         cells = np.searchsorted(pairs.bins_of(thresholds), np.arange(pairs.bins), side="right")
@@ -296,9 +290,7 @@ class ClassCounts:
 def thresholds_of(counts: PairCounts, number: int = 150) -> np.ndarray:
     """Returns thresholds that divide pairs finely: by quantiles of both kinds, and by powers of the false accept rate.
 
-    Args:
-        counts: `PairCounts`.
-        number: of thresholds of each kind.
+    There are at most so many of each kind.
     """
     places = [0]
     for accepted in counts.accepted:

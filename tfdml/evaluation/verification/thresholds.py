@@ -49,15 +49,11 @@ FINER, MEMORY = 1500, 2**22
 
 
 def pair_intervals(pairs, functions, *, samples=2000, seed=0):
-    """Computes percentile bootstrap intervals over classes.
+    """Returns bootstrap intervals over classes, name to `[low, high]`; None where no resample has a value.
 
     Args:
-        pairs: `Pairs`.
+        pairs, samples, seed: as `resampled_pairs` takes them.
         functions: name to a function from `PairCounts` to a number or None.
-        samples, seed: as `resampled_pairs` takes them.
-
-    Returns:
-        Name to `[low, high]`; None where no resample has a value.
     """
     # Of what is drawn they need no more.
     of_draws = {name: lambda counts, _, function=function: function(counts) for name, function in functions.items()}
@@ -65,20 +61,17 @@ def pair_intervals(pairs, functions, *, samples=2000, seed=0):
 
 
 def metric_intervals(pairs, metrics, *, samples=2000, seed=0):
-    """Computes the same of metrics, name to `[low, high]` or None.
-
-    Args:
-        pairs: `Pairs`.
-        metrics: list of `PairMetric`.
-        samples, seed: as `resampled_pairs` takes them.
-    """
+    """Returns the same of a list of `PairMetric`, by their names."""
     of_draws = {metric.name: metric.of_draws(pairs) for metric in metrics}
     return intervals_of(resampled_pairs(pairs, of_draws, samples=samples, seed=seed))
 
 
 def intervals_of(values):
     """Returns name to `[low, high]` of what `resampled_pairs` returns; None where no resample has a value."""
-    return {name: _interval(each[np.isfinite(each)]) for name, each in values.items()}
+    finite = {name: of_draws[np.isfinite(of_draws)] for name, of_draws in values.items()}
+    return {
+        name: percentile_intervals(of_draws[:, None])[0] if len(of_draws) else None for name, of_draws in finite.items()
+    }
 
 
 def resampled_pairs(pairs, functions, *, samples=2000, seed=0):
@@ -91,7 +84,7 @@ def resampled_pairs(pairs, functions, *, samples=2000, seed=0):
     The same seed draws the same classes for any embeddings.
 
     Args:
-        pairs: `Pairs`.
+        pairs: `RetrievalPairs`.
         functions: name to a function of the `PairCounts` of a resample and how often each class is drawn, `[C]`, that
             returns a number or None.
         samples: number of resamples.
@@ -137,11 +130,7 @@ def _counted(pairs, thresholds):
 
 
 def _spread(counts, thresholds):
-    """Returns thresholds between those given, and how pairs are spread over them.
-
-    Args:
-        counts: `PairCounts` of all pairs.
-        thresholds: `[K]`, of its scores.
+    """Returns how the pairs of `PairCounts` are spread between thresholds `[K]`, which are scores of it.
 
     Returns:
         Finer thresholds `[F]`, the place `[F]` in `thresholds` of the one at or below each, and which part `[2, F]` of
@@ -155,18 +144,13 @@ def _spread(counts, thresholds):
     return finer, places, numbers / np.maximum(totals, 1)
 
 
-def _interval(values):
-    return percentile_intervals(values[:, None])[0] if len(values) else None
-
-
 def fit_threshold(pairs, *, far=None, precision=None, samples=2000, seed=0):
     """Fits the threshold that accepts most pairs at a false accept rate or a precision.
 
     Args:
-        pairs: `Pairs`.
+        pairs, samples, seed: as `resampled_pairs` takes them.
         far: the highest false accept rate.
         precision: the lowest fraction of accepted pairs that are of the same class; one of both is given.
-        samples, seed: as `pair_intervals` takes them.
 
     Returns:
         `{"threshold": similarity, or minus a distance, "interval": of it over classes, "true_accept_rate": rate,
@@ -174,12 +158,32 @@ def fit_threshold(pairs, *, far=None, precision=None, samples=2000, seed=0):
         the same of all}`.
     """
     counts = pairs.counts
-    _check(counts, far, precision)
-    place_of = (lambda each: each.place_at(far)) if far else (lambda each: _place_of_precision(each, precision))
+    positives, negatives = counts.totals
+    needed = least_count(far) if far else 1
+    if not positives or negatives < needed:
+        rate = f"A false accept rate of {far}" if far else f"A precision of {precision}"
+        raise ValueError(
+            f"{rate} needs a pair of the same class, and of different classes {needed:,} or more; there are "
+            f"{positives:,} and {negatives:,}."
+        )
+
+    def place_of(counts):
+        """The lowest score that has the rate or the precision; S if none has."""
+        if far:
+            return counts.place_at(far)
+        right, wrong = counts.accepted
+        # Scores of resamples may have no pairs.
+        enough = (right >= (right + wrong) * precision * (1 - 1e-12)) & (right > 0)
+        return int(enough.argmax()) if enough.any() else len(counts.scores)
+
     place = place_of(counts)
     if place == len(counts.scores):
-        raise _nothing_accepted(counts, far, precision)
-    found = pair_intervals(pairs, {"threshold": lambda each: each.above(place_of(each))}, samples=samples, seed=seed)
+        what = f"a false accept rate of {far}: a pair of different classes is the most similar"
+        if precision:
+            right, wrong = counts.accepted
+            what = f"a precision of {precision}; the highest is {np.max(right / (right + wrong)):.3g}"
+        raise ValueError(f"No threshold accepts any pair with {what}. Choose another rate.")
+    found = pair_intervals(pairs, {"threshold": lambda drawn: drawn.above(place_of(drawn))}, samples=samples, seed=seed)
     kinds, accepted = ("same", "different"), [int(each[place]) for each in counts.accepted]
     rates = [number / total for number, total in zip(accepted, counts.totals, strict=True)]
     return {
@@ -191,34 +195,3 @@ def fit_threshold(pairs, *, far=None, precision=None, samples=2000, seed=0):
         "accepted": dict(zip(kinds, accepted, strict=True)),
         "pairs": dict(zip(kinds, counts.totals, strict=True)),
     }
-
-
-def _check(counts, far, precision):
-    positives, negatives = counts.totals
-    needed = least_count(far) if far else 1
-    if not positives or negatives < needed:
-        rate = f"A false accept rate of {far}" if far else f"A precision of {precision}"
-        raise ValueError(
-            f"{rate} needs a pair of the same class, and of different classes {needed:,} or more; there are "
-            f"{positives:,} and {negatives:,}."
-        )
-
-
-def _nothing_accepted(counts, far, precision):
-    positives, negatives = counts.accepted
-    reached = np.max(positives / (positives + negatives))
-    what = (
-        f"a precision of {precision}; the highest is {reached:.3g}"
-        if precision
-        else f"a false accept rate of {far}: a pair of different classes is the most similar"
-    )
-    return ValueError(f"No threshold accepts any pair with {what}. Choose another rate.")
-
-
-def _place_of_precision(counts, precision):
-    """Returns the place of the lowest score of which those pairs that it accepts have this precision; S if none has."""
-    positives, negatives = counts.accepted
-    enough = positives >= (positives + negatives) * precision * (1 - 1e-12)
-    # Scores of resamples may have no pairs.
-    enough &= positives > 0
-    return int(enough.argmax()) if enough.any() else len(counts.scores)

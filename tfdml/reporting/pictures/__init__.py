@@ -1,1 +1,1 @@
-"""Pictures of a run, one a file."""
+"""Pictures of a run, a file for each family."""

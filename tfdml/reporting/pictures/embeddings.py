@@ -22,7 +22,7 @@ TYPICAL = 10
 
 
 @register("picture", "clusters")
-class Clusters(Picture):
+class ClusterSheet(Picture):
     """Clusters of the training images, each of which one learner learns from."""
 
     place = 90
@@ -169,11 +169,9 @@ def draw_embedding_map(positions: np.ndarray, labels: Labels, thumbnail: Thumbna
 
 def without_overlap(middles):
     """Returns places of pictures that cover little of each other, the first come first."""
-    chosen = np.zeros((0, 2))
     places = []
     for place, middle in enumerate(middles):
-        if not np.any(np.all(np.abs(chosen - middle) < NEAREST * MAP_CELL, axis=1)):
-            chosen = np.concatenate([chosen, middle[None]])
+        if not np.any(np.all(np.abs(middles[places] - middle) < NEAREST * MAP_CELL, axis=1)):
             places.append(place)
     return places
 
@@ -204,7 +202,7 @@ NEIGHBOR_WORDS = 190
 
 
 @register("picture", "neighbors")
-class Neighbors(Picture):
+class NeighborSheet(Picture):
     """Queries and their nearest neighbors: those of the class in green, others in red.
 
     Args:
@@ -285,7 +283,9 @@ def draw_neighbors(
             sheet.words(
                 NEIGHBOR_MARGIN, top + FRAME, name, size=11, width=NEIGHBOR_WORDS - 2 * NEIGHBOR_MARGIN, lines=5
             )
-            sheet.words(NEIGHBOR_MARGIN, top + NEIGHBOR_SIDE - 8, _found(retrieved, place), size=11, color=MUTED)
+            found, rank = f"{int(retrieved.right[place].sum())} right", int(retrieved.first[place])
+            found += f", the first at rank {rank}" if rank > 1 else ""
+            sheet.words(NEIGHBOR_MARGIN, top + NEIGHBOR_SIDE - 8, found, size=11, color=MUTED)
             sheet.picture(NEIGHBOR_WORDS, top, thumbnail(query, side=NEIGHBOR_SIDE))
             for number, (row, right) in enumerate(zip(retrieved.rows[place], retrieved.right[place], strict=True)):
                 if row >= 0:
@@ -293,11 +293,6 @@ def draw_neighbors(
                     sheet.picture(first + number * NEIGHBOR_CELL, top, thumbnail(row, side=NEIGHBOR_SIDE), color)
             top += NEIGHBOR_CELL
     sheet.save(path)
-
-
-def _found(retrieved, place):
-    right, first = int(retrieved.right[place].sum()), int(retrieved.first[place])
-    return f"{right} right" + (f", the first at rank {first}" if first > 1 else "")
 
 
 def _of_different_classes(places, classes, count):
@@ -390,15 +385,15 @@ def draw_confused(
     lefts = (MARGIN, WORDS, 2 * WORDS, 2 * WORDS + NUMBER + FRAME)
     for left, title in zip(lefts, titles, strict=True):
         sheet.words(left, 12, title, bold=True)
-    for number, each in enumerate(confusions):
+    for number, confusion in enumerate(confusions):
         top = HEAD + number * height
         sheet.line(top - GAP)
-        for left, label in zip(lefts, (each.label, each.taken_for), strict=False):
+        for left, label in zip(lefts, (confusion.label, confusion.taken_for), strict=False):
             name = names.get(label, f"class {label}")
             sheet.words(left, top + FRAME, name, size=11, width=WORDS - 2 * MARGIN, lines=9)
-        sheet.words(lefts[2], top + FRAME, f"{len(each.pairs)} ({each.share:.0%})")
+        sheet.words(lefts[2], top + FRAME, f"{len(confusion.pairs)} ({confusion.share:.0%})")
         sheet.words(lefts[2], top + CELL + FRAME, "nearest", color=MUTED, size=11)
-        for place, (query, neighbor) in enumerate(each.pairs[:SHOWN]):
+        for place, (query, neighbor) in enumerate(confusion.pairs[:SHOWN]):
             left = 2 * WORDS + NUMBER + place * CELL
             sheet.picture(left, top, thumbnail(query, side=SIDE))
             sheet.picture(left, top + CELL, thumbnail(neighbor, side=SIDE), WRONG)

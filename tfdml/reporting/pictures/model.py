@@ -1,5 +1,6 @@
-"""Pictures of a model: attention masks, learners, places that make images similar, and training curves."""
+"""Pictures of a model: attention masks, learners, places that make images similar, and curves of training."""
 
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ from tfdml.reporting.sheets import (
     new_chart,
     save_chart,
 )
+from tfdml.run.study.runs import curve
 
 # Sizes on the sheet, in pixels.
 MASK_SIDE, MASK_GAP, MASK_HEAD = 96, 4, 18
@@ -132,16 +134,15 @@ class Learners(Picture):
 
     def draw(self, subject, folder):
         labels, count = subject.test.labels, subject.learner_count
-        names = ("learners", "pair_cosines", "only_one_right", "negative_distances")
-        learners, cosines, one_right, distances = (folder / f"{name}.png" for name in names)
-        draw_learners(subject.learners, learners)
-        draw_pair_cosines(subject.learners["pair_cosines"], cosines)
-        drawn = [learners, cosines]
-        if draw_only_one_right(subject.embeddings, labels, count, subject.thumbnail, one_right):
-            drawn.append(one_right)
+        drawn = [folder / "learners.png", folder / "pair_cosines.png"]
+        draw_learners(subject.learners, drawn[0])
+        draw_pair_cosines(subject.learners["pair_cosines"], drawn[1])
+        path = folder / "only_one_right.png"
+        if draw_only_one_right(subject.embeddings, labels, count, subject.thumbnail, path):
+            drawn.append(path)
         if subject.negative_distances:
-            draw_negative_distances(subject.negative_distances, distances)
-            drawn.append(distances)
+            drawn.append(folder / "negative_distances.png")
+            draw_negative_distances(subject.negative_distances, drawn[-1])
         return drawn
 
 
@@ -219,7 +220,12 @@ class Similarity(Picture):
 
     def draw(self, subject, folder):
         retrieved, path = subject.retrieved, folder / "similarity.png"
-        chosen = _with_neighbors(retrieved, subject.experiment.settings.run.seed)
+        order = np.random.default_rng(subject.experiment.settings.run.seed).permutation(len(retrieved.queries))
+        chosen = []
+        # Random queries whose nearest neighbor is right, then others.
+        for right in (True, False):
+            kind = (retrieved.right[order, 0] == right) & (retrieved.rows[order, 0] >= 0)
+            chosen += order[kind][:PAIRS].tolist()
         if not chosen:
             return []
         rows = np.stack([retrieved.queries[chosen], retrieved.rows[chosen, 0]], axis=1)
@@ -230,15 +236,6 @@ class Similarity(Picture):
         ]
         draw_similarities_of_places(pairs, path)
         return [path]
-
-
-def _with_neighbors(retrieved, seed):
-    """Returns places of random queries in `retrieved`: those whose nearest neighbor is right, then others."""
-    order, chosen = np.random.default_rng(seed).permutation(len(retrieved.queries)), []
-    for right in (True, False):
-        places = [place for place in order if retrieved.right[place, 0] == right and retrieved.rows[place, 0] >= 0]
-        chosen += places[:PAIRS]
-    return chosen
 
 
 class SimilarityMap(NamedTuple):
@@ -297,7 +294,7 @@ def similarity_maps(model: keras.Model, images: np.ndarray, *, learner: int | No
     """
     if not model.built:
         model(images)
-    parts, rest = (np.asarray(each, np.float64) for each in model.places(images))
+    parts, rest = (np.asarray(pieces, np.float64) for pieces in model.places(images))
     if learner is not None:
         if not 0 <= learner < rest.shape[1]:
             raise ValueError(f"Expected a learner from 0 to {rest.shape[1] - 1}, received {learner}.")
@@ -402,18 +399,18 @@ def training_curves(events):
     Args:
         events: list of the events of `metrics.jsonl`.
     """
-    found = {}
-    for title, (event, wanted) in PANELS.items():
-        curves = {}
-        for each in events:
-            for name, value in each.items() if each.get("event") == event else ():
-                if isinstance(value, float | int) and _is(name, wanted):
+    charts = {}
+    for title, (kind, wanted) in PANELS.items():
+        beginnings, curves = tuple(name for name in wanted if name.endswith("_")), {}
+        for event in events:
+            for name, value in event.items() if event.get("event") == kind else ():
+                if isinstance(value, float | int) and (name in wanted or name.startswith(beginnings)):
                     steps, values = curves.setdefault(name, ([], []))
-                    steps.append(each["step"])
+                    steps.append(event["step"])
                     values.append(value)
         if curves:
-            found[title] = curves
-    return found
+            charts[title] = curves
+    return charts
 
 
 def draw_training(events: Sequence[Mapping[str, Any]], path: FilePath) -> int:
@@ -436,8 +433,8 @@ def draw_training(events: Sequence[Mapping[str, Any]], path: FilePath) -> int:
         for number, (name, (steps, values)) in enumerate(curves.items()):
             # A single point would be no line.
             marker = "o" if len(steps) < 12 else None
-            color = COLORS[number % len(COLORS)]
-            axes.plot(steps, values, color=color, label=_shown(name), marker=marker, markersize=3)
+            color, shown = COLORS[number % len(COLORS)], name.replace("recall_at_", "Recall@").replace("loss_of_", "")
+            axes.plot(steps, values, color=color, label=shown.replace("_", " "), marker=marker, markersize=3)
         axes.set_title(title, fontsize=10)
         label(axes, "step", "")
         axes.set_ylim(bottom=min(0, *(min(values) for _, values in curves.values())))
@@ -448,9 +445,47 @@ def draw_training(events: Sequence[Mapping[str, Any]], path: FilePath) -> int:
     return len(charts)
 
 
-def _is(name, wanted):
-    return any(name == each or each.endswith("_") and name.startswith(each) for each in wanted)
+# There are more rows than colors.
+ROW_STYLES = ("-", "--", ":")
 
 
-def _shown(name):
-    return name.replace("recall_at_", "Recall@").replace("loss_of_", "").replace("_", " ")
+def draw_curves(run_dirs, path, metric="recall_at_1"):
+    """Draws what rows reached while they trained: the mean over seeds, and each seed as a thin line.
+
+    Args:
+        run_dirs: name of the row to its run directories.
+        path: image file to write, such as `curves.svg`.
+        metric: name of the metric, as `metrics.jsonl` has it.
+
+    Returns:
+        Names of the rows that have no curve, such as ensembles; if there is nothing to draw, `None`.
+    """
+    # Inches, so that the names of many rows have a place, too.
+    height = max(5.0, 0.2 * len(run_dirs))
+    figure = Figure(figsize=(8, height), dpi=120, layout="constrained")
+    axes = figure.add_subplot()
+    colors, not_drawn = matplotlib.colormaps["tab20"].colors, []
+    for place, (name, several) in enumerate(run_dirs.items()):
+        color, style = colors[place % len(colors)], ROW_STYLES[place // len(colors) % len(ROW_STYLES)]
+        curves = [found for found in (curve(run_dir, metric) for run_dir in several) if found]
+        if not curves:
+            not_drawn.append(name)
+            continue
+        for values in curves:
+            axes.plot(values.keys(), values.values(), color=color, linewidth=0.5, alpha=0.5)
+        # Where a run has stopped early, the mean of all ends, too.
+        common = sorted(set.intersection(*map(set, curves)))
+        axes.plot(
+            common,
+            [statistics.mean(values[step] for values in curves) for step in common],
+            style,
+            color=color,
+            label=name,
+        )
+    if not axes.lines:
+        return None
+    label(axes, "step", metric.replace("recall_at_", "Recall@"))
+    axes.grid(axis="y", alpha=0.3)
+    figure.legend(loc="outside right upper", frameon=False, fontsize="small")
+    figure.savefig(path)
+    return not_drawn

@@ -1,12 +1,13 @@
 """Charts of decisions about pairs, and of Recall@K."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from tfdml.evaluation.diversity import PAIRS, learners_of, only_one_right, positive_pairs
 from tfdml.evaluation.evaluate import unit_length
-from tfdml.evaluation.verification.pairs import ClassCounts, PairCounts, Pairs, best_matches, thresholds_of
+from tfdml.evaluation.verification.pairs import ClassCounts, PairCounts, RetrievalPairs, best_matches, thresholds_of
 from tfdml.evaluation.verification.thresholds import intervals_of, resampled_pairs
 from tfdml.registry import register
 from tfdml.registry.arguments import Distance, Embeddings, FilePath, Labels
@@ -35,10 +36,10 @@ class ClassThresholds(Picture):
     of = "runs whose threshold tfdml.threshold has fitted"
 
     def can_be_drawn(self, subject):
-        return self._fitted(subject) is not None
+        return threshold_of(subject.run.path, distance=subject.distance) is not None
 
     def draw(self, subject, folder):
-        fitted, pairs = self._fitted(subject), subject.pairs
+        fitted, pairs = threshold_of(subject.run.path, distance=subject.distance), subject.pairs
         if not all(pairs.counts.totals):
             return []
         path = folder / "class_thresholds.png"
@@ -46,17 +47,14 @@ class ClassThresholds(Picture):
         draw_class_thresholds(class_thresholds(pairs, rate), fitted.value, path, distance=subject.distance)
         return [path]
 
-    def _fitted(self, subject):
-        return threshold_of(subject.run.path, distance=subject.distance)
 
-
-def class_thresholds(pairs: Pairs, rate: float) -> np.ndarray:
+def class_thresholds(pairs: RetrievalPairs, rate: float) -> np.ndarray:
     """Returns for each class that has pairs with others the lowest threshold that accepts no more than a rate of these.
 
     Thresholds are some hundred, as of `thresholds_of`; where even the highest accepts more, it is that one.
 
     Args:
-        pairs: `Pairs`.
+        pairs: `RetrievalPairs`.
         rate: the false accept rate.
     """
     counts = ClassCounts.of(pairs, thresholds_of(pairs.counts))
@@ -142,11 +140,11 @@ def error_rates(counts: PairCounts) -> tuple[np.ndarray, np.ndarray]:
     return shown, counts.trues_at(shown)
 
 
-def roc_intervals(pairs: Pairs) -> dict[float, list[float]]:
+def roc_intervals(pairs: RetrievalPairs) -> dict[float, list[float]]:
     """Returns false accept rates, and 95 % bootstrap intervals over classes of the true accept rate; {} of one class.
 
     Args:
-        pairs: `Pairs` of both kinds.
+        pairs: `RetrievalPairs` of both kinds.
     """
     if len(np.unique(pairs.task.labels[np.union1d(pairs.queries, pairs.gallery)])) < 2:
         return {}
@@ -252,21 +250,30 @@ def draw_similarities(
         seed: determines which pairs are drawn.
         threshold: similarity from which pairs are accepted, or minus the distance; None draws no line.
     """
-    random, labels = np.random.default_rng(seed), np.asarray(labels)
-    pairs = {"same class": positive_pairs(labels, random), "different classes": _negatives(labels, random)}
-    values = {kind: _compared(embeddings, *rows, distance) for kind, rows in pairs.items() if len(rows[0])}
-    figure, axes = new_chart("Euclidean distance" if distance == "euclidean" else "cosine", "share of pairs")
+    random, labels, euclidean = np.random.default_rng(seed), np.asarray(labels), distance == "euclidean"
+    same = positive_pairs(labels, random)
+    one, other = random.integers(0, len(labels), (2, 4 * PAIRS))
+    apart = np.flatnonzero(labels[one] != labels[other])[:PAIRS]
+    values = {}
+    for kind, rows in {"same class": same, "different classes": (one[apart], other[apart])}.items():
+        if len(rows[0]):
+            first, second = (embeddings[places] for places in rows)
+            if euclidean:
+                values[kind] = np.linalg.norm(first - second, axis=1)
+            else:
+                values[kind] = np.sum(unit_length(first) * unit_length(second), axis=1)
+    name = "Euclidean distance" if euclidean else "cosine"
+    figure, axes = new_chart(name, "share of pairs")
     edges = np.histogram_bin_edges(np.concatenate(list(values.values())), BARS)
-    for (kind, each), color in zip(values.items(), COLORS, strict=False):
-        shares = np.histogram(each, edges)[0] / len(each)
-        axes.stairs(shares, edges, fill=True, alpha=0.5, color=color, label=f"{kind}, mean {each.mean():.2f}")
+    for (kind, of_pairs), color in zip(values.items(), COLORS, strict=False):
+        shares = np.histogram(of_pairs, edges)[0] / len(of_pairs)
+        axes.stairs(shares, edges, fill=True, alpha=0.5, color=color, label=f"{kind}, mean {of_pairs.mean():.2f}")
     if len(values) == 2:
-        sign = -1 if distance == "euclidean" else 1
+        sign = -1 if euclidean else 1
         share = share_above(sign * values["same class"], sign * values["different classes"])
-        across = axes.get_xlabel()
-        axes.set_xlabel(f"{across}\n(of two such pairs, the one of the same class is more similar in {share:.1%})")
+        axes.set_xlabel(f"{name}\n(of two such pairs, the one of the same class is more similar in {share:.1%})")
     if threshold is not None:
-        axes.axvline(abs(threshold) if distance == "euclidean" else threshold, color="black", label="threshold")
+        axes.axvline(abs(threshold) if euclidean else threshold, color="black", label="threshold")
     legend_above(axes)
     save_chart(figure, path)
 
@@ -276,19 +283,6 @@ def share_above(first, second):
     ordered = np.sort(second)
     below, up_to = np.searchsorted(ordered, first, "left"), np.searchsorted(ordered, first, "right")
     return float(np.mean(below + up_to) / 2 / len(second))
-
-
-def _negatives(labels, random):
-    one, other = random.integers(0, len(labels), (2, 4 * PAIRS))
-    apart = np.flatnonzero(labels[one] != labels[other])[:PAIRS]
-    return one[apart], other[apart]
-
-
-def _compared(embeddings, one, other, distance):
-    first, second = embeddings[one], embeddings[other]
-    if distance == "euclidean":
-        return np.linalg.norm(first - second, axis=1)
-    return np.sum(unit_length(first) * unit_length(second), axis=1)
 
 
 # Recall@K is drawn up to this K.
@@ -331,8 +325,8 @@ def draw_recall(curves: Mapping[str, tuple[Sequence[int], Sequence[float]]], pat
         path: the PNG to write.
     """
     figure, axes = new_chart("K", "Recall@K")
-    for place, ((name, (ranks, recalls)), color) in enumerate(zip(curves.items(), _colors(), strict=False)):
-        bold = {"linewidth": 2.5, "zorder": 3} if place == 0 else {"linewidth": 1}
+    for (name, (ranks, recalls)), color in zip(curves.items(), itertools.cycle(COLORS), strict=False):
+        bold = {"linewidth": 1} if axes.lines else {"linewidth": 2.5, "zorder": 3}
         axes.plot(ranks, recalls, color=color, label=name, **bold)
     ranks = next(iter(curves.values()))[0]
     ticks = [2**power for power in range(int(np.log2(ranks[-1])) + 1)]
@@ -343,11 +337,6 @@ def draw_recall(curves: Mapping[str, tuple[Sequence[int], Sequence[float]]], pat
     label(axes, "K", "Recall@K")
     legend_above(axes, columns=min(len(curves), 4))
     save_chart(figure, path)
-
-
-def _colors():
-    while True:
-        yield from COLORS
 
 
 # Sizes on the sheet, in pixels.
@@ -383,15 +372,11 @@ def draw_only_one_right(
     for line, row in enumerate(rows):
         shown = [(row, "white")]
         for k in range(count):
-            nearest = _nearest(learners[:, k], row)
+            similarity = learners[:, k] @ learners[row, k]
+            similarity[row] = -np.inf
+            nearest = int(np.argmax(similarity))
             shown.append((nearest, RIGHT if labels[nearest] == labels[row] else WRONG))
-        for column, (each, color) in enumerate(shown):
-            sheet.picture(column * cell, HEAD + line * cell, thumbnail(each, side=SIDE), color)
+        for column, (image, color) in enumerate(shown):
+            sheet.picture(column * cell, HEAD + line * cell, thumbnail(image, side=SIDE), color)
     sheet.save(path)
     return len(rows)
-
-
-def _nearest(embeddings, row):
-    similarity = embeddings @ embeddings[row]
-    similarity[row] = -np.inf
-    return int(np.argmax(similarity))

@@ -14,7 +14,7 @@ from pipelines.labels import with_levels
 from pipelines.sampling import Clusters, each_alone
 from tfdml import registry
 from tfdml.console.settings import names_with
-from tfdml.evaluation.indexes.index import ClassMembers
+from tfdml.evaluation.indexes.index import class_members
 from tfdml.evaluation.metrics import PairMetric, RankMetric, metric_of
 from tfdml.evaluation.protocols import Protocol, protocol_of
 from tfdml.registry.arguments import Count, Seed
@@ -255,7 +255,7 @@ def check_queries(splits):
                 f"Each class of the {name} split has one image, and {ranked[0].name} needs two or more. Expected "
                 f"several images of each class. {WITHOUT_CLASSES}"
             )
-        if not any(ClassMembers.of(task).positives.any() for task in splits.protocol.tasks(split)):
+        if not any(class_members(task)[1].any() for task in splits.protocol.tasks(split)):
             raise ValueError(
                 f"The {name} split has no query with another image of its class in the gallery, which "
                 f"{ranked[0].name} needs. Check its labels, and which rows are queries and gallery."

@@ -5,6 +5,7 @@ import statistics
 import time
 
 from tfdml.console import flags as tfdml_flags
+from tfdml.console.command import aligned
 from tfdml.files.checked import write_atomically
 from tfdml.run.directory.run_directory import MOST_GROUPS, TAKEN
 from tfdml.run.experiment.comparison import compare_runs
@@ -215,7 +216,7 @@ def leads(state, folder, changes):
 
 def table(state):
     """Returns a table of all trials, best first."""
-    heads = ["rank", "trial", "steps", state.metric.replace("recall_at_", "Recall@"), "95% interval"]
+    heads = ["rank", "trial", "steps", state.metric.replace("recall_at_", "Recall@"), "95% interval", "flags"]
     rows = [
         [
             str(rank),
@@ -223,16 +224,12 @@ def table(state):
             f"{each.steps:,}",
             f"{each.score:.3f}",
             "{:.3f} to {:.3f}".format(*each.interval) if each.interval else "",
+            _about(state, each.trial),
         ]
         for rank, each in enumerate(state.ranked(), 1)
     ]
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    abouts = ["flags", *(_about(state, each.trial) for each in state.ranked())]
-    lines = [
-        "  ".join([*map(str.rjust, cells, widths), about]) for cells, about in zip([heads, *rows], abouts, strict=True)
-    ]
-    lines += [f"Failed: trial {number:03}, {_about(state, number)}: {why}" for number, why in state.failed.items()]
-    return "\n".join(lines)
+    failed = [f"Failed: trial {number:03}, {_about(state, number)}: {why}" for number, why in state.failed.items()]
+    return "\n".join([aligned([heads, *rows], left=[5]), *failed])
 
 
 def sentences(state, found):
