@@ -50,6 +50,20 @@ def pytest_runtest_setup():
     keras.utils.set_random_seed(0)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """Frees the graphs that the tests of a file have traced, which would add up to gigabytes."""
+    if nextitem is not None and nextitem.path == item.path:
+        return
+    from tensorflow.python.framework import ops
+
+    # TensorFlow keeps the gradient of each custom gradient that it traces, and with the gradient the whole graph.
+    registered = ops.gradient_registry._registry
+    for name in [name for name in registered if name.startswith("CustomGradient-")]:
+        del registered[name]
+    gc.collect()
+
+
 def pytest_generate_tests(metafunc):
     """Runs a test that takes `loss_spec` on every registered loss, and so on: see `specs_by_fixture`."""
     from tests.loss_specs import specs_by_fixture
