@@ -21,6 +21,7 @@ from tfdml.files.checked import (
     vacated,
     write_manifest,
 )
+from tfdml.files.parquet_footer import declared_size
 
 NAME = re.compile(r"shard-(\d{6})\.parquet")
 
@@ -101,11 +102,8 @@ def are_entries(shards):
 
 # Bytes of a text, such as a path or a label.
 MOST_TEXT = 2**16
-# The type that texts have, and bytes of a value of the others; of FIXED_LEN_BYTE_ARRAY the column says them.
+# The type that texts have.
 TEXT = "BYTE_ARRAY"
-WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8, TEXT: 4}
-# Bytes of a text and entries of a list in the footer of a Parquet file.
-LIMITS = {"thrift_string_size_limit": 2**24, "thrift_container_size_limit": 2**20}
 
 
 def read_columns(source, columns=None, check=lambda names: None):
@@ -122,11 +120,11 @@ def read_columns(source, columns=None, check=lambda names: None):
 
     with io.BytesIO(source) if isinstance(source, bytes) else open_file(source) as file:
         try:
-            about = pyarrow.parquet.ParquetFile(file, **LIMITS).metadata
-            check_growth(_declared_size(about), file.seek(0, io.SEEK_END))
-            leaves = [about.schema.column(place) for place in range(about.num_columns)]
+            check_growth(declared_size(file), file.seek(0, io.SEEK_END))
+            found = pyarrow.parquet.ParquetFile(file)
+            leaves = [found.metadata.schema.column(place) for place in range(found.metadata.num_columns)]
             texts = [leaf.path for leaf in leaves if leaf.physical_type == TEXT]
-            found = pyarrow.parquet.ParquetFile(file, read_dictionary=texts, **LIMITS)
+            found = pyarrow.parquet.ParquetFile(file, read_dictionary=texts)
             names = found.schema_arrow.names
             check(names)
             wanted = [name for name in columns or names if name in names]
@@ -136,19 +134,6 @@ def read_columns(source, columns=None, check=lambda names: None):
             return found.read(wanted)
         except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as error:
             raise ValueError(reason_of(error)) from None
-
-
-def _declared_size(about):
-    """Returns the bytes that the columns of a file take in memory, by the metadata in its footer."""
-    leaves = [about.schema.column(place) for place in range(about.num_columns)]
-    widths = [WIDTHS.get(leaf.physical_type, leaf.length) for leaf in leaves]
-    size = 0
-    for group in map(about.row_group, range(about.num_row_groups)):
-        for place, width in enumerate(widths):
-            column = group.column(place)
-            # Equal values are stored once.
-            size += max(column.total_uncompressed_size, column.num_values * width)
-    return size
 
 
 def is_of_texts(column):
