@@ -1,6 +1,5 @@
 """The base classes of all losses on embeddings: of pairs, of views, and of losses that compute with another loss."""
 
-import inspect
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
@@ -65,6 +64,8 @@ class EmbeddingLoss(Declared, LossHooks, _ExactLoss):
     needs_pairs = True
     # Whether labels only say which rows are of one class, so that each batch may number the classes anew.
     numbers_anew = True
+    # Whether `call` takes `queries`, so that the loss can compare a batch with past ones.
+    takes_queries = False
 
     def __call__(self, labels: Tensor, embeddings: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         labels, embeddings = self.check_input(labels, embeddings)
@@ -82,11 +83,10 @@ class EmbeddingLoss(Declared, LossHooks, _ExactLoss):
 
     @property
     def refuses_memory(self) -> str | None:
-        """None if `call` takes `queries`, and the batch no pairs of the sampler; see `LossHooks`."""
+        """None if the loss `takes_queries`, and the sampler draws no pairs for it; see `LossHooks`."""
         if self.batch_parts > 1:
             return "its pairs are those that the sampler draws"
-        takes = "queries" in inspect.signature(self.call).parameters
-        return None if takes else "it compares more than each anchor with the other rows"
+        return None if self.takes_queries else "it compares more than each anchor with the other rows"
 
     def warn_of_unused(self, names: Sequence[str], reason: str) -> None:
         """Warns of arguments that are set, but have no effect with the value of the argument `reason`."""
