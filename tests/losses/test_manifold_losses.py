@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.functional.test_manifold import naive, walked
 from tests.losses import loops
 from tests.of_batches import of_batches
 from tfdml.losses import ContextualManifold, IntrinsicManifold, ManifoldNPair
@@ -13,43 +14,10 @@ LOSSES = {"intrinsic": IntrinsicManifold, "contextual": ContextualManifold}
 of_each_view = pytest.mark.parametrize("view", LOSSES)
 
 
-def walked(nodes, restart, affinity, neighbors):
-    """Equation (9) of EDMS: a walk step by step from every node, in float64."""
-    change = {"clipped": lambda cosine: max(0.0, cosine), "shifted": lambda cosine: (1 + cosine) / 2}[affinity]
-    rows = np.asarray(nodes, np.float64)
-    weights = [[change(loops.cosine(one, other)) for other in rows] for one in rows]
-    if neighbors:
-        weights = of_neighbors(weights, neighbors)
-    degrees = [sum(row) for row in weights]
-    steps = np.zeros((len(rows), len(rows)))
-    for i, j in np.ndindex(steps.shape):
-        if i != j:
-            steps[i, j] = weights[i][j] / math.sqrt(degrees[i] * degrees[j])
-    here = np.eye(len(rows))
-    reached = (1 - restart) * here
-    for length in range(1, 300):
-        here = steps @ here
-        reached = reached + (1 - restart) * restart**length * here
-    return reached
-
-
-def of_neighbors(weights, count):
-    """The affinities of a row and itself, and of rows one of which is among the other's nearest."""
-    size = len(weights)
-
-    def near(i, j):
-        others = sorted((weights[i][k] for k in range(size) if k != i), reverse=True)
-        return weights[i][j] >= others[:count][-1]
-
-    return [[weights[i][j] * (i == j or near(i, j) or near(j, i)) for j in range(size)] for i in range(size)]
-
-
 def on_proxies(view, labels, embeddings, proxies, margin=5e-4, scale=1.0, restart=0.8, affinity="clipped", neighbors=0):
     """Equation (11) of EDMS, or (12) of what is seen of all proxies, image by image and proxy by proxy."""
-    reached = walked(np.concatenate([embeddings, proxies]), restart, affinity, neighbors)[:, len(embeddings) :]
-    alike = reached[: len(embeddings)]
-    if view == "contextual":
-        alike = alike @ reached[len(embeddings) :]
+    of_images, of_proxies = naive(embeddings, proxies, restart, affinity, neighbors)
+    alike = of_images if view == "intrinsic" else of_images @ of_proxies
     return loops.proxy_n_pair(labels, alike, margin, scale)
 
 

@@ -220,18 +220,14 @@ class Recluster(EmbeddingCallback):
                 "%d images are left out: alone in their class within their cluster, or in a cluster without a batch.",
                 entry["left_out"],
             )
-        if entry["small"]:
-            logging.getLogger(__name__).warning(
-                "Epoch %d: the clusters of learners %s are smaller than a batch needs; their batches repeat images.",
-                entry["epoch"] + 1,
-                ", ".join(map(str, entry["small"])),
-            )
-        if entry["idle"]:
-            logging.getLogger(__name__).warning(
-                "Epoch %d: the clusters of learners %s do not fill a batch; these learners wait.",
-                entry["epoch"] + 1,
-                ", ".join(map(str, entry["idle"])),
-            )
+        for kind, consequence in (
+            ("small", "are smaller than a batch needs; their batches repeat images"),
+            ("idle", "do not fill a batch; these learners wait"),
+        ):
+            if entry[kind]:
+                learners = ", ".join(map(str, entry[kind]))
+                warning = "Epoch %d: the clusters of learners %s %s."
+                logging.getLogger(__name__).warning(warning, entry["epoch"] + 1, learners, consequence)
 
 
 class SamplerRefresh(EmbeddingCallback):

@@ -1,4 +1,4 @@
-"""The base classes of all losses on embeddings: of pairs, of views, and of losses that compute with another loss."""
+"""The base classes of all losses on embeddings, and of those that compare views of an image."""
 
 import warnings
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml import registry
 from tfdml.functional.checks import check_classes, check_pairs_input, concrete, nan_with
 from tfdml.functional.pairs import contradictory, finest, in_batch, is_graded
-from tfdml.layers.loss_layer import layer_of
+from tfdml.layers.proxies import check_plain_keras
+from tfdml.layers.view_heads import Projector
 from tfdml.registry.arguments import Tensor, integer, several
 from tfdml.registry.fields import OF_KERAS, Declared
-from tfdml.registry.loss_hooks import LossHooks, hooks_of
+from tfdml.registry.loss_hooks import LossHooks
 
 Reduction = Literal["sum_over_batch_size", "mean", "sum", "mean_with_sample_weight", "none"]
 
@@ -68,6 +68,7 @@ class EmbeddingLoss(Declared, LossHooks, _ExactLoss):
     takes_queries = False
 
     def __call__(self, labels: Tensor, embeddings: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+        check_plain_keras(self.sharded)
         labels, embeddings = self.check_input(labels, embeddings)
         check_classes(labels, self.label_classes(embeddings), type(self).__name__)
         if self.needs_pairs and self.batch_parts == 1 and not is_graded(labels):
@@ -129,37 +130,6 @@ def _warn_of_missing_pairs(name, labels):
         )
 
 
-def read_pair_loss(loss):
-    """Raises a ValueError for what is neither a loss, nor its spec, nor its configuration."""
-    is_config = isinstance(loss, dict) and "class_name" in loss
-    if not loss or not (is_config or isinstance(loss, str | keras.losses.Loss)):
-        raise ValueError(loss)
-
-
-def pair_loss(loss, taker):
-    """Returns the loss of a spec or a configuration, or itself, which must be one on embeddings alone.
-
-    Args:
-        loss: what `read_pair_loss` lets pass.
-        taker: name of the loss that takes it, for the error.
-    """
-    if isinstance(loss, dict):
-        loss = keras.saving.deserialize_keras_object(loss)
-    elif isinstance(loss, str):
-        # A loss on proxies that knew no number of classes would ask for it, and then be refused.
-        loss = registry.create("loss", loss, classes=2)
-    if layer_of(loss) is not None:
-        raise ValueError(
-            f"{taker} takes a loss on pairs, such as triplet, received {type(loss).__name__}, which has variables for "
-            "the whole embedding."
-        )
-    return loss
-
-
-# Units of the linear layers of a projector.
-Projected = Annotated[Sequence[int], several(integer(1), at_least=0)]
-
-
 class ViewLoss(EmbeddingLoss):
     """Base of losses that compare the views of an image, and no others: rows of one label, the number of the image.
 
@@ -200,29 +170,22 @@ class ViewLoss(EmbeddingLoss):
         return {}
 
 
-def projections(labels, embeddings):
-    """Returns labels, and projections `[B, d]` at least in float32, of what `call` takes: `[B, 1, d]` or `[B, d]`."""
-    embeddings = ops.convert_to_tensor(embeddings)
-    return check_pairs_input(labels, embeddings[:, 0] if len(embeddings.shape) == 3 else embeddings)
-
-
-class OuterLoss(EmbeddingLoss):
-    """Base class of losses with an argument `loss`, one on pairs, whose callbacks and parts of batches they have.
+class ProjectedLoss(ViewLoss):
+    """Base of losses of views that take projections, those of a layer `Projector`, or embeddings without one.
 
     Args:
+        projector: units of the linear layers between embedding and loss, see `tfdml.layers.Projector`; with `()` the
+            loss takes the embeddings.
         reduction, name, dtype: see `EmbeddingLoss`.
     """
 
-    def callbacks(self, parts):
-        return hooks_of(self.loss).callbacks(parts)
+    _: KW_ONLY
+    projector: Annotated[Sequence[int], several(integer(1), at_least=0)] = (1024, 1024)
 
-    def check_callbacks(self, callbacks):
-        hooks_of(self.loss).check_callbacks(callbacks)
+    def make_layer(self) -> Projector | None:
+        return Projector(self.projector) if self.projector else None
 
-    @property
-    def batch_parts(self):
-        """As many as the loss takes."""
-        return hooks_of(self.loss).batch_parts
-
-    def get_config(self):
-        return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
+    def projections(self, labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns labels, and projections `[B, d]` at least in float32, of what `call` takes."""
+        embeddings = ops.convert_to_tensor(embeddings)
+        return check_pairs_input(labels, embeddings[:, 0] if len(embeddings.shape) == 3 else embeddings)

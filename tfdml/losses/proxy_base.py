@@ -9,7 +9,7 @@ from keras import ops
 
 from tfdml.functional.checks import check_similarities_input, concrete
 from tfdml.layers.loss_layer import is_computed_by_layer
-from tfdml.layers.proxies import Proxies, SampledProxies, ShardedProxies, check_plain_keras
+from tfdml.layers.proxies import Proxies, SampledProxies, ShardedProxies
 from tfdml.losses.base import EmbeddingLoss
 from tfdml.registry.arguments import Count, NotNegative, Positive, Tensor, integer
 
@@ -141,10 +141,6 @@ class SoftmaxProxyLoss(ProxyLoss):
         super().check_arguments()
         if self.sharded and self.sampled_classes is not None:
             raise ValueError("Proxies are sharded or sampled: expected sharded=True or sampled_classes, not both.")
-
-    def __call__(self, labels, similarities, sample_weight=None):
-        check_plain_keras(self.sharded)
-        return super().__call__(labels, similarities, sample_weight=sample_weight)
 
     @property
     def exponent_scale(self) -> float:
