@@ -119,11 +119,11 @@ def _net_class():
     for name, fields in MESSAGES.items():
         described = file.message_type.add(name=name)
         for number, field, kind, repeated in fields:
-            about = (
+            value_type = (
                 {"type": kind} if isinstance(kind, int) else {"type": Field.TYPE_MESSAGE, "type_name": f".tfdml.{kind}"}
             )
             label = Field.LABEL_REPEATED if repeated else Field.LABEL_OPTIONAL
-            described.field.add(number=number, name=field, label=label, **about)
+            described.field.add(number=number, name=field, label=label, **value_type)
     # A pool of its own: Caffe's own module may have registered messages of these names.
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)

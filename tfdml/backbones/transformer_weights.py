@@ -196,8 +196,8 @@ def _pixels(source, path):
     if not config.is_file():
         return TRANSFORMERS[source].pixels
     try:
-        about = json_of(read_bytes(config))["pretrained_cfg"]
-        mean, std = (tuple(float(each) for each in about[name]) for name in ("mean", "std"))
+        pretrained = json_of(read_bytes(config))["pretrained_cfg"]
+        mean, std = (tuple(float(each) for each in pretrained[name]) for name in ("mean", "std"))
         if len(mean) != 3 or len(std) != 3 or min(std) <= 0 or not all(map(math.isfinite, mean + std)):
             raise ValueError(f"expected three numbers each, received mean {mean} and std {std}")
     except (ValueError, KeyError, TypeError, OSError) as error:

@@ -132,9 +132,9 @@ class Recluster(EmbeddingCallback):
             self.sampler.assign(None)
             return
         turns = division.divides_embedding(epoch)
-        found = self.sampler.assign(self.assignment, turns=turns, learners=division.learners)
+        counts = self.sampler.assign(self.assignment, turns=turns, learners=division.learners)
         if anew:
-            self._note(epoch, before, found)
+            self._note(epoch, before, counts)
 
     def on_epoch_end(self, epoch, logs=None):
         self._learned = self.model.steps.turns.numpy().tolist()
@@ -171,9 +171,9 @@ class Recluster(EmbeddingCallback):
         self._learned = state["steps_of_learners"]
         self.assignment = None if state["assignment"] is None else np.array(state["assignment"], np.int64)
 
-    def _note(self, epoch, before, found):
+    def _note(self, epoch, before, counts):
         learners, after = self.model.division.learners, self.assignment
-        entry = {"epoch": epoch, "sizes": np.bincount(after, minlength=learners).tolist(), **found}
+        entry = {"epoch": epoch, "sizes": np.bincount(after, minlength=learners).tolist(), **counts}
         if before is not None:
             entry["iou"] = np.diag(overlap(before, after, learners)).tolist()
             entry["changed"] = float(np.mean(before != after))

@@ -116,15 +116,15 @@ class EmbeddingLoss(Declared, LossHooks, _ExactLoss):
 
 def _warn_of_missing_pairs(name, labels):
     """Warns of labels that leave a loss on pairs nothing to compare, as far as a compiled function knows any."""
-    known = concrete(labels)
+    values = concrete(labels)
     # A compiled function may know that a batch has one image.
-    known = np.zeros(1) if known is None and labels.shape[0] == 1 else known
-    classes = 0 if known is None else len(np.unique(known))
-    if classes and classes in (1, len(known)):
+    values = np.zeros(1) if values is None and labels.shape[0] == 1 else values
+    classes = 0 if values is None else len(np.unique(values))
+    if classes and classes in (1, len(values)):
         which, missing = ("equal", "negative") if classes == 1 else ("different", "positive")
-        batch = "The batch has a single image" if len(known) == 1 else f"All labels of the batch are {which}"
+        batch = "The batch has a single image" if len(values) == 1 else f"All labels of the batch are {which}"
         warnings.warn(
-            f"{batch}, so {name} has no {'' if len(known) == 1 else f'{missing} '}pair to learn from. Batches of "
+            f"{batch}, so {name} has no {'' if len(values) == 1 else f'{missing} '}pair to learn from. Batches of "
             "tfdml.data.pxk have several images of each of several classes.",
             stacklevel=3,
         )

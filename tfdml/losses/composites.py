@@ -111,11 +111,11 @@ class WeightedSum(EmbeddingLoss):
 
     def statistics(self, labels, taken):
         """Those of the losses of the sum; where it has several, their places are told, from 0."""
-        found = {}
+        statistics = {}
         for place, (hooks, each) in enumerate(zip(self._hooks(), self._inputs(taken), strict=True)):
             of_loss = hooks.statistics(labels, each).items()
-            found |= {f"{name}_of_loss_{place}" if len(self.terms) > 1 else name: value for name, value in of_loss}
-        return found
+            statistics |= {f"{name}_of_loss_{place}" if len(self.terms) > 1 else name: value for name, value in of_loss}
+        return statistics
 
     def make_layer(self):
         parts = [layer_of(loss) for _, loss in self.terms]

@@ -105,10 +105,10 @@ def _may_be_embeddings(similarities):
     """
     if is_computed_by_layer(similarities) is not False:
         return False
-    known = concrete(similarities)
-    if known is None or np.max(np.abs(known), initial=0.0) > LARGEST_COSINE:
+    values = concrete(similarities)
+    if values is None or np.max(np.abs(values), initial=0.0) > LARGEST_COSINE:
         return True
-    return len(known) > 1 and np.allclose(np.linalg.norm(known, axis=1), 1.0, atol=1e-3)
+    return len(values) > 1 and np.allclose(np.linalg.norm(values, axis=1), 1.0, atol=1e-3)
 
 
 class SoftmaxProxyLoss(ProxyLoss):

@@ -100,13 +100,13 @@ def _by_variable(values, variables, named, default):
 def _members(group, variables, named):
     """Returns the indices of the variables that match a group's name."""
     if group in named:
-        own = {id(variable) for variable in named[group]}
-        found = [place for place, variable in enumerate(variables) if id(variable) in own]
+        members = {id(variable) for variable in named[group]}
+        places = [place for place, variable in enumerate(variables) if id(variable) in members]
     else:
-        found = [place for place, variable in enumerate(variables) if _matches(group, variable.path)]
-    if not found:
+        places = [place for place, variable in enumerate(variables) if _matches(group, variable.path)]
+    if not places:
         raise ValueError(_no_member(group, variables, named))
-    return found
+    return places
 
 
 def _matches(pattern, path):
@@ -212,9 +212,9 @@ class LayerGroups(Declared):
         keras_optimizer = next(
             base for base in cls.__mro__ if base is not Declared and not issubclass(base, LayerGroups)
         )
-        known = cls.fields | inspect.get_annotations(cls)
+        declared_names = cls.fields | inspect.get_annotations(cls)
         for name, parameter in inspect.signature(keras_optimizer).parameters.items():
-            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and name not in known:
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and name not in declared_names:
                 cls.__annotations__[name] = Annotated[Any, instance(object, "what Keras takes"), OF_KERAS]
                 setattr(cls, name, parameter.default)
         super().__init_subclass__(**kwargs)

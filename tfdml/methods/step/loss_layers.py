@@ -145,14 +145,14 @@ def statistics_of(loss, labels, embeddings, inputs_of):
             output of its layer.
     """
     distance, hooks = distances(embeddings), hooks_of(loss)
-    found = {
+    statistics = {
         "positive_distance": mean_of(positive_pairs(labels), distance),
         "negative_distance": mean_of(negative_pairs(labels), distance),
     }
     # Otherwise an exchange between devices, which is never left out of a graph, would be for nothing.
     if hooks.has_statistics:
-        found |= hooks.statistics(labels, tf.stop_gradient(inputs_of(labels, embeddings)))
-    return found
+        statistics |= hooks.statistics(labels, tf.stop_gradient(inputs_of(labels, embeddings)))
+    return statistics
 
 
 class _Means(keras.metrics.Metric):
