@@ -342,15 +342,12 @@ def keras_cv(preset: Text) -> Borrowed:
     ]
     owner = next((value for value in classes if preset in value.presets), models.Backbone)
     network = load_preset("keras_cv", preset, lambda: owner.from_preset(preset))
-    backbone = Borrowed(network, "keras_cv", _preprocessing_of_keras_cv(network))
-    backbone.pretrained = preset not in owner.presets or preset in owner.presets_with_weights
-    return backbone
-
-
-def _preprocessing_of_keras_cv(network):
     # The network either scales pixels to 0 ... 1 itself, or expects them scaled.
     std = 1.0 if network.get_config().get("include_rescaling") else 255.0
-    return {"mean": (0.0,) * 3, "std": (std,) * 3, "image_size": network.inputs[0].shape[1] or 224}
+    preprocessing = {"mean": (0.0,) * 3, "std": (std,) * 3, "image_size": network.inputs[0].shape[1] or 224}
+    backbone = Borrowed(network, "keras_cv", preprocessing)
+    backbone.pretrained = preset not in owner.presets or preset in owner.presets_with_weights
+    return backbone
 
 
 # Tokens that are of the whole image: of all other transformers the tokens are those of patches.

@@ -271,14 +271,6 @@ def _of_torchvision_resnet(layer):
     return prefix + (name.replace("conv", "bn") if is_norm else name)
 
 
-def _of_cadene(layer):
-    return re.sub("_norm$", "_bn", layer)
-
-
-def _of_caffe(layer):
-    return re.sub(r"^(conv\d|inception_\d[a-e])_", r"\1/", layer)
-
-
 TORCHVISION = {"read": read_state_dict, "left_out": r"fc\..*|aux\d\..*|.*\.num_batches_tracked"}
 PYTORCH = "https://download.pytorch.org/models"
 SOURCES = {
@@ -298,14 +290,14 @@ SOURCES = {
         "bn_inception",
         "http://data.lip6.fr/cadene/pretrainedmodels/bn_inception-52deb4733.pth",
         read=read_state_dict,
-        rename=_of_cadene,
+        rename=lambda layer: re.sub("_norm$", "_bn", layer),
         left_out=r"last_linear\..*|fc\..*|.*\.num_batches_tracked",
     ),
     "caffe_googlenet": PublishedFile(
         "googlenet(batch_norm=False)",
         "http://dl.caffe.berkeleyvision.org/bvlc_googlenet.caffemodel",
         read=read_caffemodel,
-        rename=_of_caffe,
+        rename=lambda layer: re.sub(r"^(conv\d|inception_\d[a-e])_", r"\1/", layer),
         left_out=r"loss\d/.*",
     ),
 }

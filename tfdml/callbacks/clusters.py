@@ -248,7 +248,10 @@ class SamplerRefresh(EmbeddingCallback):
         super().__init__(images, **kwargs)
         self.sampler = sampler
         # Of what a refresh changed, for checkpoints: far smaller as arrays than as numbers of a state.
-        self.variables = [_copy(place, table) for place, table in enumerate(sampler.refreshed())]
+        self.variables = [
+            keras.Variable(value, name=f"sampler_table_{place}", dtype=str(value.dtype), trainable=False)
+            for place, value in enumerate(table.numpy() for table in sampler.refreshed())
+        ]
         self._last = None
 
     def begin_epoch(self, epoch, goes_on):
@@ -271,11 +274,6 @@ class SamplerRefresh(EmbeddingCallback):
         self._last = state["last"]
         for variable, table in zip(self.variables, self.sampler.refreshed(), strict=True):
             table.assign(variable.numpy())
-
-
-def _copy(place, table):
-    value = table.numpy()
-    return keras.Variable(value, name=f"sampler_table_{place}", dtype=str(value.dtype), trainable=False)
 
 
 def _take_over(variable, table):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import keras
 
+from tfdml.functional.checks import is_floating
 from tfdml.layers.norms import batch_norms, moves_statistics
 from tfdml.registry.fields import declared
 from tfdml.runtime.keras_internals import calls_of, inner_layers, layers_of
@@ -253,7 +254,7 @@ def _recomputed(call):
 
     def again(*args, **kwargs):
         leaves = keras.tree.flatten((args, kwargs))
-        places = [place for place, leaf in enumerate(leaves) if _has_gradient(leaf)]
+        places = [place for place, leaf in enumerate(leaves) if keras.ops.is_tensor(leaf) and is_floating(leaf)]
 
         def of_tensors(*tensors):
             filled = list(leaves)
@@ -265,7 +266,3 @@ def _recomputed(call):
         return keras.remat(of_tensors)(*(leaves[place] for place in places))
 
     return again
-
-
-def _has_gradient(leaf):
-    return keras.ops.is_tensor(leaf) and "float" in keras.backend.standardize_dtype(leaf.dtype)

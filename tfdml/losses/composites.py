@@ -64,7 +64,11 @@ class WeightedSum(EmbeddingLoss):
         if not all(isinstance(term, list | tuple) and len(term) == 2 for term in terms):
             raise ValueError(f"Expected pairs of a weight and a loss, such as (1.0, Triplet()); received {terms!r}.")
         self.terms = [(weight, _loss_of(loss)) for weight, loss in terms]
-        _check_weights([weight for weight, _ in self.terms])
+        if not self.terms:
+            raise ValueError("Expected one or more terms (weight, loss), received none.")
+        for weight, _ in self.terms:
+            if not (isinstance(weight, int | float) and not isinstance(weight, bool) and 0 <= weight < math.inf):
+                raise ValueError(f"Expected each weight to be a number of 0 or more, received {weight!r}.")
         of_images = [hooks for hooks in self._hooks() if hooks.image_proxies]
         if len(of_images) > 1:
             raise ValueError(
@@ -141,14 +145,6 @@ def _loss_of(loss):
     if not isinstance(loss, keras.losses.Loss):
         raise ValueError(f"Expected a keras.losses.Loss in each term, received {loss!r}.")
     return loss
-
-
-def _check_weights(weights):
-    if not weights:
-        raise ValueError("Expected one or more terms (weight, loss), received none.")
-    for weight in weights:
-        if not (isinstance(weight, int | float) and not isinstance(weight, bool) and 0 <= weight < math.inf):
-            raise ValueError(f"Expected each weight to be a number of 0 or more, received {weight!r}.")
 
 
 def _read_pair_loss(loss):

@@ -59,7 +59,9 @@ def layer_rules(variables, lr_multipliers, frozen_steps, decay_biases_and_norms,
     """
     multipliers = _by_variable(lr_multipliers, variables, named, default=1.0)
     frozen = _by_variable(frozen_steps, variables, named, default=0)
-    decays = [decay_biases_and_norms or not _is_bias_or_norm(variable) for variable in variables]
+    decays = [
+        decay_biases_and_norms or (len(variable.shape) > 1 and variable.name not in UNDECAYED) for variable in variables
+    ]
     return [LayerRule(*each) for each in zip(multipliers, frozen, decays, strict=True)]
 
 
@@ -125,10 +127,6 @@ def _no_member(group, variables, named):
         f"No trainable variable belongs to the layer group {group!r}.{hint} Expected {groups}a layer's name, in which "
         f"'*' matches anything: {shown}."
     )
-
-
-def _is_bias_or_norm(variable):
-    return len(variable.shape) <= 1 or variable.name in UNDECAYED
 
 
 # A number, a schedule, or a function that Keras calls in each step.

@@ -137,7 +137,11 @@ def prepare_for_replicas(optimizer, replicas):
     """
     if replicas == 1:
         return
-    replace_sum_over_replicas(optimizer, lambda pairs: [(_times(gradient, replicas), each) for gradient, each in pairs])
+
+    def summed(pairs):
+        return [(None if gradient is None else gradient * replicas, variable) for gradient, variable in pairs]
+
+    replace_sum_over_replicas(optimizer, summed)
     make = type(optimizer).add_variable_from_reference
 
     def add_variable_from_reference(reference_variable, *args, **kwargs):
@@ -156,7 +160,3 @@ def check_elementwise(optimizer):
             f"{type(optimizer).__name__} may change a number by more than its own gradients, so that it would treat "
             f"shards in another way than the whole. With sharded=True take {names}, or what derives from them."
         )
-
-
-def _times(gradient, replicas):
-    return None if gradient is None else gradient * replicas
