@@ -147,6 +147,13 @@ def make_feed():
 
 
 @pytest.fixture
+def batch():
+    """16 small images of four classes, and their labels."""
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(16, 12, 12, 3)).astype(np.float32), np.repeat(np.arange(4), 4)
+
+
+@pytest.fixture
 def make_batch():
     """Function that makes `(labels [B], embeddings [B, d])`, the same for the same arguments."""
 

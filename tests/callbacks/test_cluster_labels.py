@@ -5,6 +5,7 @@ import pytest
 import tfdml
 from pipelines.sampling import PseudoClasses, PxK
 from tfdml.callbacks import ClusterLabels
+from tfdml.callbacks.base import EmbeddingCallback
 from tfdml.neighbors.clustering import kmeans
 
 # Four kinds of images, which any network tells apart.
@@ -61,3 +62,24 @@ def test_clusters_without_batches_are_told():
     made.sampler.sampler.classes = 5
     with pytest.raises(ValueError, match="The 4 clusters of epoch 1 give no batches: pxk.classes=5. needs that many"):
         made.on_epoch_begin(0)
+
+
+class Told(EmbeddingCallback):
+    """Keeps what it is told of each epoch."""
+
+    def begin_epoch(self, epoch, goes_on):
+        self.told = [*getattr(self, "told", []), goes_on]
+
+
+def test_only_the_first_epoch_of_a_fit_can_go_on():
+    """Steps are not counted where gradients are accumulated, or a scaled loss has overflowed."""
+    images, taken = np.ones((4, 2), "float32"), [5]
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", loss="mse", run_eagerly=True)
+    callback = Told(images, steps_per_epoch=2, step=lambda: taken[0])
+    for expected in ([True, False, False], [True, False, False, True, False, False]):
+        model.fit(images, images[:, :1], batch_size=2, epochs=3, callbacks=[callback], verbose=0)
+        assert callback.told == expected
+    taken[0] = 6
+    model.fit(images, images[:, :1], batch_size=2, callbacks=[callback], verbose=0)
+    assert callback.told[-1] is False

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tfdml
+from tests.callbacks.test_recluster import Log
 from tests.commands import run
 from tests.run_helpers import MODEL_FLAGS, events, pictures, result
 from tfdml.callbacks import proxies as proxies_module
@@ -27,14 +28,6 @@ def batch():
     random = np.random.default_rng(0)
     labels = np.repeat(np.arange(CLASSES), 8)
     return random.normal(size=(32, 8, 8, 3)).astype(np.float32) + labels[:, None, None, None], labels
-
-
-class Log:
-    def __init__(self):
-        self.events = []
-
-    def write(self, event, step, values):
-        self.events.append((event, step, values))
 
 
 @pytest.mark.parametrize("loss", [ProxyNPair, ContextualManifold])

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import tfdml
 from pipelines.sampling import HardNeighbors
+from tests.callbacks.test_recluster import Log
 from tests.commands import Forked
 from tests.loss_specs import LOSS_SPECS
 from tests.methods.test_every_method import OPTIONS
@@ -18,14 +19,6 @@ from tfdml.registry import create, names
 
 LABELS, STEPS = np.repeat(np.arange(8), 4), 3
 IMAGES = np.random.default_rng(0).normal(size=(len(LABELS), 8, 8, 3)).astype(np.float32)
-
-
-class Log:
-    def __init__(self):
-        self.events = []
-
-    def write(self, event, step, values):
-        self.events.append((event, step, values))
 
 
 class Watch(keras.callbacks.Callback):

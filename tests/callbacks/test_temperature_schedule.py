@@ -125,7 +125,7 @@ def test_a_last_temperature_without_the_schedule_is_told(wrap):
 
 
 def test_no_steps_are_refused():
-    with pytest.raises(ValueError, match="at least one step, received steps=0"):
+    with pytest.raises(ValueError, match="steps to be an integer of 1 or more; received 0"):
         TemperatureSchedule(10.0, 5.0, 0)
 
 

@@ -4,13 +4,14 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.losses import loops
 from tfdml.functional.checks import check_pairs_input
-from tfdml.functional.distances import distances, squared_distances, unit_length
+from tfdml.functional.distances import cosines, distances, squared_distances, unit_length
 
 
 def naive_squared(embeddings):
-    embeddings = np.asarray(embeddings, np.float64)
-    return np.array([[sum((a - b) ** 2 for a, b in zip(x, y, strict=True)) for y in embeddings] for x in embeddings])
+    rows = np.asarray(embeddings, np.float64)
+    return np.array([[loops.distance(x, y) ** 2 for y in rows] for x in rows])
 
 
 @pytest.mark.parametrize("normalised", [True, False])
@@ -49,21 +50,6 @@ def test_no_negative_no_nan_and_nothing_on_the_diagonal(seed, size, scale):
     assert np.all(squared >= 0) and np.all(np.diag(squared) == 0) and np.all(np.isfinite(distances(embeddings)))
     # Matrix products sum in another order here and there.
     np.testing.assert_allclose(squared, squared.T, atol=1e-5 * scale**2)
-
-
-@pytest.mark.parametrize("function", [distances, squared_distances])
-def test_gradient_agrees_with_differences(make_batch, function):
-    _, embeddings = make_batch(5, dim=3, dtype="float64")
-    weights = np.random.default_rng(1).normal(size=(5, 5))
-    variable = tf.Variable(embeddings)
-    with tf.GradientTape() as tape:
-        value = tf.reduce_sum(function(variable) * weights)
-    gradient = tape.gradient(value, variable).numpy()
-    for place in np.ndindex(embeddings.shape):
-        step = np.zeros_like(embeddings)
-        step[place] = 1e-6
-        high, low = (np.sum(function(embeddings + sign * step) * weights) for sign in (1, -1))
-        assert gradient[place] == pytest.approx((high - low) / 2e-6, abs=1e-6)
 
 
 @pytest.mark.parametrize("function, power", [(distances, 1), (squared_distances, 2)])
@@ -142,3 +128,46 @@ def test_labels_are_left_as_they_are():
     given_labels = np.array([2**40, 2**40 + 1, -5])
     labels, _ = check_pairs_input(given_labels, np.ones((3, 2)))
     np.testing.assert_array_equal(labels, given_labels)
+
+
+def naive_cosines(embeddings):
+    rows = np.asarray(embeddings, np.float64)
+    return [[loops.cosine(x, y) for y in rows] for x in rows]
+
+
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-5), ("float64", 1e-12)])
+@pytest.mark.parametrize("size, dim", [(1, 3), (2, 1), (7, 5), (16, 33)])
+def test_cosines_are_equal_to_a_loop_over_pairs(make_batch, size, dim, dtype, tolerance):
+    _, embeddings = make_batch(size, 4, dim, dtype=dtype, normalised=False)
+    found = cosines(embeddings)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, naive_cosines(embeddings), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("length", [1e-10, 1e15])
+def test_rows_of_any_length(make_batch, length):
+    _, embeddings = make_batch(6)
+    np.testing.assert_allclose(cosines(embeddings * np.float32(length)), cosines(embeddings), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.usefixtures("improved_graphs")
+@pytest.mark.parametrize("xla", [False, True])
+def test_a_row_of_zeros_has_cosine_zero_and_gradient_zero(xla):
+    rows = tf.constant([[0.0, 0.0], [3.0, 4.0]])
+
+    @tf.function(jit_compile=xla)
+    def both(rows):
+        with tf.GradientTape() as tape:
+            tape.watch(rows)
+            values = cosines(rows)
+        return values, tape.gradient(values, rows, output_gradients=tf.constant([[1.0, 2.0], [3.0, 4.0]]))
+
+    values, gradient = both(rows)
+    np.testing.assert_allclose(values, [[0.0, 0.0], [0.0, 1.0]], rtol=1e-6)
+    np.testing.assert_array_equal(gradient[0], [0.0, 0.0])
+    assert np.all(np.isfinite(gradient))
+
+
+def test_cosines_with_what_is_no_number_are_none():
+    values = cosines(np.array([[np.nan, 1.0], [1.0, 0.0], [0.0, 1.0]], np.float32)).numpy()
+    assert np.isnan(values[0]).all() and np.isnan(values[:, 0]).all() and np.isfinite(values[1:, 1:]).all()

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tfdml.functional.distances import cosines, distances, dot_products, known_gradient, squared_distances
 from tfdml.functional.manifold import manifold_similarities
-from tfdml.functional.pairs import log_one_plus_sum_exp, log_sum_exp
+from tfdml.functional.pairs import log_one_plus_sum_exp, log_sum_exp, masked_softmax
 from tfdml.functional.softmax import others_over_own, own_against_others
 from tfdml.losses import SoftTriple
 
@@ -22,6 +22,7 @@ FUNCTIONS = {
     "cosines": cosines,
     "log_sum_exp": lambda rows: log_sum_exp(MASK, 3.0 * rows),
     "log_one_plus_sum_exp": lambda rows: log_one_plus_sum_exp(MASK, 3.0 * rows),
+    "masked_softmax": lambda rows: masked_softmax(MASK, 3.0 * rows),
     "own_against_others": lambda rows: own_against_others(LABELS, rows, scale=3.0, own=lambda own: own - 0.3),
     "others_over_own": lambda rows: others_over_own(LABELS, rows, scale=3.0, own=tf.sin),
     "manifold from rows": lambda rows: manifold_similarities(rows, PROXIES),

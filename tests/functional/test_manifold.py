@@ -9,9 +9,9 @@ from tests.of_batches import of_batches
 from tfdml.functional.manifold import manifold_similarities, random_walk
 
 
-def graph(embeddings, proxies, affinity, neighbors=None):
+def graph(embeddings, affinity, neighbors=None):
     """The matrix of section 5 of EDMS that steps are made with, entry by entry, in float64."""
-    nodes = [row / (math.sqrt(sum(row * row)) or 1.0) for row in np.concatenate([embeddings, proxies]).astype(float)]
+    nodes = [row / (math.sqrt(sum(row * row)) or 1.0) for row in np.asarray(embeddings, np.float64)]
     change = {"clipped": lambda cosine: max(0.0, cosine), "shifted": lambda cosine: (1 + cosine) / 2}[affinity]
     weights = [[change(sum(one * other)) for other in nodes] for one in nodes]
     size = len(nodes)
@@ -29,15 +29,20 @@ def graph(embeddings, proxies, affinity, neighbors=None):
     return steps
 
 
-def naive(embeddings, proxies, restart, affinity, neighbors=None):
+def walked(embeddings, restart, affinity, neighbors=None):
     """A walk that goes on with probability α, step by step, from every node: the series that equation (9) sums."""
-    steps = graph(embeddings, proxies, affinity, neighbors)
+    steps = graph(embeddings, affinity, neighbors)
     reached, here = np.zeros_like(steps), np.eye(len(steps))
     weight = 1 - restart
     while weight > 1e-18:
         reached += weight * here
         here, weight = steps @ here, weight * restart
-    reached = reached[:, len(embeddings) :]
+    return reached
+
+
+def naive(embeddings, proxies, *about):
+    """What a walk from the embeddings, and from the proxies, reaches of the proxies."""
+    reached = walked(np.concatenate([embeddings, proxies]), *about)[:, len(embeddings) :]
     return reached[: len(embeddings)], reached[len(embeddings) :]
 
 

@@ -1,8 +1,46 @@
+"""Pooling over positions, and over windows of which the last ones reach over the border."""
+
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from tfdml.layers import Pooling
+from tfdml.layers import CeilAveragePooling, CeilMaxPooling, Pooling
+
+
+def pooled_by_loops(image, size, stride, of_window):
+    """Windows begin at 0, stride, 2 stride ... until every row and column is in one."""
+    counts = [max(0, -((size - side) // stride)) + 1 for side in image.shape[:2]]
+    result = np.zeros((*counts, image.shape[2]), image.dtype)
+    for row, column in np.ndindex(*counts):
+        window = image[row * stride : row * stride + size, column * stride : column * stride + size]
+        result[row, column] = of_window(window, axis=(0, 1))
+    return result
+
+
+@pytest.mark.parametrize("make, of_window", [(CeilMaxPooling, np.max), (CeilAveragePooling, np.mean)])
+@pytest.mark.parametrize("size, stride", [(3, 2), (2, 2), (3, 3), (3, 1), (5, 3)])
+@pytest.mark.parametrize("height, width", [(8, 8), (9, 9), (8, 9), (7, 10), (12, 6), (5, 9)])
+def test_windows_agree_with_loops(make, of_window, size, stride, height, width):
+    images = np.random.default_rng([height, width]).random((2, height, width, 3)).astype(np.float32)
+    layer = make(size, stride)
+    expected = np.stack([pooled_by_loops(image, size, stride, of_window) for image in images])
+    np.testing.assert_allclose(layer(images), expected, rtol=1e-5)
+    assert layer.compute_output_shape(images.shape) == expected.shape
+
+
+def test_sizes_need_not_be_known_before():
+    inputs, images = keras.Input((None, None, 3)), np.random.default_rng(0).random((2, 8, 9, 3)).astype(np.float32)
+    model = keras.Model(inputs, CeilMaxPooling(3, 2)(inputs))
+    assert model.output.shape == (None, None, None, 3)
+    np.testing.assert_array_equal(model.predict(images, verbose=0), CeilMaxPooling(3, 2)(images))
+
+
+@pytest.mark.parametrize("make", [CeilMaxPooling, CeilAveragePooling])
+@pytest.mark.parametrize("size, stride", [(2, 3), (3, 0)])
+def test_windows_that_leave_something_out_are_refused(make, size, stride):
+    with pytest.raises(ValueError, match=f"received (strides )?{stride}|1 <= strides <= pool_size"):
+        make(size, stride)
 
 
 @pytest.fixture
@@ -46,8 +84,6 @@ def test_the_power_of_gem_is_learned_and_1_is_the_average(features):
 
 @pytest.mark.parametrize("features", [np.zeros((2, 3, 3, 4)), np.full((2, 3, 3, 4), 1e30), np.full((2, 3, 3, 4), -1.0)])
 def test_gem_stays_finite(features):
-    import tensorflow as tf
-
     layer = Pooling("gem")
     features = tf.constant(features, tf.float32)
     with tf.GradientTape() as tape:
@@ -65,8 +101,7 @@ def test_gem_in_half_precision_is_computed_in_float32(features):
     np.testing.assert_allclose(keras.ops.cast(pooled, "float32"), expected, rtol=0.02)
 
 
-def test_config_and_errors():
-    assert Pooling.from_config(Pooling("gem", power=2.5).get_config()).get_config()["power"] == 2.5
+def test_what_cannot_be_is_told():
     with pytest.raises(ValueError, match="one of 'avg', 'max', 'avg\\+max', 'gem'.*received 'mean'"):
         Pooling("mean")
     with pytest.raises(ValueError, match=r"\[B, h, w, c\].*\(2, 3, 4, 5, 6\)"):

@@ -167,11 +167,6 @@ def test_what_cannot_be_is_told(use, message):
         use()
 
 
-def test_losses_that_are_no_softmax_do_not_know_it():
-    with pytest.raises(TypeError, match="ProxyAnchor takes no argument 'sampled_classes'"):
-        losses.ProxyAnchor(sampled_classes=4)
-
-
 def test_a_step_draws_once():
     """Statistics of a loss that has none do not compute its similarities again."""
     model = tfdml.Single(keras.Sequential([keras.layers.Conv2D(2, 3)]), embedding_size=4)

@@ -166,6 +166,8 @@ def test_what_it_declares(loss, feed, make_batch):
     """Hooks that models and the training command call, see `LossHooks`."""
     assert hooks_of(loss) is loss
     assert type(loss.needs_pairs) is bool and loss.batch_parts in (1, 2, 3) and loss.classes in (None, 7)
+    assert loss.takes_queries == ("queries" in inspect.signature(loss.call).parameters)
+    assert loss.takes_queries or loss.refuses_memory
     assert loss.callbacks(None) == [] and isinstance(layer_of(loss), LossLayer | None)
     labels, embeddings = make_batch()
     found = loss.statistics(labels, feed(labels, embeddings))

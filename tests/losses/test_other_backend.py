@@ -102,13 +102,17 @@ def check_as_on_tensorflow(found, spec):
         taken = layer(embeddings, labels) if layer else embeddings
         values, mean = loss.call(labels, taken), loss(labels, taken)
     gradients = tape.gradient(mean, [embeddings, *(weight.value for weight in weights)])
-    assert max(np.abs(gradient).max() for gradient in gradients) > 1e-4
+    largest = max(np.abs(gradient).max() for gradient in gradients)
+    assert largest > 1e-4
+    # Entries are sums of terms up to the largest gradient, of which little may be left: that of a bias of vicreg is 0,
+    # where others are 12,000. Float32 rounds each term in its last places, on both backends.
+    rounding = max(TOLERANCE, 4 * np.finfo(np.float32).eps * largest)
     np.testing.assert_allclose(found["values"], values, rtol=TOLERANCE, atol=TOLERANCE)
     said = {name: float(value) for name, value in loss.statistics(labels, taken).items()}
     assert found["statistics"] == pytest.approx(said, rel=TOLERANCE, nan_ok=True)
     assert found["compiled_mean"] == pytest.approx(float(mean), rel=TOLERANCE, abs=TOLERANCE)
     for part, other in zip(found["gradients"], gradients, strict=True):
-        np.testing.assert_allclose(part, other, rtol=TOLERANCE, atol=TOLERANCE)
+        np.testing.assert_allclose(part, other, rtol=TOLERANCE, atol=rounding)
 
 
 @pytest.mark.parametrize("name", COMPARED)

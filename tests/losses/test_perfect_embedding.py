@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.losses.loops import value_and_gradient
 from tfdml import registry
 
 few = settings(max_examples=4, deadline=None)
@@ -24,6 +24,7 @@ AT_UNIT_LENGTH = [
     "ranked_list",
     "ranked_list(positive_temperature=3.0, balance=0.2)",
     "ranked_list_simpler",
+    "threshold_consistent_margin",
 ]
 # Which compares distances to a sum over all negatives and so needs more room than its margin.
 FAR_APART = ["lifted_structure(form='hard')", "lifted_structure(form='smooth')"]
@@ -40,19 +41,12 @@ def perfect(draw, length):
     return labels, length * axes[labels]
 
 
-def value_and_gradient(spec, labels, embeddings):
-    variable = tf.Variable(embeddings)
-    with tf.GradientTape() as tape:
-        values = registry.create("loss", spec).call(tf.constant(labels), variable)
-    return values.numpy(), tf.convert_to_tensor(tape.gradient(values, variable)).numpy()
-
-
 @pytest.mark.parametrize("spec", AT_UNIT_LENGTH)
 @few
 @given(batch=perfect(length=1.0))
 def test_orthogonal_classes_cost_nothing(spec, batch):
     for dtype, tolerance in (("float32", 1e-5), ("float64", 1e-12)):
-        values, gradient = value_and_gradient(spec, batch[0], batch[1].astype(dtype))
+        values, gradient = value_and_gradient(registry.create("loss", spec), batch[0], batch[1].astype(dtype))
         np.testing.assert_allclose(values, 0.0, atol=tolerance)
         # Squared distances of what rounding leaves have a gradient of its size.
         np.testing.assert_allclose(gradient, 0.0, atol=tolerance**0.5)
@@ -62,7 +56,7 @@ def test_orthogonal_classes_cost_nothing(spec, batch):
 @few
 @given(batch=perfect(length=100.0))
 def test_classes_far_apart_cost_nothing(spec, batch):
-    values, gradient = value_and_gradient(spec, *batch)
+    values, gradient = value_and_gradient(registry.create("loss", spec), *batch)
     np.testing.assert_array_equal(values, np.zeros(len(values)))
     np.testing.assert_array_equal(gradient, np.zeros_like(gradient))
 
@@ -72,5 +66,5 @@ def test_one_row_among_another_class_costs_something(spec):
     """What makes the tests above able to fail."""
     scale = 100.0 if spec in FAR_APART else 1.0
     embeddings = scale * np.eye(3)[[0, 0, 1, 1, 2, 0]]
-    values, _ = value_and_gradient(spec, np.array([0, 0, 1, 1, 2, 2]), embeddings)
+    values, _ = value_and_gradient(registry.create("loss", spec), np.array([0, 0, 1, 1, 2, 2]), embeddings)
     assert np.max(values) > 0.01

@@ -4,88 +4,25 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.of_batches import of_batches
+from tests.losses.loops import RANKED_LIST, RANKED_LISTS, ranked_list, ranked_list_of, value_and_gradient
 from tfdml.losses import RankedList, RankedListSimpler
-
-
-def weighted(violations, temperature):
-    """Weights of equations (9) and (10) for the violations of a list, divided by their sum."""
-    weights = [math.exp(temperature * violation) for violation in violations]
-    return [weight / sum(weights) for weight in weights]
-
-
-def ranked_list(i, labels, rows, alpha, margin, positive_temperature, negative_temperature, balance):
-    """The non-trivial pairs of query i: [(row, weight with the balance in it, violation, sign of the distance)]."""
-    distance = [math.sqrt(sum((a - b) ** 2 for a, b in zip(rows[i], row, strict=True))) for row in rows]
-    others = [j for j in range(len(labels)) if j != i]
-    positives = [j for j in others if labels[j] == labels[i] and distance[j] > alpha - margin]
-    negatives = [j for j in others if labels[j] != labels[i] and distance[j] < alpha]
-    found = []
-    for members, sign, boundary, temperature, part in (
-        (positives, 1, alpha - margin, positive_temperature, 1 - balance),
-        (negatives, -1, alpha, negative_temperature, balance),
-    ):
-        violations = [sign * (distance[j] - boundary) for j in members]
-        weights = weighted(violations, temperature)
-        found += [(j, part * w, v, sign) for j, w, v in zip(members, weights, violations, strict=True)]
-    return found
-
-
-DEFAULTS = {
-    "alpha": 1.2,
-    "margin": 0.4,
-    "positive_temperature": 0.0,
-    "negative_temperature": 10.0,
-    "balance": 0.5,
-}
-ARGUMENTS = [
-    {},
-    {"alpha": 0.9},
-    {"alpha": 2.5, "margin": 2.5},
-    {"positive_temperature": 7.0},
-    {"positive_temperature": -7.0, "negative_temperature": 0.0},
-    {"negative_temperature": -3.0},
-    {"balance": 0.2},
-    {"balance": 1.0},
-]
-
-
-def naive(labels, embeddings, **arguments):
-    """Equations (8) to (13), query by query."""
-    rows, settings = np.asarray(embeddings, np.float64), {**DEFAULTS, **arguments}
-    return [sum(w * v for _, w, v, _ in ranked_list(i, labels, rows, **settings)) for i in range(len(labels))]
 
 
 def naive_gradient(labels, embeddings, **arguments):
     """Of the sum over queries: each query's weights times unit vectors along the line to the other row."""
-    rows, settings = np.asarray(embeddings, np.float64), {**DEFAULTS, **arguments}
+    rows, settings = np.asarray(embeddings, np.float64), {**RANKED_LIST, **arguments}
     gradient = np.zeros_like(rows)
     for i in range(len(labels)):
-        for j, weight, _, sign in ranked_list(i, labels, rows, **settings):
+        for j, weight, _, sign in ranked_list_of(i, labels, rows, **settings):
             gradient[i] += weight * sign * (rows[i] - rows[j]) / np.linalg.norm(rows[i] - rows[j])
     return gradient
 
 
 def gradient_of(labels, embeddings, **arguments):
-    variable = tf.Variable(embeddings)
-    with tf.GradientTape() as tape:
-        values = RankedList(**arguments).call(labels, variable)
-    return tape.gradient(values, variable).numpy()
+    return value_and_gradient(RankedList(**arguments), labels, embeddings)[1]
 
 
-@pytest.mark.parametrize("arguments", ARGUMENTS, ids=str)
-@of_batches("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 3, 2), (6, 1, 4), (9, 99, 3)])
-def test_equal_to_a_loop_over_lists(make_batch, size, classes, dim, dtype, tolerance, arguments):
-    for normalised in (True, False):
-        labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
-        values = RankedList(**arguments).call(labels, embeddings)
-        assert values.dtype == dtype
-        np.testing.assert_allclose(values, naive(labels, embeddings, **arguments), rtol=tolerance, atol=tolerance)
-        both = RankedList(differentiate_weights=True, differentiate_gallery=True, **arguments).call(labels, embeddings)
-        np.testing.assert_array_equal(both, values)
-
-
-@pytest.mark.parametrize("arguments", ARGUMENTS, ids=str)
+@pytest.mark.parametrize("arguments", RANKED_LISTS, ids=str)
 @pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-3), ("float64", 1e-9)])
 def test_gradient_moves_each_query_by_its_own_list(make_batch, dtype, tolerance, arguments):
     for normalised in (True, False):
@@ -99,7 +36,7 @@ def test_gradient_moves_each_query_by_its_own_list(make_batch, dtype, tolerance,
 def test_gallery_and_weights_can_be_differentiated_each_for_itself(make_batch):
     """Against differences: of a list whose other rows stay, and of all with weights that stay."""
     labels, embeddings = make_batch(10, 3, dtype="float64")
-    lists = [ranked_list(i, labels, embeddings, **DEFAULTS) for i in range(10)]
+    lists = [ranked_list_of(i, labels, embeddings, **RANKED_LIST) for i in range(10)]
 
     def with_fixed_weights(rows):
         total = 0.0
@@ -113,7 +50,7 @@ def test_gallery_and_weights_can_be_differentiated_each_for_itself(make_batch):
     for place in np.ndindex(embeddings.shape):
         step = np.zeros_like(embeddings)
         step[place] = 1e-6
-        query = [naive(labels, embeddings + sign * step)[place[0]] for sign in (1, -1)]
+        query = [ranked_list(labels, embeddings + sign * step)[place[0]] for sign in (1, -1)]
         assert weights[place] == pytest.approx((query[0] - query[1]) / 2e-6, abs=1e-6)
         batch = [with_fixed_weights(embeddings + sign * step) for sign in (1, -1)]
         assert gallery[place] == pytest.approx((batch[0] - batch[1]) / 2e-6, abs=1e-6)
@@ -128,12 +65,12 @@ def test_both_optimisations_of_the_page(make_batch):
     for place in np.ndindex(embeddings.shape):
         step = np.zeros_like(embeddings)
         step[place] = 1e-6
-        batch = [sum(naive(labels, embeddings + sign * step)) for sign in (1, -1)]
+        batch = [sum(ranked_list(labels, embeddings + sign * step)) for sign in (1, -1)]
         assert printed[place] == pytest.approx((batch[0] - batch[1]) / 2e-6, abs=1e-6)
     # A pair's weight w becomes w (1 + T (v - mean)): below mean - 1/T its violation grows.
     expected, turned = np.zeros_like(embeddings), 0
     for i in range(10):
-        found = ranked_list(i, labels, embeddings, **DEFAULTS)
+        found = ranked_list_of(i, labels, embeddings, **RANKED_LIST)
         pushes = [(weight, violation) for _, weight, violation, sign in found if sign < 0]
         mean = sum(w * v for w, v in pushes) / (sum(w for w, _ in pushes) or 1.0)
         for j, weight, violation, sign in found:
@@ -166,10 +103,12 @@ def test_high_temperature_is_the_hardest_pair_and_overflows_nothing(make_batch):
     assert np.all(np.isfinite(gradient_of(labels, embeddings, negative_temperature=1e6, differentiate_weights=True)))
 
 
-def test_lists_without_violations_are_zero_with_zero_gradient():
-    labels, embeddings = np.array([0, 0, 1, 1]), np.array([[0.0, 0.0], [0.5, 0.0], [9.0, 0.0], [9.0, 0.5]])
-    np.testing.assert_array_equal(RankedList().call(labels, embeddings), np.zeros(4))
-    np.testing.assert_array_equal(gradient_of(labels, embeddings), np.zeros((4, 2)))
+@pytest.mark.parametrize("loss", [RankedList(), RankedListSimpler()])
+def test_lists_without_violations_are_zero_with_zero_gradient(loss):
+    labels, embeddings = [0, 0, 1, 1], np.array([[0.0, 0.0], [0.5, 0.0], [9.0, 0.0], [9.0, 0.5]])
+    values, gradient = value_and_gradient(loss, labels, embeddings)
+    np.testing.assert_array_equal(values, np.zeros(4))
+    np.testing.assert_array_equal(gradient, np.zeros((4, 2)))
 
 
 @pytest.mark.parametrize("labels, missing", [([1] * 6, {"balance": 1.0}), (range(6), {"balance": 0.0})])
@@ -194,7 +133,7 @@ def test_temperatures_can_be_set_under_a_compiled_function(make_batch, xla):
     labels, embeddings = tf.constant(labels), tf.constant(embeddings)
     for negative, positive in ((10.0, 0.0), (2.5, 0.0), (2.5, -4.0)):
         loss.negative_temperature, loss.positive_temperature = negative, positive
-        expected = naive(
+        expected = ranked_list(
             labels.numpy(), embeddings.numpy(), negative_temperature=negative, positive_temperature=positive
         )
         np.testing.assert_allclose(compiled(labels, embeddings), expected, rtol=1e-4)
@@ -226,18 +165,19 @@ def test_made_under_a_strategy_its_steps_see_what_is_set(make_batch):
 
     first = float(step())
     loss.negative_temperature = 0.0
-    assert float(step()) == pytest.approx(np.mean(naive(labels.numpy(), embeddings.numpy(), negative_temperature=0.0)))
+    assert float(step()) == pytest.approx(
+        np.mean(ranked_list(labels.numpy(), embeddings.numpy(), negative_temperature=0.0))
+    )
     assert abs(float(step()) - first) > 1e-3
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ({"margin": 1.3}, "margin from 0 to alpha, which is 1.2, received 1.3"),
-        ({"margin": -0.1}, "margin to be a number of 0 or more; received -0.1"),
-        ({"balance": 1.1}, "balance to be a number from 0 to 1; received 1.1"),
-    ],
-)
-def test_bad_arguments_are_told(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        RankedList(**arguments)
+def test_of_the_simpler_loss_the_temperature_is_set_and_the_configuration_has_no_more_than_the_arguments(make_batch):
+    labels, embeddings = make_batch()
+    loss = RankedListSimpler(reduction=None)
+    loss.negative_temperature = 1.0
+    expected = RankedListSimpler(negative_temperature=1.0).call(labels, embeddings)
+    np.testing.assert_allclose(loss(labels, embeddings), expected, rtol=1e-6)
+    config = RankedListSimpler(margin=0.6, negative_temperature=4.4).get_config()
+    assert (config["margin"], config["negative_temperature"]) == (0.6, 4.4)
+    assert not {"alpha", "positive_temperature", "balance"} & set(config)
+    assert RankedListSimpler.from_config(config).get_config() == config

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.losses import test_ranked_list as lists
+from tests.losses.loops import ranked_list_of
 from tfdml.losses import (
     Contrastive,
     LiftedStructure,
@@ -105,7 +105,7 @@ def test_lengths_that_change_no_loss_change_no_statistics(pair_loss_spec, batch)
 def test_ranked_list(loss, alpha, margin, temperature, batch):
     labels, rows = batch
     distance, inner = distance_of(rows), alpha - margin
-    queries = [lists.ranked_list(i, labels, rows, alpha, margin, 0.0, 1.0, 0.5) for i in range(ROWS)]
+    queries = [ranked_list_of(i, labels, rows, alpha, margin, 0.0, 1.0, 0.5) for i in range(ROWS)]
     positives = [(i, j) for i, found in enumerate(queries) for j, _, _, sign in found if sign > 0]
     negatives = [(i, j) for i, found in enumerate(queries) for j, _, _, sign in found if sign < 0]
     assert positives and negatives

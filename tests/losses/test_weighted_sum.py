@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 import tfdml
-from tests.losses.test_soft_triple import merging
+from tests.losses.test_proxy_losses import merging
 from tfdml import registry
 from tfdml.losses import (
     ContextualManifold,

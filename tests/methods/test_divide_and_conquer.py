@@ -22,12 +22,6 @@ def sum_with(proxy_loss):
     return WeightedSum([(1.0, Triplet(mining="all")), (0.5, proxy_loss), (2.0, ProxyNCA(classes=4))])
 
 
-@pytest.fixture
-def batch():
-    rng = np.random.default_rng(0)
-    return rng.normal(size=(16, 12, 12, 3)).astype(np.float32), np.repeat(np.arange(4), 4)
-
-
 def turn_of(labels, learner):
     return {"label": labels, "learner": np.full(len(labels), learner)}
 

@@ -1,4 +1,4 @@
-"""The base model and its plainest method, as a Keras user meets them."""
+"""The base model and its plainest methods, as a Keras user meets them: `Single`, also unnormalized, and `Features`."""
 
 import keras
 import numpy as np
@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import tfdml
 from tests.methods.models import small_model
+from tfdml.heads import Linear
 from tfdml.losses import Contrastive, Triplet
 
 
@@ -245,3 +246,65 @@ def test_what_is_no_preprocessing_is_refused():
         model.preprocessing = 224
     model.preprocessing = {"image_size": 12}
     assert model.preprocessing == tfdml.Preprocessing(image_size=12)
+
+
+@pytest.fixture
+def backbone():
+    keras.utils.set_random_seed(0)
+    return tfdml.backbones.Small(width=8, stages=2)
+
+
+@pytest.mark.parametrize("pooling, pool", [("avg", np.mean), ("max", np.max)])
+def test_features_are_pooled_and_at_unit_length(batch, backbone, pooling, pool):
+    model = tfdml.Features(backbone, head=Linear(pooling))
+    pooled = pool(np.asarray(backbone(batch[0])), axis=(1, 2))
+    expected = pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
+    np.testing.assert_allclose(model(batch[0]), expected, atol=1e-6)
+    assert model.learners_shape == (1, pooled.shape[1])
+    # There is nothing but the backbone.
+    assert {id(weight) for weight in model.weights} == {id(weight) for weight in backbone.weights}
+
+
+@pytest.mark.slow
+def test_a_backbone_learns_through_features(batch, backbone):
+    model = tfdml.Features(backbone)
+    model.compile(keras.optimizers.Adam(0.01), loss="triplet(mining='all')")
+    losses = model.fit(*batch, batch_size=16, epochs=8, shuffle=False, verbose=0).history["loss"]
+    assert losses[-1] < 0.8 * losses[0]
+
+
+def test_features_of_vectors(batch):
+    flat = keras.Sequential([keras.layers.Flatten()])
+    pixels = batch[0].reshape(16, -1)
+    found = tfdml.Features(flat)(batch[0])
+    np.testing.assert_allclose(found, pixels / np.linalg.norm(pixels, axis=1, keepdims=True), atol=1e-6)
+
+
+def test_features_have_no_size():
+    with pytest.raises((TypeError, ValueError), match="embedding_size"):
+        tfdml.Features(tfdml.backbones.Small(width=8, stages=2), embedding_size=64)
+
+
+@pytest.mark.slow
+def test_embeddings_may_keep_their_length(tmp_path):
+    images = np.random.default_rng(0).normal(size=(16, 12, 12, 3)).astype(np.float32)
+    model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=16, normalize=False)
+    model.compile("sgd", loss="lifted_structure", run_eagerly=True)
+    model.fit(images, np.repeat(np.arange(4), 4), batch_size=8, verbose=0)
+    projected = model.head.projection(keras.ops.mean(model.backbone(images), axis=(1, 2)))
+    assert np.ptp(np.linalg.norm(projected, axis=1)) > 1e-3
+    np.testing.assert_allclose(model(images), projected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(model.predict(images, verbose=0), projected, rtol=1e-5, atol=1e-6)
+    model.save(tmp_path / "model.keras")
+    np.testing.assert_array_equal(keras.models.load_model(tmp_path / "model.keras")(images), model(images))
+
+
+def test_measured_distances_are_those_of_the_embeddings_as_they_are():
+    images, labels = np.random.default_rng(0).normal(size=(8, 12, 12, 3)).astype(np.float32), np.repeat([0, 1], 4)
+    model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=16, normalize=False)
+    model.compile("sgd", loss="lifted_structure")
+    logs = model.evaluate(images, labels, batch_size=8, verbose=0, return_dict=True)
+    embeddings = model(images).numpy()
+    apart = np.linalg.norm(embeddings[:4, None] - embeddings[None, 4:], axis=-1).mean()
+    assert abs(np.linalg.norm(embeddings, axis=1).mean() - 1.0) > 0.1
+    np.testing.assert_allclose(logs["negative_distance"], apart, rtol=1e-3)

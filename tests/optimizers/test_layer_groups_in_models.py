@@ -9,12 +9,6 @@ from tfdml import registry
 from tfdml.optimizers import SGD, Adam, AdamW
 
 
-@pytest.fixture
-def batch():
-    rng = np.random.default_rng(0)
-    return rng.normal(size=(16, 12, 12, 3)).astype(np.float32), np.repeat(np.arange(4), 4)
-
-
 def model_with(optimizer, loss="proxy_nca(classes=4)"):
     keras.utils.set_random_seed(0)
     model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=8)

@@ -84,10 +84,10 @@ class Backbone(Declared, keras.Model, Endpoints):
 
 def _check_precision(policy):
     """Raises a ValueError if layers have another precision, which Keras would keep without a word."""
-    found = keras.config.dtype_policy().name
-    if policy is not None and keras.dtype_policies.get(policy).name != found:
+    precision = keras.config.dtype_policy().name
+    if policy is not None and keras.dtype_policies.get(policy).name != precision:
         raise ValueError(
-            f"The layers of a backbone have the global precision, {found}; received dtype={policy!r}. Call "
+            f"The layers of a backbone have the global precision, {precision}; received dtype={policy!r}. Call "
             f"keras.config.set_dtype_policy({policy!r}) before, or leave dtype out."
         )
 

@@ -257,10 +257,10 @@ class KerasApplication(Backbone):
 def meant_backbone(text):
     """Returns the spec of the network of keras.applications whose name a text is, or begins."""
     word = text.lower().replace("-", "").replace("_", "")
-    found = [name for name in dir(keras.applications) if name[0].isupper() and name.lower().startswith(word)]
-    if len(word) < SHORTEST or not found:
+    matches = [name for name in dir(keras.applications) if name[0].isupper() and name.lower().startswith(word)]
+    if len(word) < SHORTEST or not matches:
         return ""
-    name = min(found, key=lambda name: (len(name), name))
+    name = min(matches, key=lambda name: (len(name), name))
     own = f'"{name.lower()}" or ' if name.lower() in names("backbone") else ""
     return f'{own}"keras_applications(name={name!r})"'
 
@@ -291,15 +291,15 @@ def _how_to_fetch(error):
     for frame, _ in traceback.walk_tb(error.__traceback__):
         if frame.f_code is keras.utils.get_file.__code__:
             url, place = frame.f_locals["origin"], frame.f_locals.get("download_target")
-            found = f"put it at {place}, where Keras looks for it, or " if place else ""
-            return f"Without network access, download {url} elsewhere and {found}{LOAD_IT}"
+            hint = f"put it at {place}, where Keras looks for it, or " if place else ""
+            return f"Without network access, download {url} elsewhere and {hint}{LOAD_IT}"
     return f"Without network access, download the file elsewhere and {LOAD_IT}"
 
 
 def _function(name):
-    known = [key for key, value in vars(keras.applications).items() if inspect.isfunction(value)]
-    if name not in known:
-        raise ValueError(f"keras.applications has no network {name!r}. Known: {', '.join(sorted(known))}.")
+    networks = [key for key, value in vars(keras.applications).items() if inspect.isfunction(value)]
+    if name not in networks:
+        raise ValueError(f"keras.applications has no network {name!r}. Known: {', '.join(sorted(networks))}.")
     return getattr(keras.applications, name)
 
 
@@ -342,15 +342,12 @@ def keras_cv(preset: Text) -> Borrowed:
     ]
     owner = next((value for value in classes if preset in value.presets), models.Backbone)
     network = load_preset("keras_cv", preset, lambda: owner.from_preset(preset))
-    backbone = Borrowed(network, "keras_cv", _preprocessing_of_keras_cv(network))
-    backbone.pretrained = preset not in owner.presets or preset in owner.presets_with_weights
-    return backbone
-
-
-def _preprocessing_of_keras_cv(network):
     # The network either scales pixels to 0 ... 1 itself, or expects them scaled.
     std = 1.0 if network.get_config().get("include_rescaling") else 255.0
-    return {"mean": (0.0,) * 3, "std": (std,) * 3, "image_size": network.inputs[0].shape[1] or 224}
+    preprocessing = {"mean": (0.0,) * 3, "std": (std,) * 3, "image_size": network.inputs[0].shape[1] or 224}
+    backbone = Borrowed(network, "keras_cv", preprocessing)
+    backbone.pretrained = preset not in owner.presets or preset in owner.presets_with_weights
+    return backbone
 
 
 # Tokens that are of the whole image: of all other transformers the tokens are those of patches.
@@ -406,8 +403,8 @@ def keras_hub(
             "choose the head's pooling."
         )
     kind = features or ("class" if tokens and has_towers else None)
-    about = {"features": kind, "prefix": prefix} if kind else {}
-    return Borrowed(network, "keras_hub", _preprocessing_of_keras_hub(network, converter), **about)
+    options = {"features": kind, "prefix": prefix} if kind else {}
+    return Borrowed(network, "keras_hub", _preprocessing_of_keras_hub(network, converter), **options)
 
 
 def _check_images(network, preset):
@@ -452,7 +449,7 @@ def _preprocessing_of_keras_hub(network, converter):
     own = network.inputs[0].shape[1:3]
     height, width = own if all(own) else converter.image_size or (224, 224)
     size = saved_size(height, width)
-    about = {"mean": (0.0 - offset / scale).tolist(), "std": (1 / scale).tolist(), "image_size": size}
+    preprocessing = {"mean": (0.0 - offset / scale).tolist(), "std": (1 / scale).tolist(), "image_size": size}
     # Without antialiasing "nearest" would lose pixels, and nothing was pretrained with it.
-    known = converter.interpolation in get_args(Interpolation)
-    return {**about, **({"interpolation": converter.interpolation} if known else {})}
+    is_known = converter.interpolation in get_args(Interpolation)
+    return {**preprocessing, **({"interpolation": converter.interpolation} if is_known else {})}

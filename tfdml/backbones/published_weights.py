@@ -119,11 +119,11 @@ def _net_class():
     for name, fields in MESSAGES.items():
         described = file.message_type.add(name=name)
         for number, field, kind, repeated in fields:
-            about = (
+            value_type = (
                 {"type": kind} if isinstance(kind, int) else {"type": Field.TYPE_MESSAGE, "type_name": f".tfdml.{kind}"}
             )
             label = Field.LABEL_REPEATED if repeated else Field.LABEL_OPTIONAL
-            described.field.add(number=number, name=field, label=label, **about)
+            described.field.add(number=number, name=field, label=label, **value_type)
     # A pool of its own: Caffe's own module may have registered messages of these names.
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
@@ -151,7 +151,7 @@ STEM = {"conv1_7x7_s2": "conv1", "conv2_3x3_reduce": "conv2", "conv2_3x3": "conv
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
+class PublishedFile:
     """A published file.
 
     Args:
@@ -184,7 +184,7 @@ def convert(source, tensors, show=print):
         for layer in backbone.layers
         for variable in layer.variables
     ]
-    _check_names(source, tensors, [name for name, _, _ in pairs])
+    check_names(f"{source}, published at {published.url}", tensors, [name for name, _, _ in pairs], published.left_out)
     for name, own, variable in pairs:
         values = np.asarray(tensors[name])
         if values.ndim == 4:
@@ -232,15 +232,22 @@ def advice(backbone):
     return ""
 
 
-def _check_names(source, tensors, expected):
+def check_names(what, tensors, expected, left_out):
+    """Raises a ValueError where a file lacks parameters or has others.
+
+    Args:
+        what: what the file should be, for the error.
+        tensors: `{name: array}` of the file.
+        expected: names of the parameters.
+        left_out: regular expression of names that the file may have, too.
+    """
     missing = [name for name in expected if name not in tensors]
-    known = set(expected)
-    rest = [name for name in tensors if name not in known]
-    unexpected = [name for name in rest if not re.fullmatch(SOURCES[source].left_out, name)]
+    others = set(tensors).difference(expected)
+    unexpected = [name for name in tensors if name in others and not re.fullmatch(left_out, name)]
     if missing or unexpected:
         raise ValueError(
-            f"The file is none of {source}, published at {SOURCES[source].url}. "
-            f"Missing: {', '.join(missing) or 'none'}. Unexpected: {', '.join(unexpected) or 'none'}."
+            f"The file is none of {what}. Missing: {', '.join(missing) or 'none'}. "
+            f"Unexpected: {', '.join(unexpected) or 'none'}."
         )
 
 
@@ -264,41 +271,33 @@ def _of_torchvision_resnet(layer):
     return prefix + (name.replace("conv", "bn") if is_norm else name)
 
 
-def _of_cadene(layer):
-    return re.sub("_norm$", "_bn", layer)
-
-
-def _of_caffe(layer):
-    return re.sub(r"^(conv\d|inception_\d[a-e])_", r"\1/", layer)
-
-
 TORCHVISION = {"read": read_state_dict, "left_out": r"fc\..*|aux\d\..*|.*\.num_batches_tracked"}
 PYTORCH = "https://download.pytorch.org/models"
 SOURCES = {
-    "torchvision_googlenet": Source(
+    "torchvision_googlenet": PublishedFile(
         "googlenet(batch_norm=True)",
         f"{PYTORCH}/googlenet-1378be20.pth",
         rename=_of_torchvision_googlenet,
         **TORCHVISION,
     ),
-    "torchvision_resnet18": Source(
+    "torchvision_resnet18": PublishedFile(
         "resnet18", f"{PYTORCH}/resnet18-f37072fd.pth", rename=_of_torchvision_resnet, **TORCHVISION
     ),
-    "torchvision_resnet50": Source(
+    "torchvision_resnet50": PublishedFile(
         "resnet50", f"{PYTORCH}/resnet50-0676ba61.pth", rename=_of_torchvision_resnet, **TORCHVISION
     ),
-    "cadene_bninception": Source(
+    "cadene_bninception": PublishedFile(
         "bn_inception",
         "http://data.lip6.fr/cadene/pretrainedmodels/bn_inception-52deb4733.pth",
         read=read_state_dict,
-        rename=_of_cadene,
+        rename=lambda layer: re.sub("_norm$", "_bn", layer),
         left_out=r"last_linear\..*|fc\..*|.*\.num_batches_tracked",
     ),
-    "caffe_googlenet": Source(
+    "caffe_googlenet": PublishedFile(
         "googlenet(batch_norm=False)",
         "http://dl.caffe.berkeleyvision.org/bvlc_googlenet.caffemodel",
         read=read_caffemodel,
-        rename=_of_caffe,
+        rename=lambda layer: re.sub(r"^(conv\d|inception_\d[a-e])_", r"\1/", layer),
         left_out=r"loss\d/.*",
     ),
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tfdml.backbones.borrowed import import_extra
-from tfdml.backbones.published_weights import read_state_dict
+from tfdml.backbones.published_weights import check_names, read_state_dict
 from tfdml.files.checked import json_of, read_bytes, reason_of
 
 HALF = ((0.5,) * 3, (0.5,) * 3)
@@ -94,14 +94,8 @@ def convert_transformer(source, tensors, show=print):
         raise ValueError(f"The file is none of {source}, such as {wanted.url}: it is one of {fits}.")
     network = getattr(import_extra("keras_hub").models, kind)(**arguments)
     places = {variable.path: _place(variable.path, kind) for variable in network.variables}
-    missing = sorted({name for name, _ in places.values()} - tensors.keys())
-    unexpected = sorted(tensors.keys() - {name for name, _ in places.values()})
-    unexpected = [name for name in unexpected if not re.fullmatch(LEFT_OUT, name)]
-    if missing or unexpected:
-        raise ValueError(
-            f"The file is none of {source}, such as {wanted.url}. Missing: {', '.join(missing) or 'none'}. "
-            f"Unexpected: {', '.join(unexpected) or 'none'}."
-        )
+    expected = {name for name, _ in places.values()}
+    check_names(f"{source}, such as {wanted.url}", dict(sorted(tensors.items())), sorted(expected), LEFT_OUT)
     for variable in network.variables:
         name, part = places[variable.path]
         values, shape = tensors[name], _published_shape(variable, part is not None)
@@ -113,7 +107,7 @@ def convert_transformer(source, tensors, show=print):
         values = values.T if variable.name == "kernel" and values.ndim == 2 else values
         variable.assign(values.reshape(variable.shape))
         show(f"{variable.path} {tuple(variable.shape)} <- {name}")
-    for name in sorted(tensors.keys() - {name for name, _ in places.values()}):
+    for name in sorted(tensors.keys() - expected):
         show(f"left out: {name} {tensors[name].shape}")
     return network
 
@@ -202,8 +196,8 @@ def _pixels(source, path):
     if not config.is_file():
         return TRANSFORMERS[source].pixels
     try:
-        about = json_of(read_bytes(config))["pretrained_cfg"]
-        mean, std = (tuple(float(each) for each in about[name]) for name in ("mean", "std"))
+        pretrained = json_of(read_bytes(config))["pretrained_cfg"]
+        mean, std = (tuple(float(each) for each in pretrained[name]) for name in ("mean", "std"))
         if len(mean) != 3 or len(std) != 3 or min(std) <= 0 or not all(map(math.isfinite, mean + std)):
             raise ValueError(f"expected three numbers each, received mean {mean} and std {std}")
     except (ValueError, KeyError, TypeError, OSError) as error:

@@ -48,19 +48,19 @@ def load_adapter(network: keras.Model, path: str | Path) -> int:
         with h5py.File(path) as file:
             check_datasets(file, Path(path).stat().st_size)
             rank = int(file.attrs["rank"])
-            found = [[np.asarray(file[place][name][...], np.float32) for name in MATRICES] for place in sorted(file)]
+            stored = [[np.asarray(file[place][name][...], np.float32) for name in MATRICES] for place in sorted(file)]
     except BROKEN as error:
         raise ValueError(f"{path} cannot be read as changes of LoRA: {' '.join(str(error).split())}.") from None
     if not adapted_layers(network):
         enable_lora(network, rank)
     layers = adapted_layers(network)
     wanted = [[tuple(getattr(layer, name).shape) for name in MATRICES] for layer in layers]
-    if wanted != [[each.shape for each in matrices] for matrices in found]:
+    if wanted != [[each.shape for each in matrices] for matrices in stored]:
         raise ValueError(
-            f"{path} has changes of rank {rank} for {len(found)} layers, which do not fit those of {network.name}: "
+            f"{path} has changes of rank {rank} for {len(stored)} layers, which do not fit those of {network.name}: "
             f"expected {len(wanted)} of the shapes {wanted[0]} and so on."
         )
-    for layer, matrices in zip(layers, found, strict=True):
+    for layer, matrices in zip(layers, stored, strict=True):
         for name, values in zip(MATRICES, matrices, strict=True):
             getattr(layer, name).assign(values)
     return len(layers)
@@ -97,28 +97,28 @@ def load_by_name(model, path):
     """
     with tempfile.TemporaryDirectory() as folder:
         # The model's own file shows where Keras stores each of its parameters.
-        own = Path(folder) / "own.weights.h5"
-        model.save_weights(own)
-        with h5py.File(path) as source, h5py.File(own, "r+") as target:
+        copy = Path(folder) / "own.weights.h5"
+        model.save_weights(copy)
+        with h5py.File(path) as source, h5py.File(copy, "r+") as target:
             check_datasets(source, Path(path).stat().st_size)
-            found, wanted = _parameters(source), _parameters(target)
-            shared = [name for name in wanted if name in found]
-            _check(shared, found, wanted)
+            stored, wanted = _parameters(source), _parameters(target)
+            shared = [name for name in wanted if name in stored]
+            _check(shared, stored, wanted)
             for name in shared:
-                wanted[name][...] = found[name][...]
-            report = Report(len(shared), _layers(wanted, without=found), _layers(found, without=wanted))
-        model.load_weights(own)
+                wanted[name][...] = stored[name][...]
+            report = Report(len(shared), _layers(wanted, without=stored), _layers(stored, without=wanted))
+        model.load_weights(copy)
     return report
 
 
-def _check(shared, found, wanted):
+def _check(shared, stored, wanted):
     if not shared:
-        raise ValueError(f"it has none of the layers {_some(_layers(wanted))}, but {_some(_layers(found))}.")
-    wrong = [name for name in shared if found[name].shape != wanted[name].shape]
+        raise ValueError(f"it has none of the layers {_some(_layers(wanted))}, but {_some(_layers(stored))}.")
+    wrong = [name for name in shared if stored[name].shape != wanted[name].shape]
     if wrong:
         layer, first = wrong[0].rsplit("/", 1)[0], wrong[0]
         raise ValueError(
-            f"{layer} has a parameter of shape {wanted[first].shape}, in the file of shape {found[first].shape}; "
+            f"{layer} has a parameter of shape {wanted[first].shape}, in the file of shape {stored[first].shape}; "
             f"{len(wrong)} of {len(shared)} parameters have other shapes."
         )
 

@@ -132,9 +132,9 @@ class Recluster(EmbeddingCallback):
             self.sampler.assign(None)
             return
         turns = division.divides_embedding(epoch)
-        found = self.sampler.assign(self.assignment, turns=turns, learners=division.learners)
+        counts = self.sampler.assign(self.assignment, turns=turns, learners=division.learners)
         if anew:
-            self._note(epoch, before, found)
+            self._note(epoch, before, counts)
 
     def on_epoch_end(self, epoch, logs=None):
         self._learned = self.model.steps.turns.numpy().tolist()
@@ -171,9 +171,9 @@ class Recluster(EmbeddingCallback):
         self._learned = state["steps_of_learners"]
         self.assignment = None if state["assignment"] is None else np.array(state["assignment"], np.int64)
 
-    def _note(self, epoch, before, found):
+    def _note(self, epoch, before, counts):
         learners, after = self.model.division.learners, self.assignment
-        entry = {"epoch": epoch, "sizes": np.bincount(after, minlength=learners).tolist(), **found}
+        entry = {"epoch": epoch, "sizes": np.bincount(after, minlength=learners).tolist(), **counts}
         if before is not None:
             entry["iou"] = np.diag(overlap(before, after, learners)).tolist()
             entry["changed"] = float(np.mean(before != after))
@@ -220,18 +220,14 @@ class Recluster(EmbeddingCallback):
                 "%d images are left out: alone in their class within their cluster, or in a cluster without a batch.",
                 entry["left_out"],
             )
-        if entry["small"]:
-            logging.getLogger(__name__).warning(
-                "Epoch %d: the clusters of learners %s are smaller than a batch needs; their batches repeat images.",
-                entry["epoch"] + 1,
-                ", ".join(map(str, entry["small"])),
-            )
-        if entry["idle"]:
-            logging.getLogger(__name__).warning(
-                "Epoch %d: the clusters of learners %s do not fill a batch; these learners wait.",
-                entry["epoch"] + 1,
-                ", ".join(map(str, entry["idle"])),
-            )
+        for kind, consequence in (
+            ("small", "are smaller than a batch needs; their batches repeat images"),
+            ("idle", "do not fill a batch; these learners wait"),
+        ):
+            if entry[kind]:
+                learners = ", ".join(map(str, entry[kind]))
+                warning = "Epoch %d: the clusters of learners %s %s."
+                logging.getLogger(__name__).warning(warning, entry["epoch"] + 1, learners, consequence)
 
 
 class SamplerRefresh(EmbeddingCallback):
@@ -252,7 +248,10 @@ class SamplerRefresh(EmbeddingCallback):
         super().__init__(images, **kwargs)
         self.sampler = sampler
         # Of what a refresh changed, for checkpoints: far smaller as arrays than as numbers of a state.
-        self.variables = [_copy(place, table) for place, table in enumerate(sampler.refreshed())]
+        self.variables = [
+            keras.Variable(value, name=f"sampler_table_{place}", dtype=str(value.dtype), trainable=False)
+            for place, value in enumerate(table.numpy() for table in sampler.refreshed())
+        ]
         self._last = None
 
     def begin_epoch(self, epoch, goes_on):
@@ -275,11 +274,6 @@ class SamplerRefresh(EmbeddingCallback):
         self._last = state["last"]
         for variable, table in zip(self.variables, self.sampler.refreshed(), strict=True):
             table.assign(variable.numpy())
-
-
-def _copy(place, table):
-    value = table.numpy()
-    return keras.Variable(value, name=f"sampler_table_{place}", dtype=str(value.dtype), trainable=False)
 
 
 def _take_over(variable, table):

@@ -17,12 +17,12 @@ from tfdml.neighbors.clustering import check_finite
 from tfdml.neighbors.nearest import unit_length
 from tfdml.neighbors.projections import linear_discriminants, principal_components, within_class_whitened_components
 from tfdml.registry.arguments import Labels, StepCounter, Verbosity
+from tfdml.registry.fields import Declared
 from tfdml.runtime.keras_internals import layers_of
 
 # Those that need class labels, and all that `auto` compares. The first of equally good kinds is chosen.
 OF_CLASSES = {"wccn": within_class_whitened_components, "lda": linear_discriminants}
 COMPARED = (*OF_CLASSES, "pca_whitened", "pca")
-KINDS = ("pca", "pca_whitened", "lda", "wccn", "auto")
 # `auto` holds each training class out once, in this many turns.
 TURNS = 3
 # The part of the mean variance of the components that whitening adds to each, so that what hardly varies, and in a few
@@ -30,7 +30,7 @@ TURNS = 3
 SHRINKAGE = 0.1
 
 
-class InitialEmbedding(keras.callbacks.Callback):
+class InitialEmbedding(Declared, keras.callbacks.Callback):
     """Callback that initializes the linear layers of an embedding from features, before the first step.
 
     The untrained model then tells images apart as well as the pretrained network does, instead of projecting features
@@ -69,8 +69,6 @@ class InitialEmbedding(keras.callbacks.Callback):
         on_choice: Callable[[str, dict[str, float]], None] | None = None,
     ):
         super().__init__()
-        if kind not in KINDS:
-            raise ValueError(f"kind must be one of {', '.join(KINDS)}. Received: kind={kind!r}.")
         if kind in (*OF_CLASSES, "auto") and labels is None:
             raise ValueError(f"InitialEmbedding(kind={kind!r}) needs class labels. Pass the labels of the images.")
         self.images, self.labels, self.kind, self.verbose = images, labels, kind, verbose
@@ -116,8 +114,8 @@ class InitialEmbedding(keras.callbacks.Callback):
             rest = ~held_out
             for kind in COMPARED:
                 fitted = _fitted(parts, inputs[rest], labels[rest], kind)
-                found = evaluate(_embedded(parts, inputs[held_out], *fitted), labels[held_out], ("recall_at_1",))
-                recalls[kind] += found["recall_at_1"] / turns
+                metrics = evaluate(_embedded(parts, inputs[held_out], *fitted), labels[held_out], ("recall_at_1",))
+                recalls[kind] += metrics["recall_at_1"] / turns
         chosen = max(recalls, key=recalls.get)
         if self.on_choice is not None:
             self.on_choice(chosen, recalls)
@@ -152,13 +150,13 @@ def _kernel(features, part, kind, labels):
     """Returns the kernel `[c, d]` of a linear layer for its inputs `[N, c]`."""
     before = ops.convert_to_numpy(part.kernel.value).astype(np.float32)
     directions = _directions(features, part.components, kind, labels)
-    known = part.components < directions.shape[1]
+    directed = part.components < directions.shape[1]
     kernel = before.copy()
-    kernel[:, known] = directions[:, part.components[known]]
+    kernel[:, directed] = directions[:, part.components[directed]]
     # The others vary as the last component does.
-    smallest = (features @ kernel[:, known]).std(axis=0).min()
-    others = (features @ before[:, ~known]).std(axis=0)
-    kernel[:, ~known] *= smallest / np.maximum(others, np.finfo(np.float32).tiny)
+    smallest = (features @ kernel[:, directed]).std(axis=0).min()
+    others = (features @ before[:, ~directed]).std(axis=0)
+    kernel[:, ~directed] *= smallest / np.maximum(others, np.finfo(np.float32).tiny)
     return kernel * np.sqrt(np.square(before).sum() / np.square(kernel).sum())
 
 
@@ -193,14 +191,14 @@ class _LinearInputs(keras.Model):
 @contextlib.contextmanager
 def _recorded(layers):
     """A context that gives a list of what layers return, in their order."""
-    found = {}
+    output_of = {}
 
     def recording(layer):
         call = layer.call
 
         def recorded(*arguments, **keywords):
-            found[id(layer)] = call(*arguments, **keywords)
-            return found[id(layer)]
+            output_of[id(layer)] = call(*arguments, **keywords)
+            return output_of[id(layer)]
 
         return recorded
 
@@ -209,7 +207,7 @@ def _recorded(layers):
     outputs = []
     try:
         yield outputs
-        outputs.extend(ops.cast(found[id(layer)], "float32") for layer in layers)
+        outputs.extend(ops.cast(output_of[id(layer)], "float32") for layer in layers)
     finally:
         for layer in layers:
             del layer.call

@@ -107,7 +107,8 @@ def write_projector_files(log_dir, tensors, columns, thumbnails=None):
     folder = folder_in(log_dir, "projector", "folder")
     folder.mkdir(parents=True, exist_ok=True)
     table = [columns.keys(), *zip(*columns.values(), strict=True)]
-    lines = ["\t".join(map(_one_field, row)) for row in table]
+    # Tabs and line ends would end a field.
+    lines = ["\t".join(" ".join(str(value).split()) for value in row) for row in table]
     vacated(folder / "metadata.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     side = None
     if thumbnails is not None:
@@ -139,7 +140,3 @@ def _sprite(thumbnails):
         step = np.arange(side) * picture.shape[0] // side
         sprite[top : top + side, left : left + side] = picture[step][:, step]
     return sprite, side
-
-
-def _one_field(value):
-    return " ".join(str(value).split())

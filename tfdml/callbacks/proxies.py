@@ -152,8 +152,8 @@ class ImageProxies(EmbeddingCallback):
                 "proxies='learnt'."
             )
         parts = np.split(self.embed(), len(layers), axis=1)
-        found = [self._renew(*each) for each in zip(layers, parts, strict=True)]
-        self.tell("proxies", {name: np.mean([each[name] for each in found]) for name in found[0]})
+        statistics = [self._renew(*each) for each in zip(layers, parts, strict=True)]
+        self.tell("proxies", {name: np.mean([each[name] for each in statistics]) for name in statistics[0]})
 
     def _renew(self, layer, embeddings):
         """Assigns the proxies of a learner, and tells how they stand to the images."""

@@ -5,7 +5,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import keras
 import numpy as np
@@ -16,7 +16,8 @@ from tfdml.callbacks.schedules import WeightAverage
 from tfdml.evaluation.embedder import Embedder, ImageBatches, NanWeight
 from tfdml.evaluation.evaluate import evaluate
 from tfdml.evaluation.metrics import is_metric
-from tfdml.registry.arguments import Labels, StepCounter, Verbosity
+from tfdml.registry.arguments import Count, Labels, StepCounter, Verbosity, integer
+from tfdml.registry.fields import Declared
 
 
 class TrainingDiverged(FloatingPointError, RuntimeError):
@@ -70,7 +71,7 @@ class DivergenceGuard(keras.callbacks.Callback):
 EQUAL = 2.0**-20
 
 
-class RetrievalEvaluation(keras.callbacks.Callback):
+class RetrievalEvaluation(Declared, keras.callbacks.Callback):
     """Evaluates retrieval of a held-out split at the start, and every N epochs or steps.
 
     It adds `val_recall_at_1` and so on to the epoch logs, so that Keras' own callbacks can monitor them. List it before
@@ -102,13 +103,13 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         images: ImageBatches,
         labels: Labels,
         *,
-        every: int = 1,
+        every: Count = 1,
         unit: Literal["epochs", "steps"] = "epochs",
         prefix: str = "val",
         measure: Callable[[np.ndarray], dict[str, Any]] | None = None,
         monitor: str = "recall_at_1",
-        patience: int | None = None,
-        patience_from: int = 0,
+        patience: Count | None = None,
+        patience_from: Annotated[int, integer(0)] = 0,
         on_evaluation: Callable[[int, dict[str, Any], bool, float], Any] | None = None,
         step: StepCounter | None = None,
         embedder: keras.Model | None = None,
@@ -116,11 +117,6 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         verbose: Verbosity = 0,
     ):
         super().__init__()
-        if unit not in ("epochs", "steps") or every < 1 or (patience is not None and patience < 1):
-            raise ValueError(
-                "Expected every >= 1, unit 'epochs' or 'steps', and patience >= 1 or None; "
-                f"received {every}, {unit!r} and {patience}."
-            )
         self.images, self.labels = images, labels
         self.every, self.unit = every, unit
         self.prefix = prefix
@@ -185,9 +181,9 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         if self.unit == "epochs" and (epoch + 1) % self.every == 0:
             self._evaluate()
         if logs is not None and len(self.history) > self._evaluations_before:
-            measured = self.history[-1]["metrics"].items()
+            metrics = self.history[-1]["metrics"].items()
             # Keras' progress bar averages these values, and fails at None.
-            values = {name: value for name, value in measured if name != "queries" and value is not None}
+            values = {name: value for name, value in metrics if name != "queries" and value is not None}
             logs.update({f"{self.prefix}_{name}": value for name, value in values.items()})
 
     @property
@@ -296,5 +292,5 @@ def check_monitors(callbacks: Sequence[keras.callbacks.Callback | None], model: 
 
 def _may_add_metrics(callback):
     """Whether a callback may add metrics to the logs: a user's own, or the functions of a LambdaCallback."""
-    known = type(callback).__module__.partition(".")[0] in ("keras", "tfdml")
-    return isinstance(callback, keras.callbacks.LambdaCallback) or not known
+    adds_none = type(callback).__module__.partition(".")[0] in ("keras", "tfdml")
+    return isinstance(callback, keras.callbacks.LambdaCallback) or not adds_none

@@ -2,18 +2,18 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import keras
 import tensorflow as tf
 
 from tfdml.callbacks.base import check_single_steps, steps_taken
-from tfdml.registry.arguments import Count, StepCounter
+from tfdml.registry.arguments import Count, StepCounter, number
 from tfdml.registry.fields import Declared
 from tfdml.runtime.sharded_variable import ShardedVariable
 
 
-class TemperatureSchedule(keras.callbacks.Callback):
+class TemperatureSchedule(Declared, keras.callbacks.Callback):
     """Changes the `negative_temperature` of a loss linearly, equation (15) of Ranked List Loss.
 
     It depends only on the number of steps taken, so it is the same in a resumed run.
@@ -32,14 +32,12 @@ class TemperatureSchedule(keras.callbacks.Callback):
         self,
         first: float,
         last: float,
-        steps: int,
+        steps: Count,
         *,
         step: StepCounter | None = None,
         loss: keras.losses.Loss | None = None,
     ):
         super().__init__()
-        if steps < 1:
-            raise ValueError(f"Expected at least one step, received steps={steps}.")
         self.first, self.last, self.steps = first, last, steps
         self._loss = loss
         self._step = step or (lambda: steps_taken(self.model))
@@ -61,7 +59,7 @@ def temperature_at(step, first, last, steps):
     return first - min(step, steps) * (first - last) / steps
 
 
-class WeightAverage(keras.callbacks.Callback):
+class WeightAverage(Declared, keras.callbacks.Callback):
     """Computes an exponential moving average of a model's weights and moving statistics.
 
     After step t the average moves towards the weights by the fraction `1 - min(decay, (1 + t) / (10 + t))`, as in
@@ -75,10 +73,8 @@ class WeightAverage(keras.callbacks.Callback):
         decay: maximum fraction of the average that remains in a step; 0.999 averages over about 1,000 steps.
     """
 
-    def __init__(self, decay: float = 0.999):
+    def __init__(self, decay: Annotated[float, number(above=0, below=1)] = 0.999):
         super().__init__()
-        if not 0 < decay < 1:
-            raise ValueError(f"Expected a decay between 0 and 1, such as 0.999, received {decay}.")
         self.decay = decay
         self.steps = 0
         self.variables = []

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import keras
 
+from tfdml.functional.checks import is_floating
 from tfdml.layers.norms import batch_norms, moves_statistics
 from tfdml.registry.fields import declared
 from tfdml.runtime.keras_internals import calls_of, inner_layers, layers_of
@@ -29,7 +30,7 @@ def stages(images, output, *, whole=False):
     """
     if len(images.shape) != 4:
         return {}
-    calls, found = calls_of(images, output), {}
+    calls, by_halvings = calls_of(images, output), {}
     sides, side = _sides(calls, images)
     for call, features, around in paths_around(calls, output):
         before = [sides[id(tensor)] or 0 for tensor in call.input_tensors]
@@ -39,12 +40,12 @@ def stages(images, output, *, whole=False):
         if sides[id(features)] > max(before, default=side):
             continue
         rank = (around, -len(before) if around else 0)
-        if rank <= found.get(halvings, (rank,))[0]:
+        if rank <= by_halvings.get(halvings, (rank,))[0]:
             # At the end again: from shallow to deep.
-            found.pop(halvings, None)
-            found[halvings] = rank, features
-    deepest = max((halvings for halvings, (rank, _) in found.items() if not rank[0]), default=0)
-    return {f"stage{halvings}": features for halvings, (_, features) in found.items() if halvings <= deepest}
+            by_halvings.pop(halvings, None)
+            by_halvings[halvings] = rank, features
+    deepest = max((halvings for halvings, (rank, _) in by_halvings.items() if not rank[0]), default=0)
+    return {f"stage{halvings}": features for halvings, (_, features) in by_halvings.items() if halvings <= deepest}
 
 
 def paths_around(calls, output):
@@ -63,14 +64,14 @@ def paths_around(calls, output):
 
 def _sides(calls, images):
     """Returns the side of each tensor by its id, None without positions, and the images' side."""
-    own = images.shape[1:3]
-    height, width = (SIDE if side is None else TIMES * side for side in own)
+    given_sides = images.shape[1:3]
+    height, width = (SIDE if side is None else TIMES * side for side in given_sides)
     enlarged = keras.KerasTensor((images.shape[0], height, width, images.shape[3]), dtype=images.dtype)
     try:
         tensors, side = _inferred(calls, {id(images): enlarged}), height
     except Exception:  # Backends raise their own. A network may take one size alone, as one with tokens.
         tensors = {id(tensor): tensor for call in calls for tensor in call.outputs}
-        side = own[0]
+        side = given_sides[0]
     return {key: tensor.shape[1] if len(tensor.shape) == 4 else None for key, tensor in tensors.items()}, side
 
 
@@ -113,39 +114,39 @@ def blocks_of(networks: Sequence[keras.Model]) -> list[Block]:
     """
     try:
         (network,) = networks
-        found = _blocks(network)
+        blocks = _blocks(network)
     except (ValueError, AttributeError):
         # Several, or of a class of their own, which may do anything in its `call`.
-        found = []
-    if len(found) < 2:
+        blocks = []
+    if len(blocks) < 2:
         names = ", ".join(network.name for network in networks) or "none"
         raise ValueError(
             "Layer decay needs one backbone whose graph has two blocks or more: a functional Keras model, such as "
             f"those of tfdml.backbones. Received {names}; name groups of layers in lr_multipliers instead."
         )
-    return found
+    return blocks
 
 
 def composed_layers(layer):
     """Returns the layers inside of one that are made of layers, but for those made of several of such a kind."""
-    found = []
+    composed = []
     for each in inner_layers(layer):
         goes_on = isinstance(each, keras.Model) or _is_stack(each)
-        found += composed_layers(each) if goes_on else [each] * _is_composed(each)
-    return found
+        composed += composed_layers(each) if goes_on else [each] * _is_composed(each)
+    return composed
 
 
 def _blocks(network):
-    found, seen = [], set()
+    blocks, seen = [], set()
     for layers in _runs(network):
         each = {id(variable): variable for layer in layers for variable in layer.trainable_variables}
         variables = [variable for key, variable in each.items() if key not in seen]
         seen.update(each)
-        if found and all(len(each.shape) < 2 for each in variables):
-            found[-1].variables.extend(variables)
+        if blocks and all(len(each.shape) < 2 for each in variables):
+            blocks[-1].variables.extend(variables)
         elif variables:
-            found.append(Block([layer.name for layer in layers if layer.trainable_variables][-1], variables))
-    return found
+            blocks.append(Block([layer.name for layer in layers if layer.trainable_variables][-1], variables))
+    return blocks
 
 
 def _runs(network):
@@ -180,18 +181,18 @@ def _runs(network):
 
 def _parts(layers):
     """Returns runs of layers in turn, one for each layer that is made of layers; the last may be empty."""
-    found = [[]]
+    runs = [[]]
     for layer in layers:
         if _is_stack(layer):
-            found += _parts(inner_layers(layer))
+            runs += _parts(inner_layers(layer))
             # What variables it has itself.
-            found[-1].append(layer)
-            found.append([])
+            runs[-1].append(layer)
+            runs.append([])
         elif _is_composed(layer):
-            found += [[layer], []]
+            runs += [[layer], []]
         else:
-            found[-1].append(layer)
-    return found
+            runs[-1].append(layer)
+    return runs
 
 
 def _is_stack(layer):
@@ -253,7 +254,7 @@ def _recomputed(call):
 
     def again(*args, **kwargs):
         leaves = keras.tree.flatten((args, kwargs))
-        places = [place for place, leaf in enumerate(leaves) if _has_gradient(leaf)]
+        places = [place for place, leaf in enumerate(leaves) if keras.ops.is_tensor(leaf) and is_floating(leaf)]
 
         def of_tensors(*tensors):
             filled = list(leaves)
@@ -265,7 +266,3 @@ def _recomputed(call):
         return keras.remat(of_tensors)(*(leaves[place] for place in places))
 
     return again
-
-
-def _has_gradient(leaf):
-    return keras.ops.is_tensor(leaf) and "float" in keras.backend.standardize_dtype(leaf.dtype)

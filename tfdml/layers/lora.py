@@ -39,8 +39,8 @@ def enable_lora(network: keras.Model, rank: Count) -> int:
 
 def adapted_layers(network):
     """Returns the layers of a network that have low-rank changes, always in the same order."""
-    found = [layer for layer in layers_of(network) if _is_matrix(layer) and layer.lora_enabled]
-    return list({id(layer): layer for layer in found}.values())
+    adapted = [layer for layer in layers_of(network) if _is_matrix(layer) and layer.lora_enabled]
+    return list({id(layer): layer for layer in adapted}.values())
 
 
 def _is_matrix(layer):

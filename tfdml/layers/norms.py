@@ -25,10 +25,10 @@ def freeze_batch_norm(model: keras.layers.Layer, which: FrozenBatchNorm = "stati
     """
     if which == "none":
         return
-    found = batch_norms(model)
-    if not found:
+    norms = batch_norms(model)
+    if not norms:
         raise ValueError(f"{model.name} has no batch normalization to freeze; leave out freeze_batch_norm={which!r}.")
-    for layer in found:
+    for layer in norms:
         if which == "all":
             # Keras then runs it in inference mode, whatever `training` says.
             layer.trainable = False

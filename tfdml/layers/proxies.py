@@ -296,9 +296,9 @@ class ShardedProxies(Proxies):
             similarities = ops.max(similarities, axis=2)
         held = similarities.shape[1]
         first = held * number
-        known = ops.minimum(self.classes - first, held)
-        found = own_and_others(labels - first, similarities, scale=self.scale, classes=known)
-        own, others = ops.unstack(found, 2, axis=0)
+        classes = ops.minimum(self.classes - first, held)
+        parts = own_and_others(labels - first, similarities, scale=self.scale, classes=classes)
+        own, others = ops.unstack(parts, 2, axis=0)
         places = ops.arange(shards_in_step(), dtype="int32") == number
         return ops.concatenate([own[:, None], ops.where(places, others[:, None], 0.0)], axis=1)[:, None, :]
 

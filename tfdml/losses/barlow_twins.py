@@ -1,19 +1,16 @@
 """Barlow Twins."""
 
-from dataclasses import KW_ONLY
-
 from keras import ops
 
 from tfdml.functional.distances import unit_length
 from tfdml.functional.pairs import positive_pairs
-from tfdml.layers.view_heads import Projector
-from tfdml.losses.base import Projected, ViewLoss, projections
+from tfdml.losses.base import ProjectedLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative
 
 
 @register("loss", "barlow_twins")
-class BarlowTwins(ViewLoss):
+class BarlowTwins(ProjectedLoss):
     """Barlow Twins: the correlation of two views is 1 in each dimension, and 0 between dimensions.
 
     `sum_i (1 - C_ii)^2 + weight sum_i sum_j!=i C_ij^2`, C being the correlation over the batch of dimension i of a view
@@ -39,14 +36,9 @@ class BarlowTwins(ViewLoss):
     """
 
     weight: NotNegative = 0.005
-    _: KW_ONLY
-    projector: Projected = (1024, 1024)
-
-    def make_layer(self) -> Projector | None:
-        return Projector(self.projector) if self.projector else None
 
     def call(self, labels, embeddings):
-        labels, rows = projections(labels, embeddings)
+        labels, rows = self.projections(labels, embeddings)
         # The diagonal is 0: no row is a view of itself.
         pairs = ops.triu(ops.cast(positive_pairs(labels), rows.dtype))
         first, second = ops.sum(pairs, axis=1), ops.sum(pairs, axis=0)

@@ -1,6 +1,5 @@
-"""The base classes of all losses on embeddings: of pairs, of views, and of losses that compute with another loss."""
+"""The base classes of all losses on embeddings, and of those that compare views of an image."""
 
-import inspect
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
@@ -10,13 +9,13 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml import registry
 from tfdml.functional.checks import check_classes, check_pairs_input, concrete, nan_with
 from tfdml.functional.pairs import contradictory, finest, in_batch, is_graded
-from tfdml.layers.loss_layer import layer_of
+from tfdml.layers.proxies import check_plain_keras
+from tfdml.layers.view_heads import Projector
 from tfdml.registry.arguments import Tensor, integer, several
 from tfdml.registry.fields import OF_KERAS, Declared
-from tfdml.registry.loss_hooks import LossHooks, hooks_of
+from tfdml.registry.loss_hooks import LossHooks
 
 Reduction = Literal["sum_over_batch_size", "mean", "sum", "mean_with_sample_weight", "none"]
 
@@ -65,8 +64,11 @@ class EmbeddingLoss(Declared, LossHooks, _ExactLoss):
     needs_pairs = True
     # Whether labels only say which rows are of one class, so that each batch may number the classes anew.
     numbers_anew = True
+    # Whether `call` takes `queries`, so that the loss can compare a batch with past ones.
+    takes_queries = False
 
     def __call__(self, labels: Tensor, embeddings: Tensor, sample_weight: Tensor | None = None) -> Tensor:
+        check_plain_keras(self.sharded)
         labels, embeddings = self.check_input(labels, embeddings)
         check_classes(labels, self.label_classes(embeddings), type(self).__name__)
         if self.needs_pairs and self.batch_parts == 1 and not is_graded(labels):
@@ -82,11 +84,10 @@ class EmbeddingLoss(Declared, LossHooks, _ExactLoss):
 
     @property
     def refuses_memory(self) -> str | None:
-        """None if `call` takes `queries`, and the batch no pairs of the sampler; see `LossHooks`."""
+        """None if the loss `takes_queries`, and the sampler draws no pairs for it; see `LossHooks`."""
         if self.batch_parts > 1:
             return "its pairs are those that the sampler draws"
-        takes = "queries" in inspect.signature(self.call).parameters
-        return None if takes else "it compares more than each anchor with the other rows"
+        return None if self.takes_queries else "it compares more than each anchor with the other rows"
 
     def warn_of_unused(self, names: Sequence[str], reason: str) -> None:
         """Warns of arguments that are set, but have no effect with the value of the argument `reason`."""
@@ -115,49 +116,18 @@ class EmbeddingLoss(Declared, LossHooks, _ExactLoss):
 
 def _warn_of_missing_pairs(name, labels):
     """Warns of labels that leave a loss on pairs nothing to compare, as far as a compiled function knows any."""
-    known = concrete(labels)
+    values = concrete(labels)
     # A compiled function may know that a batch has one image.
-    known = np.zeros(1) if known is None and labels.shape[0] == 1 else known
-    classes = 0 if known is None else len(np.unique(known))
-    if classes and classes in (1, len(known)):
+    values = np.zeros(1) if values is None and labels.shape[0] == 1 else values
+    classes = 0 if values is None else len(np.unique(values))
+    if classes and classes in (1, len(values)):
         which, missing = ("equal", "negative") if classes == 1 else ("different", "positive")
-        batch = "The batch has a single image" if len(known) == 1 else f"All labels of the batch are {which}"
+        batch = "The batch has a single image" if len(values) == 1 else f"All labels of the batch are {which}"
         warnings.warn(
-            f"{batch}, so {name} has no {'' if len(known) == 1 else f'{missing} '}pair to learn from. Batches of "
+            f"{batch}, so {name} has no {'' if len(values) == 1 else f'{missing} '}pair to learn from. Batches of "
             "tfdml.data.pxk have several images of each of several classes.",
             stacklevel=3,
         )
-
-
-def read_pair_loss(loss):
-    """Raises a ValueError for what is neither a loss, nor its spec, nor its configuration."""
-    is_config = isinstance(loss, dict) and "class_name" in loss
-    if not loss or not (is_config or isinstance(loss, str | keras.losses.Loss)):
-        raise ValueError(loss)
-
-
-def pair_loss(loss, taker):
-    """Returns the loss of a spec or a configuration, or itself, which must be one on embeddings alone.
-
-    Args:
-        loss: what `read_pair_loss` lets pass.
-        taker: name of the loss that takes it, for the error.
-    """
-    if isinstance(loss, dict):
-        loss = keras.saving.deserialize_keras_object(loss)
-    elif isinstance(loss, str):
-        # A loss on proxies that knew no number of classes would ask for it, and then be refused.
-        loss = registry.create("loss", loss, classes=2)
-    if layer_of(loss) is not None:
-        raise ValueError(
-            f"{taker} takes a loss on pairs, such as triplet, received {type(loss).__name__}, which has variables for "
-            "the whole embedding."
-        )
-    return loss
-
-
-# Units of the linear layers of a projector.
-Projected = Annotated[Sequence[int], several(integer(1), at_least=0)]
 
 
 class ViewLoss(EmbeddingLoss):
@@ -200,29 +170,22 @@ class ViewLoss(EmbeddingLoss):
         return {}
 
 
-def projections(labels, embeddings):
-    """Returns labels, and projections `[B, d]` at least in float32, of what `call` takes: `[B, 1, d]` or `[B, d]`."""
-    embeddings = ops.convert_to_tensor(embeddings)
-    return check_pairs_input(labels, embeddings[:, 0] if len(embeddings.shape) == 3 else embeddings)
-
-
-class OuterLoss(EmbeddingLoss):
-    """Base class of losses with an argument `loss`, one on pairs, whose callbacks and parts of batches they have.
+class ProjectedLoss(ViewLoss):
+    """Base of losses of views that take projections, those of a layer `Projector`, or embeddings without one.
 
     Args:
+        projector: units of the linear layers between embedding and loss, see `tfdml.layers.Projector`; with `()` the
+            loss takes the embeddings.
         reduction, name, dtype: see `EmbeddingLoss`.
     """
 
-    def callbacks(self, parts):
-        return hooks_of(self.loss).callbacks(parts)
+    _: KW_ONLY
+    projector: Annotated[Sequence[int], several(integer(1), at_least=0)] = (1024, 1024)
 
-    def check_callbacks(self, callbacks):
-        hooks_of(self.loss).check_callbacks(callbacks)
+    def make_layer(self) -> Projector | None:
+        return Projector(self.projector) if self.projector else None
 
-    @property
-    def batch_parts(self):
-        """As many as the loss takes."""
-        return hooks_of(self.loss).batch_parts
-
-    def get_config(self):
-        return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
+    def projections(self, labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns labels, and projections `[B, d]` at least in float32, of what `call` takes."""
+        embeddings = ops.convert_to_tensor(embeddings)
+        return check_pairs_input(labels, embeddings[:, 0] if len(embeddings.shape) == 3 else embeddings)

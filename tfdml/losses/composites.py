@@ -8,13 +8,13 @@ from typing import Annotated
 import keras
 from keras import ops
 
+from tfdml import registry
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import unit_length
 from tfdml.functional.pairs import finest, is_graded, levels_of
 from tfdml.functional.statistics import check_learners, divergence_loss
 from tfdml.layers.loss_layer import LossInputs, layer_of
-from tfdml.layers.proxies import check_plain_keras
-from tfdml.losses.base import EmbeddingLoss, OuterLoss, pair_loss, read_pair_loss
+from tfdml.losses.base import EmbeddingLoss
 from tfdml.registry import register, register_sum
 from tfdml.registry.arguments import Tensor, integer, number, optional, read_by, several
 from tfdml.registry.loss_hooks import hooks_of
@@ -47,6 +47,7 @@ class WeightedSum(EmbeddingLoss):
 
     terms: Sequence[tuple[float, keras.losses.Loss]]
 
+    takes_queries = True
     # What it declares is joined from its losses, see `LossHooks`.
     needs_pairs = _joined("needs_pairs", any)
     has_statistics = _joined("has_statistics", any)
@@ -63,7 +64,11 @@ class WeightedSum(EmbeddingLoss):
         if not all(isinstance(term, list | tuple) and len(term) == 2 for term in terms):
             raise ValueError(f"Expected pairs of a weight and a loss, such as (1.0, Triplet()); received {terms!r}.")
         self.terms = [(weight, _loss_of(loss)) for weight, loss in terms]
-        _check_weights([weight for weight, _ in self.terms])
+        if not self.terms:
+            raise ValueError("Expected one or more terms (weight, loss), received none.")
+        for weight, _ in self.terms:
+            if not (isinstance(weight, int | float) and not isinstance(weight, bool) and 0 <= weight < math.inf):
+                raise ValueError(f"Expected each weight to be a number of 0 or more, received {weight!r}.")
         of_images = [hooks for hooks in self._hooks() if hooks.image_proxies]
         if len(of_images) > 1:
             raise ValueError(
@@ -85,10 +90,6 @@ class WeightedSum(EmbeddingLoss):
     def check_callbacks(self, callbacks):
         for hooks in self._hooks():
             hooks.check_callbacks(callbacks)
-
-    def __call__(self, labels, taken, sample_weight=None):
-        check_plain_keras(self.sharded)
-        return super().__call__(labels, taken, sample_weight=sample_weight)
 
     def check_input(self, labels, taken):
         if self._shapes is None:
@@ -114,11 +115,11 @@ class WeightedSum(EmbeddingLoss):
 
     def statistics(self, labels, taken):
         """Those of the losses of the sum; where it has several, their places are told, from 0."""
-        found = {}
+        statistics = {}
         for place, (hooks, each) in enumerate(zip(self._hooks(), self._inputs(taken), strict=True)):
             of_loss = hooks.statistics(labels, each).items()
-            found |= {f"{name}_of_loss_{place}" if len(self.terms) > 1 else name: value for name, value in of_loss}
-        return found
+            statistics |= {f"{name}_of_loss_{place}" if len(self.terms) > 1 else name: value for name, value in of_loss}
+        return statistics
 
     def make_layer(self):
         parts = [layer_of(loss) for _, loss in self.terms]
@@ -146,12 +147,52 @@ def _loss_of(loss):
     return loss
 
 
-def _check_weights(weights):
-    if not weights:
-        raise ValueError("Expected one or more terms (weight, loss), received none.")
-    for weight in weights:
-        if not (isinstance(weight, int | float) and not isinstance(weight, bool) and 0 <= weight < math.inf):
-            raise ValueError(f"Expected each weight to be a number of 0 or more, received {weight!r}.")
+def _read_pair_loss(loss):
+    """Raises a ValueError for what is neither a loss, nor its spec, nor its configuration."""
+    is_config = isinstance(loss, dict) and "class_name" in loss
+    if not loss or not (is_config or isinstance(loss, str | keras.losses.Loss)):
+        raise ValueError(loss)
+
+
+PairLoss = Annotated[str | keras.losses.Loss | dict, read_by(_read_pair_loss, "a loss or its spec")]
+
+
+class OuterLoss(EmbeddingLoss):
+    """Base class of losses that compute with another `loss` on pairs, whose callbacks and parts of batches they have.
+
+    A subclass declares the argument `loss`, a `PairLoss`: a loss without variables, or its spec.
+
+    Args:
+        reduction, name, dtype: see `EmbeddingLoss`.
+    """
+
+    def check_arguments(self):
+        loss = self.loss
+        if isinstance(loss, dict):
+            loss = keras.saving.deserialize_keras_object(loss)
+        elif isinstance(loss, str):
+            # A loss on proxies that knew no number of classes would ask for it, and then be refused.
+            loss = registry.create("loss", loss, classes=2)
+        if layer_of(loss) is not None:
+            raise ValueError(
+                f"{type(self).__name__} takes a loss on pairs, such as triplet, received {type(loss).__name__}, which "
+                "has variables for the whole embedding."
+            )
+        self.loss = loss
+
+    def callbacks(self, parts):
+        return hooks_of(self.loss).callbacks(parts)
+
+    def check_callbacks(self, callbacks):
+        hooks_of(self.loss).check_callbacks(callbacks)
+
+    @property
+    def batch_parts(self):
+        """As many as the loss takes."""
+        return hooks_of(self.loss).batch_parts
+
+    def get_config(self):
+        return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
 
 
 @register("loss", "nested")
@@ -181,11 +222,13 @@ class Nested(OuterLoss):
         `[B]`; 0 where the loss is 0 for each d.
     """
 
-    loss: Annotated[str | keras.losses.Loss | dict, read_by(read_pair_loss, "a loss or its spec")]
+    loss: PairLoss
     dims: Annotated[Sequence[int], several(integer(1))]
 
+    takes_queries = True
+
     def check_arguments(self):
-        self.loss = pair_loss(self.loss, "Nested")
+        super().check_arguments()
         _check_dims(self.dims)
 
     def call(self, labels, embeddings, queries=None):
@@ -243,14 +286,11 @@ class ByLevel(OuterLoss):
         `[B]`; 0 where the loss is 0 at each level.
     """
 
-    loss: Annotated[str | keras.losses.Loss | dict, read_by(read_pair_loss, "a loss or its spec")] = "triplet"
+    loss: PairLoss = "triplet"
     weights: Annotated[Sequence[float] | None, optional(several(number(at_least=0)))] = None
 
     takes_levels = True
     refuses_memory = "it compares more than the class of images"
-
-    def check_arguments(self):
-        self.loss = pair_loss(self.loss, "ByLevel")
 
     def call(self, labels, embeddings):
         labels, embeddings = check_pairs_input(labels, embeddings)

@@ -51,6 +51,8 @@ class Contrastive(EmbeddingLoss):
     squared_negatives: bool = False
     pairs: Literal["all", "given"] = "all"
 
+    takes_queries = True
+
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
         distance = distances(embeddings, queries=queries)
@@ -60,7 +62,7 @@ class Contrastive(EmbeddingLoss):
         push = ops.square(push) if self.squared_negatives else push
         costs = ops.where(positive_pairs(labels, queries), pull, ops.where(negative_pairs(labels, queries), push, 0.0))
         if self.pairs == "given":
-            costs = ops.where(_given(labels), costs / 2.0, 0.0)
+            costs = ops.where(_drawn_pairs(labels), costs / 2.0, 0.0)
         return ops.sum(costs, axis=1)
 
     @property
@@ -74,13 +76,13 @@ class Contrastive(EmbeddingLoss):
         positives = ops.logical_and(positive_pairs(labels), distance > self.positive_margin)
         negatives = ops.logical_and(negative_pairs(labels), distance < self.margin)
         if self.pairs == "given":
-            given = _given(labels)
-            positives, negatives = ops.logical_and(positives, given), ops.logical_and(negatives, given)
+            drawn = _drawn_pairs(labels)
+            positives, negatives = ops.logical_and(positives, drawn), ops.logical_and(negatives, drawn)
         boundaries = {"positive_boundary": self.positive_margin, "negative_boundary": self.margin}
         return {**mined_pairs(distance, positives, negatives), **boundaries}
 
 
-def _given(labels):
+def _drawn_pairs(labels):
     """The mask of the pairs that the sampler drew, both ways."""
-    given = given_pairs(labels, 2)
-    return ops.logical_or(given, ops.transpose(given))
+    one_way = given_pairs(labels, 2)
+    return ops.logical_or(one_way, ops.transpose(one_way))

@@ -87,12 +87,8 @@ class IntrinsicManifold(ManifoldLoss):
     Example: `model.compile(loss=tfdml.losses.IntrinsicManifold(classes=50))`.
 
     Args:
-        margin: by how much the proxy of the anchor's class shall be more similar than the others.
-        scale: factor of all similarities, which differ by far less than dot products along the manifold.
-        classes: number of classes; the training command fills it in.
-        restart, affinity, neighbors: of the walk, see `tfdml.functional.manifold.random_walk`.
-        proxies: `learnt`, or features of `images`, or `hard` ones, see `ImageProxyLoss`.
-        proxy_steps, proxy_rate, proxy_tolerance: of `hard`, see `ImageProxyLoss`.
+        margin, scale, classes, restart, affinity, neighbors: see `ContextualManifold`.
+        proxies, proxy_steps, proxy_rate, proxy_tolerance: see `ImageProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:

@@ -23,21 +23,6 @@ from tfdml.registry import register
 from tfdml.registry.arguments import Count, NotNegative
 
 
-def _counts(labels, distance, dim, cutoff, nonzero_loss_cutoff, mining, queries=None):
-    """In how many triplets a pair is, `[B, B]` of positives and of negatives."""
-    negatives = negative_pairs(labels, queries)
-    positives = ops.cast(positive_pairs(labels, queries), distance.dtype)
-    count = ops.sum(positives, axis=1, keepdims=True)
-    if mining == "all":
-        draws = ops.cast(negatives, distance.dtype)
-    elif mining == "nearest":
-        draws = ops.cast(nearest_beyond(distance, negatives, count, cutoff), distance.dtype) / ops.maximum(count, 1.0)
-    else:
-        draws = negative_weights(distance, negatives, dim, cutoff=cutoff, nonzero_loss_cutoff=nonzero_loss_cutoff)
-    # A positive with every negative drawn, and the other way round.
-    return positives * ops.sum(draws, axis=1, keepdims=True), draws * count
-
-
 @register("loss", "margin")
 class Margin(EmbeddingLoss):
     """Margin loss: distances of a class below a boundary, others above it; the boundary fixed or learned.
@@ -93,6 +78,8 @@ class Margin(EmbeddingLoss):
     _: KW_ONLY
     classes: Count | None = None
 
+    takes_queries = True
+
     def check_arguments(self):
         check_cutoffs(self.cutoff, self.nonzero_loss_cutoff)
         unused = {"nearest": ["nonzero_loss_cutoff"], "all": ["cutoff", "nonzero_loss_cutoff"]}
@@ -107,7 +94,7 @@ class Margin(EmbeddingLoss):
         if self.learn_beta != "no":
             embeddings, beta, nu = embeddings[:, 0, :-1], embeddings[:, 0, -1:], self.nu
         distance = distances(embeddings, queries=queries)
-        pulls, pushes = _counts(labels, distance, ops.shape(embeddings)[1], **self._mining(), queries=queries)
+        pulls, pushes = self._counts(labels, distance, ops.shape(embeddings)[1], queries)
         pull = ops.maximum(self.margin + distance - beta, 0.0)
         push = ops.maximum(self.margin - distance + beta, 0.0)
         active = ops.sum(pulls * ops.cast(pull > 0, pulls.dtype) + pushes * ops.cast(push > 0, pushes.dtype))
@@ -116,8 +103,21 @@ class Margin(EmbeddingLoss):
         share = ops.where(active > 0, 1.0 / ops.maximum(active, 1.0), 0.0)
         return values * ops.cast(ops.shape(distance)[0], distance.dtype) * ops.stop_gradient(share)
 
-    def _mining(self):
-        return {name: getattr(self, name) for name in ("cutoff", "nonzero_loss_cutoff", "mining")}
+    def _counts(self, labels, distance, dim, queries=None):
+        """In how many triplets a pair is, `[B, B]` of positives and of negatives."""
+        negatives = negative_pairs(labels, queries)
+        positives = ops.cast(positive_pairs(labels, queries), distance.dtype)
+        count = ops.sum(positives, axis=1, keepdims=True)
+        if self.mining == "all":
+            draws = ops.cast(negatives, distance.dtype)
+        elif self.mining == "nearest":
+            nearest = nearest_beyond(distance, negatives, count, self.cutoff)
+            draws = ops.cast(nearest, distance.dtype) / ops.maximum(count, 1.0)
+        else:
+            cutoffs = {"cutoff": self.cutoff, "nonzero_loss_cutoff": self.nonzero_loss_cutoff}
+            draws = negative_weights(distance, negatives, dim, **cutoffs)
+        # A positive with every negative drawn, and the other way round.
+        return positives * ops.sum(draws, axis=1, keepdims=True), draws * count
 
     @property
     def refuses_memory(self):
@@ -160,7 +160,7 @@ class Margin(EmbeddingLoss):
         if self.learn_beta != "no":
             rows, beta = rows[:, 0, :-1], rows[:, 0, -1:]
         distance = distances(rows)
-        pulls, pushes = _counts(labels, distance, ops.shape(rows)[1], **self._mining())
+        pulls, pushes = self._counts(labels, distance, ops.shape(rows)[1])
         positives = ops.logical_and(pulls > 0, distance > beta - self.margin)
         negatives = ops.logical_and(pushes > 0, distance < beta + self.margin)
         middle = ops.mean(beta)

@@ -57,6 +57,8 @@ class NPair(EmbeddingLoss):
     normalize: bool = False
     regularization: NotNegative = 0.0
 
+    takes_queries = True
+
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
         if self.negatives != "all":
@@ -128,9 +130,9 @@ def _first_pairs(labels):
     # The class begins at this place, and goes on at the next one.
     begins = ops.logical_and(ops.logical_not(repeated[:-1]), repeated[1:])
     number = ops.cumsum(ops.cast(begins, "int32"))
-    found = ops.searchsorted(number, ops.arange(1, size // 2 + 2, dtype="int32"))
-    found = ops.minimum(ops.cast(found, "int32"), size - 1)
-    return ops.take(order, found), ops.take(order, ops.minimum(found + 1, size - 1)), number[-1]
+    places = ops.searchsorted(number, ops.arange(1, size // 2 + 2, dtype="int32"))
+    places = ops.minimum(ops.cast(places, "int32"), size - 1)
+    return ops.take(order, places), ops.take(order, ops.minimum(places + 1, size - 1)), number[-1]
 
 
 def _at_the_next_place(labels):
@@ -169,6 +171,8 @@ class NTXent(EmbeddingLoss):
     """
 
     temperature: Positive = 0.1
+
+    takes_queries = True
 
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)

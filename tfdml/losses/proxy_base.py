@@ -9,7 +9,7 @@ from keras import ops
 
 from tfdml.functional.checks import check_similarities_input, concrete
 from tfdml.layers.loss_layer import is_computed_by_layer
-from tfdml.layers.proxies import Proxies, SampledProxies, ShardedProxies, check_plain_keras
+from tfdml.layers.proxies import Proxies, SampledProxies, ShardedProxies
 from tfdml.losses.base import EmbeddingLoss
 from tfdml.registry.arguments import Count, NotNegative, Positive, Tensor, integer
 
@@ -105,10 +105,10 @@ def _may_be_embeddings(similarities):
     """
     if is_computed_by_layer(similarities) is not False:
         return False
-    known = concrete(similarities)
-    if known is None or np.max(np.abs(known), initial=0.0) > LARGEST_COSINE:
+    values = concrete(similarities)
+    if values is None or np.max(np.abs(values), initial=0.0) > LARGEST_COSINE:
         return True
-    return len(known) > 1 and np.allclose(np.linalg.norm(known, axis=1), 1.0, atol=1e-3)
+    return len(values) > 1 and np.allclose(np.linalg.norm(values, axis=1), 1.0, atol=1e-3)
 
 
 class SoftmaxProxyLoss(ProxyLoss):
@@ -141,10 +141,6 @@ class SoftmaxProxyLoss(ProxyLoss):
         super().check_arguments()
         if self.sharded and self.sampled_classes is not None:
             raise ValueError("Proxies are sharded or sampled: expected sharded=True or sampled_classes, not both.")
-
-    def __call__(self, labels, similarities, sample_weight=None):
-        check_plain_keras(self.sharded)
-        return super().__call__(labels, similarities, sample_weight=sample_weight)
 
     @property
     def exponent_scale(self) -> float:

@@ -31,6 +31,7 @@ class RankedLists(EmbeddingLoss):
     _: KW_ONLY
     final_negative_temperature: float | None = None
 
+    takes_queries = True
     balance = 0.5
     # Temperatures as variables, which compiled functions read anew at each call; they do not do so with an attribute.
     _variables = {}
@@ -39,8 +40,8 @@ class RankedLists(EmbeddingLoss):
         if self.margin > self.alpha:
             raise ValueError(f"Expected a margin from 0 to alpha, which is {self.alpha!r}, received {self.margin!r}.")
         self._first = {name: getattr(self, name) for name in TEMPERATURES if name in self.fields}
-        about = {"dtype": self.dtype, "trainable": False, "name": "temperature"}
-        self._variables = {name: keras.Variable(first, **about) for name, first in self._first.items()}
+        options = {"dtype": self.dtype, "trainable": False, "name": "temperature"}
+        self._variables = {name: keras.Variable(first, **options) for name, first in self._first.items()}
 
     def __setattr__(self, name, value):
         if name in TEMPERATURES and name not in self.fields:

@@ -67,6 +67,8 @@ class Triplet(EmbeddingLoss):
     cutoff: Cutoff = 0.5
     nonzero_loss_cutoff: LossCutoff = 1.4
 
+    takes_queries = True
+
     def check_arguments(self):
         check_cutoffs(self.cutoff, self.nonzero_loss_cutoff)
         if self.mining != "distance_weighted":
@@ -85,7 +87,8 @@ class Triplet(EmbeddingLoss):
             values = ops.maximum(gap + self.margin, 0.0)
         else:
             hinges, _ = self._hinges(embeddings, distance, negatives, self.mining, queries)
-            values = _mean_over(positives, hinges)
+            count = ops.maximum(ops.sum(ops.cast(positives, hinges.dtype), axis=1), 1.0)
+            values = ops.sum(ops.where(positives, hinges, 0.0), axis=1) / count
         has_triplet = ops.logical_and(ops.any(positives, axis=1), ops.any(negatives, axis=1))
         return ops.where(has_triplet, values, 0.0)
 
@@ -127,10 +130,11 @@ class Triplet(EmbeddingLoss):
         hinges, negative = self._hinges(embeddings, distance, negatives, mining)
         positives = ops.logical_and(positives, ops.any(negatives, axis=1, keepdims=True))
         positives = ops.logical_and(positives, hinges > 0.0)
-        found = mined_pairs(plain, positives)
+        statistics = mined_pairs(plain, positives)
         if negative is not None:
-            found["mined_negative_distance"] = mean_of(positives, ops.sqrt(negative) if self.squared else negative)
-        return found
+            negative = ops.sqrt(negative) if self.squared else negative
+            statistics["mined_negative_distance"] = mean_of(positives, negative)
+        return statistics
 
     @property
     def batch_parts(self):
@@ -159,8 +163,3 @@ def _sum_of_first(counts, values):
     running = ops.cumsum(values, axis=1)
     running = ops.concatenate([ops.zeros_like(running[:, :1]), running], axis=1)
     return ops.take_along_axis(running, counts, axis=1)
-
-
-def _mean_over(positives, values):
-    count = ops.sum(ops.cast(positives, values.dtype), axis=1)
-    return ops.sum(ops.where(positives, values, 0.0), axis=1) / ops.maximum(count, 1.0)

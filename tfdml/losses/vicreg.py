@@ -1,13 +1,10 @@
 """VICReg."""
 
-from dataclasses import KW_ONLY
-
 from keras import ops
 
 from tfdml.functional.distances import squared_distances
 from tfdml.functional.pairs import centered, partner_weights
-from tfdml.layers.view_heads import Projector
-from tfdml.losses.base import Projected, ViewLoss, projections
+from tfdml.losses.base import ProjectedLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative
 
@@ -16,7 +13,7 @@ EPSILON = 1e-4
 
 
 @register("loss", "vicreg")
-class VICReg(ViewLoss):
+class VICReg(ProjectedLoss):
     """VICReg: views of an image agree, each dimension varies over the batch, and dimensions do not vary together.
 
     `invariance s + variance (v + v') + covariance (c + c')`, equation (6) of Bardes et al., VICReg:
@@ -47,14 +44,9 @@ class VICReg(ViewLoss):
     variance: NotNegative = 25.0
     covariance: NotNegative = 1.0
     target: NotNegative = 1.0
-    _: KW_ONLY
-    projector: Projected = (1024, 1024)
-
-    def make_layer(self) -> Projector | None:
-        return Projector(self.projector) if self.projector else None
 
     def call(self, labels, embeddings):
-        labels, rows = projections(labels, embeddings)
+        labels, rows = self.projections(labels, embeddings)
         weights, counts = partner_weights(labels, rows.dtype)
         distance = ops.sum(weights * squared_distances(rows), axis=1) / rows.shape[1]
         middle, number = centered(rows, counts)

@@ -69,12 +69,12 @@ class Turns:
         same = tf.reduce_all(learners == learners[:, :1])
         tf.debugging.assert_equal(same, True, message)
         if self.parts == 1:
-            known = tf.reduce_all(learners < self.slices)
+            exists = tf.reduce_all(learners < self.slices)
             message = f"Expected learners below {self.slices}."
         else:
-            known = tf.reduce_all((learners[:, 0] == tf.range(self.parts)) | (learners[:, 0] < 0))
-        tf.debugging.assert_equal(known, True, message_of_check(message))
-        return same & known
+            exists = tf.reduce_all((learners[:, 0] == tf.range(self.parts)) | (learners[:, 0] < 0))
+        tf.debugging.assert_equal(exists, True, message_of_check(message))
+        return same & exists
 
     def learning(self, turns):
         """Masks of the slices `[K]`, and of the loss' layers `[K + 1]`, that learn when these learners do."""

@@ -163,17 +163,19 @@ class EmbeddingModel(Declared, GlobalBatchModel):
     def observe(self, batch, learners) -> None:
         """Adds what the loss finds in a training batch to the statistics of the epoch."""
         seen = self.seen_by_loss(batch, tf.stop_gradient(learners))
-        found = [self._statistics_of(place, labels, embeddings) for place, (labels, embeddings, _) in enumerate(seen)]
-        self._statistics.update(found, [counts for _, _, counts in seen])
+        statistics = [
+            self._statistics_of(place, labels, embeddings) for place, (labels, embeddings, _) in enumerate(seen)
+        ]
+        self._statistics.update(statistics, [counts for _, _, counts in seen])
 
     def loss_statistics(self) -> dict[str, float]:
         """Means over an epoch of what the loss finds in its batches, by name; see `EmbeddingLoss.statistics`.
 
         Names of learners end with `_of_learner_0` and so on where there are several.
         """
-        found, learners = self._statistics.result(), self.learner_count
-        suffixes = [f"_of_learner_{k}" if k < learners and len(found) > 1 else "" for k in range(len(found))]
-        each = zip(suffixes, found, strict=True)
+        by_place, learners = self._statistics.result(), self.learner_count
+        suffixes = [f"_of_learner_{k}" if k < learners and len(by_place) > 1 else "" for k in range(len(by_place))]
+        each = zip(suffixes, by_place, strict=True)
         return {f"{name}{suffix}": value for suffix, values in each for name, value in values.items()}
 
     def compile(

@@ -66,9 +66,9 @@ class MemberEnsemble(EmbeddingModel):
         return []
 
     def learner_embeddings(self, images, training=False) -> tf.Tensor:
-        found = [unit_length(at_least_float32(member(images, training=training))) for member in self.members]
-        size = max(each.shape[-1] for each in found)
-        return ops.stack([ops.pad(each, ((0, 0), (0, size - each.shape[-1]))) for each in found], axis=1)
+        rows = [unit_length(at_least_float32(member(images, training=training))) for member in self.members]
+        size = max(of_member.shape[-1] for of_member in rows)
+        return ops.stack([ops.pad(each, ((0, 0), (0, size - each.shape[-1]))) for each in rows], axis=1)
 
     def for_retrieval(self, learners) -> tf.Tensor:
         return ops.reshape(learners * self._scales[:, None], (-1, learners.shape[1] * learners.shape[2]))
@@ -159,10 +159,10 @@ class Ensemble(EmbeddingModel):
 
     def learner_features(self, images: Tensor, training: bool = False) -> tf.Tensor:
         """Features at the branch, `[B, M, h, w, c]`, masked; `[B, 1, h, w, c]` where all learners have the same."""
-        found = [first(images, training=training) for first in self.firsts]
-        features = ops.stack(found, axis=1)
+        of_firsts = [first(images, training=training) for first in self.firsts]
+        features = ops.stack(of_firsts, axis=1)
         if self.attention:
-            masks = self.masks(self.attention(found[0], training=training))
+            masks = self.masks(self.attention(of_firsts[0], training=training))
             if masks.shape[2:4] != features.shape[2:4]:
                 raise ValueError(
                     f"Attention gives masks of {masks.shape[2:4]} positions for features of {features.shape[2:4]}: its "
@@ -189,12 +189,12 @@ class Ensemble(EmbeddingModel):
         return ops.reshape(embeddings, (-1, self.learners, embeddings.shape[-1]))
 
     def places(self, images) -> tuple[tf.Tensor, tf.Tensor]:
-        features, found = self.learner_features(images), []
+        features, of_learners = self.learner_features(images), []
         for k in range(self.learners):
             part = features[:, min(k, features.shape[1] - 1)]
             second, head = (each[min(k, len(each) - 1)] for each in (self.seconds, self.heads))
-            found.append(head.places(second(part, training=False)))
-        return tuple(ops.concatenate(values, axis=-2) for values in zip(*found, strict=True))
+            of_learners.append(head.places(second(part, training=False)))
+        return tuple(ops.concatenate(values, axis=-2) for values in zip(*of_learners, strict=True))
 
     def of_one_learner(self) -> Self:
         """A model with one such learner, new: what a learner costs alone."""

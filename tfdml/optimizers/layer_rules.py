@@ -59,7 +59,9 @@ def layer_rules(variables, lr_multipliers, frozen_steps, decay_biases_and_norms,
     """
     multipliers = _by_variable(lr_multipliers, variables, named, default=1.0)
     frozen = _by_variable(frozen_steps, variables, named, default=0)
-    decays = [decay_biases_and_norms or not _is_bias_or_norm(variable) for variable in variables]
+    decays = [
+        decay_biases_and_norms or (len(variable.shape) > 1 and variable.name not in UNDECAYED) for variable in variables
+    ]
     return [LayerRule(*each) for each in zip(multipliers, frozen, decays, strict=True)]
 
 
@@ -100,13 +102,13 @@ def _by_variable(values, variables, named, default):
 def _members(group, variables, named):
     """Returns the indices of the variables that match a group's name."""
     if group in named:
-        own = {id(variable) for variable in named[group]}
-        found = [place for place, variable in enumerate(variables) if id(variable) in own]
+        members = {id(variable) for variable in named[group]}
+        places = [place for place, variable in enumerate(variables) if id(variable) in members]
     else:
-        found = [place for place, variable in enumerate(variables) if _matches(group, variable.path)]
-    if not found:
+        places = [place for place, variable in enumerate(variables) if _matches(group, variable.path)]
+    if not places:
         raise ValueError(_no_member(group, variables, named))
-    return found
+    return places
 
 
 def _matches(pattern, path):
@@ -125,10 +127,6 @@ def _no_member(group, variables, named):
         f"No trainable variable belongs to the layer group {group!r}.{hint} Expected {groups}a layer's name, in which "
         f"'*' matches anything: {shown}."
     )
-
-
-def _is_bias_or_norm(variable):
-    return len(variable.shape) <= 1 or variable.name in UNDECAYED
 
 
 # A number, a schedule, or a function that Keras calls in each step.
@@ -212,9 +210,9 @@ class LayerGroups(Declared):
         keras_optimizer = next(
             base for base in cls.__mro__ if base is not Declared and not issubclass(base, LayerGroups)
         )
-        known = cls.fields | inspect.get_annotations(cls)
+        declared_names = cls.fields | inspect.get_annotations(cls)
         for name, parameter in inspect.signature(keras_optimizer).parameters.items():
-            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and name not in known:
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and name not in declared_names:
                 cls.__annotations__[name] = Annotated[Any, instance(object, "what Keras takes"), OF_KERAS]
                 setattr(cls, name, parameter.default)
         super().__init_subclass__(**kwargs)

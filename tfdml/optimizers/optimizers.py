@@ -107,8 +107,8 @@ def count_apart(optimizer, steps_of):
     update_step = type(optimizer).update_step
 
     def update_by_own_steps(gradient, variable, learning_rate):
-        known = trained_variables(optimizer)[place_of(optimizer, variable)]
-        with counting(optimizer, steps_of(known)):
+        trained = trained_variables(optimizer)[place_of(optimizer, variable)]
+        with counting(optimizer, steps_of(trained)):
             update_step(optimizer, gradient, variable, learning_rate)
 
     vars(optimizer)["update_step"] = update_by_own_steps
@@ -137,7 +137,11 @@ def prepare_for_replicas(optimizer, replicas):
     """
     if replicas == 1:
         return
-    replace_sum_over_replicas(optimizer, lambda pairs: [(_times(gradient, replicas), each) for gradient, each in pairs])
+
+    def summed(pairs):
+        return [(None if gradient is None else gradient * replicas, variable) for gradient, variable in pairs]
+
+    replace_sum_over_replicas(optimizer, summed)
     make = type(optimizer).add_variable_from_reference
 
     def add_variable_from_reference(reference_variable, *args, **kwargs):
@@ -151,12 +155,8 @@ def prepare_for_replicas(optimizer, replicas):
 def check_elementwise(optimizer):
     """Raises a ValueError for an optimizer that would treat a shard in another way than the whole."""
     if not isinstance(optimizer, ELEMENTWISE):
-        known = ", ".join(each.__name__ for each in ELEMENTWISE)
+        names = ", ".join(each.__name__ for each in ELEMENTWISE)
         raise ValueError(
             f"{type(optimizer).__name__} may change a number by more than its own gradients, so that it would treat "
-            f"shards in another way than the whole. With sharded=True take {known}, or what derives from them."
+            f"shards in another way than the whole. With sharded=True take {names}, or what derives from them."
         )
-
-
-def _times(gradient, replicas):
-    return None if gradient is None else gradient * replicas

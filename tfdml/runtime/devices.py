@@ -67,10 +67,11 @@ def _workers():
     written = os.environ.get("TF_CONFIG", "")
     try:
         config = json.loads(written)
-        known = config["cluster"]["worker"] and config["task"]["type"] and isinstance(config["task"]["index"], int)
+        task = config["task"]
+        is_complete = config["cluster"]["worker"] and task["type"] and isinstance(task["index"], int)
     except (ValueError, KeyError, TypeError):
-        known = None
-    if not known:
+        is_complete = False
+    if not is_complete:
         received = f"received {written!r}" if written else "it is not set"
         raise ValueError(
             "--devices=workers needs the environment variable TF_CONFIG, such as "

@@ -8,6 +8,7 @@ import tensorflow as tf
 import tfdml
 from tfdml.losses import Contrastive, ProxyNCA
 from tfdml.methods.step.loss_layers import LossLayers
+from tfdml.methods.step.parts import Measures, measure
 
 
 def model_with(loss, built=True):
@@ -111,3 +112,44 @@ def test_compiling_again_keeps_what_the_loss_has_learnt(batch):
     np.testing.assert_array_equal(kept, learnt)
     model.compile("adam", loss=ProxyNCA(classes=5))
     assert proxies_of(model)[0].shape == (5, 16)
+
+
+def found_by_epoch(validates):
+    """The statistics at the end of each of two epochs, and behind them."""
+    keras.utils.set_random_seed(0)
+    images, labels = np.random.default_rng(0).normal(size=(16, 8, 8, 3)).astype(np.float32), np.repeat(np.arange(4), 4)
+    model = tfdml.Single(keras.Sequential([keras.layers.Conv2D(8, 3, activation="relu")]), embedding_size=6)
+    model.compile("sgd", loss="triplet")
+    found = []
+    ends = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: found.append(model.loss_statistics()))
+    validation = (images[:8], labels[:8]) if validates else None
+    model.fit(images, labels, batch_size=16, epochs=2, verbose=0, callbacks=[ends], validation_data=validation)
+    return [*found, model.loss_statistics()]
+
+
+@pytest.mark.slow
+def test_validation_leaves_what_the_loss_found_in_training():
+    expected = found_by_epoch(validates=False)
+    assert expected[0]["mined_positives"] == 3.0 and expected[0] != expected[1] == expected[2]
+    assert found_by_epoch(validates=True) == expected
+
+
+LEARNED = tf.constant([0.0, 0.0, 1.0, 1.0])
+
+
+def test_a_batch_without_positive_pairs_has_no_part_in_their_mean_distance():
+    embeddings = tf.constant(np.eye(4), tf.float32)
+    measures = Measures()
+    for labels in ([0, 0, 1, 2], [0, 1, 2, 3]):
+        measured = measure(tf.constant(labels), embeddings, LEARNED)
+        found = measures.update(measured | {"loss": tf.constant(1.0)}, rows=4, skips_infinite=False)
+    assert float(found["positive_distance"]) == pytest.approx(2**0.5)
+    assert float(found["negative_distance"]) == pytest.approx(2**0.5)
+    assert float(found["active_anchors"]) == 0.5
+
+
+def test_means_are_over_rows_and_have_what_was_measured():
+    measures = Measures()
+    measures.update({"loss": tf.constant(1.0)}, rows=31, skips_infinite=False)
+    found = measures.update({"loss": tf.constant(0.0)}, rows=tf.constant(1), skips_infinite=False)
+    assert found.keys() == {"loss"} and float(found["loss"]) == pytest.approx(31 / 32)

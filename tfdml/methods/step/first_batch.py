@@ -38,12 +38,12 @@ class PixelCheck:
 
     def check_ends(self, low, high):
         """Warns if pixels from `low` to `high` cannot be the model's."""
-        own = self._range()
-        reason = why_not_prepared(low, high, own)
+        least, most = self._range()
+        reason = why_not_prepared(low, high, (least, most))
         if reason:
             self._warned = True
             warnings.warn(
-                f"{reason}: expected numbers from {own[0]:.3g} to {own[1]:.3g}, received {low:.3g} to {high:.3g}. It "
+                f"{reason}: expected numbers from {least:.3g} to {most:.3g}, received {low:.3g} to {high:.3g}. It "
                 "takes (pixels - mean) / std of pixels from 0 to 255. tfdml.load(file).embed(images) prepares images "
                 "as the model wants them, and batches of tfdml.data.pxk(images, labels, backbone=...) are prepared for "
                 "training; a model of your own declares what it takes with model.preprocessing = "
@@ -53,8 +53,8 @@ class PixelCheck:
 
     def _range(self):
         declared = self._model.preprocessing
-        found = declared_by(self._model)
-        if declared is None and {"mean", "std"} <= found.keys() and "vector_dims" not in found:
+        inherited = declared_by(self._model)
+        if declared is None and {"mean", "std"} <= inherited.keys() and "vector_dims" not in inherited:
             declared = Preprocessing.of(self._model, image_size=1)
         return declared and declared.range()
 

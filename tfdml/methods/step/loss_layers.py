@@ -87,22 +87,18 @@ def _known_classes(labels, layer):
         "another one in a batch."
     )
     low, high = tf.reduce_min(labels), tf.reduce_max(labels)
-    return [
+    checks = [
         tf.debugging.assert_non_negative(low, message=message),
         tf.debugging.assert_less(tf.cast(high, tf.int64), tf.constant(layer.classes, tf.int64), message=message),
-        *_not_too_many(labels, layer.most_classes),
     ]
-
-
-def _not_too_many(labels, most):
-    """Checks that there are no more different labels than the most; None: there may be any number."""
-    if most is None:
-        return []
-    firsts = tf.cast(batch_ids(labels), tf.int32) == tf.range(tf.shape(labels)[0])
-    message = message_of_check(
-        f"A step samples {most} classes, and the batch has more. Give the loss a larger sampled_classes."
-    )
-    return [tf.debugging.assert_less_equal(tf.reduce_sum(tf.cast(firsts, tf.int32)), most, message=message)]
+    most = layer.most_classes
+    if most is not None:
+        firsts = tf.cast(batch_ids(labels), tf.int32) == tf.range(tf.shape(labels)[0])
+        message = message_of_check(
+            f"A step samples {most} classes, and the batch has more. Give the loss a larger sampled_classes."
+        )
+        checks.append(tf.debugging.assert_less_equal(tf.reduce_sum(tf.cast(firsts, tf.int32)), most, message=message))
+    return checks
 
 
 # A batch that tells which scalars there are.
@@ -145,14 +141,14 @@ def statistics_of(loss, labels, embeddings, inputs_of):
             output of its layer.
     """
     distance, hooks = distances(embeddings), hooks_of(loss)
-    found = {
+    statistics = {
         "positive_distance": mean_of(positive_pairs(labels), distance),
         "negative_distance": mean_of(negative_pairs(labels), distance),
     }
     # Otherwise an exchange between devices, which is never left out of a graph, would be for nothing.
     if hooks.has_statistics:
-        found |= hooks.statistics(labels, tf.stop_gradient(inputs_of(labels, embeddings)))
-    return found
+        statistics |= hooks.statistics(labels, tf.stop_gradient(inputs_of(labels, embeddings)))
+    return statistics
 
 
 class _Means(keras.metrics.Metric):

@@ -36,10 +36,10 @@ def plain_errors():
         with errors_as_raised():
             yield
     except tf.errors.InvalidArgumentError as error:
-        told = next((text for text in _MESSAGES if text in error.message), None)
-        if told is None:
+        message = next((text for text in _MESSAGES if text in error.message), None)
+        if message is None:
             raise
-        raise ValueError(told) from None
+        raise ValueError(message) from None
 
 
 @contextlib.contextmanager

@@ -60,7 +60,10 @@ class MomentumEncoder:
 
     def make(self, model):
         """Makes an average of the weights that train; in the first step it becomes these."""
-        self.variables = [_copy(variable) for variable in model.trainable_variables]
+        self.variables = [
+            _variable(f"{each.path.replace('/', '_')}_momentum", each.shape, each.dtype)
+            for each in model.trainable_variables
+        ]
 
     def keys(self, model, images, first):
         """Moves the average, and returns the learners `[B, K, d]` of images by it, constant to the gradient.
@@ -78,19 +81,6 @@ class MomentumEncoder:
         others = [tf.convert_to_tensor(each) for each in model.non_trainable_variables]
         learners, _ = model.stateless_call(values, others, images, training=True, merged=False)
         return tf.stop_gradient(at_least_float32(learners))
-
-
-def _copy(variable):
-    # All replicas compute the same, from weights that are the same.
-    return keras.Variable(
-        keras.initializers.Zeros(),
-        shape=variable.shape,
-        dtype=variable.dtype,
-        trainable=False,
-        autocast=False,
-        aggregation="only_first_replica",
-        name=f"{variable.path.replace('/', '_')}_momentum",
-    )
 
 
 class PastBatches:
@@ -131,9 +121,9 @@ class PastBatches:
     def make(self, dims, dtype, model=None):
         """Makes empty queues, one for embeddings of each of these dimensions, and of a model's the momentum encoder."""
         size = self.memory.size
-        self._embeddings = [_variable("embeddings", (size, dim), dtype) for dim in dims]
-        self._labels = [_variable("labels", (size,), "int64", NO_IMAGE) for _ in dims]
-        self._steps = [_variable("steps", (), "int64") for _ in dims]
+        self._embeddings = [_variable("past_embeddings", (size, dim), dtype) for dim in dims]
+        self._labels = [_variable("past_labels", (size,), "int64", NO_IMAGE) for _ in dims]
+        self._steps = [_variable("past_steps", (), "int64") for _ in dims]
         if self._encoder:
             self._encoder.make(model)
 
@@ -191,7 +181,7 @@ def past_batches_of(memory, model, loss):
 
 
 def _variable(name, shape, dtype, value=0):
-    # All replicas compute the same, from the global batch.
+    # All replicas compute the same, from the global batch and from weights that are the same.
     return keras.Variable(
         keras.initializers.Constant(value),
         shape=shape,
@@ -199,5 +189,5 @@ def _variable(name, shape, dtype, value=0):
         trainable=False,
         autocast=False,
         aggregation="only_first_replica",
-        name=f"past_{name}",
+        name=name,
     )

@@ -1,12 +1,54 @@
-"""Frozen batch norm: what moves in training, and what it normalises by."""
+"""Local response norm, drop path, and frozen batch norm: what moves in training, and what it normalises by."""
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tfdml
-from tfdml.layers import freeze_batch_norm
+from tfdml.layers import DropPath, LocalResponseNorm, freeze_batch_norm
 from tfdml.layers.norms import batch_norms
+
+
+def normed_by_loops(vector, size, alpha, beta, bias):
+    result = np.zeros(len(vector))
+    for channel, value in enumerate(vector):
+        near = vector[max(0, channel - size // 2) : channel + size // 2 + 1].astype(float)
+        result[channel] = value / (bias + alpha / size * sum(near**2)) ** beta
+    return result
+
+
+@pytest.mark.parametrize("arguments", [{}, {"size": 3, "alpha": 0.4, "beta": 0.5, "bias": 2.0}, {"size": 1}], ids=str)
+def test_loops_agree(arguments):
+    features = np.random.default_rng(0).normal(scale=100, size=(2, 3, 4, 11)).astype(np.float32)
+    full = {"size": 5, "alpha": 1e-4, "beta": 0.75, "bias": 1.0, **arguments}
+    expected = np.apply_along_axis(normed_by_loops, -1, features, **full)
+    np.testing.assert_allclose(LocalResponseNorm(**arguments)(features), expected, rtol=1e-5)
+
+
+def test_tensorflow_agrees_with_its_own_meaning_of_alpha():
+    features = np.random.default_rng(0).normal(scale=100, size=(2, 3, 4, 16)).astype(np.float32)
+    expected = tf.nn.lrn(features, depth_radius=2, bias=1.0, alpha=1e-4 / 5, beta=0.75)
+    np.testing.assert_allclose(LocalResponseNorm()(features), expected, rtol=1e-5)
+
+
+def test_half_precision_keeps_its_type_and_sums_in_float32():
+    features = np.full((1, 1, 1, 8), 300.0)
+    layer = LocalResponseNorm(dtype="mixed_float16")
+    result = layer(tf.cast(features, "float16"))
+    assert result.dtype == "float16"
+    np.testing.assert_allclose(result, LocalResponseNorm()(features.astype(np.float32)), rtol=1e-3)
+
+
+def test_training_leaves_out_a_part_of_the_images():
+    keras.utils.set_random_seed(0)
+    layer, branch = DropPath(0.25), np.ones((2000, 3, 2), np.float32)
+    values = np.asarray(layer(branch, training=True))
+    np.testing.assert_array_equal(values, np.broadcast_to(values[:, :1, :1], values.shape))
+    # Three standard deviations of a share of 2,000 draws.
+    assert abs((values == 0).mean() - 0.25) < 0.03 and np.allclose(values[values != 0], 4 / 3)
+    np.testing.assert_array_equal(layer(branch), branch)
+    np.testing.assert_array_equal(DropPath(0.0)(branch, training=True), branch)
 
 
 @pytest.fixture
@@ -38,6 +80,8 @@ def moved(model, batch):
 
 
 AFFINE, STATISTICS = {"gamma", "beta"}, {"moving_mean", "moving_variance"}
+
+
 OTHERS = {"kernel", "bias"}
 
 
@@ -103,8 +147,12 @@ def test_any_keras_model(batch):
     assert len(model.trainable_variables) == 4
 
 
-def test_what_cannot_be_frozen_is_refused(batch):
+def test_what_cannot_be_is_refused(batch):
     with pytest.raises(ValueError, match="one of 'none', 'statistics', 'all'; received 'moments'"):
         freeze_batch_norm(tfdml.backbones.Small(width=8, stages=1), "moments")
+    with pytest.raises(ValueError, match="size=4"):
+        LocalResponseNorm(size=4)
+    with pytest.raises(ValueError, match="rate to be a number of 0 or more and below 1"):
+        DropPath(1.0)
     with pytest.raises(ValueError, match="no batch normalization to freeze"):
         tfdml.Single(keras.Sequential([keras.layers.Flatten()]), freeze_batch_norm="all")(batch[0])

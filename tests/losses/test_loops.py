@@ -1,0 +1,457 @@
+"""Every loss is equal to the loop of `tests.losses.loops`, and what it is at the limits; see also `test_loss_contract`.
+
+The losses with learned boundaries, of views, and along the manifold have loops in files of their own.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.losses import loops
+from tests.losses.loops import value_and_gradient
+from tests.of_batches import of_batches
+from tfdml import losses
+
+# A loss, its loop, and the arguments that both have.
+OF_PAIRS = [
+    (losses.Angular, loops.angular, [{"alpha": alpha} for alpha in (5.0, 36, 45.0, 60.0)]),
+    (losses.BinomialDeviance, loops.binomial_deviance, [{}, {"alpha": 0.5}, {"beta": -0.3}, {"negative_cost": 3.0}]),
+    (
+        losses.Circle,
+        loops.circle,
+        [{}, {"margin": 0.25, "scale": 64.0}, {"margin": -0.2, "scale": 1.0}, {"margin": 0.0, "scale": 10.0}],
+    ),
+    (losses.Contrastive, loops.contrastive, [{"margin": margin} for margin in (0.0, 1.0, 4.0)]),
+    *(
+        (
+            losses.Contrastive,
+            loops.contrastive,
+            [
+                {"margin": margin, "positive_margin": near, "squared_positives": one, "squared_negatives": other}
+                for one in (True, False)
+                for other in (True, False)
+            ],
+        )
+        for margin, near in [(1.0, 0.0), (1.4, 0.7), (0.0, 3.0)]
+    ),
+    (losses.FastAP, loops.fast_ap, [{"bins": bins} for bins in (1, 4, 10, 33)]),
+    (
+        losses.LiftedStructure,
+        loops.lifted_structure,
+        [
+            {"margin": margin, "form": form, "normalize": normalize}
+            for margin in (0.0, 1.0, 3.0)
+            for form in ("smooth", "hard")
+            for normalize in (True, False)
+        ],
+    ),
+    (
+        losses.MultiSimilarity,
+        loops.multi_similarity,
+        [
+            {**arguments, "mining": mining}
+            for mining in (True, False)
+            for arguments in (
+                {},
+                {"alpha": 5.0},
+                {"beta": 40.0, "base": 1.0},
+                {"epsilon": 0.5},
+                {"epsilon": -0.2},
+                {"epsilon": 5.0},
+            )
+        ],
+    ),
+    (
+        losses.NPair,
+        loops.n_pair,
+        [
+            {**arguments, "negatives": negatives}
+            for negatives in ("all", "one_per_class", "first_pair_per_class")
+            for arguments in (
+                {},
+                {"margin": 0.7, "scale": 3.0},
+                {"normalize": True},
+                {"regularization": 0.3},
+                {"normalize": True, "regularization": 0.3},
+            )
+        ],
+    ),
+    (losses.NTXent, loops.nt_xent, [{"temperature": temperature} for temperature in (0.05, 0.1, 2.0)]),
+    (losses.RankedList, loops.ranked_list, loops.RANKED_LISTS),
+    (
+        losses.RankedListSimpler,
+        loops.ranked_list_simpler,
+        [{}, {"margin": 0.0}, {"margin": 2.0}, {"negative_temperature": 1.5}],
+    ),
+    (
+        losses.SmoothAP,
+        loops.smooth_ap,
+        [{"temperature": one, "include_query": other} for one in (0.01, 0.5) for other in (True, False)],
+    ),
+    (
+        losses.SupCon,
+        loops.sup_con,
+        [{"temperature": one, "form": other} for one in (0.02, 0.1, 2.0) for other in ("out", "in")],
+    ),
+    *(
+        (
+            losses.Triplet,
+            loops.triplet,
+            [{"margin": margin, "mining": mining, "squared": squared} for margin in (0.0, 0.2, 3.0)],
+        )
+        for mining in ("all", "semi_hard", "hard", "batch_hard")
+        for squared in (True, False)
+    ),
+]
+# Loops that return the mean over the batch.
+OF_BATCHES = [
+    (losses.Histogram, loops.histogram, [{"bins": bins} for bins in (1, 7, 100)]),
+    (
+        losses.ThresholdConsistentMargin,
+        loops.threshold_consistent_margin,
+        [{}, {"positive_margin": 0.2, "negative_margin": -0.3}, {"positive_weight": 0.3, "negative_weight": 2.0}],
+    ),
+]
+OF_PROXIES = [
+    (
+        losses.ArcFace,
+        loops.arc_face,
+        [
+            {**arguments, "monotonic": monotonic}
+            for monotonic in (True, False)
+            for arguments in ({}, {"scale": 2.0}, {"margin": 0.0}, {"scale": 10.0, "margin": 2.0})
+        ],
+    ),
+    (losses.CosFace, loops.cos_face, [{}, {"scale": 2.0}, {"margin": 0.0}, {"scale": 10.0, "margin": 0.8}]),
+    (losses.GeneralizedCrossEntropy, loops.generalized_cross_entropy, [{"q": q} for q in (0.1, 0.7, 1.0)]),
+    (losses.NormSoftmax, loops.norm_softmax, [{"temperature": temperature} for temperature in (0.05, 0.3, 2.0)]),
+    (
+        losses.ProxyNPair,
+        loops.proxy_n_pair,
+        [{"margin": margin, "scale": scale} for margin in (5e-4, 0.0, 1.5) for scale in (1.0, 20.0)],
+    ),
+    (
+        losses.ProxyNCA,
+        loops.proxy_nca,
+        [{"scale": scale, "exclude_positive": exclude} for scale in (1.0, 0.25, 8.0) for exclude in (True, False)],
+    ),
+    (losses.ProxyAnchor, loops.proxy_anchor, [{}, {"scale": 2.0}, {"margin": 0.0}, {"scale": 10.0, "margin": 0.5}]),
+]
+OF_CENTERS = [
+    (
+        losses.SoftTriple,
+        loops.soft_triple,
+        [{}, {"scale": 2.0}, {"center_temperature": 1.0}, {"margin": 0.5, "center_temperature": 0.02}],
+    ),
+    (
+        losses.SubCenterArcFace,
+        loops.sub_center_arc_face,
+        [{}, {"scale": 2.0, "monotonic": False}, {"scale": 10.0, "margin": 2.0}],
+    ),
+]
+
+
+def of_losses(table):
+    cases = [(make, loop, arguments) for make, loop, several in table for arguments in several]
+    ids = [f"{make.__name__}{arguments}" for make, _, arguments in cases]
+    return pytest.mark.parametrize("make, loop, arguments", cases, ids=ids)
+
+
+def check(make, loop, arguments, labels, taken, tolerance):
+    values = make(**arguments).call(labels, taken)
+    assert values.dtype == taken.dtype and values.shape == labels.shape
+    expected = loop(labels, taken, **arguments)
+    values = np.mean(values) if np.ndim(expected) == 0 else values
+    np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
+
+
+@of_losses([*OF_PAIRS, *OF_BATCHES])
+@of_batches("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 3, 2), (6, 1, 4), (9, 99, 3)])
+def test_on_pairs(make_batch, size, classes, dim, dtype, tolerance, make, loop, arguments):
+    for normalised in (True, False):
+        labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
+        check(make, loop, arguments, labels, embeddings, tolerance)
+
+
+@of_losses(OF_PROXIES)
+@of_batches("size, classes", [(1, 2), (7, 3), (13, 20), (30, 5), (4, 1)])
+def test_on_proxies(make_similarities, size, classes, dtype, tolerance, make, loop, arguments):
+    check(make, loop, arguments, *make_similarities(size, classes, dtype=dtype), tolerance)
+
+
+@of_losses(OF_CENTERS)
+@of_batches("size, classes, centers", [(1, 2, 2), (7, 3, 10), (13, 20, 3), (30, 5, 1)])
+def test_on_centers(make_similarities, size, classes, centers, dtype, tolerance, make, loop, arguments):
+    labels, similarities = make_similarities(size, classes, centers, dtype=dtype)
+    check(make, loop, arguments, labels, similarities, tolerance)
+    if centers == 1:
+        values = [make(**arguments).call(labels, taken) for taken in (similarities, similarities[..., 0])]
+        np.testing.assert_allclose(*values, rtol=tolerance)
+
+
+LINE, RIGHT_ANGLE = [[0.0], [2.0], [3.0]], [[2.0, 0.0], [0.0, 1.0], [0.0, 7.0]]
+
+
+# In most of these the labels of the first two rows are equal, and the others different.
+@pytest.mark.parametrize(
+    "loss, labels, taken, expected",
+    [
+        # tan^2(45 degrees) is 1: the exponent is 4 (0 + 1) - 4 * 0.
+        (losses.Angular(), [5, 5, 9], RIGHT_ANGLE, [math.log(1 + math.e**4)] * 2 + [0.0]),
+        (losses.Contrastive(margin=3.5), [5, 5, 9], LINE, [2**2 + 0.5, 2**2 + 2.5, 0.5 + 2.5]),
+        (
+            losses.Contrastive(margin=3.5, positive_margin=1.5, squared_negatives=True),
+            [5, 5, 9],
+            LINE,
+            [0.5**2 + 0.5**2, 0.5**2 + 2.5**2, 0.5**2 + 2.5**2],
+        ),
+        # The first sees its positive at 0.6 and its negative at 0.8. Weights: 1.25 - 0.6 and 0.8 + 0.25.
+        (
+            losses.Circle(margin=0.25, scale=2.0),
+            [2, 2, 6],
+            [[5.0, 0.0], [0.6, 0.8], [4.0, 3.0]],
+            [math.log(1 + math.exp(2 * 1.05 * (0.8 - 0.25) - 2 * 0.65 * (0.6 - 0.75))), None, 0.0],
+        ),
+        # Squared distances of the first: 2 to its positive, 0 and 4 to the negatives, with nodes at 0, 2, 4: of the two
+        # that are found up to its positive one is wrong. The second has both negatives as far as its positive.
+        (losses.FastAP(bins=2), [4, 4, 6, 7], [[2.0, 0], [0, 1], [3, 0], [-1, 0]], [1 / 2, 2 / 3, 0.0, 0.0]),
+        # Cosines on nodes: of the positive pair 0, of the negative pairs -1 and 0; nodes -1, 0, 1, of which 0 is the
+        # first that the positive pair reaches.
+        (losses.Histogram(bins=2), [4, 4, 6], [[2.0, 0], [0, 1], [-3, 0]], [0.0, 3 / 4, 3 / 4]),
+        # To the negative at 2.5 it is 2.5 and 0.5 from the ends of the one pair.
+        *(
+            (
+                losses.LiftedStructure(margin=1.5, form=form),
+                [5, 5, 9],
+                [[0.0], [2.0], [2.5]],
+                [0.75 * (violation + 2.0) ** 2] * 2 + [0.0],
+            )
+            for form, violation in [("hard", 1.0), ("smooth", math.log(math.exp(-1) + math.e))]
+        ),
+        # The first sees its positives at cosines 1/2 and 1, and one negative at 0.8: the positive at 1 is too easy.
+        (
+            losses.MultiSimilarity(alpha=2.0, beta=10.0, base=0.6, epsilon=0.1),
+            [3, 3, 3, 5],
+            [[2.0, 0], [1, 3**0.5], [2, 0], [0.8, 0.6]],
+            [math.log(1 + math.exp(0.2)) / 2 + math.log(1 + math.exp(2)) / 10, None, None, None],
+        ),
+        # Dot products with the first: 2 (its class), 0 and 1. With the second: 2, 0 and 2.
+        (
+            losses.NPair(margin=0.5),
+            [4, 4, 7, 8],
+            [[1.0, 0], [2, 0], [0, 1], [1, 1]],
+            [
+                math.log(1 + math.exp(-1.5) + math.exp(-0.5)),
+                math.log(1 + math.exp(-1.5) + math.exp(0.5)),
+                0.0,
+                0.0,
+            ],
+        ),
+        # Cosines of the first: 1 to one positive, 0 to the other and to the negative.
+        (
+            losses.NTXent(temperature=0.5),
+            [4, 4, 4, 6],
+            [[2.0, 0], [1, 0], [0, 1], [0, -3]],
+            [(math.log(1 + math.exp(-2)) + math.log(2)) / 2, None, None, 0.0],
+        ),
+        *(
+            (losses.SupCon(temperature=0.5, form=form), [4, 4, 4, 6], [[2.0, 0], [1, 0], [0, 1], [0, -3]], values)
+            for form, values in [
+                ("out", [math.log(math.e**2 + 2) - 1.0, None, None, 0.0]),
+                ("in", [math.log(2 * (math.e**2 + 2) / (math.e**2 + 1)), None, None, 0.0]),
+            ]
+        ),
+        # On a line: 0.7 too far from 0.8; 0.2 and 0.7 too near for 1.2.
+        (
+            losses.RankedListSimpler(negative_temperature=0.0),
+            [0, 0, 1],
+            [[0.0], [1.5], [1.0]],
+            [(0.7 + 0.2) / 2, (0.7 + 0.7) / 2, (0.2 + 0.7) / 2 / 2],
+        ),
+        # Cosines of the first: 1 to its positive, to one negative the same, to the other 0. As the authors have it: the
+        # query and its positive at the same place, a negative too.
+        *(
+            (
+                losses.SmoothAP(temperature=0.001, include_query=include_query),
+                [4, 4, 6, 7],
+                [[2.0, 0], [1, 0], [3, 0], [0, 1]],
+                [value, value, 0.0, 0.0],
+            )
+            for include_query, value in [(False, 1 / 3), (True, 1 / 4)]
+        ),
+        # Cosines: 0.6 within the class; 0.8 and 0 between classes. One pair of each kind costs something.
+        (
+            losses.ThresholdConsistentMargin(),
+            [5, 5, 9],
+            [[1.0, 0], [0.6, 0.8], [0, 1]],
+            [3 * 0.3 / 2, 3 * 0.3, 3 * 0.3 / 2],
+        ),
+        # Squared distances 1, 9 and 4.
+        (losses.Triplet(margin=6.0, mining="hard"), [5, 5, 9], [[0.0], [1.0], [3.0]], [0.0, 1 - 4 + 6, 0.0]),
+        # Angles of 0 and 30 degrees with a margin of 60 degrees; the other class at 90 degrees.
+        (
+            losses.ArcFace(scale=2.0, margin=math.pi / 3),
+            [0, 0],
+            [[1.0, 0.0], [3**0.5 / 2, 0.0]],
+            [math.log(1 + math.exp(-1)), math.log(2)],
+        ),
+        # The nearest center of the own class at 30 degrees, with a margin of 60; of the other one at a right angle.
+        (
+            losses.SubCenterArcFace(scale=2.0, margin=math.pi / 3),
+            [0],
+            [[[-1.0, 3**0.5 / 2], [0.0, -0.5]]],
+            [math.log(2)],
+        ),
+        (
+            losses.CosFace(scale=2.0, margin=0.25),
+            [0, 1],
+            [[0.75, 0.5], [0.5, 0.25]],
+            [math.log(2), math.log(1 + math.e)],
+        ),
+        (
+            losses.NormSoftmax(temperature=0.5),
+            [2, 0],
+            [[0.5, 0.5, 1.0], [0.25, 0.25, 0.25]],
+            [math.log(1 + 2 * math.exp(-1)), math.log(3)],
+        ),
+        *(
+            (make(margin=0.3), [1, 0], [[0.2, 0.5], [0.9, 0.9]], [math.log(2), math.log(1 + math.exp(0.3))])
+            for make in (losses.ProxyNPair, losses.IntrinsicManifold, losses.ContextualManifold)
+        ),
+        # At its own proxy, at a right angle to the second, opposite to the third: squared distances 0, 2 and 4.
+        (losses.ProxyNCA(), [0], [[1.0, 0.0, -1.0]], [math.log(math.exp(-2) + math.exp(-4))]),
+        (
+            losses.ProxyNCA(exclude_positive=False),
+            [0],
+            [[1.0, 0.0, -1.0]],
+            [math.log(1 + math.exp(-2) + math.exp(-4))],
+        ),
+        (losses.ProxyNCA(), [0], [[1.0, -1.0]], [-4.0]),
+        # Weights of the first class' centers are 3/4 and 1/4, of the other's 1/2 each.
+        (
+            losses.SoftTriple(scale=2.0, center_temperature=1.0, margin=0.25),
+            [0],
+            [[[math.log(3), 0.0], [0.5, 0.5]]],
+            [math.log(1 + math.exp(2 * (0.5 - 0.75 * math.log(3) + 0.25)))],
+        ),
+    ],
+    ids=lambda case: type(case).__name__ if isinstance(case, losses.EmbeddingLoss) else "",
+)
+def test_by_hand(loss, labels, taken, expected):
+    """None: a value that is not worked out."""
+    values = loss.call(labels, np.array(taken)).numpy()
+    for value, by_hand in zip(values, expected, strict=True):
+        assert by_hand is None or value == pytest.approx(by_hand, abs=1e-12, rel=1e-6)
+
+
+@pytest.mark.parametrize("labels", [[1, 1, 1, 1], [0, 1, 2, 3]], ids=["one class", "all different"])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        losses.Angular(),
+        losses.Circle(),
+        losses.FastAP(),
+        losses.Histogram(),
+        *(losses.LiftedStructure(margin=10.0, form=form) for form in ("smooth", "hard")),
+        *(losses.MultiSimilarity(epsilon=epsilon) for epsilon in (0.1, 10.0)),
+        *(
+            losses.NPair(negatives=negatives, margin=10.0, regularization=1.0)
+            for negatives in ("all", "one_per_class", "first_pair_per_class")
+        ),
+        losses.NTXent(),
+        *(losses.SmoothAP(include_query=include_query) for include_query in (True, False)),
+        *(
+            losses.Triplet(margin=10.0, mining=mining)
+            for mining in ("all", "semi_hard", "hard", "batch_hard", "distance_weighted")
+        ),
+    ],
+    ids=lambda loss: type(loss).__name__,
+)
+def test_without_both_kinds_of_pairs_it_is_zero_with_zero_gradient(make_batch, loss, labels):
+    values, gradient = value_and_gradient(loss, labels, make_batch(4)[1])
+    np.testing.assert_array_equal(values, np.zeros(4))
+    np.testing.assert_array_equal(gradient, np.zeros((4, 5)))
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        losses.ArcFace(),
+        losses.CosFace(),
+        losses.GeneralizedCrossEntropy(),
+        losses.NormSoftmax(),
+        losses.ProxyNPair(),
+        *(losses.ProxyNCA(exclude_positive=exclude_positive) for exclude_positive in (True, False)),
+        losses.SoftTriple(),
+        losses.SubCenterArcFace(),
+    ],
+    ids=lambda loss: type(loss).__name__,
+)
+def test_with_one_class_proxies_cost_nothing(loss):
+    values, gradient = value_and_gradient(loss, [0, 0], np.float32([[0.5], [-1.0]]))
+    np.testing.assert_array_equal(values, [0.0, 0.0])
+    np.testing.assert_array_equal(gradient, np.zeros((2, 1)))
+
+
+@pytest.mark.parametrize(
+    "loss, least",
+    [
+        (losses.BinomialDeviance(negative_cost=1e6), 1e3),
+        (losses.Circle(scale=1e5), 1e4),
+        (losses.MultiSimilarity(alpha=1e4, beta=1e4, base=0.0), 0.5),
+        (losses.NTXent(temperature=1e-4), 1e3),
+        *((losses.SupCon(temperature=1e-4, form=form), 1e3) for form in ("out", "in")),
+        (losses.NormSoftmax(temperature=1e-4), 1e3),
+        (losses.ProxyAnchor(scale=1e4), 1e3),
+        (losses.ProxyNCA(scale=1e4), 1e3),
+    ],
+    ids=lambda case: type(case).__name__ if isinstance(case, losses.EmbeddingLoss) else "",
+)
+def test_large_exponents_do_not_overflow(make_batch, make_similarities, loss, least):
+    labels, taken = (make_similarities if isinstance(loss, losses.ProxyLoss) else make_batch)()
+    values, gradient = value_and_gradient(loss, labels, taken)
+    assert np.all(np.isfinite(values)) and values.max() > least and np.all(np.isfinite(gradient))
+
+
+@pytest.mark.parametrize(
+    "make, arguments, message",
+    [
+        *((losses.Angular, {"alpha": bad}, f"in degrees above 0 and at most 60; received {bad}") for bad in (0.0, 61)),
+        (losses.ArcFace, {"scale": 0}, "scale to be a number above 0; received 0"),
+        (losses.ArcFace, {"margin": -0.1}, "an angle in radians of 0 or more and below 3.142; received -0.1"),
+        (losses.SubCenterArcFace, {"margin": 28.6}, "radians of 0 or more and below 3.142; received 28.6"),
+        (losses.BarlowTwins, {"projector": (0,)}, "projector to be a tuple of integers"),
+        (losses.BinomialDeviance, {"negative_cost": -1}, "to be a number above 0; received -1"),
+        (losses.Circle, {"scale": 0}, "scale to be a number above 0; received 0"),
+        (losses.Contrastive, {"positive_margin": -0.1}, "positive_margin to be a number of 0 or more; received -0.1"),
+        *(
+            (make, {"bins": bad}, f"bins to be an integer of 1 or more; received {bad!r}")
+            for make in (losses.FastAP, losses.Histogram)
+            for bad in (0, 2.5, "10", True, None)
+        ),
+        *((losses.GeneralizedCrossEntropy, {"q": bad}, "q to be a number above 0") for bad in (0.0, 1.5)),
+        (losses.IntrinsicManifold, {"restart": 1.5}, "restart to be a number above 0 and below 1; received 1.5"),
+        (losses.ContextualManifold, {"affinity": "none"}, "one of 'clipped', 'shifted'; received 'none'"),
+        (losses.LiftedStructure, {"form": "soft"}, "form to be one of 'smooth', 'hard'; received 'soft'"),
+        (losses.NPair, {"negatives": "some"}, "'one_per_class', 'first_pair_per_class'; received 'some'"),
+        (losses.NPair, {"regularization": -1}, "regularization to be a number of 0 or more; received -1"),
+        (losses.SimSiam, {"hidden": 0}, "hidden to be None or an integer of 1 or more; received 0"),
+        (losses.SmoothAP, {"temperature": 0}, "temperature to be a number above 0; received 0"),
+        (losses.SoftTriple, {"center_temperature": -1.0}, "center_temperature to be a number above 0; received -1.0"),
+        (losses.SoftTriple, {"merging": -1}, "merging to be a number of 0 or more; received -1"),
+        (losses.SupCon, {"form": "sum"}, "one of 'out', 'in'; received 'sum'"),
+        (losses.Triplet, {"mining": "semihard"}, "'distance_weighted', 'given'; received 'semihard'"),
+        (losses.Triplet, {"nonzero_loss_cutoff": 0.1}, "above the cutoff of 0.5, or None, received 0.1"),
+        (losses.RankedList, {"margin": 1.3}, "margin from 0 to alpha, which is 1.2, received 1.3"),
+        (losses.RankedList, {"balance": 1.1}, "balance to be a number from 0 to 1; received 1.1"),
+        (losses.RankedListSimpler, {"margin": 2.1}, "margin to be a number from 0 to 2; received 2.1"),
+        (losses.Margin, {"learn_beta": True}, "learn_beta to be one of 'no', 'one', 'per_class'; received True"),
+        (losses.Margin, {"cutoff": 0}, "cutoff to be a number above 0 and below 2; received 0"),
+        (losses.Margin, {"nonzero_loss_cutoff": 0.1}, "above the cutoff"),
+        (losses.VICReg, {"variance": -1.0}, "variance to be a number of 0 or more"),
+    ],
+)
+def test_bad_arguments_are_told(make, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make(**arguments)
