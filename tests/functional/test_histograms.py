@@ -13,18 +13,6 @@ def test_a_value_counts_for_the_nodes_around_it():
     np.testing.assert_allclose(found, [[[1.75, 0.5, 0.75]], [[0.0, 1.0, 1.0]]])
 
 
-def test_rows_have_histograms_of_their_own(make_batch):
-    values = np.random.default_rng(0).uniform(-1, 1, (6, 9)).astype("float32")
-    kinds = np.random.default_rng(1).integers(0, 3, (6, 9))
-    whole = pair_histograms(values, kinds == 0, kinds == 1, low=-1.0, high=1.0, bins=5)
-    for row in range(6):
-        this = slice(row, row + 1)
-        alone = pair_histograms(values[this], kinds[this] == 0, kinds[this] == 1, low=-1.0, high=1.0, bins=5)
-        np.testing.assert_allclose([part[row] for part in whole], [part[0] for part in alone], rtol=1e-6)
-    for part, kind in zip(whole, (0, 1), strict=True):
-        np.testing.assert_allclose(np.sum(part, axis=1), np.sum(kinds == kind, axis=1), rtol=1e-6)
-
-
 def test_what_is_beyond_counts_for_the_last_node_with_no_gradient():
     variable = tf.Variable([[-1.5, 1.0 + 1e-6, 7.0]])
     everything = np.ones((1, 3), bool)

@@ -129,16 +129,6 @@ def test_places_add_up_to_the_embedding(features, pooling, norm):
         np.testing.assert_allclose(parts.sum(axis=(1, 2)) + rest, found, atol=1e-5)
 
 
-def test_places_are_where_features_are():
-    features = np.zeros((1, 3, 3, 2), np.float32)
-    features[0, 1, 2] = (4.0, 1.0)
-    for pooling in ("avg", "max", "gem"):
-        layer = PooledFeatures(pooling)
-        layer(features)
-        parts = np.abs(layer.places(features)[0])[0]
-        assert parts[1, 2].min() > 0.1 and np.delete(parts.reshape(9, 2), 5, axis=0).max() < 1e-3
-
-
 def test_places_of_what_has_none():
     for head, shape in ((EmbeddingHead(4), (2, 6)), (EmbeddingHead(4, PooledFeatures("first")), (2, 5, 6))):
         head.build(shape)

@@ -83,10 +83,3 @@ def test_of_a_batch(make_batch, size, classes, dim, dtype, tolerance, arguments)
         values = ManifoldNPair(**arguments).call(labels, embeddings)
         assert values.dtype == dtype
         np.testing.assert_allclose(values, n_pair(labels, embeddings, **arguments), rtol=tolerance, atol=tolerance)
-
-
-def test_by_hand():
-    # The first two are equal, the third is at a right angle: only a step between the first two, of 1 / 2.
-    values = ManifoldNPair(margin=0.1).call([3, 3, 5], np.array([[1.0, 0], [2, 0], [0, 1]]))
-    reached = 0.2 * 0.4 / (1 - 0.4**2)
-    np.testing.assert_allclose(values, [math.log(1 + math.exp(0.1 - reached))] * 2 + [0])

@@ -120,26 +120,6 @@ def test_a_compiled_model_trains_saves_and_loads_with_it(make_batch, tmp_path):
     assert loaded.evaluate(features, labels, batch_size=24, verbose=0) == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.nightly
-@pytest.mark.slow
-def test_a_prefix_learns_that_the_plain_loss_leaves_alone():
-    """Classes differ in the last dimensions only: the nested loss moves them to the first."""
-    keras.utils.set_random_seed(0)
-    labels = np.repeat(np.arange(4), 6)
-    features = np.random.default_rng(0).normal(size=(24, 8)).astype("float32") * 0.1
-    features[np.arange(24), 4 + labels] += 1.0
-
-    def prefix_loss(loss):
-        network = keras.Sequential([keras.Input((8,)), keras.layers.Dense(8, kernel_initializer="identity")])
-        network.compile(keras.optimizers.Adam(0.02), loss=loss)
-        network.fit(features, labels, batch_size=24, epochs=60, verbose=0)
-        prefix = network.predict(features, verbose=0)[:, :3]
-        return naive(labels, prefix, (3,), mining="all").mean()
-
-    plain = Triplet(mining="all")
-    assert prefix_loss(Nested(plain, dims=(3, 8))) < 0.5 * prefix_loss(plain)
-
-
 @pytest.mark.slow
 def test_methods_train_with_it_and_with_a_memory():
     images = np.random.default_rng(0).normal(size=(16, 12, 12, 3)).astype("float32")

@@ -13,7 +13,6 @@ from tfdml.losses import (
     ArcFace,
     GeneralizedCrossEntropy,
     NormSoftmax,
-    ProxyAnchor,
     SoftTriple,
     SubCenterArcFace,
 )
@@ -67,13 +66,6 @@ def test_only_the_nearest_center_of_each_class_gets_a_gradient():
     np.testing.assert_array_equal(gradient != 0, [[[False, True, False], [False, False, True]]])
 
 
-def test_with_one_center_it_is_arc_face(make_similarities):
-    labels, similarities = make_similarities()
-    expected = ArcFace().call(labels, similarities)
-    np.testing.assert_array_equal(SubCenterArcFace().call(labels, similarities), expected)
-    np.testing.assert_array_equal(SubCenterArcFace(per_class=1, reduction=None)(labels, similarities), expected)
-
-
 def test_the_layer_has_several_centers_a_class():
     layer = SubCenterArcFace(classes=4).make_layer()
     layer.build((None, 5))
@@ -94,29 +86,6 @@ def test_an_improbable_class_pulls_less_than_with_cross_entropy():
         pulls = np.abs(gradient[:, 0])
         shares.append(pulls[0] / pulls.sum())
     assert shares[0] < 0.1 and shares[1] > 0.7
-
-
-def test_proxy_anchor_by_hand():
-    # Two images of class 0, one of class 1, none of class 2; with scale 1 and no margin.
-    similarities = np.log([[2.0, 3.0, 4.0], [0.5, 1.0, 1.0], [1.0, 0.25, 5.0]])
-    values = ProxyAnchor(scale=1.0, margin=0.0).call([0, 0, 1], similarities)
-    pulls = [math.log(1 + 1 / 2 + 2), math.log(1 + 4)]
-    pushes = [math.log(1 + 1), math.log(1 + 3 + 1), math.log(1 + 4 + 1 + 5)]
-    np.testing.assert_allclose(np.mean(values), sum(pulls) / 2 + sum(pushes) / 3)
-    assert float(values[2]) == pytest.approx(3 * (pulls[1] / 2 + (pushes[0] + pushes[2] / 3) / 3))
-
-
-def test_only_classes_in_the_batch_are_pulled():
-    _, gradient = value_and_gradient(ProxyAnchor(), [0, 0, 1, 1], np.zeros((4, 3)))
-    assert np.all(gradient[:2, 0] < 0) and np.all(gradient[2:, 1] < 0)
-    assert np.all(gradient[2:, 0] > 0) and np.all(gradient[:2, 1] > 0) and np.all(gradient[:, 2] > 0)
-
-
-def test_a_class_with_all_images_pushes_none():
-    similarities = np.full((3, 2), 0.2)
-    values = ProxyAnchor(scale=1.0, margin=0.0).call([1, 1, 1], similarities)
-    expected = math.log(1 + 3 * math.exp(-0.2)) + math.log(1 + 3 * math.exp(0.2)) / 2
-    np.testing.assert_allclose(values, [expected] * 3)
 
 
 def merging(proxies, per_class, weight=0.2):
