@@ -179,14 +179,3 @@ def test_what_is_no_number_stays_none():
     rows, proxies = nodes(4, 3, 2)
     rows[1, 0] = np.nan
     assert np.all(np.isnan(manifold_similarities(tf.constant(rows), tf.constant(proxies))))
-
-
-def test_bad_arguments_are_told():
-    rows, proxies = nodes(4, 3, 2)
-    for restart in (0.0, 1.0, -0.5, 7):
-        with pytest.raises(ValueError, match=f"restart to be a number above 0 and below 1; received {restart}"):
-            random_walk(rows, proxies, restart=restart)
-    with pytest.raises(ValueError, match="affinity to be one of 'clipped', 'shifted'; received 'cosine'"):
-        random_walk(rows, proxies, affinity="cosine")
-    with pytest.raises(ValueError, match="view to be one of 'intrinsic', 'contextual'; received 'extrinsic'"):
-        manifold_similarities(rows, proxies, view="extrinsic")

@@ -130,11 +130,7 @@ def test_any_keras_model(batch):
 
 
 def test_what_cannot_be_is_refused(batch):
-    with pytest.raises(ValueError, match="one of 'none', 'statistics', 'all'; received 'moments'"):
-        freeze_batch_norm(tfdml.backbones.Small(width=8, stages=1), "moments")
     with pytest.raises(ValueError, match="size=4"):
         LocalResponseNorm(size=4)
-    with pytest.raises(ValueError, match="rate to be a number of 0 or more and below 1"):
-        DropPath(1.0)
     with pytest.raises(ValueError, match="no batch normalization to freeze"):
         tfdml.Single(keras.Sequential([keras.layers.Flatten()]), freeze_batch_norm="all")(batch[0])

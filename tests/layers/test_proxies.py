@@ -224,17 +224,9 @@ def test_a_layer_of_proxies_adds_it_once_a_step():
 @pytest.mark.parametrize(
     "use, message",
     [
-        (lambda: Proxies(0), "classes to be an integer of 1 or more; received 0"),
-        (lambda: Proxies(3, per_class=0), "per_class to be an integer of 1 or more; received 0"),
-        (lambda: ClassMargins(0), "classes to be an integer of 1 or more; received 0"),
-        (lambda: CenterMerging(1), "expects per_class to be an integer of 2 or more; received 1"),
-        (lambda: ManifoldProxies(5, view="both"), "view to be one of 'intrinsic', 'contextual'; received 'both'"),
-        (lambda: ManifoldProxies(5, restart=1.0), "restart to be a number above 0 and below 1; received 1.0"),
-        (lambda: ManifoldProxies(5, affinity="dot"), "affinity to be one of 'clipped', 'shifted'; received 'dot'"),
         (lambda: ManifoldProxies(5, per_class=2), "one proxy per class, received per_class=2"),
         (lambda: losses.CosFace(classes=9, sharded=True, sampled_classes=4), "are sharded or sampled"),
         (lambda: losses.CosFace(sharded=True).make_layer(), "CosFace needs the number of training classes"),
-        (lambda: losses.CosFace(sharded=2), "sharded to be True or False"),
     ],
 )
 def test_what_cannot_be_is_told(use, message):

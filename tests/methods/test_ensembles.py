@@ -228,8 +228,6 @@ def test_one_learner_has_no_divergence():
 
 
 def test_bad_arguments():
-    with pytest.raises(ValueError, match="attention_depth to be None or an integer of 1 or more; received 0"):
-        MultiHead(Small(width=4), embedding_size=6, learners=3, branch="stage1", attention=True, attention_depth=0)
     with pytest.raises(ValueError, match="size 10 cannot be split into 3 equal"):
         AttentionEnsemble(Small(width=4), embedding_size=10, learners=3, branch="stage1")
     with pytest.raises(ValueError, match="4 learners of 4 dimensions have one each, which is 1 or -1 at unit length"):
@@ -238,10 +236,6 @@ def test_bad_arguments():
         AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="pool3")
     with pytest.raises(ValueError, match="from 1 to 3 blocks after 'stage1' of small, received 5"):
         AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="stage1", attention_depth=5)
-    with pytest.raises(ValueError, match="initial_mask to be a number above 0 and below 1; received 1"):
-        AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="stage1", initial_mask=1)
-    with pytest.raises(ValueError, match="1 or more; received 0"):
-        AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="stage1", attention_depth=0)
     for option in ({"attention_depth": 2}, {"initial_mask": 0.95}):
         with pytest.raises(ValueError, match="have no effect without masks. Pass attention=True"):
             MultiHead(Small(width=4), embedding_size=6, learners=3, branch="stage1", **option)

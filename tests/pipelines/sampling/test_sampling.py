@@ -70,10 +70,7 @@ def test_pxk_leaves_single_images_out_and_says_so(caplog):
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: PxK(0, 4), "classes to be an integer of 1 or more; received 0"),
-        (lambda: PxK(4, 1), "per_class to be an integer of 2 or more; received 1"),
         (lambda: bound(PxK(4, 2), labels_of([3, 1, 2, 2])), r"pxk\(classes=4\).*have 3\. Lower classes"),
-        (lambda: Uniform(0), "batch_size to be an integer of 1 or more; received 0"),
         (lambda: bound(Uniform(9), np.zeros(8)), r"uniform\(batch_size=9\).*there are 8"),
     ],
 )
