@@ -89,7 +89,6 @@ def test_clusters_are_of_queries_and_gallery():
         (("recal_at_1",), "Unknown metric 'recal_at_k'. Did you mean 'recall_at_k'"),
         (("nmi", "recall_at_1", "recall_at_k(k=1)"), "each metric once, received recall_at_1 more than once"),
         (("recall_at_k",), "The metric 'recall_at_k' needs k"),
-        (("tar_at_far_0",), "expects rate to be a number from 1e-06 to 0.1"),
         (("opis(low=0.2, high=0.1)",), "low to be no more than high"),
     ],
 )
