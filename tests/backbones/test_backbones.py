@@ -154,18 +154,6 @@ def test_arguments_of_a_backbone_between_are_passed_on():
         Between(width=3, autocast=False)
 
 
-def test_channels_have_one_of_two_orders():
-    inputs = keras.Input((8, 8, 3))
-    with pytest.raises(ValueError, match="'rgb', 'bgr'; received 'gbr'"):
-        arguments = {"mean": (0,) * 3, "std": (1,) * 3, "channels": "gbr", "image_size": 8}
-        tfdml.backbones.Backbone(inputs, {"output": keras.layers.ReLU()(inputs)}, **arguments)
-
-
-def test_a_depth_that_there_is_not():
-    with pytest.raises(ValueError, match="one of 18, 50; received 34"):
-        tfdml.backbones.ResNet(34)
-
-
 @pytest.mark.slow
 def test_endpoints_that_methods_take_unless_they_are_told():
     googlenet, bn_inception = tfdml.backbones.GoogLeNet(), tfdml.backbones.BNInception()

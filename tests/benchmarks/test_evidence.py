@@ -2,6 +2,9 @@
 
 import dataclasses
 import functools
+import json
+import subprocess
+import sys
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
@@ -18,6 +21,7 @@ from benchmarks.pages.papers import PAPERS, SETS, Effect
 from benchmarks.pages.recorded import Recorded
 from benchmarks.pages.svg import ticks
 from benchmarks.pages.template import filled, matching
+from tests.commands import ROOT
 
 BY_HAND = {"edms_first_trials.md", "ensembles.md", "first_embedding.md", "first_runs.md", "readings.md", "searches.md"}
 BY_HAND |= {"labels.md", "stores.md"}
@@ -234,3 +238,31 @@ def test_the_command_writes_named_pages_and_tells_what_is_wrong(tmp_path, monkey
 def test_axes_have_round_numbers_and_letters_are_apart():
     assert ticks(-1.2, 3.4) == [-2, -1, 0, 1, 2, 3, 4] and ticks(0, 800) == [0, 200, 400, 600, 800]
     assert _apart([10, 50, 12]) == [10, 50, 22]
+
+
+RECORDS = ROOT / "docs/records/stores"
+
+
+@pytest.fixture(scope="module")
+def printed():
+    stores = ["--stores", "folder", "PostgreSQL", f"--records={RECORDS}"]
+    command = [sys.executable, "-m", "benchmarks.speed.stores", "--rows", "100000", "1000000", *stores]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def test_tables_are_printed_from_records(printed):
+    tables = printed.strip().split("\n\n")
+    assert len(tables) == 2
+    page = (ROOT / "docs/evidence/stores.md").read_text()
+    assert all(table in page for table in tables)
+
+
+def test_records_answer_what_the_text_says(printed):
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in printed.split("\n\n")[0].splitlines()[2:]]
+    hnsw = [row for row in rows if row[2].startswith("hnsw")]
+    assert all(float(row[3]) >= 0.95 for row in hnsw)
+    records = [each for path in RECORDS.iterdir() for each in json.loads(path.read_text())]
+    assert len(records) == 12 and all(each["filtered"][0] == 1 for each in records)
+    times = {(row[0], row[1]): float(row[4]) for row in hnsw}
+    ratios = [times[size, "PostgreSQL"] / times[size, "folder"] for size in ("100,000", "1,000,000")]
+    assert all(5 <= ratio <= 16 for ratio in ratios), "docs/scaling.md says so"

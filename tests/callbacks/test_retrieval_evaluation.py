@@ -113,15 +113,6 @@ def test_where_gradients_are_accumulated_a_step_is_evaluated_once():
     assert steps == sorted(set(steps)) and len(steps) > 1
 
 
-def test_in_plain_keras_keras_warns_of_the_order():
-    inputs = keras.Input((4, 4, 3))
-    model = keras.Model(inputs, keras.layers.Dense(4)(keras.layers.Flatten()(inputs)))
-    model.compile("sgd", loss=tfdml.losses.Triplet())
-    watching = keras.callbacks.EarlyStopping("val_recall_at_1", mode="max")
-    with pytest.warns(UserWarning, match="val_recall_at_1.*not available"):
-        model.fit(IMAGES, LABELS, callbacks=[watching, RetrievalEvaluation(IMAGES, LABELS)], verbose=0)
-
-
 @pytest.mark.slow
 def test_of_several_outputs_the_embedder_is_asked_for():
     inputs = keras.Input((4, 4, 3))

@@ -5,8 +5,6 @@ import numpy as np
 import pytest
 
 import tfdml
-from tests.run_helpers import events, newest_arrays
-from tests.run_helpers import train as train_to_the_end
 from tfdml.callbacks import TemperatureSchedule
 from tfdml.callbacks.schedules import temperature_at
 from tfdml.losses import Nested, RankedList, Triplet, WeightedSum
@@ -122,22 +120,3 @@ def test_a_last_temperature_without_the_schedule_is_told(wrap):
     schedule = TemperatureSchedule(20.0, 1.0, 2, loss=loss)
     model.fit(images, labels, batch_size=16, epochs=3, callbacks=[schedule], verbose=0)
     assert loss.negative_temperature == 1.0
-
-
-def test_no_steps_are_refused():
-    with pytest.raises(ValueError, match="steps to be an integer of 1 or more; received 0"):
-        TemperatureSchedule(10.0, 5.0, 0)
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-def test_the_training_command_lowers_it(tmp_path):
-    """A spec is all that it takes. That a killed run goes on with it is tested in tests/methods/test_multilevel.py."""
-    loss = "--loss=ranked_list(negative_temperature=20.0, final_negative_temperature=0.0)"
-    short = ["--epochs=1", "--steps_per_epoch=8"]
-    falling, constant = tmp_path / "falling", tmp_path / "constant"
-    for run_dir, spec in ((falling, loss), (constant, "--loss=ranked_list(negative_temperature=20.0)")):
-        done = train_to_the_end(run_dir, *short, spec)
-        assert done.returncode == 0, done.stderr
-    assert events(falling)[1]["loss"] != events(constant)[1]["loss"]
-    assert newest_arrays(falling) != newest_arrays(constant)

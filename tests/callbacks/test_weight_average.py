@@ -62,21 +62,6 @@ def test_the_weights_come_back_after_an_error(batch):
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.nightly
-@pytest.mark.slow
-def test_training_goes_on_with_its_own_weights(batch):
-    """Evaluating the average changes nothing of the training."""
-    finals = []
-    for averages in (True, False):
-        keras.utils.set_random_seed(0)
-        model, average = make_model(batch), WeightAverage(0.9)
-        evaluation = RetrievalEvaluation(*batch, average=average if averages else None)
-        model.fit(*batch, batch_size=16, epochs=3, callbacks=[average, evaluation], shuffle=False, verbose=0)
-        finals.append(model.get_weights())
-    for found, expected in zip(*finals, strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
 @pytest.mark.slow
 def test_the_average_is_evaluated_and_can_be_saved(batch, tmp_path):
     model, average = make_model(batch), WeightAverage(0.9)

@@ -144,14 +144,6 @@ def test_an_outlier_makes_no_other_distances_equal(length):
     assert (pairs.scores_of(pairs.bins_of(counts.scores)) == counts.scores).all()
 
 
-def test_perfect_embeddings():
-    labels = np.repeat(np.arange(5), 4)
-    found = evaluate(np.eye(5)[labels], labels, NAMES[:-1])
-    assert found["equal_error_rate"] == 0 and found["pair_accuracy_threshold"] == 0.5
-    ones = ("roc_auc", "pair_accuracy", "pair_average_precision", "tar_at_far_0.1", "tar_at_far_0.01")
-    assert {found[name] for name in ones} == {1.0}
-
-
 def test_names_of_rates():
     for spec, name in {
         "tar_at_far_0.001": "tar_at_far_0.001",
@@ -199,15 +191,6 @@ def test_opis(seed, low, high, steps, monkeypatch):
     wanted = opis(*naive_pairs(embeddings, labels), low, high, steps)
     found = evaluate(embeddings, labels, f"opis(low={low}, high={high}, steps={steps})")["opis"]
     assert found == pytest.approx(wanted, rel=0.02) and found > 1e-3
-
-
-def test_opis_is_larger_where_classes_differ_more():
-    random = np.random.default_rng(0)
-    labels = np.repeat(np.arange(30), 8)
-    centers, noise = random.normal(size=(30, 16))[labels], random.normal(size=(240, 16))
-    alike = evaluate(centers + 0.6 * noise, labels, ("opis", "roc_auc"))
-    other = evaluate(centers + np.where(labels % 2, 0.2, 1.0)[:, None] * noise, labels, ("opis", "roc_auc"))
-    assert other["opis"] > 2 * alike["opis"] > 0
 
 
 def identified(embeddings, labels, queries, gallery, rate):

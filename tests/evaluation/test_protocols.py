@@ -162,10 +162,7 @@ def test_euclidean_distance_sees_lengths():
 
 @pytest.mark.parametrize(
     "spec, chosen",
-    [
-        ("self_retrieval", "recall_at_1"),
-        ("self_retrieval(metrics=('nmi', 'map', 'recall_at_2'))", "map"),
-    ],
+    [("self_retrieval", "recall_at_1"), ("self_retrieval(metrics=('nmi', 'map', 'recall_at_2'))", "map")],
 )
 def test_the_first_metric_that_can_selects_the_best_model(spec, chosen):
     protocol = registry.create("protocol", spec)
@@ -178,11 +175,7 @@ def test_the_first_metric_that_can_selects_the_best_model(spec, chosen):
 
 
 def test_bad_input_is_told():
-    with pytest.raises(ValueError, match="draws to be an integer of 1 or more; received 0"):
-        registry.create("protocol", "random_gallery(draws=0)")
     with pytest.raises(ValueError, match="Unknown protocol 'query_galery'. Did you mean 'query_gallery'"):
         registry.create("protocol", "query_galery")
-    with pytest.raises(ValueError, match="metrics to be text, or a tuple of one or more texts; received 5"):
-        registry.create("protocol", "self_retrieval(metrics=5)")
     with pytest.raises(ValueError, match="needs a query with another image of its class"):
         evaluate(np.eye(2), [1, 1], queries=[True, False], gallery=[True, False])

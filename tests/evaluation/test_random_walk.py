@@ -75,18 +75,6 @@ def blocks_of(reranking, points, task):
     return np.concatenate([similarities for _, similarities in reranking._blocks(points, task)])
 
 
-@pytest.mark.parametrize("k", [None, 5])
-def test_blocks_change_nothing(k, monkeypatch):
-    embeddings, labels = example(rows=90)
-    task, points = RetrievalTask.of(labels), np.array([unit(row) for row in embeddings], np.float32)
-    found = []
-    for memory in (2000, 20_000, 2**27):
-        monkeypatch.setattr("tfdml.evaluation.rerankings.random_walk.MEMORY", memory)
-        found.append(blocks_of(RandomWalk(k=k), points, task))
-    np.testing.assert_allclose(found[0], found[2], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found[1], found[2], rtol=0, atol=1e-12)
-
-
 def test_it_is_the_walk_that_the_losses_take():
     embeddings, labels = example(rows=60)
     task = RetrievalTask.of(labels, queries=np.arange(60) < 20, gallery=np.arange(60) >= 20)
@@ -94,17 +82,6 @@ def test_it_is_the_walk_that_the_losses_take():
     of_rows, _ = (values.numpy() for values in random_walk(points[:20], points[20:], restart=0.6))
     found = blocks_of(RandomWalk(k=None, restart=0.6), points, task)
     np.testing.assert_allclose(found, of_rows / of_rows.max(axis=1, keepdims=True), rtol=0, atol=1e-8)
-
-
-def test_it_follows_a_curve_that_similarity_cuts_short():
-    # A half circle of one class. Four images of another class are nearer to its end than its other end is.
-    angles = np.linspace(0, np.pi, 12)
-    curve = np.stack([np.cos(angles), np.sin(angles), np.zeros(12)], axis=1)
-    other = np.stack([np.full(4, 0.5), np.full(4, -0.5), 2.0 + 0.01 * np.arange(4)], axis=1)
-    embeddings, labels = np.concatenate([curve, other]), np.repeat([0, 1], [12, 4])
-    task = {"queries": np.arange(16) == 0}
-    assert naive_ranks(embeddings, labels, **task)[0][-1] == 15
-    assert found_ranks("random_walk(k=3)", embeddings, labels, task) == {0: list(range(1, 12))}
 
 
 def test_images_that_no_walk_reaches_rank_last():

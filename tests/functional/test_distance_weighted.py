@@ -36,11 +36,6 @@ def drawn(from_distances, dim, **limits):
     return weights[0, 1:]
 
 
-def test_by_hand():
-    # In three dimensions the density of distances is proportional to the distance. 0.25 counts as 0.5.
-    np.testing.assert_allclose(drawn([1.0, 0.5, 1.25, 0.25], 3), np.array([1, 2, 0.8, 2]) / 5.8, rtol=1e-6)
-
-
 def test_far_negatives_are_drawn_only_where_there_is_no_other():
     np.testing.assert_array_equal(drawn([1.39, 1.4, 1.9, 2.5], 6), [1, 0, 0, 0])
     np.testing.assert_array_equal(drawn([1.5, 1.4, 1.9, 2.5], 6), [0.25] * 4)
@@ -54,22 +49,6 @@ def test_hundreds_of_dimensions():
     assert shares[0] / shares[1] == pytest.approx(math.exp(ratio), rel=1e-3)
     np.testing.assert_array_equal(drawn([0.0, 0.5, 1.3], 512), [0.5, 0.5, 0])
     np.testing.assert_array_equal(drawn([0.6, 2.0, 2.0], 512, nonzero_loss_cutoff=None), [0, 0.5, 0.5])
-
-
-def test_every_distance_is_drawn_as_often():
-    points = np.random.default_rng(0).normal(size=(20001, 6))
-    points /= np.linalg.norm(points, axis=1, keepdims=True)
-    distance = np.linalg.norm(points[1:] - points[0], axis=1)
-    counts, _ = np.histogram(distance, bins=6, range=(0.8, 1.4))
-    assert counts[-1] > 3 * counts[0]
-    shares = drawn_row(distance)
-    masses, _ = np.histogram(distance, bins=6, range=(0.8, 1.4), weights=shares)
-    np.testing.assert_allclose(masses / masses.mean(), 1, atol=0.15)
-
-
-def drawn_row(distance):
-    mask = np.ones((1, len(distance)), bool)
-    return negative_weights(tf.constant(distance[None]), tf.constant(mask), 6).numpy()[0]
 
 
 def test_no_gradient(make_batch):

@@ -232,15 +232,7 @@ def ranked_list_of(i, labels, rows, alpha, margin, positive_temperature, negativ
     return found
 
 
-RANKED_LIST = {
-    "alpha": 1.2,
-    "margin": 0.4,
-    "positive_temperature": 0.0,
-    "negative_temperature": 10.0,
-    "balance": 0.5,
-}
-
-
+RANKED_LIST = {"alpha": 1.2, "margin": 0.4, "positive_temperature": 0.0, "negative_temperature": 10.0, "balance": 0.5}
 RANKED_LISTS = [
     {},
     {"alpha": 0.9},

@@ -115,26 +115,6 @@ def test_contrastive_is_equal_to_a_loop(dtype, tolerance, margin):
         assert float(loss(columns(same), columns(distance))) == pytest.approx(np.mean(expected), rel=tolerance)
 
 
-def test_by_hand():
-    # Two rows of one class: there is no negative, so the rows themselves are instead, nearest or farthest.
-    labels, embeddings = [0, 0], np.array([[0.0, 1.0], [1.0, 0.0]])
-    assert float(addons.TripletSemiHardLoss()(labels, embeddings)) == pytest.approx(2**0.5 - 0 + 1)
-    assert float(addons.TripletHardLoss()(labels, embeddings)) == pytest.approx(2**0.5 - 2**0.5 + 1)
-    # On a line at 0, 2 (one class) and 3 (another): 0 has a semi-hard negative, 2 only a nearer one.
-    labels, line = [5, 5, 9], np.array([[0.0], [2.0], [3.0]])
-    assert float(addons.TripletSemiHardLoss()(labels, line)) == pytest.approx((0 + 2) / 2)
-    assert float(addons.TripletHardLoss()(labels, line)) == pytest.approx((0 + 2 + 0) / 3)
-    assert float(addons.TripletHardLoss(margin=6.0, distance_metric="squared-L2")(labels, line)) == pytest.approx(
-        (1 + 9 + 5) / 3
-    )
-    cost = (math.log(math.exp(1 - 3) + math.exp(1 - 1)) + 2) ** 2
-    assert float(addons.LiftedStructLoss()(labels, line)) == pytest.approx(cost / 2)
-    similarities = np.log([[1.0, 2.0, 5.0], [1.0, 1.0, 2.0], [3.0, 3.0, 6.0]])
-    shares = [(1 / 8 * 2 / 8) ** 0.5, 1 / 4, 1 / 2]
-    assert float(addons.NpairsLoss()(labels, similarities)) == pytest.approx(-sum(np.log(shares)) / 3)
-    np.testing.assert_allclose(addons.ContrastiveLoss(reduction=None)([1, 0, 0], [3.0, 0.25, 4.0]), [9.0, 0.75**2, 0.0])
-
-
 def test_the_soft_margin_does_not_overflow():
     variable = tf.Variable([[0.0], [500.0], [1.0]])
     with tf.GradientTape() as tape:

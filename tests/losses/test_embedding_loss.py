@@ -225,13 +225,3 @@ class SetsItsOwn(EmbeddingLoss):
 def test_an_init_of_its_own_sets_the_arguments(first):
     loss = SetsItsOwn(0.7, first, name="own")
     assert (loss.margin, loss.name, loss.checked) == (0.7, "own", None) and loss.get_config()["margin"] == 0.7
-
-
-def test_an_init_of_its_own_before_that_of_a_loss_of_ours():
-    class Wide(losses.Triplet):
-        def __init__(self, width, **kwargs):
-            super().__init__(margin=2 * width, **kwargs)
-
-    assert Wide(0.5, squared=False).margin == 1.0 and not Wide(0.5, squared=False).squared
-    with pytest.raises(ValueError, match="expects margin to be a number of 0 or more"):
-        Wide(-1)

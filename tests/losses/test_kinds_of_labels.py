@@ -109,18 +109,6 @@ def test_a_model_trains_as_on_the_class(images, kind, as_dataset):
     np.testing.assert_array_equal(*losses)
 
 
-def test_a_model_trains_on_given_pairs(images):
-    labels = np.arange(16) % 4
-    given = (labels[:, None] == labels[None, :]).astype("float32")
-    losses = []
-    for of_images in (labels, given):
-        model = seeded_model()
-        model.compile("sgd", loss="contrastive", run_eagerly=True)
-        batches = tf.data.Dataset.from_tensors((images, of_images))
-        losses.append(model.fit(batches, epochs=2, verbose=0).history["loss"])
-    np.testing.assert_array_equal(*losses)
-
-
 @pytest.mark.parametrize(
     "labels, message",
     [(lambda labels: np.stack([labels, labels // 2], axis=1), "no tree"), (lambda _: -np.ones((16, 16)), "No pair of")],

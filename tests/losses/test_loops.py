@@ -190,95 +190,16 @@ def test_on_centers(make_similarities, size, classes, centers, dtype, tolerance,
         np.testing.assert_allclose(*values, rtol=tolerance)
 
 
-LINE, RIGHT_ANGLE = [[0.0], [2.0], [3.0]], [[2.0, 0.0], [0.0, 1.0], [0.0, 7.0]]
-
-
-# In most of these the labels of the first two rows are equal, and the others different.
+# Of losses that no golden has. In most of these the labels of the first two rows are equal, and the others different.
 @pytest.mark.parametrize(
     "loss, labels, taken, expected",
     [
-        # tan^2(45 degrees) is 1: the exponent is 4 (0 + 1) - 4 * 0.
-        (losses.Angular(), [5, 5, 9], RIGHT_ANGLE, [math.log(1 + math.e**4)] * 2 + [0.0]),
-        (losses.Contrastive(margin=3.5), [5, 5, 9], LINE, [2**2 + 0.5, 2**2 + 2.5, 0.5 + 2.5]),
-        (
-            losses.Contrastive(margin=3.5, positive_margin=1.5, squared_negatives=True),
-            [5, 5, 9],
-            LINE,
-            [0.5**2 + 0.5**2, 0.5**2 + 2.5**2, 0.5**2 + 2.5**2],
-        ),
-        # The first sees its positive at 0.6 and its negative at 0.8. Weights: 1.25 - 0.6 and 0.8 + 0.25.
-        (
-            losses.Circle(margin=0.25, scale=2.0),
-            [2, 2, 6],
-            [[5.0, 0.0], [0.6, 0.8], [4.0, 3.0]],
-            [math.log(1 + math.exp(2 * 1.05 * (0.8 - 0.25) - 2 * 0.65 * (0.6 - 0.75))), None, 0.0],
-        ),
-        # Squared distances of the first: 2 to its positive, 0 and 4 to the negatives, with nodes at 0, 2, 4: of the two
-        # that are found up to its positive one is wrong. The second has both negatives as far as its positive.
-        (losses.FastAP(bins=2), [4, 4, 6, 7], [[2.0, 0], [0, 1], [3, 0], [-1, 0]], [1 / 2, 2 / 3, 0.0, 0.0]),
-        # Cosines on nodes: of the positive pair 0, of the negative pairs -1 and 0; nodes -1, 0, 1, of which 0 is the
-        # first that the positive pair reaches.
-        (losses.Histogram(bins=2), [4, 4, 6], [[2.0, 0], [0, 1], [-3, 0]], [0.0, 3 / 4, 3 / 4]),
-        # To the negative at 2.5 it is 2.5 and 0.5 from the ends of the one pair.
-        *(
-            (
-                losses.LiftedStructure(margin=1.5, form=form),
-                [5, 5, 9],
-                [[0.0], [2.0], [2.5]],
-                [0.75 * (violation + 2.0) ** 2] * 2 + [0.0],
-            )
-            for form, violation in [("hard", 1.0), ("smooth", math.log(math.exp(-1) + math.e))]
-        ),
-        # The first sees its positives at cosines 1/2 and 1, and one negative at 0.8: the positive at 1 is too easy.
-        (
-            losses.MultiSimilarity(alpha=2.0, beta=10.0, base=0.6, epsilon=0.1),
-            [3, 3, 3, 5],
-            [[2.0, 0], [1, 3**0.5], [2, 0], [0.8, 0.6]],
-            [math.log(1 + math.exp(0.2)) / 2 + math.log(1 + math.exp(2)) / 10, None, None, None],
-        ),
-        # Dot products with the first: 2 (its class), 0 and 1. With the second: 2, 0 and 2.
-        (
-            losses.NPair(margin=0.5),
-            [4, 4, 7, 8],
-            [[1.0, 0], [2, 0], [0, 1], [1, 1]],
-            [
-                math.log(1 + math.exp(-1.5) + math.exp(-0.5)),
-                math.log(1 + math.exp(-1.5) + math.exp(0.5)),
-                0.0,
-                0.0,
-            ],
-        ),
-        # Cosines of the first: 1 to one positive, 0 to the other and to the negative.
-        (
-            losses.NTXent(temperature=0.5),
-            [4, 4, 4, 6],
-            [[2.0, 0], [1, 0], [0, 1], [0, -3]],
-            [(math.log(1 + math.exp(-2)) + math.log(2)) / 2, None, None, 0.0],
-        ),
-        *(
-            (losses.SupCon(temperature=0.5, form=form), [4, 4, 4, 6], [[2.0, 0], [1, 0], [0, 1], [0, -3]], values)
-            for form, values in [
-                ("out", [math.log(math.e**2 + 2) - 1.0, None, None, 0.0]),
-                ("in", [math.log(2 * (math.e**2 + 2) / (math.e**2 + 1)), None, None, 0.0]),
-            ]
-        ),
         # On a line: 0.7 too far from 0.8; 0.2 and 0.7 too near for 1.2.
         (
             losses.RankedListSimpler(negative_temperature=0.0),
             [0, 0, 1],
             [[0.0], [1.5], [1.0]],
             [(0.7 + 0.2) / 2, (0.7 + 0.7) / 2, (0.2 + 0.7) / 2 / 2],
-        ),
-        # Cosines of the first: 1 to its positive, to one negative the same, to the other 0. As the authors have it: the
-        # query and its positive at the same place, a negative too.
-        *(
-            (
-                losses.SmoothAP(temperature=0.001, include_query=include_query),
-                [4, 4, 6, 7],
-                [[2.0, 0], [1, 0], [3, 0], [0, 1]],
-                [value, value, 0.0, 0.0],
-            )
-            for include_query, value in [(False, 1 / 3), (True, 1 / 4)]
         ),
         # Cosines: 0.6 within the class; 0.8 and 0 between classes. One pair of each kind costs something.
         (
@@ -289,60 +210,17 @@ LINE, RIGHT_ANGLE = [[0.0], [2.0], [3.0]], [[2.0, 0.0], [0.0, 1.0], [0.0, 7.0]]
         ),
         # Squared distances 1, 9 and 4.
         (losses.Triplet(margin=6.0, mining="hard"), [5, 5, 9], [[0.0], [1.0], [3.0]], [0.0, 1 - 4 + 6, 0.0]),
-        # Angles of 0 and 30 degrees with a margin of 60 degrees; the other class at 90 degrees.
-        (
-            losses.ArcFace(scale=2.0, margin=math.pi / 3),
-            [0, 0],
-            [[1.0, 0.0], [3**0.5 / 2, 0.0]],
-            [math.log(1 + math.exp(-1)), math.log(2)],
-        ),
-        # The nearest center of the own class at 30 degrees, with a margin of 60; of the other one at a right angle.
-        (
-            losses.SubCenterArcFace(scale=2.0, margin=math.pi / 3),
-            [0],
-            [[[-1.0, 3**0.5 / 2], [0.0, -0.5]]],
-            [math.log(2)],
-        ),
-        (
-            losses.CosFace(scale=2.0, margin=0.25),
-            [0, 1],
-            [[0.75, 0.5], [0.5, 0.25]],
-            [math.log(2), math.log(1 + math.e)],
-        ),
-        (
-            losses.NormSoftmax(temperature=0.5),
-            [2, 0],
-            [[0.5, 0.5, 1.0], [0.25, 0.25, 0.25]],
-            [math.log(1 + 2 * math.exp(-1)), math.log(3)],
-        ),
         *(
             (make(margin=0.3), [1, 0], [[0.2, 0.5], [0.9, 0.9]], [math.log(2), math.log(1 + math.exp(0.3))])
             for make in (losses.ProxyNPair, losses.IntrinsicManifold, losses.ContextualManifold)
         ),
         # At its own proxy, at a right angle to the second, opposite to the third: squared distances 0, 2 and 4.
         (losses.ProxyNCA(), [0], [[1.0, 0.0, -1.0]], [math.log(math.exp(-2) + math.exp(-4))]),
-        (
-            losses.ProxyNCA(exclude_positive=False),
-            [0],
-            [[1.0, 0.0, -1.0]],
-            [math.log(1 + math.exp(-2) + math.exp(-4))],
-        ),
-        (losses.ProxyNCA(), [0], [[1.0, -1.0]], [-4.0]),
-        # Weights of the first class' centers are 3/4 and 1/4, of the other's 1/2 each.
-        (
-            losses.SoftTriple(scale=2.0, center_temperature=1.0, margin=0.25),
-            [0],
-            [[[math.log(3), 0.0], [0.5, 0.5]]],
-            [math.log(1 + math.exp(2 * (0.5 - 0.75 * math.log(3) + 0.25)))],
-        ),
     ],
     ids=lambda case: type(case).__name__ if isinstance(case, losses.EmbeddingLoss) else "",
 )
 def test_by_hand(loss, labels, taken, expected):
-    """None: a value that is not worked out."""
-    values = loss.call(labels, np.array(taken)).numpy()
-    for value, by_hand in zip(values, expected, strict=True):
-        assert by_hand is None or value == pytest.approx(by_hand, abs=1e-12, rel=1e-6)
+    np.testing.assert_allclose(loss.call(labels, np.array(taken)), expected, atol=1e-12, rtol=1e-6)
 
 
 @pytest.mark.parametrize("labels", [[1, 1, 1, 1], [0, 1, 2, 3]], ids=["one class", "all different"])
@@ -417,39 +295,12 @@ def test_large_exponents_do_not_overflow(make_batch, make_similarities, loss, le
 @pytest.mark.parametrize(
     "make, arguments, message",
     [
-        *((losses.Angular, {"alpha": bad}, f"in degrees above 0 and at most 60; received {bad}") for bad in (0.0, 61)),
-        (losses.ArcFace, {"scale": 0}, "scale to be a number above 0; received 0"),
-        (losses.ArcFace, {"margin": -0.1}, "an angle in radians of 0 or more and below 3.142; received -0.1"),
-        (losses.SubCenterArcFace, {"margin": 28.6}, "radians of 0 or more and below 3.142; received 28.6"),
-        (losses.BarlowTwins, {"projector": (0,)}, "projector to be a tuple of integers"),
-        (losses.BinomialDeviance, {"negative_cost": -1}, "to be a number above 0; received -1"),
-        (losses.Circle, {"scale": 0}, "scale to be a number above 0; received 0"),
-        (losses.Contrastive, {"positive_margin": -0.1}, "positive_margin to be a number of 0 or more; received -0.1"),
-        *(
-            (make, {"bins": bad}, f"bins to be an integer of 1 or more; received {bad!r}")
-            for make in (losses.FastAP, losses.Histogram)
-            for bad in (0, 2.5, "10", True, None)
-        ),
-        *((losses.GeneralizedCrossEntropy, {"q": bad}, "q to be a number above 0") for bad in (0.0, 1.5)),
-        (losses.IntrinsicManifold, {"restart": 1.5}, "restart to be a number above 0 and below 1; received 1.5"),
-        (losses.ContextualManifold, {"affinity": "none"}, "one of 'clipped', 'shifted'; received 'none'"),
-        (losses.LiftedStructure, {"form": "soft"}, "form to be one of 'smooth', 'hard'; received 'soft'"),
-        (losses.NPair, {"negatives": "some"}, "'one_per_class', 'first_pair_per_class'; received 'some'"),
-        (losses.NPair, {"regularization": -1}, "regularization to be a number of 0 or more; received -1"),
-        (losses.SimSiam, {"hidden": 0}, "hidden to be None or an integer of 1 or more; received 0"),
-        (losses.SmoothAP, {"temperature": 0}, "temperature to be a number above 0; received 0"),
-        (losses.SoftTriple, {"center_temperature": -1.0}, "center_temperature to be a number above 0; received -1.0"),
-        (losses.SoftTriple, {"merging": -1}, "merging to be a number of 0 or more; received -1"),
-        (losses.SupCon, {"form": "sum"}, "one of 'out', 'in'; received 'sum'"),
-        (losses.Triplet, {"mining": "semihard"}, "'distance_weighted', 'given'; received 'semihard'"),
         (losses.Triplet, {"nonzero_loss_cutoff": 0.1}, "above the cutoff of 0.5, or None, received 0.1"),
+        (losses.Margin, {"nonzero_loss_cutoff": 0.1}, "above the cutoff"),
+        (losses.Angular, {"alpha": 61}, "in degrees above 0 and at most 60; received 61"),
         (losses.RankedList, {"margin": 1.3}, "margin from 0 to alpha, which is 1.2, received 1.3"),
         (losses.RankedList, {"balance": 1.1}, "balance to be a number from 0 to 1; received 1.1"),
         (losses.RankedListSimpler, {"margin": 2.1}, "margin to be a number from 0 to 2; received 2.1"),
-        (losses.Margin, {"learn_beta": True}, "learn_beta to be one of 'no', 'one', 'per_class'; received True"),
-        (losses.Margin, {"cutoff": 0}, "cutoff to be a number above 0 and below 2; received 0"),
-        (losses.Margin, {"nonzero_loss_cutoff": 0.1}, "above the cutoff"),
-        (losses.VICReg, {"variance": -1.0}, "variance to be a number of 0 or more"),
     ],
 )
 def test_bad_arguments_are_told(make, arguments, message):

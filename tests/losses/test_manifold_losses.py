@@ -68,13 +68,6 @@ def test_on_proxies(make_batch, view, size, classes, dim, dtype, tolerance, argu
         assert dtype == "float32" or np.abs(np.array(expected) - flat).max() > 1e-7
 
 
-@of_each_view
-def test_the_layer_has_the_arguments_of_the_walk(view):
-    layer = LOSSES[view](classes=9, restart=0.4, affinity="shifted", neighbors=3).make_layer()
-    arguments = (layer.classes, layer.view, layer.restart, layer.affinity, layer.neighbors)
-    assert arguments == (9, view, 0.4, "shifted", 3)
-
-
 @of_arguments
 @of_batches("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 3, 2), (6, 1, 4), (9, 99, 3)], (1e-5, 1e-10))
 def test_of_a_batch(make_batch, size, classes, dim, dtype, tolerance, arguments):
@@ -83,10 +76,3 @@ def test_of_a_batch(make_batch, size, classes, dim, dtype, tolerance, arguments)
         values = ManifoldNPair(**arguments).call(labels, embeddings)
         assert values.dtype == dtype
         np.testing.assert_allclose(values, n_pair(labels, embeddings, **arguments), rtol=tolerance, atol=tolerance)
-
-
-def test_by_hand():
-    # The first two are equal, the third is at a right angle: only a step between the first two, of 1 / 2.
-    values = ManifoldNPair(margin=0.1).call([3, 3, 5], np.array([[1.0, 0], [2, 0], [0, 1]]))
-    reached = 0.2 * 0.4 / (1 - 0.4**2)
-    np.testing.assert_allclose(values, [math.log(1 + math.exp(0.1 - reached))] * 2 + [0])

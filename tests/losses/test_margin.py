@@ -1,9 +1,7 @@
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-import tfdml
 from tests.losses.loops import assert_is_gradient, distance, value_and_gradient
 from tests.of_batches import of_batches
 from tfdml.layers import ClassMargins
@@ -112,15 +110,6 @@ def test_nearest_by_hand():
     np.testing.assert_array_equal(values[3:], np.zeros(4))
 
 
-def test_of_fewer_far_negatives_all_are_taken():
-    # The anchor at 0 has two positives and one negative beyond the cutoff: one pair of two, on average.
-    places = np.array([[0.0], [0.1], [0.2], [0.9]])
-    values = Margin(beta=0.1, margin=5.0, mining="nearest", cutoff=0.85).call([0, 0, 0, 1], places)
-    active = 2 * 0.5 + 1.0
-    # Nothing is as far from the anchors at 0.1 and 0.2.
-    np.testing.assert_allclose(values, [4 / active * (0.5 * (2 * 4.9 + 0.3) + 5.1 - 0.9), 0, 0, 0], rtol=1e-6)
-
-
 @pytest.mark.parametrize("mining", MININGS)
 def test_a_boundary_of_each_anchor(make_batch, shares_of, mining):
     labels, embeddings = make_batch(12, dtype="float64")
@@ -128,12 +117,6 @@ def test_a_boundary_of_each_anchor(make_batch, shares_of, mining):
     values = of_boundaries(labels, embeddings, beta, nu=0.1, mining=mining)
     expected = naive(labels, embeddings, shares_of(embeddings, mining), beta, nu=0.1)
     np.testing.assert_allclose(values, expected, rtol=1e-10)
-
-
-def test_by_hand():
-    # On a line at 0, 1 (one class) and 1.5 (another): anchors 0 and 1 have one triplet each, of costly pairs only.
-    values = Margin(beta=1.2, margin=0.5, mining="all").call([5, 5, 9], np.array([[0.0], [1.0], [1.5]]))
-    np.testing.assert_allclose(values, 3 / 4 * np.array([0.3 + 0.2, 0.3 + 1.2, 0]))
 
 
 def test_draws_average_to_the_value(make_batch, negative_shares):
@@ -187,12 +170,6 @@ def test_without_a_costly_pair_it_is_zero_with_zero_gradient(labels, mining, nu)
     np.testing.assert_array_equal(tf.convert_to_tensor(tape.gradient(values, variable)), np.zeros_like(variable))
 
 
-@pytest.mark.parametrize("mining", MININGS)
-def test_an_anchor_without_a_positive_has_no_part(make_batch, mining):
-    values = Margin(margin=10.0, mining=mining).call(np.array([0, 0, 0, 1]), make_batch(4)[1]).numpy()
-    assert values[3] == 0 and np.all(values[:3] > 0)
-
-
 def test_nu_counts_only_where_the_boundary_is_learned(make_batch):
     labels, embeddings = make_batch()
     assert Margin(nu=3.0)(labels, embeddings) == Margin()(labels, embeddings)
@@ -225,18 +202,6 @@ def test_boundaries_get_the_gradient_of_the_loss(make_batch, learn_beta):
     gradient = tf.convert_to_tensor(tape.gradient(value, layer.margins.value))
     np.testing.assert_allclose(gradient, tf.convert_to_tensor(expected.gradient(mean, beta)), rtol=1e-5)
     assert np.abs(gradient).max() > 1e-3
-
-
-@pytest.mark.slow
-def test_a_model_learns_its_boundaries():
-    keras.utils.set_random_seed(0)
-    images, labels = np.random.default_rng(0).normal(size=(16, 12, 12, 3)).astype("float32"), np.repeat(np.arange(4), 4)
-    model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=16)
-    model.compile(keras.optimizers.Adam(0.01), loss=Margin(learn_beta="per_class", classes=4))
-    history = model.fit(images, labels, batch_size=16, epochs=15, verbose=0).history["loss"]
-    (boundaries,) = (weight for weight in model.trainable_variables if "margins" in weight.path)
-    assert history[-1] < history[0]
-    assert boundaries.shape == (4,) and np.all(np.abs(boundaries.numpy() - 1.2) > 1e-3)
 
 
 def test_a_label_without_a_boundary_is_named(make_batch, make_feed):

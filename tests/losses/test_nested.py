@@ -1,3 +1,5 @@
+"""Losses of another loss: on prefixes of embeddings, and by level of a hierarchy."""
+
 from types import SimpleNamespace
 
 import keras
@@ -7,7 +9,7 @@ import tensorflow as tf
 
 from tests.methods.models import small_model
 from tfdml import registry
-from tfdml.losses import Contrastive, Nested, ProxyAnchor, RankedList, Triplet, WeightedSum
+from tfdml.losses import ByLevel, Contrastive, MultiSimilarity, Nested, ProxyAnchor, RankedList, Triplet, WeightedSum
 from tfdml.registry.loss_hooks import hooks_of
 
 DIMS = (1, 2, 5)
@@ -104,46 +106,54 @@ def test_sums_and_other_losses_of_keras_are_nested(make_batch):
     np.testing.assert_allclose(both, parts[0] + 2 * parts[1], rtol=1e-5)
 
 
-@pytest.mark.slow
-def test_a_compiled_model_trains_saves_and_loads_with_it(make_batch, tmp_path):
-    keras.utils.set_random_seed(0)
-    labels, features = make_batch(24, 3, normalised=False)
-    network = keras.Sequential([keras.Input((5,)), keras.layers.Dense(4)])
-    loss = Nested("triplet(mining='all')", dims=(2, 4))
-    network.compile(keras.optimizers.Adam(0.1), loss=loss, run_eagerly=True)
-    losses = network.fit(features, labels, batch_size=24, epochs=4, verbose=0).history["loss"]
-    assert losses[-1] < losses[0]
-    network.save(tmp_path / "network.keras")
-    loaded = keras.models.load_model(tmp_path / "network.keras")
-    assert loaded.loss.get_config() == loss.get_config() and type(loaded.loss.loss) is Triplet
-    expected = naive(labels, network(features).numpy(), (2, 4), mining="all").mean()
-    assert loaded.evaluate(features, labels, batch_size=24, verbose=0) == pytest.approx(expected, rel=1e-4)
+LEVELS = np.array([[0, 0], [0, 0], [0, 1], [0, 1], [1, 2], [1, 2], [1, 3], [1, 3]])
 
 
-@pytest.mark.nightly
-@pytest.mark.slow
-def test_a_prefix_learns_that_the_plain_loss_leaves_alone():
-    """Classes differ in the last dimensions only: the nested loss moves them to the first."""
-    keras.utils.set_random_seed(0)
-    labels = np.repeat(np.arange(4), 6)
-    features = np.random.default_rng(0).normal(size=(24, 8)).astype("float32") * 0.1
-    features[np.arange(24), 4 + labels] += 1.0
-
-    def prefix_loss(loss):
-        network = keras.Sequential([keras.Input((8,)), keras.layers.Dense(8, kernel_initializer="identity")])
-        network.compile(keras.optimizers.Adam(0.02), loss=loss)
-        network.fit(features, labels, batch_size=24, epochs=60, verbose=0)
-        prefix = network.predict(features, verbose=0)[:, :3]
-        return naive(labels, prefix, (3,), mining="all").mean()
-
-    plain = Triplet(mining="all")
-    assert prefix_loss(Nested(plain, dims=(3, 8))) < 0.5 * prefix_loss(plain)
+@pytest.mark.parametrize("weights", [None, (0.25, 2.0)])
+def test_it_is_the_weighted_sum_over_levels(make_batch, weights):
+    _, embeddings = make_batch(8)
+    each = [Triplet(mining="all").call(LEVELS[:, level], embeddings) for level in range(2)]
+    expected = sum(weight * values for weight, values in zip(weights or (0.5, 0.5), each, strict=True))
+    loss = ByLevel("triplet(mining='all')", weights=weights)
+    np.testing.assert_allclose(loss.call(LEVELS, embeddings), expected, rtol=1e-6)
+    np.testing.assert_allclose(loss(LEVELS, embeddings), np.mean(expected), rtol=1e-5)
+    made = ByLevel(loss=Triplet(mining="all"), weights=weights).call(LEVELS, embeddings)
+    np.testing.assert_allclose(made, expected, rtol=1e-6)
+    assert np.any(np.abs(each[0] - each[1]) > 1e-3)
 
 
-@pytest.mark.slow
-def test_methods_train_with_it_and_with_a_memory():
-    images = np.random.default_rng(0).normal(size=(16, 12, 12, 3)).astype("float32")
-    labels, model = np.repeat(np.arange(4), 4), small_model()
-    model.compile("adam", loss="nested(loss='contrastive', dims=(2, 4))", memory="xbm(size=64)")
-    history = model.fit(images, labels, epochs=3, verbose=0).history["loss"]
-    assert np.all(np.isfinite(history))
+def test_with_class_numbers_it_is_the_loss(make_batch):
+    labels, embeddings = make_batch()
+    np.testing.assert_array_equal(ByLevel("triplet").call(labels, embeddings), Triplet().call(labels, embeddings))
+
+
+def test_a_model_trains_with_it():
+    images = np.random.default_rng(0).normal(size=(8, 8, 8, 3)).astype("float32")
+    model = small_model()
+    model.compile("sgd", loss="by_level(loss='multi_similarity', weights=(0.5, 1.0))", run_eagerly=True)
+    batches = tf.data.Dataset.from_tensor_slices((images, LEVELS)).batch(8)
+    loss = model.fit(batches, verbose=0).history["loss"][0]
+    assert np.isfinite(loss) and loss > 0
+
+
+def test_what_it_declares():
+    assert ByLevel(Triplet(mining="given")).batch_parts == 3 and ByLevel(MultiSimilarity()).refuses_memory
+    assert WeightedSum([(1.0, ByLevel("triplet")), (1.0, Triplet())]).takes_levels and not Triplet().takes_levels
+
+
+@pytest.mark.parametrize(
+    "spec, message",
+    [
+        ("by_level(loss='proxy_anchor')", "ByLevel takes a loss on pairs, such as triplet, received ProxyAnchor"),
+        ("by_level(loss='triplet', weights=(-1,))", "weights"),
+        ("by_level(loss='triplet', weights=())", "weights"),
+    ],
+)
+def test_what_it_does_not_take_is_told(spec, message):
+    with pytest.raises(ValueError, match=message):
+        registry.create("loss", spec, classes=4)
+
+
+def test_a_weight_for_each_level_is_needed(make_batch):
+    with pytest.raises(ValueError, match=r"a weight for each of 2 levels, received weights=\(1.0, 2.0, 3.0\)"):
+        ByLevel("triplet", weights=(1.0, 2.0, 3.0)).call(LEVELS, make_batch(8)[1])

@@ -50,21 +50,6 @@ def test_an_embedding_in_place_of_what_the_layer_gives_is_an_error_that_names_th
         model.fit(IMAGES, LABELS, batch_size=8, verbose=0)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-def test_the_way_out_trains(loss):
-    images, embeddings = embedder_of_16_dimensions()
-    labels = keras.Input((), dtype="int32")
-    needs_labels = isinstance(loss, Margin)
-    outputs = loss.make_layer()(embeddings, labels) if needs_labels else loss.make_layer()(embeddings)
-    model = keras.Model([images, labels] if needs_labels else images, outputs)
-    model.compile("sgd", loss=loss, run_eagerly=True)
-    variable = model.trainable_variables[-1]
-    before = np.array(variable)
-    history = model.fit([IMAGES, LABELS] if needs_labels else IMAGES, LABELS, batch_size=8, verbose=0).history
-    assert np.isfinite(history["loss"][0]) and np.abs(variable - before).max() > 0
-
-
 def test_proxies_that_nothing_sets_are_told():
     loss = ProxyNPair(classes=4, proxies="images")
     with pytest.warns(UserWarning, match=r"nothing sets the proxies of ProxyNPair\(proxies='images'\)"):

@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -81,16 +79,6 @@ def test_both_optimisations_of_the_page(make_batch):
     weights = gradient_of(labels, embeddings, differentiate_weights=True)
     np.testing.assert_allclose(weights, expected, atol=1e-9)
     assert turned > 0 and np.abs(printed - gradient_of(labels, embeddings)).max() > 0.1
-
-
-def test_by_hand():
-    # On a line at 0, 1 (one class) and 0.4, 1.1 (another). With alpha 1.2 and margin 0.4 positives shall be within 0.8.
-    values = RankedList(negative_temperature=2.0, balance=0.25).call(
-        [0, 0, 1, 1], np.array([[0.0], [1.0], [0.4], [1.1]])
-    )
-    # The first has its positive 0.2 too far, and its negatives at 0.4 and 1.1 are 0.8 and 0.1 too near.
-    near, far = math.exp(2 * 0.8), math.exp(2 * 0.1)
-    assert float(values[0]) == pytest.approx(0.75 * 0.2 + 0.25 * (near * 0.8 + far * 0.1) / (near + far), rel=1e-10)
 
 
 def test_high_temperature_is_the_hardest_pair_and_overflows_nothing(make_batch):

@@ -208,19 +208,3 @@ def test_a_label_that_is_no_class_of_a_loss_is_named(make_batch, make_feed):
     # Where no loss has classes, labels are any numbers.
     loss = WeightedSum([(1.0, Margin(learn_beta="one")), (1.0, Triplet())])
     assert np.isfinite(loss(labels - 9, make_feed(loss)(labels, embeddings)))
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-def test_a_method_trains_saves_and_loads_with_it(tmp_path):
-    keras.utils.set_random_seed(0)
-    images, labels = np.random.default_rng(0).normal(size=(8, 12, 12, 3)).astype("float32"), np.arange(8) % 4
-    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=8)
-    model.compile("adam", loss="triplet + 0.5*proxy_anchor(classes=4) + norm_softmax(classes=4)")
-    history = model.fit(images, labels, epochs=4, verbose=0).history["loss"]
-    assert history[-1] < history[0]
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert loaded.loss.get_config() == model.loss.get_config()
-    found, expected = (each.evaluate(images, labels, verbose=0, return_dict=True) for each in (loaded, model))
-    assert found["loss"] == pytest.approx(expected["loss"], rel=1e-5)

@@ -7,14 +7,11 @@ import tensorflow as tf
 
 import tfdml
 from tfdml.losses import Margin, ProxyNCA, SoftTriple, Triplet, WeightedSum
-from tfdml.methods.division import Division
 
 LEARNERS, DIM = 4, 3
 OPTIMIZERS = {
     "sgd": lambda: keras.optimizers.SGD(0.1, momentum=0.9, weight_decay=0.01),
     "adam": lambda: keras.optimizers.Adam(0.01),
-    "adamw": lambda: tfdml.optimizers.AdamW(0.01, weight_decay=0.1),
-    "l2": lambda: tfdml.optimizers.Adam(0.01, weight_decay=0.1, l2=True),
 }
 
 
@@ -36,15 +33,6 @@ def make_model(loss=None, optimizer="sgd", run_eagerly=False, **arguments):
     model.compile(optimizer, loss=loss or Triplet(mining="all"), run_eagerly=run_eagerly)
     optimizer.build(model.trainable_variables)
     return model
-
-
-def state_of_slices(model):
-    """What belongs to each learner: its columns of the kernel and the bias and of all that the optimizer keeps."""
-    optimizer = model.optimizer
-    kept = [model.head.kernel, model.head.bias]
-    kept += [each for each in optimizer.variables if "embedding_kernel" in each.name or "embedding_bias" in each.name]
-    arrays = [each.numpy().reshape(-1, LEARNERS, DIM) for each in kept]
-    return [[array[:, k] for array in arrays] for k in range(LEARNERS)]
 
 
 @pytest.mark.slow
@@ -79,61 +67,6 @@ def test_without_a_turn_it_is_that_of_the_whole_embedding(batch, loss, targets):
         taken = model.loss_layers.learners[LEARNERS](taken, labels)
     expected = np.mean(loss.call(labels, taken))
     assert model.test_on_batch(images, targets(labels), return_dict=True)["loss"] == pytest.approx(expected, rel=1e-4)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "optimizer", [pytest.param(name, marks=pytest.mark.nightly) if name == "adamw" else name for name in OPTIMIZERS]
-)
-def test_other_slices_do_not_move_and_neither_does_what_the_optimizer_keeps_for_them(batch, optimizer):
-    images, labels = batch
-    # As a graph with one of them, since tracing takes longer than the steps.
-    model = make_model(optimizer=optimizer, run_eagerly=optimizer != "adamw")
-    for turn in (1, 3, 1):  # From the second step on there is momentum that would move slice 1 or 3.
-        before, backbone = state_of_slices(model), model.backbone.layers[1].kernel.numpy()
-        model.train_on_batch(images, turn_of(labels, turn))
-        after = state_of_slices(model)
-        for learner in range(LEARNERS):
-            moved = [np.any(old != new) for old, new in zip(before[learner], after[learner], strict=True)]
-            assert all(moved) if learner == turn else not any(moved), (turn, learner)
-        assert np.any(backbone != model.backbone.layers[1].kernel.numpy())
-
-
-@pytest.mark.slow
-def test_the_slice_takes_the_step_of_the_optimizer(batch):
-    images, labels = batch
-    model = make_model(optimizer=keras.optimizers.SGD(0.1), run_eagerly=True)
-    kernel = tf.convert_to_tensor(model.head.kernel)
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_mean(model.loss.call(labels, model(images, training=True, merged=False)[:, 2]))
-    gradient = tape.gradient(loss, model.head.kernel.value)
-    model.train_on_batch(images, turn_of(labels, 2))
-    np.testing.assert_allclose(model.head.kernel, kernel - 0.1 * gradient, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_as_the_authors_code_momentum_goes_on(batch):
-    """With `hold_others=False` the step is Keras' own with zero gradients."""
-    images, labels = batch
-    model = make_model(optimizer="adam", hold_others=False, run_eagerly=True)
-    model.train_on_batch(images, turn_of(labels, 1))
-    before = state_of_slices(model)
-    model.train_on_batch(images, turn_of(labels, 3))
-    after = state_of_slices(model)
-    assert np.any(before[1][0] != after[1][0])
-    # Never had a gradient: zero moments move nothing.
-    np.testing.assert_array_equal(before[0][0], after[0][0])
-    np.testing.assert_array_equal(model.steps.of_slices, [2] * LEARNERS)
-    np.testing.assert_array_equal(model.steps.turns, [0, 1, 0, 1])
-
-
-def test_all_slices_learn_without_a_turn(batch):
-    images, labels = batch
-    model = make_model(run_eagerly=True)
-    before = state_of_slices(model)
-    model.train_on_batch(images, turn_of(labels, -1))
-    after = state_of_slices(model)
-    assert all(np.any(old[0] != new[0]) for old, new in zip(before, after, strict=True))
 
 
 @pytest.mark.nightly
@@ -187,21 +120,6 @@ def test_losses_of_learners_are_means_over_their_batches(batch):
     assert [count for _, count in found] == [2, 0, 1, 0]
     assert found[0][0] == pytest.approx((losses[0] + losses[2]) / 2, rel=1e-5)
     assert found[2][0] == pytest.approx(losses[1], rel=1e-5)
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-def test_saved_model_goes_on_as_it_was(batch, tmp_path):
-    images, labels = batch
-    model = make_model(ProxyNCA(classes=4), "adam", recluster_every=3, merge_at=7)
-    model.train_on_batch(images, turn_of(labels, 1))
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert loaded.division == model.division == Division(learners=4, recluster_every=3, merge_at=7)
-    np.testing.assert_array_equal(loaded(images), model(images))
-    for each in (model, loaded):
-        each.train_on_batch(images, turn_of(labels, 3))
-    np.testing.assert_array_equal(loaded.head.kernel, model.head.kernel)
 
 
 def test_accumulated_gradients_are_refused_where_others_are_held():

@@ -6,7 +6,9 @@ import pytest
 import tensorflow as tf
 
 import tfdml
-from tfdml.backbones import GoogLeNet, Small
+from tests.commands import Forked, run
+from tests.run_helpers import assert_same_run, assert_went_on, result, steps, train, train_flags
+from tfdml.backbones import Small
 from tfdml.evaluation import cost
 from tfdml.layers.copies import copied
 from tfdml.losses import Contrastive
@@ -84,16 +86,6 @@ def test_copies_begin_equal_and_go_their_own_way(kind):
     assert len(set(paths)) == len(paths)
 
 
-@pytest.mark.slow
-def test_attention_keeps_the_resolution_without_poolings():
-    model = AttentionEnsemble(GoogLeNet(), embedding_size=8, learners=2)
-    model(np.zeros((1, 64, 64, 3), np.float32))
-    names = {layer.name for layer in model.attention.layers}
-    assert "attention_inception_4a" in names and "attention_inception_4e" in names
-    assert "attention_inception_5a" not in names
-    assert model.attention_masks(np.zeros((2, 64, 64, 3), np.float32)).shape == (2, 2, 4, 4, 480)
-
-
 def test_the_loss_is_equation_8():
     model = make(divergence_weight=0.5, divergence_margin=0.75)
     model.compile("sgd", loss=Contrastive())
@@ -106,21 +98,6 @@ def test_the_loss_is_equation_8():
                 squared = np.sum((learners[row, p] - learners[row, q]) ** 2)
                 expected[row] += 0.5 * (p != q) * max(0.0, 0.75 - squared)
     np.testing.assert_allclose(values, expected, rtol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", by_day("attention", "tails"))
-def test_it_trains_and_comes_back_from_a_file(kind, tmp_path):
-    model = make(kind)
-    before = [weight.numpy() for weight in model.trainable_weights]
-    model.compile(keras.optimizers.SGD(0.1), loss=Contrastive(), run_eagerly=True)
-    model.fit(IMAGES, LABELS, batch_size=6, epochs=1, verbose=0)
-    moved = [np.any(old != new.numpy()) for old, new in zip(before, model.trainable_weights, strict=True)]
-    assert np.mean(moved) > 0.9
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(loaded(IMAGES), model(IMAGES))
-    assert loaded.get_config() == model.get_config()
 
 
 @pytest.mark.slow
@@ -176,28 +153,6 @@ def test_what_one_learner_costs(kind):
     assert cost(model.of_one_learner(), IMAGES.shape[1:]) == cost(one, IMAGES.shape[1:])
 
 
-@pytest.mark.slow
-def test_no_two_learners_stay_equal():
-    """Nor do tails, whose only difference at the start is a little noise."""
-    model = make("tails")
-    model.compile(keras.optimizers.SGD(0.05), loss=Contrastive())
-    model.fit(IMAGES, LABELS, batch_size=6, epochs=20, verbose=0)
-    learners = np.asarray(model.learner_embeddings(IMAGES))
-    cosines = [np.sum(learners[:, p] * learners[:, q], axis=1).mean() for p, q in ((0, 1), (0, 2), (1, 2))]
-    assert max(cosines) < 0.9
-
-
-@pytest.mark.slow
-def test_nothing_is_retraced():
-    traces, model = [], make()
-    original = model.learner_embeddings
-    model.learner_embeddings = lambda *args, **more: (traces.append(1), original(*args, **more))[1]
-    model.compile("sgd", loss=Contrastive())
-    for _ in range(3):
-        model.fit(IMAGES, LABELS, batch_size=6, epochs=2, verbose=0)
-    assert len(traces) == 1
-
-
 def test_masks_of_another_resolution_are_refused(monkeypatch):
     monkeypatch.setattr(ensembles, "copied", lambda part, prefix, keep_resolution=False: copied(part, prefix))
     with pytest.raises(ValueError, match=r"masks of \(4, 4\) positions for features of \(16, 16\)"):
@@ -219,17 +174,7 @@ def test_copies_without_batch_norm_are_no_hindrance_to_freezing():
     assert model(IMAGES).shape == (6, 8)
 
 
-def test_one_learner_has_no_divergence():
-    model = make(learners=1)
-    model.compile("sgd", loss=Contrastive())
-    learners = model.learner_embeddings(IMAGES)
-    values = model.loss_values({"label": tf.constant(LABELS)}, learners)
-    np.testing.assert_array_equal(values, Contrastive().call(LABELS, learners[:, 0]))
-
-
 def test_bad_arguments():
-    with pytest.raises(ValueError, match="attention_depth to be None or an integer of 1 or more; received 0"):
-        MultiHead(Small(width=4), embedding_size=6, learners=3, branch="stage1", attention=True, attention_depth=0)
     with pytest.raises(ValueError, match="size 10 cannot be split into 3 equal"):
         AttentionEnsemble(Small(width=4), embedding_size=10, learners=3, branch="stage1")
     with pytest.raises(ValueError, match="4 learners of 4 dimensions have one each, which is 1 or -1 at unit length"):
@@ -238,10 +183,42 @@ def test_bad_arguments():
         AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="pool3")
     with pytest.raises(ValueError, match="from 1 to 3 blocks after 'stage1' of small, received 5"):
         AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="stage1", attention_depth=5)
-    with pytest.raises(ValueError, match="initial_mask to be a number above 0 and below 1; received 1"):
-        AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="stage1", initial_mask=1)
-    with pytest.raises(ValueError, match="1 or more; received 0"):
-        AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="stage1", attention_depth=0)
     for option in ({"attention_depth": 2}, {"initial_mask": 0.95}):
         with pytest.raises(ValueError, match="have no effect without masks. Pass attention=True"):
             MultiHead(Small(width=4), embedding_size=6, learners=3, branch="stage1", **option)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_by_the_command_line_killed_and_taken_up_again_with_pairs_and_pictures(tmp_path):
+    run_dir, killed = tmp_path / "run", tmp_path / "killed"
+    method = "--method=attention_ensemble(learners=2, branch='stage1', attention_depth=1)"
+    more = [method, "--sampler=pairs(images=8)", "--loss=contrastive", "--epochs=1", "--checkpoint_every=3"]
+    done = train(run_dir, *more)
+    assert done.returncode == 0, done.stderr
+    Forked("tfdml.train", *train_flags(killed, *more)).until(lambda: steps(killed)).kill()
+    assert not (killed / "result.json").exists()
+    done = train(killed, *more)
+    assert done.returncode == 0, done.stderr
+    assert_went_on(killed, done)
+    assert_same_run(killed, run_dir)
+    found = result(run_dir)
+    assert found["learners"]["pair_cosines"]["mean_self"] < 1
+    assert 0 < found["cost"]["one_learner"]["multiply_adds"] < found["cost"]["multiply_adds"]
+    done = run("tfdml.report", f"--run_dir={run_dir}")
+    assert done.returncode == 0, done.stderr
+    drawn = {path.name for path in (run_dir / "report").iterdir()}
+    assert {"learners.png", "pair_cosines.png", "attention.png"} <= drawn
+    assert list((run_dir / "tensorboard" / "report").iterdir())
+    # A run that goes on has learners, too.
+    for name in ("result.json", "report/learners.png"):
+        (run_dir / name).unlink()
+    only = "--only=attention,learners,page"
+    done = run("tfdml.report", f"--run_dir={run_dir}", only, "--channels=0,3", "--learners=1")
+    assert done.returncode == 0, done.stderr
+    assert (run_dir / "report" / "learners.png").exists()
+    assert "Each learner alone" in (run_dir / "report" / "index.html").read_text(encoding="utf-8")
+    done = run("tfdml.report", f"--run_dir={run_dir}", "--only=attention", "--channels=999")
+    # After the warning that the run is not complete.
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "Error: Expected channels from 0 to 7, received 999."

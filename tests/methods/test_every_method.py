@@ -106,13 +106,3 @@ def test_a_loaded_model_is_built(method, tmp_path, capsys):
     loaded.export(tmp_path / "exported", verbose=False)
     exported = tf.saved_model.load(tmp_path / "exported")
     np.testing.assert_allclose(exported.serve(IMAGES), expected, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_a_model_made_in_python_and_fitted_can_be_exported(tmp_path):
-    model = make("single")
-    model.compile("sgd", loss="triplet(mining='all')")
-    model.fit(IMAGES, LABELS, batch_size=4, verbose=0)
-    model.export(tmp_path / "exported", verbose=False)
-    exported = tf.saved_model.load(tmp_path / "exported")
-    np.testing.assert_allclose(exported.serve(IMAGES), model(IMAGES), atol=1e-5)

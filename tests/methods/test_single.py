@@ -159,16 +159,6 @@ def test_it_comes_back_in_the_precision_it_had(batch, tmp_path):
     assert again.head.projection.compute_dtype == "bfloat16" and keras.config.dtype_policy().name == "float32"
 
 
-def test_loss_in_a_plain_keras_model(batch):
-    images, labels = batch
-    layers = [keras.layers.Flatten(), keras.layers.Dense(4), keras.layers.UnitNormalization()]
-    model = keras.Sequential(layers)
-    model.compile("sgd", loss=Triplet(mining="all"))
-    loss = model.evaluate(images, labels, batch_size=16, verbose=0)
-    expected = np.mean(Triplet(mining="all").call(labels, model(images)))
-    assert loss == pytest.approx(expected, abs=1e-6)
-
-
 def test_nothing_is_retraced(batch):
     traces = []
 
@@ -263,14 +253,6 @@ def test_features_are_pooled_and_at_unit_length(batch, backbone, pooling, pool):
     assert model.learners_shape == (1, pooled.shape[1])
     # There is nothing but the backbone.
     assert {id(weight) for weight in model.weights} == {id(weight) for weight in backbone.weights}
-
-
-@pytest.mark.slow
-def test_a_backbone_learns_through_features(batch, backbone):
-    model = tfdml.Features(backbone)
-    model.compile(keras.optimizers.Adam(0.01), loss="triplet(mining='all')")
-    losses = model.fit(*batch, batch_size=16, epochs=8, shuffle=False, verbose=0).history["loss"]
-    assert losses[-1] < 0.8 * losses[0]
 
 
 def test_features_of_vectors(batch):

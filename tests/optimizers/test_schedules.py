@@ -68,14 +68,10 @@ def test_a_spec_may_say_what_the_run_would():
         ("step(at=(1,), every=2)", "either at=.* or every="),
         ("step(at=(2, 1))", "epochs in ascending order"),
         ("step(at=(1, 1.01))", "epochs in ascending order"),
-        ("step(at=(0, 1))", "at to be a number above 0.*received \\(0, 1\\)"),
         ("step(at=(0.01, 1))", "Expected at to be one step or more"),
-        ("exponential(every=0)", "every to be a number above 0; received 0"),
         ("exponential(every=0.01)", "Expected every to be one step or more"),
         ("cosine(warmup_epochs=4)", "0 <= warmup_epochs < epochs, received 4 and 4"),
         ("cosine(warmup_epochs=-1)", "received -1"),
-        ("cosine(warmup=1)", "Did you mean 'warmup_epochs'"),
-        ("cosin", "Did you mean 'cosine'"),
     ],
 )
 def test_what_means_nothing_is_refused(spec, message):

@@ -8,7 +8,6 @@ import tensorflow as tf
 from PIL import Image
 
 from pipelines.images.decoding import decode
-from pipelines.preprocessing import Preprocessing
 from pipelines.preprocessor import Preprocessor
 from tests.pipelines.image_files import encoded
 from tfdml import registry
@@ -126,8 +125,6 @@ def test_random_crop_pads_before():
     windows = [framed[top : top + 4, left : left + 4].tobytes() for top in range(5) for left in range(5)]
     found = {apply("random_crop(padding=2)", image, (seed, 1), size=4).tobytes() for seed in range(300)}
     assert found == set(windows)
-    with pytest.raises(ValueError, match="'random_crop' expects padding to be an integer from 0 to 256; received 257"):
-        registry.create("transform", "random_crop(padding=257)", size=4)
 
 
 def test_crops_have_about_the_aspect_of_the_result():
@@ -178,20 +175,6 @@ def test_random_resized_crop_takes_the_whole_image_where_no_crop_fits():
     np.testing.assert_allclose(result, apply("warp", image, size=8), atol=1e-5)
 
 
-@pytest.mark.parametrize("arguments", ["area=(0.0, 1.0)", "area=(0.5, 0.4)", "area=(0.5, 1.1)", "aspect=(2.0, 1.0)"])
-def test_random_resized_crop_refuses_bad_ranges(arguments):
-    with pytest.raises(ValueError, match=r"a pair \(low, high\) of numbers above 0"):
-        registry.create("transform", f"random_resized_crop({arguments})", size=8)
-
-
-@pytest.mark.parametrize("size", ["(8, 0)", "(8, 8, 8)", "'8x8'", "(8, 4097)"])
-def test_sizes_that_a_transform_refuses(size):
-    with pytest.raises(
-        ValueError, match="'warp' expects size to be an integer from 1 to 4096, .* pair of such, .height"
-    ):
-        registry.create("transform", f"warp(size={size})")
-
-
 def test_flip_mirrors_half_of_the_images():
     image = COLOURS.astype(np.float32)
     results = [apply("flip", image, (seed, 0)) for seed in range(200)]
@@ -217,28 +200,6 @@ def test_steps_of_a_chain_do_not_share_their_randomness():
     straight = Preprocessor("warp", image_size=13, mean=(0, 0, 0), std=(1, 1, 1))(contents, tf.zeros([2], tf.int64))
     same = [np.array_equal(preprocess(contents, tf.constant([0, seed], tf.int64)), straight) for seed in range(30)]
     assert 0 < sum(same) < 30
-
-
-def test_preprocessor_normalises_each_channel():
-    mean, std = (10.0, 20.0, 30.0), (1.0, 2.0, 4.0)
-    contents = tf.constant(encoded(COLOURS[:9, :9], "PNG"))
-    image = Preprocessor("center_crop", image_size=9, mean=mean, std=std)(contents, tf.zeros([2], tf.int64))
-    assert image.shape == (9, 9, 3) and image.dtype == tf.float32
-    np.testing.assert_allclose(image, (COLOURS[:9, :9].astype(np.float32) - mean) / std, rtol=1e-6)
-
-
-def test_blue_first_for_backbones_that_want_it_so():
-    """Mean and standard deviation stand in that order, too."""
-    contents = tf.constant(encoded(COLOURS[:, :9], "PNG"))
-    mean, std = (104.0, 117.0, 123.0), (1.0, 2.0, 3.0)
-    preprocess = Preprocessor("center_crop", image_size=9, mean=mean, std=std, channels="bgr")
-    expected = (COLOURS[:, :9, ::-1].astype(np.float32) - np.float32(mean)) / np.float32(std)
-    np.testing.assert_allclose(preprocess(contents, tf.zeros([2], tf.int64)), expected, rtol=1e-6)
-
-
-def test_other_orders_of_channels_are_refused():
-    with pytest.raises(ValueError, match="Preprocessor expects channels to be one of 'rgb', 'bgr'; received 'brg'"):
-        Preprocessor("warp", image_size=9, mean=(0, 0, 0), std=(1, 1, 1), channels="brg")
 
 
 def test_preprocessor_offers_its_size_to_steps_that_do_not_set_their_own():
@@ -303,12 +264,6 @@ def test_images_are_resized_as_pillow_does(kind, side):
     np.testing.assert_allclose(found, expected, atol=2)
     assert prepare.name.endswith("bicubic") == (kind == "bicubic")
     assert prepare.seen_part(40, 80) == pytest.approx((0.25, 0, 0.75, 1), abs=0.02)
-
-
-def test_an_interpolation_that_there_is_not_is_told():
-    for make in (Preprocessing, lambda **options: Preprocessor("warp", **options)):
-        with pytest.raises(ValueError, match="interpolation to be one of '?bilinear'?, .*received 'nearest'"):
-            make(image_size=8, mean=(0, 0, 0), std=(1, 1, 1), interpolation="nearest")
 
 
 def test_channels_and_shapes_of_height_and_width():

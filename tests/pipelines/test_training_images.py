@@ -77,35 +77,20 @@ def test_the_smallest_image(spec):
 @pytest.mark.parametrize(
     "spec",
     [
-        "color_jitter(brightness=-0.1)",
-        "color_jitter(hue=0.6)",
-        "color_jitter(probability=1.1)",
-        "grayscale(probability=-0.1)",
-        "blur(sigma=(0, 1))",
-        "blur(sigma=(2, 1))",
-        "blur(sigma=1.0)",
-        "random_erasing(area=(0.1, 1.5))",
-        "random_erasing(aspect=(0, 1))",
-        "random_erasing(fill=256)",
-        "random_erasing(noise='yes')",
-        "rotate(degrees=(10, -10))",
-        "rotate(fill_mode='mirror')",
-        "jpeg(quality=(0, 50))",
-        "jpeg(quality=(50, 101))",
-        "jpeg(quality=(1.5, 2.5))",
-        "rand_augment(ops=0)",
-        "rand_augment(magnitude=31)",
-        "rand_augment(ops=31)",
-        "blur(sigma=(0.1, 101.0))",
-        "center_crop(size=4097)",
-        "random_crop(size=4097)",
-        "random_resized_crop(size=4097)",
-        "resize_pad(size=4097)",
-        "resize_short(size=4097)",
-        "warp(size=4097)",
+        *(
+            "color_jitter(hue=0.6)",
+            "blur(sigma=(0.1, 101.0))",
+            "random_erasing(area=(0.1, 1.5))",
+            "jpeg(quality=(50, 101))",
+        ),
+        *("rand_augment(magnitude=31)", "rand_augment(ops=31)", "random_erasing(fill=256)"),
+        *(
+            f"{name}(size=4097)"
+            for name in ("center_crop", "random_crop", "random_resized_crop", "resize_pad", "resize_short", "warp")
+        ),
     ],
 )
-def test_arguments_out_of_range_are_refused(spec):
+def test_arguments_above_their_bound_are_refused(spec):
     name, argument = spec.split("(")[0], spec.split("(")[1].split("=")[0]
     with pytest.raises(ValueError, match=f"The transform '{name}' expects {argument} to be .*; received "):
         registry.create("transform", spec)

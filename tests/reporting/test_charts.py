@@ -30,6 +30,7 @@ from tfdml.reporting import (
 )
 from tfdml.reporting.pictures import model, verification
 from tfdml.reporting.pictures.verification import share_above
+from tfdml.run.study import runs
 
 
 @pytest.fixture
@@ -74,13 +75,6 @@ def test_errors_of_thresholds(charts):
     across, rejects = det.get_lines()[0].get_xydata().T
     np.testing.assert_allclose(rejects, 1 - trues[: len(across)])
     assert (roc.get_xscale(), roc.get_yscale(), det.get_xscale(), det.get_yscale()) == ("log", "linear", "log", "log")
-
-
-def test_a_perfect_embedding_has_curves_too(charts):
-    counts = PairCounts.of_scores(np.array([0.0, 1.0]), np.array([False, True]))
-    draw_roc(counts, None)
-    draw_det(counts, None)
-    assert list(charts[0].axes[0].get_lines()[0].get_ydata()) == [1.0] * 400
 
 
 @pytest.mark.slow
@@ -230,13 +224,40 @@ def test_cosines_are_written_to_a_picture(tmp_path):
 
 
 def test_a_chart_is_written_as_png_and_as_svg_the_same_each_time(tmp_path):
-    for name in ("a", "b"):
-        draw_recall({"one": ([1, 2], [0.5, 0.75])}, tmp_path / f"{name}.png")
+    for path in (tmp_path / "a.png", str(tmp_path / "b.png")):
+        draw_recall({"one": ([1, 2], [0.5, 0.75])}, path)
     assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
     svg = (tmp_path / "a.svg").read_text()
     assert svg == (tmp_path / "b.svg").read_text() and "<svg" in svg
 
 
-def test_a_path_may_be_a_text(tmp_path):
-    draw_roc(PairCounts.of_scores(np.array([0.1, 0.9, 0.8]), np.array([False, True, False])), str(tmp_path / "roc.png"))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["roc.png", "roc.svg"]
+def test_curves_end_where_the_first_run_of_a_row_ends(monkeypatch, tmp_path):
+    drawn = []
+    values = {"a": {10: 0.1, 20: 0.2}, "b": {10: 0.3, 20: 0.4, 30: 0.5}}
+    monkeypatch.setattr(model, "curve", lambda run_dir, metric: values[run_dir])
+    monkeypatch.setattr(
+        "matplotlib.axes.Axes.plot",
+        lambda self, steps, heights, *style, **look: drawn.append((list(steps), list(heights))),
+    )
+    model.draw_curves({"row": ["a", "b"]}, tmp_path / "curves.svg")
+    assert drawn[:2] == [([10, 20], [0.1, 0.2]), ([10, 20, 30], [0.3, 0.4, 0.5])]
+    assert drawn[2][0] == [10, 20] and drawn[2][1] == pytest.approx([0.2, 0.3])
+
+
+def test_ensembles_have_no_curve(monkeypatch, tmp_path):
+    monkeypatch.setattr(model, "curve", lambda run_dir, metric: {10: 0.1} if run_dir == "a" else {})
+    rows = {"single": ["a"], "ensemble": ["b"]}
+    assert model.draw_curves(rows, tmp_path / "curves.svg") == ["ensemble"]
+    assert runs.curve(tmp_path) == {}
+
+
+def test_the_names_of_many_rows_are_in_the_picture(monkeypatch, tmp_path):
+    monkeypatch.setattr(model, "curve", lambda run_dir, metric: {10: 0.1, 20: 0.2})
+    saved = []
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda self, path: saved.append(self))
+    for number in (2, 60):
+        model.draw_curves({f"row {place}": ["a"] for place in range(number)}, tmp_path / "curves.svg")
+        figure = saved.pop()
+        figure.canvas.draw()
+        names = figure.legends[0].get_window_extent()
+        assert 0 <= names.y0 and names.y1 <= figure.bbox.height

@@ -1,14 +1,15 @@
-"""The emoji set is put together from checkouts by its rules."""
+"""The emoji set is put together from checkouts by its rules; its tables, and the command of image sets."""
 
 import csv
 import io
 import json
+import sys
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from benchmarks.studies import emoji_set
+from benchmarks.studies import emoji_set, emoji_tables, omniglot_set
 
 NAMES = {
     "twemoji": "{}.png",
@@ -134,3 +135,58 @@ def test_drawings_are_in_the_middle_of_a_white_square(tmp_path):
 def test_a_missing_checkout_is_named(tmp_path):
     with pytest.raises(SystemExit, match="There is no folder .*twemoji-assets/assets/72x72; docs/emoji.md says"):
         emoji_set.write_set(tmp_path, tmp_path / "out")
+
+
+SETS = [(emoji_set, "sources"), (omniglot_set, "source")]
+
+
+@pytest.mark.parametrize("equal", [True, False])
+@pytest.mark.parametrize("image_set, flag", SETS)
+def test_it_tells_whether_the_set_is_that_of_the_studies(image_set, flag, equal, monkeypatch, tmp_path, capsys):
+    checksum = image_set.CHECKSUM if equal else "abc"
+    monkeypatch.setattr(image_set, "write_set", lambda source, out: (8039, 1226, checksum))
+    monkeypatch.setattr("sys.argv", ["image_set", f"--{flag}={tmp_path}", f"--out={tmp_path / 'set'}"])
+    if equal:
+        image_set.main()
+    else:
+        with pytest.raises(SystemExit, match="not those of the studies, in pixels or parts: checksum abc"):
+            image_set.main()
+    out = capsys.readouterr().out
+    assert out.startswith("Wrote 8,039 images of 1,226 classes to ")
+    assert ("are those of the studies" in out) == equal
+
+
+def test_a_folder_that_exists_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr("sys.argv", ["omniglot_set", f"--source={tmp_path}", f"--out={tmp_path}"])
+    with pytest.raises(SystemExit, match="exists; give a new folder"):
+        omniglot_set.main()
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch):
+    rows = [("train", "1f600", "face", "smileys"), ("train", "1f697", "car", "travel")]
+    rows += [("test", "1f43b", "bear", "animals"), ("test", "1f331", "plant", "nature")]
+    for split, name, _, _ in rows:
+        (tmp_path / split / name).mkdir(parents=True)
+        for vendor in ("noto", "twemoji", "openmoji"):
+            (tmp_path / split / name / f"{vendor}.png").touch()
+    lines = ["split,class,subgroup,group", *map(",".join, rows)]
+    (tmp_path / "classes.csv").write_text("\n".join(lines))
+    monkeypatch.setattr(sys, "argv", ["emoji_tables", f"--data_dir={tmp_path}"])
+    emoji_tables.main()
+    return {name: list(csv.DictReader((tmp_path / f"{name}.csv").open())) for name in ("pairs", "tags")}
+
+
+def test_each_image_has_a_pair_of_its_class_and_one_of_another_in_its_part(tables):
+    assert len(tables["pairs"]) == 24
+    for number, row in enumerate(tables["pairs"]):
+        (split, name, image), (other_split, other, other_image) = row["a"].split("/"), row["b"].split("/")
+        assert split == other_split == row["split"]
+        assert (row["same"] == "1") == (name == other) == (number % 2 == 0)
+        assert name != other or image != other_image
+    assert len({row["a"] for row in tables["pairs"]}) == 12
+
+
+def test_each_image_has_its_class_subgroup_and_group(tables):
+    assert len(tables["tags"]) == 12
+    assert tables["tags"][0] == {"path": "train/1f600/noto.png", "label": "1f600|face|smileys", "split": "train"}

@@ -1,4 +1,6 @@
-"""Ranks by products in half precision are those by float32, to the last bit."""
+"""Ranks by products in half precision are those by float32, to the last bit, and which processors use it."""
+
+import sys
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from tests.evaluation.ranks.test_positive_ranks import clustered, near_ties
 from tfdml.evaluation.evaluate import measure
 from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.queries import RetrievalTask
-from tfdml.evaluation.ranks import half_counts
+from tfdml.evaluation.ranks import counts, half_counts
 from tfdml.evaluation.ranks import ranks as ranks_module
 from tfdml.evaluation.ranks.half_counts import HalfProducts
 from tfdml.evaluation.ranks.ranks import depths_of
@@ -189,3 +191,46 @@ def test_depths_are_the_largest_that_any_metric_needs():
     assert depths_of(metrics_of(("recall_at_1", "map"))) is None
     first, others = depths_of(metrics_of(("mrr",)))(np.array([3]))
     assert first.tolist() == [np.inf] and others.tolist() == [0]
+
+
+@pytest.fixture
+def is_fast(monkeypatch, tmp_path):
+    """Asks of a processor that has the right instructions."""
+    (tmp_path / "cpuinfo").write_text("flags\t\t: fpu avx512_bf16 avx512f\n")
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
+    monkeypatch.setattr(half_counts, "gpus", list)
+    monkeypatch.setattr(half_counts, "CPU_FILE", str(tmp_path / "cpuinfo"))
+    return half_counts.half_products_are_fast.__wrapped__
+
+
+def test_processors_with_the_instructions_are_fast(is_fast, tmp_path):
+    assert is_fast()
+    (tmp_path / "cpuinfo").write_text("flags\t\t: fpu avx512f\n")
+    assert not is_fast()
+
+
+def test_gpus_unknown_systems_and_those_without_onednn_use_float32(is_fast, monkeypatch):
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+    assert not is_fast()
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS")
+    monkeypatch.setattr(half_counts, "gpus", lambda: ["/GPU:0"])
+    assert not is_fast()
+    monkeypatch.setattr(half_counts, "gpus", list)
+    assert is_fast()
+    monkeypatch.setattr(half_counts, "CPU_FILE", "no such file")
+    assert not is_fast()
+
+
+def test_sums_in_bfloat16_are_noticed(is_fast, monkeypatch):
+    assert is_fast()
+    monkeypatch.setattr(tf, "matmul", lambda *args, **options: tf.fill([64, 64], tf.cast(256, tf.bfloat16)))
+    assert not is_fast()
+
+
+def test_tensorflow_is_used_where_it_is_loaded_or_worth_it(monkeypatch):
+    vectors = np.zeros((40, 8), np.float32)
+    assert counts.may_use_tensorflow(vectors)
+    monkeypatch.delitem(sys.modules, "tensorflow")
+    assert not counts.may_use_tensorflow(vectors)
+    monkeypatch.setattr(counts, "MANY", 40 * 40 * 8)
+    assert counts.may_use_tensorflow(vectors) and not counts.may_use_tensorflow(vectors[:39])

@@ -1,5 +1,7 @@
 """Whatever the embeddings and the classes, ranks take about as many products and as much memory as good ones do."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from tfdml.evaluation.queries import RetrievalTask
 from tfdml.evaluation.ranks import counts
 from tfdml.evaluation.ranks import ranks as module
 from tfdml.evaluation.ranks.exact_vectors import ExactVectors
-from tfdml.evaluation.ranks.ranks import positive_ranks
+from tfdml.evaluation.ranks.ranks import one_ahead, positive_ranks
 
 ROWS = 400
 KINDS = {
@@ -84,3 +86,37 @@ def test_blocks_are_smaller_where_queries_have_many_positives(classes):
     blocks = [each.ranks.size for each in positive_ranks(embeddings, RetrievalTask.of(labels), memory=memory)]
     assert max(blocks) <= memory // module.POSITIVE
     assert sum(blocks) == ROWS * (ROWS // classes - 1)
+
+
+def test_the_next_value_is_computed_while_one_is_used():
+    begun = [threading.Event() for _ in range(3)]
+
+    def values():
+        for number, event in enumerate(begun):
+            event.set()
+            yield number
+
+    found = []
+    for number in one_ahead(values()):
+        found.append(number)
+        assert number == 2 or begun[number + 1].wait(60)
+    assert found == [0, 1, 2]
+
+
+def test_no_more_than_one_is_ahead():
+    made = []
+    values = one_ahead(made.append(number) or number for number in range(5))
+    assert next(values) == 0
+    values.close()
+    assert made == [0, 1]
+
+
+def test_errors_reach_the_user():
+    def values():
+        yield 1
+        raise ValueError("broken")
+
+    found = one_ahead(values())
+    assert next(found) == 1
+    with pytest.raises(ValueError, match="broken"):
+        next(found)

@@ -53,18 +53,7 @@ def test_fixed_parts_are_made_once(data_split):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (
-            {"data_split": "kmean"},
-            "data_split to be one of 'kmeans', 'random', 'random_classes', 'labels', 'none'; received 'kmean'",
-        ),
-        ({"cluster_order": "random"}, "cluster_order to be one of 'uniform', 'proportional', 'round_robin'"),
-        ({"finetune": "head", "merge_at": 3}, "finetune to be one of 'all', 'embedding'; received 'head'"),
         ({"finetune": "embedding"}, "finetune='embedding' begins at merge_at; received merge_at=None"),
-        ({"learners": 0}, "learners to be an integer of 1 or more; received 0"),
-        ({"divide_at": 0.5}, "divide_at to be an integer of 0 or more; received 0.5"),
-        ({"restarts": 0}, "restarts to be an integer of 1 or more; received 0"),
-        ({"merge_at": 3.0}, "merge_at to be None or an integer of 0 or more; received 3.0"),
-        ({"recluster_every": 0}, "recluster_every to be an integer of 1 or more"),
         ({"divide_at": 5, "merge_at": 4}, "divide_at <= merge_loss_at <= merge_at; received 5, None and 4"),
         ({"merge_loss_at": 5, "merge_at": 4}, "received 0, 5 and 4"),
         ({"simultaneous": True, "split_embedding": False}, "received split_embedding=False, with which there are no"),

@@ -24,17 +24,6 @@ def proxies_of(model):
     return [weight for weight in model.trainable_variables if "proxies" in weight.path]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("built", [True, False])
-def test_the_model_makes_trains_and_counts_them(batch, built):
-    model = model_with(ProxyNCA(classes=4), built)
-    history = model.fit(*batch, batch_size=16, epochs=15, verbose=0).history["loss"]
-    assert history[-1] < history[0] - 0.5
-    (proxies,) = proxies_of(model)
-    assert proxies.shape == (4, 16)
-    assert len(model.optimizer.variables) == 2 + 2 * len(model.trainable_variables)
-
-
 def test_the_step_is_the_gradient_of_the_loss(batch):
     model = model_with(ProxyNCA(classes=4))
     model.compile(keras.optimizers.SGD(0.1), loss=ProxyNCA(classes=4))

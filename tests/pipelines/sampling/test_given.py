@@ -45,13 +45,6 @@ def test_only_what_is_given_is_known(relations):
     assert set(times) == set(table) and (not counts or max(counts) - min(counts) <= 1)
 
 
-def test_it_depends_on_seed_and_step_alone():
-    sampler = bound(PAIRS, 3)
-    whole, some = drawn(sampler, range(10)), drawn(sampler, [7, 2])
-    for one, other in zip(whole, some, strict=True):
-        np.testing.assert_array_equal(one[[7, 2]], other)
-
-
 def test_what_does_not_fit_is_told(caplog):
     with pytest.raises(ValueError, match=r"given\(count=8\) needs that many training pairs, there are 7"):
         bound(PAIRS, 8)

@@ -114,14 +114,6 @@ def within_clusters():
     return sampler
 
 
-def test_undivided_they_are_those_of_the_sampler():
-    sampler, plain = within_clusters(), bound()
-    for each in (sampler, plain):
-        each.refresh(EMBEDDINGS)
-    np.testing.assert_array_equal(rows_and_learners(sampler, range(30))[0], plain.rows(0, np.arange(30)))
-    np.testing.assert_array_equal(*(each.refreshed()[0] for each in (sampler, plain)))
-
-
 def test_in_a_cluster_they_are_the_nearest_of_other_classes_there():
     # The even rows, and the odd ones.
     clusters = np.arange(len(LABELS)) % 2

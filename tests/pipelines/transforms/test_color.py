@@ -74,10 +74,6 @@ def test_jitter_does_its_changes_in_order_with_factors_of_their_own():
     np.testing.assert_allclose(apply("color_jitter", IMAGE, seed), expected, atol=1e-3)
 
 
-def test_jitter_of_nothing_changes_nothing():
-    np.testing.assert_array_equal(apply(f"color_jitter({OFF})", IMAGE), IMAGE)
-
-
 NOISE = np.random.default_rng(0).uniform(0, 255, (31, 23, 3))
 
 

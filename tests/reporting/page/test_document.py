@@ -51,17 +51,6 @@ def test_text_is_escaped_and_comes_back(made):
     assert not {"script", "b"} & {tag for tag, _ in reader.tags}
 
 
-def test_a_table_names_its_rows_and_columns_and_has_the_focus():
-    made = Reader(html.table(["Flag", "Value"], [["a", "1"]], "About & more", "flags"))
-    assert [about for tag, about in made.tags if tag == "th"] == [{"scope": "col"}, {"scope": "col"}, {"scope": "row"}]
-    assert made.tags[0] == ("div", {"class": "scroll", "tabindex": "0", "role": "region", "aria-label": "About & more"})
-
-
-def test_what_has_no_value_is_not_listed():
-    assert Reader(html.pairs({"a": "", "b": None, "c": 0})).text == ["c", "0"]
-    assert Reader(about_run({}, {"data_dir": ("x", "")})).text[-2:] == ["x", "(empty)"]
-
-
 def test_data_cannot_end_its_script():
     data = {"name": EVIL, EVIL: "\u2028é&"}
     text = document("a", {}, {}, data)
