@@ -94,6 +94,13 @@ def test_the_minimum_is_the_difference_of_the_start_and_the_weighted_mean():
         np.testing.assert_allclose(p, unit(features[images[k]] - mean), atol=1e-7)
 
 
+def test_without_the_sphere_there_is_no_minimum():
+    features, meta_classes, images = data()
+    values = np.array([objective(length * features[images], features, meta_classes, images)[0] for length in range(9)])
+    assert np.all(np.diff(values, axis=0) < 0)
+    assert np.all(objective(1e3 * features[images], features, meta_classes, images)[0] < 1e-3)
+
+
 @pytest.mark.parametrize(("dtype", "most"), [(np.float32, 1e-6), (np.float64, 1e-13)])
 def test_the_block_changes_only_the_rounding(dtype, most):
     about = data(dtype=dtype)
@@ -122,6 +129,15 @@ def test_it_stops_where_the_gradient_along_the_sphere_is_small():
     along = gradients - np.sum(gradients * proxies, axis=1, keepdims=True) * proxies
     lengths = np.linalg.norm(along, axis=1)
     assert np.all((lengths > 0.019) & (lengths <= 0.02))
+
+
+@pytest.mark.parametrize("spread", [0.3, 1.0])
+def test_hard_proxies_raise_the_proxy_n_pair_loss(spread):
+    """As the paper wants: equation (4) grows from step to step."""
+    features, meta_classes, images = data(size=400, dim=16, spread=spread)
+    path = [hard_proxies(features, meta_classes, images, steps=steps) for steps in (0, 10, 100, 1000)]
+    losses = [np.mean(ProxyNPair().call(meta_classes, features @ proxies.T)) for proxies in path]
+    assert np.all(np.diff(losses) > 0), losses
 
 
 def test_they_move_apart_where_all_features_are_alike():

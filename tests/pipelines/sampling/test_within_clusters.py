@@ -40,6 +40,16 @@ def test_the_method_wraps_the_sampler_as_its_cluster_order_says(order):
     np.testing.assert_array_equal(wrapped.learners(0, tf.range(30)), bound(order=order)[0].learners(0, tf.range(30)))
 
 
+@pytest.mark.parametrize("order", ["proportional", "round_robin"])
+def test_a_batch_is_of_one_cluster_and_has_p_classes_with_k_images(order):
+    sampler, _ = bound(order=order)
+    rows, learners = batches(sampler, 60)
+    np.testing.assert_array_equal(ASSIGNMENT[rows], np.repeat(learners[:, None], 8, axis=1))
+    for batch in rows:
+        classes, counts = np.unique(LABELS[batch], return_counts=True)
+        assert len(classes) == 4 and set(counts) == {2} and len(set(batch)) == 8
+
+
 def test_orders_of_clusters():
     learners = {order: batches(bound(order=order)[0], 90)[1] for order in ORDERS}
     np.testing.assert_array_equal(learners["round_robin"], np.arange(90) % LEARNERS)
@@ -71,6 +81,14 @@ def test_a_cluster_with_fewer_classes_still_fills_batches():
         assert {*np.unique(LABELS[batch], return_counts=True)[1]} == {4} and len(set(batch)) == 8
 
 
+def test_images_alone_in_their_class_are_left_out_and_counted():
+    assignment = ASSIGNMENT.copy()
+    assignment[[0, 100]] = 1, 0  # One image of class 0 strays to cluster 1, one of class 16 to cluster 0.
+    sampler, found = bound(assignment=assignment)
+    assert found["left_out"] == 2
+    assert not {0, 100} & {*batches(sampler, 200)[0].ravel()}
+
+
 def test_a_learner_without_a_pair_waits():
     assignment = ASSIGNMENT.copy()
     assignment[assignment == 1] = 0
@@ -80,6 +98,14 @@ def test_a_learner_without_a_pair_waits():
     assert set(batches(sampler, 30)[1]) == {0, 2}
     with pytest.raises(ValueError, match="No cluster holds two images of a class"):
         sampler.assign(np.arange(len(LABELS)))
+
+
+def test_uniform_batches_stay_in_a_cluster():
+    sampler, found = bound(Uniform(batch_size=50))
+    assert found["small"] == [1, 2]
+    rows, learners = batches(sampler, 30)
+    np.testing.assert_array_equal(ASSIGNMENT[rows], np.repeat(learners[:, None], 50, axis=1))
+    assert all(len(set(batch)) == 50 for batch in rows[learners == 0])
 
 
 def test_without_turns_the_clusters_stay_and_the_learner_is_none():
