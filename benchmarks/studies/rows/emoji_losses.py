@@ -57,15 +57,9 @@ LOSSES = {
 TIMES = ("10", "100")
 SEARCHING = ("--steps=400",)
 PROXIES = ("Proxy-NCA", "Proxy-Anchor", "NormSoftmax", "SoftTriple", "ArcFace", "sub-center ArcFace", "CosFace")
-# Losses of EDMS, which need few classes a network: `edms_variants` has them. One that wraps others. And
-# `nt_xent`, which at unit length is `n_pair` with a scale of 1 / temperature. One that is a term of sums alone.
-LEFT_OUT = ("contextual_manifold", "intrinsic_manifold", "manifold_n_pair", "proxy_n_pair", "nested", "nt_xent")
-# And one for levels of classes, of which emoji have none.
-LEFT_OUT += ("threshold_consistent_margin", "by_level")
-# And one for wrong labels, of which emoji have none.
-LEFT_OUT += ("generalized_cross_entropy",)
-# And those of views of images, without classes.
-LEFT_OUT += ("simsiam", "barlow_twins", "vicreg")
+# Left out: the losses of EDMS, which need few classes per network and are in `edms_variants`; losses that wrap others
+# or are terms of sums alone; `nt_xent`, which at unit length is `n_pair` with a scale of 1 / temperature; and losses
+# for levels of classes, wrong labels or views of images, which emoji do not have.
 CHANGES = {name: [] for name in LOSSES}
 # As in its article.
 CHANGES["lifted structure"] = ["--method=single(normalize=False)", "--protocol=self_retrieval(distance='euclidean')"]
