@@ -3,6 +3,7 @@
 import ast
 import sys
 
+from docs import draw_architecture
 from tests.rooms import ROOT, TABLE, TOPS, arrows, imported, module_of, room_of, trees
 
 ROOMS, COMMANDS = TABLE["ROOMS"], TABLE["OF_COMMANDS"]
@@ -83,3 +84,9 @@ def test_help_waits_for_nothing():
 def imported_at_once(tree):
     tree = type(tree)(body=[node for node in tree.body if "Import" in type(node).__name__], type_ignores=[])
     return imported(tree)
+
+
+def test_the_picture_of_the_architecture_shows_the_table():
+    assert draw_architecture.PICTURE.read_text(encoding="utf-8") == draw_architecture.drawing(), (
+        "run: python -m docs.draw_architecture"
+    )
