@@ -129,11 +129,7 @@ def is_other_image(path):
 
 
 def tell_of_others(paths):
-    """Warns of images in formats that are not read: how many of each, and what to do about them.
-
-    Args:
-        paths: list of `Path`.
-    """
+    """Warns of images in formats that are not read, a list of `Path`: how many of each, and what to do about them."""
     if not paths:
         return
     root = os.path.commonpath([path.parent for path in paths])

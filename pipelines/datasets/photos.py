@@ -13,11 +13,7 @@ from tfdml.registry.arguments import Seed
 
 
 def check_links(root):
-    """Raises a ValueError if a link below a folder leads to a folder that holds it: nothing in it would have an end.
-
-    Args:
-        root: path of the folder.
-    """
+    """Raises a ValueError if a link below a folder leads to a folder that holds it: nothing in it would have an end."""
     for folder, below, _ in os.walk(root, followlinks=True):
         # Of most folders nothing has to be resolved.
         links = [path for name in below if os.path.islink(path := os.path.join(folder, name))]

@@ -29,10 +29,8 @@ def cold_path(*signature: tf.TensorSpec) -> Callable[[Callable[..., Any]], Calla
     """Decorator that keeps a function out of the graph around it, for a branch of a `tf.cond` that is rarely taken.
 
     TensorFlow unrolls the branches of a condition into the graph around it, visits the operations of both each time,
-    and builds them again at the start of every pass. A decorated function is a single operation there.
-
-    Args:
-        *signature: a `tf.TensorSpec` for each of the function's arguments.
+    and builds them again at the start of every pass. A decorated function is a single operation there. `signature` has
+    a `tf.TensorSpec` for each of its arguments.
     """
 
     def decorate(function):
@@ -243,10 +241,8 @@ def _converted(contents):
 def decode(contents: Tensor, box: Tensor | None = None) -> tf.Tensor:
     """Decodes a JPEG, PNG or WebP to uint8 `[H, W, 3]`, and rotates a JPEG according to its EXIF data.
 
-    Args:
-        contents: the encoded image, a scalar string.
-        box: `[4]` int32, left, top, right and bottom of the part to decode, in pixels of the stored image, before it
-            is rotated; what lies outside of the image is ignored. Default: all.
+    `box` is left, top, right and bottom `[4]` of the part to decode, in pixels of the stored image, before it is
+    rotated; what lies outside of the image is ignored. Default: all.
     """
     contents = check_file_size(contents)
     return _decode(contents, tf.io.is_jpeg(contents), box)
@@ -257,12 +253,7 @@ def decode_cut(
 ) -> tf.Tensor:
     """Computes `cut(decode(contents, box), seed)`, in less time where possible.
 
-    Args:
-        contents: the encoded image.
-        cut: `pipelines.images.resizing.Cut`.
-        seed: `[2]` int64, for the cut.
-        box: as in `decode`.
-        shrink: decode a JPEG at 1/2, 1/4 or 1/8 where its window is resized to that or less; pixels differ.
+    With `shrink` a JPEG is decoded at 1/2, 1/4 or 1/8 where its window is resized to that or less; pixels differ.
     """
     contents = check_file_size(contents)
     jpeg = tf.io.is_jpeg(contents)

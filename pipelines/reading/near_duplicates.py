@@ -25,18 +25,13 @@ ROWS, COLUMNS = 1024, 16384
 
 @dataclasses.dataclass(frozen=True)
 class NearDuplicates:
-    """Test images that are nearly a training image.
+    """Test images that are nearly a training image."""
 
-    Args:
-        rows: `[D]` rows of the test images, ascending.
-        nearest: `[D]` row of the most similar training image of each.
-        similarities: `[D]` of the two.
-        pairs: number of all pairs that are so similar.
-    """
-
+    # Rows `[D]` of the test images, ascending, the row of the most similar training image of each, and how similar.
     rows: np.ndarray
     nearest: np.ndarray
     similarities: np.ndarray
+    # Number of all pairs that are so similar.
     pairs: int
 
     @classmethod
@@ -116,17 +111,10 @@ def read_embeddings(paths, splits):
 
 
 def find(splits, fine, embeddings, similarity, data_dir):
-    """Finds near-duplicates of two splits.
+    """Returns what is known of near-duplicates; its `found` is a list of `(test image, training image, similarity)`.
 
-    Args:
-        splits: name to `Split`, with `train` and `test`.
-        fine: name of the split to the rows that can be read.
-        embeddings: what `read_embeddings` returns; if empty, small images are compared.
-        similarity: the smallest similarity of near-duplicates.
-        data_dir: folder of the dataset.
-
-    Returns:
-        A dictionary. Its `found` is a list of `(test image, training image, similarity)`.
+    `splits` are by name, with `train` and `test`, and so is `fine`, the rows that can be read. Where `embeddings`, as
+    of `read_embeddings`, are empty, small images are compared. `similarity` is the smallest of near-duplicates.
     """
     if not embeddings:
         bar = ProgressBar(sum(len(fine[part]) for part in ("train", "test")), "small image")

@@ -23,16 +23,13 @@ ONE_HOT = "Convert one-hot labels with np.argmax(labels, axis=-1)."
 
 
 class Source(NamedTuple):
-    """Images by row.
+    """Images by row."""
 
-    Args:
-        read: function from a row number (int64 scalar) to an image, or to the contents of its file.
-        encoded: whether `read` returns contents of files.
-        count: number of rows, or None if it is not known.
-    """
-
+    # Function from a row number (int64 scalar) to an image, or to the contents of its file.
     read: Callable
+    # Whether `read` returns contents of files.
     encoded: bool
+    # Number of rows, or None if it is not known.
     count: int | None
 
 

@@ -15,19 +15,15 @@ from tfdml.registry.arguments import Count, integer
 
 @dataclasses.dataclass(frozen=True)
 class Drawn:
-    """Drawn rows `[n, count]`, as places among the rows sorted by class.
-
-    Args:
-        place: place of each.
-        start, size: first place and number of rows of its class.
-        random: `[n, count]` uint64, a random number for each.
-        total: number of all rows.
-    """
+    """Drawn rows `[n, count]`, as places among the rows sorted by class."""
 
     place: tf.Tensor
+    # First place and number of rows of its class.
     start: tf.Tensor
     size: tf.Tensor
+    # A random number for each, uint64.
     random: tf.Tensor
+    # Number of all rows.
     total: tf.Tensor
 
     def positives(self):
