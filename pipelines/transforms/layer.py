@@ -71,17 +71,6 @@ def drawing_from(seed):
         yield
 
 
-@contextlib.contextmanager
-def refusing_python_draws(owner):
-    """Raises an error if Python or NumPy draws random numbers while a graph is built: once for the whole run."""
-    before = _python_state()
-    yield
-    if _python_state() != before:
-        raise ValueError(
-            f"{owner} draws random numbers with Python: once, and not for each image, and independent of the seed."
-        )
-
-
 def unseeded_operations(graph):
     """Returns the operations of a graph, and of the functions in it, that draw from their own state."""
     definition = graph.as_graph_def()
@@ -155,7 +144,8 @@ def _drawn(written, made, image, seed):
     image = _bounded(written, most, image, functools.partial(_most_pixels, made))
     # keras-cv's layers need AutoGraph, which only a separate function enables here.
     call = tf.function(lambda images: made(images, training=True))
-    with drawing_from(seed), refusing_python_draws(written):
+    before = _python_state()
+    with drawing_from(seed):
         try:
             images = call(image[None])
         except Exception as error:
@@ -163,6 +153,10 @@ def _drawn(written, made, image, seed):
             bold = re.search(r"\x1b\[1m(.+?)\x1b\[0m", str(error), re.DOTALL)
             reason = " ".join((bold[1] if bold else str(error).strip().splitlines()[-1]).split())
             raise ValueError(f"{written} fails on an image of shape {tuple(image.shape)}: {reason}") from error
+    if _python_state() != before:
+        raise ValueError(
+            f"{written} draws random numbers with Python: once, and not for each image, and independent of the seed."
+        )
     _refuse_weights(written, made)
     if not (tf.is_tensor(images) and images.shape.rank == 4 and images.shape[0] == 1 and images.shape[3] == 3):
         shape = images.shape if tf.is_tensor(images) else type(images).__name__
@@ -174,11 +168,8 @@ def _drawn(written, made, image, seed):
 def _bounded(written, most, image, pixels_of):
     """Returns an image after checking its pixels: layers may enlarge it again and again, until it fills memory.
 
-    Args:
-        written: the layer in an error.
-        most: pixels that there may be.
-        image: `[H, W, 3]`.
-        pixels_of: function of its height and width, and of a function that returns the larger of two numbers.
+    `pixels_of` is a function of its height and width, and of a function that returns the larger of two numbers; there
+    may be `most` pixels.
     """
     told = f"{written} expects and makes images of at most {most:,} pixels, received or would make more:"
     if image.shape[:2].is_fully_defined():

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tfdml.registry.arguments import nearest, same
-from tfdml.registry.fields import declare_part
+from tfdml.registry.fields import VARIADIC, declare_part
 from tfdml.registry.specs import FIRST, of_spec, parse, parse_sum, written
 
 
@@ -269,6 +269,5 @@ def _known(kind):
 
 
 def _parameters(thing):
-    variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     parameters = inspect.signature(thing).parameters
-    return {name: parameter for name, parameter in parameters.items() if parameter.kind not in variadic}
+    return {name: parameter for name, parameter in parameters.items() if parameter.kind not in VARIADIC}
