@@ -66,8 +66,8 @@ def prepared_by(source, count, backbone, mean, std, channels, image_size, transf
         declared = declared_by(backbone)
         if not {"mean", "std"} <= declared.keys():
             raise ValueError(
-                f"{backbone!r} does not declare how its pixels are scaled. Give mean=... and std=..., or use a backbone "
-                "that does, such as tfdml.backbones.KerasApplication('ResNet50')."
+                f"{backbone!r} does not declare how its pixels are scaled. Give mean=... and std=..., or use a "
+                "backbone that does, such as tfdml.backbones.KerasApplication('ResNet50')."
             )
         about, image_size = preprocessing_of(backbone), image_size or declared.get("image_size")
     if image_size is None:

@@ -64,7 +64,15 @@ def folder(
     groups = None if class_groups is None else read_class_groups(table, class_groups)
     levels = read_levels(table)
     if test_classes is not None:
-        return _divided(root, test_classes, seed, groups, levels)
+        folders = _class_folders(root)
+        both = [part for part in SPLITS if part in folders and _folders_in(folders[part])]
+        if both:
+            raise ValueError(
+                f"{root} is divided already: it has the folder {both[0]} with folders in it. Remove test_classes: use "
+                "the dataset 'folder'."
+            )
+        rows = _read_split(folders, 0, groups, levels)
+        return Undivided(rows, test_classes, seed).divide("folder", look_inside=True)
     classes = {part: _class_folders(root / part) for part in _parts_in(root)}
     in_train, in_test = (classes.get(part, {}) for part in SPLITS)
     shared = sorted(set(in_train) & set(in_test))
@@ -76,19 +84,6 @@ def folder(
     train = _read_split(in_train, 0, groups, levels) if in_train else None
     test = _read_split(in_test, len(in_train), groups, levels)
     return Dataset("folder", train=train, test=test, look_inside=True)
-
-
-def _divided(root, test_classes, seed, groups, levels):
-    """Divides a folder of classes into training and test."""
-    folders = _class_folders(root)
-    both = [part for part in SPLITS if part in folders and _folders_in(folders[part])]
-    if both:
-        raise ValueError(
-            f"{root} is divided already: it has the folder {both[0]} with folders in it. Remove test_classes: "
-            "use the dataset 'folder'."
-        )
-    rows = _read_split(folders, 0, groups, levels)
-    return Undivided(rows, test_classes, seed).divide("folder", look_inside=True)
 
 
 def _parts_in(root):

@@ -69,8 +69,16 @@ def _read(table):
 
     And the splits `[R]`, None where the table has none, and the weights `[R]`.
     """
+
+    def check_header(header):
+        if set(header) - {SPLIT, WEIGHT} not in (set(PAIRS), set(TRIPLETS)) or len(set(header)) < len(header):
+            raise ValueError(
+                f"{table} has the columns {header}; expected {','.join(PAIRS)}, or {','.join(TRIPLETS)}, and perhaps "
+                "split and weight."
+            )
+
     try:
-        header, rows = read_table(table, lambda header: _check_header(table, header))
+        header, rows = read_table(table, check_header)
     except FileNotFoundError:
         raise FileNotFoundError(
             f"There is no table {table}. Expected a CSV file with {','.join(PAIRS)}, or {','.join(TRIPLETS)}."
@@ -82,14 +90,6 @@ def _read(table):
     names = [_relation(table, row, line) for row, line in rows]
     weights = np.array([int(row.get(WEIGHT, 1)) for row, _ in rows])
     return names, np.array([row[SPLIT] for row, _ in rows]) if SPLIT in header else None, weights
-
-
-def _check_header(table, header):
-    if set(header) - {SPLIT, WEIGHT} not in (set(PAIRS), set(TRIPLETS)) or len(set(header)) < len(header):
-        raise ValueError(
-            f"{table} has the columns {header}; expected {','.join(PAIRS)}, or {','.join(TRIPLETS)}, and perhaps split "
-            "and weight."
-        )
 
 
 def _check_row(table, row, line):

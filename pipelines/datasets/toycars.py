@@ -135,42 +135,35 @@ def _render_to(path, chosen, images_per_class, image_size, seed):
     The cache file holds a digest, then an npz of the joined images, their ends and labels.
     """
     total, images = len(chosen) * images_per_class, []
-    with _replacing(path) as file:
-        LOGGER.info(
-            "Rendering %d toycars pictures of %s x %s pixels, to be cached in %s", total, image_size, image_size, path
-        )
-        bar = ProgressBar(total, "picture")
-        for label, design in enumerate(chosen):
-            for number in range(images_per_class):
-                # A generator of its own for the parts that vary, so that pictures without any stay as they are.
-                drawn = completed(design, np.random.default_rng([seed, label, number, 1]))
-                images.append(render(drawn, np.random.default_rng([seed, label, number]), image_size))
-            bar.add(images_per_class)
-        labels = np.repeat(np.arange(len(chosen)), images_per_class)
-        packed = io.BytesIO()
-        joined, ends = np.frombuffer(b"".join(images), "uint8"), np.cumsum(list(map(len, images)))
-        np.savez(packed, images=joined, ends=ends, labels=labels)
-        file.write(hashlib.sha256(packed.getvalue()).digest() + packed.getvalue())
-    return _as_rows(images), labels
-
-
-@contextlib.contextmanager
-def _replacing(path):
-    """Opens a new file that replaces `path` once complete; a folder that is not writable is an error at once."""
     partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Opened first: a folder that is not writable is an error at once.
         with open(partial, "xb") as file:
-            yield file
+            size = f"{image_size} x {image_size}"
+            LOGGER.info("Rendering %d toycars pictures of %s pixels, to be cached in %s", total, size, path)
+            bar = ProgressBar(total, "picture")
+            for label, design in enumerate(chosen):
+                for number in range(images_per_class):
+                    # A generator of its own for the parts that vary, so that pictures without any stay as they are.
+                    drawn = completed(design, np.random.default_rng([seed, label, number, 1]))
+                    images.append(render(drawn, np.random.default_rng([seed, label, number]), image_size))
+                bar.add(images_per_class)
+            labels = np.repeat(np.arange(len(chosen)), images_per_class)
+            packed = io.BytesIO()
+            joined, ends = np.frombuffer(b"".join(images), "uint8"), np.cumsum(list(map(len, images)))
+            np.savez(packed, images=joined, ends=ends, labels=labels)
+            file.write(hashlib.sha256(packed.getvalue()).digest() + packed.getvalue())
         os.replace(partial, path)
     except OSError as error:
         raise OSError(
-            f"Cannot write the toycars cache {path}: {error.strerror or error}. "
-            "Expected a writable folder with room; name another with data_dir."
+            f"Cannot write the toycars cache {path}: {error.strerror or error}. Expected a writable folder with room; "
+            "name another with data_dir."
         ) from None
     finally:
         with contextlib.suppress(OSError):
             partial.unlink()
+    return _as_rows(images), labels
 
 
 def _read(path):

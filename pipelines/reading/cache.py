@@ -180,11 +180,11 @@ class Cache(Declared):
 
     def _reader(self, split, name, make):
         """Returns the function from a row to what `make` made of it; one for each split and name."""
-        known = self._readers.get((id(split), name))
-        if known is None:
+        key = id(split), name
+        if key not in self._readers:
             # The split stays referenced, so that no other can have its id.
-            known = self._readers[id(split), name] = (self._filled(split, name, make), split)
-        return known[0]
+            self._readers[key] = self._filled(split, name, make), split
+        return self._readers[key][0]
 
     def _filled(self, split, name, make):
         # A cache with unreadable rows serves tolerant runs alone.
