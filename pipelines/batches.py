@@ -263,7 +263,6 @@ def in_order(
 
 
 def _source_and_count(images, count):
-    """Returns the `Source` of the images, and their number."""
     source = source_of(images)
     count = source.count or count
     if count is None:

@@ -135,6 +135,10 @@ class Split:
         """Returns the name of a row for messages: its path, or its number."""
         return f"image number {row}" if self.encoded else str(self.images[row])
 
+    def class_name(self, label: int) -> str:
+        """Returns the name of a class, or its number where it has none."""
+        return (self.class_names or {}).get(label, str(label))
+
     def _columns(self):
         """Returns the columns, which have a value for each row, by name."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

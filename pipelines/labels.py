@@ -52,7 +52,7 @@ def _numbers(split, level, categories):
     missing = [label for label in np.unique(split.labels).tolist() if categories.get(label) in (None, "")]
     if missing:
         raise ValueError(
-            f"--levels: {len(missing)} classes have no {level}, or several, first {_name(split, missing[0])}. Give "
+            f"--levels: {len(missing)} classes have no {level}, or several, first {split.class_name(missing[0])}. Give "
             "each class one, or leave the level out."
         )
     numbers = {category: number for number, category in enumerate(sorted(set(categories.values()), key=str))}
@@ -67,16 +67,13 @@ def _check_tree(split, names, columns, known):
         rows = firsts[pairs[:, 1] == twice[0]]
         labels = split.labels[rows].tolist()
         coarser, finer = (
-            [str(_name(split, label) if level == CLASS else known[level][label]) for label in labels] for level in names
+            [str(split.class_name(label) if level == CLASS else known[level][label]) for label in labels]
+            for level in names
         )
         raise ValueError(
             f"--levels: {names[1]} {finer[0]!r} is in several of {names[0]}, {', '.join(coarser[:3])}, so they are no "
             "tree. Give levels from coarse to fine, each category in one of the level before it."
         )
-
-
-def _name(split, label):
-    return (split.class_names or {}).get(label, str(label))
 
 
 def several_labels(texts, separator, name_of):

@@ -29,6 +29,19 @@ WITHOUT_CLASSES = (
 )
 
 
+def existing_folder(dataset, data_dir, needs, *places):
+    """Returns the folder of a user's own images, or raises an error that says what the dataset needs."""
+    if not data_dir:
+        raise ValueError(f"The dataset {dataset!r} needs data_dir: {needs}. In a command it is --data_dir.")
+    root = Path(data_dir).expanduser()
+    if not root.is_dir():
+        raise FileNotFoundError(
+            f"No folder {root}. Expected images at {' and '.join(f'{root}/{place}' for place in places)}. If they have "
+            "moved, pass data_dir, in a command --data_dir."
+        )
+    return root
+
+
 @register("dataset", "folder")
 def folder(
     data_dir: DataDir,
@@ -48,18 +61,9 @@ def folder(
             column `class` has the folders' names. Validation holds out whole groups, and classes are numbered group
             by group, in the table's order. Default: classes have no groups. Its columns are also levels: --levels.
     """
-    if not data_dir:
-        raise ValueError(
-            "The dataset 'folder' needs data_dir: the folder that holds train/<class>/ and test/<class>/, or "
-            "<class>/ with 'folder(test_classes=0.3)'. In a command it is --data_dir."
-        )
-    root = Path(data_dir).expanduser()
-    if not root.is_dir():
-        layout = f"{root}/train/<class>/*.jpg and {root}/test/" if test_classes is None else f"{root}/<class>/*.jpg"
-        raise FileNotFoundError(
-            f"No folder {root}. Expected images at {layout}. If they have moved, pass data_dir, in a command "
-            "--data_dir."
-        )
+    needs = "the folder that holds train/<class>/ and test/<class>/, or <class>/ with 'folder(test_classes=0.3)'"
+    layout = ("train/<class>/*.jpg", "test/<class>/*.jpg") if test_classes is None else ("<class>/*.jpg",)
+    root = existing_folder("folder", data_dir, needs, *layout)
     table = root / "classes.csv"
     groups = None if class_groups is None else read_class_groups(table, class_groups)
     levels = read_levels(table)

@@ -123,7 +123,6 @@ def _is_path(annotation):
 
 
 def _counts(dataset):
-    """The numbers of images and of classes, as an array."""
     return np.sum([(len(split), split.num_classes) for split in dataset.splits().values()], axis=0)
 
 

@@ -1,12 +1,11 @@
 """Your own images without classes, in a folder of any nesting."""
 
 import os
-from pathlib import Path
 
 import numpy as np
 
 from pipelines.dataset import DataDir, Dataset, HeldOut, Split
-from pipelines.datasets.folder import ENDINGS, is_other_image, tell_of_others
+from pipelines.datasets.folder import ENDINGS, existing_folder, is_other_image, tell_of_others
 from pipelines.labels import place_by_name, with_second_views
 from tfdml.registry import register
 from tfdml.registry.arguments import Seed
@@ -43,16 +42,7 @@ def photos(data_dir: DataDir, held_out: HeldOut = 0.1, seed: Seed = 0) -> Datase
         held_out: fraction of the images that do not train.
         seed: decides which.
     """
-    if not data_dir:
-        raise ValueError(
-            "The dataset 'photos' needs data_dir: a folder that holds your images, at any depth. In a command it is "
-            "--data_dir."
-        )
-    root = Path(data_dir).expanduser()
-    if not root.is_dir():
-        raise FileNotFoundError(
-            f"No folder {root}. Expected images in it, at any depth. Pass data_dir, in a command --data_dir."
-        )
+    root = existing_folder("photos", data_dir, "a folder that holds your images, at any depth", "*.jpg, at any depth")
     check_links(root)
     names = _images_below(root)
     count = max(FEWEST, round(len(names) * held_out))

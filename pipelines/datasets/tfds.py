@@ -94,7 +94,6 @@ def _encode(pixels):
 
 
 def _divide(parts, names):
-    """Returns a training and a test split with different classes."""
     pair = [parts[part] for part in ("train", "test") if part in parts and len(parts[part])]
     if len(pair) == 2 and not np.intersect1d(*(split.labels for split in pair)).size:
         return [Split(split.images, split.labels, names) for split in pair]

@@ -145,7 +145,6 @@ def _function(read):
 
 
 def _any_size(shape):
-    """Returns the shape with any height and width."""
     return [*[None] * (len(shape) - 1), *shape[-1:]]
 
 

@@ -240,8 +240,7 @@ def _judged(contents, box, min_side):
 def classes_without_image(split, verdicts):
     """Returns the names of the classes without a good image."""
     usable = {label for label, verdict in zip(split.labels.tolist(), verdicts, strict=True) if not verdict.reason}
-    names = split.class_names or {}
-    return [names.get(label, str(label)) for label in sorted(set(split.labels.tolist()) - usable)]
+    return [split.class_name(label) for label in sorted(set(split.labels.tolist()) - usable)]
 
 
 def copies(train, test):

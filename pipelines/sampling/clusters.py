@@ -235,7 +235,6 @@ class WithinClusters(Sampler):
         return tf.reshape(tf.repeat(learners, self.sampler.batch_size), [-1, self.batch_size])
 
     def draw_rows(self, seed, steps, *tables):
-        """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`."""
         cluster_of, _, nth_of, counts, keys, *of_draws = tables
         steps = self._parts_of(steps)
         slots = self._slots_of(seed, steps, cluster_of)
@@ -287,7 +286,6 @@ class WithinClusters(Sampler):
         return tf.reshape(steps[:, None] * self.at_once + tf.range(self.at_once, dtype=tf.int64), [-1])
 
     def _slots_of(self, seed, steps, cluster_of):
-        """Returns the slot of each step `[n]`."""
         total = tf.size(cluster_of, tf.int64)
         if not self.shuffle:
             return steps % total

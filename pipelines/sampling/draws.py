@@ -133,7 +133,6 @@ def _columns(*arguments):
 
 
 def _drawn(keys, number, size, count, width):
-    """Returns what `draw` does."""
     # For more than half of the population, the members that are left out are drawn instead.
     leave_out = 2 * count > size
     streamed = tf.where(leave_out, size - count, count)

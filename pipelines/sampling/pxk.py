@@ -74,7 +74,6 @@ class ProportionalPxK(Sampler):
         return {"groups": min(self.groups, total)} if total else {}
 
     def _groups_of(self, sizes):
-        """Returns the number of groups of classes of these sizes."""
         # Rounding must not take a group from a whole number of them.
         wanted = np.floor((sizes // self.per_class) ** self.power + 1e-9).astype(np.int64)
         return np.where(sizes > 1, np.maximum(wanted, 1), 0)

@@ -17,6 +17,7 @@ from pipelines.checks import MOST_PIXELS
 from pipelines.images.decoding import cold_path
 from tfdml.registry import register
 from tfdml.registry.arguments import MOST_SIDE, ImageStep, Text, nearest
+from tfdml.registry.parts import parameters_of
 
 # Operations with these prefixes draw from their own state, or run Python, each time a graph runs.
 UNSEEDED = (
@@ -139,7 +140,6 @@ def layer(name: Text, /, **arguments: Any) -> ImageStep:
 
 
 def _drawn(written, made, image, seed):
-    """Applies the layer to one image, in a graph."""
     most = MOST_PIXELS // HEAVY.get(type(made).__name__, 1)
     image = _bounded(written, most, image, functools.partial(_most_pixels, made))
     # keras-cv's layers need AutoGraph, which only a separate function enables here.
@@ -198,7 +198,6 @@ def _most_pixels(made, height, width, largest):
 
 
 def _class_of(name):
-    """Finds the class of a layer."""
     package, _, short = name.rpartition(".")
     found = None
     if package in ("", "keras"):
@@ -229,18 +228,14 @@ def _class_of(name):
 def _made(written, kind, arguments):
     """Creates the layer, after checking the names of its arguments, and the sizes if it is not the user's own."""
     is_own = _parts_of_package(kind) is None
-    parameters = inspect.signature(kind).parameters
-    parameters = {
-        name: each for name, each in parameters.items() if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-    }
+    parameters = parameters_of(kind)
     for name, value in arguments.items():
         if name in OURS:
             raise ValueError(f"{OURS[name]}: leave {name} out of {written}.")
         if name not in parameters:
-            own = [each for each in parameters if each not in OURS]
-            raise ValueError(
-                f"{written} takes no argument {name!r}.{nearest(name, own)} Its arguments: {', '.join(own) or 'none'}."
-            )
+            others = [other for other in parameters if other not in OURS]
+            listed = ", ".join(others) or "none"
+            raise ValueError(f"{written} takes no argument {name!r}.{nearest(name, others)} Its arguments: {listed}.")
         if not is_own and name not in OF_PIXELS and (largest := _largest(value)) > MOST_SIDE:
             raise ValueError(f"{written} expects {name} of at most {MOST_SIDE}, received {largest}.")
     if not is_own and arguments.get("data_format", LAST) != LAST:

@@ -1,5 +1,6 @@
 """Runs a command: help, errors in one sentence, hints, and exit statuses, shared by all commands."""
 
+import itertools
 import logging
 import os
 import re
@@ -233,11 +234,9 @@ def own_modules(names):
     return [f"--import_modules={','.join(names)}"] if names else []
 
 
-def free_path(name, number):
-    """Returns the first of the paths `name(number)`, `name(number + 1)`, ... that does not exist yet."""
-    while Path(name(number)).exists():
-        number += 1
-    return name(number)
+def free_path(name):
+    """Returns the first of the paths `name(1)`, `name(2)`, ... that does not exist yet."""
+    return next(path for path in map(name, itertools.count(1)) if not Path(path).exists())
 
 
 def refuse_unused(names, reason):

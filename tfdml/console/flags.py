@@ -75,7 +75,6 @@ def recipes():
 
 
 def _flags_in(path, named):
-    """Returns the flags of a flagfile: its lines without comments."""
     if not os.path.exists(path) or os.path.isdir(path):
         what = "is a folder" if os.path.isdir(path) else "does not exist"
         recipe = f"{os.path.basename(named).removesuffix('.flags')}.flags"
@@ -232,12 +231,10 @@ def topics():
 
 
 def _fields():
-    """Returns `{topic: fields of its settings}`."""
     return {field.metadata["heading"]: dataclasses.fields(field.type) for field in dataclasses.fields(Settings)}
 
 
 def _define(field, values):
-    """Defines the flag of a field of the settings."""
     about = field.metadata["flag"]
     default, text = field.default, about.help
     bounds = {"lower_bound": about.lower_bound, "upper_bound": about.upper_bound} if field.type in (int, float) else {}

@@ -206,7 +206,6 @@ def _checking(function, signature, owner_of):
 
 
 def _init_of(cls):
-    """The `__init__` of a class whose fields are its arguments."""
     # In Python every field may stand without its name, but those that Keras checks and those without a default.
     parameters = []
     for name, field in cls.fields.items():

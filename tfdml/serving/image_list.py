@@ -232,7 +232,7 @@ class ImageList:
             raise ValueError(
                 f"--images={spec}: the dataset crops images to boxes, and exported models take whole ones."
             )
-        labels = [(split.class_names or {}).get(label, str(label)) for label in split.labels.tolist()]
+        labels = list(map(split.class_name, split.labels.tolist()))
         if not split.encoded:
             return cls([os.path.abspath(path) for path in split.images], labels)
         # Records are far more than names: none is read for the ending of its name.
