@@ -76,20 +76,10 @@ def prepared_by(source, count, backbone, mean, std, channels, image_size, transf
     if source.encoded:
         return prepare
     for row in np.linspace(0, count - 1, LOOKED_AT).astype(int):
-        _check_pixels(source.read(tf.constant(row, tf.int64)).numpy(), row)
+        reason = why_no_pixels(source.read(tf.constant(row, tf.int64)).numpy(), row)
+        if reason:
+            raise ValueError(f"{reason} Give unscaled images, or transform=None, which leaves them unchanged.")
     return prepare.from_pixels
-
-
-def _check_pixels(image, row):
-    """Raises an error if an image is not in color, or if its pixels are already scaled and would be scaled twice."""
-    if image.ndim != 3 or image.shape[-1] != 3:
-        raise ValueError(
-            f"Expected images of shape [height, width, 3], received {image.shape}. Repeat the channel of a gray image, "
-            "or give transform=None."
-        )
-    reason = why_no_pixels(image, row)
-    if reason:
-        raise ValueError(f"{reason} Give unscaled images, or transform=None, which leaves them unchanged.")
 
 
 # Views that are compared; a transform that does something half of the time does it in one of them.

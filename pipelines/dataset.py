@@ -18,6 +18,8 @@ from tfdml.registry.arguments import FilePath, Rows, number, optional, path
 OF_OTHERS = ("class_names", "class_groups", "relations", "levels", "level_names", "attribute_names")
 # Stands for an image that a relation does not have.
 NONE = -1
+# A box around any image.
+WHOLE = (0, 0, 2**30, 2**30)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,13 +65,9 @@ class Split:
     attribute_names: tuple = ()
 
     def __post_init__(self):
-        if len(self.images) != len(self.labels):
-            raise ValueError(
-                f"A split needs one label per image, received {len(self.images)} images, {len(self.labels)} labels."
-            )
         for name, column in self._columns().items():
             if len(column) != len(self.labels):
-                raise ValueError(f"A split of {len(self.labels)} images needs as many {name}, received {len(column)}.")
+                raise ValueError(f"A split of {len(self.labels)} labels needs as many {name}, received {len(column)}.")
 
     def __len__(self):
         return len(self.labels)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.checks import wrong_header
-from pipelines.dataset import Dataset, HeldOut, Split, TestClasses, read_list, without
+from pipelines.dataset import WHOLE, Dataset, HeldOut, Split, TestClasses, read_list, without
 from tfdml import registry
 from tfdml.files.checked import open_file
 from tfdml.registry import register
@@ -97,8 +97,6 @@ def several_labels(texts, separator, name_of):
     return attributes, tuple(names)
 
 
-# A box around any image.
-WHOLE = (0, 0, 2**30, 2**30)
 # Fraction of an image's width and height that its second view shows: half of its area.
 SHARE = 0.5**0.5
 

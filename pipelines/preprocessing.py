@@ -172,7 +172,10 @@ def why_no_pixels(image, position):
         position: its number among others, for messages.
     """
     if image.ndim != 3 or image.shape[-1] != 3 or not image.size:
-        raise ValueError(f"Image {position}: expected pixels [height, width, 3], received shape {image.shape}.")
+        raise ValueError(
+            f"Image {position}: expected pixels [height, width, 3], received shape {image.shape}. Repeat the channel of "
+            "a gray image."
+        )
     if image.dtype.name == "uint8":
         return None
     low, high = float(image.min()), float(image.max())

@@ -8,16 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.dataset import Dataset, Split, TestClasses
-from pipelines.labels import (
-    MARKS,
-    SPLITS,
-    TRUTHS,
-    Undivided,
-    class_numbers_of,
-    read_table,
-    several_labels,
-    table_path,
-)
+from pipelines.labels import MARKS, SPLITS, TRUTHS, Undivided, class_numbers_of, read_table, several_labels, table_path
 from tfdml.registry import register
 from tfdml.registry.arguments import FilePath, Seed, Text
 

@@ -19,7 +19,7 @@ from pipelines.checks import (
     as_decodable,
     costly_png,
 )
-from pipelines.dataset import Split
+from pipelines.dataset import WHOLE, Split
 from pipelines.images.resizing import Cut, slice_window
 from pipelines.stored import vector_dims
 from tfdml.registry.arguments import Rows, Tensor
@@ -206,8 +206,6 @@ def _check(condition, *message):
 
 # The last two make a decoded window equal to the window of a decoded image, and agree with libjpeg's slow transform.
 JPEG = {"channels": 3, "dct_method": "INTEGER_ACCURATE", "fancy_upscaling": False}
-# A box around any image.
-WHOLE = (0, 0, 2**30, 2**30)
 # How many times smaller libjpeg can decode, by leaving out fine waves.
 SHRINKS = (1, 2, 4, 8)
 # How a file starts that is no JPEG, PNG or still WebP, but is converted. The flags of a WebP have six bits.

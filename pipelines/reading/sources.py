@@ -8,13 +8,11 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from pipelines.dataset import Split
+from pipelines.dataset import SHOWN, Split
 from pipelines.datasets.loading import check_headers, missing_files
 from pipelines.images.decoding import converted, read_image
 from tfdml.registry.arguments import FilePath
 
-# Files that a message names at most.
-SHOWN = 3
 # An image: its path, the contents of its file, or pixels `[H, W, 3]` from 0 to 255.
 AnImage: TypeAlias = FilePath | bytes | bytearray | np.ndarray
 # One or many of them, an array `[N, H, W, 3]`, or a dataset.

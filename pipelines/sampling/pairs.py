@@ -167,7 +167,7 @@ class Views(Sampler):
         images: images in a batch, which has twice as many rows.
     """
 
-    images: Count = 64
+    images: Annotated[int, integer(2)] = 64
 
     several_views = True
 
@@ -177,8 +177,6 @@ class Views(Sampler):
 
     def tables_of(self, labels):
         """Returns the number of rows, a scalar."""
-        if self.images < 2:
-            raise ValueError("views(images=1) leaves an image nothing to differ from. Expected 2 or more.")
         if len(labels) < self.images:
             raise ValueError(f"views(images={self.images}) needs that many training rows, there are {len(labels)}.")
         return [np.int64(len(labels))]
