@@ -173,8 +173,8 @@ def why_no_pixels(image, position):
     """
     if image.ndim != 3 or image.shape[-1] != 3 or not image.size:
         raise ValueError(
-            f"Image {position}: expected pixels [height, width, 3], received shape {image.shape}. Repeat the channel of "
-            "a gray image."
+            f"Image {position}: expected pixels [height, width, 3], received shape {image.shape}. Repeat the channel "
+            "of a gray image."
         )
     if image.dtype.name == "uint8":
         return None
