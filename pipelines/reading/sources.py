@@ -185,24 +185,17 @@ def texts_of(tensor):
 
 def split_of(files):
     """Returns the split of image files or their contents, after looking whether they are there."""
-    if isinstance(files[0], bytes | bytearray):
-        return _contents(files)
-    for position, path in enumerate(files):
-        if not isinstance(path, str | Path):
-            raise ValueError(f"Expected paths only, received {type(path).__name__} at position {position}.")
-        if not Path(path).is_file():
-            what = "is a folder; give its image files" if Path(path).is_dir() else "does not exist"
-            raise FileNotFoundError(f"Image {position}, {str(path):.200}, {what}.")
-    return Split(np.array([str(path) for path in files], dtype=object), np.zeros(len(files), np.int64))
-
-
-def _contents(files):
-    for position, contents in enumerate(files):
-        if not isinstance(contents, bytes | bytearray):
-            kind = type(contents).__name__
-            raise ValueError(f"Expected contents of files only, received {kind} at position {position}.")
-        if b"\0" not in contents and os.path.exists(contents):
+    contents = isinstance(files[0], bytes | bytearray)
+    kind, words = (bytes | bytearray, "contents of files") if contents else (str | Path, "paths")
+    for position, file in enumerate(files):
+        if not isinstance(file, kind):
+            raise ValueError(f"Expected {words} only, received {type(file).__name__} at position {position}.")
+        if contents and b"\0" not in file and os.path.exists(file):
             raise ValueError(
-                f"Image {position} is the path {bytes(contents)!r} in bytes. Give it as text: os.fsdecode(...)."
+                f"Image {position} is the path {bytes(file)!r} in bytes. Give it as text: os.fsdecode(...)."
             )
-    return Split(np.array([bytes(each) for each in files], dtype=object), np.zeros(len(files), np.int64))
+        if not contents and not Path(file).is_file():
+            what = "is a folder; give its image files" if Path(file).is_dir() else "does not exist"
+            raise FileNotFoundError(f"Image {position}, {str(file):.200}, {what}.")
+    images = [bytes(file) if contents else str(file) for file in files]
+    return Split(np.array(images, dtype=object), np.zeros(len(files), np.int64))
