@@ -82,17 +82,17 @@ def several_labels(texts, separator, name_of):
     `texts` are the labels of each image, divided by the `separator`; spaces around them do not count. `name_of` returns
     what an error calls the image with a number.
     """
-    each = [list(filter(None, map(str.strip, text.split(separator)))) for text in texts]
-    missing = [number for number, labels in enumerate(each) if not labels]
+    of_images = [list(filter(None, map(str.strip, text.split(separator)))) for text in texts]
+    missing = [number for number, labels in enumerate(of_images) if not labels]
     if missing:
         raise ValueError(
             f"{name_of(missing[0])}: no label, and so for {len(missing)} images. Expected one or more, divided by "
             f"{separator!r}; leave images out of which nothing is known."
         )
-    names = sorted({label for labels in each for label in labels})
+    names = sorted({label for labels in of_images for label in labels})
     columns = {label: column for column, label in enumerate(names)}
-    attributes = np.zeros((len(each), len(names)), bool)
-    for row, labels in zip(attributes, each, strict=True):
+    attributes = np.zeros((len(of_images), len(names)), bool)
+    for row, labels in zip(attributes, of_images, strict=True):
         row[[columns[label] for label in labels]] = True
     return attributes, tuple(names)
 

@@ -61,15 +61,15 @@ def photos(data_dir: DataDir, held_out: HeldOut = 0.1, seed: Seed = 0) -> Datase
 
 def _images_below(root):
     """Returns the names of images, relative to a folder, sorted; names that begin with a dot are no photos."""
-    found, others = [], []
+    images_found, others = [], []
     for folder, below, files in os.walk(root, followlinks=True):
         below[:] = sorted(name for name in below if name[0] != ".")
         base = os.path.relpath(folder, root)
         for name in sorted(files):
             path = os.path.normpath(os.path.join(base, name))
             if name[0] != "." and name.lower().endswith(ENDINGS):
-                found.append(path)
+                images_found.append(path)
             elif name[0] != "." and is_other_image(root / path):
                 others.append(root / path)
     tell_of_others(others)
-    return found
+    return images_found

@@ -183,8 +183,8 @@ def _exif_orientation(contents):
     # The directory's offset has four bytes, of which the lower two are enough here.
     directory = tf.minimum(number(tf.where(big, 6, 4)), EXIF_BYTES - 12 * EXIF_ENTRIES - 2)
     entries = directory + 2 + 12 * tf.range(EXIF_ENTRIES)
-    given = (tf.range(EXIF_ENTRIES) < number(directory)) & (number(entries) == ORIENTATION_TAG)
-    orientation = tf.reduce_max(tf.where(given, number(entries + 8), 0))
+    is_orientation = (tf.range(EXIF_ENTRIES) < number(directory)) & (number(entries) == ORIENTATION_TAG)
+    orientation = tf.reduce_max(tf.where(is_orientation, number(entries + 8), 0))
     return tf.where((orientation >= 1) & (orientation <= 8), orientation, 1)
 
 

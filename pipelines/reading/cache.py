@@ -107,9 +107,9 @@ class PackedReader:
         return tf.ensure_shape(contents, [None])
 
     def _read(self, rows):
-        found = self._images.read(np.asarray(rows))
-        found[:] = list(map(as_decodable, found))
-        return found
+        contents = self._images.read(np.asarray(rows))
+        contents[:] = list(map(as_decodable, contents))
+        return contents
 
 
 def vector_reader(vectors):
@@ -124,8 +124,8 @@ def vector_reader(vectors):
         return lambda rows: tf.gather(held, rows)
 
     def read(rows):
-        found = tf.numpy_function(vectors.read, [rows], tf.float32, stateful=False)
-        return tf.ensure_shape(found, [None, vectors.dims])
+        gathered = tf.numpy_function(vectors.read, [rows], tf.float32, stateful=False)
+        return tf.ensure_shape(gathered, [None, vectors.dims])
 
     return read
 
@@ -234,10 +234,10 @@ def _digest(split, name):
         digest.update(split.images.fingerprints().tobytes() + boxes)
     for row, image in enumerate(() if packed else split.images):
         if split.encoded:
-            about = hashlib.sha256(image).hexdigest()
+            identity = hashlib.sha256(image).hexdigest()
         else:
-            found = os.stat(image) if os.path.exists(image) else None
-            about = (os.path.abspath(image), found and (found.st_size, found.st_mtime_ns))
+            status = os.stat(image) if os.path.exists(image) else None
+            identity = (os.path.abspath(image), status and (status.st_size, status.st_mtime_ns))
         box = None if split.boxes is None else split.boxes[row].tolist()
-        digest.update(repr((about, box)).encode(errors="surrogateescape"))
+        digest.update(repr((identity, box)).encode(errors="surrogateescape"))
     return digest.hexdigest()[:32]

@@ -47,9 +47,9 @@ class NearDuplicates:
                 products = block @ unit_length(np.asarray(train[first : first + COLUMNS], np.float32)).T
                 pairs += int(np.count_nonzero(products >= least))
                 columns = products.argmax(axis=1)
-                found = products[np.arange(len(block)), columns]
-                larger = found > best[rows]
-                best[rows] = np.where(larger, found, best[rows])
+                highest = products[np.arange(len(block)), columns]
+                larger = highest > best[rows]
+                best[rows] = np.where(larger, highest, best[rows])
                 nearest[rows] = np.where(larger, first + columns, nearest[rows])
         similar = np.flatnonzero(best >= least)
         return cls(similar, nearest[similar], np.minimum(best[similar], 1), pairs)
@@ -61,7 +61,7 @@ def small_images(split, on_rows=lambda count: None):
     Images are compared whole, with the same borders where their aspect ratio is the same. One without any contrast is
     similar to nothing. `on_rows` is called with the number of further rows that are done.
     """
-    found = [np.zeros([0, SIDE * SIDE], np.float32)]
+    blocks = [np.zeros([0, SIDE * SIDE], np.float32)]
     for start in range(0, len(split), AT_ONCE):
         rows = np.arange(start, min(start + AT_ONCE, len(split)))
         gray = thumbnails(split, rows, SIDE).astype(np.float32) @ np.array([0.299, 0.587, 0.114], np.float32)
@@ -69,9 +69,9 @@ def small_images(split, on_rows=lambda count: None):
         flat -= flat.mean(axis=1, keepdims=True)
         # But for the noise of compression.
         flat[np.abs(flat).max(axis=1) < 2] = 0
-        found.append(flat)
+        blocks.append(flat)
         on_rows(len(rows))
-    return np.concatenate(found)
+    return np.concatenate(blocks)
 
 
 def check_folder(data_dir):

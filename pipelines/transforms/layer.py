@@ -171,16 +171,16 @@ def _bounded(written, most, image, pixels_of):
     `pixels_of` is a function of its height and width, and of a function that returns the larger of two numbers; there
     may be `most` pixels.
     """
-    told = f"{written} expects and makes images of at most {most:,} pixels, received or would make more:"
+    message = f"{written} expects and makes images of at most {most:,} pixels, received or would make more:"
     if image.shape[:2].is_fully_defined():
         # At once, because operations that make constants would not wait for a check in the graph.
         pixels = pixels_of(*image.shape[:2].as_list(), max)
         if pixels > most:
-            raise ValueError(f"{told} {pixels:,}.")
+            raise ValueError(f"{message} {pixels:,}.")
         return image
     # Not integers, which would overflow.
     pixels = pixels_of(*tf.unstack(tf.cast(tf.shape(image)[:2], tf.float64)), tf.maximum)
-    with tf.control_dependencies([tf.raw_ops.Assert(condition=pixels <= most, data=[told, pixels])]):
+    with tf.control_dependencies([tf.raw_ops.Assert(condition=pixels <= most, data=[message, pixels])]):
         return tf.identity(image)
 
 
@@ -199,19 +199,19 @@ def _most_pixels(made, height, width, largest):
 
 def _class_of(name):
     package, _, short = name.rpartition(".")
-    found = None
+    kind = None
     if package in ("", "keras"):
-        found = vars(keras.layers).get(short) or keras.saving.get_registered_object(short)
-    if package in ("", "keras_cv") and found is None:
+        kind = vars(keras.layers).get(short) or keras.saving.get_registered_object(short)
+    if package in ("", "keras_cv") and kind is None:
         layers = _keras_cv_layers()
-        found = vars(layers).get(short) if layers else None
-    if not (inspect.isclass(found) and issubclass(found, keras.layers.Layer)):
+        kind = vars(layers).get(short) if layers else None
+    if not (inspect.isclass(kind) and issubclass(kind, keras.layers.Layer)):
         known = _known_layers()
         missing = "" if _keras_cv_layers() else " keras-cv is not installed; it is the extra keras-cv."
         raise ValueError(f"Unknown layer {name!r}.{nearest(short, known)} Keras has {', '.join(known)}.{missing}")
-    parts = _parts_of_package(found)
+    parts = _parts_of_package(kind)
     # Of the user's own classes, which are registered, a spec may name all.
-    if parts is not None and not any(f".layers.{part}." in f"{found.__module__}." for part in parts):
+    if parts is not None and not any(f".layers.{part}." in f"{kind.__module__}." for part in parts):
         raise ValueError(
             f"layer({name!r}) is no layer that changes images alone, and a transform takes no other: its spec may be "
             f"from a file. Expected one of {', '.join(_known_layers())}, or a layer of your own, registered by "
@@ -222,7 +222,7 @@ def _class_of(name):
             f"layer({name!r}) mixes images of a batch and their labels, which metric learning cannot: an image has "
             "one class."
         )
-    return found
+    return kind
 
 
 def _made(written, kind, arguments):
@@ -292,9 +292,9 @@ def with_probability(probability, step):
     changed = cold_path(tf.TensorSpec([None, None, 3], tf.float32), tf.TensorSpec([2], tf.int32))(step)
 
     def maybe(image, seed):
-        own = tf.random.experimental.stateless_fold_in(seed, 1)
+        step_seed = tf.random.experimental.stateless_fold_in(seed, 1)
         drawn = tf.random.stateless_uniform([], seed) < probability
-        return tf.ensure_shape(tf.cond(drawn, lambda: changed(image, own), lambda: image), image.shape)
+        return tf.ensure_shape(tf.cond(drawn, lambda: changed(image, step_seed), lambda: image), image.shape)
 
     return maybe
 

@@ -200,8 +200,8 @@ class SizeParser(flags.ArgumentParser):
     syntactic_help = "a side, or HEIGHTxWIDTH"
 
     def parse(self, argument):
-        found = re.fullmatch(r"([0-9]+)(?:x([0-9]+))?", argument)
-        height, width = (int(found[1]), int(found[2] or found[1])) if found else (-1, -1)
+        match = re.fullmatch(r"([0-9]+)(?:x([0-9]+))?", argument)
+        height, width = (int(match[1]), int(match[2] or match[1])) if match else (-1, -1)
         if argument != "0" and not (LEAST <= height <= MOST and LEAST <= width <= MOST):
             raise ValueError(
                 f"Expected a side such as 224, or height x width such as 256x128, each from {LEAST} to {MOST}; or 0, "
