@@ -66,8 +66,8 @@ def training_batches(
     `preprocess` is a function `(contents, seed [2]) -> image`, which also takes a `box [4]` if the split has boxes;
     `read` returns the contents of a row, by default those of its file. Vectors need no `preprocess`: a batch of them is
     gathered at once. `worker` is `(index, count)`: this worker makes its share of every batch, in `parts` batches, one
-    for each of its replicas. `substitutes` replace rows that cannot be read, which are an error without. `weights`,
-    those of `class_weights`, make batches `(images, target, weights)`.
+    for each of its replicas. Without `substitutes`, a row that cannot be read is an error. `weights`, those of
+    `class_weights`, come third in batches.
     """
     seed = tf.constant(seed, tf.int64)
     read, box_of, target_of = read or _reader(split), _boxes(split), _target_of(split, sampler.targets)

@@ -50,6 +50,7 @@ class Preprocessor(Declared):
             steps = [both, *steps[2:]] if both else steps
         self._steps, self._begins_with_cut = steps, isinstance(steps[0], Cut)
         self._transform, self._channels, self._shrink = transform, channels, shrink
+        # Of the images: `(height, width, 3)`.
         self.image_shape = (*sides_of(image_size), 3)
         # As large as the image: where TensorFlow must repeat three numbers it takes five times as long.
         mean, std = (np.broadcast_to(np.asarray(each, np.float32), self.image_shape).copy() for each in (mean, std))

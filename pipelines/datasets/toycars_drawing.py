@@ -335,7 +335,7 @@ def _posed(car, rng, size):
 
 
 def _perspective(target, source):
-    """Returns the eight coefficients of Pillow's perspective transform, from corners `[4, 2]` to the source's."""
+    """Returns the eight coefficients of Pillow's perspective transform of corners `[4, 2]` in the target and source."""
     rows = []
     for (x, y), (u, v) in zip(target, source, strict=True):
         rows += [[x, y, 1, 0, 0, 0, -u * x, -u * y], [0, 0, 0, x, y, 1, -v * x, -v * y]]

@@ -108,7 +108,7 @@ FEWEST = 4
 def complete(values, *, any_dataset=False):
     """Gives training flags the values of the recipe, and returns their texts `--name=value`.
 
-    It does where `--data_dir` is given and neither they nor `--dataset` are, or with `any_dataset`, they are not.
+    It does so for flags that are not given, if `--data_dir` is and `--dataset` is not, or may be, with `any_dataset`.
     """
     data_dir, named = values["data_dir"].value, values["dataset"].present
     if not data_dir or (named and not any_dataset):
