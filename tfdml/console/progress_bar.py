@@ -43,17 +43,14 @@ class ProgressBar:
         now = time.monotonic()
         if self.verbose == 2 and now - self._printed >= self.every:
             self._printed = now
-            print(self._line(), flush=True)
+            count = f"{self.done:,}" if self.total is None else f"{self.done:,}/{self.total:,}"
+            rest = None if self.total is None else self.total - self.done
+            print(f"{count} {self.unit}s{self._speed.in_words(rest)}", flush=True)
 
     def end(self):
         """Ends a bar whose total nobody knew."""
         if self._bar:
             self._bar.update(self.done, finalize=True)
-
-    def _line(self):
-        count = f"{self.done:,}" if self.total is None else f"{self.done:,}/{self.total:,}"
-        rest = None if self.total is None else self.total - self.done
-        return f"{count} {self.unit}s{self._speed.in_words(rest)}"
 
 
 class Speed:
