@@ -79,18 +79,22 @@ class Cut:
     """Crops a window of an image, resizes it, and finishes it: a function `(image, seed) -> image`.
 
     Its parts are separate, so that a decoder can decode the window alone, and smaller where it is resized anyway.
+
+    Args:
+        window: function from the image's `(height, width, seed)` to the window's top, left, height and width, whole
+            numbers in float32 scalars. Default: the whole image.
+        target: function from the window's `(height, width)` to the size that it is resized to. Default: its own.
+        part: function from the resized window's `(height, width)` to the part to keep, as `window` returns it. Default:
+            all of it.
+        finish: function `image -> image` that comes last, such as padding. Default: none.
+        random: whether the window depends on the seed.
+        interpolation: as of `pipelines.images.resizing.resize`.
     """
 
-    # Function from the image's `(height, width, seed)` to the window's top, left, height and width, whole numbers in
-    # float32 scalars; None: the whole image.
     window: Callable | None = None
-    # Function from the window's `(height, width)` to the size that it is resized to; None: its own.
     target: Callable | None = None
-    # Function from the resized window's `(height, width)` to the part to keep, as of `window`; None: all of it.
     part: Callable | None = None
-    # Function `image -> image` that comes last, such as padding.
     finish: Callable | None = None
-    # Whether the window depends on the seed.
     random: bool = False
     interpolation: Interpolation = "bilinear"
 
