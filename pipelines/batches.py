@@ -45,55 +45,41 @@ def drawn_batches(source, labels, sampler, prepare, steps_per_epoch, initial_ste
 
 def prepared_by(source, count, backbone, mean, std, channels, image_size, transform):
     """Returns the function `(image or contents, seed) -> image`."""
+    scaled = any(value is not None for value in (mean, std, channels))
     if transform is None:
-        if source.encoded or any(given is not None for given in (backbone, mean, std, channels, image_size)):
+        if source.encoded or scaled or backbone is not None or image_size is not None:
             raise ValueError(
                 "transform=None leaves arrays unchanged. Files need a transform, and so do backbone, mean, std, "
                 "channels and image_size; 'warp' only resizes."
             )
         return lambda image, seed: image
-    about, size = _declared(backbone, mean, std, channels)
-    size = image_size or size
-    if size is None:
-        raise ValueError("image_size is missing: no backbone declares its image size.")
-    prepare = Preprocessor(transform, image_size=size, **about)
-    if source.encoded:
-        return prepare
-    for row in np.linspace(0, count - 1, LOOKED_AT).astype(int):
-        _check_pixels(source.read(tf.constant(row, tf.int64)).numpy(), row)
-    return prepare.from_pixels
-
-
-def _declared(backbone, mean, std, channels):
-    """Returns how pixels are scaled, and the image size if a backbone declares it."""
     if backbone is None:
         if mean is None or std is None:
             raise ValueError(
                 "The scaling of pixels is missing: give backbone=..., or mean=... and std=.... mean=(0, 0, 0) and "
                 "std=(1, 1, 1) leave pixels from 0 to 255."
             )
-        return {**scaling(mean, std), "channels": channels or "rgb"}, None
-    if any(given is not None for given in (mean, std, channels)):
+        about = {**scaling(mean, std), "channels": channels or "rgb"}
+    elif scaled:
         raise ValueError("Expected backbone, or mean, std and channels; received both.")
-    declared = declared_by(backbone)
-    if not {"mean", "std"} <= declared.keys():
-        raise ValueError(
-            f"{backbone!r} does not declare how its pixels are scaled. Give mean=... and std=..., or use a backbone "
-            "that does, such as tfdml.backbones.KerasApplication('ResNet50')."
-        )
-    return preprocessing_of(backbone), declared.get("image_size")
-
-
-def _check_pixels(image, row):
-    """Raises an error if an image is not in color, or if its pixels are already scaled and would be scaled twice."""
-    if image.ndim != 3 or image.shape[-1] != 3:
-        raise ValueError(
-            f"Expected images of shape [height, width, 3], received {image.shape}. Repeat the channel of a gray image, "
-            "or give transform=None."
-        )
-    reason = why_no_pixels(image, row)
-    if reason:
-        raise ValueError(f"{reason} Give unscaled images, or transform=None, which leaves them unchanged.")
+    else:
+        declared = declared_by(backbone)
+        if not {"mean", "std"} <= declared.keys():
+            raise ValueError(
+                f"{backbone!r} does not declare how its pixels are scaled. Give mean=... and std=..., or use a "
+                "backbone that does, such as tfdml.backbones.KerasApplication('ResNet50')."
+            )
+        about, image_size = preprocessing_of(backbone), image_size or declared.get("image_size")
+    if image_size is None:
+        raise ValueError("image_size is missing: no backbone declares its image size.")
+    prepare = Preprocessor(transform, image_size=image_size, **about)
+    if source.encoded:
+        return prepare
+    for row in np.linspace(0, count - 1, LOOKED_AT).astype(int):
+        reason = why_no_pixels(source.read(tf.constant(row, tf.int64)).numpy(), row)
+        if reason:
+            raise ValueError(f"{reason} Give unscaled images, or transform=None, which leaves them unchanged.")
+    return prepare.from_pixels
 
 
 # Views that are compared; a transform that does something half of the time does it in one of them.
@@ -267,7 +253,6 @@ def in_order(
 
 
 def _source_and_count(images, count):
-    """Returns the `Source` of the images, and their number."""
     source = source_of(images)
     count = source.count or count
     if count is None:

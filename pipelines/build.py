@@ -32,16 +32,13 @@ as_it_is = tf.autograph.experimental.do_not_convert
 
 
 class Batch(NamedTuple):
-    """Images of a batch, or of several, before they are read; also a single image, whose values are scalars.
+    """Images of a batch, or of several, before they are read; also a single image, whose values are scalars."""
 
-    Args:
-        rows: `[n]` int64, rows of the split.
-        numbers: `[n]` int64, places of the images, counted over all batches of the run. They seed the augmentation.
-        targets: `[n, ...]`, what the sampler says of the images, see `Sampler.targets`; `()` if it says nothing.
-    """
-
+    # Rows `[n]` of the split.
     rows: tf.Tensor
+    # Places `[n]` of the images, counted over all batches of the run. They seed the augmentation.
     numbers: tf.Tensor
+    # What the sampler says of the images, `[n, ...]`, see `Sampler.targets`; `()` if it says nothing.
     targets: Any
 
 
@@ -62,27 +59,15 @@ def training_batches(
 ):
     """Returns the batches `(images, target)` of the rest of an epoch, a pure function of the seed and the step.
 
-    The target is labels, or whatever else `Sampler.targets` names.
+    The target is labels, or whatever else `Sampler.targets` names. Each pass over the dataset reads the variable `step`
+    and the sampler's tables when it begins, and ends with that epoch, or after `length` steps where a resumed run
+    begins inside one. The dataset has a known length, since Keras miscounts the steps of an epoch otherwise.
 
-    Each pass over the dataset reads the variable `step` and the sampler's tables when it begins, and ends with that
-    epoch. The dataset has a known length, since Keras miscounts the steps of an epoch otherwise.
-
-    Of a split of vectors a batch is gathered at once, and `preprocess` and `substitutes` have no use.
-
-    Args:
-        split: `pipelines.datasets.Split` to train on. Labels are its classes, or `[batch, L]` its hierarchy or
-            `[batch, C]` its attributes if it has any.
-        sampler: `pipelines.sampling.Sampler`, bound to the split's labels.
-        preprocess: function `(contents, seed [2]) -> image`; where the split has boxes, `(contents, seed, box [4])`.
-        seed: integer; decides batches and augmentation.
-        step: `tf.Variable`, int64 scalar, the number of steps taken.
-        steps_per_epoch: steps of an epoch.
-        length: steps of each pass, where a resumed run begins inside an epoch. Default: `steps_per_epoch`.
-        worker: `(index, count)` of this worker, which makes its share of every batch.
-        parts: number of batches the share is divided into, one for each replica of the worker.
-        read: function from a row to what `preprocess` takes. Default: the contents of the row's file.
-        substitutes: `Substitutes` for rows that cannot be read. Default: these are an error.
-        weights: `[C]`, how much images of each class count, which comes third in batches. Default: all alike.
+    `preprocess` is a function `(contents, seed [2]) -> image`, which also takes a `box [4]` if the split has boxes;
+    `read` returns the contents of a row, by default those of its file. Vectors need no `preprocess`: a batch of them is
+    gathered at once. `worker` is `(index, count)`: this worker makes its share of every batch, in `parts` batches, one
+    for each of its replicas. Without `substitutes`, a row that cannot be read is an error. `weights`, those of
+    `class_weights`, come third in batches.
     """
     seed = tf.constant(seed, tf.int64)
     read, box_of, target_of = read or _reader(split), _boxes(split), _target_of(split, sampler.targets)
@@ -150,14 +135,14 @@ def _drawn_targets(sampler, rows, seed, steps, tables, mine):
 def _target_of(split, targets):
     """Returns the function from rows, and what the sampler says of them, to what the loss learns from."""
     if targets in ("relevance", "labels"):
-        return lambda rows, told: told
+        return lambda rows, drawn: drawn
     if split.attributes is not None:
         labels = tf.constant(split.attributes)
     else:
         labels = tf.constant(split.labels if split.hierarchy is None else split.hierarchy, tf.int64)
     if targets == "learners":
         return lambda rows, learners: {"label": tf.gather(labels, rows), "learner": learners}
-    return lambda rows, nothing: tf.gather(labels, rows)
+    return lambda rows, _: tf.gather(labels, rows)
 
 
 def _reader(split):
@@ -197,12 +182,7 @@ def _first_readable(images, read, prepared, substitutes, seed):
 
 
 def class_weights(split, power):
-    """Returns `[C]` weights of classes with n images, in proportion to `n^-power`, whose mean over images is 1.
-
-    Args:
-        split: `pipelines.datasets.Split` to train on.
-        power: 0: all images count alike; 1: all classes do, where images are drawn alike.
-    """
+    """Returns `[C]` weights of classes with n images, in proportion to `n^-power`, whose mean over images is 1."""
     labels = split.labels if split.hierarchy is None else split.hierarchy[:, -1]
     sizes = np.bincount(labels)
     weights = np.where(sizes > 0, np.maximum(sizes, 1.0) ** -power, 0.0)
@@ -210,12 +190,7 @@ def class_weights(split, power):
 
 
 def weighted(batches, weights):
-    """Returns batches `(images, target, weights [B])`, as Keras' `fit` takes them.
-
-    Args:
-        batches: dataset of `(images, target)`, as `training_batches` makes them.
-        weights: `[C]`, what `class_weights` returns.
-    """
+    """Returns batches `(images, target, weights [B])`, as Keras' `fit` takes them; `weights` are `class_weights`."""
     table = tf.constant(weights)
 
     def with_weights(images, target):
@@ -228,12 +203,9 @@ def weighted(batches, weights):
 def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=False, share=range, keep=False):
     """Returns batches of the images of all rows in order; the last batch is filled with copies of the last row.
 
-    Args:
-        split, preprocess, read: as in `training_batches`.
-        batch_size: images in a batch.
-        tolerant: whether an image that cannot be read is replaced by zeros; it is an error otherwise.
-        share: function from the number of batches to the range of those that this worker makes. Default: all.
-        keep: whether the first complete pass keeps the batches in memory, for the passes after it.
+    `preprocess` and `read` are as in `training_batches`. If `tolerant`, zeros replace an image that cannot be read.
+    `share` returns the range of the batches that this worker makes, from their number. With `keep`, the first complete
+    pass keeps the batches in memory.
     """
     read, box_of, count = read or _reader(split), _boxes(split), len(split)
     batches = share(-(-count // batch_size))

@@ -1,5 +1,6 @@
 """Checks of image files before they are decoded: headers, formats, and what decoding costs."""
 
+import contextlib
 import functools
 import importlib.util
 import io
@@ -31,19 +32,15 @@ CHUNK = struct.Struct(">I4s")
 ALONE = {0x00, 0x01, 0xC8, *range(0xD0, 0xDA), *range(0xF0, 0xFE)}
 
 
-def is_converted(start: bytes) -> bool:
-    """Returns whether a file that starts so is an AVIF, a HEIC or an animated WebP, which `as_decodable` converts."""
-    moves = start[:4] == b"RIFF" and start[8:16] == b"WEBPVP8X" and len(start) >= CONVERTED_START and start[20] & MOVES
-    return start[4:8] == b"ftyp" or bool(moves)
-
-
 def as_decodable(contents: bytes) -> bytes:
     """Returns the contents of an image file that TensorFlow decodes: of an AVIF, HEIC or animated WebP those of a PNG.
 
     The PNG has the first picture of the file, upright. A file that Pillow cannot read stays as it is; who decodes it
     says so.
     """
-    if not is_converted(contents):
+    start = contents[:CONVERTED_START]
+    moves = start[:4] == b"RIFF" and start[8:16] == b"WEBPVP8X" and len(start) == CONVERTED_START and start[20] & MOVES
+    if start[4:8] != b"ftyp" and not moves:
         return contents
     from PIL import Image, ImageOps
 
@@ -61,11 +58,7 @@ def as_decodable(contents: bytes) -> bytes:
 
 
 def why_unread(ending: str) -> str | None:
-    """Returns how to make an ending of names one that is read, such as `pip install 'tfdml[heic]'`; None: nothing does.
-
-    Args:
-        ending: such as `.heic`, of those that are not read here.
-    """
+    """Returns how to read files with this ending, such as `pip install 'tfdml[heic]'`; None if nothing helps."""
     return next((remedy for _, _, endings, remedy in CONVERTED if ending in endings), None)
 
 
@@ -85,23 +78,17 @@ def open_heic():
         pillow_heif.register_heif_opener()
 
 
-def wrong_header(path, most_pixels=MOST_PIXELS):
-    """Returns what is wrong with the header of an image file, such as `is not a readable image`, or None.
-
-    Args:
-        path: the file, or a file object.
-        most_pixels: how many the image may have.
-    """
+def wrong_header(path):
+    """Returns what is wrong with the header of an image file, or file object; None if nothing is."""
+    is_path = isinstance(path, str | os.PathLike)
     try:
-        if isinstance(path, str | os.PathLike):
-            with open(path, "rb") as file:
-                return _wrong(file, most_pixels)
-        return _wrong(path, most_pixels)
+        with open(path, "rb") if is_path else contextlib.nullcontext(path) as file:
+            return _wrong(file)
     except OSError as error:
         return f"is not a readable image ({error.strerror or error})"
 
 
-def _wrong(file, most_pixels):
+def _wrong(file):
     from PIL import Image, UnidentifiedImageError
 
     open_heic()
@@ -112,8 +99,8 @@ def _wrong(file, most_pixels):
         with Image.open(file) as image:
             if image.format not in (*READ, *(name for name, *_ in CONVERTED)):
                 return f"is a {image.format}, which is not read; save it as JPEG or PNG"
-            if image.width * image.height > most_pixels:
-                return f"has {image.width} x {image.height} pixels, more than {most_pixels:,}; make it smaller"
+            if image.width * image.height > MOST_PIXELS:
+                return f"has {image.width} x {image.height} pixels, more than {MOST_PIXELS:,}; make it smaller"
     except UnidentifiedImageError:
         file.seek(0)
         start = file.read(12)
@@ -227,25 +214,16 @@ def costly_png(contents):
 
 def _unpacked(contents, most):
     """Returns how many bytes the compressed data of a PNG's pixels have, or more than `most` if they have more."""
-    unpacker, count = zlib.decompressobj(), 0
-    try:
-        for packed in _pixel_data(contents):
+    unpacker, count, place, begun = zlib.decompressobj(), 0, 8, False
+    # Decoders say what is wrong with the data.
+    with contextlib.suppress(zlib.error):
+        while place + 8 <= len(contents):
+            length, kind = CHUNK.unpack_from(contents, place)
+            if begun and kind != b"IDAT":
+                break
+            packed = contents[place + 8 : place + 8 + length] if kind == b"IDAT" else b""
             while packed and count <= most and not unpacker.eof:
                 count += len(unpacker.decompress(packed, PART))
                 packed = unpacker.unconsumed_tail
-    except zlib.error:
-        # Decoders will say so.
-        pass
+            place, begun = place + length + 12, kind == b"IDAT"
     return count
-
-
-def _pixel_data(contents):
-    """Yields the compressed data of a PNG's pixels, which lie one after another."""
-    place, begun = 8, False
-    while place + 8 <= len(contents):
-        length, kind = CHUNK.unpack_from(contents, place)
-        if kind == b"IDAT":
-            yield contents[place + 8 : place + 8 + length]
-        elif begun:
-            return
-        place, begun = place + length + 12, kind == b"IDAT"

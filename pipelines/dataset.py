@@ -18,6 +18,8 @@ from tfdml.registry.arguments import FilePath, Rows, number, optional, path
 OF_OTHERS = ("class_names", "class_groups", "relations", "levels", "level_names", "attribute_names")
 # Stands for an image that a relation does not have.
 NONE = -1
+# A box around any image.
+WHOLE = (0, 0, 2**30, 2**30)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,13 +65,9 @@ class Split:
     attribute_names: tuple = ()
 
     def __post_init__(self):
-        if len(self.images) != len(self.labels):
-            raise ValueError(
-                f"A split needs one label per image, received {len(self.images)} images, {len(self.labels)} labels."
-            )
         for name, column in self._columns().items():
             if len(column) != len(self.labels):
-                raise ValueError(f"A split of {len(self.labels)} images needs as many {name}, received {len(column)}.")
+                raise ValueError(f"A split of {len(self.labels)} labels needs as many {name}, received {len(column)}.")
 
     def __len__(self):
         return len(self.labels)
@@ -110,14 +108,21 @@ class Split:
     def numbered(self) -> "Split":
         """Returns the same rows with classes numbered from 0 without gaps, in the same order."""
         classes, labels = np.unique(self.labels, return_inverse=True)
-        by_class = {"class_names": self.class_names, "class_groups": self.class_groups}
-        of_classes = {what: None if known is None else _of_numbers(known, classes) for what, known in by_class.items()}
-        if self.levels is not None:
-            of_classes["levels"] = {level: _of_numbers(known, classes) for level, known in self.levels.items()}
+
+        def renumbered(of_class):
+            return of_class and {number: of_class[old] for number, old in enumerate(classes) if old in of_class}
+
         relations = None if self.relations is None else self.known_relations
         if relations is not None:
             relations = np.where(relations == NONE, NONE, np.searchsorted(classes, relations))
-        return dataclasses.replace(self, labels=labels.astype(np.int64), relations=relations, **of_classes)
+        return dataclasses.replace(
+            self,
+            labels=labels.astype(np.int64),
+            class_names=renumbered(self.class_names),
+            class_groups=renumbered(self.class_groups),
+            levels=self.levels and {level: renumbered(of_class) for level, of_class in self.levels.items()},
+            relations=relations,
+        )
 
     @property
     def known_relations(self) -> np.ndarray:
@@ -128,15 +133,14 @@ class Split:
         """Returns the name of a row for messages: its path, or its number."""
         return f"image number {row}" if self.encoded else str(self.images[row])
 
+    def class_name(self, label: int) -> str:
+        """Returns the name of a class, or its number where it has none."""
+        return (self.class_names or {}).get(label, str(label))
+
     def _columns(self):
         """Returns the columns, which have a value for each row, by name."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: value for name, value in values.items() if name not in OF_OTHERS and value is not None}
-
-
-def _of_numbers(known, classes):
-    """Returns a mapping from class numbers as one from the places of the classes."""
-    return {number: known[old] for number, old in enumerate(classes) if old in known}
 
 
 # Things that a message names at most.
@@ -174,8 +178,13 @@ class Dataset:
         for name, marks in (("query", self.test.is_query), ("gallery image", self.test.is_gallery)):
             if marks is not None and not marks.any():
                 raise ValueError(f"The test split of {self.name} has no {name}.")
-        if self.train is not None:
-            self._check_classes()
+        shared = [] if self.train is None else np.intersect1d(self.train.labels, self.test.labels).tolist()
+        if shared:
+            names = {**(self.train.class_names or {}), **(self.test.class_names or {})}
+            raise ValueError(
+                f"Training and test must have different classes; {self.name} has {len(shared)} in both: "
+                f"{', '.join(names.get(label, str(label)) for label in shared[:SHOWN])}."
+            )
         self._check_paths()
 
     def splits(self) -> dict[str, Split]:
@@ -201,22 +210,12 @@ class Dataset:
         Args:
             classes: `{"train": names, "test": names}`.
         """
-        about = {name: getattr(self, name) for name in ("protocol", "look_inside")}
-        return self.undivided.divide(self.name, classes, **about)
-
-    def _check_classes(self):
-        shared = np.intersect1d(self.train.labels, self.test.labels)
-        if len(shared):
-            names = {**(self.train.class_names or {}), **(self.test.class_names or {})}
-            shown = ", ".join(names.get(label, str(label)) for label in shared.tolist()[:SHOWN])
-            raise ValueError(
-                f"Training and test must have different classes; {self.name} has {len(shared)} in both: {shown}."
-            )
+        return self.undivided.divide(self.name, classes, protocol=self.protocol, look_inside=self.look_inside)
 
     def _check_paths(self):
         paths = [path for split in self.splits().values() if not split.encoded for path in split.different_images()]
-        if len(set(paths)) < len(paths):
-            twice = [path for path, times in Counter(paths).items() if times > 1]
+        twice = [path for path, times in Counter(paths).items() if times > 1]
+        if twice:
             both = 0 if self.train is None else len(set(self.train.images) & set(self.test.images))
             raise ValueError(
                 f"{self.name} lists {len(twice)} images more than once, {both} of them for training and for test: "
@@ -235,10 +234,7 @@ class Dataset:
         classes = np.unique(self.train.labels)
         count = round(len(classes) * fraction)
         if not 1 <= count < len(classes):
-            raise ValueError(
-                f"Holding out {fraction} of {len(classes)} training classes leaves no class on one side. "
-                "Expected a fraction that gives both sides at least one class."
-            )
+            raise ValueError(f"Holding out {fraction} of {len(classes)} training classes leaves no class on one side.")
         draws = np.random.default_rng(seed)
         if self.train.class_groups is None:
             return self._holding_out(draws.choice(classes, size=count, replace=False))
@@ -356,13 +352,11 @@ def without(dataset, names, data_dir):
     parts, left_out = {}, set()
     for part, split in dataset.splits().items():
         if split.encoded:
-            found, ignored = names_in_list(split, part, data_dir), set(paths)
+            images, ignored = names_in_list(split, part, data_dir), set(paths)
         else:
-            found, ignored = map(os.path.abspath, split.images), set(paths.values())
-        found = np.array(list(found), object)
-        keep = np.array([each not in ignored for each in found], bool)
-        left_out.update(found[~keep])
-        parts[part] = split.where(keep)
+            images, ignored = list(map(os.path.abspath, split.images)), set(paths.values())
+        left_out |= ignored.intersection(images)
+        parts[part] = split.where(np.array([image not in ignored for image in images], bool))
     unknown = sorted(name for name, path in paths.items() if not left_out & {name, path})
     return dataclasses.replace(dataset, **parts), unknown
 

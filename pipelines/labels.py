@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.checks import wrong_header
-from pipelines.dataset import Dataset, HeldOut, Split, TestClasses, read_list, without
+from pipelines.dataset import WHOLE, Dataset, HeldOut, Split, TestClasses, read_list, without
 from tfdml import registry
 from tfdml.files.checked import open_file
 from tfdml.registry import register
@@ -52,7 +52,7 @@ def _numbers(split, level, categories):
     missing = [label for label in np.unique(split.labels).tolist() if categories.get(label) in (None, "")]
     if missing:
         raise ValueError(
-            f"--levels: {len(missing)} classes have no {level}, or several, first {_name(split, missing[0])}. Give "
+            f"--levels: {len(missing)} classes have no {level}, or several, first {split.class_name(missing[0])}. Give "
             "each class one, or leave the level out."
         )
     numbers = {category: number for number, category in enumerate(sorted(set(categories.values()), key=str))}
@@ -67,7 +67,8 @@ def _check_tree(split, names, columns, known):
         rows = firsts[pairs[:, 1] == twice[0]]
         labels = split.labels[rows].tolist()
         coarser, finer = (
-            [str(_name(split, label) if level == CLASS else known[level][label]) for label in labels] for level in names
+            [str(split.class_name(label) if level == CLASS else known[level][label]) for label in labels]
+            for level in names
         )
         raise ValueError(
             f"--levels: {names[1]} {finer[0]!r} is in several of {names[0]}, {', '.join(coarser[:3])}, so they are no "
@@ -75,35 +76,27 @@ def _check_tree(split, names, columns, known):
         )
 
 
-def _name(split, label):
-    return (split.class_names or {}).get(label, str(label))
-
-
 def several_labels(texts, separator, name_of):
     """Returns `(attributes [N, C], names)`: which labels each image has, and the labels in the order of the columns.
 
-    Args:
-        texts: the labels of each image, divided by the separator; spaces around them do not count.
-        separator: such as ";".
-        name_of: function from the number of an image to what the error calls it.
+    `texts` are the labels of each image, divided by the `separator`; spaces around them do not count. `name_of` returns
+    what an error calls the image with a number.
     """
-    each = [list(filter(None, map(str.strip, text.split(separator)))) for text in texts]
-    missing = [number for number, labels in enumerate(each) if not labels]
+    of_images = [list(filter(None, map(str.strip, text.split(separator)))) for text in texts]
+    missing = [number for number, labels in enumerate(of_images) if not labels]
     if missing:
         raise ValueError(
             f"{name_of(missing[0])}: no label, and so for {len(missing)} images. Expected one or more, divided by "
             f"{separator!r}; leave images out of which nothing is known."
         )
-    names = sorted({label for labels in each for label in labels})
+    names = sorted({label for labels in of_images for label in labels})
     columns = {label: column for column, label in enumerate(names)}
-    attributes = np.zeros((len(each), len(names)), bool)
-    for row, labels in zip(attributes, each, strict=True):
+    attributes = np.zeros((len(of_images), len(names)), bool)
+    for row, labels in zip(attributes, of_images, strict=True):
         row[[columns[label] for label in labels]] = True
     return attributes, tuple(names)
 
 
-# A box around any image.
-WHOLE = (0, 0, 2**30, 2**30)
 # Fraction of an image's width and height that its second view shows: half of its area.
 SHARE = 0.5**0.5
 
@@ -191,13 +184,7 @@ def class_numbers_of(names):
 
 
 class Undivided(Value):
-    """Rows of all classes, to be divided into training and test by class.
-
-    Args:
-        rows: `Split` with a name for every class.
-        test_classes: fraction of the classes to test on, above 0; 1 leaves none to train on.
-        seed: decides which classes.
-    """
+    """Rows of all classes, which have names, to be divided into training and test by class."""
 
     rows: Split
     test_classes: TestClasses
@@ -216,13 +203,9 @@ class Undivided(Value):
         return {"train": [name for name in names if name not in test], "test": [name for name in names if name in test]}
 
     def divide(self, name, classes=None, **about):
-        """Returns a `Dataset` of these rows.
+        """Returns a `Dataset` of these rows, with other arguments `about` it.
 
-        Args:
-            name: name of the dataset.
-            classes: class names by split, as `choose` returns them; rows of other classes are left out. Default: those
-                that `choose` returns.
-            **about: other arguments of `Dataset`.
+        `classes` are class names by split, as `choose` returns them; rows of other classes are left out.
         """
         chosen, splits = classes or self.choose(), []
         for part in SPLITS:
@@ -241,56 +224,49 @@ def table_path(path, data_dir):
 
 
 def read_table(table, check_header):
-    """Reads a CSV file in UTF-8 with commas and a header; empty rows are left out.
+    """Reads a CSV file in UTF-8 with commas and a header, and returns `(names of columns, [(row, line), ...])`.
 
-    `check_header` is called with the columns' names before the rows are read, and may raise.
-
-    Returns:
-        `(header, rows)`: the columns' names, and `[(fields, line), ...]`.
+    A row is a dictionary of stripped text; empty rows are left out. `check_header` is called with the columns' names
+    before the rows are read, and may raise.
     """
     try:
         with open_file(table) as content, io.TextIOWrapper(content, encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
             header = [name.strip() for name in next(reader, [])]
             check_header(header)
-            return header, [(row, reader.line_num) for row in reader if any(row)]
+            rows = [(row, reader.line_num) for row in reader if any(row)]
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{table} is not UTF-8 text ({error.reason} at byte {error.start}). Save it as UTF-8."
         ) from None
     except csv.Error as error:
         raise ValueError(f"{table}, line {reader.line_num}: {error}. Expected CSV with commas.") from None
-
-
-def row_of(table, header, row, line):
-    """Returns a row as a dictionary of stripped text; one with other columns than the header is an error."""
-    if len(row) != len(header):
-        raise ValueError(
-            f"{table}, line {line}: {len(row)} columns where the header has {len(header)}. Put text that has commas "
-            "into double quotes."
-        )
-    if any("\0" in text for text in row):
-        raise ValueError(f"{table}, line {line}: a zero byte, which no text has. The file is damaged.")
-    return {name: text.strip() for name, text in zip(header, row, strict=True)}
+    for row, line in rows:
+        if len(row) != len(header):
+            raise ValueError(
+                f"{table}, line {line}: {len(row)} columns where the header has {len(header)}. Put text that has "
+                "commas into double quotes."
+            )
+        if any("\0" in text for text in row):
+            raise ValueError(f"{table}, line {line}: a zero byte, which no text has. The file is damaged.")
+    return header, [(dict(zip(header, map(str.strip, row), strict=True)), line) for row, line in rows]
 
 
 def read_class_groups(table, column):
     """Returns class to group of a CSV file in UTF-8: its columns `class`, with the classes' names, and `column`."""
-    needed = ("class", column)
 
     def check_header(header):
-        missing = [name for name in needed if name not in header]
+        missing = [name for name in ("class", column) if name not in header]
         if missing:
             raise ValueError(f"{table} has no column {missing[0]!r}; it has {', '.join(header) or 'none'}.")
 
     try:
-        header, rows = read_table(table, check_header)
+        _, rows = read_table(table, check_header)
     except FileNotFoundError:
         raise FileNotFoundError(f"class_groups={column!r} needs the table {table}, which does not exist.") from None
     groups, lines = {}, {}
     for row, line in rows:
-        found = row_of(table, header, row, line)
-        name, group = found["class"], found[column]
+        name, group = row["class"], row[column]
         if group and groups.get(name, group) != group:
             raise ValueError(
                 f"{table} has the class {name!r} in two groups: {groups[name]!r} in line {lines[name]}, {group!r} in "
@@ -321,18 +297,18 @@ def read_levels(table):
     """
     try:
         header, rows = read_table(table, lambda header: None)
-        found = [row_of(table, header, row, line) for row, line in rows] if "class" in header else []
     except FileNotFoundError:
         return {}
     except ValueError as error:
         logging.getLogger(__name__).warning("Levels of classes are not read. %s", error)
         return {}
-    several = {name: {} for name in header if name != "class"}
-    for row in found:
-        for name, categories in several.items():
+    if "class" not in header or not rows:
+        return {}
+    levels = {}
+    for name in header:
+        categories = {}
+        for row, _ in rows:
             categories.setdefault(row["class"], set()).add(row[name])
-    return {
-        name: {each: next(iter(known)) for each, known in categories.items() if len(known) == 1}
-        for name, categories in several.items()
-        if found
-    }
+        levels[name] = {label: next(iter(several)) for label, several in categories.items() if len(several) == 1}
+    del levels["class"]
+    return levels

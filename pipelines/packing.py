@@ -42,11 +42,7 @@ class ShardRows(NamedTuple):
 def pack(dataset, folder, images, on_images=lambda count: None):
     """Packs a dataset into a folder. What an interrupted call has written whole is not written again.
 
-    Args:
-        dataset: `pipelines.dataset.Dataset`.
-        folder: the folder.
-        images: images of a shard.
-        on_images: function that is called with a number of images when they are packed.
+    A shard has `images` images. `on_images` is called with a number of images when they are packed.
     """
     refuse_vectors(dataset, "A pack")
     if not dataset.has_classes:
@@ -105,8 +101,7 @@ def _digest(dataset):
     for part, split in dataset.splits().items():
         digest.update(f"{part} {len(split)} ".encode())
         for image in split.images:
-            about = hashlib.sha256(image).digest() if isinstance(image, bytes) else f"{image}\n".encode()
-            digest.update(about)
+            digest.update(hashlib.sha256(image).digest() if isinstance(image, bytes) else f"{image}\n".encode())
         for name in (*COLUMNS, "boxes"):
             column = getattr(split, name)
             digest.update(b"none" if column is None else np.ascontiguousarray(column).tobytes())
@@ -119,8 +114,9 @@ def _naming(folder):
     try:
         yield
     except OSError as error:
-        text = f"Cannot pack into {folder}: {error.strerror or error}. Repeat the command to go on from what is there."
-        raise OSError(text) from error
+        raise OSError(
+            f"Cannot pack into {folder}: {error.strerror or error}. Repeat the command to go on from what is there."
+        ) from error
 
 
 def _entry(folder, shard):
@@ -164,8 +160,9 @@ def _write_records(file, shard, split, columns):
                 try:
                     content = read_bytes(content)
                 except OSError as error:
-                    reason = f"{content} cannot be read: {error.strerror or error}"
-                    raise ValueError(f"{reason}. Replace it, or leave it out.") from None
+                    raise ValueError(
+                        f"{content} cannot be read: {error.strerror or error}. Replace it, or leave it out."
+                    ) from None
             entry = tarfile.TarInfo(f"{row:09d}{ENDING_OF.get(content[:2], '.bin')}")
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, Self, TypedDict, Unpack, get_args
+from typing import Any, Self, get_args
 
 from tfdml.registry.arguments import REFUSED, SIZE, ChannelOrder, ImageSize, Interpolation, Tensor, sides_of
 
@@ -13,13 +13,6 @@ TOLERANCE = 0.05
 # Tolerated excess over 0 to 255, for images that were resized with overshoot.
 OVERSHOOT = 32
 SCALED = {"0 to 1": (0.0, 1.0), "-1 to 1": (-1.0, 1.0)}
-
-
-class PreparationArguments(TypedDict, total=False):
-    """Arguments of `Preprocessing` that no backbone declares."""
-
-    transform: str
-    shrink: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,16 +51,23 @@ class Preprocessing:
             )
 
     @classmethod
-    def of(cls, model: Any, image_size: int | tuple[int, int] = 0, **arguments: Unpack[PreparationArguments]) -> Self:
+    def of(
+        cls,
+        model: Any,
+        image_size: int | tuple[int, int] = 0,
+        *,
+        transform: str = "resize_short|center_crop",
+        shrink: bool = False,
+    ) -> Self:
         """Creates the preprocessing that a model's backbone declares.
 
         Args:
             model: model of a method.
             image_size: as of `Preprocessing`; 0: the backbone's own.
-            **arguments: `transform` and `shrink`.
+            transform, shrink: as of `Preprocessing`.
         """
         size = image_size_of(model, image_size)
-        return cls(image_size=size, **preprocessing_of(model), **arguments)
+        return cls(image_size=size, **preprocessing_of(model), transform=transform, shrink=shrink)
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -172,7 +172,10 @@ def why_no_pixels(image, position):
         position: its number among others, for messages.
     """
     if image.ndim != 3 or image.shape[-1] != 3 or not image.size:
-        raise ValueError(f"Image {position}: expected pixels [height, width, 3], received shape {image.shape}.")
+        raise ValueError(
+            f"Image {position}: expected pixels [height, width, 3], received shape {image.shape}. Repeat the channel "
+            "of a gray image."
+        )
     if image.dtype.name == "uint8":
         return None
     low, high = float(image.min()), float(image.max())

@@ -50,9 +50,10 @@ class Preprocessor(Declared):
             steps = [both, *steps[2:]] if both else steps
         self._steps, self._begins_with_cut = steps, isinstance(steps[0], Cut)
         self._transform, self._channels, self._shrink = transform, channels, shrink
-        self._shape = (*sides_of(image_size), 3)
+        # Of the images: `(height, width, 3)`.
+        self.image_shape = (*sides_of(image_size), 3)
         # As large as the image: where TensorFlow must repeat three numbers it takes five times as long.
-        mean, std = (np.broadcast_to(np.asarray(each, np.float32), self._shape).copy() for each in (mean, std))
+        mean, std = (np.broadcast_to(np.asarray(each, np.float32), self.image_shape).copy() for each in (mean, std))
         self._mean, self._std = mean, std
         # Tells cached pixels of this preprocessor from those of another.
         self.name = f"{transform} {image_size} {shrink}{'' if interpolation == 'bilinear' else f' {interpolation}'}"
@@ -78,11 +79,6 @@ class Preprocessor(Declared):
     def from_pixels(self, image, seed):
         """Preprocesses an image that is decoded already, `[H, W, 3]` with pixels from 0 to 255: the same bits."""
         return self.normalize(self._run(image, seed, 0, len(self._steps)))
-
-    @property
-    def image_shape(self):
-        """The shape of the images: `(height, width, 3)`."""
-        return self._shape
 
     @property
     def cacheable_type(self):
@@ -134,10 +130,10 @@ class Preprocessor(Declared):
 
     def normalize(self, images):
         """Normalizes an image that the transform has made, or a batch of such images, with pixels from 0 to 255."""
-        if images.shape[-3:] != self._shape:
+        if images.shape[-3:] != self.image_shape:
             raise ValueError(
                 f"The transform {self._transform!r} ends with images of shape {tuple(images.shape)}; expected "
-                f"{self._shape}. End it with a crop, or with warp."
+                f"{self.image_shape}. End it with a crop, or with warp."
             )
         if self._channels == "bgr":
             images = tf.reverse(images, axis=[-1])
@@ -155,7 +151,6 @@ class Preprocessor(Declared):
 
 
 def _resizing(steps, interpolation):
-    """Returns steps that resize in this way."""
     return [dataclasses.replace(step, interpolation=interpolation) if isinstance(step, Cut) else step for step in steps]
 
 
@@ -170,5 +165,4 @@ def _ends(values):
 
 
 def _seed_of(seed, number):
-    """Returns the seed of a step."""
     return tf.random.experimental.stateless_fold_in(seed, number)

@@ -26,14 +26,10 @@ class Places(NamedTuple):
 
 
 class PackedImages:
-    """Contents of image files, read from shards when they are asked for.
+    """Contents of image files, read from shards, local or of `tf.io.gfile`, when they are asked for.
 
     Stands for an `[N]` array of bytes: `images[7]` is the content of a file, `images[rows]` are the `PackedImages` of
-    some rows. Only the places are in memory.
-
-    Args:
-        paths: list of the shards' paths, local or of `tf.io.gfile`.
-        places: `Places` of the rows.
+    some rows. Only the `Places` are in memory.
     """
 
     def __init__(self, paths, places):
@@ -116,12 +112,8 @@ def read_part(path, offset, length):
 class StoredVectors:
     """Vectors in place of images: what a head is trained on without the network that made them.
 
-    Stands for an `[N]` array: `vectors[7]` is a vector `[D]`, `vectors[rows]` are the `StoredVectors` of some rows.
-    What is memory-mapped stays on the disk.
-
-    Args:
-        sources: list of arrays `[M, d]`; a row has what they have there, side by side.
-        rows: `[N]` the rows of the sources. Default: all.
+    Stands for an `[N]` array: `vectors[7]` is a vector `[D]`, `vectors[rows]` are the `StoredVectors` of some rows. A
+    row has what the `sources`, arrays `[M, d]`, have there, side by side. What is memory-mapped stays on the disk.
     """
 
     def __init__(self, sources, rows=None):

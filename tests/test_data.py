@@ -160,7 +160,7 @@ BAD = {
     "scaling_of_0_to_1": ({"mean": (0.5,) * 3, "std": (0.2,) * 3}, "are for pixels from 0 to 1. Multiply both by 255"),
     "scaling_by_zero": ({"std": (0, 1, 1)}, "Expected std above 0"),
     "scaling_by_one_number": ({"mean": 127.5}, "Expected mean to be three numbers, one per channel; received 127.5"),
-    "grey": ({"images": lambda: PICTURES[..., :1]}, r"\[height, width, 3\], received \(12, 12, 1\)"),
+    "grey": ({"images": lambda: PICTURES[..., :1]}, r"\[height, width, 3\], received shape \(12, 12, 1\)"),
     "no_labels": ({"labels": None}, "labels is missing"),
     "too_few_labels": ({"labels": LABELS[1:]}, "received 24 images and 23 labels"),
     "labels_twice": ({"images": lambda: tf.data.Dataset.from_tensors((PICTURES, LABELS))}, "Expected labels=None"),

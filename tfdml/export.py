@@ -50,7 +50,7 @@ def main():
     _export(values, out, formats)
     source = values.run_dir or values.backbone
     print(f"Exported {source} to {out}: serving_default(image_bytes [B]) -> embedding [B, D].")
-    index = command.free_path(lambda number: "index" if number == 1 else f"index_{number}", 1)
+    index = command.free_path(lambda number: "index" if number == 1 else f"index_{number}")
     command.print_next("tfdml.index", f"--model={out}", *_images(values), f"--out={index}")
 
 

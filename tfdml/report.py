@@ -44,7 +44,7 @@ def main():
     chosen = {name: numbers for name in ("channels", "learners") if (numbers := numbers_of(name))}
     settings = report_run(values.run_dir, values.only, values.out, changes, chosen)
     if settings and settings.network.backbone != "identity":
-        out = command.free_path(lambda number: f"exported/{number}", 1)
+        out = command.free_path(lambda number: f"exported/{number}")
         modules = command.own_modules(values.import_modules)
         command.print_next("tfdml.export", f"--run_dir={values.run_dir}", f"--out={out}", *modules)
 

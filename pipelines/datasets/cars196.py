@@ -17,11 +17,7 @@ PICKUP, OTHER = "Pickup", "Other"
 
 
 def car_levels(names):
-    """Returns the levels of classes: make, body and model, which is the class; for names such as "Audi S4 Sedan 2012".
-
-    Args:
-        names: class number to name.
-    """
+    """Returns make, body and model, which is the class, of names by class number, such as "Audi S4 Sedan 2012"."""
     makes, bodies = {}, {}
     for label, name in names.items():
         makes[label] = next((make for make in MAKES if name.startswith(make)), name.partition(" ")[0])
@@ -82,9 +78,8 @@ def cars196(data_dir: DataDir, cropped: bool = False) -> Dataset:
 
 def _read(annotations, images_folder, name_field):
     """Reads paths, labels and boxes from an annotation file."""
-    found = _load(annotations)
     fields = (name_field, "class", "bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2")
-    rows = np.atleast_1d(found.get("annotations", np.zeros(0)))
+    rows = np.atleast_1d(_load(annotations).get("annotations", np.zeros(0)))
     missing = sorted(set(fields) - set(rows.dtype.names or ()))
     if missing:
         raise ValueError(

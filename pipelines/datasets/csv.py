@@ -8,17 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.dataset import Dataset, Split, TestClasses
-from pipelines.labels import (
-    MARKS,
-    SPLITS,
-    TRUTHS,
-    Undivided,
-    class_numbers_of,
-    read_table,
-    row_of,
-    several_labels,
-    table_path,
-)
+from pipelines.labels import MARKS, SPLITS, TRUTHS, Undivided, class_numbers_of, read_table, several_labels, table_path
 from tfdml.registry import register
 from tfdml.registry.arguments import FilePath, Seed, Text
 
@@ -62,8 +52,12 @@ def csv(
         "images": np.array(images, dtype=object),
         "cameras": _shared(rows, "camera"),
         "groups": _shared(rows, "group"),
-        **{mark: _marks(table, rows, lines, mark) for mark in MARKS},
     }
+    for name in [name for name in MARKS if name in rows[0]]:
+        for row, line in zip(rows, lines, strict=True):
+            if row[name].lower() not in TRUTHS:
+                raise ValueError(f"{table}, line {line}: expected 1 or 0 in {name}, received {row[name]!r}.")
+        columns[name] = np.array([TRUTHS[row[name].lower()] for row in rows])
     texts, about = [row["label"] for row in rows], {"protocol": "query_gallery", "look_inside": True}
     if separator:
         named = several_labels(texts, separator, lambda number: f"{table}, line {lines[number]}")
@@ -83,22 +77,20 @@ def csv(
 
 
 def _read(table, needed):
-    """Returns the rows as dictionaries of stripped text, and the line of each."""
+    """Returns the rows as dictionaries, and the line of each."""
     try:
-        header, found = read_table(table, lambda header: _check_header(table, header, needed))
+        _, found = read_table(table, lambda header: _check_header(table, header, needed))
     except FileNotFoundError:
         raise FileNotFoundError(f"There is no table {table}. Expected a CSV file with {','.join(NEEDED)}.") from None
     if not found:
         raise ValueError(f"{table} has a header and no rows.")
-    rows = [row_of(table, header, row, line) for row, line in found]
-    lines = [line for _, line in found]
-    for row, line in zip(rows, lines, strict=True):
+    for row, line in found:
         empty = [name for name in needed if not row[name]]
         if empty:
             raise ValueError(f"{table}, line {line}: {empty[0]} is empty.")
         if "split" in needed and row["split"] not in SPLITS:
             raise ValueError(f"{table}, line {line}: expected the split train or test, received {row['split']!r}.")
-    return rows, lines
+    return list(zip(*found, strict=True))
 
 
 def _check_header(table, header, needed):
@@ -135,15 +127,6 @@ def _shared(rows, name):
     return np.array([numbers[value] for value in values], np.int64)
 
 
-def _marks(table, rows, lines, name):
-    if name not in rows[0]:
-        return None
-    for row, line in zip(rows, lines, strict=True):
-        if row[name].lower() not in TRUTHS:
-            raise ValueError(f"{table}, line {line}: expected 1 or 0 in {name}, received {row[name]!r}.")
-    return np.array([TRUTHS[row[name].lower()] for row in rows])
-
-
 # Class numbers are stored in 64 bits.
 MOST = 2**63 - 1
 # Letters of a line in an error.
@@ -151,15 +134,10 @@ LONGEST = 200
 
 
 def read_list(path, /, *, header=0, **columns):
-    """Reads the columns of a text file, separated by white space.
+    """Returns the columns of a text file, separated by white space, a list for each.
 
-    Args:
-        path: the file.
-        header: number of lines before the first row.
-        **columns: name to type (`str`, `int` or `float`) of every column, in order. The last may contain spaces.
-
-    Returns:
-        A list for each column.
+    `header` lines come before the first row. `columns` are name to type (`str`, `int` or `float`) of every column, in
+    order. The last may contain spaces.
     """
     if not path.is_file():
         raise FileNotFoundError(f"There is no list {path}. Download the dataset again.")

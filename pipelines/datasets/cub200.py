@@ -42,22 +42,20 @@ def cub200(data_dir: DataDir, cropped: bool = False) -> Dataset:
             number: categories.get(name, categories.get(name.partition(".")[2])) for number, name in class_names.items()
         }
         levels[level] = {number: category for number, category in found.items() if category is not None}
-    boxes = _boxes(folder, names) if cropped else None
+    boxes = None
+    if cropped:
+        # The file has left, top, width and height.
+        columns = {side: float for side in ("x", "y", "width", "height")}
+        of_images = read_numbered(folder / "bounding_boxes.txt", image_id=int, **columns)
+        _same_images(folder, names, of_images, "bounding_boxes.txt")
+        left, top, width, height = np.array([of_images[number] for number in names]).T
+        corners = np.floor(left), np.floor(top), np.ceil(left + width), np.ceil(top + height)
+        boxes = np.stack(corners, axis=1).astype(np.int32)
     both = Split(images, labels, class_names, boxes=boxes, levels=levels or None)
     train, test = both.halves()
     CUB200.check_counts("train", train, images=5864, classes=100)
     CUB200.check_counts("test", test, images=5924, classes=100)
     return Dataset("cub200", train, test)
-
-
-def _boxes(folder, names):
-    """Returns left, top, right and bottom of each image's box; the file has left, top, width and height."""
-    columns = {side: float for side in ("x", "y", "width", "height")}
-    boxes = read_numbered(folder / "bounding_boxes.txt", image_id=int, **columns)
-    _same_images(folder, names, boxes, "bounding_boxes.txt")
-    left, top, width, height = np.array([boxes[number] for number in names]).T
-    corners = np.floor(left), np.floor(top), np.ceil(left + width), np.ceil(top + height)
-    return np.stack(corners, axis=1).astype(np.int32)
 
 
 def _same_images(folder, names, others, other_list):

@@ -72,11 +72,11 @@ def deepfashion(
 def _names(path):
     """Returns `[(name, number of its kind)]`; a name may have spaces, and the number stands last."""
     (lines,) = read_list(path, header=2, line=str)
-    found = [line.rsplit(maxsplit=1) for line in lines]
-    for line, each in zip(lines, found, strict=True):
-        if len(each) != 2 or each[1] not in map(str, range(1, len(KINDS) + 1)):
+    words_of_lines = [line.rsplit(maxsplit=1) for line in lines]
+    for line, words in zip(lines, words_of_lines, strict=True):
+        if len(words) != 2 or words[1] not in map(str, range(1, len(KINDS) + 1)):
             raise ValueError(f"{path}: expected <attribute_name> <attribute_type>, 1 to 5; received {line!r}.")
-    return [(name, int(number)) for name, number in found]
+    return [(name, int(number)) for name, number in words_of_lines]
 
 
 def _read(path, chosen, count):

@@ -42,10 +42,9 @@ def embeddings(
         seed: decides which classes test.
     """
     if (test is None) == (test_classes is None):
-        given = "neither" if test is None else "both"
         raise ValueError(
             "embeddings needs test, the file of the test classes, or test_classes, a fraction of the classes in path; "
-            f"received {given}."
+            f"received {'neither' if test is None else 'both'}."
         )
     about = {"protocol": "query_gallery"}
     if test is None:
@@ -59,34 +58,30 @@ def embeddings(
     return Dataset("embeddings", dataclasses.replace(train, **MARKS), tested, **about)
 
 
-def _expanded(path):
-    return os.path.expanduser(os.fspath(path))
-
-
 def _read(paths, labels):
     """Returns the `EmbeddingFiles` of one path or several, all of the same rows."""
-    paths = [_expanded(each) for each in (paths if isinstance(paths, tuple) else [paths])]
-    arrays = [each for each in paths if each.endswith(".npy")]
+    paths = [os.path.expanduser(path) for path in (paths if isinstance(paths, tuple) else [paths])]
+    arrays = [path for path in paths if path.endswith(".npy")]
     if bool(arrays) != bool(labels):
         needs = f"{arrays[0]} needs labels" if arrays else f"labels={labels} has no use"
         raise ValueError(f"{needs}: a .npy file has vectors alone, and labels are a .npy file of their own.")
-    files = [EmbeddingFiles.read(each, _expanded(labels) if each in arrays else "") for each in paths]
-    for each, file in zip(paths, files, strict=True):
+    files = [EmbeddingFiles.read(path, os.path.expanduser(labels) if path in arrays else "") for path in paths]
+    for name, file in zip(paths, files, strict=True):
         if file.embeddings.dtype.kind not in "fiu":
-            raise ValueError(f"{each}: expected embeddings that are numbers, received {file.embeddings.dtype}.")
+            raise ValueError(f"{name}: expected embeddings that are numbers, received {file.embeddings.dtype}.")
         try:
             check_finite(file.embeddings)
         except ValueError as error:
-            raise ValueError(f"{each}: {error} Leave it out, or compute it again.") from None
+            raise ValueError(f"{name}: {error} Leave it out, or compute it again.") from None
         if len(file.labels) != len(files[0].labels) or _names(file) != _names(files[0]):
-            raise ValueError(f"{each} has other rows than {paths[0]}: expected the same labels in the same order.")
+            raise ValueError(f"{name} has other rows than {paths[0]}: expected the same labels in the same order.")
     return files
 
 
 def _names(file):
     """Returns the label of each row as text."""
-    known = file.class_names
-    return [known[label] if known else str(label) for label in file.labels.tolist()]
+    names = file.class_names
+    return [names[label] if names else str(label) for label in file.labels.tolist()]
 
 
 def _splits(parts):

@@ -29,6 +29,19 @@ WITHOUT_CLASSES = (
 )
 
 
+def existing_folder(dataset, data_dir, needs, *places):
+    """Returns the folder of a user's own images, or raises an error that says what the dataset needs."""
+    if not data_dir:
+        raise ValueError(f"The dataset {dataset!r} needs data_dir: {needs}. In a command it is --data_dir.")
+    root = Path(data_dir).expanduser()
+    if not root.is_dir():
+        raise FileNotFoundError(
+            f"No folder {root}. Expected images at {' and '.join(f'{root}/{place}' for place in places)}. If they have "
+            "moved, pass data_dir, in a command --data_dir."
+        )
+    return root
+
+
 @register("dataset", "folder")
 def folder(
     data_dir: DataDir,
@@ -48,23 +61,22 @@ def folder(
             column `class` has the folders' names. Validation holds out whole groups, and classes are numbered group
             by group, in the table's order. Default: classes have no groups. Its columns are also levels: --levels.
     """
-    if not data_dir:
-        raise ValueError(
-            "The dataset 'folder' needs data_dir: the folder that holds train/<class>/ and test/<class>/, or "
-            "<class>/ with 'folder(test_classes=0.3)'. In a command it is --data_dir."
-        )
-    root = Path(data_dir).expanduser()
-    if not root.is_dir():
-        layout = f"{root}/train/<class>/*.jpg and {root}/test/" if test_classes is None else f"{root}/<class>/*.jpg"
-        raise FileNotFoundError(
-            f"No folder {root}. Expected images at {layout}. If they have moved, pass data_dir, in a command "
-            "--data_dir."
-        )
+    needs = "the folder that holds train/<class>/ and test/<class>/, or <class>/ with 'folder(test_classes=0.3)'"
+    layout = ("train/<class>/*.jpg", "test/<class>/*.jpg") if test_classes is None else ("<class>/*.jpg",)
+    root = existing_folder("folder", data_dir, needs, *layout)
     table = root / "classes.csv"
     groups = None if class_groups is None else read_class_groups(table, class_groups)
     levels = read_levels(table)
     if test_classes is not None:
-        return _divided(root, test_classes, seed, groups, levels)
+        folders = _class_folders(root)
+        both = [part for part in SPLITS if part in folders and _folders_in(folders[part])]
+        if both:
+            raise ValueError(
+                f"{root} is divided already: it has the folder {both[0]} with folders in it. Remove test_classes: use "
+                "the dataset 'folder'."
+            )
+        rows = _read_split(folders, 0, groups, levels)
+        return Undivided(rows, test_classes, seed).divide("folder", look_inside=True)
     classes = {part: _class_folders(root / part) for part in _parts_in(root)}
     in_train, in_test = (classes.get(part, {}) for part in SPLITS)
     shared = sorted(set(in_train) & set(in_test))
@@ -76,19 +88,6 @@ def folder(
     train = _read_split(in_train, 0, groups, levels) if in_train else None
     test = _read_split(in_test, len(in_train), groups, levels)
     return Dataset("folder", train=train, test=test, look_inside=True)
-
-
-def _divided(root, test_classes, seed, groups, levels):
-    """Divides a folder of classes into training and test."""
-    folders = _class_folders(root)
-    both = [part for part in SPLITS if part in folders and _folders_in(folders[part])]
-    if both:
-        raise ValueError(
-            f"{root} is divided already: it has the folder {both[0]} with folders in it. Remove test_classes: "
-            "use the dataset 'folder'."
-        )
-    rows = _read_split(folders, 0, groups, levels)
-    return Undivided(rows, test_classes, seed).divide("folder", look_inside=True)
 
 
 def _parts_in(root):
@@ -129,11 +128,7 @@ def is_other_image(path):
 
 
 def tell_of_others(paths):
-    """Warns of images in formats that are not read: how many of each, and what to do about them.
-
-    Args:
-        paths: list of `Path`.
-    """
+    """Warns of images in formats that are not read, a list of `Path`: how many of each, and what to do about them."""
     if not paths:
         return
     root = os.path.commonpath([path.parent for path in paths])

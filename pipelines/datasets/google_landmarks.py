@@ -6,7 +6,7 @@ import numpy as np
 
 from pipelines.dataset import DataDir, Dataset, Split
 from pipelines.datasets.published import Published
-from pipelines.labels import read_table, row_of
+from pipelines.labels import read_table
 from tfdml.registry import register
 
 TRAIN, INDEX, QUERIES = "train_clean.csv", "index_image_to_landmark.csv", "retrieval_solution_v2.1.csv"
@@ -82,10 +82,10 @@ def _rows(path):
         if not set(expected) <= set(header):
             raise ValueError(f"{path} has the columns {header}; expected {','.join(expected)}. Download it again.")
 
-    header, rows = read_table(path, check)
+    _, rows = read_table(path, check)
     if not rows:
         raise ValueError(f"{path} lists nothing. Download it again.")
-    return [(row_of(path, header, row, line), line) for row, line in rows]
+    return rows
 
 
 def _number(path, row, line):

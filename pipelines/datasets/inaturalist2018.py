@@ -42,13 +42,13 @@ def inaturalist2018(data_dir: DataDir) -> Dataset:
 
 def _read(folder, path, names, ranks):
     (paths,) = read_list(path, path=str)
-    parts = [each.split("/") for each in paths]
-    wrong = [each for each, part in zip(paths, parts, strict=True) if len(part) != 4 or not part[2].isdecimal()]
+    parts = [name.split("/") for name in paths]
+    wrong = [name for name, part in zip(paths, parts, strict=True) if len(part) != 4 or not part[2].isdecimal()]
     if wrong:
         raise ValueError(f"{path}: expected {IMAGES}/<supercategory>/<number>/<image>; received {wrong[0]!r}.")
     labels = np.array([int(part[2]) for part in parts], np.int64)
     levels = {"supercategory": {int(part[2]): part[1] for part in parts}, **ranks}
-    return Split(np.array([f"{folder}/{each}" for each in paths], object), labels, names, levels=levels)
+    return Split(np.array([f"{folder}/{name}" for name in paths], object), labels, names, levels=levels)
 
 
 def _categories(path):

@@ -123,7 +123,6 @@ def _is_path(annotation):
 
 
 def _counts(dataset):
-    """The numbers of images and of classes, as an array."""
     return np.sum([(len(split), split.num_classes) for split in dataset.splits().values()], axis=0)
 
 
@@ -180,9 +179,9 @@ def _check_existence(spec, data_dir, paths):
     missing = missing_files(paths)
     if missing:
         folder, first = shlex.quote(str(data_dir)), paths[missing[0]]
-        about = ", which is no file" if os.path.exists(first) else ""
+        hint = ", which is no file" if os.path.exists(first) else ""
         raise FileNotFoundError(
-            f"{len(missing)} of {len(paths)} listed images are missing, first {first!r}{about}. Put them there, "
+            f"{len(missing)} of {len(paths)} listed images are missing, first {first!r}{hint}. Put them there, "
             f'or list all: python -m pipelines.check --dataset="{spec}" --data_dir={folder}, and train without them: '
             "pass their list as ignore_images, in a command --ignore_images."
         )

@@ -55,9 +55,9 @@ def _split(folder, about, classes, part):
         names = [f"{name}.parquet" for name in shards]
         read = functools.partial(_columns, folder)
         columns = list(threads.map(read, names, (shard["table"] for shard in shards.values())))
-    lengths = [len(each["offset"]) for each in columns]
+    lengths = [len(of_shard["offset"]) for of_shard in columns]
     shard = np.repeat(np.arange(len(paths), dtype=np.int32), lengths)
-    joined = {name: np.concatenate([each.pop(name) for each in columns]) for name in list(columns[0])}
+    joined = {name: np.concatenate([of_shard.pop(name) for of_shard in columns]) for name in list(columns[0])}
     places = Places(shard, *(joined.pop(name) for name in PLACES))
     of_class = {name: values_of(classes[name]) for name in ("part", "label", "name", "group")}
     for name, column in {"class_names": "name", "class_groups": "group"}.items():

@@ -8,7 +8,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from pipelines.dataset import NONE, Dataset, HeldOut, Split
-from pipelines.labels import SPLITS, TRUTHS, place_by_name, read_table, row_of, table_path
+from pipelines.labels import SPLITS, TRUTHS, place_by_name, read_table, table_path
 from tfdml.registry import register
 from tfdml.registry.arguments import FilePath, Seed
 
@@ -69,29 +69,30 @@ def _read(table):
 
     And the splits `[R]`, None where the table has none, and the weights `[R]`.
     """
+
+    def check_header(header):
+        if set(header) - {SPLIT, WEIGHT} not in (set(PAIRS), set(TRIPLETS)) or len(set(header)) < len(header):
+            raise ValueError(
+                f"{table} has the columns {header}; expected {','.join(PAIRS)}, or {','.join(TRIPLETS)}, and perhaps "
+                "split and weight."
+            )
+
     try:
-        header, rows = read_table(table, lambda header: _check_header(table, header))
+        header, rows = read_table(table, check_header)
     except FileNotFoundError:
         raise FileNotFoundError(
             f"There is no table {table}. Expected a CSV file with {','.join(PAIRS)}, or {','.join(TRIPLETS)}."
         ) from None
     if not rows:
         raise ValueError(f"{table} has a header and no rows.")
-    found = [(_checked(table, row_of(table, header, row, line), line), line) for row, line in rows]
-    names = [_relation(table, row, line) for row, line in found]
-    weights = np.array([int(row.get(WEIGHT, 1)) for row, _ in found])
-    return names, np.array([row[SPLIT] for row, _ in found]) if SPLIT in header else None, weights
+    for row, line in rows:
+        _check_row(table, row, line)
+    names = [_relation(table, row, line) for row, line in rows]
+    weights = np.array([int(row.get(WEIGHT, 1)) for row, _ in rows])
+    return names, np.array([row[SPLIT] for row, _ in rows]) if SPLIT in header else None, weights
 
 
-def _check_header(table, header):
-    if set(header) - {SPLIT, WEIGHT} not in (set(PAIRS), set(TRIPLETS)) or len(set(header)) < len(header):
-        raise ValueError(
-            f"{table} has the columns {header}; expected {','.join(PAIRS)}, or {','.join(TRIPLETS)}, and perhaps split "
-            "and weight."
-        )
-
-
-def _checked(table, row, line):
+def _check_row(table, row, line):
     empty = [name for name, text in row.items() if not text]
     if empty:
         raise ValueError(f"{table}, line {line}: {empty[0]} is empty.")
@@ -102,7 +103,6 @@ def _checked(table, row, line):
     weight = row.get(WEIGHT, "1")
     if not (weight.isdecimal() and len(weight) < 5 and 1 <= int(weight) <= MOST):
         raise ValueError(f"{table}, line {line}: expected a weight from 1 to {MOST}, received {weight!r}.")
-    return row
 
 
 def _relation(table, row, line):

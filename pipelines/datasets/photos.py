@@ -1,23 +1,18 @@
 """Your own images without classes, in a folder of any nesting."""
 
 import os
-from pathlib import Path
 
 import numpy as np
 
 from pipelines.dataset import DataDir, Dataset, HeldOut, Split
-from pipelines.datasets.folder import ENDINGS, is_other_image, tell_of_others
+from pipelines.datasets.folder import ENDINGS, existing_folder, is_other_image, tell_of_others
 from pipelines.labels import place_by_name, with_second_views
 from tfdml.registry import register
 from tfdml.registry.arguments import Seed
 
 
 def check_links(root):
-    """Raises a ValueError if a link below a folder leads to a folder that holds it: nothing in it would have an end.
-
-    Args:
-        root: path of the folder.
-    """
+    """Raises a ValueError if a link below a folder leads to a folder that holds it: nothing in it would have an end."""
     for folder, below, _ in os.walk(root, followlinks=True):
         # Of most folders nothing has to be resolved.
         links = [path for name in below if os.path.islink(path := os.path.join(folder, name))]
@@ -47,16 +42,7 @@ def photos(data_dir: DataDir, held_out: HeldOut = 0.1, seed: Seed = 0) -> Datase
         held_out: fraction of the images that do not train.
         seed: decides which.
     """
-    if not data_dir:
-        raise ValueError(
-            "The dataset 'photos' needs data_dir: a folder that holds your images, at any depth. In a command it is "
-            "--data_dir."
-        )
-    root = Path(data_dir).expanduser()
-    if not root.is_dir():
-        raise FileNotFoundError(
-            f"No folder {root}. Expected images in it, at any depth. Pass data_dir, in a command --data_dir."
-        )
+    root = existing_folder("photos", data_dir, "a folder that holds your images, at any depth", "*.jpg, at any depth")
     check_links(root)
     names = _images_below(root)
     count = max(FEWEST, round(len(names) * held_out))
@@ -75,15 +61,15 @@ def photos(data_dir: DataDir, held_out: HeldOut = 0.1, seed: Seed = 0) -> Datase
 
 def _images_below(root):
     """Returns the names of images, relative to a folder, sorted; names that begin with a dot are no photos."""
-    found, others = [], []
+    images_found, others = [], []
     for folder, below, files in os.walk(root, followlinks=True):
         below[:] = sorted(name for name in below if name[0] != ".")
         base = os.path.relpath(folder, root)
         for name in sorted(files):
             path = os.path.normpath(os.path.join(base, name))
             if name[0] != "." and name.lower().endswith(ENDINGS):
-                found.append(path)
+                images_found.append(path)
             elif name[0] != "." and is_other_image(root / path):
                 others.append(root / path)
     tell_of_others(others)
-    return found
+    return images_found

@@ -45,14 +45,10 @@ def archive_of(path):
 
 
 def unpack(archive, produces):
-    """Unpacks an archive into its own folder, as `tar xf` does, unless the path that it produces exists.
+    """Unpacks a tar or zip file into its own folder, unless the path `produces` in that folder exists.
 
     Files go to a hidden folder first, and are moved when all are complete. Existing files stay. Processes that unpack
     the same archive wait for each other.
-
-    Args:
-        archive: path of a tar or zip file.
-        produces: path in the same folder that exists once the archive is unpacked.
     """
     archive = Path(archive)
     try:
@@ -173,20 +169,15 @@ def _extract_zip(archive, folder, budget):
 
 @dataclasses.dataclass(frozen=True)
 class Published:
-    """Describes a dataset as its authors publish it.
-
-    Args:
-        name: the name it is registered by.
-        page: address of its page.
-        folder: name of its folder, which `--data_dir` is or holds.
-        layouts: the layouts in which it exists; each a tuple of paths below the folder, all needed.
-        archives: path of each archive to the path that it produces, in the same folder.
-    """
+    """Describes a dataset as its authors publish it."""
 
     name: str
     page: str
+    # Name of its folder, which `--data_dir` is or holds.
     folder: str
+    # The layouts in which it exists; each a tuple of paths below the folder, all needed.
     layouts: tuple
+    # Path of each archive to the path that it produces, in the same folder.
     archives: dict
 
     def find(self, data_dir):

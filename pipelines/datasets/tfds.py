@@ -49,19 +49,19 @@ def tfds(name: Text, data_dir: FilePath | None = None, image: str = "image", lab
 def _prepared(data_dir, name):
     """Returns the folder of the newest version of a prepared dataset."""
     path = data_dir / name.replace(":", "/")
-    found = [file.parent for depth in ("", "*/", "*/*/") for file in path.glob(f"{depth}dataset_info.json")]
-    if not found:
+    folders = [file.parent for depth in ("", "*/", "*/*/") for file in path.glob(f"{depth}dataset_info.json")]
+    if not folders:
         raise FileNotFoundError(
             f"TensorFlow Datasets has prepared no {name!r} in {data_dir}: there is no {path}/<version>/"
             f"dataset_info.json. Prepare it once: python -m tensorflow_datasets build {name} --data_dir={data_dir}; "
             f"then check it: python -m pipelines.check --dataset=\"tfds(name='{name}')\" --data_dir={data_dir}"
         )
-    if len({folder.parent for folder in found}) > 1:
-        configs = sorted({folder.parent.name for folder in found})
+    if len({folder.parent for folder in folders}) > 1:
+        configs = sorted({folder.parent.name for folder in folders})
         raise ValueError(
             f"tfds({name!r}) has several configurations: {', '.join(configs)}. Name one: {name}/{configs[0]}."
         )
-    return max(found, key=lambda folder: [int(number) for number in re.findall(r"\d+", folder.name)])
+    return max(folders, key=lambda folder: [int(number) for number in re.findall(r"\d+", folder.name)])
 
 
 def _read(tensorflow_datasets, builder, part, image, label):
@@ -94,7 +94,6 @@ def _encode(pixels):
 
 
 def _divide(parts, names):
-    """Returns a training and a test split with different classes."""
     pair = [parts[part] for part in ("train", "test") if part in parts and len(parts[part])]
     if len(pair) == 2 and not np.intersect1d(*(split.labels for split in pair)).size:
         return [Split(split.images, split.labels, names) for split in pair]

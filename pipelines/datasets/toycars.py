@@ -36,15 +36,9 @@ MOST_CLASSES = len(DECIDING_PARTS) * min(
 
 
 def grouped_designs(make, classes, seed):
-    """Draws the designs of classes 0, 1, ..., equally many of each body type; in each half a type's are side by side.
+    """Draws designs whose parts that vary are None, equally many of each body type, side by side in each half.
 
-    Args:
-        make: function that creates a design from its `body` and parts by name.
-        classes: number of designs, at most `MOST_CLASSES`.
-        seed: decides which.
-
-    Returns:
-        List of designs whose parts that vary are None.
+    `make` creates a design from its `body` and parts by name. There are at most `MOST_CLASSES`.
     """
     rng = np.random.default_rng(seed)
     rounds = math.ceil(classes / len(DECIDING_PARTS))
@@ -121,71 +115,55 @@ def toycars(
 
 
 def designs(classes, seed):
-    """Draws the designs of classes 0, 1, ...: all different, with equally many of each body type.
-
-    Args:
-        classes: number of designs.
-        seed: decides which.
-
-    Returns:
-        List of `Design`, named tuples with one kind for each key of `ATTRIBUTES`.
-    """
+    """Draws the designs of classes 0, 1, ...: all different, with equally many of each body type."""
     rng = np.random.default_rng(seed)
     rounds = math.ceil(classes / len(BODIES))
     bodies = np.concatenate([rng.permutation(list(BODIES)) for _ in range(rounds)])[:classes]
     counts = [len(kinds) for kinds in PARTS.values()]
     numbers_of = {body: iter(rng.choice(math.prod(counts), rounds, replace=False)) for body in BODIES}
-    return [_design(str(body), np.unravel_index(next(numbers_of[body]), counts)) for body in bodies]
 
+    def design(body):
+        numbers = np.unravel_index(next(numbers_of[body]), counts)
+        return Design(body, *[tuple(kinds)[number] for kinds, number in zip(PARTS.values(), numbers, strict=True)])
 
-def _design(body, kind_numbers):
-    return Design(body, *[tuple(kinds)[number] for kinds, number in zip(PARTS.values(), kind_numbers, strict=True)])
+    return list(map(design, bodies.tolist()))
 
 
 def _render_to(path, chosen, images_per_class, image_size, seed):
-    """Renders all pictures, one generator each so that none depends on another, and writes them to the cache."""
-    with _replacing(path) as file:
-        total = len(chosen) * images_per_class
-        size = f"{image_size} x {image_size}"
-        LOGGER.info("Rendering %d toycars pictures of %s pixels, to be cached in %s", total, size, path)
-        bar = ProgressBar(total, "picture")
-        images = []
-        for label, design in enumerate(chosen):
-            for number in range(images_per_class):
-                # A generator of its own for the parts that vary, so that pictures without any stay as they are.
-                drawn = completed(design, np.random.default_rng([seed, label, number, 1]))
-                images.append(render(drawn, np.random.default_rng([seed, label, number]), image_size))
-            bar.add(images_per_class)
-        labels = np.repeat(np.arange(len(chosen)), images_per_class)
-        file.write(_pack(images, labels))
-    return _as_rows(images), labels
+    """Renders all pictures, one generator each so that none depends on another, and writes them to the cache.
 
-
-@contextlib.contextmanager
-def _replacing(path):
-    """Opens a new file that replaces `path` once complete; a folder that is not writable is an error at once."""
+    The cache file holds a digest, then an npz of the joined images, their ends and labels.
+    """
+    total, images = len(chosen) * images_per_class, []
     partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Opened first: a folder that is not writable is an error at once.
         with open(partial, "xb") as file:
-            yield file
+            size = f"{image_size} x {image_size}"
+            LOGGER.info("Rendering %d toycars pictures of %s pixels, to be cached in %s", total, size, path)
+            bar = ProgressBar(total, "picture")
+            for label, design in enumerate(chosen):
+                for number in range(images_per_class):
+                    # A generator of its own for the parts that vary, so that pictures without any stay as they are.
+                    drawn = completed(design, np.random.default_rng([seed, label, number, 1]))
+                    images.append(render(drawn, np.random.default_rng([seed, label, number]), image_size))
+                bar.add(images_per_class)
+            labels = np.repeat(np.arange(len(chosen)), images_per_class)
+            packed = io.BytesIO()
+            joined, ends = np.frombuffer(b"".join(images), "uint8"), np.cumsum(list(map(len, images)))
+            np.savez(packed, images=joined, ends=ends, labels=labels)
+            file.write(hashlib.sha256(packed.getvalue()).digest() + packed.getvalue())
         os.replace(partial, path)
     except OSError as error:
         raise OSError(
-            f"Cannot write the toycars cache {path}: {error.strerror or error}. "
-            "Expected a writable folder with room; name another with data_dir."
+            f"Cannot write the toycars cache {path}: {error.strerror or error}. Expected a writable folder with room; "
+            "name another with data_dir."
         ) from None
     finally:
         with contextlib.suppress(OSError):
             partial.unlink()
-
-
-def _pack(images, labels):
-    """Returns the contents of the cache file: a digest, then an npz of the joined images, their ends and labels."""
-    ends = np.cumsum([len(image) for image in images])
-    file = io.BytesIO()
-    np.savez(file, images=np.frombuffer(b"".join(images), "uint8"), ends=ends, labels=labels)
-    return hashlib.sha256(file.getvalue()).digest() + file.getvalue()
+    return _as_rows(images), labels
 
 
 def _read(path):

@@ -229,14 +229,7 @@ PARTS = {
 
 
 def draw_car(design, paint, turn, size):
-    """Draws a car on a transparent background.
-
-    Args:
-        design: `toycars.Design`.
-        paint: colors, see `toycars_nuisances.Paint`.
-        turn: angle of the wheels' spokes, in radians.
-        size: side of the picture in pixels.
-    """
+    """Draws a car on a transparent background, its wheels' spokes at an angle `turn` in radians."""
     image = Image.new("RGBA", (size, size), (*paint.line, 0))
     pen, body = Pen(image), BODIES[design.body]
     pen.disc((50, GROUND), 2.5, (*paint.line, 150), stretch=17)
@@ -272,11 +265,6 @@ def render(design, rng, image_size):
     """Renders a picture of a design, as the bytes of a JPEG file.
 
     The design takes nothing from `rng`: generators in the same state give any two designs the same nuisances.
-
-    Args:
-        design: `toycars.Design`.
-        rng: numpy generator that decides the nuisances.
-        image_size: side of the picture in pixels.
     """
     paint = random_paint(rng)
     image = _background(rng, image_size * POSED)
@@ -347,12 +335,7 @@ def _posed(car, rng, size):
 
 
 def _perspective(target, source):
-    """Returns the eight coefficients of Pillow's perspective transform, from places in the target to the source.
-
-    Args:
-        target: `[4, 2]` corners in the picture that is made.
-        source: `[4, 2]` the same corners in the picture that is read.
-    """
+    """Returns the eight coefficients of Pillow's perspective transform of corners `[4, 2]` in the target and source."""
     rows = []
     for (x, y), (u, v) in zip(target, source, strict=True):
         rows += [[x, y, 1, 0, 0, 0, -u * x, -u * y], [0, 0, 0, x, y, 1, -v * x, -v * y]]

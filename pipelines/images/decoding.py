@@ -19,7 +19,7 @@ from pipelines.checks import (
     as_decodable,
     costly_png,
 )
-from pipelines.dataset import Split
+from pipelines.dataset import WHOLE, Split
 from pipelines.images.resizing import Cut, slice_window
 from pipelines.stored import vector_dims
 from tfdml.registry.arguments import Rows, Tensor
@@ -29,10 +29,8 @@ def cold_path(*signature: tf.TensorSpec) -> Callable[[Callable[..., Any]], Calla
     """Decorator that keeps a function out of the graph around it, for a branch of a `tf.cond` that is rarely taken.
 
     TensorFlow unrolls the branches of a condition into the graph around it, visits the operations of both each time,
-    and builds them again at the start of every pass. A decorated function is a single operation there.
-
-    Args:
-        *signature: a `tf.TensorSpec` for each of the function's arguments.
+    and builds them again at the start of every pass. A decorated function is a single operation there. `signature` has
+    a `tf.TensorSpec` for each of its arguments.
     """
 
     def decorate(function):
@@ -185,8 +183,8 @@ def _exif_orientation(contents):
     # The directory's offset has four bytes, of which the lower two are enough here.
     directory = tf.minimum(number(tf.where(big, 6, 4)), EXIF_BYTES - 12 * EXIF_ENTRIES - 2)
     entries = directory + 2 + 12 * tf.range(EXIF_ENTRIES)
-    given = (tf.range(EXIF_ENTRIES) < number(directory)) & (number(entries) == ORIENTATION_TAG)
-    orientation = tf.reduce_max(tf.where(given, number(entries + 8), 0))
+    is_orientation = (tf.range(EXIF_ENTRIES) < number(directory)) & (number(entries) == ORIENTATION_TAG)
+    orientation = tf.reduce_max(tf.where(is_orientation, number(entries + 8), 0))
     return tf.where((orientation >= 1) & (orientation <= 8), orientation, 1)
 
 
@@ -208,8 +206,6 @@ def _check(condition, *message):
 
 # The last two make a decoded window equal to the window of a decoded image, and agree with libjpeg's slow transform.
 JPEG = {"channels": 3, "dct_method": "INTEGER_ACCURATE", "fancy_upscaling": False}
-# A box around any image.
-WHOLE = (0, 0, 2**30, 2**30)
 # How many times smaller libjpeg can decode, by leaving out fine waves.
 SHRINKS = (1, 2, 4, 8)
 # How a file starts that is no JPEG, PNG or still WebP, but is converted. The flags of a WebP have six bits.
@@ -243,10 +239,8 @@ def _converted(contents):
 def decode(contents: Tensor, box: Tensor | None = None) -> tf.Tensor:
     """Decodes a JPEG, PNG or WebP to uint8 `[H, W, 3]`, and rotates a JPEG according to its EXIF data.
 
-    Args:
-        contents: the encoded image, a scalar string.
-        box: `[4]` int32, left, top, right and bottom of the part to decode, in pixels of the stored image, before it
-            is rotated; what lies outside of the image is ignored. Default: all.
+    `box` is left, top, right and bottom `[4]` of the part to decode, in pixels of the stored image, before it is
+    rotated; what lies outside of the image is ignored. Default: all.
     """
     contents = check_file_size(contents)
     return _decode(contents, tf.io.is_jpeg(contents), box)
@@ -257,12 +251,7 @@ def decode_cut(
 ) -> tf.Tensor:
     """Computes `cut(decode(contents, box), seed)`, in less time where possible.
 
-    Args:
-        contents: the encoded image.
-        cut: `pipelines.images.resizing.Cut`.
-        seed: `[2]` int64, for the cut.
-        box: as in `decode`.
-        shrink: decode a JPEG at 1/2, 1/4 or 1/8 where its window is resized to that or less; pixels differ.
+    With `shrink` a JPEG is decoded at 1/2, 1/4 or 1/8 where its window is resized to that or less; pixels differ.
     """
     contents = check_file_size(contents)
     jpeg = tf.io.is_jpeg(contents)

@@ -23,10 +23,7 @@ def resize(
 ) -> tf.Tensor:
     """Resizes `[H, W, 3]` of any real type to float32 `[height, width, 3]`, as `tf.image.resize(antialias=True)` does.
 
-    Args:
-        image: the image, with pixels from 0 to 255; what others than `bilinear` make of it is cut there, too.
-        height, width: Python integers, or numbers in scalar tensors.
-        interpolation: that of `tf.image.resize`.
+    Pixels are from 0 to 255; what others than `bilinear` make of them is cut there, too.
     """
     now = tf.cast(tf.shape(image)[:2], tf.float32)
     rows, columns = (
@@ -42,16 +39,13 @@ def resize_part(
     columns: tuple[Tensor, Tensor, Tensor],
     interpolation: Interpolation = "bilinear",
 ) -> tf.Tensor:
-    """Resizes an image and returns only some rows and columns of the result.
+    """Resizes an image `[H, W, 3]` and returns only some rows and columns of the result.
+
+    `rows` and `columns` are each the count to return, the scale of the result, and how far it is then moved, in pixels
+    of the result.
 
     TensorFlow's operation is fast along columns, where it works on whole rows of numbers at once, and slow along rows,
     pixel by pixel. So it is used along columns twice, with the image transposed in between.
-
-    Args:
-        image: `[H, W, 3]` of any real type.
-        rows, columns: for each the count to return, the scale of the result, and how far it is then moved, in pixels of
-            the result.
-        interpolation: as of `resize`.
     """
     # Faster than the conversion inside the operation.
     image = tf.cast(image, tf.float32)
@@ -111,9 +105,8 @@ class Cut:
     def plan(self, height: Tensor, width: Tensor, seed: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Plans the cut of an image of this size.
 
-        Returns:
-            The top, left, height and width of the pixels that it needs, and a function from these pixels, or from
-            fewer where a decoder shrank them, to the result, float32.
+        Returns the top, left, height and width of the pixels that it needs, and a function from these pixels, or from
+        fewer where a decoder shrank them, to the result, float32.
         """
         window = self.window(height, width, seed) if self.window else (0.0, 0.0, height, width)
         if self.part:
@@ -148,13 +141,8 @@ class Cut:
 def _needed(first, count, length, now, reach):
     """Finds the pixels along one axis that `count` pixels of the resized image, from `first` on, are made of.
 
-    Args:
-        first, count: of the resized image.
-        length, now: the axis' length when resized, and before.
-        reach: that of the interpolation, see `KERNELS`.
-
-    Returns:
-        Where to begin, how many pixels to read, and the arguments of `resize_part` for these.
+    The axis has the length `length` when resized, and `now` before. Returns where to begin, how many pixels to read,
+    and the arguments of `resize_part` for these.
     """
     scale = length / now
     # So far a pixel of the result sees, and one more for rounding.

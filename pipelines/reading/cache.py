@@ -29,12 +29,6 @@ ROWS_IN_FOLDER = 1000
 SURELY_KILLED = 24 * 60 * 60
 
 
-def rows_in_memory(rows):
-    """Returns a function from a row number (int64) to the row's bytes, those of a list."""
-    cached = tf.constant(rows)
-    return lambda row: cached[row]
-
-
 def rows_on_disk(folder):
     """Returns a function from a row number (int64) to the row's bytes, in a folder that `write_rows` wrote."""
     for part in folder.iterdir():
@@ -98,11 +92,7 @@ FLOAT = 4
 
 
 class PackedReader:
-    """A function from a row to its record in a shard; `many`, from several rows to theirs, is much faster.
-
-    Args:
-        images: `PackedImages`.
-    """
+    """A function from a row to its record in a shard; `many`, from several rows to theirs, is much faster."""
 
     def __init__(self, images):
         self._images = images
@@ -117,9 +107,9 @@ class PackedReader:
         return tf.ensure_shape(contents, [None])
 
     def _read(self, rows):
-        found = self._images.read(np.asarray(rows))
-        found[:] = list(map(as_decodable, found))
-        return found
+        contents = self._images.read(np.asarray(rows))
+        contents[:] = list(map(as_decodable, contents))
+        return contents
 
 
 def vector_reader(vectors):
@@ -134,8 +124,8 @@ def vector_reader(vectors):
         return lambda rows: tf.gather(held, rows)
 
     def read(rows):
-        found = tf.numpy_function(vectors.read, [rows], tf.float32, stateful=False)
-        return tf.ensure_shape(found, [None, vectors.dims])
+        gathered = tf.numpy_function(vectors.read, [rows], tf.float32, stateful=False)
+        return tf.ensure_shape(gathered, [None, vectors.dims])
 
     return read
 
@@ -144,12 +134,8 @@ def file_reader(split):
     """Returns a function from a row to the contents of its image file."""
     if isinstance(split.images, PackedImages):
         return PackedReader(split.images)
-    images, encoded = tf.constant(split.images), split.encoded
-
-    def read(row):
-        return converted(images[row]) if encoded else read_image(images[row])
-
-    return read
+    images, read = tf.constant(split.images), converted if split.encoded else read_image
+    return lambda row: read(images[row])
 
 
 KINDS = ("none", "bytes", "pixels")
@@ -161,15 +147,10 @@ ROWS_AT_ONCE = 256
 
 
 class Cache(Declared):
-    """Caches the rows of splits, in memory as far as they fit, and else on disk.
+    """Caches the rows of splits, in `memory` bytes as far as they fit, and else on disk, where the next run finds them.
 
-    Args:
-        kind: `bytes` caches files as they are, `pixels` caches images decoded, after those first steps of the
-            transform that do not depend on a seed; `none` caches nothing.
-        memory: bytes of memory for all splits together.
-        folder: folder for splits that do not fit, where the next run finds them.
-        tolerant: whether rows that cannot be read are cached as unreadable; they are an error otherwise.
-        verbose: Keras' verbosity of the progress bar.
+    `bytes` caches files as they are, `pixels` caches images decoded, after those first steps of the transform that do
+    not depend on a seed. If `tolerant`, rows that cannot be read are cached as unreadable; they are an error otherwise.
     """
 
     def __init__(self, kind: Literal["none", "bytes", "pixels"], *, memory, folder, tolerant=False, verbose=0):
@@ -199,11 +180,11 @@ class Cache(Declared):
 
     def _reader(self, split, name, make):
         """Returns the function from a row to what `make` made of it; one for each split and name."""
-        known = self._readers.get((id(split), name))
-        if known is None:
+        key = id(split), name
+        if key not in self._readers:
             # The split stays referenced, so that no other can have its id.
-            known = self._readers[id(split), name] = (self._filled(split, name, make), split)
-        return known[0]
+            self._readers[key] = self._filled(split, name, make), split
+        return self._readers[key][0]
 
     def _filled(self, split, name, make):
         # A cache with unreadable rows serves tolerant runs alone.
@@ -219,7 +200,8 @@ class Cache(Declared):
                 write_rows(folder, itertools.chain(in_memory, rows), len(split))
                 return rows_on_disk(folder)
         self._memory -= size
-        return rows_in_memory(in_memory)
+        cached = tf.constant(in_memory)
+        return lambda row: cached[row]
 
     def _made(self, split, make):
         """Yields what `make` makes of each row, as bytes, in order."""
@@ -246,16 +228,16 @@ class Cache(Declared):
 def _digest(split, name):
     """Returns a digest of a split's rows, which changes when a file or a box changes."""
     digest = hashlib.sha256(f"{VERSION} {name}".encode())
-    if isinstance(split.images, PackedImages):
+    packed = isinstance(split.images, PackedImages)
+    if packed:
         boxes = b"" if split.boxes is None else split.boxes.tobytes()
         digest.update(split.images.fingerprints().tobytes() + boxes)
-        return digest.hexdigest()[:32]
-    for row, image in enumerate(split.images):
+    for row, image in enumerate(() if packed else split.images):
         if split.encoded:
-            about = hashlib.sha256(image).hexdigest()
+            identity = hashlib.sha256(image).hexdigest()
         else:
-            found = os.stat(image) if os.path.exists(image) else None
-            about = (os.path.abspath(image), found and (found.st_size, found.st_mtime_ns))
+            status = os.stat(image) if os.path.exists(image) else None
+            identity = (os.path.abspath(image), status and (status.st_size, status.st_mtime_ns))
         box = None if split.boxes is None else split.boxes[row].tolist()
-        digest.update(repr((about, box)).encode(errors="surrogateescape"))
+        digest.update(repr((identity, box)).encode(errors="surrogateescape"))
     return digest.hexdigest()[:32]

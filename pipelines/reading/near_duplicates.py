@@ -25,18 +25,13 @@ ROWS, COLUMNS = 1024, 16384
 
 @dataclasses.dataclass(frozen=True)
 class NearDuplicates:
-    """Test images that are nearly a training image.
+    """Test images that are nearly a training image."""
 
-    Args:
-        rows: `[D]` rows of the test images, ascending.
-        nearest: `[D]` row of the most similar training image of each.
-        similarities: `[D]` of the two.
-        pairs: number of all pairs that are so similar.
-    """
-
+    # Rows `[D]` of the test images, ascending, the row of the most similar training image of each, and how similar.
     rows: np.ndarray
     nearest: np.ndarray
     similarities: np.ndarray
+    # Number of all pairs that are so similar.
     pairs: int
 
     @classmethod
@@ -52,9 +47,9 @@ class NearDuplicates:
                 products = block @ unit_length(np.asarray(train[first : first + COLUMNS], np.float32)).T
                 pairs += int(np.count_nonzero(products >= least))
                 columns = products.argmax(axis=1)
-                found = products[np.arange(len(block)), columns]
-                larger = found > best[rows]
-                best[rows] = np.where(larger, found, best[rows])
+                highest = products[np.arange(len(block)), columns]
+                larger = highest > best[rows]
+                best[rows] = np.where(larger, highest, best[rows])
                 nearest[rows] = np.where(larger, first + columns, nearest[rows])
         similar = np.flatnonzero(best >= least)
         return cls(similar, nearest[similar], np.minimum(best[similar], 1), pairs)
@@ -66,7 +61,7 @@ def small_images(split, on_rows=lambda count: None):
     Images are compared whole, with the same borders where their aspect ratio is the same. One without any contrast is
     similar to nothing. `on_rows` is called with the number of further rows that are done.
     """
-    found = [np.zeros([0, SIDE * SIDE], np.float32)]
+    blocks = [np.zeros([0, SIDE * SIDE], np.float32)]
     for start in range(0, len(split), AT_ONCE):
         rows = np.arange(start, min(start + AT_ONCE, len(split)))
         gray = thumbnails(split, rows, SIDE).astype(np.float32) @ np.array([0.299, 0.587, 0.114], np.float32)
@@ -74,9 +69,9 @@ def small_images(split, on_rows=lambda count: None):
         flat -= flat.mean(axis=1, keepdims=True)
         # But for the noise of compression.
         flat[np.abs(flat).max(axis=1) < 2] = 0
-        found.append(flat)
+        blocks.append(flat)
         on_rows(len(rows))
-    return np.concatenate(found)
+    return np.concatenate(blocks)
 
 
 def check_folder(data_dir):
@@ -116,17 +111,10 @@ def read_embeddings(paths, splits):
 
 
 def find(splits, fine, embeddings, similarity, data_dir):
-    """Finds near-duplicates of two splits.
+    """Returns what is known of near-duplicates; its `found` is a list of `(test image, training image, similarity)`.
 
-    Args:
-        splits: name to `Split`, with `train` and `test`.
-        fine: name of the split to the rows that can be read.
-        embeddings: what `read_embeddings` returns; if empty, small images are compared.
-        similarity: the smallest similarity of near-duplicates.
-        data_dir: folder of the dataset.
-
-    Returns:
-        A dictionary. Its `found` is a list of `(test image, training image, similarity)`.
+    `splits` are by name, with `train` and `test`, and so is `fine`, the rows that can be read. Where `embeddings`, as
+    of `read_embeddings`, are empty, small images are compared. `similarity` is the smallest of near-duplicates.
     """
     if not embeddings:
         bar = ProgressBar(sum(len(fine[part]) for part in ("train", "test")), "small image")

@@ -8,13 +8,11 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from pipelines.dataset import Split
+from pipelines.dataset import SHOWN, Split
 from pipelines.datasets.loading import check_headers, missing_files
 from pipelines.images.decoding import converted, read_image
 from tfdml.registry.arguments import FilePath
 
-# Files that a message names at most.
-SHOWN = 3
 # An image: its path, the contents of its file, or pixels `[H, W, 3]` from 0 to 255.
 AnImage: TypeAlias = FilePath | bytes | bytearray | np.ndarray
 # One or many of them, an array `[N, H, W, 3]`, or a dataset.
@@ -23,16 +21,13 @@ ONE_HOT = "Convert one-hot labels with np.argmax(labels, axis=-1)."
 
 
 class Source(NamedTuple):
-    """Images by row.
+    """Images by row."""
 
-    Args:
-        read: function from a row number (int64 scalar) to an image, or to the contents of its file.
-        encoded: whether `read` returns contents of files.
-        count: number of rows, or None if it is not known.
-    """
-
+    # Function from a row number (int64 scalar) to an image, or to the contents of its file.
     read: Callable
+    # Whether `read` returns contents of files.
     encoded: bool
+    # Number of rows, or None if it is not known.
     count: int | None
 
 
@@ -148,7 +143,6 @@ def _function(read):
 
 
 def _any_size(shape):
-    """Returns the shape with any height and width."""
     return [*[None] * (len(shape) - 1), *shape[-1:]]
 
 
@@ -191,24 +185,17 @@ def texts_of(tensor):
 
 def split_of(files):
     """Returns the split of image files or their contents, after looking whether they are there."""
-    if isinstance(files[0], bytes | bytearray):
-        return _contents(files)
-    for position, path in enumerate(files):
-        if not isinstance(path, str | Path):
-            raise ValueError(f"Expected paths only, received {type(path).__name__} at position {position}.")
-        if not Path(path).is_file():
-            what = "is a folder; give its image files" if Path(path).is_dir() else "does not exist"
-            raise FileNotFoundError(f"Image {position}, {str(path):.200}, {what}.")
-    return Split(np.array([str(path) for path in files], dtype=object), np.zeros(len(files), np.int64))
-
-
-def _contents(files):
-    for position, contents in enumerate(files):
-        if not isinstance(contents, bytes | bytearray):
-            kind = type(contents).__name__
-            raise ValueError(f"Expected contents of files only, received {kind} at position {position}.")
-        if b"\0" not in contents and os.path.exists(contents):
+    contents = isinstance(files[0], bytes | bytearray)
+    kind, words = (bytes | bytearray, "contents of files") if contents else (str | Path, "paths")
+    for position, file in enumerate(files):
+        if not isinstance(file, kind):
+            raise ValueError(f"Expected {words} only, received {type(file).__name__} at position {position}.")
+        if contents and b"\0" not in file and os.path.exists(file):
             raise ValueError(
-                f"Image {position} is the path {bytes(contents)!r} in bytes. Give it as text: os.fsdecode(...)."
+                f"Image {position} is the path {bytes(file)!r} in bytes. Give it as text: os.fsdecode(...)."
             )
-    return Split(np.array([bytes(each) for each in files], dtype=object), np.zeros(len(files), np.int64))
+        if not contents and not Path(file).is_file():
+            what = "is a folder; give its image files" if Path(file).is_dir() else "does not exist"
+            raise FileNotFoundError(f"Image {position}, {str(file):.200}, {what}.")
+    images = [bytes(file) if contents else str(file) for file in files]
+    return Split(np.array(images, dtype=object), np.zeros(len(files), np.int64))

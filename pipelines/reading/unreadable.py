@@ -35,16 +35,6 @@ def find_unreadable(split):
     return _first(range(len(split)), lambda row: why_unreadable(split, row))
 
 
-def about_position(split):
-    """Returns a sentence on the first image that cannot be read or decoded, with its number in the split, or None."""
-    found = find_unreadable(split)
-    if found is None:
-        return None
-    row, reason = found
-    name = "" if split.encoded else f", {split.name_of(row)},"
-    return f"Image {row}{name} cannot be read: {reason}."
-
-
 def find_unreadable_class(split):
     """Returns the rows of the first class without a readable image, `(rows, reason)`, or None."""
     rows, starts, sizes = group_by_class(split.labels)
@@ -92,16 +82,22 @@ def _naming(sentence, blames=is_of_pipeline):
 
 def naming_image(split, blames=is_of_pipeline):
     """A context that turns an error of TensorFlow that `blames` an image into one that names the image of a split."""
-    return _naming(lambda: about_position(split), blames)
+
+    def sentence():
+        if found := find_unreadable(split):
+            row, reason = found
+            name = "" if split.encoded else f", {split.name_of(row)},"
+            return f"Image {row}{name} cannot be read: {reason}."
+        return None
+
+    return _naming(sentence, blames)
 
 
 def naming_unreadable(train, others, *, tolerant):
     """A context that turns an error of the input pipeline into one that names the image behind it.
 
-    Args:
-        train: the split that is trained on, or None.
-        others: the splits whose images must all be readable.
-        tolerant: whether other images of their class stand in for bad ones of `train`.
+    All images of the splits `others` must be readable, and those of `train`, which may be None. If `tolerant`, other
+    images of their class stand in for bad ones of `train`.
     """
 
     def sentence():
@@ -132,10 +128,8 @@ TRIES = 32
 class Substitutes:
     """Chooses rows that replace an unreadable one, and remembers the unreadable rows.
 
-    The choice depends only on the seed and on the place in the run, so a resumed run sees the same images.
-
-    Args:
-        labels: `[N]` class numbers of the rows. Where each row is a class of its own, any other row is a substitute.
+    The choice depends only on the seed and on the place in the run, so a resumed run sees the same images. `labels` are
+    class numbers `[N]` of the rows. Where each row is a class of its own, any other row is a substitute.
     """
 
     def __init__(self, labels):
@@ -153,10 +147,7 @@ class Substitutes:
     def candidates(self, row, seed, number):
         """Returns rows `[1 + TRIES]` to try one after another: the row itself, then others of its class, shuffled.
 
-        Args:
-            row: int64 scalar.
-            seed: seed of the run, int64.
-            number: int64, the place of the image, counted over all batches of the run.
+        `number` is the place of the image, counted over all batches of the run.
         """
         start, size, place = (table[row] for table in self._tables)
         others = tf.maximum(size - 1, 1)
@@ -176,27 +167,21 @@ ROWS_AT_ONCE = 256
 
 
 class Verdict(NamedTuple):
-    """The result for an image.
+    """The result for an image."""
 
-    Args:
-        reason: why it is bad; None: it is not.
-        digest: of its file; None if there is no file.
-        side: pixels of its shorter side; None if it is bad.
-    """
-
+    # Why it is bad; None: it is not.
     reason: str | None
+    # Of its file; None if there is no file.
     digest: bytes | None
+    # Pixels of its shorter side; None if it is bad.
     side: int | None = None
 
 
 def verify(split, *, min_side, threads, on_rows=lambda count: None):
     """Verifies all rows of a split, and returns a `Verdict` for each, in order.
 
-    Args:
-        split: the `Split`.
-        min_side: images with a shorter side are bad, pixels.
-        threads: images that are decoded at once.
-        on_rows: function that is called with the number of further rows that are done.
+    Images with a side shorter than `min_side` pixels are bad. `on_rows` is called with the number of further rows that
+    are done.
     """
     # Traced before the threads start, or each would trace it.
     _decoded_size.get_concrete_function()
@@ -255,8 +240,7 @@ def _judged(contents, box, min_side):
 def classes_without_image(split, verdicts):
     """Returns the names of the classes without a good image."""
     usable = {label for label, verdict in zip(split.labels.tolist(), verdicts, strict=True) if not verdict.reason}
-    names = split.class_names or {}
-    return [names.get(label, str(label)) for label in sorted(set(split.labels.tolist()) - usable)]
+    return [split.class_name(label) for label in sorted(set(split.labels.tolist()) - usable)]
 
 
 def copies(train, test):

@@ -17,13 +17,9 @@ from tfdml.registry.fields import Value
 class ClusterGroups:
     """Draws groups of a cluster, each once before any comes twice, and so their rows. All steps are computed at once.
 
-    Groups are the classes of a cluster, or else the whole cluster is one group. A cluster with fewer classes, or rows,
-    than a batch needs repeats some of them, a class with other rows. Its arguments and results are those of
-    `ClusterTables`.
-
-    Args:
-        classes: classes in a batch; None: a batch is drawn from all rows of the cluster.
-        per_group: rows of each class, or of the batch.
+    Groups are the classes of a cluster, of which a batch has `classes`, or else, with None, the whole cluster is one
+    group. A batch has `per_group` rows of each. A cluster with fewer classes, or rows, than a batch needs repeats some
+    of them, a class with other rows. Its arguments and results are those of `ClusterTables`.
     """
 
     def __init__(self, classes, per_group):
@@ -52,7 +48,6 @@ class ClusterGroups:
         return [rows, starts, counts, first], learners, np.add.reduceat(counts, first), irregular
 
     def draw_rows(self, seed, steps, cluster, number, learner, *tables):
-        """Returns row numbers `[n, batch_size]`; see `ClusterTables.draw_rows`."""
         by_group, starts, sizes, first = tables
         keys = stream_keys(seed, steps)
         keys = tf.where(learner == EVERYTHING, keys, key_of(keys, learner))
@@ -84,9 +79,6 @@ class ClusterNeighbors(ClusterTables):
 
     One table has the neighbors of all rows, as numbers of rows. After new clusters a neighbor that is now in another
     one is missing until the next `refresh`, and a random row takes its place.
-
-    Args:
-        sampler: `HardNeighbors`.
     """
 
     def __init__(self, sampler):
@@ -94,7 +86,6 @@ class ClusterNeighbors(ClusterTables):
         self._found = self._assignment = self._labels = None
 
     def divide(self, assignment, labels):
-        """Makes the tables of all clusters; see `ClusterTables.divide`."""
         if self._found is None or not np.array_equal(labels, self._labels):
             self._found = tf.Variable(
                 np.full((len(labels), self.sampler.neighbors), NO_NEIGHBOR, np.int32), trainable=False
@@ -113,7 +104,6 @@ class ClusterNeighbors(ClusterTables):
         self._found.assign(found)
 
     def refreshed(self):
-        """Returns what `refresh` changes; see `Sampler.refreshed`."""
         return [self._found]
 
     def tables_of(self, members, labels):
@@ -245,7 +235,6 @@ class WithinClusters(Sampler):
         return tf.reshape(tf.repeat(learners, self.sampler.batch_size), [-1, self.batch_size])
 
     def draw_rows(self, seed, steps, *tables):
-        """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`."""
         cluster_of, _, nth_of, counts, keys, *of_draws = tables
         steps = self._parts_of(steps)
         slots = self._slots_of(seed, steps, cluster_of)
@@ -297,7 +286,6 @@ class WithinClusters(Sampler):
         return tf.reshape(steps[:, None] * self.at_once + tf.range(self.at_once, dtype=tf.int64), [-1])
 
     def _slots_of(self, seed, steps, cluster_of):
-        """Returns the slot of each step `[n]`."""
         total = tf.size(cluster_of, tf.int64)
         if not self.shuffle:
             return steps % total

@@ -24,24 +24,14 @@ def key_of(*parts):
 
 
 def shuffled_index(index, key, size):
-    """Returns the member at `index` of the permutation that `key` selects.
-
-    Args:
-        index: int64, `0 <= index < size`.
-        key: uint64 of the same shape, from `key_of`.
-        size: int64 of the same shape.
-    """
+    """Returns the member at `index`, `0 <= index < size`, of the permutation that `key`, from `key_of`, selects."""
     return tf.ensure_shape(_shuffled_index(index, key, size), index.shape)
 
 
 def shuffled_index_of_round(index, key, round_number, size):
     """Returns the member at `index` of the permutation that `key_of(key, round_number)` selects.
 
-    Args:
-        index: int64, `0 <= index < size`.
-        key: uint64, from `key_of`.
-        round_number: int64; like `key` and `size` it broadcasts against `index`.
-        size: int64.
+    As in `shuffled_index`, but the other arguments broadcast against `index`.
     """
     return tf.ensure_shape(_shuffled_index_of_round(index, key, round_number, size), index.shape)
 
@@ -101,27 +91,17 @@ def _mixed(value):
 
 
 def draw(keys, number, size, count, width):
-    """Returns the members of the draws.
+    """Returns the members `[n, width]` of draws, in `0 ... size - 1`; places from `count` on are meaningless.
 
-    Args:
-        keys: `[n]` uint64, one for each population's stream: `key_of(seed, class)`.
-        number: `[n]`, number of earlier draws.
-        size: `[n]`, members of each population.
-        count: `[n]`, members to take, at most `size`.
-        width: Python integer, the largest `count`.
-
-    Returns:
-        `[n, width]` members in `0 ... size - 1`; places from `count` on are meaningless.
+    All arguments but `width` are `[n]`: `keys`, such as `key_of(seed, class)`, one for each population's stream, the
+    `number` of earlier draws, the `size` of each population, and the `count` of members to take, at most `size`.
+    `width` is the largest `count`.
     """
     return _drawn(*_columns(keys, number, size, count), width)
 
 
 def fill(keys, number, size, width):
-    """Draws `width` members, like `draw`, and repeats a smaller population: all as often as they fit, then some.
-
-    Returns:
-        `[n, width]` members in `0 ... size - 1`.
-    """
+    """Draws `width` members, like `draw`, and repeats a smaller population: all as often as they fit, then some."""
     keys, number, size = _columns(keys, number, size)
     drawn = _drawn(keys, number, size, width % size, width)
     place = tf.range(width, dtype=tf.int64) + tf.zeros_like(drawn)
@@ -153,7 +133,6 @@ def _columns(*arguments):
 
 
 def _drawn(keys, number, size, count, width):
-    """Returns what `draw` does."""
     # For more than half of the population, the members that are left out are drawn instead.
     leave_out = 2 * count > size
     streamed = tf.where(leave_out, size - count, count)

@@ -41,7 +41,6 @@ class Uniform(Sampler):
         return {"batch_size": min(self.batch_size, len(labels))}
 
     def draw_rows(self, seed, steps, total):
-        """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`."""
         count = tf.constant(self.batch_size, tf.int64)
         return draw(stream_keys(seed, steps), steps, *as_long_as(steps, total, count), self.batch_size)
 

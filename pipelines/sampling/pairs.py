@@ -15,19 +15,15 @@ from tfdml.registry.arguments import Count, integer
 
 @dataclasses.dataclass(frozen=True)
 class Drawn:
-    """Drawn rows `[n, count]`, as places among the rows sorted by class.
-
-    Args:
-        place: place of each.
-        start, size: first place and number of rows of its class.
-        random: `[n, count]` uint64, a random number for each.
-        total: number of all rows.
-    """
+    """Drawn rows `[n, count]`, as places among the rows sorted by class."""
 
     place: tf.Tensor
+    # First place and number of rows of its class.
     start: tf.Tensor
     size: tf.Tensor
+    # A random number for each, uint64.
     random: tf.Tensor
+    # Number of all rows.
     total: tf.Tensor
 
     def positives(self):
@@ -171,7 +167,7 @@ class Views(Sampler):
         images: images in a batch, which has twice as many rows.
     """
 
-    images: Count = 64
+    images: Annotated[int, integer(2)] = 64
 
     several_views = True
 
@@ -181,8 +177,6 @@ class Views(Sampler):
 
     def tables_of(self, labels):
         """Returns the number of rows, a scalar."""
-        if self.images < 2:
-            raise ValueError("views(images=1) leaves an image nothing to differ from. Expected 2 or more.")
         if len(labels) < self.images:
             raise ValueError(f"views(images={self.images}) needs that many training rows, there are {len(labels)}.")
         return [np.int64(len(labels))]

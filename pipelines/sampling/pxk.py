@@ -74,7 +74,6 @@ class ProportionalPxK(Sampler):
         return {"groups": min(self.groups, total)} if total else {}
 
     def _groups_of(self, sizes):
-        """Returns the number of groups of classes of these sizes."""
         # Rounding must not take a group from a whole number of them.
         wanted = np.floor((sizes // self.per_class) ** self.power + 1e-9).astype(np.int64)
         return np.where(sizes > 1, np.maximum(wanted, 1), 0)
@@ -123,9 +122,7 @@ def groups_of_rows(split):
 def grouped_tables(group_of_class, starts, sizes, groups, classes):
     """Returns places and sizes of classes, those of a category side by side, and places and sizes of categories.
 
-    Args:
-        group_of_class, starts, sizes: `[C]` category, place and size of each class.
-        groups, classes: categories and classes in a batch.
+    A batch has `groups` categories and `classes` classes. The other arguments `[C]` are of each class.
     """
     share = classes // groups
     known, number, counts = np.unique(group_of_class, return_inverse=True, return_counts=True)
@@ -147,10 +144,8 @@ def grouped_tables(group_of_class, starts, sizes, groups, classes):
 def draw_grouped(seed, steps, group_starts, group_sizes, groups, classes):
     """Returns the classes of the steps and how often each came before, both `[n * classes]`, group after group.
 
-    Args:
-        seed, steps: int64 scalar, and `[n]`.
-        group_starts, group_sizes: `[G]` place and number of the classes of each category.
-        groups, classes: Python integers, categories and classes in a batch.
+    `group_starts` and `group_sizes` `[G]` are the place and number of the classes of each category; a batch has
+    `groups` categories and `classes` classes.
     """
     share = classes // groups
     total, count = tf.size(group_starts, out_type=tf.int64), tf.constant(groups, tf.int64)

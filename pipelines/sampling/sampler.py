@@ -16,9 +16,6 @@ class ClusterTables:
 
     Batches of a cluster are numbered from 0 and have a seed of its learner. So the cluster's rows are drawn as if they
     were a dataset of their own.
-
-    Args:
-        sampler: any `Sampler`.
     """
 
     def __init__(self, sampler):
@@ -27,9 +24,8 @@ class ClusterTables:
     def divide(self, assignment, labels):
         """Makes the tables of all clusters, for rows with these learners and these labels, both `[N]`.
 
-        Returns:
-            `(tables, learners, counts, irregular)`: int64 arrays for `draw_rows`, the learner of each cluster that
-            fills a batch, the number of its rows, and `{"left_out": rows that are never drawn, "small": []}`.
+        Returns `(tables, learners, counts, irregular)`: int64 arrays for `draw_rows`, the learner of each cluster that
+        fills a batch, the number of its rows, and `{"left_out": rows that are never drawn, "small": []}`.
         """
         made, errors = {}, {}
         for learner, members in members_of(assignment).items():
@@ -57,15 +53,10 @@ class ClusterTables:
         return [np.asarray(table) for table in self.sampler.tables_of(labels[members])]
 
     def draw_rows(self, seed, steps, cluster, number, learner, *tables):
-        """Returns row numbers `[n, batch_size]`.
+        """Returns row numbers `[n, batch_size]`, with the tables of `divide`.
 
-        Args:
-            seed: int64 scalar.
-            steps: `[n]` int64.
-            cluster: `[n]` cluster of each step, its place in what `divide` returned.
-            number: `[n]` number of the cluster's earlier batches.
-            learner: `[n]` learner of each step; -1 while all rows are one cluster.
-            *tables: those of `divide`.
+        Each step has its `cluster`, by its place in what `divide` returned, the `number` of the cluster's earlier
+        batches, and its `learner`, -1 while all rows are one cluster.
         """
         rows, starts, *packed = tables
         own = tf.bitcast(stream_key(seed, Stream.LEARNERS, learner), tf.int64)

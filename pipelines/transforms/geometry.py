@@ -11,8 +11,6 @@ from pipelines.transforms.layer import centered, first_fitting, padded, placed, 
 from tfdml.registry import register
 from tfdml.registry.arguments import Brightness, ImageSize, ImageStep, Share, integer, interval, number, sides_of
 
-FILL_MODES = ("constant", "nearest", "reflect", "wrap")
-
 
 def rotation(degrees):
     """Returns the matrix `[2, 2]` that rotates counterclockwise by this angle, for `transformed`."""

@@ -17,6 +17,7 @@ from pipelines.checks import MOST_PIXELS
 from pipelines.images.decoding import cold_path
 from tfdml.registry import register
 from tfdml.registry.arguments import MOST_SIDE, ImageStep, Text, nearest
+from tfdml.registry.parts import parameters_of
 
 # Operations with these prefixes draw from their own state, or run Python, each time a graph runs.
 UNSEEDED = (
@@ -69,17 +70,6 @@ def drawing_from(seed):
             stack.callback(setattr, owner, name, getattr(owner, name))
             setattr(owner, name, function)
         yield
-
-
-@contextlib.contextmanager
-def refusing_python_draws(owner):
-    """Raises an error if Python or NumPy draws random numbers while a graph is built: once for the whole run."""
-    before = _python_state()
-    yield
-    if _python_state() != before:
-        raise ValueError(
-            f"{owner} draws random numbers with Python: once, and not for each image, and independent of the seed."
-        )
 
 
 def unseeded_operations(graph):
@@ -150,12 +140,12 @@ def layer(name: Text, /, **arguments: Any) -> ImageStep:
 
 
 def _drawn(written, made, image, seed):
-    """Applies the layer to one image, in a graph."""
     most = MOST_PIXELS // HEAVY.get(type(made).__name__, 1)
     image = _bounded(written, most, image, functools.partial(_most_pixels, made))
     # keras-cv's layers need AutoGraph, which only a separate function enables here.
     call = tf.function(lambda images: made(images, training=True))
-    with drawing_from(seed), refusing_python_draws(written):
+    before = _python_state()
+    with drawing_from(seed):
         try:
             images = call(image[None])
         except Exception as error:
@@ -163,6 +153,10 @@ def _drawn(written, made, image, seed):
             bold = re.search(r"\x1b\[1m(.+?)\x1b\[0m", str(error), re.DOTALL)
             reason = " ".join((bold[1] if bold else str(error).strip().splitlines()[-1]).split())
             raise ValueError(f"{written} fails on an image of shape {tuple(image.shape)}: {reason}") from error
+    if _python_state() != before:
+        raise ValueError(
+            f"{written} draws random numbers with Python: once, and not for each image, and independent of the seed."
+        )
     _refuse_weights(written, made)
     if not (tf.is_tensor(images) and images.shape.rank == 4 and images.shape[0] == 1 and images.shape[3] == 3):
         shape = images.shape if tf.is_tensor(images) else type(images).__name__
@@ -174,22 +168,19 @@ def _drawn(written, made, image, seed):
 def _bounded(written, most, image, pixels_of):
     """Returns an image after checking its pixels: layers may enlarge it again and again, until it fills memory.
 
-    Args:
-        written: the layer in an error.
-        most: pixels that there may be.
-        image: `[H, W, 3]`.
-        pixels_of: function of its height and width, and of a function that returns the larger of two numbers.
+    `pixels_of` is a function of its height and width, and of a function that returns the larger of two numbers; there
+    may be `most` pixels.
     """
-    told = f"{written} expects and makes images of at most {most:,} pixels, received or would make more:"
+    message = f"{written} expects and makes images of at most {most:,} pixels, received or would make more:"
     if image.shape[:2].is_fully_defined():
         # At once, because operations that make constants would not wait for a check in the graph.
         pixels = pixels_of(*image.shape[:2].as_list(), max)
         if pixels > most:
-            raise ValueError(f"{told} {pixels:,}.")
+            raise ValueError(f"{message} {pixels:,}.")
         return image
     # Not integers, which would overflow.
     pixels = pixels_of(*tf.unstack(tf.cast(tf.shape(image)[:2], tf.float64)), tf.maximum)
-    with tf.control_dependencies([tf.raw_ops.Assert(condition=pixels <= most, data=[told, pixels])]):
+    with tf.control_dependencies([tf.raw_ops.Assert(condition=pixels <= most, data=[message, pixels])]):
         return tf.identity(image)
 
 
@@ -207,21 +198,20 @@ def _most_pixels(made, height, width, largest):
 
 
 def _class_of(name):
-    """Finds the class of a layer."""
     package, _, short = name.rpartition(".")
-    found = None
+    kind = None
     if package in ("", "keras"):
-        found = vars(keras.layers).get(short) or keras.saving.get_registered_object(short)
-    if package in ("", "keras_cv") and found is None:
+        kind = vars(keras.layers).get(short) or keras.saving.get_registered_object(short)
+    if package in ("", "keras_cv") and kind is None:
         layers = _keras_cv_layers()
-        found = vars(layers).get(short) if layers else None
-    if not (inspect.isclass(found) and issubclass(found, keras.layers.Layer)):
+        kind = vars(layers).get(short) if layers else None
+    if not (inspect.isclass(kind) and issubclass(kind, keras.layers.Layer)):
         known = _known_layers()
         missing = "" if _keras_cv_layers() else " keras-cv is not installed; it is the extra keras-cv."
         raise ValueError(f"Unknown layer {name!r}.{nearest(short, known)} Keras has {', '.join(known)}.{missing}")
-    parts = _parts_of_package(found)
+    parts = _parts_of_package(kind)
     # Of the user's own classes, which are registered, a spec may name all.
-    if parts is not None and not any(f".layers.{part}." in f"{found.__module__}." for part in parts):
+    if parts is not None and not any(f".layers.{part}." in f"{kind.__module__}." for part in parts):
         raise ValueError(
             f"layer({name!r}) is no layer that changes images alone, and a transform takes no other: its spec may be "
             f"from a file. Expected one of {', '.join(_known_layers())}, or a layer of your own, registered by "
@@ -232,24 +222,20 @@ def _class_of(name):
             f"layer({name!r}) mixes images of a batch and their labels, which metric learning cannot: an image has "
             "one class."
         )
-    return found
+    return kind
 
 
 def _made(written, kind, arguments):
     """Creates the layer, after checking the names of its arguments, and the sizes if it is not the user's own."""
     is_own = _parts_of_package(kind) is None
-    parameters = inspect.signature(kind).parameters
-    parameters = {
-        name: each for name, each in parameters.items() if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-    }
+    parameters = parameters_of(kind)
     for name, value in arguments.items():
         if name in OURS:
             raise ValueError(f"{OURS[name]}: leave {name} out of {written}.")
         if name not in parameters:
-            own = [each for each in parameters if each not in OURS]
-            raise ValueError(
-                f"{written} takes no argument {name!r}.{nearest(name, own)} Its arguments: {', '.join(own) or 'none'}."
-            )
+            others = [other for other in parameters if other not in OURS]
+            listed = ", ".join(others) or "none"
+            raise ValueError(f"{written} takes no argument {name!r}.{nearest(name, others)} Its arguments: {listed}.")
         if not is_own and name not in OF_PIXELS and (largest := _largest(value)) > MOST_SIDE:
             raise ValueError(f"{written} expects {name} of at most {MOST_SIDE}, received {largest}.")
     if not is_own and arguments.get("data_format", LAST) != LAST:
@@ -306,9 +292,9 @@ def with_probability(probability, step):
     changed = cold_path(tf.TensorSpec([None, None, 3], tf.float32), tf.TensorSpec([2], tf.int32))(step)
 
     def maybe(image, seed):
-        own = tf.random.experimental.stateless_fold_in(seed, 1)
+        step_seed = tf.random.experimental.stateless_fold_in(seed, 1)
         drawn = tf.random.stateless_uniform([], seed) < probability
-        return tf.ensure_shape(tf.cond(drawn, lambda: changed(image, own), lambda: image), image.shape)
+        return tf.ensure_shape(tf.cond(drawn, lambda: changed(image, step_seed), lambda: image), image.shape)
 
     return maybe
 

@@ -260,7 +260,7 @@ def test_a_shell_takes_printed_words_as_they_are(word, line):
 
 def test_the_next_free_path_is_found(tmp_path):
     (tmp_path / "1").mkdir()
-    assert command.free_path(lambda number: f"{tmp_path}/{number}", 1) == f"{tmp_path}/2"
+    assert command.free_path(lambda number: f"{tmp_path}/{number}") == f"{tmp_path}/2"
 
 
 def test_messages_of_the_log_have_neither_time_nor_process(tmp_path):

@@ -34,9 +34,9 @@ def test_where_keeps_rows_together_and_names(rows):
 
 
 def test_one_label_an_image():
-    with pytest.raises(ValueError, match="received 2 images, 3 labels"):
+    with pytest.raises(ValueError, match="A split of 3 labels needs as many images, received 2"):
         Split(np.array(["a", "b"], dtype=object), np.arange(3))
-    with pytest.raises(ValueError, match="A split of 2 images needs as many cameras, received 3"):
+    with pytest.raises(ValueError, match="A split of 2 labels needs as many cameras, received 3"):
         Split(np.array(["a", "b"], dtype=object), np.arange(2), cameras=np.arange(3))
 
 

@@ -5,9 +5,9 @@ import shutil
 import numpy as np
 import pytest
 
+from pipelines.dataset import WHOLE
 from pipelines.datasets import load
 from pipelines.datasets.photos import photos
-from pipelines.labels import WHOLE
 from tfdml.run.experiment.splits import measurable
 
 NAMES = [f"{folder}{number}.jpg" for folder in ("", "trip/", "trip/day 2/", "Küche/") for number in range(10)]

@@ -12,7 +12,6 @@ import tensorflow as tf
 from tfdml import losses, registry
 from tfdml.functional.manifold import random_walk
 from tfdml.registry import arguments
-from tfdml.registry.fields import expected_of
 
 importlib.import_module("tfdml.layers")
 for room in registry.ROOMS.values():
@@ -91,6 +90,11 @@ def parameters_of(thing):
     variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     parameters = inspect.signature(thing).parameters
     return {name: parameter.default for name, parameter in parameters.items() if parameter.kind not in variadic}
+
+
+def expected_of(thing):
+    fields = (thing.__init__ if isinstance(thing, type) else thing).fields
+    return {name: field.expected for name, field in fields.items() if field.expected}
 
 
 def make(thing, argument, value):

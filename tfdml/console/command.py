@@ -1,5 +1,6 @@
 """Runs a command: help, errors in one sentence, hints, and exit statuses, shared by all commands."""
 
+import itertools
 import logging
 import os
 import re
@@ -21,14 +22,10 @@ ASKED_BY = ("--help", "-help", "-?", "--helpshort", "-helpshort")
 
 
 def help_text(about, command, arguments, values, defining):
-    """Returns the help text of a command.
+    """Returns the help text of a command, which begins with the docstring `about` of its module.
 
-    Args:
-        about: docstring of its module.
-        command: its command line, such as `python -m tfdml.train`.
-        arguments: name of its positional arguments, such as `FLAGFILE...`; may be empty.
-        values: absl `FlagValues`.
-        defining: names that absl gives to the modules that define its flags.
+    `arguments` is the name of its positional arguments, which may be empty; `defining` are the names that absl gives to
+    the modules that define its flags.
     """
     usage = " ".join(filter(None, ["Usage:", command, arguments, "[--flag=value ...]"]))
     modules = values.flags_by_module_dict()
@@ -81,23 +78,14 @@ WRITE = {
 
 
 def in_place_of(name, known):
-    """Returns a sentence that names the flag to write in place of an unknown one; None if there is none.
-
-    Args:
-        name: name of the unknown flag.
-        known: names of the flags that the command has.
-    """
+    """Returns a sentence that names the flag to write in place of an unknown one, if it is `known`; or else None."""
     written = WRITE.get(name, "")
     flag = written.removeprefix("--").partition("=")[0].partition(",")[0]
     return f"Unknown flag --{name}. Write {written}." if flag in known else None
 
 
 def flag_sentence(message):
-    """Returns absl's message about the value of a flag, or if it is in Python's words, what the flag expects.
-
-    Args:
-        message: such as `flag --steps=1.5: invalid literal for int() with base 10: '1.5'`.
-    """
+    """Returns absl's message about the value of a flag, or if it is in Python's words, what the flag expects."""
     match = re.fullmatch(r"flag --(\w+)=(.*?): (.*)", message, re.DOTALL)
     if not match:
         return message
@@ -147,11 +135,7 @@ def _is_message(record):
 
 
 def print_messages(stream="stdout"):
-    """Prints the messages of tfdml and pipelines, and leaves warnings to absl's handler.
-
-    Args:
-        stream: name of the stream in `sys`.
-    """
+    """Prints the messages of tfdml and pipelines on a stream of `sys`, and leaves warnings to absl's handler."""
     MESSAGES.stream = stream
     for package in PACKAGES:
         logging.getLogger(package).setLevel(logging.INFO)
@@ -162,16 +146,14 @@ def print_messages(stream="stdout"):
 def run(main, arguments="", before=None, others=False, imports=True, reads_images=False, messages="stdout"):
     """Runs a command under absl. Expected errors print one line; `--debug` adds the traceback.
 
-    Args:
-        main: function without arguments, called after TensorFlow is imported.
-        arguments: name of the positional arguments in `--help`, such as `FLAGFILE...`. If given, `main` receives the
-            list of them, and is called without TensorFlow.
-        before: function without arguments, called before TensorFlow is imported, which takes some seconds.
-        imports: whether TensorFlow is imported before `main`; if not, `main` calls `import_package` where it is needed.
-        others: whether `main` also receives flags that the command does not have, among the positional arguments.
-        reads_images: whether the command lists the images that cannot be read, and goes on. TensorFlow's own log would
-            say the same of each image in many lines, so it is silent unless `--debug` or the environment asks for it.
-        messages: name of the stream for messages of the log; `stderr` where other programs read what `main` prints.
+    `main` is called after TensorFlow is imported, unless `imports` is False: then it calls `import_package` where it is
+    needed. `before` is called before that import, which takes some seconds. If `arguments` names positional arguments
+    for `--help`, `main` receives the list of them, and is called without TensorFlow; with `others` also flags that the
+    command does not have.
+
+    `reads_images` says that the command lists the images that cannot be read, and goes on. TensorFlow's own log would
+    say the same of each image in many lines, so it is silent unless `--debug` or the environment asks for it.
+    `messages` is the stream for messages of the log: `stderr` where other programs read what `main` prints.
     """
 
     def guarded(argv):
@@ -220,22 +202,12 @@ def given(*names):
 
 
 def print_next(module, *words):
-    """Prints the command that comes next, as a shell takes it when it is pasted.
-
-    Args:
-        module: the command, such as `tfdml.report`.
-        *words: its flags and arguments.
-    """
+    """Prints the command that comes next, a module with flags and arguments, as a shell takes it when it is pasted."""
     print(f"Next: {command_line('python', '-m', module, *words)}")
 
 
 def aligned(rows, left=(0,)):
-    """Returns a table as text.
-
-    Args:
-        rows: lists of texts, of the same length.
-        left: numbers of the columns that are aligned at the left; others are aligned at the right.
-    """
+    """Returns rows of texts as a table; columns with numbers in `left` are aligned at the left, others at the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     sides = [str.ljust if column in left else str.rjust for column in range(len(widths))]
     lines = ("  ".join(side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)) for row in rows)
@@ -243,21 +215,17 @@ def aligned(rows, left=(0,)):
 
 
 def print_result(tables, run_dir, sentences=""):
-    """Prints what a run or an ensemble reaches.
+    """Prints what a run or an ensemble reaches, and the sentences about it.
 
-    Args:
-        tables: title to rows, which are name to dictionary of metrics; the last row says which metrics are shown.
-        run_dir: its folder.
-        sentences: what else there is to say.
+    `tables` are title to rows, which are name to metrics; the last row says which metrics are shown.
     """
     for title, rows in tables.items():
         shown = [metric for metric in list(rows.values())[-1] if metric != "queries"]
-        heads = [title, *(metric.replace("recall_at_", "Recall@") for metric in shown)]
-        values = {name: [metrics.get(metric) for metric in shown] for name, metrics in rows.items()}
-        print()
-        print(
-            aligned([heads, *([name, *("-" if v is None else f"{v:.3f}" for v in of)] for name, of in values.items())])
-        )
+        lines = [[title, *(metric.replace("recall_at_", "Recall@") for metric in shown)]]
+        for name, metrics in rows.items():
+            values = map(metrics.get, shown)
+            lines.append([name, *("-" if value is None else f"{value:.3f}" for value in values)])
+        print(f"\n{aligned(lines)}")
     print(f"\n{sentences}\n\nRun directory: {run_dir}" if sentences else f"\nRun directory: {run_dir}")
 
 
@@ -266,24 +234,15 @@ def own_modules(names):
     return [f"--import_modules={','.join(names)}"] if names else []
 
 
-def free_path(name, number):
-    """Returns a path that does not exist yet, by its number.
-
-    Args:
-        name: function from a number to a path.
-        number: the first one.
-    """
-    while Path(name(number)).exists():
-        number += 1
-    return name(number)
+def free_path(name):
+    """Returns the first of the paths `name(1)`, `name(2)`, ... that does not exist yet."""
+    return next(path for path in map(name, itertools.count(1)) if not Path(path).exists())
 
 
 def refuse_unused(names, reason):
     """Raises a ValueError if one of these flags was given, which the command would not read.
 
-    Args:
-        names: names of flags.
-        reason: what the command does without them, such as "--run_dirs compares runs".
+    `reason` says what the command does without them, such as "--run_dirs compares runs".
     """
     for name in names:
         if flags.FLAGS[name].present:
@@ -291,11 +250,7 @@ def refuse_unused(names, reason):
 
 
 def check_file(name):
-    """Raises a ValueError if the file that a flag names cannot be written: before there is work that would be lost.
-
-    Args:
-        name: name of the flag; its value may be empty.
-    """
+    """Raises a ValueError if the file that a flag names, if any, cannot be written: before there is work to lose."""
     if not flags.FLAGS[name].value:
         return
     path = Path(flags.FLAGS[name].value)
@@ -308,11 +263,7 @@ def check_file(name):
 
 
 def check_folder(name):
-    """Raises a ValueError if the folder that a flag names cannot be made or written: before there is work, as above.
-
-    Args:
-        name: name of the flag.
-    """
+    """Raises a ValueError if the folder that a flag names cannot be made or written: before there is work to lose."""
     path = Path(flags.FLAGS[name].value)
     nearest = next(each for each in (path, *path.absolute().parents) if each.exists())
     if not nearest.is_dir():

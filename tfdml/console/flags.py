@@ -25,11 +25,7 @@ RECIPES = (os.path.join(PACKAGE, "configs"), os.path.join(os.path.dirname(PACKAG
 
 
 def expanded(arguments):
-    """Returns arguments with the flags of flagfiles in their place, also of those that flagfiles name.
-
-    Args:
-        arguments: arguments of a command, without its name.
-    """
+    """Returns arguments of a command with the flags of flagfiles in their place, also of those that flagfiles name."""
     flags, reading = [], [("", iter(arguments))]
     while reading:
         argument = next(reading[-1][1], None)
@@ -59,8 +55,7 @@ def expanded(arguments):
 def located(path):
     """Returns the path of a flagfile, or if there is none, of the recipe of that name, which ships with tfdml.
 
-    Args:
-        path: path, such as `configs/quickstart.flags`; for a recipe `quickstart.flags` is enough.
+    For a recipe such as `configs/quickstart.flags`, `quickstart.flags` is enough.
     """
     path = os.path.expanduser(path)
     folder, name = os.path.split(os.path.normpath(path))
@@ -80,30 +75,23 @@ def recipes():
 
 
 def _flags_in(path, named):
-    """Returns the flags of a flagfile: its lines without comments."""
     if not os.path.exists(path) or os.path.isdir(path):
         what = "is a folder" if os.path.isdir(path) else "does not exist"
-        raise FileNotFoundError(f"--flagfile={named} {what}. Expected a file of flags.{_recipe_like(named)}")
+        recipe = f"{os.path.basename(named).removesuffix('.flags')}.flags"
+        alike = difflib.get_close_matches(recipe, recipes(), n=1)
+        hint = f" Did you mean --flagfile=configs/{alike[0]}?" if alike else ""
+        raise FileNotFoundError(f"--flagfile={named} {what}. Expected a file of flags.{hint}")
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
         kind = "pipe" if stat.S_ISFIFO(mode) else "socket" if stat.S_ISSOCK(mode) else "device"
         # Reading it may never end.
         raise OSError(f"--flagfile={named} cannot be read: {path} is a {kind}, and no file.")
-    with open(path, "rb") as file:
-        content = file.read()
     try:
-        lines = [line.strip() for line in content.decode().splitlines()]
+        lines = [line.strip() for line in Path(path).read_bytes().decode().splitlines()]
     except UnicodeDecodeError as error:
         reason = f"it is not UTF-8 text, from byte {error.start:,} on"
         raise ValueError(f"--flagfile={named} cannot be read: {reason}.") from None
     return [line for line in lines if line and not line.startswith(COMMENTS)]
-
-
-def _recipe_like(named):
-    """Returns a suggestion for a flagfile that does not exist; empty if no recipe has a similar name."""
-    name = f"{os.path.basename(named).removesuffix('.flags')}.flags"
-    alike = difflib.get_close_matches(name, recipes(), n=1)
-    return f" Did you mean --flagfile=configs/{alike[0]}?" if alike else ""
 
 
 # What docs/choosing.md advises to begin with.
@@ -118,29 +106,34 @@ FEWEST = 4
 
 
 def complete(values, *, any_dataset=False):
-    """Gives training flags the values of the recipe, where `--data_dir` is given and neither they nor `--dataset` are.
+    """Gives training flags the values of the recipe, and returns their texts `--name=value`.
 
-    Args:
-        values: absl `FlagValues`.
-        any_dataset: whether `--dataset` may be given.
-
-    Returns:
-        Texts `--name=value` of the flags that were given values.
+    It does so for flags that are not given, if `--data_dir` is and `--dataset` is not, or may be, with `any_dataset`.
     """
-    given, named = values["data_dir"].value, values["dataset"].present
-    if not given or (named and not any_dataset):
+    data_dir, named = values["data_dir"].value, values["dataset"].present
+    if not data_dir or (named and not any_dataset):
         return []
-    if not Path(given).is_dir():
+    root = Path(data_dir)
+    if not root.is_dir():
         if named:
             return []
         raise ValueError(
-            f"--data_dir={given}: without --dataset that is a folder of photos, and there is no folder there. For a "
+            f"--data_dir={data_dir}: without --dataset that is a folder of photos, and there is no folder there. For a "
             "dataset that makes its files, such as toycars, give --dataset, too."
         )
-    folders, train, divided = _classes(Path(given))
-    if not (named or values["evaluate_on"].present or values["validation_classes"].present):
-        _check_count(given, folders, train, divided)
-    recipe = _fitting(_recipe(train, divided), values)
+    divided = (root / "test").is_dir()
+    folders = sum(each.is_dir() for each in (root / "train" if divided else root).glob("[!.]*"))
+    train = folders if divided else folders - round(folders * TEST_CLASSES)
+    validation_given = values["evaluate_on"].present or values["validation_classes"].present
+    if folders and train < FEWEST and not (named or validation_given):
+        what = f"{FEWEST} class folders in {root}/train" if divided else "6 class folders"
+        raise ValueError(
+            f"{root} has {folders} class folders{' in train' if divided else ''}, too few to hold classes out that "
+            f"choose the best model and others for the test. Expected {what} or more."
+        )
+    few = {"validation_classes": round(min(0.5, VALIDATION / train), 2)} if 0 < train < VALIDATION / 0.2 else {}
+    dataset = "folder" if divided else f"folder(test_classes={TEST_CLASSES})"
+    recipe = _fitting({"dataset": dataset, **few, **RECIPE}, values)
     missing = {name: value for name, value in recipe.items() if not values[name].present}
     for name, value in missing.items():
         values[name].value = value
@@ -148,13 +141,7 @@ def complete(values, *, any_dataset=False):
 
 
 def check_outside(values, name, folder):
-    """Raises a ValueError if a folder that is written to would be read as images, such as one below `--data_dir=.`.
-
-    Args:
-        values: absl `FlagValues`.
-        name: name of the flag that names it.
-        folder: its path.
-    """
+    """Raises a ValueError if the `folder` of a flag would be read as images, such as one below `--data_dir=.`."""
     dataset, root = values["dataset"].value, Path(values["data_dir"].value).resolve()
     whole = dataset.startswith("photos") or "test_classes=" in dataset
     read = [root] if whole else [root / "train", root / "test"]
@@ -167,14 +154,7 @@ def check_outside(values, name, folder):
 
 
 def without_network(values):
-    """Gives `--backbone` the value identity, where it is not given and the dataset has vectors, not images.
-
-    Args:
-        values: absl `FlagValues`.
-
-    Returns:
-        Whether it did.
-    """
+    """Gives `--backbone` the value identity if it is not given and the dataset has vectors; returns whether it did."""
     missing = _has_vectors(values) and not values["backbone"].present
     if missing and not values["initial_model"].value:
         values["backbone"].value = "identity"
@@ -199,27 +179,6 @@ def _has_vectors(values):
     return DataSettings(dataset=values["dataset"].value).has_vectors
 
 
-def _check_count(root, folders, train, divided):
-    if 0 < folders and train < FEWEST:
-        what = f"{FEWEST} class folders in {root}/train" if divided else "6 class folders"
-        raise ValueError(
-            f"{root} has {folders} class folders{' in train' if divided else ''}, too few to hold classes out that "
-            f"choose the best model and others for the test. Expected {what} or more."
-        )
-
-
-def _classes(root):
-    """Returns how many class folders there are, how many of them train, and whether they are divided."""
-    divided = (root / "test").is_dir()
-    folders = sum(each.is_dir() for each in (root / "train" if divided else root).glob("[!.]*"))
-    return folders, folders if divided else folders - round(folders * TEST_CLASSES), divided
-
-
-def _recipe(train, divided):
-    few = {"validation_classes": round(min(0.5, VALIDATION / train), 2)} if 0 < train < VALIDATION / 0.2 else {}
-    return {"dataset": "folder" if divided else f"folder(test_classes={TEST_CLASSES})", **few, **RECIPE}
-
-
 class PathParser(flags.ArgumentParser):
     """Converts a path to an absolute one, so that a run's flags mean the same in every working directory.
 
@@ -241,8 +200,8 @@ class SizeParser(flags.ArgumentParser):
     syntactic_help = "a side, or HEIGHTxWIDTH"
 
     def parse(self, argument):
-        found = re.fullmatch(r"([0-9]+)(?:x([0-9]+))?", argument)
-        height, width = (int(found[1]), int(found[2] or found[1])) if found else (-1, -1)
+        match = re.fullmatch(r"([0-9]+)(?:x([0-9]+))?", argument)
+        height, width = (int(match[1]), int(match[2] or match[1])) if match else (-1, -1)
         if argument != "0" and not (LEAST <= height <= MOST and LEAST <= width <= MOST):
             raise ValueError(
                 f"Expected a side such as 224, or height x width such as 256x128, each from {LEAST} to {MOST}; or 0, "
@@ -259,12 +218,7 @@ class SizeSerializer(flags.ArgumentSerializer):
 
 
 def define_training(values=flags.FLAGS, only=None):
-    """Defines the flags that describe a training run on an absl `FlagValues`, and returns their names.
-
-    Args:
-        values: `FlagValues`.
-        only: names of those to define; None: all.
-    """
+    """Defines the flags that describe a training run, or `only` some of them, and returns their names, sorted."""
     fields = [field for of_topic in _fields().values() for field in of_topic if only is None or field.name in only]
     for field in fields:
         _define(field, values)
@@ -277,12 +231,10 @@ def topics():
 
 
 def _fields():
-    """Returns `{topic: fields of its settings}`."""
     return {field.metadata["heading"]: dataclasses.fields(field.type) for field in dataclasses.fields(Settings)}
 
 
 def _define(field, values):
-    """Defines the flag of a field of the settings."""
     about = field.metadata["flag"]
     default, text = field.default, about.help
     bounds = {"lower_bound": about.lower_bound, "upper_bound": about.upper_bound} if field.type in (int, float) else {}
@@ -339,11 +291,7 @@ def define_debug():
 
 
 def command_line(*words):
-    """Returns a command, or flags, as one line that a shell takes when it is pasted.
-
-    Args:
-        *words: such as `python`, `-m` and `--loss=triplet(mining='hard')`.
-    """
+    """Returns words, such as `python`, `-m` and `--loss=triplet(mining='hard')`, as one line that a shell takes."""
     return " ".join(map(quoted, words))
 
 

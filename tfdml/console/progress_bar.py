@@ -15,14 +15,10 @@ def verbosity(chief=True):
 
 
 class ProgressBar:
-    """Shows how much is done: a bar with the time left in a terminal, and a line every ten seconds elsewhere.
+    """Shows how much is done: a bar with the time left in a terminal, and a line after `every` seconds elsewhere.
 
-    Args:
-        total: how many things there are; None if nobody knows.
-        unit: name of one, such as `image`.
-        done: how many were done before; they do not count for the speed.
-        verbose: 1 for a bar, 2 for lines, 0 for nothing; None: whether the output is a terminal decides.
-        every: seconds from one line to the next.
+    `total` is None if nobody knows how many there are. Those `done` before do not count for the speed. `verbose` is 1
+    for a bar, 2 for lines, 0 for nothing; None: whether the output is a terminal decides.
     """
 
     def __init__(self, total, unit, done=0, verbose=None, every=EVERY):
@@ -47,17 +43,14 @@ class ProgressBar:
         now = time.monotonic()
         if self.verbose == 2 and now - self._printed >= self.every:
             self._printed = now
-            print(self._line(), flush=True)
+            count = f"{self.done:,}" if self.total is None else f"{self.done:,}/{self.total:,}"
+            rest = None if self.total is None else self.total - self.done
+            print(f"{count} {self.unit}s{self._speed.in_words(rest)}", flush=True)
 
     def end(self):
         """Ends a bar whose total nobody knew."""
         if self._bar:
             self._bar.update(self.done, finalize=True)
-
-    def _line(self):
-        count = f"{self.done:,}" if self.total is None else f"{self.done:,}/{self.total:,}"
-        rest = None if self.total is None else self.total - self.done
-        return f"{count} {self.unit}s{self._speed.in_words(rest)}"
 
 
 class Speed:
@@ -74,11 +67,7 @@ class Speed:
             self._begun = time.monotonic()
 
     def in_words(self, rest):
-        """Returns how many things a second are done, and how long the rest will take; empty before that is known.
-
-        Args:
-            rest: number of things left; None if nobody knows.
-        """
+        """Returns how many a second are done, and how long the `rest`, if it is known, will take; empty at first."""
         if not self._done:
             return ""
         speed = self._done / max(time.monotonic() - self._begun, 1e-9)

@@ -14,11 +14,8 @@ SHOWN = 3
 class EpochProgress(keras.callbacks.ProgbarLogger):
     """Keras' own progress of training with three metrics at most: the loss, the one that selects the model and another.
 
-    List it after the callbacks whose metrics it shows. The log of the run has all metrics.
-
-    Args:
-        prefix: prefix of the names of metrics of retrieval, such as `validation`.
-        monitor: the metric that selects the best model, without the prefix.
+    List it after the callbacks whose metrics it shows. The log of the run has all metrics. `prefix` is that of metrics
+    of retrieval, such as `validation`, which `monitor` lacks, the metric that selects the best model.
     """
 
     def __init__(self, prefix, monitor):
@@ -41,9 +38,7 @@ class EpochProgress(keras.callbacks.ProgbarLogger):
 class ProgressLines(keras.callbacks.Callback):
     """Prints a line every ten seconds of training or of a pass over images: which batch it is at.
 
-    Args:
-        every: seconds from one line to the next.
-        of: what a pass embeds, such as `1,000 test images`.
+    `of` is what a pass embeds, such as `1,000 test images`.
     """
 
     def __init__(self, every=EVERY, of="the images"):

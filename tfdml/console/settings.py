@@ -13,14 +13,11 @@ ImageSize = Annotated[int | tuple[int, int], "a side, or height and width"]
 
 @dataclasses.dataclass(frozen=True)
 class Need:
-    """What flags need to have an effect.
+    """What flags need to have an effect."""
 
-    Args:
-        words: what it is, for messages.
-        is_met: function that tells whether `Settings` have it; None: only the backbone tells, once it is loaded.
-    """
-
+    # What it is, for messages.
     words: str
+    # Tells whether `Settings` have it; None: only the backbone tells, once it is loaded.
     is_met: Callable[["Settings"], bool] | None = None
 
 
@@ -77,13 +74,7 @@ class Flag:
 
 
 def flag(default, help_text, **properties):
-    """Returns the field of a setting, which is a flag of the same name.
-
-    Args:
-        default: its default.
-        help_text: what `--help` says.
-        **properties: as `Flag` takes them.
-    """
+    """Returns the field of a setting, which is a flag of the same name with these properties of `Flag`."""
     return dataclasses.field(default=default, metadata={"flag": Flag(help_text, **properties)})
 
 
@@ -517,7 +508,12 @@ class Settings:
         unknown = values.keys() - self.values().keys()
         if unknown:
             raise TypeError(f"Expected names of flags, received {', '.join(sorted(unknown))}.")
-        return dataclasses.replace(self, **{name: _replaced(each, values) for name, each in vars(self).items()})
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+        parts = {}
+        for part, settings in vars(self).items():
+            own = {name: values[name] for name in vars(settings) if name in values}
+            parts[part] = dataclasses.replace(settings, **own)
+        return dataclasses.replace(self, **parts)
 
 
 def flags_by_name():
@@ -535,10 +531,3 @@ def values_of(name):
     """Returns flag to value of a property of `Flag`, such as `in_trials`, of the flags that have one."""
     values = {flag: vars(about)[name] for flag, about in flags_by_name().items()}
     return {flag: value for flag, value in values.items() if value is not None}
-
-
-def _replaced(settings, values):
-    own = {name: values[name] for name in vars(settings) if name in values}
-    return dataclasses.replace(
-        settings, **{name: tuple(value) if isinstance(value, list) else value for name, value in own.items()}
-    )

@@ -133,13 +133,10 @@ def raise_on_interrupt():
 
 
 def import_keras_quietly(modules=("keras",), hidden=()):
-    """Imports Keras and drops known log noise of its backend from standard error.
+    """Imports modules, of Keras by default, and drops known log noise of its backend from standard error.
 
-    TensorFlow's log level does not reach these lines: they are written before its logging is set up.
-
-    Args:
-        modules: names of the modules to import.
-        hidden: names of packages that they are to find missing.
+    TensorFlow's log level does not reach these lines: they are written before its logging is set up. The packages in
+    `hidden` are not found meanwhile.
     """
     global _standard_error
     import tempfile
@@ -230,11 +227,7 @@ def error_sentence(error):
 
 
 def disk_sentence(reason):
-    """Returns the sentence to print for a reason that TensorFlow gives; None where it is not the disk.
-
-    Args:
-        reason: such as `out/variables/variables.index; Read-only file system`.
-    """
+    """Returns the sentence to print for a reason that TensorFlow gives, if it is the disk, or None."""
     for number in (*OF_WRITING, errno.EACCES):
         match = re.search(rf"(?:(\S+?)[;:] )?{os.strerror(number)}", reason)
         if match:

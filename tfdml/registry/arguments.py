@@ -34,11 +34,7 @@ class Expected:
 
 
 def expected_by(kind: Any) -> Expected | None:
-    """Returns the `Expected` of a type; None of one that says nothing of values, such as `Any`.
-
-    Args:
-        kind: such as `Annotated[float, number(at_least=0)]`, `Literal["a", "b"]` or `int | None`.
-    """
+    """Returns the `Expected` of a type such as `int | None`; None of one that says nothing of values, such as `Any`."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
         # The last one is the outermost, where a type that is annotated is annotated again.
@@ -281,10 +277,8 @@ def nearest(word, words):
 def meant(name, *modules):
     """Returns a suggestion for a name that a module has not, with the module that has it; or an empty string.
 
-    Args:
-        name: the name.
-        *modules: where it may stand: names in their `__all__`, and those in their `INSTEAD`, which are other packages',
-            with what to write here.
+    It may be one in the `__all__` of the modules, or in their `INSTEAD`, which are other packages' names, with what to
+    write here.
     """
     written = {}
     for module in map(vars, reversed(modules)):

@@ -148,13 +148,6 @@ def _declare_init(cls, owner_of):
     cls.__init__ = _checking(cls.__init__, signature, owner_of)
 
 
-def expected_of(thing):
-    """Returns `{argument: Expected}` of a class or function that is declared."""
-    # Others have not been wrapped.
-    fields = getattr(thing.__init__ if isinstance(thing, type) else thing, "fields", {})
-    return {name: field.expected for name, field in fields.items() if field.expected}
-
-
 def refuse_unknown(owner, names, arguments):
     """Raises a TypeError that names the first of some names that is none of the arguments of `owner`."""
     for name in names:
@@ -164,12 +157,7 @@ def refuse_unknown(owner, names, arguments):
 
 
 def checked(owner, name, value, expected):
-    """The value as it is read, or a ValueError that tells what was expected; `expected` may be None.
-
-    Args:
-        owner: whose argument it is, in the error.
-        name: of the argument.
-    """
+    """The value as it is read, or a ValueError that names the argument of `owner`; `expected` may be None."""
     try:
         return expected.read(value) if expected else value
     except REFUSED:
@@ -180,12 +168,7 @@ def checked(owner, name, value, expected):
 
 
 def evaluated(read, thing):
-    """Returns what `read` finds, with annotations that are strings evaluated where all of them can be.
-
-    Args:
-        read: `inspect.signature` or `inspect.get_annotations`.
-        thing: a class or function.
-    """
+    """Returns what `inspect.signature` or `get_annotations` reads, with annotations evaluated where all can be."""
     try:
         return read(thing, eval_str=True)
     except (NameError, AttributeError, SyntaxError, TypeError):
@@ -223,8 +206,12 @@ def _checking(function, signature, owner_of):
 
 
 def _init_of(cls):
-    """The `__init__` of a class whose fields are its arguments."""
-    parameters = _parameters(cls.fields)
+    # In Python every field may stand without its name, but those that Keras checks and those without a default.
+    parameters = []
+    for name, field in cls.fields.items():
+        named = not field.is_shown or (field.keyword_only and field.default is REQUIRED)
+        parameters.append(inspect.Parameter(name, NAMED if named else IN_ORDER, default=field.default))
+    parameters.sort(key=lambda parameter: parameter.kind)
     signature = inspect.Signature(parameters)
     handed_on = [name for name, field in cls.fields.items() if field.of_keras]
     shown = [parameter for parameter in parameters if cls.fields[parameter.name].is_shown]
@@ -249,15 +236,6 @@ def _init_of(cls):
     __init__.fields = cls.fields
     __init__.__signature__ = inspect.Signature([inspect.Parameter("self", IN_ORDER), *shown, *more])
     return __init__
-
-
-def _parameters(fields):
-    """In Python every field may stand without its name, but those that Keras checks and those without a default."""
-    parameters = []
-    for name, field in fields.items():
-        named = not field.is_shown or (field.keyword_only and field.default is REQUIRED)
-        parameters.append(inspect.Parameter(name, NAMED if named else IN_ORDER, default=field.default))
-    return sorted(parameters, key=lambda parameter: parameter.kind)
 
 
 def _fields_of(cls):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tfdml.registry.arguments import nearest, same
-from tfdml.registry.fields import declare_part
+from tfdml.registry.fields import VARIADIC, declare_part
 from tfdml.registry.specs import FIRST, of_spec, parse, parse_sum, written
 
 
@@ -157,7 +157,7 @@ def check_effect(kind, spec, argument, value, source):
     """
     with of_spec(spec):
         name, arguments = parsed(kind, spec)
-        parameters = _parameters(_thing(kind, name))
+        parameters = parameters_of(_thing(kind, name))
         if argument not in parameters:
             raise ValueError(
                 f"The {kind} {name!r} takes no argument {argument!r}, which {source} sets. "
@@ -200,7 +200,7 @@ def parsed(kind, spec):
 def takes(kind, spec, argument):
     """Returns whether what a spec names has an argument of a name."""
     with of_spec(spec):
-        return argument in _parameters(_thing(kind, parsed(kind, spec)[0]))
+        return argument in parameters_of(_thing(kind, parsed(kind, spec)[0]))
 
 
 def names(kind):
@@ -217,7 +217,7 @@ def describe(kind):
     """Returns a line for each name of a kind: its arguments with defaults, and the first line of its docstring."""
     lines = []
     for name, summary in summaries(kind).items():
-        parameters = [each.replace(annotation=each.empty) for each in _parameters(registered(kind)[name]).values()]
+        parameters = [each.replace(annotation=each.empty) for each in parameters_of(registered(kind)[name]).values()]
         lines.append(f"{name}({', '.join(map(str, parameters))}): {summary}")
     return lines
 
@@ -232,7 +232,7 @@ def _create(kind, name, arguments, offers):
     if FIRST in arguments:
         received = written(name, arguments)
         raise ValueError(f"Arguments need their names: write {name}(argument=value), received {received!r}.")
-    parameters = _parameters(thing)
+    parameters = parameters_of(thing)
     for argument in arguments:
         if argument not in parameters:
             raise ValueError(
@@ -268,7 +268,7 @@ def _known(kind):
     return kind
 
 
-def _parameters(thing):
-    variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+def parameters_of(thing):
+    """Returns the parameters of a class or function by name, without `*args` and `**kwargs`."""
     parameters = inspect.signature(thing).parameters
-    return {name: parameter for name, parameter in parameters.items() if parameter.kind not in variadic}
+    return {name: parameter for name, parameter in parameters.items() if parameter.kind not in VARIADIC}

@@ -14,12 +14,7 @@ LONGEST_SHOWN = 500
 
 
 class SpecError(ValueError):
-    """A spec is wrong, or what it names cannot be made.
-
-    Args:
-        message: what is wrong.
-        spec: the spec as it was received, by which commands find the flag that has it.
-    """
+    """A spec is wrong, or what it names cannot be made. By its `spec`, commands find the flag that has it."""
 
     def __init__(self, message, spec=""):
         super().__init__(message)

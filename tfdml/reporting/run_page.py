@@ -94,7 +94,7 @@ def next_steps(record):
     if values["backbone"].startswith("identity"):
         # Other commands have the images.
         return steps
-    out = free_path(lambda number: f"exported/{number}", 1)
+    out = free_path(lambda number: f"exported/{number}")
     find, export = (
         command_line("python", "-m", f"tfdml.{name}", *flags)
         for name, *flags in (("suspects", *several, "--out=suspects"), ("export", *here, f"--out={out}"))

@@ -17,7 +17,7 @@ from pipelines.datasets.folder import ENDINGS, is_other_image, tell_of_others
 from pipelines.datasets.loading import check_names
 from pipelines.datasets.photos import check_links
 from pipelines.images.decoding import MOST_BYTES
-from pipelines.labels import read_table, row_of
+from pipelines.labels import read_table
 from pipelines.preprocessing import why_no_pixels
 from pipelines.reading.sources import listed
 from pipelines.stored import PackedImages, local, refuse_vectors
@@ -41,9 +41,8 @@ def read_image_table(file):
 
 
 def _of_csv(file):
-    header, found = read_table(file, lambda header: _check(file, header))
-    rows = [row_of(file, header, row, line) for row, line in found]
-    return [row["path"] for row in rows], [row.get("label") for row in rows]
+    _, rows = read_table(file, lambda header: _check(file, header))
+    return [row["path"] for row, _ in rows], [row.get("label") for row, _ in rows]
 
 
 def _of_parquet(file):
@@ -233,7 +232,7 @@ class ImageList:
             raise ValueError(
                 f"--images={spec}: the dataset crops images to boxes, and exported models take whole ones."
             )
-        labels = [(split.class_names or {}).get(label, str(label)) for label in split.labels.tolist()]
+        labels = list(map(split.class_name, split.labels.tolist()))
         if not split.encoded:
             return cls([os.path.abspath(path) for path in split.images], labels)
         # Records are far more than names: none is read for the ending of its name.

@@ -8,7 +8,7 @@ import pyarrow
 import pyarrow.compute
 from pyarrow import types
 
-from pipelines.labels import read_table, row_of
+from pipelines.labels import read_table
 from tfdml.files.checked import reason_of
 from tfdml.files.shards import read_columns, values_of
 
@@ -201,9 +201,8 @@ def _of_csv(file):
         if len(set(header)) < len(header):
             raise ValueError(f"{file} has the columns {header}; expected each once.")
 
-    header, lines = read_table(file, check)
-    rows = [row_of(file, header, row, line) for row, line in lines]
-    columns = {name: [row[name] or None for row in rows] for name in header}
+    header, rows = read_table(file, check)
+    columns = {name: [row[name] or None for row, _ in rows] for name in header}
     return pyarrow.table(
         {name: _typed(pyarrow.array(texts, pyarrow.string()), name) for name, texts in columns.items()}
     )
