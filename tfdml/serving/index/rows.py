@@ -28,14 +28,7 @@ def new_ids(ids):
 
 @dataclasses.dataclass(frozen=True)
 class NewRows:
-    """Labels, paths, ids and attributes of N images that are added.
-
-    Args:
-        labels: list of N texts or None.
-        attributes: name to N values, or None.
-        paths: list of N texts, or None.
-        ids: `[N]`, or None.
-    """
+    """Labels, paths, ids and attributes of N images that are added; all but labels, a list, may be `None`."""
 
     labels: list
     attributes: Mapping[str, Any] | None
@@ -44,12 +37,9 @@ class NewRows:
 
     @classmethod
     def of(cls, count, files, *, labels, attributes, paths, ids):
-        """Returns what is given, checked, and what the files say where it is not given.
+        """Returns the checked arguments of `Index.add` for so many images, and what the files say of missing ones.
 
-        Args:
-            count: N.
-            files: `ImageList`; None: the images are no files.
-            labels, attributes, paths, ids: as of `Index.add`.
+        `files` is an `ImageList`, or `None` if the images are not files.
         """
         if paths is None:
             paths = None if files is None or files.contents is not None else files.paths
@@ -147,21 +137,15 @@ class IndexRows:
         return kinds
 
     def selected(self, where: str | None = None, hidden: Collection[str] = ()) -> np.ndarray:
-        """Returns a mask `[N]` of the rows that are there and that a filter takes.
-
-        Args:
-            where: the filter; None: all rows.
-            hidden: names of columns that it must not ask for.
-        """
+        """Returns a mask `[N]` of the rows that are there and that a filter of columns that are not hidden takes."""
         if where is None:
             return ~self.deleted
         kinds = {name: kind for name, kind in self.kinds.items() if name not in hidden}
         condition = filter_of(where, kinds, self.table.schema)
         names = {token.value for token in tokens_of(where) if token.kind == "name"}
-
         for name in names:
             self._check_size(name)
-        # Beside the columns of the index, whatever their names are.
+        # Next to the columns of the index, whatever their names are.
         numbered = self.table.select(sorted(names)).append_column("", pyarrow.array(np.arange(len(self))))
         mask = np.zeros(len(self), bool)
         mask[numbered.filter(condition)[""].to_numpy()] = True

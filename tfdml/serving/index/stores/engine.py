@@ -148,30 +148,24 @@ class EngineStore(Store):
         condition = None if where is None else condition_of(where, about.kinds(hidden))
         matching = self.count if where is None else self._count(condition)
         exact = about.kind.startswith("flat") or isinstance(matching, int) and matching <= FEW
-        rows = (
-            self._nearest(about, vectors, k, condition, exact) if matching and len(vectors) else [[] for _ in vectors]
-        )
+        is_empty = not matching or not len(vectors)
+        rows = [[] for _ in vectors] if is_empty else self._nearest(about, vectors, k, condition, exact)
         lists = [
             [Neighbor(*image, float(similarity_of(score, about.metric))) for *image, score in neighbors]
             for neighbors in rows
         ]
-        # Some engines give them nearly in order.
+        # Some engines return them nearly in order.
         return Found([sorted(each, key=lambda one: -one.similarity) for each in lists], matching, exact)
 
 
 def _new_columns(about, table):
     """Returns name to kind of the attributes that an index has not had yet; a ValueError if one is of another kind."""
-    found = {}
-    for name in table.column_names:
-        if name in OWN or table[name].null_count == len(table):
-            continue
-        kind = kind_of(name, table[name].type)
-        known = about.columns.get(name, kind)
-        if kind != known:
+    names = [name for name in table.column_names if name not in OWN and table[name].null_count < len(table)]
+    kinds = {name: kind_of(name, table[name].type) for name in names}
+    for name, kind in kinds.items():
+        if (known := about.columns.get(name, kind)) != kind:
             raise ValueError(f"The column {name} of the index has a {known} in each row, received a {kind}.")
-        if name not in about.columns:
-            found[name] = kind
-    return found
+    return {name: kind for name, kind in kinds.items() if name not in about.columns}
 
 
 # Images that are embedded before they are added: what an interruption loses.
@@ -179,19 +173,12 @@ ROWS = 1024
 
 
 def load(address, source, model, *, kind=None, attributes=None, update=False, batch_size=None, workers=1):
-    """Adds images, or embeddings, to the store at an address, and builds its index.
+    """Adds images, an `ImageList`, or embeddings, a folder of `tfdml.embed`, to a store, and builds its index.
 
-    Args:
-        address: see `open_store`.
-        source: `ImageList`, or the folder of `python -m tfdml.embed`.
-        model: folder of the exported model.
-        kind: spec of the index; if `None`, a new one is `flat`, and an existing one keeps its kind.
-        attributes: table with a column `path`, see `read_attributes`; if `None`, there are no attributes.
-        update, batch_size: of images, see `load_images`.
-        workers: of embeddings, see `load_shards`.
+    `attributes` is a table of `read_attributes`, or `None`. `update` and `batch_size` are for images, see
+    `load_images`; `workers` are for embeddings, see `load_shards`.
 
-    Returns:
-        The number of images in the store, and path to reason of those that could not be read.
+    Returns the number of images in the store, and path to reason of those that could not be read.
     """
     if not model:
         raise ValueError(f"--model is missing: the exported model whose embeddings are in {store_name(address)}.")
@@ -208,9 +195,7 @@ def load(address, source, model, *, kind=None, attributes=None, update=False, ba
 def unload(address, paths):
     """Deletes images from the store at an address; returns how many were deleted, and how many are left.
 
-    Args:
-        address: see `open_store`.
-        paths: list of paths, as the store has them or relative to the working folder.
+    Paths are as the store has them, or relative to the working folder.
     """
     with open_store(address) as store:
         there = store.find(paths={name for path in paths for name in (path, os.path.abspath(path))})
@@ -225,13 +210,7 @@ def unload(address, paths):
 def load_images(store, images, model, attributes=None, *, update=False, batch_size=None):
     """Embeds the images that a store does not have yet, and adds them; returns path to reason of unreadable ones.
 
-    Args:
-        store: `Store`.
-        images: `ImageList` of files.
-        model: `ExportedModel`.
-        attributes: table with a column `path`, see `read_attributes`; None: none.
-        update: whether images that are there are embedded again, and replaced.
-        batch_size: images that the model embeds at once; None: see `embed_into`.
+    With `update` images that are there are embedded again, and replaced.
     """
     if images.contents is not None:
         raise ValueError("The images of a dataset in memory have no files; index them in a folder.")
@@ -254,11 +233,7 @@ def load_images(store, images, model, attributes=None, *, update=False, batch_si
 def load_shards(store, source, attributes=None, *, workers=1):
     """Adds the embeddings that `python -m tfdml.embed` has written to a store, under their ids; returns what it notes.
 
-    Args:
-        store: `EngineStore` of the model that computed them.
-        source: their folder.
-        attributes: table with a column `path`, see `read_attributes`; None: none.
-        workers: number of shards that are added at once, each over a connection of its own.
+    So many workers each add a shard at once, over connections of their own.
     """
     shards = EmbeddingShards(source)
     if shards.model != store.model:
@@ -303,11 +278,6 @@ def upgrade_engine(address, model, *, batch_size=None):
 
     Until the end searches find what they found before. What is done is not done again if it is interrupted and
     repeated. Ids, labels and attributes stay, and images that others add or delete meanwhile are added or deleted.
-
-    Args:
-        address: of the index.
-        model: folder of the exported model.
-        batch_size: images that the model embeds at once; None: see `embed_into`.
     """
     folder = saved_model_folder(model)
     with open_store(address) as store:
@@ -347,13 +317,10 @@ def _embed(store, new, embedder, batch_size):
 
 def objects_of(table):
     """Returns for each row of a table a dictionary of its attributes, without those that are missing."""
-    names = [name for name in table.column_names if name not in OWN]
-    found = [{} for _ in range(len(table))]
-    for name in names:
-        for each, value in zip(found, table[name].to_pylist(), strict=True):
-            if value is not None:
-                each[name] = _in_json(name, value)
-    return found
+    return [
+        {name: _in_json(name, value) for name, value in row.items() if name not in OWN and value is not None}
+        for row in table.to_pylist()
+    ]
 
 
 def _in_json(name, value):

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import queue
 import re
+import select
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Self
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
@@ -24,14 +25,7 @@ USUAL = {"connect_timeout": "5", "tcp_user_timeout": "10000"}
 
 
 class Address(NamedTuple):
-    """An address of a table.
-
-    Args:
-        connection: what psycopg takes.
-        table: its name.
-        type: of its vectors, `vector` or `halfvec`; None: not said.
-        shown: the address as it is told.
-    """
+    """What psycopg connects to, the table, the type of its vectors or `None`, and the address as messages show it."""
 
     connection: str
     table: str
@@ -42,7 +36,7 @@ class Address(NamedTuple):
 def read_address(rest):
     """Returns the `Address` of what follows `postgresql:`; a ValueError if it is none, or has a password."""
     parts = urlsplit(f"postgresql:{rest}")
-    # The address itself must not be told here: it may hold a secret.
+    # Errors must not show the address: it may hold a secret.
     expected = "expected postgresql://user@host/database?table=photos"
     if not rest.startswith("//"):
         raise ValueError(f"The address of the store is wrong: {expected}.")
@@ -52,9 +46,8 @@ def read_address(rest):
         raise ValueError("The address of the store has a password: leave it out, and set PGPASSWORD, or use ~/.pgpass.")
     table = options.pop("table", TABLE)
     if len(table) > LONGEST or not re.fullmatch(r"\w+", table, re.ASCII):
-        raise ValueError(
-            f"table={table!r:.60}: expected at most {LONGEST} letters, digits and underscores; {expected}."
-        )
+        name = f"at most {LONGEST} letters, digits and underscores"
+        raise ValueError(f"table={table!r:.60}: expected {name}; {expected}.")
     type = options.pop("type", None)
     if type not in (None, *TYPES):
         raise ValueError(f"type={type!r:.60}: expected {' or '.join(TYPES)}.")
@@ -71,11 +64,7 @@ OLDEST = (0, 8)
 
 
 class Connections:
-    """Lends connections; those that broke are left, and others are opened in their place.
-
-    Args:
-        address: what psycopg takes.
-    """
+    """Lends connections to an address of psycopg, and opens others in place of those that broke."""
 
     def __init__(self, address):
         self._address = address
@@ -92,7 +81,10 @@ class Connections:
                 # So are the others, after a restart.
                 self.close()
             else:
-                self._give_back(connection)
+                try:
+                    self._idle.put_nowait(connection)
+                except queue.Full:
+                    connection.close()
 
     def _idle_one(self):
         while True:
@@ -100,7 +92,8 @@ class Connections:
                 connection = self._idle.get_nowait()
             except queue.Empty:
                 return None
-            if _answers(connection):
+            # A server that ended has closed it. Nobody has asked, so that only an end, or a notice of it, can be read.
+            if not connection.closed and not select.select([connection.fileno()], [], [], 0)[0]:
                 return connection
             connection.close()
 
@@ -116,28 +109,11 @@ class Connections:
             raise
         return connection
 
-    def _give_back(self, connection):
-        try:
-            self._idle.put_nowait(connection)
-        except queue.Full:
-            connection.close()
-
     def close(self):
         """Closes those that nobody uses."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._idle.get_nowait().close()
-
-
-def _answers(connection):
-    """Whether a connection that was left alone is still one: a server that ended has closed it."""
-    import select
-
-    if connection.closed:
-        return False
-    readable, _, _ = select.select([connection.fileno()], [], [], 0)
-    # Nobody has asked, so that only an end, or a notice of it, can be read.
-    return not readable
 
 
 def prepare(connection):
@@ -149,9 +125,8 @@ def prepare(connection):
         return
     if tuple(map(int, found[0].split(".")[:2])) < OLDEST:
         wanted = ".".join(map(str, OLDEST))
-        raise ValueError(
-            f"The database has pgvector {found[0]}, expected {wanted} or later: ALTER EXTENSION vector UPDATE."
-        )
+        update = "ALTER EXTENSION vector UPDATE"
+        raise ValueError(f"The database has pgvector {found[0]}, expected {wanted} or later: {update}.")
     register_vector(connection)
 
 
@@ -168,9 +143,8 @@ def named_errors(store):
     except errors.ReadOnlySqlTransaction as error:
         raise ValueError(f"{store} is read-only: {_line(error)}.") from error
     except errors.UniqueViolation as error:
-        raise ValueError(
-            f"{store} has a row with one of these ids already; delete it first, or leave ids out."
-        ) from error
+        message = f"{store} has a row with one of these ids already; delete it first, or leave ids out."
+        raise ValueError(message) from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         raise StoreError(f"{store} does not answer, or cannot go on: {_line(error)}. Repeat it to go on.") from error
     except errors.UndefinedTable as error:
@@ -213,11 +187,7 @@ OPERATORS = {"cosine": ("<#>", "ip_ops"), "euclidean": ("<->", "l2_ops")}
 
 
 class Statements:
-    """Statements on a table.
-
-    Args:
-        table: its name, of letters, digits and underscores.
-    """
+    """Statements on a table, whose name has letters, digits and underscores."""
 
     def __init__(self, table):
         self.name = f'"{table}"'
@@ -283,12 +253,7 @@ class Statements:
 
 
 def type_for(about, wished):
-    """Returns the type of vectors of a new index; a ValueError if there is none whose index takes as many dimensions.
-
-    Args:
-        about: `Description`.
-        wished: `vector` or `halfvec`; None: the first that does.
-    """
+    """Returns the type of vectors of a new index, which is the wished one, or the first with enough dimensions."""
     if about.kind.startswith("flat"):
         return wished or "vector"
     for type in [wished] if wished else MOST_DIMENSIONS:
@@ -301,13 +266,7 @@ def type_for(about, wished):
 
 
 def settings(index, k, exact):
-    """Returns what is set for one search.
-
-    Args:
-        index: `ApproximateIndex`.
-        k: number of neighbors.
-        exact: whether all rows that a filter takes are compared.
-    """
+    """Returns what is set for one search by an `ApproximateIndex`, or, if it is exact, for comparing all rows."""
     found = [f"SET LOCAL statement_timeout = {LONGEST_TEXT}"]
     if exact:
         # Rows of a filter are still found by indexes of other columns, as bitmaps.
@@ -323,7 +282,6 @@ def settings(index, k, exact):
 # What the texts of JSON are read as. Texts are compared by their code points, as everywhere in an index.
 SQL_TYPES = {"text": '(attributes->>%s::text) COLLATE "C"', "number": "(attributes->>%s::text)::numeric"}
 SQL_TYPES |= {"boolean": "(attributes->>%s::text)::boolean", "time": "(attributes->>%s::text)::timestamp"}
-SIGNS = {"<": "<", "<=": "<=", ">": ">", ">=": ">=", "=": "=", "!=": "<>"}
 
 
 def sql_of(condition):
@@ -331,10 +289,10 @@ def sql_of(condition):
     match condition:
         case Compared(name, kind, sign, value):
             text, values = _column(name, kind)
-            return f"{text} {SIGNS[sign]} %s", [*values, value]
+            return f"{text} {sign} %s", [*values, value]
         case ComparedColumns(name, kind, sign, other):
             (text, values), (right, more) = _column(name, kind), _column(other, kind)
-            return f"{text} {SIGNS[sign]} {right}", [*values, *more]
+            return f"{text} {sign} {right}", [*values, *more]
         case Among(name, kind, several):
             text, values = _column(name, kind)
             return f"{text} IN ({', '.join(['%s'] * len(several))})", [*values, *several]
@@ -410,11 +368,11 @@ class PostgreSQL(EngineStore):
             found = connection.execute(ABOUT, [self._address.table]).fetchone()
         except UndefinedTable:
             return None
-        if found is not None and found[0] != VERSION:
-            raise ValueError(f"{self} has the layout {found[0]}; this tfdml reads the layout {VERSION}.")
         if found is None:
             return None
-        *about, type = found[1:]
+        version, *about, type = found
+        if version != VERSION:
+            raise ValueError(f"{self} has the layout {version}; this tfdml reads the layout {VERSION}.")
         if type and self._address.type not in (None, type):
             raise OtherIndex(f"The index {self} has the type {type}, received type={self._address.type}.")
         # Of a table that is gone there is none.
@@ -451,9 +409,9 @@ class PostgreSQL(EngineStore):
             _check_texts(f"A {name}", texts)
         for path, each in zip(paths, attributes, strict=True):
             _check_texts(f"An attribute of {path}", each.values())
-        columns = ids.tolist(), paths, labels, map(Jsonb, attributes)
+        rows = zip(ids.tolist(), paths, labels, map(Jsonb, attributes), vectors, strict=True)
         # In one order, so that two that write the same paths wait for each other, and not in a circle.
-        self._take(sorted(zip(*columns, vectors, strict=True), key=lambda row: row[1]), [self._sql.take_new])
+        self._take(sorted(rows, key=lambda row: row[1]), [self._sql.take_new])
 
     def _take(self, rows, taking):
         from psycopg.errors import UniqueViolation
@@ -498,11 +456,13 @@ class PostgreSQL(EngineStore):
 
     def build(self) -> None:
         about = self.existing()
-        if self._exists(self._sql.index_name) or not self.count():
+        with self._connection() as connection:
+            there = connection.execute("SELECT to_regclass(%s)", [self._sql.index_name]).fetchone()[0]
+        count = self.count()
+        if there is not None or not count:
             return
-        made = self._sql.create_index(self.index_of(about.kind), about, self._type, self.count())
         with self._transaction() as connection:
-            for statement in made:
+            for statement in self._sql.create_index(self.index_of(about.kind), about, self._type, count):
                 connection.execute(statement)
 
     def successor(self, about: Description) -> Self:
@@ -551,10 +511,6 @@ class PostgreSQL(EngineStore):
             for statement in [*new.take_name(old), *(statement for (statement,) in kept)]:
                 connection.execute(statement)
         return True
-
-    def _exists(self, name):
-        with self._connection() as connection:
-            return connection.execute("SELECT to_regclass(%s)", [name]).fetchone()[0] is not None
 
     def close(self) -> None:
         self._connections.close()

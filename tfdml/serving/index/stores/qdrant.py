@@ -57,11 +57,7 @@ PAUSES = (0.2, 1.0)
 def called(store, function, tries, *arguments, **named):
     """Returns what a call returns; a `StoreError` if the server does not answer, a ValueError if it refuses.
 
-    Args:
-        store: for the message.
-        function: of the client.
-        tries: how often a call is tried that may be repeated: without an answer, nobody knows whether it was done.
-        *arguments, **named: of the function.
+    A call that may be repeated has several tries: without an answer, nobody knows whether it was done.
     """
     import httpx
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
@@ -111,8 +107,12 @@ def _of(condition):
             return Filter(must=list(map(_of, several)))
         case AnyOf(several):
             return Filter(should=list(map(_of, several)))
+        case Compared(name, kind, "=", value):
+            return _among(name, kind, (value,))
+        case Compared(name, kind, "!=", value):
+            return _of(Not(Among(name, kind, (value,))))
         case Compared(name, kind, sign, value):
-            return _compared(name, kind, sign, value)
+            return _range(name, kind, **{RANGES[sign]: value}, sign=sign)
         case ComparedColumns(name, _, _, other):
             raise ValueError(f"Qdrant compares a column with values alone, and not {name} with {other}.")
         case Among(name, kind, values):
@@ -129,16 +129,6 @@ def _missing(name):
     from qdrant_client.models import IsEmptyCondition, PayloadField
 
     return IsEmptyCondition(is_empty=PayloadField(key=key_of(name)))
-
-
-def _compared(name, kind, sign, value):
-    from qdrant_client.models import Filter
-
-    if sign == "=":
-        return _among(name, kind, (value,))
-    if sign == "!=":
-        return Filter(must_not=[_among(name, kind, (value,)), _missing(name)])
-    return _range(name, kind, **{RANGES[sign]: value}, sign=sign)
 
 
 def _among(name, kind, values):
@@ -161,32 +151,12 @@ def _range(name, kind, sign="=", **limits):
 
 
 def number_of(path):
-    """Returns the number of a point, which follows from the path of its row."""
+    """Returns the number of the point of a row, which follows from the path."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, path))
 
 
-def points_of(ids, vectors, table):
-    """Returns the points of rows, see `Store.add`."""
-    paths, labels = table["path"].to_pylist(), table["label"].to_pylist()
-    payloads = [
-        {"id": id, "path": path, "label": label, "attributes": attributes}
-        for id, path, label, attributes in zip(ids.tolist(), paths, labels, objects_of(table), strict=True)
-    ]
-    return points_with(payloads, vectors)
-
-
-def points_with(payloads, vectors):
-    """Returns the points of payloads."""
-    from qdrant_client.models import PointStruct
-
-    return [
-        PointStruct(id=number_of(payload["path"]), vector=vector, payload=payload)
-        for payload, vector in zip(payloads, vectors.tolist(), strict=True)
-    ]
-
-
 def with_ids(ids):
-    """Returns the filter that takes the points of some rows."""
+    """Returns the filter that takes the points of rows with these ids."""
     from qdrant_client.models import FieldCondition, Filter, MatchAny
 
     return Filter(must=[FieldCondition(key="id", match=MatchAny(any=list(map(int, ids))))])
@@ -196,6 +166,7 @@ VERSION = 1
 # Points that are sent at once.
 POINTS = 256
 SHOWN = ["id", "path", "label"]
+PAYLOAD = [*SHOWN, "attributes"]
 # Kind of a column to what Qdrant calls it.
 SCHEMAS = {"text": "keyword", "number": "float", "boolean": "bool", "time": "datetime"}
 
@@ -235,9 +206,7 @@ class Qdrant(EngineStore):
             # The client would make it.
             return None
         found = self._metadata()
-        if found is None:
-            return None
-        return Description(*[found[field.name] for field in dataclasses.fields(Description)])
+        return found and Description(*[found[field.name] for field in dataclasses.fields(Description)])
 
     def _metadata(self):
         if not self._call("collection_exists", collection_name=self._collection):
@@ -287,11 +256,11 @@ class Qdrant(EngineStore):
         """Has the name of the index mean a collection, at once."""
         from qdrant_client import models
 
-        deletion = models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=self._collection))
         alias = models.CreateAlias(collection_name=name, alias_name=self._collection)
         actions = [models.CreateAliasOperation(create_alias=alias)]
         if self._behind() != self._collection:
-            actions.insert(0, deletion)
+            deletion = models.DeleteAlias(alias_name=self._collection)
+            actions.insert(0, models.DeleteAliasOperation(delete_alias=deletion))
         self._call("update_collection_aliases", change_aliases_operations=actions)
 
     def _behind(self):
@@ -300,9 +269,9 @@ class Qdrant(EngineStore):
         return {each.alias_name: each.collection_name for each in found}.get(self._collection, self._collection)
 
     def _reserve(self, count, after, columns):
-        wrong = next((name for name in columns if '"' in name), None)
-        if wrong is not None:
-            raise ValueError(f"An attribute of Qdrant cannot have the name {wrong!r}, with a quote.")
+        for name in columns:
+            if '"' in name:
+                raise ValueError(f"An attribute of Qdrant cannot have the name {name!r}, with a quote.")
         found = self._metadata()
         last = max(found["next_id"] + count, after)
         changed = {**found, "next_id": last, "columns": {**columns, **found["columns"]}}
@@ -316,9 +285,16 @@ class Qdrant(EngineStore):
         self._call("update_collection", tries=3, collection_name=name, metadata={"tfdml": metadata})
 
     def _write(self, ids, vectors, table):
-        self._send(points_of(ids, vectors, table))
+        rows = zip(ids.tolist(), table["path"].to_pylist(), table["label"].to_pylist(), objects_of(table), strict=True)
+        self._send([dict(zip(PAYLOAD, row, strict=True)) for row in rows], vectors)
 
-    def _send(self, points):
+    def _send(self, payloads, vectors):
+        from qdrant_client.models import PointStruct
+
+        points = [
+            PointStruct(id=number_of(payload["path"]), vector=vector, payload=payload)
+            for payload, vector in zip(payloads, vectors.tolist(), strict=True)
+        ]
         for start in range(0, len(points), POINTS):
             part = points[start : start + POINTS]
             self._call("upsert", tries=3, collection_name=self._collection, points=part, wait=True)
@@ -363,10 +339,8 @@ class Qdrant(EngineStore):
     def successor(self, about: Description) -> Self:
         base, _, number = self._behind().rpartition(NUMBERED)
         if base != self._collection or not number.isdigit():
-            raise ValueError(
-                f"{self} is a collection and no alias, so that no other can take its place at once; load another index "
-                "with the new model."
-            )
+            why = "is a collection and no alias, so that no other can take its place at once"
+            raise ValueError(f"{self} {why}; load another index with the new model.")
         found = copy.copy(self)
         found._collection, found.model, found.kind = f"{base}{NUMBERED}{int(number) + 1}", None, None
         found.metric, there = about.metric, found.description()
@@ -389,7 +363,7 @@ class Qdrant(EngineStore):
         points, _ = of._call("scroll", collection_name=of._collection, **about)
         places = {id: place for place, id in enumerate(ids)}
         payloads = [point.payload for point in points]
-        self._send(points_with(payloads, vectors[[places[payload["id"]] for payload in payloads]]))
+        self._send(payloads, vectors[[places[payload["id"]] for payload in payloads]])
 
     def take_place(self, of: Self) -> bool:
         for page in self.pages(POINTS):

@@ -24,15 +24,10 @@ def is_engine(address):
     return bool(match) and match[1] != "folder" and match[1] in registry.names("store") and not Path(address).is_dir()
 
 
-def open_store(address, **about):
-    """Returns the `Store` of an address.
-
-    Args:
-        address: a folder, or `name:...` of a registered store.
-        **about: `model`, `kind` and `metric`, see `Store`.
-    """
+def open_store(address, **options):
+    """Returns the `Store` of an address: a folder, or `name:...` of a registered store; options as of `Store`."""
     name, rest = str(address).split(":", 1) if is_engine(address) else ("folder", str(address))
-    return registry.registered("store")[name](rest, **about)
+    return registry.registered("store")[name](rest, **options)
 
 
 def store_name(address):
@@ -107,11 +102,7 @@ class Description:
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def kinds(self, hidden: Collection[str] = ()) -> dict[str, str]:
-        """Returns name of a column to its kind, of attributes and of the columns that every index has.
-
-        Args:
-            hidden: names of columns to leave out.
-        """
+        """Returns name to kind of the attributes and of the columns that every index has, but for hidden ones."""
         return {name: kind for name, kind in {**OWN, **self.columns}.items() if name not in hidden}
 
     def check_vectors(self, vectors: np.ndarray, k: int) -> None:
