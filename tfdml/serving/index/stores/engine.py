@@ -46,7 +46,7 @@ class EngineStore(Store):
         if kind is not None:
             self.index_of(kind)
 
-    def _create(self, about):
+    def _create(self, description):
         """Makes the place of the rows, if there is none."""
         raise NotImplementedError
 
@@ -62,7 +62,7 @@ class EngineStore(Store):
         """Returns how many rows a condition takes, or how many there are."""
         raise NotImplementedError
 
-    def _nearest(self, about, vectors, k, condition, exact):
+    def _nearest(self, description, vectors, k, condition, exact):
         """Returns for each vector a list of `(id, path, label, score)`, the nearest first.
 
         A score is an inner product, or a distance.
@@ -73,7 +73,7 @@ class EngineStore(Store):
         """Writes rows of another store, all but their vectors, which are new."""
         raise NotImplementedError
 
-    def successor(self, about: Description) -> Self:
+    def successor(self, description: Description) -> Self:
         """Returns the store beside this one that is to take its place; what an interrupted upgrade left, or empty."""
         raise NotImplementedError
 
@@ -98,8 +98,8 @@ class EngineStore(Store):
         After it several threads may add such rows; a ValueError where only one may.
         """
         self.check()
-        about = self._made(dimension)
-        self._reserve(0, next_id, {} if table is None else _new_columns(about, table))
+        description = self._made(dimension)
+        self._reserve(0, next_id, {} if table is None else _new_columns(description, table))
 
     def index_of(self, spec: str) -> Any:
         """Returns the part of a spec of an index; a ValueError if the engine has no such index."""
@@ -110,62 +110,62 @@ class EngineStore(Store):
 
     def _made(self, dimension):
         """Returns what the index says of its rows; makes it if there is none."""
-        about = self.description()
-        if about is None:
-            about = Description(self.model, dimension, self.metric, self.kind or "flat")
+        description = self.description()
+        if description is None:
+            description = Description(self.model, dimension, self.metric, self.kind or "flat")
             if not self.model:
                 raise ValueError(f"There is no index {self}; give the model whose embeddings it is to have.")
-            self._create(about)
+            self._create(description)
             # Another process may have been first.
-            about = self.existing()
-        if dimension != about.dimension:
-            expected = f"The index {self} has vectors of {about.dimension} dimensions"
+            description = self.existing()
+        if dimension != description.dimension:
+            expected = f"The index {self} has vectors of {description.dimension} dimensions"
             raise ValueError(f"{expected}, received vectors of {dimension}.")
-        return about
+        return description
 
     def _add(self, ids, vectors, table, bad):
-        about = self._made(vectors.shape[1])
-        columns = _new_columns(about, table)
+        description = self._made(vectors.shape[1])
+        columns = _new_columns(description, table)
         if not len(vectors):
             return np.zeros(0, np.int64)
         if ids is None:
             ids = self._reserve(len(vectors), 0, columns) + np.arange(len(vectors))
         else:
             self._reserve(0, int(ids.max()) + 1, columns)
-        self._write(ids, compared_vectors(vectors, about.metric), named(table, ids))
+        self._write(ids, compared_vectors(vectors, description.metric), named(table, ids))
         return ids
 
     def count(self, where: str | None = None) -> int:
-        about = self.check()
-        if about is None:
+        description = self.check()
+        if description is None:
             return 0
-        return self._count(None if where is None else condition_of(where, about.kinds()))
+        return self._count(None if where is None else condition_of(where, description.kinds()))
 
     def search(self, vectors: Embeddings, k: int = 10, where: str | None = None, hidden: Collection[str] = ()) -> Found:
-        about = self.existing()
-        vectors = compared_vectors(vectors, about.metric)
-        about.check_vectors(vectors, k)
-        condition = None if where is None else condition_of(where, about.kinds(hidden))
+        description = self.existing()
+        vectors = compared_vectors(vectors, description.metric)
+        description.check_vectors(vectors, k)
+        condition = None if where is None else condition_of(where, description.kinds(hidden))
         matching = self.count if where is None else self._count(condition)
-        exact = about.kind.startswith("flat") or isinstance(matching, int) and matching <= FEW
+        exact = description.kind.startswith("flat") or isinstance(matching, int) and matching <= FEW
         is_empty = not matching or not len(vectors)
-        rows = [[] for _ in vectors] if is_empty else self._nearest(about, vectors, k, condition, exact)
+        rows = [[] for _ in vectors] if is_empty else self._nearest(description, vectors, k, condition, exact)
         lists = [
-            [Neighbor(*image, float(similarity_of(score, about.metric))) for *image, score in neighbors]
+            [Neighbor(*image, float(similarity_of(score, description.metric))) for *image, score in neighbors]
             for neighbors in rows
         ]
         # Some engines return them nearly in order.
         return Found([sorted(each, key=lambda one: -one.similarity) for each in lists], matching, exact)
 
 
-def _new_columns(about, table):
+def _new_columns(description, table):
     """Returns name to kind of the attributes that an index has not had yet; a ValueError if one is of another kind."""
     names = [name for name in table.column_names if name not in OWN and table[name].null_count < len(table)]
     kinds = {name: kind_of(name, table[name].type) for name in names}
     for name, kind in kinds.items():
-        if (known := about.columns.get(name, kind)) != kind:
+        if (known := description.columns.get(name, kind)) != kind:
             raise ValueError(f"The column {name} of the index has a {known} in each row, received a {kind}.")
-    return {name: kind for name, kind in kinds.items() if name not in about.columns}
+    return {name: kind for name, kind in kinds.items() if name not in description.columns}
 
 
 # Images that are embedded before they are added: what an interruption loses.
@@ -281,12 +281,12 @@ def upgrade_engine(address, model, *, batch_size=None):
     """
     folder = saved_model_folder(model)
     with open_store(address) as store:
-        about, digest = store.existing(), model_hash(folder)
-        if about.model == digest:
+        description, digest = store.existing(), model_hash(folder)
+        if description.model == digest:
             return 0
         embedder = ExportedModel(folder)
         changed = {"model": digest, "dimension": embedder.dimension, "metric": embedder.metric}
-        new = store.successor(dataclasses.replace(about, **changed))
+        new = store.successor(dataclasses.replace(description, **changed))
         finished = False
         while not finished:
             # Again, for what is new since.

@@ -186,82 +186,37 @@ MOST_CANDIDATES, MOST_DIMENSIONS = 1000, {"vector": 2000, "halfvec": 4000}
 OPERATORS = {"cosine": ("<#>", "ip_ops"), "euclidean": ("<->", "l2_ops")}
 
 
-class Statements:
-    """Statements on a table, whose name has letters, digits and underscores."""
-
-    def __init__(self, table):
-        self.name = f'"{table}"'
-        self.index_name = f'"{table}_embedding"'
-        self.delete = f"DELETE FROM {self.name} WHERE id = ANY(%s) RETURNING id"
-        self.find = f"SELECT id, path FROM {self.name} WHERE id = ANY(%s) OR path = ANY(%s)"
-        self.take_new = self._take("SELECT id, path, label, attributes, embedding FROM tfdml_new")
-        self.page = f"SELECT id, path FROM {self.name} WHERE id > %s ORDER BY id LIMIT %s"
-        # Of tables and indexes that are the index's own.
-        self.lock = f"LOCK TABLE {self.name} IN SHARE ROW EXCLUSIVE MODE"
-        self.drop = f"DROP TABLE IF EXISTS {self.name}"
-
-    def _take(self, rows):
-        return f"""INSERT INTO {self.name} (id, path, label, attributes, embedding) {rows}
-            ON CONFLICT (path) DO UPDATE SET id = excluded.id, label = excluded.label,
-            attributes = excluded.attributes, embedding = excluded.embedding"""
-
-    def take_vectors(self, of):
-        """Returns the statements that take new vectors, with the rest of the rows of another table's `Statements`."""
-        rows = f"""SELECT old.id, old.path, old.label, old.attributes, tfdml_new.embedding
-            FROM tfdml_new JOIN {of.name} AS old ON old.id = tfdml_new.id"""
-        return [f"DELETE FROM {self.name} WHERE id IN (SELECT id FROM tfdml_new)", self._take(rows)]
-
-    def without(self, other):
-        """Returns a condition of the rows of this table that another table's `Statements` has not."""
-        return f"""NOT EXISTS (SELECT FROM {other.name} AS other
-            WHERE other.id = {self.name}.id AND other.path = {self.name}.path)"""
-
-    def take_name(self, of):
-        """Returns the statements that make this table that of another `Statements`, which is dropped."""
-        return [
-            of.drop,
-            f"ALTER TABLE {self.name} RENAME TO {of.name}",
-            f"ALTER INDEX IF EXISTS {self.index_name} RENAME TO {of.index_name}",
-        ]
-
-    def create(self, dimension, type):
-        return f"""CREATE TABLE {self.name} (id bigint PRIMARY KEY, path text COLLATE "C" NOT NULL UNIQUE,
-            label text COLLATE "C", attributes jsonb NOT NULL DEFAULT '{{}}', embedding {type}({dimension}) NOT NULL)"""
-
-    def count(self, where):
-        return f"SELECT count(*) FROM {self.name} WHERE {where}"
-
-    def nearest(self, metric, where, type):
-        operator, sign = OPERATORS[metric][0], "-" if metric == "cosine" else ""
-        return f"""SELECT id, path, label, {sign}(embedding {operator} %s::{type}) FROM {self.name}
-            WHERE {where} ORDER BY embedding {operator} %s::{type} LIMIT %s"""
-
-    def create_index(self, index, about, type, count):
-        """Returns the statements that make the index of vectors, if there is none."""
-        if index.name == "flat":
-            return []
-        if index.name == "hnsw":
-            method, options = "hnsw", f"m = {index.m}, ef_construction = {max(index.ef_construction, 2 * index.m)}"
-        else:
-            method, options = "ivfflat", f"lists = {index.of_size(count).lists}"
-        return [
-            f"CREATE INDEX IF NOT EXISTS {self.index_name} ON {self.name} USING {method} "
-            f"(embedding {type}_{OPERATORS[about.metric][1]}) WITH ({options})",
-            # The planner takes it where it knows how many rows there are.
-            f"ANALYZE {self.name}",
-        ]
+def statements_of_index(name, index, metric, type, count):
+    """Returns the statements that make the index of vectors of a table, if there is none."""
+    if index.name == "flat":
+        return []
+    if index.name == "hnsw":
+        method, options = "hnsw", f"m = {index.m}, ef_construction = {max(index.ef_construction, 2 * index.m)}"
+    else:
+        method, options = "ivfflat", f"lists = {index.of_size(count).lists}"
+    return [
+        f"CREATE INDEX IF NOT EXISTS {index_of(name)} ON {name} USING {method} "
+        f"(embedding {type}_{OPERATORS[metric][1]}) WITH ({options})",
+        # The planner takes it if it knows how many rows there are.
+        f"ANALYZE {name}",
+    ]
 
 
-def type_for(about, wished):
+def index_of(name):
+    return f'{name[:-1]}_embedding"'
+
+
+def type_for(description, wished):
     """Returns the type of vectors of a new index, which is the wished one, or the first with enough dimensions."""
-    if about.kind.startswith("flat"):
+    if description.kind.startswith("flat"):
         return wished or "vector"
     for type in [wished] if wished else MOST_DIMENSIONS:
-        if about.dimension <= MOST_DIMENSIONS[type]:
+        if description.dimension <= MOST_DIMENSIONS[type]:
             return type
     raise ValueError(
-        f"kind={about.kind} takes a {type} of at most {MOST_DIMENSIONS[type]:,} dimensions in PostgreSQL, received "
-        f"{about.dimension:,}. Use kind=flat, or export a model of fewer dimensions: python -m tfdml.export --dims=..."
+        f"kind={description.kind} takes a {type} of at most {MOST_DIMENSIONS[type]:,} dimensions in PostgreSQL, "
+        f"received {description.dimension:,}. Use kind=flat, or export a model of fewer dimensions: "
+        "python -m tfdml.export --dims=..."
     )
 
 
@@ -345,7 +300,11 @@ class PostgreSQL(EngineStore):
         self._address = read_address(address)
         super().__init__(self._address.shown, model, kind, metric)
         self._connections = Connections(self._address.connection)
-        self._sql, self._type = Statements(self._address.table), self._address.type
+        self._type = self._address.type
+
+    @property
+    def _name(self):
+        return f'"{self._address.table}"'
 
     @contextlib.contextmanager
     def _connection(self):
@@ -370,16 +329,16 @@ class PostgreSQL(EngineStore):
             return None
         if found is None:
             return None
-        version, *about, type = found
+        version, *fields, type = found
         if version != VERSION:
             raise ValueError(f"{self} has the layout {version}; this tfdml reads the layout {VERSION}.")
         if type and self._address.type not in (None, type):
             raise OtherIndex(f"The index {self} has the type {type}, received type={self._address.type}.")
         # Of a table that is gone there is none.
         self._type = type or self._type
-        return Description(*about)
+        return Description(*fields)
 
-    def _create(self, about):
+    def _create(self, description):
         with self._transaction() as connection:
             # One after the other: two that make the same table at once would fail.
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('tfdml_indexes'))")
@@ -388,11 +347,22 @@ class PostgreSQL(EngineStore):
             connection.execute(CREATE_ABOUT)
             if self._description(connection) is not None:
                 return
-            if connection.execute("SELECT to_regclass(%s)", [self._sql.name]).fetchone()[0] is not None:
+            if connection.execute("SELECT to_regclass(%s)", [self._name]).fetchone()[0] is not None:
                 raise ValueError(f"{self} has a table of this name that is no index; give another one.")
-            self._type = type_for(about, self._address.type)
-            connection.execute(self._sql.create(about.dimension, self._type))
-            row = [self._address.table, VERSION, about.model, about.dimension, about.metric, about.kind]
+            self._type = type_for(description, self._address.type)
+            connection.execute(
+                f"""CREATE TABLE {self._name} (id bigint PRIMARY KEY, path text COLLATE "C" NOT NULL UNIQUE,
+                label text COLLATE "C", attributes jsonb NOT NULL DEFAULT '{{}}',
+                embedding {self._type}({description.dimension}) NOT NULL)"""
+            )
+            row = [
+                self._address.table,
+                VERSION,
+                description.model,
+                description.dimension,
+                description.metric,
+                description.kind,
+            ]
             connection.execute(NOTE_ABOUT, row)
 
     def _reserve(self, count, after, columns):
@@ -411,11 +381,16 @@ class PostgreSQL(EngineStore):
             _check_texts(f"An attribute of {path}", each.values())
         rows = zip(ids.tolist(), paths, labels, map(Jsonb, attributes), vectors, strict=True)
         # In one order, so that two that write the same paths wait for each other, and not in a circle.
-        self._take(sorted(rows, key=lambda row: row[1]), [self._sql.take_new])
+        self._take(sorted(rows, key=lambda row: row[1]), "SELECT id, path, label, attributes, embedding FROM tfdml_new")
 
-    def _take(self, rows, taking):
+    def _take(self, rows, select, before=None):
+        """Takes what a query selects of a temporary table with new rows, in one transaction."""
         from psycopg.errors import UniqueViolation
 
+        insert = f"""INSERT INTO {self._name} (id, path, label, attributes, embedding) {select}
+            ON CONFLICT (path) DO UPDATE SET id = excluded.id, label = excluded.label,
+            attributes = excluded.attributes, embedding = excluded.embedding"""
+        taking = [insert] if before is None else [before, insert]
         with self._connection() as connection:
             try:
                 _copied(connection, rows, taking)
@@ -425,28 +400,32 @@ class PostgreSQL(EngineStore):
 
     def _delete(self, ids, compact):
         with self._transaction() as connection:
-            found = {id for (id,) in connection.execute(self._sql.delete, [list(ids)])}
-            if found != ids:
+            deletion = f"DELETE FROM {self._name} WHERE id = ANY(%s) RETURNING id"
+            deleted = {id for (id,) in connection.execute(deletion, [list(ids)])}
+            if deleted != ids:
                 # The error takes the deletion back.
-                raise ValueError(f"{min(ids - found)} is not in the index {self}, and nothing is deleted.")
+                raise ValueError(f"{min(ids - deleted)} is not in the index {self}, and nothing is deleted.")
 
     def _count(self, condition):
         text, values = _where(condition)
         with self._connection() as connection:
-            return connection.execute(self._sql.count(text), values).fetchone()[0]
+            return connection.execute(f"SELECT count(*) FROM {self._name} WHERE {text}", values).fetchone()[0]
 
     def find(self, ids: Iterable[int] = (), paths: Iterable[str] = ()) -> dict[int, str]:
         if self.description() is None:
             return {}
         with self._connection() as connection:
-            return dict(connection.execute(self._sql.find, [list(ids), list(paths)]).fetchall())
+            query = f"SELECT id, path FROM {self._name} WHERE id = ANY(%s) OR path = ANY(%s)"
+            return dict(connection.execute(query, [list(ids), list(paths)]).fetchall())
 
-    def _nearest(self, about, vectors, k, condition, exact):
+    def _nearest(self, description, vectors, k, condition, exact):
         from pgvector import Vector
 
         text, values = _where(condition)
-        statement = self._sql.nearest(about.metric, text, self._type)
-        set_up = settings(self.index_of(about.kind), k, exact)
+        operator, sign = OPERATORS[description.metric][0], "-" if description.metric == "cosine" else ""
+        statement = f"""SELECT id, path, label, {sign}(embedding {operator} %s::{self._type}) FROM {self._name}
+            WHERE {text} ORDER BY embedding {operator} %s::{self._type} LIMIT %s"""
+        set_up = settings(self.index_of(description.kind), k, exact)
         # In a pipeline, whose statements do not wait for each other's answers.
         with self._connection() as connection, connection.pipeline(), connection.transaction():
             for setting in set_up:
@@ -455,60 +434,68 @@ class PostgreSQL(EngineStore):
             return [cursor.fetchall() for cursor in asked]
 
     def build(self) -> None:
-        about = self.existing()
+        description = self.existing()
         with self._connection() as connection:
-            there = connection.execute("SELECT to_regclass(%s)", [self._sql.index_name]).fetchone()[0]
+            there = connection.execute("SELECT to_regclass(%s)", [index_of(self._name)]).fetchone()[0]
         count = self.count()
         if there is not None or not count:
             return
+        made = statements_of_index(self._name, self.index_of(description.kind), description.metric, self._type, count)
         with self._transaction() as connection:
-            for statement in self._sql.create_index(self.index_of(about.kind), about, self._type, count):
+            for statement in made:
                 connection.execute(statement)
 
-    def successor(self, about: Description) -> Self:
+    def successor(self, description: Description) -> Self:
         found = copy.copy(self)
         # A name that no address can have, so that it is no index of somebody.
         type = "halfvec" if self._type == "halfvec" else self._address.type
         connection, table, _, shown = self._address
         found._address = Address(connection, f"{table}-next", type, shown)
-        found._sql = Statements(found._address.table)
-        found.model, found.kind, found.metric = about.model, about.kind, about.metric
+        found.model, found.kind, found.metric = description.model, description.kind, description.metric
         there = found.description()
-        if there is not None and dataclasses.replace(there, columns=about.columns) != about:
+        if there is not None and dataclasses.replace(there, columns=description.columns) != description:
             with self._transaction() as connection:
-                connection.execute(found._sql.drop)
+                connection.execute(f"DROP TABLE IF EXISTS {found._name}")
                 connection.execute(FORGET_ABOUT, [found._address.table])
-        found.prepare(about.dimension, 0)
+        found.prepare(description.dimension, 0)
         return found
 
     def pages(self, count: int) -> Iterator[list[tuple[int, str]]]:
         after = -1
         while True:
             with self._connection() as connection:
-                found = connection.execute(self._sql.page, [after, count]).fetchall()
-            if not found:
+                query = f"SELECT id, path FROM {self._name} WHERE id > %s ORDER BY id LIMIT %s"
+                page = connection.execute(query, [after, count]).fetchall()
+            if not page:
                 return
-            yield found
-            after = found[-1][0]
+            yield page
+            after = page[-1][0]
 
     def _take_vectors(self, ids, vectors, of):
         rows = [(id, None, None, None, vector) for id, vector in zip(ids, vectors, strict=True)]
-        self._take(rows, self._sql.take_vectors(of._sql))
+        select = f"""SELECT old.id, old.path, old.label, old.attributes, tfdml_new.embedding
+            FROM tfdml_new JOIN {of._name} AS old ON old.id = tfdml_new.id"""
+        self._take(rows, select, f"DELETE FROM {self._name} WHERE id IN (SELECT id FROM tfdml_new)")
 
     def take_place(self, of: Self) -> bool:
-        new, old = self._sql, of._sql
+        new, old = self._name, of._name
+        lacking = """{0} WHERE NOT EXISTS
+            (SELECT FROM {1} AS other WHERE other.id = {0}.id AND other.path = {0}.path)"""
         with self._transaction() as connection:
             # Searches go on, and writers wait.
-            connection.execute(old.lock)
-            connection.execute(f"DELETE FROM {new.name} WHERE {new.without(old)}")
-            if connection.execute(old.count(old.without(new))).fetchone()[0]:
+            connection.execute(f"LOCK TABLE {old} IN SHARE ROW EXCLUSIVE MODE")
+            connection.execute(f"DELETE FROM {lacking.format(new, old)}")
+            if connection.execute(f"SELECT count(*) FROM {lacking.format(old, new)}").fetchone()[0]:
                 return False
-            kept = connection.execute(GRANTS, [old.name, old.name]).fetchall()
-            kept += connection.execute(INDEXES, [old.name, old.index_name]).fetchall()
+            kept = connection.execute(GRANTS, [old, old]).fetchall()
+            kept += connection.execute(INDEXES, [old, index_of(old)]).fetchall()
             names = self._address.table, of._address.table
             connection.execute(MOVE_ABOUT, names)
             connection.execute(FORGET_ABOUT, names[:1])
-            for statement in [*new.take_name(old), *(statement for (statement,) in kept)]:
+            connection.execute(f"DROP TABLE IF EXISTS {old}")
+            connection.execute(f"ALTER TABLE {new} RENAME TO {old}")
+            connection.execute(f"ALTER INDEX IF EXISTS {index_of(new)} RENAME TO {index_of(old)}")
+            for (statement,) in kept:
                 connection.execute(statement)
         return True
 

@@ -36,8 +36,8 @@ def read_address(address):
         raise ValueError(f"The address of Qdrant has a secret or an unknown option; {expected}, and QDRANT_API_KEY.")
     if not parts.hostname or not collection or set(collection) & {"/", NUMBERED}:
         raise ValueError(f"qdrant:{address}: {expected}.")
-    about = {"host": parts.hostname, "port": parts.port or PORT, "https": options.get("https") == "true"}
-    return {**about, "api_key": os.environ.get("QDRANT_API_KEY") or None, "timeout": SECONDS}, collection
+    server = {"host": parts.hostname, "port": parts.port or PORT, "https": options.get("https") == "true"}
+    return {**server, "api_key": os.environ.get("QDRANT_API_KEY") or None, "timeout": SECONDS}, collection
 
 
 def client(options):
@@ -88,10 +88,9 @@ RANGES = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
 
 def filter_of(condition):
     """Returns the `Filter` of a condition; a ValueError if Qdrant has none such."""
-    from qdrant_client import models
+    from qdrant_client.models import Filter
 
-    found = _of(pushed(condition))
-    return found if isinstance(found, models.Filter) else models.Filter(must=[found])
+    return Filter(must=[_of(pushed(condition))])
 
 
 def key_of(name):
@@ -117,10 +116,10 @@ def _of(condition):
             raise ValueError(f"Qdrant compares a column with values alone, and not {name} with {other}.")
         case Among(name, kind, values):
             return _among(name, kind, values)
-        case Not(Among(name, kind, values)):
-            return Filter(must_not=[_among(name, kind, values), _missing(name)])
         case Missing(name):
             return _missing(name)
+        case Not(Among(name, kind, values)):
+            return Filter(must_not=[_among(name, kind, values), _missing(name)])
         case Not(Missing(name)):
             return Filter(must_not=[_missing(name)])
 
@@ -223,34 +222,34 @@ class Qdrant(EngineStore):
             raise ValueError(f"{self} is a folder, into which one worker loads, received several.")
         super().prepare(dimension, next_id, table)
 
-    def _create(self, about):
+    def _create(self, description):
         name = f"{self._collection}{NUMBERED}1"
-        self._make(name, about)
+        self._make(name, description)
         self._point_at(name)
 
-    def _make(self, name, about):
+    def _make(self, name, description):
         """Makes a collection, if a kill has not left it."""
         from qdrant_client import models
 
         if self._call("collection_exists", collection_name=name):
             return
-        distance = models.Distance.EUCLID if about.metric == "euclidean" else models.Distance.DOT
-        index, graph = self.index_of(about.kind), None
+        distance = models.Distance.EUCLID if description.metric == "euclidean" else models.Distance.DOT
+        index, graph = self.index_of(description.kind), None
         if index.name == "hnsw":
             graph = models.HnswConfigDiff(m=index.m, ef_construct=index.ef_construction)
         self._call(
             "create_collection",
             collection_name=name,
-            vectors_config=models.VectorParams(size=about.dimension, distance=distance, hnsw_config=graph),
-            metadata={"tfdml": {"version": VERSION, "next_id": 0, **dataclasses.asdict(about)}},
+            vectors_config=models.VectorParams(size=description.dimension, distance=distance, hnsw_config=graph),
+            metadata={"tfdml": {"version": VERSION, "next_id": 0, **dataclasses.asdict(description)}},
         )
         self._index_payload(name, {"id": "integer", "label": "keyword"})
 
     def _index_payload(self, name, schemas):
         # The client alone has no such indexes.
         for key, schema in {} if self._is_local else schemas.items():
-            about = {"collection_name": name, "field_name": key, "field_schema": schema}
-            self._call("create_payload_index", tries=3, **about)
+            options = {"collection_name": name, "field_name": key, "field_schema": schema}
+            self._call("create_payload_index", tries=3, **options)
 
     def _point_at(self, name):
         """Has the name of the index mean a collection, at once."""
@@ -316,51 +315,51 @@ class Qdrant(EngineStore):
         ids, numbers, points = list(ids), list(map(number_of, paths)), []
         if not (ids or numbers) or self.description() is None:
             return {}
-        about = {"collection_name": self._collection, "with_payload": SHOWN}
+        options = {"collection_name": self._collection, "with_payload": SHOWN}
         if ids:
-            points += self._call("scroll", scroll_filter=with_ids(ids), limit=len(ids), **about)[0]
+            points += self._call("scroll", scroll_filter=with_ids(ids), limit=len(ids), **options)[0]
         if numbers:
-            points += self._call("retrieve", ids=numbers, **about)
+            points += self._call("retrieve", ids=numbers, **options)
         return {point.payload["id"]: point.payload["path"] for point in points}
 
-    def _nearest(self, about, vectors, k, condition, exact):
+    def _nearest(self, description, vectors, k, condition, exact):
         from qdrant_client import models
 
-        index, taken = self.index_of(about.kind), None if condition is None else filter_of(condition)
+        index, taken = self.index_of(description.kind), None if condition is None else filter_of(condition)
         searched = models.SearchParams(exact=True) if exact else models.SearchParams(hnsw_ef=max(index.ef_search, k))
         if self._is_local:
             # The client alone compares all, and warns of other wishes.
             searched = None
-        about = {"filter": taken, "limit": k, "with_payload": SHOWN, "params": searched}
-        requests = [models.QueryRequest(query=vector, **about) for vector in vectors.tolist()]
+        options = {"filter": taken, "limit": k, "with_payload": SHOWN, "params": searched}
+        requests = [models.QueryRequest(query=vector, **options) for vector in vectors.tolist()]
         found = self._call("query_batch_points", collection_name=self._collection, requests=requests)
         return [[(*map(point.payload.get, SHOWN), point.score) for point in each.points] for each in found]
 
-    def successor(self, about: Description) -> Self:
+    def successor(self, description: Description) -> Self:
         base, _, number = self._behind().rpartition(NUMBERED)
         if base != self._collection or not number.isdigit():
             why = "is a collection and no alias, so that no other can take its place at once"
             raise ValueError(f"{self} {why}; load another index with the new model.")
         found = copy.copy(self)
         found._collection, found.model, found.kind = f"{base}{NUMBERED}{int(number) + 1}", None, None
-        found.metric, there = about.metric, found.description()
-        if there is not None and dataclasses.replace(there, columns=about.columns) != about:
+        found.metric, there = description.metric, found.description()
+        if there is not None and dataclasses.replace(there, columns=description.columns) != description:
             self._call("delete_collection", collection_name=found._collection)
-        found._make(found._collection, about)
+        found._make(found._collection, description)
         return found
 
     def pages(self, count: int) -> Iterator[list[tuple[int, str]]]:
-        about, offset = {"collection_name": self._collection, "limit": count, "with_payload": SHOWN}, None
+        options, offset = {"collection_name": self._collection, "limit": count, "with_payload": SHOWN}, None
         while True:
-            points, offset = self._call("scroll", offset=offset, **about)
+            points, offset = self._call("scroll", offset=offset, **options)
             if points:
                 yield [(point.payload["id"], point.payload["path"]) for point in points]
             if offset is None:
                 return
 
     def _take_vectors(self, ids, vectors, of):
-        about = {"scroll_filter": with_ids(ids), "limit": len(ids), "with_payload": True}
-        points, _ = of._call("scroll", collection_name=of._collection, **about)
+        options = {"scroll_filter": with_ids(ids), "limit": len(ids), "with_payload": True}
+        points, _ = of._call("scroll", collection_name=of._collection, **options)
         places = {id: place for place, id in enumerate(ids)}
         payloads = [point.payload for point in points]
         self._send(payloads, vectors[[places[payload["id"]] for payload in payloads]])

@@ -230,20 +230,20 @@ class Store:
 
     def check(self) -> Description | None:
         """Returns the description; a ValueError if the rows are of another model, or the index of another kind."""
-        about = self.description()
-        if about and self.model and about.model != self.model:
-            what = "of vectors without a model" if about.model == VECTORS else "with another model"
+        description = self.description()
+        if description and self.model and description.model != self.model:
+            what = "of vectors without a model" if description.model == VECTORS else "with another model"
             raise OtherIndex(f"The index {self} was made {what}; their embeddings cannot be compared.")
-        if about and self.kind is not None and self.kind != about.kind:
-            raise OtherIndex(f"The index {self} is of the kind {about.kind}, received {self.kind}.")
-        return about
+        if description and self.kind is not None and self.kind != description.kind:
+            raise OtherIndex(f"The index {self} is of the kind {description.kind}, received {self.kind}.")
+        return description
 
     def existing(self) -> Description:
         """Returns what `check` does; a ValueError if there are no rows yet."""
-        about = self.check()
-        if about is None:
+        description = self.check()
+        if description is None:
             raise OtherIndex(f"The index has no images; add some first: {self}.")
-        return about
+        return description
 
     def columns(self) -> Mapping[str, str]:
         """Returns name of a column that filters may ask for to `text`, `number`, `boolean` or `time`."""
