@@ -16,7 +16,6 @@ from tfdml.files.shards import read_columns, values_of
 # The columns that an index has of its own.
 OWN = {"id": "number", "path": "text", "label": "text"}
 EXPECTED = "expected texts, numbers, booleans or times"
-ENDINGS = (".csv", ".parquet")
 # The end of a time with an offset from UTC: Z, +02, +0200 or +02:00.
 OFFSET = r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$"
 
@@ -72,7 +71,7 @@ def read_attributes(file, paths):
     The CSV or Parquet file has a column `path`, relative to the working folder, and others; rows of images that are not
     among `paths` are left out.
     """
-    if not str(file).endswith(ENDINGS):
+    if not str(file).endswith((".csv", ".parquet")):
         raise ValueError(f"--attributes={file} is no table: expected a .csv or .parquet file.")
     table = (_of_csv if str(file).endswith(".csv") else _of_parquet)(file)
     if "path" not in table.column_names:
