@@ -98,9 +98,8 @@ def open_locked(path, wait=False):
         # Windows lacks it. Losses and models need no locks.
         import fcntl
     except ImportError:
-        raise OSError(
-            f"{path} cannot be locked: this Python has no fcntl. Use Linux, macOS, or WSL on Windows."
-        ) from None
+        how = "this Python has no fcntl. Use Linux, macOS, or WSL on Windows."
+        raise OSError(f"{path} cannot be locked: {how}") from None
     file = os.fdopen(open_unlinked(path, os.O_RDWR | os.O_CREAT))
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -223,13 +222,12 @@ def write_record(path, content, indent=None):
     write_atomically(path, f"{json.dumps(content, indent=indent)}\n".encode())
 
 
-def read_manifest(path, what, version, entries, advice="", read=None):
+def read_manifest(path, what, version, entries, advice, read=None):
     """Returns the content of a manifest, a dictionary; a ValueError says why it cannot be used.
 
     `what` and `version` are what its `format` and its `version` must be, and `entries` are those of `record_of`. If a
     path is not on the disks of this machine, `read` returns its bytes.
     """
-    advice = advice or f"Make the {what} anew."
     try:
         found = record_of((read or read_bytes)(path), path, {}, advice)
     except (FileNotFoundError, NotADirectoryError):

@@ -166,7 +166,7 @@ class EmbeddingShards:
 
     def __init__(self, folder):
         self.folder = Path(folder)
-        self._manifest = read_manifest(self.folder / MANIFEST, FORMAT, VERSION, ENTRIES, ADVICE)
+        self.manifest = read_manifest(self.folder / MANIFEST, FORMAT, VERSION, ENTRIES, ADVICE)
 
     @classmethod
     def create(cls, folder, *, model, dimension):
@@ -177,35 +177,30 @@ class EmbeddingShards:
         return cls(folder)
 
     @property
-    def manifest(self):
-        """The entries of the manifest, a dictionary."""
-        return dict(self._manifest)
-
-    @property
     def model(self):
         """Hash of the model that computed the embeddings."""
-        return self._manifest["model"]
+        return self.manifest["model"]
 
     @property
     def dimension(self):
-        return self._manifest["dimension"]
+        return self.manifest["dimension"]
 
     @property
     def bad(self):
         """Path to reason of the images that could not be read."""
-        return self._manifest["bad"]
+        return self.manifest["bad"]
 
     def __len__(self):
-        return sum(shard["rows"] for shard in self._manifest["shards"].values())
+        return sum(shard["rows"] for shard in self.manifest["shards"].values())
 
     def copy_to(self, folder):
         """Copies the embeddings to a folder, which must not be there; returns its `EmbeddingShards`."""
         copy = Path(folder)
         copy.mkdir(parents=True)
-        for name, entry in self._manifest["shards"].items():
+        for name, entry in self.manifest["shards"].items():
             shutil.copyfile(checked_shard(self.folder, name, entry), copy / name)
             flush(copy / name)
-        write_manifest(copy / MANIFEST, FORMAT, VERSION, {name: self._manifest[name] for name in ENTRIES})
+        write_manifest(copy / MANIFEST, FORMAT, VERSION, {name: self.manifest[name] for name in ENTRIES})
         return EmbeddingShards(copy)
 
     def append(self, paths, labels, embeddings, bad=None, ids=None):
@@ -213,8 +208,8 @@ class EmbeddingShards:
 
         No other row may have one of the `ids`, `[N]` int64. If `None`, the shard gets the next ones.
         """
-        first, number = self._manifest["next_id"], self._manifest["next_shard"]
-        shards, read = dict(self._manifest["shards"]), set(paths)
+        first, number = self.manifest["next_id"], self.manifest["next_shard"]
+        shards, read = dict(self.manifest["shards"]), set(paths)
         ids = np.arange(first, first + len(paths)) if ids is None else ids
         if paths:
             shards |= write_shard(self.folder, number, Shard(ids, paths, labels, np.asarray(embeddings, np.float32)))
@@ -224,7 +219,7 @@ class EmbeddingShards:
 
     def skip_ids(self, next_id, bad):
         """Gives no row an id below this one any more, and notes images that could not be read, path to reason."""
-        self._change({"next_id": max(self._manifest["next_id"], next_id), "bad": bad})
+        self._change({"next_id": max(self.manifest["next_id"], next_id), "bad": bad})
 
     def forget_bad(self, paths):
         """Forgets that these images, a set of paths, could not be read."""
@@ -232,8 +227,8 @@ class EmbeddingShards:
 
     def remove(self, ids):
         """Removes the rows with these ids, a set, also from the disk."""
-        shards, number = {}, self._manifest["next_shard"]
-        for name, entry in self._manifest["shards"].items():
+        shards, number = {}, self.manifest["next_shard"]
+        for name, entry in self.manifest["shards"].items():
             shard = self._read(name)
             keep = [place for place, id in enumerate(shard.ids.tolist()) if id not in ids]
             if len(keep) == len(shard.paths):
@@ -246,7 +241,7 @@ class EmbeddingShards:
 
     def blocks(self, start=0):
         """Yields the `Shard`s in order, each checked before it is read, from a row on, at which a shard begins."""
-        for name, entry in self._manifest["shards"].items():
+        for name, entry in self.manifest["shards"].items():
             if start <= 0:
                 yield self._read(name)
             start -= entry["rows"]
@@ -270,16 +265,16 @@ class EmbeddingShards:
         return np.concatenate(found)
 
     def _change(self, changes):
-        content = {name: value for name, value in self._manifest.items() if name not in ("format", "version")}
+        content = {name: value for name, value in self.manifest.items() if name not in ("format", "version")}
         write_manifest(self.folder / MANIFEST, FORMAT, VERSION, {**content, **changes})
-        self._manifest |= changes
+        self.manifest |= changes
         # Of shards that were replaced, or that a kill left without an entry.
         for path in self.folder.iterdir():
-            if NAME.fullmatch(path.name) and path.name not in self._manifest["shards"]:
+            if NAME.fullmatch(path.name) and path.name not in self.manifest["shards"]:
                 path.unlink()
 
     def _read(self, name):
-        entry = self._manifest["shards"][name]
+        entry = self.manifest["shards"][name]
         path, rows = checked_shard(self.folder, name, entry), entry["rows"]
         try:
             table = read_columns(path)
@@ -368,15 +363,13 @@ class EmbeddingJob:
     def finish(self):
         """Writes the manifest of all shards, which must be there; returns the `EmbeddingShards`."""
         if (self.folder / PLAN).exists():
+            notes = [self._noted(number) for number in range(self._count())]
             # Of two attempts, shard and note may be of one each.
-            missing = [shard_name(number) for number in self.missing()]
-            if missing:
-                raise ValueError(f"{missing[0]} in {self.folder} is missing or damaged; repeat the command to go on.")
-            shards, bad = {}, {}
-            for number in range(self._count()):
-                note = self._read_note(number)
-                shards |= note["shard"]
-                bad |= note["bad"]
+            if None in notes:
+                name = shard_name(notes.index(None))
+                raise ValueError(f"{name} in {self.folder} is missing or damaged; repeat the command to go on.")
+            shards = {name: entry for note in notes for name, entry in note["shard"].items()}
+            bad = {path: reason for note in notes for path, reason in note["bad"].items()}
             count = sum(shard["rows"] for shard in shards.values())
             content = {**self.plan, "count": count, "next_id": self.plan["total"], "next_shard": self._count()}
             write_manifest(self.folder / MANIFEST, FORMAT, VERSION, {**content, "shards": shards, "bad": bad})
@@ -417,14 +410,11 @@ class EmbeddingJob:
     def _note(self, number):
         return (self.folder / shard_name(number)).with_suffix(".json")
 
-    def _read_note(self, number):
-        entries = {"bad": dict, "shard": are_entries}
-        return read_manifest(self._note(number), NOTE_FORMAT, VERSION, entries, ADVICE)
-
     def _noted(self, number):
         """Returns the note of a shard that is there and whole, or None."""
+        entries = {"bad": dict, "shard": are_entries}
         try:
-            note = self._read_note(number)
+            note = read_manifest(self._note(number), NOTE_FORMAT, VERSION, entries, ADVICE)
         except ValueError:
             return None
         return note if self._is_whole(note["shard"]) else None
