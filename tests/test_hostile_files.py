@@ -214,7 +214,7 @@ def endless(path):
 
 
 READERS = {
-    "manifest": lambda path: read_manifest(path, "tfdml index", 1, {}),
+    "manifest": lambda path: read_manifest(path, "tfdml index", 1, {}, "Make it again."),
     "embeddings.npy": lambda path: EmbeddingFiles.read(str(path), str(path)),
     "embeddings.npz": lambda path: EmbeddingFiles.read(str(path)),
     "embeddings.parquet": lambda path: EmbeddingFiles.read(str(path)),

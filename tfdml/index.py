@@ -83,7 +83,6 @@ def main():
 
 
 def _check(values, in_engine):
-    """Raises a ValueError if flags do not go together."""
     if values.embeddings and (values.add or not values.model):
         raise ValueError("--embeddings makes a new index, with --model, which computed them, and without --add.")
     if values.update and not values.add:
@@ -142,7 +141,6 @@ def _add(values, in_engine):
 
 
 def _delete(values, in_engine):
-    """Deletes images from an index, or erases those that are deleted."""
     from tfdml.serving.index.build import compact_index, delete_images
     from tfdml.serving.index.stores.engine import unload
 
@@ -155,20 +153,19 @@ def _delete(values, in_engine):
         deleted, left = delete_images(values.out, values.delete, compact=values.compact is not False)
     if not deleted:
         print(f"{values.out} has {left:,} images. {values.delete[0]} is not among them, and nothing is left to delete.")
-        return
-    print(f"Deleted {deleted:,} images from {values.out}; it has {left:,} images.")
+    else:
+        print(f"Deleted {deleted:,} images from {values.out}; it has {left:,} images.")
 
 
 def _upgrade(values, in_engine):
-    """Gives an index another model."""
     from tfdml.serving.index.build import upgrade_index
     from tfdml.serving.index.stores.engine import upgrade_engine
 
     count = (upgrade_engine if in_engine else upgrade_index)(values.out, values.model, batch_size=values.batch_size)
-    if not count:
+    if count:
+        print(f"{values.out} has the model {values.model} now, which has embedded {count:,} images.")
+    else:
         print(f"{values.out} has the model {values.model} already, and nothing is left to do.")
-        return
-    print(f"{values.out} has the model {values.model} now, which has embedded {count:,} images.")
 
 
 if __name__ == "__main__":

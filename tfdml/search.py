@@ -88,14 +88,8 @@ def _check_picture(path):
 def print_neighbors(searcher, queries, setting, form, *, k, where="", adaptive=False, picture=""):
     """Prints the neighbors of images, and draws them if `picture` is the path of a file.
 
-    A threshold that --threshold sets leaves out what is less similar, a fitted one marks it.
-
-    Args:
-        searcher: `Searcher`.
-        queries: list of paths.
-        setting: value of --threshold.
-        form: `table` or `json`.
-        k, where, adaptive, picture: values of these flags.
+    A threshold that --threshold sets, the `setting`, leaves out what is less similar, a fitted one marks it. The form
+    is `table` or `json`.
     """
     from tfdml.serving.index.contact_sheet import draw
     from tfdml.serving.index.searcher import adaptive_search
@@ -153,19 +147,20 @@ def print_duplicates(searcher, setting, form, groups=False):
     """Prints the pairs of near-duplicates in an index, or the groups that they connect.
 
     A threshold that was fitted says which images are of one class, and not which are nearly the same.
-
-    Args:
-        searcher: `Searcher`.
-        setting: value of --threshold.
-        form: `table` or `json`.
-        groups: whether groups are printed.
     """
     from tfdml.serving.index.labeling import duplicate_groups, duplicates
     from tfdml.serving.index.threshold import NONE, threshold_for
 
     threshold = DUPLICATES if setting in ("", NONE) else threshold_for(searcher, setting).value
     if groups:
-        _print_groups(duplicate_groups(searcher, threshold), form)
+        found = duplicate_groups(searcher, threshold)
+        if form == "json":
+            print(json.dumps([asdict(group) for group in found]))
+            return
+        for group in found:
+            print(group.representative.path)
+            _print_rows([(f"{each.similarity:.4f}", each.path) for each in group.others])
+        print(f"{len(found):,} groups of {sum(1 + len(group.others) for group in found):,} images")
         return
     pairs = duplicates(searcher, threshold)
     if form == "json":
@@ -175,26 +170,8 @@ def print_duplicates(searcher, setting, form, groups=False):
     print(f"{len(pairs):,} pairs")
 
 
-def _print_groups(groups, form):
-    if form == "json":
-        print(json.dumps([asdict(group) for group in groups]))
-        return
-    for group in groups:
-        print(group.representative.path)
-        _print_rows([(f"{each.similarity:.4f}", each.path) for each in group.others])
-    print(f"{len(groups):,} groups of {sum(1 + len(group.others) for group in groups):,} images")
-
-
 def print_labels(searcher, folder, setting, form, *, k, validation="", precision=0.95):
-    """Prints the labels of the images of a folder, by their nearest neighbors.
-
-    Args:
-        searcher: `Searcher`.
-        folder: the folder.
-        setting: value of --threshold.
-        form: `table` or `json`.
-        k, validation, precision: values of these flags.
-    """
+    """Prints the labels of the images of a folder, by their nearest neighbors."""
     from tfdml.serving.image_list import ImageList
     from tfdml.serving.index.labeling import calibrated_on, label_images
     from tfdml.serving.index.threshold import NONE
@@ -216,7 +193,13 @@ def print_labels(searcher, folder, setting, form, *, k, validation="", precision
         return
     if validation:
         _print_calibration(threshold)
-    _print_rows([(_shown(each.similarity), each.label or "unknown", each.path) for each in labeled])
+    similarities = ["unreadable" if each.similarity is None else f"{each.similarity:.4f}" for each in labeled]
+    _print_rows(
+        [
+            (similarity, each.label or "unknown", each.path)
+            for similarity, each in zip(similarities, labeled, strict=True)
+        ]
+    )
 
 
 def _print_calibration(calibration):
@@ -230,10 +213,6 @@ def _print_calibration(calibration):
         f"Threshold {calibration.value:.4f}: {fit['precision']:.1%} of the labels are right, and {fit['labeled']:.1%} "
         f"of {fit['images']:,} validation images have one."
     )
-
-
-def _shown(similarity):
-    return "unreadable" if similarity is None else f"{similarity:.4f}"
 
 
 def _print_rows(rows):

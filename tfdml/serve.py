@@ -95,13 +95,7 @@ def _warm_up(searcher):
 
 
 def print_threshold(searcher, threshold, setting=""):
-    """Prints which threshold is in force, and warns if the images of the index differ from those it was fitted on.
-
-    Args:
-        searcher: `Searcher`.
-        threshold: its `Threshold`.
-        setting: value of --threshold.
-    """
+    """Prints which threshold is in force, and warns if the images of the index differ from those it was fitted on."""
     from tfdml.serving.index.threshold import difference
 
     if threshold.fitted is not None:

@@ -36,12 +36,7 @@ def write_atomically(path, content):
 
 
 def write_flushed(path, fill):
-    """Writes a new file in place of any that is there, and returns when it is on the disk.
-
-    Args:
-        path: the file.
-        fill: function that writes to it, opened for bytes.
-    """
+    """Writes a new file, which `fill` fills, in place of any that is there, and returns when it is on the disk."""
     with naming(path), open(vacated(path), "xb") as file:
         fill(file)
         file.flush()
@@ -77,13 +72,7 @@ def cleared(path):
 
 
 def folder_in(path, name, what):
-    """Returns the path of a folder in another one; a ValueError if it is a link: what is written there would leave it.
-
-    Args:
-        path: the other folder.
-        name: name of the folder.
-        what: what the other folder is, such as `index`.
-    """
+    """Returns a folder in another one, `what`; a ValueError if it is a link, which would lead writing out of it."""
     folder = Path(path) / name
     if folder.is_symlink():
         raise ValueError(f"{folder} is a link out of the {what} {path}; do not use it.")
@@ -101,19 +90,16 @@ def open_unlinked(path, flags):
 
 
 def open_locked(path, wait=False):
-    """Opens a file and locks it for this process, until it is closed; a BlockingIOError if another one has locked it.
+    """Opens a file, which is made if it is missing, and locks it for this process until it is closed.
 
-    Args:
-        path: the file, which is made if it is missing and never changed.
-        wait: whether to wait for the other process instead.
+    If another process has locked it, this waits, or raises a BlockingIOError without `wait`.
     """
     try:
         # Windows lacks it. Losses and models need no locks.
         import fcntl
     except ImportError:
-        raise OSError(
-            f"{path} cannot be locked: this Python has no fcntl. Use Linux, macOS, or WSL on Windows."
-        ) from None
+        how = "this Python has no fcntl. Use Linux, macOS, or WSL on Windows."
+        raise OSError(f"{path} cannot be locked: {how}") from None
     file = os.fdopen(open_unlinked(path, os.O_RDWR | os.O_CREAT))
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -189,24 +175,15 @@ def fingerprint(path):
 
 
 def damaged(what, reason, advice):
-    """Returns the ValueError to raise for a file that is not what was written.
-
-    Args:
-        what: the file.
-        reason: how that shows, in words or as an error.
-        advice: what to do, a sentence.
-    """
+    """Returns the ValueError of a file that is not what was written; the reason is in words, or an error."""
     return ValueError(f"{what} is damaged: {reason_of(reason).rstrip('.')}. {advice}")
 
 
 def record_of(content, what, entries, advice):
     """Returns the dictionary that bytes of JSON hold; the ValueError of `damaged` if an entry is missing or wrong.
 
-    Args:
-        content: bytes.
-        what, advice: as of `damaged`.
-        entries: name to what its value must be: a type, a function that tells whether a value is right (which gets None
-            where there is none), or else the value itself.
+    `entries` maps a name to what its value must be: a type, a function that tells whether a value is right (it gets
+    `None` if there is none), or the value itself.
     """
     try:
         found = json_of(content)
@@ -230,12 +207,7 @@ def _check_entries(found, entries):
 
 
 def read_record(path, entries, advice):
-    """Returns the dictionary that `write_record` has written; a FileNotFoundError if the file does not exist.
-
-    Args:
-        path: the file.
-        entries, advice: as of `record_of`.
-    """
+    """Returns the dictionary that `write_record` wrote, see `record_of`; a FileNotFoundError if there is no file."""
     try:
         content = read_bytes(path)
     except FileNotFoundError:
@@ -250,18 +222,12 @@ def write_record(path, content, indent=None):
     write_atomically(path, f"{json.dumps(content, indent=indent)}\n".encode())
 
 
-def read_manifest(path, what, version, entries, advice="", read=None):
-    """Returns the content of a manifest, a dictionary, or raises a ValueError that says why it cannot be used.
+def read_manifest(path, what, version, entries, advice, read=None):
+    """Returns the content of a manifest, a dictionary; a ValueError says why it cannot be used.
 
-    Args:
-        path: the JSON file.
-        what: what its `format` must be, such as `tfdml index`.
-        version: what its `version` must be.
-        entries: as of `record_of`.
-        advice: what to do about one that is damaged or of another version. Default: `Make the tfdml index anew.`
-        read: function from a path to bytes, for a path that is not on this machine's disks. Default: `read_bytes`.
+    `what` and `version` are what its `format` and its `version` must be, and `entries` are those of `record_of`. If a
+    path is not on the disks of this machine, `read` returns its bytes.
     """
-    advice = advice or f"Make the {what} anew."
     try:
         found = record_of((read or read_bytes)(path), path, {}, advice)
     except (FileNotFoundError, NotADirectoryError):
@@ -288,13 +254,7 @@ def write_manifest(path, what, version, content):
 
 
 def checked_file(folder, name, expected):
-    """Returns the path of a file that a manifest names, or raises a ValueError if it is not what was written.
-
-    Args:
-        folder: the folder of the manifest, in which the file must be.
-        name: its name.
-        expected: its `fingerprint`.
-    """
+    """Returns the path of a file in the folder of a manifest; a ValueError if its `fingerprint` is another one."""
     path = Path(folder) / str(name)
     if path.name != name or path.is_symlink():
         raise ValueError(f"The manifest in {folder} names {name!r}, which is no file in that folder; do not use it.")
@@ -311,10 +271,7 @@ LOCK = ".lock"
 def new_folder(path, what, flag=""):
     """Returns the path of a folder to write to; a ValueError unless it has a name, and is empty or does not exist.
 
-    Args:
-        path: the folder.
-        what: what is written.
-        flag: the flag that names the folder, for errors, such as `--out`; if empty, no flag does.
+    Errors call its content `what`. If a `flag` names the folder, such as `--out`, they name the flag.
     """
     folder, name = Path(path), f"{flag}={path}" if flag else str(path)
     if not path:
@@ -329,12 +286,7 @@ def new_folder(path, what, flag=""):
 
 @contextlib.contextmanager
 def locked(path, what):
-    """Locks a folder for this process; a ValueError if another one has done so.
-
-    Args:
-        path: the folder.
-        what: what it is, such as `index`.
-    """
+    """Locks a folder, such as an `index`, for this process; a ValueError if another one has done so."""
     try:
         file = open_locked(Path(path) / LOCK)
     except BlockingIOError:
@@ -345,14 +297,9 @@ def locked(path, what):
 
 @contextlib.contextmanager
 def whole_folder(path, what):
-    """Returns a context with a folder to fill, which becomes `path` where no error ends it, and is removed otherwise.
+    """Returns a context with a folder to fill, which becomes `path` if no error ends it, and is removed otherwise.
 
-    Args:
-        path: the folder, which must be empty or not exist. It is not made before it is whole.
-        what: what it is, such as `exported model`.
-
-    Raises:
-        ValueError: If another process is writing the folder, or has written it.
+    The path must be empty or not exist; a ValueError says that another process is writing it, or has written it.
     """
     path = Path(path)
     unfinished = path.with_name(f".writing-{path.name}")
@@ -371,13 +318,7 @@ def whole_folder(path, what):
 
 @contextlib.contextmanager
 def _writing(path, lock, what):
-    """Locks a file next to a folder, which does not exist yet, and removes the file at the end.
-
-    Args:
-        path: the folder.
-        lock: path of the file.
-        what: what the folder is.
-    """
+    """Locks a file next to a folder, which does not exist yet, and removes the file at the end."""
     try:
         # The lock names a parent that is a file as what it is; `mkdir` would say that it exists.
         if not path.parent.exists():
@@ -415,12 +356,7 @@ ALWAYS_ALLOWED = 256 * 2**20
 
 
 def check_growth(size, stored):
-    """Raises a ValueError if so many bytes are too many for a file.
-
-    Args:
-        size: bytes that it is unpacked to.
-        stored: bytes that it has.
-    """
+    """Raises a ValueError if a file of `stored` bytes is unpacked to more bytes than models and embeddings need."""
     if size > ALWAYS_ALLOWED + MOST_GROWTH * stored:
         raise ValueError(f"it would be unpacked from {stored:,} bytes to {size:,}, more than models or embeddings need")
 
@@ -429,21 +365,13 @@ def check_zip(archive):
     """Raises a ValueError if a zip file would be unpacked to far more than it has, by the sizes that it declares.
 
     More than it declares is never read: `zipfile` stops there.
-
-    Args:
-        archive: `zipfile.ZipFile`.
     """
     members = archive.infolist()
     check_growth(sum(member.file_size for member in members), sum(member.compress_size for member in members))
 
 
 def check_datasets(file, stored):
-    """Raises a ValueError if the datasets of an HDF5 file lie in other files, or take far more than it has bytes.
-
-    Args:
-        file: `h5py.File`.
-        stored: its bytes.
-    """
+    """Raises a ValueError if datasets of an `h5py.File` are in other files, or far larger than its `stored` bytes."""
     import h5py
 
     sizes = []

@@ -18,13 +18,10 @@ MOST_NUMBER = np.iinfo(np.int64).max
 
 @dataclasses.dataclass(frozen=True)
 class EmbeddingFiles:
-    """Embeddings and the columns that protocols read.
+    """Embeddings `[N, d]` and the columns `[N]` that protocols read.
 
-    Args:
-        embeddings: `[N, d]` array, memory-mapped if it is read from a `.npy` file or a folder.
-        labels: `[N]` class numbers.
-        class_names: class number to the label as it was given, if labels are texts; or None.
-        cameras, groups, is_query, is_gallery: columns `[N]`, or None.
+    Embeddings are memory-mapped if they are read from a `.npy` file or a folder. Labels are class numbers; if they were
+    texts, `class_names` maps the numbers to them.
     """
 
     embeddings: np.ndarray
@@ -37,12 +34,9 @@ class EmbeddingFiles:
 
     @classmethod
     def read(cls, path, labels_path=""):
-        """Reads files.
+        """Reads a `.npy` file `[N, d]`, a `.npz` file or Parquet table with all columns, or a folder of `tfdml.embed`.
 
-        Args:
-            path: `.npy` file `[N, d]`; `.npz` file or Parquet table with `embeddings`, `labels`, and any columns; or
-                folder of `python -m tfdml.embed`.
-            labels_path: `.npy` file `[N]` of numbers or texts; needed, and possible, for a `.npy` file only.
+        `labels_path` is a `.npy` file of numbers or texts, which only a `.npy` file needs.
         """
         kind = "folder" if os.path.isdir(path) else os.path.splitext(path)[1]
         readers = {".npy": _read_npy, ".npz": _read_npz, ".parquet": _read_parquet, "folder": _read_folder}
@@ -169,7 +163,11 @@ def _error_of(path, error):
 def _read_parquet(path):
     try:
         table = read_columns(path, ("labels", *COLUMNS, "embeddings"))
-        columns = {name: _column_of(table[name]) for name in table.column_names if name != "embeddings"}
+        columns = {
+            name: np.array(values_of(column), object) if is_of_texts(column) else column.to_numpy()
+            for name, column in zip(table.column_names, table.columns, strict=True)
+            if name != "embeddings"
+        }
     except FileNotFoundError:
         raise ValueError(f"{path} does not exist.") from None
     except (OSError, ValueError) as error:
@@ -186,7 +184,7 @@ def _embeddings_of(path, lists):
     """Returns the array `[N, d]` of lists of numbers."""
     from pyarrow import types
 
-    if not (types.is_list(lists.type) or types.is_large_list(lists.type) or types.is_fixed_size_list(lists.type)):
+    if not any(is_kind(lists.type) for is_kind in (types.is_list, types.is_large_list, types.is_fixed_size_list)):
         raise ValueError(f"{path}: expected embeddings of lists of numbers, received type {lists.type}.")
     if lists.null_count:
         raise ValueError(f"{path}: {lists.null_count} of {len(lists)} embeddings are missing.")
@@ -196,11 +194,6 @@ def _embeddings_of(path, lists):
     if len(lengths) > 1:
         raise ValueError(f"{path}: expected embeddings of one length, received {lengths.tolist()[:4]}.")
     return lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), -1)
-
-
-def _column_of(column):
-    """A column of a table; of texts, an object array."""
-    return np.array(values_of(column), object) if is_of_texts(column) else column.to_numpy()
 
 
 def _read_folder(path):

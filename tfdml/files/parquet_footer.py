@@ -25,11 +25,7 @@ DAMAGED = (KeyError, IndexError, TypeError, AttributeError, struct.error)
 
 
 def declared_size(file):
-    """Returns the bytes that a file takes in memory, by its footer and by its pages; a ValueError if it is no Parquet.
-
-    Args:
-        file: the file, opened for bytes.
-    """
+    """Returns the bytes that a file takes in memory, by its footer and its pages; a ValueError if it is no Parquet."""
     try:
         content, stored = _footer(file)
         return _size(file, _Reader(content).struct(), stored)

@@ -27,13 +27,10 @@ NAME = re.compile(r"shard-(\d{6})\.parquet")
 
 
 class Shard(NamedTuple):
-    """Rows of a shard.
+    """Rows of a shard, as ids, paths, labels and embeddings.
 
-    Args:
-        ids: `[N]` int64, never used twice in a folder.
-        paths: list of N texts.
-        labels: list of N texts, or None where an image has none.
-        embeddings: `[N, D]` float32.
+    Ids, `[N]` int64, are never used twice in a folder. A label is `None` if an image has none. Embeddings are `[N, D]`
+    float32.
     """
 
     ids: np.ndarray
@@ -48,26 +45,14 @@ def shard_name(number):
 
 
 def checked_shard(folder, name, entry):
-    """Returns the path of a shard, or raises a ValueError if it is not what was written.
-
-    Args:
-        folder: the folder that it must be in.
-        name: its name.
-        entry: its entry in the manifest.
-    """
+    """Returns the path of a shard; a ValueError if it is not what its entry in the manifest says was written."""
     if not NAME.fullmatch(name):
         raise ValueError(f"The manifest in {folder} names {name!r}, which is no shard; do not use it.")
     return checked_file(folder, name, {key: value for key, value in entry.items() if key != "rows"})
 
 
 def write_shard(folder, number, shard):
-    """Writes a file that is whole or not there, and returns its entry in the manifest, a dictionary.
-
-    Args:
-        folder: where to.
-        number: number of the shard.
-        shard: `Shard` of at least one row.
-    """
+    """Writes a shard of at least one row, whole or not at all; returns its entry in the manifest, a dictionary."""
     # Imported here because it is slow to load.
     import pyarrow
     import pyarrow.parquet
@@ -81,9 +66,9 @@ def write_shard(folder, number, shard):
     }
     path = Path(folder) / shard_name(number)
     temporary = path.with_name(f".writing-{path.name}")
-    # Embeddings do not compress.
+    table = pyarrow.table(columns)
     try:
-        table = pyarrow.table(columns)
+        # Embeddings do not compress.
         pyarrow.parquet.write_table(table, vacated(temporary), compression="none", use_dictionary=False)
         flush(temporary)
     except OSError as error:
@@ -109,10 +94,8 @@ TEXT = "BYTE_ARRAY"
 def read_columns(source, columns=None, check=lambda names: None):
     """Returns the `pyarrow.Table` of a file, in which equal texts are there once; a ValueError if it cannot be read.
 
-    Args:
-        source: path of the file, or its content, bytes.
-        columns: names of columns; those that the file does not have are left out. None: all.
-        check: function that is called with the names of all columns of the file before they are read, and may raise.
+    The source is a path or the content of a file. Columns that the file does not have are left out. `check` gets the
+    names of all of its columns before they are read, and may raise.
     """
     # Imported here because it is slow to load.
     import pyarrow
@@ -179,105 +162,73 @@ class EmbeddingShards:
 
     The manifest has their fingerprints, the hash of the model, and the images that could not be read. It is written
     after each shard, so that a shard is in it or is not there, whenever the machine stops.
-
-    Args:
-        folder: the folder, which `create` makes.
     """
 
     def __init__(self, folder):
         self.folder = Path(folder)
-        self._manifest = read_manifest(self.folder / MANIFEST, FORMAT, VERSION, ENTRIES, ADVICE)
+        self.manifest = read_manifest(self.folder / MANIFEST, FORMAT, VERSION, ENTRIES, ADVICE)
 
     @classmethod
     def create(cls, folder, *, model, dimension):
-        """Creates an empty folder.
-
-        Args:
-            folder: its path.
-            model: hash of the model, see `tfdml.serving.exported_model.model_hash`.
-            dimension: number of dimensions of an embedding.
-        """
+        """Creates an empty folder for embeddings of a model, which its hash names."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         content = {"model": model, "dimension": dimension, "next_id": 0, "next_shard": 0, "shards": {}, "bad": {}}
         write_manifest(Path(folder) / MANIFEST, FORMAT, VERSION, content)
         return cls(folder)
 
     @property
-    def manifest(self):
-        """The entries of the manifest, a dictionary."""
-        return dict(self._manifest)
-
-    @property
     def model(self):
         """Hash of the model that computed the embeddings."""
-        return self._manifest["model"]
+        return self.manifest["model"]
 
     @property
     def dimension(self):
-        return self._manifest["dimension"]
+        return self.manifest["dimension"]
 
     @property
     def bad(self):
         """Path to reason of the images that could not be read."""
-        return self._manifest["bad"]
+        return self.manifest["bad"]
 
     def __len__(self):
-        return sum(shard["rows"] for shard in self._manifest["shards"].values())
+        return sum(shard["rows"] for shard in self.manifest["shards"].values())
 
     def copy_to(self, folder):
         """Copies the embeddings to a folder, which must not be there; returns its `EmbeddingShards`."""
         copy = Path(folder)
         copy.mkdir(parents=True)
-        for name, entry in self._manifest["shards"].items():
+        for name, entry in self.manifest["shards"].items():
             shutil.copyfile(checked_shard(self.folder, name, entry), copy / name)
             flush(copy / name)
-        write_manifest(copy / MANIFEST, FORMAT, VERSION, {name: self._manifest[name] for name in ENTRIES})
+        write_manifest(copy / MANIFEST, FORMAT, VERSION, {name: self.manifest[name] for name in ENTRIES})
         return EmbeddingShards(copy)
 
     def append(self, paths, labels, embeddings, bad=None, ids=None):
-        """Adds a shard, if there is an embedding.
+        """Adds a shard, if there is an embedding, and notes why other images could not be read, `bad`, path to reason.
 
-        Args:
-            paths: list of N texts.
-            labels: list of N texts or None.
-            embeddings: `[N, D]` array.
-            bad: path to reason of images that could not be read.
-            ids: `[N]` int64 that no other row has; None: the next ones.
+        No other row may have one of the `ids`, `[N]` int64. If `None`, the shard gets the next ones.
         """
-        first, number = self._manifest["next_id"], self._manifest["next_shard"]
-        shards, read = dict(self._manifest["shards"]), set(paths)
+        first, number = self.manifest["next_id"], self.manifest["next_shard"]
+        shards, read = dict(self.manifest["shards"]), set(paths)
         ids = np.arange(first, first + len(paths)) if ids is None else ids
         if paths:
             shards |= write_shard(self.folder, number, Shard(ids, paths, labels, np.asarray(embeddings, np.float32)))
-        self._change(
-            {
-                "next_id": max([first, *(1 + ids).tolist()]),
-                "next_shard": number + 1,
-                "shards": shards,
-                "bad": {path: why for path, why in self.bad.items() if path not in read} | (bad or {}),
-            }
-        )
+        bad = {path: why for path, why in self.bad.items() if path not in read} | (bad or {})
+        next_id = max([first, *(1 + ids).tolist()])
+        self._change({"next_id": next_id, "next_shard": number + 1, "shards": shards, "bad": bad})
 
     def skip_ids(self, next_id, bad):
         """Gives no row an id below this one any more, and notes images that could not be read, path to reason."""
-        self._change({"next_id": max(self._manifest["next_id"], next_id), "bad": bad})
+        self._change({"next_id": max(self.manifest["next_id"], next_id), "bad": bad})
 
     def forget_bad(self, paths):
-        """Forgets that these images could not be read.
-
-        Args:
-            paths: set of texts.
-        """
+        """Forgets that these images, a set of paths, could not be read."""
         self._change({"bad": {path: why for path, why in self.bad.items() if path not in paths}})
 
     def remove(self, ids):
-        """Removes rows by their ids, from the disk, too.
-
-        Args:
-            ids: set of integers.
-        """
-        shards, number = {}, self._manifest["next_shard"]
-        for name, entry in self._manifest["shards"].items():
+        """Removes the rows with these ids, a set, also from the disk."""
+        shards, number = {}, self.manifest["next_shard"]
+        for name, entry in self.manifest["shards"].items():
             shard = self._read(name)
             keep = [place for place, id in enumerate(shard.ids.tolist()) if id not in ids]
             if len(keep) == len(shard.paths):
@@ -290,7 +241,7 @@ class EmbeddingShards:
 
     def blocks(self, start=0):
         """Yields the `Shard`s in order, each checked before it is read, from a row on, at which a shard begins."""
-        for name, entry in self._manifest["shards"].items():
+        for name, entry in self.manifest["shards"].items():
             if start <= 0:
                 yield self._read(name)
             start -= entry["rows"]
@@ -314,16 +265,16 @@ class EmbeddingShards:
         return np.concatenate(found)
 
     def _change(self, changes):
-        content = {name: value for name, value in self._manifest.items() if name not in ("format", "version")}
+        content = {name: value for name, value in self.manifest.items() if name not in ("format", "version")}
         write_manifest(self.folder / MANIFEST, FORMAT, VERSION, {**content, **changes})
-        self._manifest |= changes
+        self.manifest |= changes
         # Of shards that were replaced, or that a kill left without an entry.
         for path in self.folder.iterdir():
-            if NAME.fullmatch(path.name) and path.name not in self._manifest["shards"]:
+            if NAME.fullmatch(path.name) and path.name not in self.manifest["shards"]:
                 path.unlink()
 
     def _read(self, name):
-        entry = self._manifest["shards"][name]
+        entry = self.manifest["shards"][name]
         path, rows = checked_shard(self.folder, name, entry), entry["rows"]
         try:
             table = read_columns(path)
@@ -354,12 +305,9 @@ PLANNED = {
 class EmbeddingJob:
     """A folder in which shards are written, until all are there and the manifest makes `EmbeddingShards` of them.
 
-    Shard n has the rows of the list from `n * shard_rows` on. Beside it, until the end, a note has its fingerprint and
-    its unreadable images; a shard without one, or of other content, counts as missing.
-
-    Args:
-        folder: its path.
-        plan: name to value of `PLANNED`.
+    Shard n has the rows of the list from `n * shard_rows` on. Next to it, until the end, a note has its fingerprint and
+    its unreadable images; a shard without one, or of other content, counts as missing. The plan has the values of
+    `PLANNED`.
     """
 
     folder: Path
@@ -367,15 +315,7 @@ class EmbeddingJob:
 
     @classmethod
     def of(cls, out, images, *, model, dimension, shard_rows):
-        """Returns the job of a folder.
-
-        Args:
-            out: the folder, which exists.
-            images: `ImageList`.
-            model: hash of the model.
-            dimension: number of dimensions of an embedding.
-            shard_rows: images of a shard.
-        """
+        """Returns the job of a folder that exists, for an `ImageList` and a model, which its hash names."""
         plan = {"model": model, "dimension": dimension, "images": images.digest(), "total": len(images)}
         return cls(Path(out), {**plan, "shard_rows": shard_rows})
 
@@ -405,12 +345,8 @@ class EmbeddingJob:
     def write(self, number, images, kept, embeddings, bad):
         """Writes a shard; several processes may write the same one at a time.
 
-        Args:
-            number: its number.
-            images: `ImageList` of its rows.
-            kept: list of the rows of `images` that could be read.
-            embeddings: `[len(kept), D]` array.
-            bad: path to reason of the other images.
+        `images` is the `ImageList` of its rows, `kept` those of them that could be read, and `bad` maps the paths of
+        the others to the reasons.
         """
         paths, labels = ([column[row] for row in kept] for column in (images.paths, images.labels))
         shard = Shard(np.array(kept, np.int64) + self.rows(number).start, paths, labels, embeddings)
@@ -427,15 +363,13 @@ class EmbeddingJob:
     def finish(self):
         """Writes the manifest of all shards, which must be there; returns the `EmbeddingShards`."""
         if (self.folder / PLAN).exists():
+            notes = [self._noted(number) for number in range(self._count())]
             # Of two attempts, shard and note may be of one each.
-            missing = [shard_name(number) for number in self.missing()]
-            if missing:
-                raise ValueError(f"{missing[0]} in {self.folder} is missing or damaged; repeat the command to go on.")
-            shards, bad = {}, {}
-            for number in range(self._count()):
-                note = self._read_note(number)
-                shards |= note["shard"]
-                bad |= note["bad"]
+            if None in notes:
+                name = shard_name(notes.index(None))
+                raise ValueError(f"{name} in {self.folder} is missing or damaged; repeat the command to go on.")
+            shards = {name: entry for note in notes for name, entry in note["shard"].items()}
+            bad = {path: reason for note in notes for path, reason in note["bad"].items()}
             count = sum(shard["rows"] for shard in shards.values())
             content = {**self.plan, "count": count, "next_id": self.plan["total"], "next_shard": self._count()}
             write_manifest(self.folder / MANIFEST, FORMAT, VERSION, {**content, "shards": shards, "bad": bad})
@@ -476,14 +410,11 @@ class EmbeddingJob:
     def _note(self, number):
         return (self.folder / shard_name(number)).with_suffix(".json")
 
-    def _read_note(self, number):
-        entries = {"bad": dict, "shard": are_entries}
-        return read_manifest(self._note(number), NOTE_FORMAT, VERSION, entries, ADVICE)
-
     def _noted(self, number):
         """Returns the note of a shard that is there and whole, or None."""
+        entries = {"bad": dict, "shard": are_entries}
         try:
-            note = self._read_note(number)
+            note = read_manifest(self._note(number), NOTE_FORMAT, VERSION, entries, ADVICE)
         except ValueError:
             return None
         return note if self._is_whole(note["shard"]) else None

@@ -15,12 +15,7 @@ from tfdml.serving.exported_model import ExportedModel
 
 
 class ShardEmbedder(ModelHandler):
-    """Embeds shards by an exported model, which each process of Beam loads once.
-
-    Args:
-        model: folder of the model.
-        batch_size: see `embed_images`.
-    """
+    """Embeds shards by the exported model in a folder, which each process of Beam loads once."""
 
     def __init__(self, model, batch_size):
         # A shard is a list of images already.
@@ -37,15 +32,10 @@ class ShardEmbedder(ModelHandler):
 
 
 def embed_on_beam(job, images, model, *, runner, batch_size, options):
-    """Writes the missing shards of a job.
+    """Writes the missing shards of an `EmbeddingJob` by a runner, such as `DirectRunner`, with its options.
 
-    Args:
-        job: `EmbeddingJob` whose folder all workers can write to.
-        images: `ImageList` of files that all workers can read.
-        model: folder of the exported model, likewise.
-        runner: name of a runner, such as `DirectRunner`.
-        batch_size: see `embed_images`.
-        options: list of texts, such as `--direct_num_workers=2`.
+    All workers can read the images, an `ImageList` of files, and the folder of the model, and write to the folder of
+    the job.
     """
     parts = [(number, images.part(job.rows(number))) for number in job.missing()]
     if not parts:
@@ -96,8 +86,5 @@ class WatchedWorker(SubprocessSdkWorkerHandler):
             message = f"{error}. Complete shards stay; repeat the command for the others."
             # Also what is asked after its end.
             while not self._closed.wait(EVERY):
-                self._fail(message)
-
-    def _fail(self, message):
-        for number, future in list(self.control_conn._futures_by_id.items()):
-            future.set(beam_fn_api_pb2.InstructionResponse(instruction_id=number, error=message))
+                for number, future in list(self.control_conn._futures_by_id.items()):
+                    future.set(beam_fn_api_pb2.InstructionResponse(instruction_id=number, error=message))

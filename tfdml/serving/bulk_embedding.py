@@ -16,16 +16,11 @@ SPARK = "spark"
 
 
 def embed_images(out, images, *, model, shard_rows=4096, batch_size=None, runner="", options=()):
-    """Embeds images, or what is missing of them where this was interrupted; returns the `EmbeddingShards`.
+    """Embeds an `ImageList`, or what is missing where this was interrupted; returns the `EmbeddingShards`.
 
-    Args:
-        out: folder to write.
-        images: `ImageList`.
-        model: folder of the exported model.
-        shard_rows: images of a shard.
-        batch_size: images that the model embeds at once. Default: 64 on a GPU, 8 without.
-        runner: `spark`, or the name of a runner of Apache Beam; empty: this process embeds.
-        options: list of options for the runner, such as `--direct_num_workers=2`.
+    The model is the folder of an exported one. `shard_rows` is the number of images of a shard, and `batch_size` that
+    of `embed_into`. The runner is `spark` or the name of a runner of Apache Beam, with options such as
+    `--direct_num_workers=2`; if it is empty, this process embeds.
     """
     embed_on_engine = _engine(runner) if runner else None
     model = saved_model_folder(model)

@@ -44,11 +44,7 @@ class AnyEmbedder(Protocol):
 
 
 def embedder_of(model):
-    """Returns the `ImageEmbedder` of a `.keras` file, a run or a preset, or the `ExportedModel` of a SavedModel.
-
-    Args:
-        model: its path or address, as `--model` gives it.
-    """
+    """Returns the `ImageEmbedder` of a `.keras` file, a run or a preset, or the `ExportedModel` of a SavedModel."""
     if is_preset(model):
         return from_preset(model)
     if is_loadable(model):
@@ -60,12 +56,11 @@ def embedder_of(model):
 
 
 def embedder_for_index(model, folder=None):
-    """Returns the `ExportedModel` or the `ArrayEmbedder` of a model, which an index takes; None for None.
+    """Returns the `ExportedModel` or the `ArrayEmbedder` of a model, which an index takes; `None` for `None`.
 
-    Args:
-        model: an exported model or its folder, a run or a `.keras` file or what `tfdml.load` makes of them, a Keras
-            model, or a function from images to embeddings.
-        folder: where a model that is not exported yet is exported to; None: such a model is an error.
+    The model is an exported model or its folder, a run or a `.keras` file or what `tfdml.load` makes of them, a Keras
+    model, or a function from images to embeddings. If it is not exported yet, it is exported to `folder`; without one
+    it is an error.
     """
     if model is None or isinstance(model, ExportedModel | ArrayEmbedder):
         return model
@@ -168,12 +163,7 @@ def reads_files(embedder: AnyEmbedder, images: Any) -> bool:
 
 
 def checked_vectors(vectors: Any, count: int | None = None) -> np.ndarray:
-    """Returns vectors as float32 `[N, D]`, finite; a ValueError if they are none.
-
-    Args:
-        vectors: array.
-        count: N; None: any.
-    """
+    """Returns vectors as float32 `[N, D]`, finite; a ValueError if they are none, or if N is not the count."""
     found = np.ascontiguousarray(keras.ops.convert_to_numpy(vectors), np.float32)
     expected = f"[{'count' if count is None else count}, dimensions]"
     if found.ndim != 2 or not found.shape[1] or count not in (None, len(found)):

@@ -32,14 +32,9 @@ ON_GPU, ON_CPU = 64, 8
 def embed_into(shards, images, model, *, there=None, on_read=None, shard_rows=4096, batch_size=None):
     """Embeds the images that are not in the shards yet; those that cannot be read are noted there.
 
-    Args:
-        shards: `EmbeddingShards` to add to.
-        images: `ImageList`.
-        model: an embedder that takes contents of files, see `tfdml.serving.embedders.AnyEmbedder`.
-        there: set of paths that are not embedded again; None: all in the shards.
-        on_read: function that is called with the path and the contents of each image that could be read; or None.
-        shard_rows: most rows in a shard.
-        batch_size: images that the model embeds at once. Default: 64 on a GPU, 8 without.
+    The paths in `there`, by default all in the shards, are not embedded again. The model is an `AnyEmbedder` that takes
+    contents of files. `on_read` gets the path and the contents of each image that could be read. If `batch_size` is
+    `None`, the model embeds 64 images at once on a GPU, and 8 without.
     """
     there = shards.paths() if there is None else there
     rows = [row for row, path in enumerate(images.paths) if path not in there]
@@ -53,13 +48,11 @@ def embed_into(shards, images, model, *, there=None, on_read=None, shard_rows=40
 def embed_rows(images, rows, model, *, on_read=None, on_batch=None, batch_size=None):
     """Embeds some rows of a list; returns those that could be read, their embeddings, and path to reason of others.
 
-    Args:
-        images, model, on_read, batch_size: see `embed_into`.
-        rows: list of rows.
-        on_batch: function that is called with the number of images after each batch; or None.
+    After each batch `on_batch` gets its number of images; other arguments are those of `embed_into`.
     """
     kept, embeddings, bad = [], [np.zeros((0, model.dimension), np.float32)], {}
-    for batch, contents, reasons, found, valid in _batches(images, rows, model, batch_size or _usual_batch_size()):
+    size = batch_size or (ON_GPU if tf.config.list_physical_devices("GPU") else ON_CPU)
+    for batch, contents, reasons, found, valid in _batches(images, rows, model, size):
         for place, row in enumerate(batch):
             path = images.paths[row]
             if not valid[place]:
@@ -121,10 +114,6 @@ def _why(contents, embedding):
     return why_unreadable(split, 0) or blamed
 
 
-def _usual_batch_size():
-    return ON_GPU if tf.config.list_physical_devices("GPU") else ON_CPU
-
-
 # Rows of the sample that centroids are computed from, for each cluster.
 SAMPLE = 256
 
@@ -135,13 +124,13 @@ def cluster_shards(source, out, *, clusters, metric="cosine", seed=0):
     K-means computes centroids from a sample of 256 embeddings for each cluster, or from all if there are fewer. Then
     shards are read one by one, so that memory grows with the number of clusters and not with that of images.
 
-    Args:
-        source: folder that `python -m tfdml.embed` has written.
-        out: path of the table.
-        clusters: number of clusters.
-        metric: `cosine`, which clusters embeddings at unit length, or `euclidean`.
-        seed: integer, determines the sample and the initial centroids.
+    The source is a folder that `python -m tfdml.embed` has written. The metric `cosine` clusters embeddings at unit
+    length. The seed determines the sample and the initial centroids.
     """
+    # Imported here because it is slow to load.
+    import pyarrow
+    import pyarrow.parquet
+
     out = Path(out)
     if out.suffix != ".parquet" or not out.parent.is_dir():
         raise ValueError(f"--out={out}: expected a file in a folder that exists, whose name ends in .parquet.")
@@ -149,44 +138,26 @@ def cluster_shards(source, out, *, clusters, metric="cosine", seed=0):
     centroids = _centroids(shards, clusters, metric, seed)
     sizes = np.zeros(clusters, np.int64)
     bar = ProgressBar(len(shards), "embedding")
-
-    def tables():
-        # Imported here because it is slow to load.
-        import pyarrow
-
+    schema = pyarrow.schema({"id": pyarrow.int64(), "path": pyarrow.string(), "cluster": pyarrow.int64()})
+    unfinished = vacated(out.with_name(f".writing-{out.name}"))
+    with pyarrow.parquet.ParquetWriter(unfinished, schema) as file:
         for block in shards.blocks():
-            found = nearest_centroids(compared_vectors(block.embeddings, metric), centroids)
-            np.add.at(sizes, found, 1)
-            yield pyarrow.table(
-                {"id": block.ids, "path": pyarrow.array(block.paths, pyarrow.string()), "cluster": found}
-            )
-            bar.add(len(found))
-
-    _write(out, tables())
+            nearest = nearest_centroids(compared_vectors(block.embeddings, metric), centroids)
+            np.add.at(sizes, nearest, 1)
+            columns = {"id": block.ids, "path": block.paths, "cluster": nearest}
+            file.write_table(pyarrow.table(columns, schema=schema))
+            bar.add(len(nearest))
+    flush(unfinished)
+    unfinished.rename(out)
     return sizes
 
 
 def _centroids(shards, clusters, metric, seed):
     count = min(SAMPLE * clusters, len(shards))
     drawn = np.random.default_rng(seed).choice(len(shards), count, replace=False)
-    points = (
-        compared_vectors(shards.rows(np.sort(drawn)), metric) if count else np.zeros((0, shards.dimension), np.float32)
-    )
+    rows = shards.rows(np.sort(drawn)) if count else np.zeros((0, shards.dimension), np.float32)
+    points = compared_vectors(rows, metric)
     distinct = distinct_count(points)
     if distinct < clusters:
         raise ValueError(f"--clusters={clusters}: {shards.folder} has only {distinct} embeddings that differ.")
     return kmeans(points, clusters, seed=seed)[1]
-
-
-def _write(path, tables):
-    """Writes a table, part by part, that is whole or not there."""
-    import pyarrow.parquet
-
-    temporary = vacated(path.with_name(f".writing-{path.name}"))
-    first = next(tables)
-    with pyarrow.parquet.ParquetWriter(temporary, first.schema) as file:
-        file.write_table(first)
-        for table in tables:
-            file.write_table(table)
-    flush(temporary)
-    temporary.rename(path)

@@ -24,13 +24,9 @@ from tfdml.serving.model_card import read_card
 def decoded(image_bytes, preprocessor):
     """Returns pixels that `preprocessor.normalize` takes, and whether each image could be read.
 
-    They are `[B, H, W, 3]` and `[B]`; of no file, one of each.
+    They are `[B, H, W, 3]` and `[B]` for contents of files `[B]`; of no file, one of each.
 
     An image that cannot be read is zeros. Its header is checked before it is decoded.
-
-    Args:
-        image_bytes: `[B]` contents of files.
-        preprocessor: `pipelines.preprocessor.Preprocessor`.
     """
     # Traced once for the two places where it is called.
     prepare = tf.function(
@@ -55,31 +51,19 @@ def decoded(image_bytes, preprocessor):
     # Only TensorFlow's datasets catch errors. One by one takes several times as long, so all are tried at once first.
     batch = tf.data.Dataset.from_tensors(contents)
     found = batch.map(of_all).ignore_errors().concatenate(batch.flat_map(of_each)).take(1)
-    return found.with_options(_options()).get_single_element()
-
-
-def check_all(valid):
-    """Returns an operation that fails if an image could not be read, and names its position in the batch.
-
-    Args:
-        valid: `[B]` booleans.
-    """
-    first = tf.argmin(tf.cast(valid, tf.int32))
-    message = [
-        "Image",
-        first,
-        f"of the batch cannot be read: expected a JPEG, PNG or still WebP of at most {MOST_PIXELS} pixels.",
-    ]
-    return tf.raw_ops.Assert(condition=tf.reduce_all(valid), data=message)
-
-
-def _options():
     options = tf.data.Options()
     options.deterministic = True
     # There is nothing to improve in so short a pass, which is built anew for each batch.
     options.autotune.enabled = False
     options.experimental_optimization.apply_default_optimizations = False
-    return options
+    return found.with_options(options).get_single_element()
+
+
+def check_all(valid):
+    """Returns an operation that fails if an image is not valid, `[B]`, and names its position in the batch."""
+    first = tf.argmin(tf.cast(valid, tf.int32))
+    reason = f"of the batch cannot be read: expected a JPEG, PNG or still WebP of at most {MOST_PIXELS} pixels."
+    return tf.raw_ops.Assert(condition=tf.reduce_all(valid), data=["Image", first, reason])
 
 
 # What TensorFlow reads of a SavedModel's folder; the model card, which people may edit, is not among it.
@@ -89,8 +73,7 @@ READ = ("saved_model.pb", "fingerprint.pb", "variables/*", "assets/*", "assets.e
 def saved_model_folder(path):
     """Returns the folder of the SavedModel that is meant: this one, or the only version in it.
 
-    Args:
-        path: such as `exported/1`, or `exported`. A ValueError about another one says what to do.
+    For example, `exported/1` or `exported`. A ValueError about another one says what to do.
     """
     folder = Path(path)
     if (folder / "saved_model.pb").is_file():
@@ -204,7 +187,9 @@ class ExportedModel:
 
     def _tried(self, contents):
         try:
-            return self._embedded(tf.constant(contents, tf.string))
+            outputs = self._serve(image_bytes=tf.constant(contents, tf.string))
+            embeddings = outputs["embedding"].numpy().astype(np.float32, copy=False)
+            return embeddings, outputs["valid"].numpy() if "valid" in outputs else np.ones(len(embeddings), bool)
         except READING_ERRORS:
             if len(contents) == 1:
                 return np.zeros((1, self.dimension), np.float32), np.zeros(1, bool)
@@ -226,11 +211,6 @@ class ExportedModel:
             name = "" if encoded else f", {paths[row]},"
             raise ValueError(f"Image {row}{name} cannot be read: {bad[paths[row]]}.")
         return embeddings
-
-    def _embedded(self, contents):
-        found = self._serve(image_bytes=contents)
-        embeddings = found["embedding"].numpy().astype(np.float32, copy=False)
-        return embeddings, found["valid"].numpy() if "valid" in found else np.ones(len(embeddings), bool)
 
 
 def _takes_files(function):

@@ -29,12 +29,7 @@ from tfdml.serving.saved_model import export
 
 
 class Prefix:
-    """Keeps the first dimensions of embeddings, and brings these to unit length.
-
-    Args:
-        size: dimensions of the embeddings.
-        dims: how many of them are kept, one of the `dims` that `tfdml.losses.Nested` trained.
-    """
+    """Keeps the first dimensions of embeddings, which were trained nested, and brings these to unit length."""
 
     def __init__(self, size, dims):
         self.dimension = dims
@@ -48,13 +43,8 @@ class Prefix:
 class Projection:
     """Maps embeddings to their principal components, and brings these to unit length. `Projection.fit` creates it.
 
-    With whitening it is that of "Negative Evidences and Co-occurrences in Image Retrieval: the Benefit of PCA and
-    Whitening" (ECCV 2012).
-
-    Args:
-        mean: `[D]`, the mean of the embeddings.
-        components: `[D, N]`, the directions, divided by the standard deviations along them for whitening.
-        whitened: whether they are.
+    With whitening it is the projection of "Negative Evidences and Co-occurrences in Image Retrieval: the Benefit of PCA
+    and Whitening" (ECCV 2012): the components, `[D, N]`, are divided by the standard deviations along them.
     """
 
     def __init__(self, mean, components, whitened=False):
@@ -64,12 +54,9 @@ class Projection:
 
     @classmethod
     def fit(cls, embeddings, dims, whiten=False):
-        """Creates the projection to the principal components of embeddings.
+        """Creates the projection to so many principal components of embeddings `[N, D]`.
 
-        Args:
-            embeddings: `[N, D]` array, such as those of the training images.
-            dims: number of components.
-            whiten: whether all components get a variance of 1.
+        With `whiten` all components get a variance of 1.
         """
         most = min(embeddings.shape[1], len(embeddings) - 1)
         if not 1 <= dims <= most:
@@ -79,10 +66,8 @@ class Projection:
             )
         mean, components, deviations = principal_components(embeddings, dims)
         if len(deviations) < dims:
-            raise ValueError(
-                f"The embeddings vary in {len(deviations)} dimensions only; {dims} are not possible. Choose no more "
-                "than these."
-            )
+            only = f"The embeddings vary in {len(deviations)} dimensions only"
+            raise ValueError(f"{only}; {dims} are not possible. Choose no more than these.")
         return cls(mean, components / (deviations if whiten else 1.0), whiten)
 
     @property
@@ -99,12 +84,10 @@ LITE_FILE = "model.tflite"
 
 
 def write_lite(path, precision):
-    """Writes `model.tflite` beside a SavedModel: its signature `embed_images`, which takes pixels, not files.
+    """Writes `model.tflite` next to a SavedModel: its signature `embed_images`, which takes pixels, not files.
 
-    Args:
-        path: folder of the SavedModel.
-        precision: of the weights. `float16` halves the file; `int8` quarters the weights and computes with them as
-            integers where it can. Inputs and outputs stay float32.
+    With the precision `float16` the file is half as large; with `int8` weights take a quarter, and computations use
+    integers if possible. Inputs and outputs stay float32.
     """
     converter = tf.lite.TFLiteConverter.from_saved_model(str(path), signature_keys=["embed_images"])
     if precision != "float32":
@@ -128,11 +111,7 @@ def import_converter():
 
 
 def write_onnx(path):
-    """Writes `model.onnx` beside a SavedModel: its signature `embed_images`, which takes pixels, not files.
-
-    Args:
-        path: folder of the SavedModel.
-    """
+    """Writes `model.onnx` next to a SavedModel: its signature `embed_images`, which takes pixels, not files."""
     onnx, tf2onnx = import_converter()
     # Its functions live as long as the model does.
     model = tf.saved_model.load(str(path))
@@ -151,16 +130,10 @@ def write_onnx(path):
 
 
 def write_export(model, out, about, *, projection=None, tolerant=False, lite=None, onnx=False):
-    """Writes the SavedModel of a model, and its card, to a folder that must be empty or not exist.
+    """Writes the SavedModel of a model with preprocessing, and its card, to a folder that must be empty or not exist.
 
-    Args:
-        model: model of a method, which has its preprocessing.
-        out: the folder.
-        about: the facts of the card that the model does not say.
-        projection: as of `tfdml.serving.export`.
-        tolerant: as of `tfdml.serving.export`.
-        lite: precision of a file for LiteRT, see `tfdml.serving.exports`; None: there is none.
-        onnx: whether there is a file for ONNX Runtime, too.
+    `about` has the facts of the card that the model does not say. `lite` is the precision of a file for LiteRT, or
+    `None`, and `onnx` says whether there is one for ONNX Runtime. See `tfdml.serving.export` for the others.
     """
     with whole_folder(out, "exported model") as unfinished:
         preprocessor = Preprocessor.of(model.preprocessing)
@@ -173,13 +146,14 @@ def write_export(model, out, about, *, projection=None, tolerant=False, lite=Non
         write_card(unfinished, {**written, **facts_of_model(model, projection), **about})
 
 
-def weights_of(network, backbone):
-    """Returns where the initial weights of a backbone are from, and their licence, as far as is known.
+def _facts_of_network(network, backbone):
+    """Returns the facts of a card that `NetworkSettings` and a backbone say; nobody may know the licence of weights."""
+    source, licence = _weights_of(network, backbone)
+    named = {"backbone": network.backbone_or_origin, "head": network.head}
+    return {**named, "weights": source, "weights_licence": licence}
 
-    Args:
-        network: `NetworkSettings`.
-        backbone: the backbone, or None.
-    """
+
+def _weights_of(network, backbone):
     initial, unknown = network.initial_weights, "not recorded; ask the publisher of the weights"
     if network.initial_model:
         return f"those of the model {Path(network.initial_model).name}", unknown
@@ -211,16 +185,11 @@ def facts_of_model(model, projection=None):
 
 
 def export_backbone(settings, out, *, images="", data_dir="", dims=0, whiten=False, **formats):
-    """Writes the SavedModel of a pretrained backbone's features, and its card, to a folder that must not exist.
+    """Writes the SavedModel of the features of a pretrained backbone, and its card, to a folder that must not exist.
 
-    Args:
-        settings: `Settings`, which say the backbone, its weights, the head, and how images are prepared.
-        out: the folder.
-        images: what `dims` needs, a source of `ImageList`.
-        data_dir: the folder of a dataset in `images`.
-        dims: number of principal components of the features of `images` to keep; 0: all features.
-        whiten: whether to give components the same variance.
-        **formats: `tolerant`, `lite` and `onnx`, as of `write_export`.
+    The `Settings` say the backbone, its weights, the head, and how images are prepared. If `dims` is not 0, so many
+    principal components of the features of `images`, a source of `ImageList`, are kept; `whiten` gives them the same
+    variance. The formats are `tolerant`, `lite` and `onnx` of `write_export`.
     """
     set_up(settings.run)
     model, projection = features_of(settings), None
@@ -229,27 +198,13 @@ def export_backbone(settings, out, *, images="", data_dir="", dims=0, whiten=Fal
         contents = np.array(listed.paths, object) if listed.contents is None else listed.contents
         split = Split(contents, np.zeros(len(listed), np.int64))
         projection = Projection.fit(ImageEmbedder(model).embed_split(split), dims, whiten)
-    network = settings.network
-    source, licence = weights_of(network, model.backbone)
-    about = {
-        "model": "pretrained",
-        "method": "features",
-        "backbone": network.backbone,
-        "head": network.head,
-        "weights": source,
-        "weights_licence": licence,
-        "data": {"dataset": None, "projected": images or None},
-        "scores": {},
-    }
+    about = {"model": "pretrained", "method": "features", **_facts_of_network(settings.network, model.backbone)}
+    about |= {"data": {"dataset": None, "projected": images or None}, "scores": {}}
     write_export(model, out, about, projection=projection, **formats)
 
 
 def features_of(settings):
-    """Returns the model of a pretrained backbone's features, with its preprocessing.
-
-    Args:
-        settings: `Settings`, as of `export_backbone`.
-    """
+    """Returns the model of the features of a pretrained backbone, with its preprocessing, see `export_backbone`."""
     network = settings.network
     backbone = initial_backbone(network, tell=True)
     check_pretrained(backbone, network)
@@ -272,18 +227,12 @@ NO_SCORES = ("queries", "step", "blend")
 
 
 def export_run(run_dir, which, out, *, dims=0, whiten=False, changes=(), **formats):
-    """Writes the SavedModel of a run's `best` or `final` model, and its card, to a folder that must not exist.
+    """Writes the SavedModel of the `best` or `final` model of a run, and its card, to a folder that must not exist.
 
-    Args:
-        run_dir: path of the run.
-        which: `best` or `final`.
-        out: the folder.
-        dims: number of dimensions to keep: the first ones, where these were trained nested, else so many principal
-            components of the training embeddings; 0: all.
-        whiten: whether to keep components in any case, and give them the same variance.
-        changes: settings to replace, name to value, such as `data_dir`, the folder of the dataset, which components
-            need; see `trained`.
-        **formats: `tolerant`, `lite` and `onnx`, as of `write_export`.
+    If `dims` is not 0, so many dimensions are kept: the first ones, if these were trained nested, and otherwise
+    principal components of the training embeddings; `whiten` keeps components in any case, and gives them the same
+    variance. `changes` maps settings to new values, such as `data_dir`, the folder of the dataset, see `trained`. The
+    formats are `tolerant`, `lite` and `onnx` of `write_export`.
     """
     model = trained_model(run_dir, which, changes)
     projection = _projection(model, run_dir, which, dims, whiten, changes) if dims else None
@@ -297,12 +246,7 @@ def export_run(run_dir, which, out, *, dims=0, whiten=False, changes=(), **forma
 
 
 def images_of(run_dir, data_dir=""):
-    """Returns the images of a run as `python -m tfdml.index` takes them, `images` and `data_dir`.
-
-    Args:
-        run_dir: path of the run.
-        data_dir: folder of the dataset, if it has moved; empty: the run's own.
-    """
+    """Returns the images of a run as `tfdml.index` takes them, `images` and `data_dir`, which may have moved."""
     data = RunDirectory(run_dir).settings().data
     root = data_dir or data.data_dir
     # A folder of photos needs no dataset, and all of it is worth an index.
@@ -313,7 +257,12 @@ def images_of(run_dir, data_dir=""):
 
 def _projection(model, run_dir, which, dims, whiten, changes):
     """Returns what keeps some dimensions of the embedding: its first ones, or its principal components."""
-    nested = _nested_dims(model, run_dir)
+    nested = ()
+    # If there are several learners, each is nested, and not their concatenation.
+    if model.learner_count == 1:
+        # The loss is not trained, so that any number of classes will do.
+        loss = registry.create("loss", RunDirectory(run_dir).settings().batches.loss, classes=2)
+        nested = hooks_of(loss).nested_dims
     if dims in nested and not whiten:
         return Prefix(ImageEmbedder(model).dimension, dims)
     if nested and not whiten:
@@ -325,35 +274,16 @@ def _projection(model, run_dir, which, dims, whiten, changes):
     return Projection.fit(experiment.embed(model, experiment.splits.train), dims, whiten)
 
 
-def _nested_dims(model, run_dir):
-    """Returns the numbers of first dimensions of the embedding that training made embeddings of their own."""
-    if model.learner_count > 1:
-        # Each learner is nested, and not what stands side by side.
-        return ()
-    # It is not trained, so that any number of classes will do.
-    return hooks_of(registry.create("loss", RunDirectory(run_dir).settings().batches.loss, classes=2)).nested_dims
-
-
 def facts_of_run(run, which, model):
-    """Returns the facts of a card that the run says.
-
-    Args:
-        run: `RunDirectory`.
-        which: `best` or `final`.
-        model: that model.
-    """
+    """Returns the facts of a card that a `RunDirectory` says, of its `best` or `final` model."""
     settings, result = run.settings(), run.result() or {}
     found = result.get("best" if which == "best" else "metrics", {})
     scores = {name: value for name, value in found.items() if isinstance(value, float) and name not in NO_SCORES}
-    source, licence = weights_of(settings.network, model.backbone)
     members = f"{settings.run.members} members of " if settings.run.members else ""
     return {
         "model": which,
         "method": f"{members}{settings.network.method}",
-        "backbone": settings.network.backbone_or_origin,
-        "head": settings.network.head,
-        "weights": source,
-        "weights_licence": licence,
+        **_facts_of_network(settings.network, model.backbone),
         "data": {
             "dataset": settings.data.dataset,
             "protocol": settings.evaluation.protocol,
@@ -366,20 +296,14 @@ def facts_of_run(run, which, model):
 
 
 def export_joined(run_dir, which, settings, out, **formats):
-    """Writes the SavedModel of a backbone's features and a run's model behind them, to a folder that must not exist.
+    """Writes the SavedModel of the features of a backbone and a model on them, of a run on stored features.
 
-    Args:
-        run_dir: path of a run on stored features.
-        which: `best` or `final`.
-        settings: `Settings`, which say the backbone, as of `export_backbone`: those that the features are from.
-        out: the folder.
-        **formats: `tolerant`, `lite` and `onnx`, as of `write_export`.
+    The `Settings` say the backbone that the features are from, and other arguments are those of `export_run`.
     """
     modules = {"import_modules": list(settings.run.import_modules)} if settings.run.import_modules else {}
     trained = trained_model(run_dir, which, modules)
     model = Joined(features_of(settings), trained)
     model.call_on((1, *model.preprocessing.image_shape))
-    network = settings.network
-    source, licence = weights_of(network, model.features.backbone)
-    about = {"backbone": network.backbone, "head": network.head, "weights": source, "weights_licence": licence}
-    write_export(model, out, {**facts_of_run(RunDirectory(run_dir), which, trained), **about}, **formats)
+    about = facts_of_run(RunDirectory(run_dir), which, trained)
+    about |= _facts_of_network(settings.network, model.features.backbone)
+    write_export(model, out, about, **formats)

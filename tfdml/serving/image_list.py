@@ -24,15 +24,9 @@ from pipelines.stored import PackedImages, local, refuse_vectors
 from tfdml import registry
 from tfdml.files.shards import is_of_texts, read_columns, values_of
 
-TABLE_ENDINGS = (".csv", ".parquet")
-
 
 def read_image_table(file):
-    """Returns paths, a list of texts, and labels, a list of texts or None where an image has none.
-
-    Args:
-        file: path that ends in `.csv` or `.parquet`.
-    """
+    """Returns paths and labels, `None` if an image has none, of a table whose name ends in `.csv` or `.parquet`."""
     paths, labels = (_of_csv if Path(file).suffix == ".csv" else _of_parquet)(file)
     missing = next((row for row, path in enumerate(paths) if not path), None)
     if missing is not None:
@@ -66,12 +60,10 @@ SPEC = re.compile(r"\w+(\(.*\))?", re.DOTALL)
 
 @dataclasses.dataclass(frozen=True)
 class ImageList:
-    """Images and their labels.
+    """Images and their labels, `None` if an image has none.
 
-    Args:
-        paths: list of texts: absolute paths; of a dataset in memory, names that no other image has.
-        labels: list of texts, or None where an image has no label.
-        contents: object array of the contents of the files, for a dataset in memory, or `PackedImages`; or None.
+    Paths are absolute; of a dataset in memory they are names that no other image has. Contents, of such a dataset, are
+    an object array of the contents of the files, or `PackedImages`.
     """
 
     paths: list
@@ -94,28 +86,31 @@ class ImageList:
 
     @classmethod
     def of(cls, source, *, data_dir="", split="test"):
-        """Lists images.
+        """Lists images of a source, and of the `train` or `test` split of a dataset.
 
-        Args:
-            source: a folder, which is searched with all its folders; a pattern such as `photos/**/*.jpg`; a CSV or
-                Parquet file with the column path, and perhaps label; a text file with a path in each line, and
-                perhaps a tab and a label; or the spec of a dataset. In a folder, the label is the name of the folder
-                that an image is in, but for the first; the first one of a pattern is the last that it names in full.
-                Paths in files are relative to the working folder.
-            data_dir, split: of a dataset, its folder, and `train` or `test`.
+        The source is a folder, which is searched with all its folders; a pattern such as `photos/**/*.jpg`; a CSV or
+        Parquet file with the column path, and perhaps label; a text file with a path in each line, and perhaps a tab
+        and a label; or the spec of a dataset. In a folder, the label is the name of the folder that an image is in, but
+        for the first; the first one of a pattern is the last that it names in full. Paths in files are relative to the
+        working folder.
         """
-        found = cls._of(source, data_dir, split)
+        if Path(source).is_dir():
+            found = cls._of_folder(Path(source))
+        elif Path(source).is_file():
+            found = cls._of_file(Path(source))
+        elif not cls.is_dataset(source):
+            found = cls._of_pattern(str(source))
+        elif source.partition("(")[0] in registry.names("dataset"):
+            found = cls._of_dataset(source, data_dir, split)
+        else:
+            raise FileNotFoundError(f"{source}: no such folder or file, and no dataset of that name.")
         # Parquet files cannot have other names.
         check_names(found.paths)
         return found
 
     @classmethod
     def of_images(cls, images):
-        """Lists the images of a folder, of paths, or of other images, whose contents it has.
-
-        Args:
-            images: as `Searcher.search` takes them, or a folder.
-        """
+        """Lists the images of a folder, of paths, or of others that `Searcher.search` takes, whose contents it has."""
         if isinstance(images, str | os.PathLike) and os.path.isdir(images):
             return cls.of(images)
         images = listed(images)
@@ -136,37 +131,22 @@ class ImageList:
         is_pattern = glob.has_magic(str(source)) and not SPEC.fullmatch(str(source))
         return not (is_pattern or Path(source).is_dir() or Path(source).is_file())
 
-    @classmethod
-    def _of(cls, source, data_dir, split):
-        if Path(source).is_dir():
-            return cls._of_folder(Path(source))
-        if Path(source).is_file():
-            return cls._of_file(Path(source))
-        if not cls.is_dataset(source):
-            return cls._of_pattern(str(source))
-        if source.partition("(")[0] not in registry.names("dataset"):
-            raise FileNotFoundError(f"{source}: no such folder or file, and no dataset of that name.")
-        return cls._of_dataset(source, data_dir, split)
-
     def read(self, row):
         """Returns the contents of a file; raises an OSError if that is not possible."""
         if self.contents is not None:
-            return self._record(row)
+            try:
+                return self.contents[row]
+            except ValueError as error:
+                # A shard that cannot be read at all says nothing about this image.
+                if error.__cause__:
+                    raise
+                raise OSError(str(error)) from None
         path = Path(self.paths[row])
         if not path.is_file():
             raise FileNotFoundError("the file does not exist" if not path.exists() else "it is no file")
         if path.stat().st_size > MOST_BYTES:
             raise OSError(f"the file has more than {MOST_BYTES:,} bytes")
         return path.read_bytes()
-
-    def _record(self, row):
-        try:
-            return self.contents[row]
-        except ValueError as error:
-            # A shard that cannot be read at all says nothing about this image.
-            if error.__cause__:
-                raise
-            raise OSError(str(error)) from None
 
     def part(self, rows):
         """Returns the `ImageList` of a range of rows."""
@@ -177,9 +157,9 @@ class ImageList:
     @classmethod
     def _of_folder(cls, root):
         root = Path(os.path.abspath(root))
-        found = sorted(root.rglob("*"))
-        found = [path for path in found if not any(part.startswith(".") for part in path.relative_to(root).parts)]
-        found = _images_among(found)
+        files = sorted(root.rglob("*"))
+        files = [path for path in files if not any(part.startswith(".") for part in path.relative_to(root).parts)]
+        found = _images_among(files)
         if not found:
             raise ValueError(f"{root} has no images: no file in it ends in {', '.join(ENDINGS)}.")
         return cls._below(root, found)
@@ -204,7 +184,7 @@ class ImageList:
 
     @classmethod
     def _of_file(cls, file):
-        if file.suffix in TABLE_ENDINGS:
+        if file.suffix in (".csv", ".parquet"):
             return cls._of_pairs(file, zip(*read_image_table(file), strict=True))
         try:
             lines = [line for line in file.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
@@ -229,15 +209,13 @@ class ImageList:
         if split is None:
             raise ValueError(f"--images={spec} has no split {part!r}.")
         if split.boxes is not None:
-            raise ValueError(
-                f"--images={spec}: the dataset crops images to boxes, and exported models take whole ones."
-            )
+            raise ValueError(f"--images={spec} crops images to boxes, and exported models take whole ones.")
         labels = list(map(split.class_name, split.labels.tolist()))
         if not split.encoded:
             return cls([os.path.abspath(path) for path in split.images], labels)
         # Records are far more than names: none is read for the ending of its name.
-        endings = [""] * len(split) if isinstance(split.images, PackedImages) else map(_ending, split.images)
-        names = [f"images/{part}-{row:07d}{ending}" for row, ending in enumerate(endings)]
+        heads = [b""] * len(split) if isinstance(split.images, PackedImages) else [each[:2] for each in split.images]
+        names = [f"images/{part}-{row:07d}{ENDING_OF.get(head, '')}" for row, head in enumerate(heads)]
         return cls(names, labels, split.images)
 
 
@@ -245,10 +223,6 @@ def _images_among(paths):
     """Returns the paths of images that are read, and warns of other images."""
     tell_of_others([path for path in paths if is_other_image(path)])
     return [path for path in paths if path.suffix.lower() in ENDINGS]
-
-
-def _ending(content):
-    return ENDING_OF.get(content[:2], "")
 
 
 def contents_of(image, place):

@@ -13,12 +13,7 @@ MEASURES = {"cosine": "cosine similarity", "euclidean": "Euclidean distance"}
 
 
 def write_card(path, facts):
-    """Writes the card into the folder of a SavedModel.
-
-    Args:
-        path: the folder.
-        facts: what JSON can hold, with the keys that `readme` and `signatures` read.
-    """
+    """Writes the card into the folder of a SavedModel, of facts with the keys that `readme` and `signatures` read."""
     facts = {"version": VERSION, **facts, "signatures": signatures(facts)}
     # Whole or as they were: an index's model may get another threshold while others read its card.
     write_record(Path(path) / METADATA, facts, indent=2)
@@ -42,7 +37,10 @@ def read_card(path):
 
 def readme(facts):
     """Returns the text of README.md."""
-    what = "features of images" if "dims" in facts["images"] else "images"
+    what, threshold = "features of images" if "dims" in facts["images"] else "images", {}
+    if fitted := facts.get("threshold"):
+        value = for_people(fitted["threshold"], fitted["distance"])
+        threshold["threshold"] = f"{value:.4f}; `metadata.json` says on which pairs it was fitted"
     rows = {
         **rows_of_network(facts),
         **rows_of_embedding(facts),
@@ -50,7 +48,7 @@ def readme(facts):
         "files that cannot be read": "are marked in the output `valid`" if facts["tolerant"] else "are an error",
         **({"`model.tflite`": f"`embed_images` for LiteRT, weights in {facts['lite']}"} if facts["lite"] else {}),
         **({"`model.onnx`": "`embed_images` for ONNX Runtime"} if facts["onnx"] else {}),
-        **({"threshold": _threshold(facts["threshold"])} if "threshold" in facts else {}),
+        **threshold,
         "SHA-256 of the model": f"`{facts['sha256']}`",
         "versions": ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
     }
@@ -86,23 +84,22 @@ def rows_of_network(facts):
 def rows_of_embedding(facts):
     """Returns the rows of a table, name to value, that say what goes in and what comes out."""
     embedding, images = facts["embedding"], facts["images"]
+    if "dims" in images:
+        rows = {"features in place of images": f"{images['dims']} dimensions"}
+    else:
+        height, width = sides_of(images["image_size"])
+        rows = {"images": f"{height} × {width} pixels by `{images['transform']}`"}
     return {
         "embedding": f"{embedding['dimension']} dimensions, compared by {MEASURES[embedding['metric']]}",
         "learners": embedding["learners"],
-        **_rows_of_images(images),
+        **rows,
     }
-
-
-def _rows_of_images(images):
-    if "dims" in images:
-        return {"features in place of images": f"{images['dims']} dimensions"}
-    height, width = sides_of(images["image_size"])
-    return {"images": f"{height} × {width} pixels by `{images['transform']}`"}
 
 
 def table_of(rows):
     """Returns a table in Markdown of rows, name to value."""
-    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {_cell(value)} |" for name, value in rows.items())])
+    cells = {name: str(value).replace("|", "\\|") for name, value in rows.items()}
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {cell} |" for name, cell in cells.items())])
 
 
 def signatures(facts):
@@ -123,12 +120,6 @@ def signatures(facts):
         "read_image": {"inputs": {"image_bytes": "string []"}, "outputs": {"image": f"float32 [{image}]"}},
         **(several if embedding["learners"] > 1 else {}),
     }
-
-
-def _threshold(fitted):
-    return (
-        f"{for_people(fitted['threshold'], fitted['distance']):.4f}; `metadata.json` says on which pairs it was fitted"
-    )
 
 
 def _trained_on(data):
@@ -153,11 +144,9 @@ def scores_of(facts):
         else "No image selected the model."
     )
     intervals = facts.get("intervals", {})
-    rows = [
-        f"| {name} | {value:.4f}{_interval(intervals.get(name))} |"
-        for name, value in scores.items()
-        if isinstance(value, float)
-    ]
+    ends = {name: f" (95%: {low:.4f} to {high:.4f})" for name, (low, high) in intervals.items()}
+    numbers = {name: value for name, value in scores.items() if isinstance(value, float)}
+    rows = [f"| {name} | {value:.4f}{ends.get(name, '')} |" for name, value in numbers.items()]
     before = "Before the projection, m" if facts["embedding"]["projection"] else "M"
     protocol = f"`{data['protocol']}`" if data["protocol"] else "the dataset's protocol"
     queries = f"{data['queries']:,} test queries" if data["queries"] else "the test images"
@@ -165,14 +154,6 @@ def scores_of(facts):
     if intervals:
         about += " Intervals are bootstrap intervals over classes: they resample the classes of the queries."
     return ["## Scores", about, "\n".join(["| metric | value |", "|---|---|", *rows])]
-
-
-def _cell(value):
-    return str(value).replace("|", "\\|")
-
-
-def _interval(ends):
-    return "" if ends is None else f" (95%: {ends[0]:.4f} to {ends[1]:.4f})"
 
 
 def _list(tensors):

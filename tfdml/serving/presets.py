@@ -3,8 +3,6 @@
 import importlib
 import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from tfdml.files.checked import (
@@ -30,47 +28,38 @@ EXPECTED = "a folder, hf://owner/name, hf://owner/name@revision, or kaggle://own
 NAME = r"[\w.-]+"
 
 
-@dataclass(frozen=True)
-class Hub:
-    """How a hub's client, a module, downloads and uploads.
+class HuggingFace:
+    """The Hugging Face Hub, by the module that is its client."""
 
-    Args:
-        client: name of the module.
-        places: pattern of what may follow the scheme.
-        download: function from the client, a place and names of files to the path of a folder.
-        upload: function from the client, a place, a folder and names of files.
-    """
+    client, places = "huggingface_hub", f"{NAME}/{NAME}(@[\\w./-]+)?"
 
-    client: str
-    places: str
-    download: Callable
-    upload: Callable
+    @staticmethod
+    def download(client, place):
+        name, _, revision = place.partition("@")
+        return client.snapshot_download(repo_id=name, revision=revision or None, allow_patterns=FILES)
 
-
-def _download_from_hugging_face(client, place, names):
-    name, _, revision = place.partition("@")
-    return client.snapshot_download(repo_id=name, revision=revision or None, allow_patterns=names)
+    @staticmethod
+    def upload(client, place, folder):
+        client.create_repo(repo_id=place, exist_ok=True)
+        client.upload_folder(repo_id=place, folder_path=folder, allow_patterns=FILES)
 
 
-def _upload_to_hugging_face(client, place, folder, names):
-    client.create_repo(repo_id=place, exist_ok=True)
-    client.upload_folder(repo_id=place, folder_path=folder, allow_patterns=names)
+class Kaggle:
+    """Kaggle, by the module that is its client."""
+
+    client, places = "kagglehub", f"{NAME}/{NAME}/{NAME}/{NAME}(/\\d+)?"
+
+    @staticmethod
+    def download(client, place):
+        return client.model_download(place)
+
+    @staticmethod
+    def upload(client, place, folder):
+        others = [path.name for path in Path(folder).iterdir() if path.name not in FILES]
+        client.model_upload(place, folder, ignore_patterns=others)
 
 
-def _download_from_kaggle(client, place, names):
-    del names
-    return client.model_download(place)
-
-
-def _upload_to_kaggle(client, place, folder, names):
-    others = [path.name for path in Path(folder).iterdir() if path.name not in names]
-    client.model_upload(place, folder, ignore_patterns=others)
-
-
-HUBS = {
-    "hf": Hub("huggingface_hub", f"{NAME}/{NAME}(@[\\w./-]+)?", _download_from_hugging_face, _upload_to_hugging_face),
-    "kaggle": Hub("kagglehub", f"{NAME}/{NAME}/{NAME}/{NAME}(/\\d+)?", _download_from_kaggle, _upload_to_kaggle),
-}
+HUBS = {"hf": HuggingFace, "kaggle": Kaggle}
 
 
 def is_on_hub(address):
@@ -78,28 +67,13 @@ def is_on_hub(address):
     return "://" in str(address)
 
 
-def downloaded(address, names):
-    """Returns the path of the folder, in the cache of the hub's client, that holds a preset.
-
-    Args:
-        address: such as `hf://owner/name`.
-        names: names of its files.
-    """
+def downloaded(address):
+    """Returns the folder, in the cache of the client of a hub, with the files of a preset."""
     hub, place = _hub_of(address)
     try:
-        return Path(hub.download(_client_of(hub, address), place, names))
+        return Path(hub.download(_client_of(hub, address), place))
     except (OSError, ValueError) as error:
         raise OSError(f"{address} cannot be downloaded: {reason_of(error)}") from error
-
-
-def upload(address, folder, names):
-    """Uploads files of a folder to a hub, which makes what is missing at the address."""
-    check_upload(address)
-    hub, place = _hub_of(address)
-    try:
-        hub.upload(_client_of(hub, address), place, str(folder), names)
-    except (OSError, ValueError) as error:
-        raise OSError(f"{folder} cannot be uploaded to {address}: {reason_of(error)}") from error
 
 
 def check_upload(address):
@@ -114,7 +88,7 @@ def check_upload(address):
 
 
 def _hub_of(address):
-    """Returns the `Hub` of an address, and the place there."""
+    """Returns the hub of an address, and the place there."""
     scheme, _, place = str(address).partition("://")
     if scheme not in HUBS:
         raise ValueError(f"{address} begins with an unknown scheme; expected {EXPECTED}.")
@@ -137,12 +111,7 @@ PLACE = "folder or address of this preset"
 
 
 def readme(facts, name):
-    """Returns the text of README.md.
-
-    Args:
-        facts: those of `facts_of_model`, and of `facts_of_run` where a run is known; `licence`, and `address`.
-        name: the name of the preset.
-    """
+    """Returns the text of README.md: of `facts_of_model`, of `facts_of_run` if there is a run, and others."""
     rows = {**(rows_of_network(facts) if "method" in facts else {}), **rows_of_embedding(facts)}
     rows["licence"] = facts.get("licence") or "not stated"
     rows["versions"] = ", ".join(f"{package} {version}" for package, version in facts["versions"].items())
@@ -201,12 +170,7 @@ def save_preset(model: EmbeddingModel, folder: FilePath, licence: str | None = N
 
 
 def write_preset(model, folder, about):
-    """Writes the preset of a model.
-
-    Args:
-        model, folder: see `save_preset`.
-        about: facts that the model does not say, see `preset_card.readme`.
-    """
+    """Writes the preset of a model, with facts that the model does not say, see `save_preset` and `readme`."""
     out = new_folder(folder, "the preset")
     # It refuses a model without preprocessing.
     ImageEmbedder(model)
@@ -234,8 +198,8 @@ def from_preset(address: FilePath) -> ImageEmbedder:
     Example: `tfdml.from_preset("hf://owner/cars").embed(["car.jpg", "other_car.jpg"])`.
     """
     on_hub = is_on_hub(address)
-    folder = downloaded(address, FILES) if on_hub else Path(address)
-    # Caches of hubs hold links to files.
+    folder = downloaded(address) if on_hub else Path(address)
+    # Caches of hubs have links to files.
     embedder = load(_checked(folder, may_link=on_hub))
     embedder.source = str(address)
     return embedder
@@ -253,7 +217,11 @@ def upload_preset(address: FilePath, folder: FilePath) -> None:
     """
     check_upload(address)
     _checked(Path(folder), may_link=False)
-    upload(address, folder, FILES)
+    hub, place = _hub_of(address)
+    try:
+        hub.upload(_client_of(hub, address), place, str(folder))
+    except (OSError, ValueError) as error:
+        raise OSError(f"{folder} cannot be uploaded to {address}: {reason_of(error)}") from error
 
 
 def is_preset(path):
@@ -280,15 +248,9 @@ def _checked(folder, may_link):
 
 
 def share_run(run_dir, which, out, *, licence=None, upload="", changes=()):
-    """Writes the preset of a run's `best` or `final` model, and uploads it if `upload` is an address.
+    """Writes the preset of the `best` or `final` model of a run, and uploads it if `upload` is an address.
 
-    Args:
-        run_dir: path of the run.
-        which: `best` or `final`.
-        out: the folder; it must be empty or not exist.
-        licence: as of `save_preset`.
-        upload: address on a hub; empty: it stays here.
-        changes: settings to replace, see `trained_model`.
+    `changes` are settings to replace, see `trained_model`.
     """
     if upload:
         # Before there is work that would be lost.

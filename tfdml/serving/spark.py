@@ -12,14 +12,10 @@ from tfdml.serving.exported_model import ExportedModel
 
 
 def embed_on_spark(job, images, model, *, batch_size, options):
-    """Writes the missing shards of a job.
+    """Writes the missing shards of an `EmbeddingJob`; options are properties such as `--spark.master=local[2]`.
 
-    Args:
-        job: `EmbeddingJob` whose folder all executors can write to.
-        images: `ImageList` of files that all executors can read.
-        model: folder of the exported model, likewise.
-        batch_size: see `embed_images`.
-        options: list of texts, properties of Spark such as `--spark.master=spark://host:7077`.
+    All executors can read the images, an `ImageList` of files, and the folder of the model, and write to the folder of
+    the job.
     """
     configuration = _configuration(options)
     parts = [(number, images.part(job.rows(number))) for number in job.missing()]
@@ -55,16 +51,14 @@ def _check_java():
         raise ValueError(f"--runner=spark needs Java 17 or later: {where}. Debian: apt install default-jre-headless.")
 
 
+# Each process, which Spark keeps for several tasks, loads a model once.
+_loaded = functools.cache(ExportedModel)
+
+
 def _write(job, model, batch_size, part):
     number, images = part
     found = embed_rows(images, range(len(images)), _loaded(model), batch_size=batch_size)
     job.write(number, images, *found)
-
-
-@functools.cache
-def _loaded(model):
-    """Loads a model once for all tasks of a process, which Spark keeps."""
-    return ExportedModel(model)
 
 
 def _reason(error):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tfdml.serving.index.searcher import Found, Neighbor
+from tfdml.serving.index.stores.store import Found, Neighbor
 
 REASON = "the extra serve is not installed; setup.py lists it, and it is a part of the extra test"
 pytest.importorskip("fastapi", reason=REASON)

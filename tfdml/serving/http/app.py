@@ -35,12 +35,7 @@ TYPES = {".jpg": "image/jpeg", ".png": "image/png", ".webp": "image/webp"}
 
 
 def read_image(searcher, id):
-    """Returns the content of an image's file, and its media type; raises an HTTPException if there is none.
-
-    Args:
-        searcher: `tfdml.serving.Searcher`.
-        id: number of the image in the index.
-    """
+    """Returns the content of the file of an image, and its media type; an HTTPException if there is none."""
     path = searcher.file_of(id)
     if path is None:
         raise HTTPException(404, f"The index has no image {id}.")
@@ -214,14 +209,10 @@ LAST_SECONDS = 0.5
 
 
 def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), threshold=lambda searcher: Threshold()):
-    """Returns an ASGI app that answers with what a searcher finds.
+    """Returns an ASGI app that answers with what a `Searcher` finds, within `limits`, see `Limits`.
 
-    Args:
-        searcher: `tfdml.serving.Searcher`.
-        limits: `Limits`; None: the default ones.
-        batch_size: most images that the model embeds at once.
-        token, hosts: see `Guard`.
-        threshold: function from a searcher to the `Threshold` of its index.
+    `batch_size` is the largest number of images that the model embeds at once; `token` and `hosts` are those of
+    `Guard`. The function `threshold` returns the `Threshold` of the index of a searcher.
     """
     limits, metrics, index = limits or Limits(), Metrics(), CurrentIndex(searcher)
 
@@ -288,10 +279,8 @@ def _add_queries(app, decoders, batcher, limits):
                 async with asyncio.timeout(limits.decoding):
                     reader, image = await asyncio.wrap_future(decoders.submit(content))
             except TimeoutError:
-                reason = (
-                    f"The image was not decoded within {limits.decoding:g} seconds. Try again, or send a smaller one."
-                )
-                raise HTTPException(503, reason) from None
+                reason = f"The image was not decoded within {limits.decoding:g} seconds."
+                raise HTTPException(503, f"{reason} Try again, or send a smaller one.") from None
         query = Query(image, k, where, reader)
         answer = None if image is None else await asyncio.wrap_future(batcher.submit(query))
         if answer is None:

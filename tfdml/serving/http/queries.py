@@ -21,7 +21,7 @@ from starlette.datastructures import UploadFile
 from pipelines.checks import wrong_header
 from pipelines.images.decoding import why_costly
 from tfdml.serving.http.server import MOST_NEIGHBORS
-from tfdml.serving.index.searcher import Neighbor
+from tfdml.serving.index.stores.store import Neighbor
 from tfdml.serving.index.threshold import Threshold
 
 _END = object()
@@ -32,12 +32,8 @@ class Batcher:
 
     While batches are answered, the next questions wait; so the batches grow with the load.
 
-    Args:
-        answer: function of a list of questions that returns a list of answers. If it raises an error, all of the batch
-            get it.
-        batch_size: most questions of a batch.
-        patience: seconds that the first question waits for others.
-        threads: how many batches are answered at once.
+    `answer` is a function of a list of questions that returns a list of answers. If it raises an error, all of the
+    batch get it. `patience` is the number of seconds that the first question waits for others.
     """
 
     def __init__(self, answer, batch_size, patience=0.002, threads=1):
@@ -66,8 +62,7 @@ class Batcher:
     def close(self, seconds=None):
         """Answers what waits, then ends the threads; nothing may be asked any more.
 
-        Args:
-            seconds: how long it waits for that; threads that are stuck stay behind. Default: until the end.
+        It waits so many seconds for that, and leaves threads that are stuck behind. If `None`, it waits until the end.
         """
         self._waiting.put(_END)
         end = None if seconds is None else time.monotonic() + seconds
@@ -118,13 +113,11 @@ UNUSABLE = "The index has changed and cannot be used; the log says why. Answers 
 
 
 class CurrentIndex:
-    """Follows the changes of an index on the disk, and whether one in an engine answers.
+    """Follows the changes of the index of a `Searcher` on the disk, and whether one in an engine answers.
 
-    A changed index is read beside the old one and takes its place when it is whole, and of the same model or upgraded.
-    Until then `searcher` is the old one, and `problem` says why; else it is None. `is_gone`: an engine does not answer.
-
-    Args:
-        searcher: `tfdml.serving.Searcher`.
+    A changed index is read next to the old one and takes its place when it is whole, and of the same model or upgraded.
+    Until then `searcher` is the old one, and `problem` says why; otherwise it is `None`. If an engine does not answer,
+    `is_gone` is true.
     """
 
     def __init__(self, searcher):
@@ -192,13 +185,10 @@ ANY = Threshold()
 
 @dataclasses.dataclass(frozen=True)
 class Query:
-    """An image that is asked about.
+    """An image that is asked about, as `Searcher.read` returned it, or its file, and the neighbors that are wanted.
 
-    Args:
-        image: what `Searcher.read` returned of its file.
-        k: number of neighbors; 0 if only the embedding is wanted.
-        where: filter of the neighbors; None: none.
-        reader: the `Searcher` that has read it; None: it is a file, which any reads.
+    If `k` is 0, only the embedding is wanted. The `reader` is the `Searcher` that has read the image, or `None` for a
+    file.
     """
 
     image: np.ndarray | bytes
@@ -211,13 +201,7 @@ class Query:
 class Answer:
     """The answer to a query: all that is known of its image.
 
-    Args:
-        embedding: `[D]` array.
-        neighbors: the nearest images of the index, the nearest first.
-        matching, exact: as of `Found`, if there is a filter.
-        problem: what is wrong with the filter; None: nothing.
-        threshold: the `Threshold` from which neighbors are accepted.
-        metric: of similarities.
+    `matching` and `exact` are those of `Found`, if there is a filter, and `problem` says what is wrong with it.
     """
 
     embedding: np.ndarray
@@ -232,9 +216,7 @@ class Answer:
 def answer_all(searcher, queries, threshold):
     """Returns what `answer` does. Images that a searcher with another model has read are answered by that one.
 
-    Args:
-        searcher, queries: as of `answer`.
-        threshold: function from a searcher to its `Threshold`.
+    The function `threshold` returns the `Threshold` of a searcher.
     """
     places = {}
     for place, query in enumerate(queries):
@@ -249,13 +231,7 @@ def answer_all(searcher, queries, threshold):
 
 
 def answer(searcher, queries, threshold=ANY):
-    """Returns the `Answer` to each `Query`; None where the image cannot be read.
-
-    Args:
-        searcher: `tfdml.serving.Searcher`.
-        queries: list of `Query`.
-        threshold: `Threshold`.
-    """
+    """Returns the `Answer` to each `Query`; `None` if its image cannot be read."""
     embeddings, valid = searcher.embed_read([query.image for query in queries])
     metric = searcher.manifest["metric"]
     answers = [
@@ -289,10 +265,8 @@ FORM, JSON = "multipart/form-data", "application/json"
 async def read_query(request, limits, default_k):
     """Returns image, number of neighbors and filter of a request; an HTTPException says what is wrong with it.
 
-    Args:
-        request: with a form, `image`, `k` and `where`, or JSON, `b64`, `k` and `where`.
-        limits: `Limits`.
-        default_k: number of neighbors if the request names none; 0 if it must not name one, nor a filter.
+    The request has a form, `image`, `k` and `where`, or JSON, `b64`, `k` and `where`. If `default_k` is 0, it must name
+    neither a number of neighbors nor a filter.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     names = {"k", "where"} if default_k else set()

@@ -62,24 +62,16 @@ class Metrics:
     def __init__(self):
         self.registry = registry = CollectorRegistry()
         self.requests = Counter("tfdml_requests", "Requests by path and status.", ["path", "status"], registry=registry)
-        self.seconds = Histogram(
-            "tfdml_request_seconds", "Seconds from a request to its answer.", buckets=BOUNDS, registry=registry
-        )
+        seconds = "Seconds from a request to its answer."
+        self.seconds = Histogram("tfdml_request_seconds", seconds, buckets=BOUNDS, registry=registry)
         self.batches = Counter("tfdml_batches", "Batches that the model has embedded.", registry=registry)
         self.images = Counter("tfdml_images", "Images that the model has embedded.", registry=registry)
-        self.waiting = Gauge(
-            "tfdml_waiting", "Requests that have sent their body and wait for an answer.", registry=registry
-        )
+        waiting = "Requests that have sent their body and wait for an answer."
+        self.waiting = Gauge("tfdml_waiting", waiting, registry=registry)
 
 
 class RequestCounter:
-    """Middleware for an ASGI app that counts its requests, and adds headers to its responses.
-
-    Args:
-        app: the app.
-        metrics: `Metrics`.
-        headers: list of pairs of bytes.
-    """
+    """Middleware for an ASGI app that counts its requests in `Metrics`, and adds headers to its responses."""
 
     def __init__(self, app, metrics, headers):
         self.app, self._metrics, self._headers = app, metrics, headers
@@ -141,10 +133,6 @@ class Connection(H11Protocol):
 
     If there are too many, its requests are refused; from twice as many on it is closed at once. It is also closed if
     the header of a request does not arrive in time, or the client stops reading an answer.
-
-    Args:
-        limits: `Limits`.
-        **kwargs: of the base class.
     """
 
     def __init__(self, limits, **kwargs):
@@ -228,10 +216,7 @@ def listen(host, port):
 class Server(uvicorn.Server):
     """`run([bound])` answers requests until SIGTERM or Ctrl-C, then what waits, and ends as the signal ends a process.
 
-    Args:
-        app: ASGI app.
-        limits: `Limits`.
-        on_start: function that is called when the service is up.
+    When it is up, it calls `on_start`.
     """
 
     def __init__(self, app, limits, on_start):
@@ -265,11 +250,6 @@ class BodyLimits:
 
     Only a request with a whole body takes a place among those that may wait: clients that send slowly lock nobody out.
     Bodies that are still being read count in the limit of all bytes.
-
-    Args:
-        app: the app, which gets a body at once.
-        limits: `Limits`.
-        metrics: `Metrics`.
     """
 
     def __init__(self, app, limits, metrics):
@@ -322,9 +302,7 @@ class BodyLimits:
                     if length > limit:
                         body.clear()
                     elif sum(map(len, [*self._reading.values(), *self._waiting.values(), part])) > most:
-                        return _busy(
-                            "The bodies of other requests take all of the memory for them. Try again in a second."
-                        )
+                        return _busy("Bodies of other requests take all of the memory for them. Try again in a second.")
                     else:
                         body.extend(part)
         except TimeoutError:
@@ -353,11 +331,9 @@ OWN_SITES = (b"same-origin", b"none")
 class Guard:
     """Middleware for an ASGI app that lets requests with the token pass, but none that the page of another site makes.
 
-    Args:
-        app: the app.
-        token: what follows `Bearer` in the header `Authorization`; empty: no token is asked for.
-        hosts: names by which requests without a token may call the service; empty: any. A page of a stranger that has
-            its name lead to 127.0.0.1 would read the answers otherwise (DNS rebinding).
+    The token follows `Bearer` in the header `Authorization`. If it is empty, requests without one may call the service
+    by the names in `hosts`, or by any if there are none. Otherwise a page of a stranger that has its name lead to
+    127.0.0.1 would read the answers (DNS rebinding).
     """
 
     def __init__(self, app, token="", hosts=()):

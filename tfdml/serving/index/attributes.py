@@ -1,6 +1,7 @@
 """Attributes of images: columns of texts, numbers, booleans and times, which filters ask for."""
 
 import logging
+import operator
 import os
 
 import numpy as np
@@ -15,7 +16,6 @@ from tfdml.files.shards import read_columns, values_of
 # The columns that an index has of its own.
 OWN = {"id": "number", "path": "text", "label": "text"}
 EXPECTED = "expected texts, numbers, booleans or times"
-ENDINGS = (".csv", ".parquet")
 # The end of a time with an offset from UTC: Z, +02, +0200 or +02:00.
 OFFSET = r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$"
 
@@ -36,29 +36,23 @@ def kind_of(name, type):
 
 
 def attributes_of(columns, paths):
-    """Returns the `pyarrow.Table` of attributes that are given in Python, with a column `path`.
+    """Returns the `pyarrow.Table` of attributes in Python, with a column `path`.
 
-    Args:
-        columns: a mapping from names to lists of N values, None where one is missing.
-        paths: list of N texts.
+    `columns` maps a name to a value for each path, `None` if one is missing.
     """
-    found = {"path": pyarrow.array(paths, pyarrow.string())}
+    arrays = {"path": pyarrow.array(paths, pyarrow.string())}
     for name in columns:
         try:
-            column = pyarrow.array(columns[name], from_pandas=True)
+            arrays[name] = pyarrow.array(columns[name], from_pandas=True)
         except (pyarrow.ArrowException, TypeError) as error:
             raise ValueError(f"The column {name} of the attributes cannot be used ({error}); {EXPECTED}.") from None
-        found[name] = column
-    return _checked(found)
+    return _checked(arrays)
 
 
 def table_of_rows(paths, labels, attributes):
-    """Returns the `pyarrow.Table` of rows that are given in Python, with `path`, `label` and attributes.
+    """Returns the `pyarrow.Table` of rows in Python, with `path`, `label` and attributes, see `attributes_of`.
 
-    Args:
-        paths: list of N texts, or None where a row is to have its id as a name.
-        labels: list of N texts, or None where a row has none.
-        attributes: as of `attributes_of`; None: none.
+    A path is `None` if a row is to have its id as a name, and a label if it has none.
     """
     table = attributes_of(attributes or {}, paths)
     return table.add_column(1, "label", pyarrow.array(labels, pyarrow.string()))
@@ -74,11 +68,10 @@ def named(table, ids):
 def read_attributes(file, paths):
     """Returns the `pyarrow.Table` of the attributes of images in a file, with a column `path`, a row for each image.
 
-    Args:
-        file: path of a CSV or Parquet file with a column `path`, relative to the working folder, and others.
-        paths: list of texts, the images; those of the table that are not among them are left out.
+    The CSV or Parquet file has a column `path`, relative to the working folder, and others; rows of images that are not
+    among `paths` are left out.
     """
-    if not str(file).endswith(ENDINGS):
+    if not str(file).endswith((".csv", ".parquet")):
         raise ValueError(f"--attributes={file} is no table: expected a .csv or .parquet file.")
     table = (_of_csv if str(file).endswith(".csv") else _of_parquet)(file)
     if "path" not in table.column_names:
@@ -95,15 +88,12 @@ def read_attributes(file, paths):
         found = _checked(columns | {"path": pyarrow.array(paths, pyarrow.string())})
     except (pyarrow.ArrowException, ValueError) as error:
         raise ValueError(f"{file} cannot be used: {reason_of(error).rstrip('.')}.") from None
+    warn = logging.getLogger(__name__).warning
     if "label" in table.column_names:
-        logging.getLogger(__name__).warning(
-            "The column label of %s is not used: labels are those of the images or the embeddings.", file
-        )
+        warn("The column label of %s is not used: labels are those of the images or the embeddings.", file)
     empty = [name for name in found.column_names if found[name].null_count == len(found)]
     if empty:
-        logging.getLogger(__name__).warning(
-            "%s has no value for these images in %s, which is not added.", file, ", ".join(empty)
-        )
+        warn("%s has no value for these images in %s, which is not added.", file, ", ".join(empty))
     return found.drop_columns(empty)
 
 
@@ -121,10 +111,7 @@ def _places(found, wanted):
 def joined(rows, ids, paths, new):
     """Returns name to column of the attributes of rows: what an index has of them by their ids, and new ones by path.
 
-    Args:
-        rows: `IndexRows` of the index; None: there is none.
-        ids, paths: `[N]` and list of N, of all rows.
-        new: table that `attributes_of` or `read_attributes` returns; None: none.
+    `rows` are the `IndexRows` of the index, and `new` is a table with a column `path`, or `None`.
     """
     found = {}
     if rows is not None:
@@ -161,11 +148,11 @@ def _taken(table, places, without):
 
 def _checked(columns):
     """Returns a table whose columns have one type for each kind."""
-    wrong = next(
-        (name for name in columns if not isinstance(name, str) or not name or name in OWN.keys() - {"path"}), None
-    )
-    if wrong is not None:
-        raise ValueError(f"An attribute cannot have the name {wrong!r}: expected a text other than {', '.join(OWN)}.")
+    for name in columns:
+        if not isinstance(name, str) or not name or name in OWN.keys() - {"path"}:
+            raise ValueError(
+                f"An attribute cannot have the name {name!r}: expected a text other than {', '.join(OWN)}."
+            )
     return pyarrow.table({name: _of_one_type(name, column) for name, column in columns.items()})
 
 
@@ -202,23 +189,19 @@ def _of_csv(file):
             raise ValueError(f"{file} has the columns {header}; expected each once.")
 
     header, rows = read_table(file, check)
-    columns = {name: [row[name] or None for row, _ in rows] for name in header}
-    return pyarrow.table(
-        {name: _typed(pyarrow.array(texts, pyarrow.string()), name) for name, texts in columns.items()}
-    )
+    columns = {name: pyarrow.array([row[name] or None for row, _ in rows], pyarrow.string()) for name in header}
+    return pyarrow.table({name: texts if name == "path" else _typed(texts) for name, texts in columns.items()})
 
 
-def _typed(texts, name):
+def _typed(texts):
     """Returns a column of texts as numbers, booleans or times if all of them are such."""
-    for type in (pyarrow.int64(), pyarrow.float64(), pyarrow.bool_()):
+    casts = [operator.methodcaller("cast", type) for type in (pyarrow.int64(), pyarrow.float64(), pyarrow.bool_())]
+    for convert in (*casts, _times):
         try:
-            return texts if name == "path" else texts.cast(type)
+            return convert(texts)
         except pyarrow.ArrowInvalid:
             continue
-    try:
-        return _times(texts)
-    except pyarrow.ArrowInvalid:
-        return texts
+    return texts
 
 
 def _times(texts):

@@ -1,5 +1,6 @@
 """Makes indexes of images, adds to them, deletes from them, and moves them to another model."""
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -16,28 +17,33 @@ from tfdml.serving.index.attributes import named
 from tfdml.serving.index.folder import GONE, IndexFolder, build, index_of_kind
 
 
+@contextlib.contextmanager
+def _changing(folder):
+    """Locks an index for a change, and ends an erasure that was interrupted; returns the names of its images."""
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with naming(folder.path), locked(folder.path, "index"):
+        yield _finish_deletion(folder)
+
+
 def delete_images(out, paths, compact=True):
-    """Deletes images from an index; returns how many were deleted, and how many are left.
+    """Deletes images from the index in a folder; returns how many were deleted, and how many are left.
 
-    If the index has none of them, nothing is left to do: a command that was killed at its end may be repeated.
+    If the index has none of them, nothing is left to do: a command that was killed at its end may be repeated. Paths
+    are as the index has them, or relative to the working folder.
 
-    Args:
-        out: folder of the index.
-        paths: list of paths, as the index has them or relative to the working folder.
-        compact: whether they are erased from all files, which builds the index anew. Otherwise they are marked, and
-            erased when a fifth of the rows is.
+    If `compact`, the images are erased from all files, which builds the index again. Otherwise they are marked, and
+    erased when a fifth of the rows is.
     """
     folder = IndexFolder(out)
     folder.manifest()
-    with naming(folder.path), locked(folder.path, "index"):
-        earlier = finish_deletion(folder)
+    with _changing(folder) as earlier:
         rows = folder.read_rows(folder.manifest())
         present = _present(folder, rows, compact)
         there = present | earlier
         names = set()
         for path in paths:
-            known = (str(path), os.path.relpath(path, out), os.path.abspath(path))
-            names.add(next((name for name in known if name in there), known[-1]))
+            spellings = (str(path), os.path.relpath(path, out), os.path.abspath(path))
+            names.add(next((name for name in spellings if name in there), spellings[-1]))
         unknown = sorted(names - there)
         if len(unknown) == len(names):
             return 0, len(present)
@@ -48,15 +54,9 @@ def delete_images(out, paths, compact=True):
 
 
 def delete_ids(folder, ids, compact=False):
-    """Deletes images from an index by their ids; a ValueError if it has no image with one of them.
-
-    Args:
-        folder: `IndexFolder`.
-        ids: set of integers.
-        compact: see `delete_images`.
-    """
-    with naming(folder.path), locked(folder.path, "index"):
-        finish_deletion(folder)
+    """Deletes the images with these ids, a set, from an `IndexFolder`, see `delete_images`; all must be there."""
+    folder.manifest()
+    with _changing(folder):
         rows = folder.read_rows(folder.manifest())
         live = rows.selected()
         unknown = sorted(ids - set(rows.ids[live].tolist()))
@@ -67,26 +67,17 @@ def delete_ids(folder, ids, compact=False):
 
 
 def compact_index(out):
-    """Erases images that are marked as deleted from all files of an index; returns how many images it has.
-
-    Args:
-        out: folder of the index.
-    """
+    """Erases images that are marked as deleted from all files of an index; returns how many images it has."""
     folder = IndexFolder(out)
     folder.manifest()
-    with naming(folder.path), locked(folder.path, "index"):
-        finish_deletion(folder)
+    with _changing(folder):
         if folder.read_rows(folder.manifest()).deleted.any():
             _erase(folder, set())
         return folder.size()
 
 
-def finish_deletion(folder):
-    """Erases the images whose erasure has begun, as far as that is not done; returns their names.
-
-    Args:
-        folder: `IndexFolder`.
-    """
+def _finish_deletion(folder):
+    """Erases the images whose erasure has begun, as far as that is not done; returns their names."""
     names = folder.begun_deletion() if folder.exists() else set()
     if names:
         _erase(folder, names)
@@ -111,13 +102,19 @@ def _delete(folder, rows, names, present, compact):
     if compact:
         _check_size(folder.manifest()["spec"], left)
         folder.begin_deletion(names)
-        finish_deletion(folder)
+        _finish_deletion(folder)
         return
     deleted = _mark(folder, rows, names)
     for file in _files(folder, names):
         file.unlink(missing_ok=True)
-    if np.mean(deleted) >= GONE and _is_enough(folder.manifest()["spec"], left):
-        _erase(folder, set())
+    if np.mean(deleted) < GONE:
+        return
+    try:
+        _check_size(folder.manifest()["spec"], left)
+    except ValueError:
+        # Of so few images there is no index of this kind, so that the marks stay.
+        return
+    _erase(folder, set())
 
 
 def _mark(folder, rows, names):
@@ -135,13 +132,13 @@ def _erase(folder, names):
     rows = folder.read_rows(manifest)
     deleted = _mark(folder, rows, names)
     # Also those that are embedded and not yet in the index.
-    gone = {
+    ids = {
         id
         for block in shards.blocks()
         for id, path in zip(block.ids.tolist(), block.paths, strict=True)
         if path in names
     }
-    shards.remove(gone | set(rows.ids[deleted].tolist()))
+    shards.remove(ids | set(rows.ids[deleted].tolist()))
     build(folder, shards, manifest["spec"], manifest["metric"], anew=True)
     for file in files:
         file.unlink(missing_ok=True)
@@ -160,43 +157,25 @@ def _check_size(spec, count):
         raise ValueError(f"{count} images would be left, and nothing is deleted: {error}") from None
 
 
-def _is_enough(spec, count):
-    try:
-        _check_size(spec, count)
-    except ValueError:
-        return False
-    return True
-
-
 # What an interrupted indexing leaves in its folder.
 UNFINISHED = {".lock", "embeddings", "model", "images", "bad_images.jsonl"}
 OURS = ("index-", "images-", "deleted-", ".writing-")
 
 
 def index_images(out, images, *, model="", kind="flat", add=False, update=False, attributes=None, **options):
-    """Makes an index of images, goes on with one that was interrupted, or adds images to one.
+    """Makes an index of an `ImageList`, goes on with one that was interrupted, or adds the images to one with `add`.
 
-    Args:
-        out: folder of the index.
-        images: `ImageList`.
-        model: folder of the exported model; needed to make one, and otherwise checked if it is given.
-        kind: spec of an index, such as `flat` or `ivf(probes=32)`.
-        add: whether the images are added to a complete index, whose kind stays as it is.
-        update: whether images that the index has already are embedded again, and take the place of the earlier ones.
-        attributes: table of the images with a column `path`, see `read_attributes`; None: none.
-        **options: `shard_rows` and `batch_size` of `embed_into`.
+    A new index needs a `model`, an exported one, and has a `kind`, such as `ivf(probes=32)`; another one keeps its own.
+    With `update` images that the index has already are embedded again. `attributes` is a table of `read_attributes`, or
+    `None`. Other options are `shard_rows` and `batch_size` of `embed_into`.
 
-    Returns:
-        The number of images in the index, and path to reason of those that could not be read.
+    Returns the number of images in the index, and path to reason of those that could not be read.
     """
     folder, model = IndexFolder(out), saved_model_folder(model) if model else ""
     _check_target(folder, add)
     if not add:
         index_of_kind(kind)
-    folder.path.mkdir(parents=True, exist_ok=True)
-    with naming(folder.path), locked(folder.path, "index"):
-        if add:
-            finish_deletion(folder)
+    with _changing(folder):
         shards, embedder = _opened(folder, model, add)
         if not add:
             paths = set(images.paths)
@@ -217,22 +196,14 @@ def index_images(out, images, *, model="", kind="flat", add=False, update=False,
 
 
 def index_embeddings(out, source, *, model, kind="flat", attributes=None):
-    """Makes an index of the embeddings that `python -m tfdml.embed` has written; returns what `index_images` does.
-
-    Args:
-        out: folder of the index.
-        source: folder of the embeddings.
-        model: folder of the exported model that computed them.
-        kind, attributes: see `index_images`.
-    """
+    """Makes an index of embeddings that `tfdml.embed` has written with a model; returns what `index_images` does."""
     folder, computed, model = IndexFolder(out), EmbeddingShards(source), saved_model_folder(model)
     _check_target(folder, add=False)
     index_of_kind(kind)
     if model_hash(model) != computed.model:
         raise ValueError(f"The embeddings in {source} were not computed by the model {model}; give the one that did.")
     check_files(source, computed)
-    folder.path.mkdir(parents=True, exist_ok=True)
-    with naming(folder.path), locked(folder.path, "index"):
+    with _changing(folder):
         if _has_embeddings(folder):
             _check_same(folder, EmbeddingShards(folder.embeddings), computed.paths())
         shutil.rmtree(folder.embeddings, ignore_errors=True)
@@ -243,35 +214,19 @@ def index_embeddings(out, source, *, model, kind="flat", attributes=None):
 
 
 def check_files(source, shards):
-    """Raises a ValueError if embeddings are of images that are no files.
-
-    Args:
-        source: folder of the embeddings.
-        shards: its `EmbeddingShards`.
-    """
+    """Raises a ValueError if the `EmbeddingShards` in a source are of images that are not files."""
     relative = next((path for path in sorted(shards.paths()) if not os.path.isabs(path)), None)
     if relative is not None:
         raise ValueError(f"{source} has images of a dataset in memory, such as {relative}; index them with --images.")
 
 
 def add_rows(folder, ids, vectors, table, *, model, kind="flat", metric="cosine", bad=None):
-    """Adds embeddings to an index, or makes one of them; rows of paths that it has take the place of the earlier ones.
+    """Adds embeddings to an `IndexFolder`, or makes an index of them; returns the ids of the rows, `[N]`.
 
-    Args:
-        folder: `IndexFolder`.
-        ids: `[N]` int64; None: the next ones.
-        vectors: `[N, D]` float32.
-        table: `pyarrow.Table` with `path`, `label` and attributes, see `table_of_rows`.
-        model: hash of the model that computed them.
-        kind, metric: of a new index.
-        bad: path to reason of images that could not be read.
-
-    Returns:
-        `[N]`: the ids of the rows.
+    Rows of paths that it has take the place of the earlier ones. The table is that of `table_of_rows`, `model` a hash,
+    and `bad` maps paths of unreadable images to reasons. If the ids are `None`, they are the next ones.
     """
-    folder.path.mkdir(parents=True, exist_ok=True)
-    with naming(folder.path), locked(folder.path, "index"):
-        finish_deletion(folder)
+    with _changing(folder):
         shards = _shards_for(folder, model, vectors.shape[1])
         if ids is None:
             ids = np.arange(len(vectors)) + shards.manifest["next_id"]
@@ -393,19 +348,12 @@ def upgrade_index(out, model, *, shard_rows=4096, batch_size=None):
 
     It returns 0 if the index has this model already, as after a command that was killed at its end.
 
-    Until the end searches find what they found before, and nothing can be added or deleted. What is done is not done
-    again if it is interrupted and repeated. Ids, labels and attributes stay.
-
-    Args:
-        out: folder of the index.
-        model: folder of the exported model.
-        shard_rows: images between two notes of what is done.
-        batch_size: images that the model embeds at once; None: see `embed_into`.
+    Until the end searches find what they found before, and nothing can be added or deleted. What is done is noted after
+    `shard_rows` images, and is not done again if it is interrupted and repeated. Ids, labels and attributes stay.
     """
     folder, model = IndexFolder(out), saved_model_folder(model)
     folder.manifest()
-    with naming(folder.path), locked(folder.path, "index"):
-        finish_deletion(folder)
+    with _changing(folder):
         manifest, digest = folder.manifest(), model_hash(model)
         # What a kill has left of an upgrade that was done.
         _remove_before(folder, manifest.get("upgrades", 0))
@@ -430,7 +378,7 @@ def _remove_before(folder, number):
 
 
 def _begun(folder, model, digest, number):
-    """Returns the shards of the upgrade, with the model beside them: those of an interrupted one, or empty ones."""
+    """Returns the shards of the upgrade, with the model next to them: those of an interrupted one, or empty ones."""
     embeddings, target = folder.embeddings_after(number), folder.model_after(number)
     if embeddings.is_dir() and target.is_dir():
         shards = EmbeddingShards(embeddings)

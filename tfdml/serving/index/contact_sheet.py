@@ -14,10 +14,7 @@ SHOWN = 20
 def draw(queries, found, path):
     """Writes a picture with a row for each query: the query, then its neighbors with their similarities and labels.
 
-    Args:
-        queries: list of paths.
-        found: what `Searcher.search` returns for them.
-        path: file to write, such as `out.png`.
+    Queries are paths, and `found` is what `Searcher.search` returns for them.
     """
     open_heic()
     columns = 1 + max(map(len, found))
@@ -31,13 +28,10 @@ def draw(queries, found, path):
             left, top = MARGIN + column * width, MARGIN + row * height
             sheet.paste(_tile(file), (left, top))
             for number, line in enumerate(lines):
-                pen.text((left, top + SIDE + 2 + number * TEXT // 2), _short(line), fill="black")
+                text = line if len(line) <= SHOWN else f"{line[: SHOWN - 3].rstrip(' ,')}..."
+                pen.text((left, top + SIDE + 2 + number * TEXT // 2), text, fill="black")
     with naming(path):
         sheet.save(path)
-
-
-def _short(text):
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3].rstrip(' ,')}..."
 
 
 def _tile(file):

@@ -8,8 +8,9 @@ import re
 from typing import Any, NamedTuple
 
 import pyarrow
-import pyarrow.compute
 from pyarrow import types
+from pyarrow.compute import field as field_of
+from pyarrow.compute import if_else
 
 # Characters of a filter.
 MOST = 2000
@@ -29,13 +30,7 @@ KINDS = re.compile(
 
 
 class Token(NamedTuple):
-    """A part of a filter.
-
-    Args:
-        kind: `word`, `name`, `number`, `text`, `sign`, or `end`.
-        value: the word in lower case, the name, the value, or the sign.
-        place: its first character, from 0.
-    """
+    """A part of a filter: `word`, `name`, `number`, `text`, `sign` or `end`, its value, and its first character."""
 
     kind: str
     value: Any
@@ -48,7 +43,7 @@ def tokens_of(text):
         raise ValueError(f"Expected a filter as text, such as \"label == 'cup'\", received {type(text).__name__}.")
     if len(text) > MOST:
         raise ValueError(f"The filter has {len(text):,} characters, and may have {MOST:,}.")
-    found, place = [], 0
+    tokens, place = [], 0
     while text[place:].strip():
         match = KINDS.match(text, place)
         if not match:
@@ -56,9 +51,9 @@ def tokens_of(text):
             open_quote = text[place] in "'\"`"
             raise filter_error("a quote that is not closed" if open_quote else "no such sign", text, place)
         kind = match.lastgroup
-        found.append(_token(kind, match[kind], match.start(kind)))
+        tokens.append(_token(kind, match[kind], match.start(kind)))
         place = match.end()
-    return [*found, Token("end", "the end", len(text))]
+    return [*tokens, Token("end", "the end", len(text))]
 
 
 def filter_error(problem, text, place):
@@ -72,7 +67,9 @@ def filter_error(problem, text, place):
 
 def _token(kind, text, place):
     if kind == "number":
-        return Token(kind, _number(text), place)
+        # What is larger than the integers of a table is compared as a float.
+        is_integer = re.fullmatch(r"[+-]?\d{1,19}", text) and -(2**63) <= int(text) < 2**63
+        return Token(kind, int(text) if is_integer else float(text), place)
     if kind == "text":
         return Token(kind, text[1:-1].replace(2 * text[0], text[0]), place)
     if kind == "quoted":
@@ -82,25 +79,14 @@ def _token(kind, text, place):
     return Token(kind, text, place)
 
 
-def _number(text):
-    # What is larger than the integers of a table is compared as a float.
-    if re.fullmatch(r"[+-]?\d{1,19}", text) and -(2**63) <= int(text) < 2**63:
-        return int(text)
-    return float(text)
-
-
 OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "!=", "!=": "="}
 
 
 @dataclasses.dataclass(frozen=True)
 class Compared:
-    """A column beside a value: `price < 20`.
+    """A column next to a value: `price < 20`.
 
-    Args:
-        name: the column.
-        kind: `text`, `number`, `boolean` or `time`.
-        sign: a key of `OPPOSITE`.
-        value: text, int, float, bool or `datetime.datetime` in UTC.
+    The kind of the column is `text`, `number`, `boolean` or `time`; times are `datetime.datetime` in UTC.
     """
 
     name: str
@@ -111,7 +97,7 @@ class Compared:
 
 @dataclasses.dataclass(frozen=True)
 class ComparedColumns:
-    """A column beside another one of its kind: `price < cost`."""
+    """A column next to another one of its kind: `price < cost`."""
 
     name: str
     kind: str
@@ -156,26 +142,17 @@ class AnyOf:
     conditions: tuple
 
 
-def negated(condition):
-    """Returns the condition that is true where another one is false, with `Not` at single columns alone."""
-    if isinstance(condition, Not):
-        return pushed(condition.condition)
-    if isinstance(condition, All):
-        return AnyOf(tuple(map(negated, condition.conditions)))
-    if isinstance(condition, AnyOf):
-        return All(tuple(map(negated, condition.conditions)))
-    if isinstance(condition, Compared | ComparedColumns):
-        return dataclasses.replace(condition, sign=OPPOSITE[condition.sign])
-    return Not(condition)
-
-
-def pushed(condition):
-    """Returns the same condition with `Not` at `Among` and `Missing` alone."""
-    if isinstance(condition, Not):
-        return negated(condition.condition)
-    if isinstance(condition, All | AnyOf):
-        return type(condition)(tuple(map(pushed, condition.conditions)))
-    return condition
+def pushed(condition, negate=False):
+    """Returns a condition, or the one that is true where it is false, with `Not` at `Among` and `Missing` alone."""
+    match condition:
+        case Not(inner):
+            return pushed(inner, not negate)
+        case All(several) | AnyOf(several):
+            opposite = AnyOf if isinstance(condition, All) else All
+            return (opposite if negate else type(condition))(tuple(pushed(each, negate) for each in several))
+        case Compared() | ComparedColumns() if negate:
+            return dataclasses.replace(condition, sign=OPPOSITE[condition.sign])
+    return Not(condition) if negate else condition
 
 
 COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -183,26 +160,24 @@ COMPARISONS |= {"=": operator.eq, "!=": operator.ne}
 
 
 def expression_of(condition, schema):
-    """Returns the `pyarrow.compute.Expression` of a condition.
-
-    Args:
-        condition: the condition.
-        schema: `pyarrow.Schema` of the table, which says the types of its columns.
-    """
+    """Returns the `pyarrow.compute.Expression` of a condition on a table with a `pyarrow.Schema`."""
     match condition:
         case Compared(name, kind, sign, value):
             field, (value,) = _alike(name, kind, [value], schema)
-            return COMPARISONS[sign](field, _scalar(value))
+            type = pyarrow.timestamp("us") if isinstance(value, datetime.datetime) else None
+            return COMPARISONS[sign](field, pyarrow.scalar(value, type))
         case ComparedColumns(name, kind, sign, other):
             differ = kind == "number" and schema.field(name).type != schema.field(other).type
-            return COMPARISONS[sign](*map(_floats if differ else _field, (name, other)))
+            return COMPARISONS[sign](*map(_floats if differ else field_of, (name, other)))
         case Among(name, kind, values):
             field, values = _alike(name, kind, values, schema)
-            return _among(field, values)
+            # Whether a missing value is among them is not known.
+            unknown = pyarrow.scalar(None, pyarrow.bool_())
+            return if_else(field.is_null(), unknown, field.isin(values))
         case Missing(name):
-            return _field(name).is_null()
+            return field_of(name).is_null()
         case Not(Missing(name)):
-            return _field(name).is_valid()
+            return field_of(name).is_valid()
         case Not(inner):
             return ~expression_of(inner, schema)
         case All(several):
@@ -219,32 +194,18 @@ def _alike(name, kind, values, schema):
     is_float = types.is_floating(schema.field(name).type) or any(isinstance(value, float) for value in values)
     if kind == "number" and is_float:
         return _floats(name), list(map(float, values))
-    return _field(name), list(values)
-
-
-def _among(field, values):
-    # Whether a missing value is among them is not known.
-    unknown = pyarrow.scalar(None, pyarrow.bool_())
-    return pyarrow.compute.if_else(field.is_null(), unknown, field.isin(values))
+    return field_of(name), list(values)
 
 
 def _floats(name):
     # Whole numbers beyond 2^53 are rounded, as everywhere that they meet a float.
-    return _field(name).cast(pyarrow.float64(), safe=False)
-
-
-def _field(name):
-    return pyarrow.compute.field(name)
-
-
-def _scalar(value):
-    return pyarrow.scalar(value, pyarrow.timestamp("us") if isinstance(value, datetime.datetime) else None)
+    return field_of(name).cast(pyarrow.float64(), safe=False)
 
 
 # Brackets and `not`s in each other.
 DEEPEST = 32
 # As filters and conditions have them.
-SIGNS = {"<": "<", "<=": "<=", ">": ">", ">=": ">=", "=": "=", "==": "=", "!=": "!=", "<>": "!="}
+SIGNS = {sign: sign for sign in OPPOSITE} | {"==": "=", "<>": "!="}
 SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 A_VALUE = "a number, a text in quotes, true or false"
 
@@ -268,10 +229,8 @@ def condition_of(text, kinds):
     | `taken >= '2024-05-01'` | of a column of times |
     | `and`, `or`, `not`, brackets | |
 
-    Args:
-        text: the filter. A column whose name is no word stands in backquotes; a quote in a text is doubled, and a
-            backquote in a name.
-        kinds: name of a column to `text`, `number`, `boolean` or `time`.
+    A column whose name is not a word is in backquotes; a quote in a text is doubled, and a backquote in a name. `kinds`
+    maps the name of a column to `text`, `number`, `boolean` or `time`.
     """
     return _Parser(text, kinds).whole()
 
@@ -282,10 +241,10 @@ class _Parser:
         self.tokens, self.next, self.depth = tokens_of(text), 0, 0
 
     def whole(self):
-        found = self.any_of()
+        condition = self.any_of()
         if self.token.kind != "end":
             raise self.error(f"expected 'and', 'or' or the end, received {self.token.value!r}")
-        return found
+        return condition
 
     @property
     def token(self):
@@ -306,30 +265,27 @@ class _Parser:
             raise self.error(f"expected {value!r}, received {self.token.value!r}")
 
     def any_of(self):
-        found = [self.all_of()]
-        while self.take("or"):
-            found.append(self.all_of())
-        return found[0] if len(found) == 1 else AnyOf(tuple(found))
+        return self.joined("or", AnyOf, lambda: self.joined("and", All, self.one))
 
-    def all_of(self):
-        found = [self.one()]
-        while self.take("and"):
-            found.append(self.one())
-        return found[0] if len(found) == 1 else All(tuple(found))
+    def joined(self, word, join, parse):
+        conditions = [parse()]
+        while self.take(word):
+            conditions.append(parse())
+        return conditions[0] if len(conditions) == 1 else join(tuple(conditions))
 
     def one(self):
         self.depth += 1
         if self.depth > DEEPEST:
             raise self.error(f"it is nested deeper than {DEEPEST} times")
         if self.take("not"):
-            found = Not(self.one())
+            condition = Not(self.one())
         elif self.take("("):
-            found = self.any_of()
+            condition = self.any_of()
             self.expect(")")
         else:
-            found = self.comparison()
+            condition = self.comparison()
         self.depth -= 1
-        return found
+        return condition
 
     def comparison(self):
         first = self.token
@@ -345,8 +301,7 @@ class _Parser:
             return Missing(name) if wanted else Not(Missing(name))
         negated = self.take("not")
         if self.take("in"):
-            found = self.among(name)
-            return Not(found) if negated else found
+            return Not(self.among(name)) if negated else self.among(name)
         if negated:
             self.expect("in")
         if self.kinds[name] != "boolean":
@@ -402,15 +357,11 @@ class _Parser:
         kind = self.kinds[name]
         if kind == "time" and isinstance(value, str):
             try:
-                return _time(value)
+                time = datetime.datetime.fromisoformat(value)
+                return time.astimezone(datetime.UTC).replace(tzinfo=None) if time.tzinfo else time
             except (ValueError, OverflowError):
                 raise self.error("expected a time such as '2024-05-01' or '2024-05-01 12:30'", token) from None
         received = {bool: "boolean", str: "text"}.get(type(value), "number")
         if received != kind:
             raise self.error(f"{name} is a {kind}, and not a {received}", token)
         return value
-
-
-def _time(text):
-    found = datetime.datetime.fromisoformat(text)
-    return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found

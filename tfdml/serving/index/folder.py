@@ -60,11 +60,7 @@ _LIMIT = threading.Lock()
 
 
 def read_faiss(path):
-    """Returns the index in a file; a ValueError if it is none, or claims to hold vectors of more bytes than it has.
-
-    Args:
-        path: `pathlib.Path` of the file.
-    """
+    """Returns the index in a file; a ValueError if it is none, or claims to hold vectors of more bytes than it has."""
     faiss = load_faiss()
     with _LIMIT:
         before = faiss.get_deserialization_vector_byte_limit()
@@ -97,10 +93,7 @@ class IndexFolder:
     | `bad_images.jsonl` | images that could not be read, if there are any |
     | `deletion.json` | while images are deleted: which |
 
-    A new generation, N + 1, is written beside the old one, and the manifest replaced: at any time the index is whole.
-
-    Args:
-        path: the folder.
+    A new generation, N + 1, is written next to the old one, and the manifest replaced: at any time the index is whole.
     """
 
     def __init__(self, path):
@@ -166,12 +159,7 @@ class IndexFolder:
         self._deletion.unlink()
 
     def check_model(self, path, expected):
-        """Raises a ValueError if the model in a folder is not the one that belongs to this index.
-
-        Args:
-            path: folder of a SavedModel.
-            expected: its hash.
-        """
+        """Raises a ValueError if the model in a folder is not the one with this hash, which belongs to the index."""
         folder = Path(path)
         # The index's own copy; a user's own may be links.
         links = [file for file in (folder, *folder.rglob("*")) if file.is_symlink()] if folder == self.model else []
@@ -199,12 +187,7 @@ class IndexFolder:
         return index
 
     def read_rows(self, manifest, known=None):
-        """Returns the `IndexRows` of the index.
-
-        Args:
-            manifest: what `manifest` returns.
-            known: `IndexRows` of the same generation, of which only what is deleted is read; None: none.
-        """
+        """Returns the `IndexRows`; if those of the same generation are known, only which are deleted is read."""
         if known is not None:
             return dataclasses.replace(known, deleted=self._deleted(manifest))
         path = checked_file(self.path, f"images-{manifest['generation']}.parquet", manifest["images"])
@@ -268,13 +251,9 @@ class IndexFolder:
         return file
 
     def write(self, index, columns, about, deleted):
-        """Writes a new generation.
+        """Writes a new generation: an index of faiss, the columns of its rows by name, and a mask `[N]` of the deleted.
 
-        Args:
-            index: index of faiss.
-            columns: name to list or array, of its rows: `id`, `path`, `label`, and attributes.
-            about: what the manifest says besides; see `ENTRIES`.
-            deleted: mask `[N]` of the rows that are deleted.
+        `about` is what the manifest says besides, see `ENTRIES`.
         """
         generation = self.manifest()["generation"] + 1 if self.exists() else 0
         names = {"index": f"index-{generation}.faiss", "images": f"images-{generation}.parquet"}
@@ -308,18 +287,11 @@ def index_of_kind(kind):
 
 
 def build(folder, shards, spec, metric, anew=False, attributes=None, upgrades=None):
-    """Writes the index of all embeddings: what there is and the new ones, or all anew, without what is deleted.
+    """Writes the index of all embeddings: what there is and the new ones, or all again, without what is deleted.
 
-    Of two rows of one path the later one is the image, and the other is deleted.
-
-    Args:
-        folder: `IndexFolder`.
-        shards: its `EmbeddingShards`.
-        spec: kind of a new index; one that is there keeps its own.
-        metric: `cosine` or `euclidean`, of a new index or of another model; one that is there keeps its own.
-        anew: whether the vectors of an index that is there are not used again.
-        attributes: table with the column `path` and others; None: no new ones.
-        upgrades: how often the index has then got another model; None: as often as it has.
+    Of two rows of one path the later one is the image, and the other is deleted. An index that is there keeps its kind
+    and its metric, unless `upgrades` says how often it has then got another model. With `anew` its vectors are not used
+    again. `attributes` is a table with the column `path` and others, or `None`.
     """
     if not len(shards):
         _write_bad(folder, shards)
@@ -345,15 +317,8 @@ def build(folder, shards, spec, metric, anew=False, attributes=None, upgrades=No
     for block in shards.blocks(start):
         index.add(compared_vectors(block.embeddings, metric))
         bar.add(len(block.embeddings))
-    about = {
-        "model": shards.model,
-        "dimension": shards.dimension,
-        "metric": metric,
-        "spec": spec,
-        "kind": kind,
-        "count": len(shards),
-        "trained_on": trained_on,
-    }
+    about = {"model": shards.model, "dimension": shards.dimension, "metric": metric, "spec": spec, "kind": kind}
+    about |= {"count": len(shards), "trained_on": trained_on}
     upgrades = (manifest or {}).get("upgrades", 0) if upgrades is None else upgrades
     if upgrades:
         about["upgrades"] = upgrades

@@ -16,7 +16,7 @@ from tfdml.serving.image_list import ImageList
 from tfdml.serving.index import labeling
 from tfdml.serving.index.folder import index_of_kind
 from tfdml.serving.index.labeling import DuplicateGroup, Labeled
-from tfdml.serving.index.rows import NewRows, new_ids
+from tfdml.serving.index.rows import new_ids, new_rows
 from tfdml.serving.index.searcher import Searcher
 from tfdml.serving.index.stores.folder_store import FolderStore
 from tfdml.serving.index.stores.store import Found, Neighbor, is_engine, open_store
@@ -112,9 +112,9 @@ class Index:
         else:
             vectors, _ = self._embedder.embed_readable(images)
         count = len(vectors if files is None else files)
-        rows = NewRows.of(count, files, labels=labels, attributes=attributes, paths=paths, ids=ids)
-        if rows.ids is not None:
-            self._store.check_free(self._store.find(ids=rows.ids.tolist()))
+        new, table = new_rows(count, files, labels=labels, attributes=attributes, paths=paths, ids=ids)
+        if new is not None:
+            self._store.check_free(self._store.find(ids=new.tolist()))
         kept, bad = range(count), {}
         if files is not None:
             kept, vectors, bad = embed_rows(files, kept, self._embedder)
@@ -126,10 +126,11 @@ class Index:
             warnings.warn(f"{message}. They are left out.", stacklevel=2)
         if self._keeps and isinstance(self._store, FolderStore) and self._model is not None:
             self._store.keep_model(self._model.path)
-        new, table = rows.chosen(kept)
+        kept = np.array(kept, np.int64)
         found = np.full(count, -1, np.int64)
         # Of images in memory nobody could repair the files.
-        found[kept] = self._store.add(new, vectors, table, {} if files is None or files.contents is not None else bad)
+        bad = {} if files is None or files.contents is not None else bad
+        found[kept] = self._store.add(None if new is None else new[kept], vectors, table.take(kept), bad)
         self._store.build()
         return found
 

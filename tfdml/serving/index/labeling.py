@@ -21,15 +21,11 @@ LEAST_DISTANCE = 1e-3
 def vote(neighbors, metric="cosine"):
     """Returns the label with the most votes, and the similarity of the nearest neighbor that has it.
 
-    A vote counts as much as the inverse of the Euclidean distance, of embeddings of unit length where the similarity is
-    a cosine. So the same image wins against any number of others, and many of about one distance are counted.
+    A vote counts as much as the inverse of the Euclidean distance, of embeddings of unit length if the similarity is a
+    cosine. So the same image wins against any number of others, and many of about one distance are counted.
 
-    Args:
-        neighbors: list of `Neighbor`s, the nearest first; those without a label do not vote.
-        metric: of the similarity, `cosine` or `euclidean`.
-
-    Returns:
-        `(label, similarity)`; if no neighbor has a label, None and the similarity of the nearest, -inf without any.
+    Neighbors, the nearest first, do not vote without a label. If none has a label, it is `None`, and the similarity
+    that of the nearest, or -inf.
     """
     votes = Counter()
     for each in neighbors:
@@ -47,17 +43,13 @@ def _distance(similarity, metric):
 
 
 def calibrate(votes, labels, precision):
-    """Finds the threshold that labels the most validation images with at least a wanted precision.
+    """Finds the threshold that labels the most validation images with at least a wanted precision, in (0, 1].
 
-    Args:
-        votes: list of what `vote` gives for each validation image.
-        labels: list of their labels; images of classes that the index does not have should be among them, because a
-            label is wrong for each.
-        precision: the wanted precision, in (0, 1].
+    Of each image there are what `vote` returns, and its label. Images of classes that the index does not have should be
+    among them, because a label is wrong for each.
 
-    Returns:
-        `Threshold`, with what is known of it: `threshold`, `precision`, the fraction of the images with a label whose
-        label is right, `labeled`, the fraction that gets one, and `images`, the number of validation images.
+    Returns a `Threshold`, with what is known of it: `threshold`, `precision`, the fraction of the images with a label
+    whose label is right, `labeled`, the fraction that gets one, and `images`, the number of validation images.
     """
     similarities = np.array([similarity for _, similarity in votes])
     right = np.array([label == own for (label, _), own in zip(votes, labels, strict=True)])
@@ -74,8 +66,8 @@ def calibrate(votes, labels, precision):
             f"{best:.3f}. Ask for less, or use a better model."
         )
     place = places[-1]
-    found = {"threshold": float(similarities[place]), "precision": float(precisions[place])}
-    return Threshold.of({**found, "labeled": float((place + 1) / len(votes)), "images": len(votes)})
+    fitted = {"threshold": float(similarities[place]), "precision": float(precisions[place])}
+    return Threshold.of({**fitted, "labeled": float((place + 1) / len(votes)), "images": len(votes)})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,13 +91,9 @@ class Labeled:
 
 
 def label_images(searcher, images, k, threshold):
-    """Returns a list of `Labeled` of images, by the vote of their nearest neighbors in an index.
+    """Returns a list of `Labeled` of images, by the vote of their k nearest neighbors in the index of a `Searcher`.
 
-    Args:
-        searcher: `Searcher` of an index whose images have labels.
-        images: list of images, as `Searcher.search` takes them.
-        k: number of neighbors that vote.
-        threshold: `Threshold` from which an image gets a label.
+    The images are as `Searcher.search` takes them, and those of the index have labels.
     """
     found = []
     for place, (image, each) in enumerate(zip(images, _neighbors(searcher, images, k), strict=True)):
@@ -151,7 +139,7 @@ def _neighbors(searcher, images, k):
     if not searcher.has_labels():
         raise ValueError(f"The images of the index {searcher.name} have no labels.")
     embeddings, valid = searcher.embed_readable(images)
-    neighbors = searcher.neighbors_of(embeddings, k)
+    neighbors = searcher.search_vectors(embeddings, k)
     return [each if readable else None for each, readable in zip(neighbors, valid, strict=True)]
 
 
@@ -176,23 +164,14 @@ def duplicates(searcher, threshold):
     """Returns the pairs of images with at least this similarity, `[(Neighbor, Neighbor)]`, the most similar first.
 
     Each image is searched in the index, so that of an approximate one some pairs can be missing. Both of a pair have
-    the similarity of the pair.
-
-    Args:
-        searcher: `Searcher` of a folder.
-        threshold: smallest similarity.
+    the similarity of the pair. The index of the searcher is a folder.
     """
     pairs = _pairs(searcher.store, threshold)
     return [tuple(searcher.store.image(row, similarity) for row in pair) for pair, similarity in pairs]
 
 
 def duplicate_groups(searcher, threshold):
-    """Returns the `DuplicateGroup`s of images that pairs of `duplicates` connect, the largest first.
-
-    Args:
-        searcher: `Searcher` of a folder.
-        threshold: smallest similarity of a pair.
-    """
+    """Returns the `DuplicateGroup`s of images that pairs of `duplicates` connect, the largest first."""
     pairs = _pairs(searcher.store, threshold)
     parents, partners, nearest = {}, Counter(), {}
     for pair, similarity in pairs:

@@ -1,9 +1,10 @@
 """The rows of an index without their vectors: labels, paths, ids and attributes."""
 
+import collections
 import dataclasses
 import functools
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -26,55 +27,25 @@ def new_ids(ids):
     return found
 
 
-@dataclasses.dataclass(frozen=True)
-class NewRows:
-    """Labels, paths, ids and attributes of N images that are added.
+def new_rows(count, files, *, labels, attributes, paths, ids):
+    """Returns the ids, or `None`, and the `pyarrow.Table` of N images that are added, of the arguments of `Index.add`.
 
-    Args:
-        labels: list of N texts or None.
-        attributes: name to N values, or None.
-        paths: list of N texts, or None.
-        ids: `[N]`, or None.
+    `files` is their `ImageList`, which says paths and labels that are `None`; if it is `None`, they are not files.
     """
-
-    labels: list
-    attributes: Mapping[str, Any] | None
-    paths: list | None
-    ids: np.ndarray | None
-
-    @classmethod
-    def of(cls, count, files, *, labels, attributes, paths, ids):
-        """Returns what is given, checked, and what the files say where it is not given.
-
-        Args:
-            count: N.
-            files: `ImageList`; None: the images are no files.
-            labels, attributes, paths, ids: as of `Index.add`.
-        """
-        if paths is None:
-            paths = None if files is None or files.contents is not None else files.paths
-        else:
-            paths = [_name(path) for path in _checked(paths, count, "paths")]
-        if paths is not None:
-            check_names(paths)
-            check_once(paths, "path")
-        if labels is None:
-            labels = [None] * count if files is None else files.labels
-        labels = [None if each is None else str(each) for each in _checked(labels, count, "labels")]
-        ids = None if ids is None else new_ids(_checked(ids, count, "ids"))
-        columns = {} if attributes is None else attributes
-        columns = {name: _checked(columns[name], count, f"{name} of attributes") for name in columns}
-        return cls(labels, columns or None, paths, ids)
-
-    def chosen(self, kept):
-        """Returns the ids, or None, and the `pyarrow.Table` of the rows at some places."""
-
-        def at(values):
-            return [values[place] for place in kept]
-
-        attributes = None if self.attributes is None else {name: at(each) for name, each in self.attributes.items()}
-        paths = [None] * len(kept) if self.paths is None else at(self.paths)
-        return None if self.ids is None else self.ids[list(kept)], table_of_rows(paths, at(self.labels), attributes)
+    if paths is not None:
+        paths = [_name(path) for path in _checked(paths, count, "paths")]
+    elif files is not None and files.contents is None:
+        paths = files.paths
+    if paths is not None:
+        check_names(paths)
+        check_once(paths, "path")
+    if labels is None:
+        labels = [None] * count if files is None else files.labels
+    labels = [None if each is None else str(each) for each in _checked(labels, count, "labels")]
+    ids = None if ids is None else new_ids(_checked(ids, count, "ids"))
+    attributes = {} if attributes is None else attributes
+    columns = {name: _checked(attributes[name], count, f"{name} of attributes") for name in attributes}
+    return ids, table_of_rows(paths or [None] * count, labels, columns)
 
 
 def _checked(values, count, name):
@@ -95,11 +66,9 @@ def _name(path):
 
 
 def check_once(values, what):
-    seen = set()
-    for each in values:
-        if each in seen:
-            raise ValueError(f"Expected each {what} once, received {each} twice.")
-        seen.add(each)
+    for value, count in collections.Counter(values).items():
+        if count > 1:
+            raise ValueError(f"Expected each {what} once, received {value} twice.")
 
 
 # Bytes of the texts of a column.
@@ -147,21 +116,15 @@ class IndexRows:
         return kinds
 
     def selected(self, where: str | None = None, hidden: Collection[str] = ()) -> np.ndarray:
-        """Returns a mask `[N]` of the rows that are there and that a filter takes.
-
-        Args:
-            where: the filter; None: all rows.
-            hidden: names of columns that it must not ask for.
-        """
+        """Returns a mask `[N]` of the rows that are there and that a filter of columns that are not hidden takes."""
         if where is None:
             return ~self.deleted
         kinds = {name: kind for name, kind in self.kinds.items() if name not in hidden}
         condition = filter_of(where, kinds, self.table.schema)
         names = {token.value for token in tokens_of(where) if token.kind == "name"}
-
         for name in names:
             self._check_size(name)
-        # Beside the columns of the index, whatever their names are.
+        # Next to the columns of the index, whatever their names are.
         numbered = self.table.select(sorted(names)).append_column("", pyarrow.array(np.arange(len(self))))
         mask = np.zeros(len(self), bool)
         mask[numbered.filter(condition)[""].to_numpy()] = True

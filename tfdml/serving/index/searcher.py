@@ -19,7 +19,6 @@ from tfdml.serving.index.filters import condition_of
 from tfdml.serving.index.stores.folder_store import FolderStore
 from tfdml.serving.index.stores.store import (
     Found,
-    Neighbor,
     OtherIndex,
     Store,
     StoreError,
@@ -52,15 +51,15 @@ class Searcher:
             self._model_path = saved_model_folder(model)
         elif model is not None:
             self._model, self._model_path = model, model.path
-        self._open(index if isinstance(index, Store) else open_store(index, model=self._digest_for(index)))
+        if not isinstance(index, Store):
+            digest = None
+            # A folder says more of another model.
+            if model is not None and is_engine(index):
+                digest = model_hash(self._model_path) if self._model is None else self._model.digest
+            index = open_store(index, model=digest)
+        self._open(index)
         if isinstance(self.store, FolderStore):
             self._check_model(self.store.folder)
-
-    def _digest_for(self, address):
-        """Returns the hash of the model that an engine has to have; None for a folder, which says more of another."""
-        if self._has_own_model or not is_engine(address):
-            return None
-        return model_hash(self._model_path) if self._model is None else self._model.digest
 
     def _open(self, store):
         self.store = store
@@ -171,10 +170,6 @@ class Searcher:
             # That the index is another one by now is nothing that those who search can help.
             raise StoreError(str(error)) from error
 
-    def neighbors_of(self, embeddings: Embeddings, k: int) -> list[list[Neighbor]]:
-        """Returns for each embedding a list of the k nearest `Neighbor`s of all images."""
-        return self.search_vectors(embeddings, k)
-
     def read(self, contents: bytes) -> Any:
         """Returns what `embed_read` takes of the contents of an image file; None if it cannot be read."""
         return self.model.read(contents)
@@ -217,12 +212,7 @@ class Searcher:
 
 
 def searcher_of(address, model=None):
-    """Returns the `Searcher` of the index at an address, which a command names; an engine has no copy of the model.
-
-    Args:
-        address: a folder, or the address of an engine.
-        model: folder of the exported model; None: the copy in the folder of the index.
-    """
+    """Returns the `Searcher` of an index, which a command names; an engine has no copy of the model."""
     if is_engine(address) and not model:
         raise ValueError(f"--model is missing: the exported model whose embeddings are in {store_name(address)}.")
     return Searcher(address, model)
@@ -236,10 +226,7 @@ def kept(similarities, metric="cosine"):
     """Returns how many neighbors come before the largest fall of similarity from one to the next.
 
     Copies of the query are kept, and the fall after them does not count: it would hide that to the end of its class.
-
-    Args:
-        similarities: `[K + 1]`, descending: those of K neighbors and of the next one; without it if there are no more.
-        metric: of the similarities, `cosine` or `euclidean`.
+    Similarities, descending, are those of K neighbors and of the next one, if there is one.
     """
     similarities = np.asarray(similarities, float)
     copies = int(np.sum(similarities >= COPIES[metric]))
@@ -249,12 +236,7 @@ def kept(similarities, metric="cosine"):
 
 
 def adaptive_search(searcher, queries, k, where=None):
-    """Returns what `searcher.search` finds, with each list cut where the similarities fall most.
-
-    Args:
-        searcher: `Searcher`.
-        queries, k, where: as `Searcher.search` takes them.
-    """
+    """Returns what `searcher.search` finds, with each list cut where the similarities fall most."""
     found, metric = searcher.search(queries, k + 1, where), searcher.manifest["metric"]
     lists = [each[: min(k, kept([neighbor.similarity for neighbor in each], metric))] for each in found]
     return Found(lists, found.matching, found.exact)

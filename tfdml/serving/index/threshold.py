@@ -25,9 +25,7 @@ NUMBERS = ("threshold", "false_accept_rate", "precision")
 def threshold_for(searcher, setting=""):
     """Returns the `Threshold` that is set, or the one that was fitted for the model of an index, if there is one.
 
-    Args:
-        searcher: `Searcher`.
-        setting: a number, also as text; `none`, which accepts everything; or empty for the fitted one.
+    The setting is a number, also as text; `none`, which accepts everything; or empty for the fitted one.
     """
     if setting != "":
         return Threshold(None if setting == NONE else _number(setting, searcher.manifest["metric"]))
@@ -37,7 +35,8 @@ def threshold_for(searcher, setting=""):
     if fitted is None:
         return Threshold()
     file, advice = Path(folder, METADATA), "Pass a threshold, or fit it again with python -m tfdml.threshold."
-    if not (isinstance(fitted, dict) and all(_is_finite(fitted.get(name)) for name in NUMBERS)):
+    numbers = [fitted.get(name) for name in NUMBERS] if isinstance(fitted, dict) else [None]
+    if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
         raise damaged(file, "its threshold is no number", advice)
     if card.get("sha256") != manifest["model"]:
         raise ValueError(f"The threshold in {file} is of another model than the one beside it. {advice}")
@@ -50,13 +49,10 @@ def threshold_for(searcher, setting=""):
 
 
 def put_threshold(path, threshold, embeddings=""):
-    """Writes a fitted threshold into the card of an exported model, or of the model of an index.
+    """Writes a `Threshold` of `tfdml.threshold` into the card of an exported model, or of the model of an index.
 
-    Args:
-        path: folder of the model or of the index.
-        threshold: `Threshold` of `python -m tfdml.threshold`.
-        embeddings: the folder of `python -m tfdml.embed` that it was fitted on, which says of which model. If empty, it
-            was fitted on a run, and the model must be an export of that run's model.
+    `embeddings` is the folder of `python -m tfdml.embed` that it was fitted on, which says of which model. If empty, it
+    was fitted on a run, and the model must be an export of the model of that run.
     """
     index, fitted = IndexFolder(path), threshold.fitted
     folder = index.model if index.exists() else saved_model_folder(path)
@@ -79,8 +75,8 @@ def put_threshold(path, threshold, embeddings=""):
             f"The threshold is for the distance {fitted['distance']!r}, and the model's is "
             f"{card['embedding']['metric']!r}. Give --protocol=\"self_retrieval(distance='...')\" with that one."
         )
-    about = {name: value for name, value in fitted.items() if name not in OF_THIS_MACHINE}
-    write_card(folder, {**card, "threshold": about})
+    published = {name: value for name, value in fitted.items() if name not in OF_THIS_MACHINE}
+    write_card(folder, {**card, "threshold": published})
 
 
 def _number(value, metric):
@@ -95,10 +91,6 @@ def _number(value, metric):
     return value
 
 
-def _is_finite(value):
-    return isinstance(value, int | float) and math.isfinite(value)
-
-
 # Images that are compared with each other, and files that are read for them.
 IMAGES, FILES = 1000, 5
 # By how much rates of false accepts may differ, and how many pairs have to show it.
@@ -110,24 +102,20 @@ def difference(searcher, threshold):
 
     Up to 1,000 images of the index that have labels are compared with each other. Of the pairs with different labels it
     may accept a third to three times the rate at which it was fitted, and what fewer than 30 pairs show does not count.
-
-    Args:
-        searcher: `Searcher`.
-        threshold: `Threshold`; one that is not fitted differs from nothing.
-
-    Returns:
-        The sentence, or None.
+    Otherwise, and for a threshold that is not fitted, it returns `None`.
     """
     store, metric = searcher.store, searcher.manifest["metric"]
     if threshold.fitted is None or not isinstance(store, FolderStore) or not store.embeddings.exists():
         return None
     vectors, labels = _sample(store)
     vectors = compared_vectors(vectors, metric)
-    products = vectors @ vectors.T
+    scores = products = vectors @ vectors.T
+    if metric == "euclidean":
+        squares = np.diag(products)
+        scores = np.sqrt(np.maximum(squares[:, None] + squares - 2 * products, 0))
     different = np.triu(labels[:, None] != labels, 1)
     pairs, rate = int(different.sum()), threshold.fitted["false_accept_rate"]
-    similarities = similarity_of(products if metric == "cosine" else _distances(products), metric)
-    accepted = int(np.sum(similarities[different] >= threshold.value))
+    accepted = int(np.sum(similarity_of(scores, metric)[different] >= threshold.value))
     expected = rate * pairs
     if max(accepted, expected) < PAIRS or expected / FACTOR <= accepted <= expected * FACTOR:
         return None
@@ -141,19 +129,10 @@ def _sample(store):
     """Returns embeddings `[N, D]` and labels `[N]` of images of the index that have one."""
     vectors, labels, deleted = [], [], store.rows.deleted_ids
     for _, block in zip(range(FILES), EmbeddingShards(store.embeddings).blocks(), strict=False):
-        labeled = [
-            place
-            for place, (id, label) in enumerate(zip(block.ids.tolist(), block.labels, strict=True))
-            if label is not None and id not in deleted
-        ]
+        rows = enumerate(zip(block.ids.tolist(), block.labels, strict=True))
+        labeled = [place for place, (id, label) in rows if label is not None and id not in deleted]
         vectors.append(block.embeddings[labeled])
         labels += [block.labels[place] for place in labeled]
     drawn = np.random.default_rng(0).permutation(len(labels))[:IMAGES]
     numbers = np.unique(np.array(labels, object).astype(str), return_inverse=True)[1]
     return np.concatenate(vectors)[drawn], numbers[drawn]
-
-
-def _distances(products):
-    """Returns the Euclidean distances `[N, N]` of vectors with these inner products."""
-    squares = np.diag(products)
-    return np.sqrt(np.maximum(squares[:, None] + squares - 2 * products, 0))

@@ -46,7 +46,7 @@ class EngineStore(Store):
         if kind is not None:
             self.index_of(kind)
 
-    def _create(self, about):
+    def _create(self, description):
         """Makes the place of the rows, if there is none."""
         raise NotImplementedError
 
@@ -62,7 +62,7 @@ class EngineStore(Store):
         """Returns how many rows a condition takes, or how many there are."""
         raise NotImplementedError
 
-    def _nearest(self, about, vectors, k, condition, exact):
+    def _nearest(self, description, vectors, k, condition, exact):
         """Returns for each vector a list of `(id, path, label, score)`, the nearest first.
 
         A score is an inner product, or a distance.
@@ -73,7 +73,7 @@ class EngineStore(Store):
         """Writes rows of another store, all but their vectors, which are new."""
         raise NotImplementedError
 
-    def successor(self, about: Description) -> Self:
+    def successor(self, description: Description) -> Self:
         """Returns the store beside this one that is to take its place; what an interrupted upgrade left, or empty."""
         raise NotImplementedError
 
@@ -98,8 +98,8 @@ class EngineStore(Store):
         After it several threads may add such rows; a ValueError where only one may.
         """
         self.check()
-        about = self._made(dimension)
-        self._reserve(0, next_id, {} if table is None else _new_columns(about, table))
+        description = self._made(dimension)
+        self._reserve(0, next_id, {} if table is None else _new_columns(description, table))
 
     def index_of(self, spec: str) -> Any:
         """Returns the part of a spec of an index; a ValueError if the engine has no such index."""
@@ -110,68 +110,62 @@ class EngineStore(Store):
 
     def _made(self, dimension):
         """Returns what the index says of its rows; makes it if there is none."""
-        about = self.description()
-        if about is None:
-            about = Description(self.model, dimension, self.metric, self.kind or "flat")
+        description = self.description()
+        if description is None:
+            description = Description(self.model, dimension, self.metric, self.kind or "flat")
             if not self.model:
                 raise ValueError(f"There is no index {self}; give the model whose embeddings it is to have.")
-            self._create(about)
+            self._create(description)
             # Another process may have been first.
-            about = self.existing()
-        if dimension != about.dimension:
-            expected = f"The index {self} has vectors of {about.dimension} dimensions"
+            description = self.existing()
+        if dimension != description.dimension:
+            expected = f"The index {self} has vectors of {description.dimension} dimensions"
             raise ValueError(f"{expected}, received vectors of {dimension}.")
-        return about
+        return description
 
     def _add(self, ids, vectors, table, bad):
-        about = self._made(vectors.shape[1])
-        columns = _new_columns(about, table)
+        description = self._made(vectors.shape[1])
+        columns = _new_columns(description, table)
         if not len(vectors):
             return np.zeros(0, np.int64)
         if ids is None:
             ids = self._reserve(len(vectors), 0, columns) + np.arange(len(vectors))
         else:
             self._reserve(0, int(ids.max()) + 1, columns)
-        self._write(ids, compared_vectors(vectors, about.metric), named(table, ids))
+        self._write(ids, compared_vectors(vectors, description.metric), named(table, ids))
         return ids
 
     def count(self, where: str | None = None) -> int:
-        about = self.check()
-        if about is None:
+        description = self.check()
+        if description is None:
             return 0
-        return self._count(None if where is None else condition_of(where, about.kinds()))
+        return self._count(None if where is None else condition_of(where, description.kinds()))
 
     def search(self, vectors: Embeddings, k: int = 10, where: str | None = None, hidden: Collection[str] = ()) -> Found:
-        about = self.existing()
-        vectors = compared_vectors(vectors, about.metric)
-        about.check_vectors(vectors, k)
-        condition = None if where is None else condition_of(where, about.kinds(hidden))
+        description = self.existing()
+        vectors = compared_vectors(vectors, description.metric)
+        description.check_vectors(vectors, k)
+        condition = None if where is None else condition_of(where, description.kinds(hidden))
         matching = self.count if where is None else self._count(condition)
-        exact = about.kind.startswith("flat") or isinstance(matching, int) and matching <= FEW
-        rows = (
-            self._nearest(about, vectors, k, condition, exact) if matching and len(vectors) else [[] for _ in vectors]
-        )
+        exact = description.kind.startswith("flat") or isinstance(matching, int) and matching <= FEW
+        is_empty = not matching or not len(vectors)
+        rows = [[] for _ in vectors] if is_empty else self._nearest(description, vectors, k, condition, exact)
         lists = [
-            [Neighbor(*image, float(similarity_of(score, about.metric))) for *image, score in neighbors]
+            [Neighbor(*image, float(similarity_of(score, description.metric))) for *image, score in neighbors]
             for neighbors in rows
         ]
-        # Some engines give them nearly in order.
+        # Some engines return them nearly in order.
         return Found([sorted(each, key=lambda one: -one.similarity) for each in lists], matching, exact)
 
 
-def _new_columns(about, table):
+def _new_columns(description, table):
     """Returns name to kind of the attributes that an index has not had yet; a ValueError if one is of another kind."""
-    found = {}
-    for name in table.column_names:
-        if name in OWN or table[name].null_count == len(table):
-            continue
-        kind = kind_of(name, table[name].type)
-        known = about.columns.get(name, kind)
-        if kind != known:
+    names = [name for name in table.column_names if name not in OWN and table[name].null_count < len(table)]
+    kinds = {name: kind_of(name, table[name].type) for name in names}
+    for name, kind in kinds.items():
+        if (known := description.columns.get(name, kind)) != kind:
             raise ValueError(f"The column {name} of the index has a {known} in each row, received a {kind}.")
-        if name not in about.columns:
-            found[name] = kind
-    return found
+    return {name: kind for name, kind in kinds.items() if name not in description.columns}
 
 
 # Images that are embedded before they are added: what an interruption loses.
@@ -179,19 +173,12 @@ ROWS = 1024
 
 
 def load(address, source, model, *, kind=None, attributes=None, update=False, batch_size=None, workers=1):
-    """Adds images, or embeddings, to the store at an address, and builds its index.
+    """Adds images, an `ImageList`, or embeddings, a folder of `tfdml.embed`, to a store, and builds its index.
 
-    Args:
-        address: see `open_store`.
-        source: `ImageList`, or the folder of `python -m tfdml.embed`.
-        model: folder of the exported model.
-        kind: spec of the index; if `None`, a new one is `flat`, and an existing one keeps its kind.
-        attributes: table with a column `path`, see `read_attributes`; if `None`, there are no attributes.
-        update, batch_size: of images, see `load_images`.
-        workers: of embeddings, see `load_shards`.
+    `attributes` is a table of `read_attributes`, or `None`. `update` and `batch_size` are for images, see
+    `load_images`; `workers` are for embeddings, see `load_shards`.
 
-    Returns:
-        The number of images in the store, and path to reason of those that could not be read.
+    Returns the number of images in the store, and path to reason of those that could not be read.
     """
     if not model:
         raise ValueError(f"--model is missing: the exported model whose embeddings are in {store_name(address)}.")
@@ -208,9 +195,7 @@ def load(address, source, model, *, kind=None, attributes=None, update=False, ba
 def unload(address, paths):
     """Deletes images from the store at an address; returns how many were deleted, and how many are left.
 
-    Args:
-        address: see `open_store`.
-        paths: list of paths, as the store has them or relative to the working folder.
+    Paths are as the store has them, or relative to the working folder.
     """
     with open_store(address) as store:
         there = store.find(paths={name for path in paths for name in (path, os.path.abspath(path))})
@@ -225,13 +210,7 @@ def unload(address, paths):
 def load_images(store, images, model, attributes=None, *, update=False, batch_size=None):
     """Embeds the images that a store does not have yet, and adds them; returns path to reason of unreadable ones.
 
-    Args:
-        store: `Store`.
-        images: `ImageList` of files.
-        model: `ExportedModel`.
-        attributes: table with a column `path`, see `read_attributes`; None: none.
-        update: whether images that are there are embedded again, and replaced.
-        batch_size: images that the model embeds at once; None: see `embed_into`.
+    With `update` images that are there are embedded again, and replaced.
     """
     if images.contents is not None:
         raise ValueError("The images of a dataset in memory have no files; index them in a folder.")
@@ -254,11 +233,7 @@ def load_images(store, images, model, attributes=None, *, update=False, batch_si
 def load_shards(store, source, attributes=None, *, workers=1):
     """Adds the embeddings that `python -m tfdml.embed` has written to a store, under their ids; returns what it notes.
 
-    Args:
-        store: `EngineStore` of the model that computed them.
-        source: their folder.
-        attributes: table with a column `path`, see `read_attributes`; None: none.
-        workers: number of shards that are added at once, each over a connection of its own.
+    So many workers each add a shard at once, over connections of their own.
     """
     shards = EmbeddingShards(source)
     if shards.model != store.model:
@@ -303,20 +278,15 @@ def upgrade_engine(address, model, *, batch_size=None):
 
     Until the end searches find what they found before. What is done is not done again if it is interrupted and
     repeated. Ids, labels and attributes stay, and images that others add or delete meanwhile are added or deleted.
-
-    Args:
-        address: of the index.
-        model: folder of the exported model.
-        batch_size: images that the model embeds at once; None: see `embed_into`.
     """
     folder = saved_model_folder(model)
     with open_store(address) as store:
-        about, digest = store.existing(), model_hash(folder)
-        if about.model == digest:
+        description, digest = store.existing(), model_hash(folder)
+        if description.model == digest:
             return 0
         embedder = ExportedModel(folder)
         changed = {"model": digest, "dimension": embedder.dimension, "metric": embedder.metric}
-        new = store.successor(dataclasses.replace(about, **changed))
+        new = store.successor(dataclasses.replace(description, **changed))
         finished = False
         while not finished:
             # Again, for what is new since.
@@ -347,13 +317,10 @@ def _embed(store, new, embedder, batch_size):
 
 def objects_of(table):
     """Returns for each row of a table a dictionary of its attributes, without those that are missing."""
-    names = [name for name in table.column_names if name not in OWN]
-    found = [{} for _ in range(len(table))]
-    for name in names:
-        for each, value in zip(found, table[name].to_pylist(), strict=True):
-            if value is not None:
-                each[name] = _in_json(name, value)
-    return found
+    return [
+        {name: _in_json(name, value) for name, value in row.items() if name not in OWN and value is not None}
+        for row in table.to_pylist()
+    ]
 
 
 def _in_json(name, value):

@@ -26,13 +26,7 @@ FEW, ROWS = 0.05, 2000
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """Rows that may be found.
-
-    Args:
-        mask: `[N]` booleans; None: all rows.
-        count: how many they are.
-        total: how many rows the index has.
-    """
+    """Rows that may be found: a mask `[N]`, or `None` for all, their number, and the total of the index."""
 
     mask: np.ndarray | None
     count: int
@@ -50,23 +44,12 @@ class Selection:
         return self.mask is not None and self.count <= max(FEW * self.total, ROWS)
 
     def is_exact(self, index: Any) -> bool:
-        """Whether a search finds the nearest of them for sure.
-
-        Args:
-            index: index of faiss.
-        """
+        """Whether a search of an index of faiss finds the nearest of them for sure."""
         faiss = load_faiss()
-        is_compressed = isinstance(index, faiss.IndexIVFPQ)
-        return isinstance(index, faiss.IndexFlat) or self.is_few and not is_compressed
+        return isinstance(index, faiss.IndexFlat) or self.is_few and not isinstance(index, faiss.IndexIVFPQ)
 
     def search(self, index: Any, vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns similarities or distances `[Q, k]`, and rows `[Q, k]`, -1 where none was found; k may become less.
-
-        Args:
-            index: index of faiss.
-            vectors: `[Q, D]` float32.
-            k: number of rows.
-        """
+        """Returns similarities or distances, and rows, -1 if none was found, both `[Q, k]`; k may become less."""
         k = min(k, self.count)
         if not k:
             return np.zeros((len(vectors), 0), np.float32), np.zeros((len(vectors), 0), np.int64)
@@ -190,12 +173,9 @@ class FolderStore(Store):
         return Found(lists, selection.count, selection.is_exact(self._index))
 
     def nearest(self, vectors: Embeddings, k: int, selection: Selection | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Returns similarities `[Q, k]`, descending, and rows of the index `[Q, k]`; -1 where none was found.
+        """Returns similarities, descending, and rows of the index, -1 if none was found, both `[Q, k]`.
 
-        Args:
-            vectors: `[Q, D]` array, finite.
-            k: number of neighbors; all if the index has fewer images.
-            selection: the rows that may be found; None: all that are not deleted.
+        If the selection is `None`, all rows that are not deleted may be found.
         """
         metric = self.manifest["metric"]
         vectors = compared_vectors(vectors, metric)
@@ -234,11 +214,7 @@ class FolderStore(Store):
         return None if name is None else self.folder.file_of(name)
 
     def keep_model(self, model: FilePath | None) -> None:
-        """Copies an exported model beside the rows if none is there, so that commands find it.
-
-        Args:
-            model: its folder; None: the model has no files.
-        """
+        """Copies an exported model next to the rows if none is there, so that commands find it."""
         if model is not None and not self.folder.model.exists():
             self.folder.path.mkdir(parents=True, exist_ok=True)
             with locked(self.folder.path, "index"):

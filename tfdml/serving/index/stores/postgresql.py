@@ -6,6 +6,7 @@ import dataclasses
 import json
 import queue
 import re
+import select
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Self
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
@@ -24,14 +25,7 @@ USUAL = {"connect_timeout": "5", "tcp_user_timeout": "10000"}
 
 
 class Address(NamedTuple):
-    """An address of a table.
-
-    Args:
-        connection: what psycopg takes.
-        table: its name.
-        type: of its vectors, `vector` or `halfvec`; None: not said.
-        shown: the address as it is told.
-    """
+    """What psycopg connects to, the table, the type of its vectors or `None`, and the address as messages show it."""
 
     connection: str
     table: str
@@ -42,7 +36,7 @@ class Address(NamedTuple):
 def read_address(rest):
     """Returns the `Address` of what follows `postgresql:`; a ValueError if it is none, or has a password."""
     parts = urlsplit(f"postgresql:{rest}")
-    # The address itself must not be told here: it may hold a secret.
+    # Errors must not show the address: it may hold a secret.
     expected = "expected postgresql://user@host/database?table=photos"
     if not rest.startswith("//"):
         raise ValueError(f"The address of the store is wrong: {expected}.")
@@ -52,9 +46,8 @@ def read_address(rest):
         raise ValueError("The address of the store has a password: leave it out, and set PGPASSWORD, or use ~/.pgpass.")
     table = options.pop("table", TABLE)
     if len(table) > LONGEST or not re.fullmatch(r"\w+", table, re.ASCII):
-        raise ValueError(
-            f"table={table!r:.60}: expected at most {LONGEST} letters, digits and underscores; {expected}."
-        )
+        name = f"at most {LONGEST} letters, digits and underscores"
+        raise ValueError(f"table={table!r:.60}: expected {name}; {expected}.")
     type = options.pop("type", None)
     if type not in (None, *TYPES):
         raise ValueError(f"type={type!r:.60}: expected {' or '.join(TYPES)}.")
@@ -71,11 +64,7 @@ OLDEST = (0, 8)
 
 
 class Connections:
-    """Lends connections; those that broke are left, and others are opened in their place.
-
-    Args:
-        address: what psycopg takes.
-    """
+    """Lends connections to an address of psycopg, and opens others in place of those that broke."""
 
     def __init__(self, address):
         self._address = address
@@ -92,7 +81,10 @@ class Connections:
                 # So are the others, after a restart.
                 self.close()
             else:
-                self._give_back(connection)
+                try:
+                    self._idle.put_nowait(connection)
+                except queue.Full:
+                    connection.close()
 
     def _idle_one(self):
         while True:
@@ -100,7 +92,8 @@ class Connections:
                 connection = self._idle.get_nowait()
             except queue.Empty:
                 return None
-            if _answers(connection):
+            # A server that ended has closed it. Nobody has asked, so that only an end, or a notice of it, can be read.
+            if not connection.closed and not select.select([connection.fileno()], [], [], 0)[0]:
                 return connection
             connection.close()
 
@@ -116,28 +109,11 @@ class Connections:
             raise
         return connection
 
-    def _give_back(self, connection):
-        try:
-            self._idle.put_nowait(connection)
-        except queue.Full:
-            connection.close()
-
     def close(self):
         """Closes those that nobody uses."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._idle.get_nowait().close()
-
-
-def _answers(connection):
-    """Whether a connection that was left alone is still one: a server that ended has closed it."""
-    import select
-
-    if connection.closed:
-        return False
-    readable, _, _ = select.select([connection.fileno()], [], [], 0)
-    # Nobody has asked, so that only an end, or a notice of it, can be read.
-    return not readable
 
 
 def prepare(connection):
@@ -149,9 +125,8 @@ def prepare(connection):
         return
     if tuple(map(int, found[0].split(".")[:2])) < OLDEST:
         wanted = ".".join(map(str, OLDEST))
-        raise ValueError(
-            f"The database has pgvector {found[0]}, expected {wanted} or later: ALTER EXTENSION vector UPDATE."
-        )
+        update = "ALTER EXTENSION vector UPDATE"
+        raise ValueError(f"The database has pgvector {found[0]}, expected {wanted} or later: {update}.")
     register_vector(connection)
 
 
@@ -168,9 +143,8 @@ def named_errors(store):
     except errors.ReadOnlySqlTransaction as error:
         raise ValueError(f"{store} is read-only: {_line(error)}.") from error
     except errors.UniqueViolation as error:
-        raise ValueError(
-            f"{store} has a row with one of these ids already; delete it first, or leave ids out."
-        ) from error
+        message = f"{store} has a row with one of these ids already; delete it first, or leave ids out."
+        raise ValueError(message) from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         raise StoreError(f"{store} does not answer, or cannot go on: {_line(error)}. Repeat it to go on.") from error
     except errors.UndefinedTable as error:
@@ -212,102 +186,42 @@ MOST_CANDIDATES, MOST_DIMENSIONS = 1000, {"vector": 2000, "halfvec": 4000}
 OPERATORS = {"cosine": ("<#>", "ip_ops"), "euclidean": ("<->", "l2_ops")}
 
 
-class Statements:
-    """Statements on a table.
-
-    Args:
-        table: its name, of letters, digits and underscores.
-    """
-
-    def __init__(self, table):
-        self.name = f'"{table}"'
-        self.index_name = f'"{table}_embedding"'
-        self.delete = f"DELETE FROM {self.name} WHERE id = ANY(%s) RETURNING id"
-        self.find = f"SELECT id, path FROM {self.name} WHERE id = ANY(%s) OR path = ANY(%s)"
-        self.take_new = self._take("SELECT id, path, label, attributes, embedding FROM tfdml_new")
-        self.page = f"SELECT id, path FROM {self.name} WHERE id > %s ORDER BY id LIMIT %s"
-        # Of tables and indexes that are the index's own.
-        self.lock = f"LOCK TABLE {self.name} IN SHARE ROW EXCLUSIVE MODE"
-        self.drop = f"DROP TABLE IF EXISTS {self.name}"
-
-    def _take(self, rows):
-        return f"""INSERT INTO {self.name} (id, path, label, attributes, embedding) {rows}
-            ON CONFLICT (path) DO UPDATE SET id = excluded.id, label = excluded.label,
-            attributes = excluded.attributes, embedding = excluded.embedding"""
-
-    def take_vectors(self, of):
-        """Returns the statements that take new vectors, with the rest of the rows of another table's `Statements`."""
-        rows = f"""SELECT old.id, old.path, old.label, old.attributes, tfdml_new.embedding
-            FROM tfdml_new JOIN {of.name} AS old ON old.id = tfdml_new.id"""
-        return [f"DELETE FROM {self.name} WHERE id IN (SELECT id FROM tfdml_new)", self._take(rows)]
-
-    def without(self, other):
-        """Returns a condition of the rows of this table that another table's `Statements` has not."""
-        return f"""NOT EXISTS (SELECT FROM {other.name} AS other
-            WHERE other.id = {self.name}.id AND other.path = {self.name}.path)"""
-
-    def take_name(self, of):
-        """Returns the statements that make this table that of another `Statements`, which is dropped."""
-        return [
-            of.drop,
-            f"ALTER TABLE {self.name} RENAME TO {of.name}",
-            f"ALTER INDEX IF EXISTS {self.index_name} RENAME TO {of.index_name}",
-        ]
-
-    def create(self, dimension, type):
-        return f"""CREATE TABLE {self.name} (id bigint PRIMARY KEY, path text COLLATE "C" NOT NULL UNIQUE,
-            label text COLLATE "C", attributes jsonb NOT NULL DEFAULT '{{}}', embedding {type}({dimension}) NOT NULL)"""
-
-    def count(self, where):
-        return f"SELECT count(*) FROM {self.name} WHERE {where}"
-
-    def nearest(self, metric, where, type):
-        operator, sign = OPERATORS[metric][0], "-" if metric == "cosine" else ""
-        return f"""SELECT id, path, label, {sign}(embedding {operator} %s::{type}) FROM {self.name}
-            WHERE {where} ORDER BY embedding {operator} %s::{type} LIMIT %s"""
-
-    def create_index(self, index, about, type, count):
-        """Returns the statements that make the index of vectors, if there is none."""
-        if index.name == "flat":
-            return []
-        if index.name == "hnsw":
-            method, options = "hnsw", f"m = {index.m}, ef_construction = {max(index.ef_construction, 2 * index.m)}"
-        else:
-            method, options = "ivfflat", f"lists = {index.of_size(count).lists}"
-        return [
-            f"CREATE INDEX IF NOT EXISTS {self.index_name} ON {self.name} USING {method} "
-            f"(embedding {type}_{OPERATORS[about.metric][1]}) WITH ({options})",
-            # The planner takes it where it knows how many rows there are.
-            f"ANALYZE {self.name}",
-        ]
+def statements_of_index(name, index, metric, type, count):
+    """Returns the statements that make the index of vectors of a table, if there is none."""
+    if index.name == "flat":
+        return []
+    if index.name == "hnsw":
+        method, options = "hnsw", f"m = {index.m}, ef_construction = {max(index.ef_construction, 2 * index.m)}"
+    else:
+        method, options = "ivfflat", f"lists = {index.of_size(count).lists}"
+    return [
+        f"CREATE INDEX IF NOT EXISTS {index_of(name)} ON {name} USING {method} "
+        f"(embedding {type}_{OPERATORS[metric][1]}) WITH ({options})",
+        # The planner takes it if it knows how many rows there are.
+        f"ANALYZE {name}",
+    ]
 
 
-def type_for(about, wished):
-    """Returns the type of vectors of a new index; a ValueError if there is none whose index takes as many dimensions.
+def index_of(name):
+    return f'{name[:-1]}_embedding"'
 
-    Args:
-        about: `Description`.
-        wished: `vector` or `halfvec`; None: the first that does.
-    """
-    if about.kind.startswith("flat"):
+
+def type_for(description, wished):
+    """Returns the type of vectors of a new index, which is the wished one, or the first with enough dimensions."""
+    if description.kind.startswith("flat"):
         return wished or "vector"
     for type in [wished] if wished else MOST_DIMENSIONS:
-        if about.dimension <= MOST_DIMENSIONS[type]:
+        if description.dimension <= MOST_DIMENSIONS[type]:
             return type
     raise ValueError(
-        f"kind={about.kind} takes a {type} of at most {MOST_DIMENSIONS[type]:,} dimensions in PostgreSQL, received "
-        f"{about.dimension:,}. Use kind=flat, or export a model of fewer dimensions: python -m tfdml.export --dims=..."
+        f"kind={description.kind} takes a {type} of at most {MOST_DIMENSIONS[type]:,} dimensions in PostgreSQL, "
+        f"received {description.dimension:,}. Use kind=flat, or export a model of fewer dimensions: "
+        "python -m tfdml.export --dims=..."
     )
 
 
 def settings(index, k, exact):
-    """Returns what is set for one search.
-
-    Args:
-        index: `ApproximateIndex`.
-        k: number of neighbors.
-        exact: whether all rows that a filter takes are compared.
-    """
+    """Returns what is set for one search by an `ApproximateIndex`, or, if it is exact, for comparing all rows."""
     found = [f"SET LOCAL statement_timeout = {LONGEST_TEXT}"]
     if exact:
         # Rows of a filter are still found by indexes of other columns, as bitmaps.
@@ -323,7 +237,6 @@ def settings(index, k, exact):
 # What the texts of JSON are read as. Texts are compared by their code points, as everywhere in an index.
 SQL_TYPES = {"text": '(attributes->>%s::text) COLLATE "C"', "number": "(attributes->>%s::text)::numeric"}
 SQL_TYPES |= {"boolean": "(attributes->>%s::text)::boolean", "time": "(attributes->>%s::text)::timestamp"}
-SIGNS = {"<": "<", "<=": "<=", ">": ">", ">=": ">=", "=": "=", "!=": "<>"}
 
 
 def sql_of(condition):
@@ -331,10 +244,10 @@ def sql_of(condition):
     match condition:
         case Compared(name, kind, sign, value):
             text, values = _column(name, kind)
-            return f"{text} {SIGNS[sign]} %s", [*values, value]
+            return f"{text} {sign} %s", [*values, value]
         case ComparedColumns(name, kind, sign, other):
             (text, values), (right, more) = _column(name, kind), _column(other, kind)
-            return f"{text} {SIGNS[sign]} {right}", [*values, *more]
+            return f"{text} {sign} {right}", [*values, *more]
         case Among(name, kind, several):
             text, values = _column(name, kind)
             return f"{text} IN ({', '.join(['%s'] * len(several))})", [*values, *several]
@@ -387,7 +300,11 @@ class PostgreSQL(EngineStore):
         self._address = read_address(address)
         super().__init__(self._address.shown, model, kind, metric)
         self._connections = Connections(self._address.connection)
-        self._sql, self._type = Statements(self._address.table), self._address.type
+        self._type = self._address.type
+
+    @property
+    def _name(self):
+        return f'"{self._address.table}"'
 
     @contextlib.contextmanager
     def _connection(self):
@@ -410,18 +327,18 @@ class PostgreSQL(EngineStore):
             found = connection.execute(ABOUT, [self._address.table]).fetchone()
         except UndefinedTable:
             return None
-        if found is not None and found[0] != VERSION:
-            raise ValueError(f"{self} has the layout {found[0]}; this tfdml reads the layout {VERSION}.")
         if found is None:
             return None
-        *about, type = found[1:]
+        version, *fields, type = found
+        if version != VERSION:
+            raise ValueError(f"{self} has the layout {version}; this tfdml reads the layout {VERSION}.")
         if type and self._address.type not in (None, type):
             raise OtherIndex(f"The index {self} has the type {type}, received type={self._address.type}.")
         # Of a table that is gone there is none.
         self._type = type or self._type
-        return Description(*about)
+        return Description(*fields)
 
-    def _create(self, about):
+    def _create(self, description):
         with self._transaction() as connection:
             # One after the other: two that make the same table at once would fail.
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('tfdml_indexes'))")
@@ -430,11 +347,22 @@ class PostgreSQL(EngineStore):
             connection.execute(CREATE_ABOUT)
             if self._description(connection) is not None:
                 return
-            if connection.execute("SELECT to_regclass(%s)", [self._sql.name]).fetchone()[0] is not None:
+            if connection.execute("SELECT to_regclass(%s)", [self._name]).fetchone()[0] is not None:
                 raise ValueError(f"{self} has a table of this name that is no index; give another one.")
-            self._type = type_for(about, self._address.type)
-            connection.execute(self._sql.create(about.dimension, self._type))
-            row = [self._address.table, VERSION, about.model, about.dimension, about.metric, about.kind]
+            self._type = type_for(description, self._address.type)
+            connection.execute(
+                f"""CREATE TABLE {self._name} (id bigint PRIMARY KEY, path text COLLATE "C" NOT NULL UNIQUE,
+                label text COLLATE "C", attributes jsonb NOT NULL DEFAULT '{{}}',
+                embedding {self._type}({description.dimension}) NOT NULL)"""
+            )
+            row = [
+                self._address.table,
+                VERSION,
+                description.model,
+                description.dimension,
+                description.metric,
+                description.kind,
+            ]
             connection.execute(NOTE_ABOUT, row)
 
     def _reserve(self, count, after, columns):
@@ -451,13 +379,18 @@ class PostgreSQL(EngineStore):
             _check_texts(f"A {name}", texts)
         for path, each in zip(paths, attributes, strict=True):
             _check_texts(f"An attribute of {path}", each.values())
-        columns = ids.tolist(), paths, labels, map(Jsonb, attributes)
+        rows = zip(ids.tolist(), paths, labels, map(Jsonb, attributes), vectors, strict=True)
         # In one order, so that two that write the same paths wait for each other, and not in a circle.
-        self._take(sorted(zip(*columns, vectors, strict=True), key=lambda row: row[1]), [self._sql.take_new])
+        self._take(sorted(rows, key=lambda row: row[1]), "SELECT id, path, label, attributes, embedding FROM tfdml_new")
 
-    def _take(self, rows, taking):
+    def _take(self, rows, select, before=None):
+        """Takes what a query selects of a temporary table with new rows, in one transaction."""
         from psycopg.errors import UniqueViolation
 
+        insert = f"""INSERT INTO {self._name} (id, path, label, attributes, embedding) {select}
+            ON CONFLICT (path) DO UPDATE SET id = excluded.id, label = excluded.label,
+            attributes = excluded.attributes, embedding = excluded.embedding"""
+        taking = [insert] if before is None else [before, insert]
         with self._connection() as connection:
             try:
                 _copied(connection, rows, taking)
@@ -467,28 +400,32 @@ class PostgreSQL(EngineStore):
 
     def _delete(self, ids, compact):
         with self._transaction() as connection:
-            found = {id for (id,) in connection.execute(self._sql.delete, [list(ids)])}
-            if found != ids:
+            deletion = f"DELETE FROM {self._name} WHERE id = ANY(%s) RETURNING id"
+            deleted = {id for (id,) in connection.execute(deletion, [list(ids)])}
+            if deleted != ids:
                 # The error takes the deletion back.
-                raise ValueError(f"{min(ids - found)} is not in the index {self}, and nothing is deleted.")
+                raise ValueError(f"{min(ids - deleted)} is not in the index {self}, and nothing is deleted.")
 
     def _count(self, condition):
         text, values = _where(condition)
         with self._connection() as connection:
-            return connection.execute(self._sql.count(text), values).fetchone()[0]
+            return connection.execute(f"SELECT count(*) FROM {self._name} WHERE {text}", values).fetchone()[0]
 
     def find(self, ids: Iterable[int] = (), paths: Iterable[str] = ()) -> dict[int, str]:
         if self.description() is None:
             return {}
         with self._connection() as connection:
-            return dict(connection.execute(self._sql.find, [list(ids), list(paths)]).fetchall())
+            query = f"SELECT id, path FROM {self._name} WHERE id = ANY(%s) OR path = ANY(%s)"
+            return dict(connection.execute(query, [list(ids), list(paths)]).fetchall())
 
-    def _nearest(self, about, vectors, k, condition, exact):
+    def _nearest(self, description, vectors, k, condition, exact):
         from pgvector import Vector
 
         text, values = _where(condition)
-        statement = self._sql.nearest(about.metric, text, self._type)
-        set_up = settings(self.index_of(about.kind), k, exact)
+        operator, sign = OPERATORS[description.metric][0], "-" if description.metric == "cosine" else ""
+        statement = f"""SELECT id, path, label, {sign}(embedding {operator} %s::{self._type}) FROM {self._name}
+            WHERE {text} ORDER BY embedding {operator} %s::{self._type} LIMIT %s"""
+        set_up = settings(self.index_of(description.kind), k, exact)
         # In a pipeline, whose statements do not wait for each other's answers.
         with self._connection() as connection, connection.pipeline(), connection.transaction():
             for setting in set_up:
@@ -497,64 +434,70 @@ class PostgreSQL(EngineStore):
             return [cursor.fetchall() for cursor in asked]
 
     def build(self) -> None:
-        about = self.existing()
-        if self._exists(self._sql.index_name) or not self.count():
+        description = self.existing()
+        with self._connection() as connection:
+            there = connection.execute("SELECT to_regclass(%s)", [index_of(self._name)]).fetchone()[0]
+        count = self.count()
+        if there is not None or not count:
             return
-        made = self._sql.create_index(self.index_of(about.kind), about, self._type, self.count())
+        made = statements_of_index(self._name, self.index_of(description.kind), description.metric, self._type, count)
         with self._transaction() as connection:
             for statement in made:
                 connection.execute(statement)
 
-    def successor(self, about: Description) -> Self:
+    def successor(self, description: Description) -> Self:
         found = copy.copy(self)
         # A name that no address can have, so that it is no index of somebody.
         type = "halfvec" if self._type == "halfvec" else self._address.type
         connection, table, _, shown = self._address
         found._address = Address(connection, f"{table}-next", type, shown)
-        found._sql = Statements(found._address.table)
-        found.model, found.kind, found.metric = about.model, about.kind, about.metric
+        found.model, found.kind, found.metric = description.model, description.kind, description.metric
         there = found.description()
-        if there is not None and dataclasses.replace(there, columns=about.columns) != about:
+        if there is not None and dataclasses.replace(there, columns=description.columns) != description:
             with self._transaction() as connection:
-                connection.execute(found._sql.drop)
+                connection.execute(f"DROP TABLE IF EXISTS {found._name}")
                 connection.execute(FORGET_ABOUT, [found._address.table])
-        found.prepare(about.dimension, 0)
+        found.prepare(description.dimension, 0)
         return found
 
     def pages(self, count: int) -> Iterator[list[tuple[int, str]]]:
         after = -1
         while True:
             with self._connection() as connection:
-                found = connection.execute(self._sql.page, [after, count]).fetchall()
-            if not found:
+                query = f"SELECT id, path FROM {self._name} WHERE id > %s ORDER BY id LIMIT %s"
+                page = connection.execute(query, [after, count]).fetchall()
+            if not page:
                 return
-            yield found
-            after = found[-1][0]
+            yield page
+            after = page[-1][0]
 
     def _take_vectors(self, ids, vectors, of):
         rows = [(id, None, None, None, vector) for id, vector in zip(ids, vectors, strict=True)]
-        self._take(rows, self._sql.take_vectors(of._sql))
+        select = f"""SELECT old.id, old.path, old.label, old.attributes, tfdml_new.embedding
+            FROM tfdml_new JOIN {of._name} AS old ON old.id = tfdml_new.id"""
+        self._take(rows, select, f"DELETE FROM {self._name} WHERE id IN (SELECT id FROM tfdml_new)")
 
     def take_place(self, of: Self) -> bool:
-        new, old = self._sql, of._sql
+        new, old = self._name, of._name
+        lacking = """{0} WHERE NOT EXISTS
+            (SELECT FROM {1} AS other WHERE other.id = {0}.id AND other.path = {0}.path)"""
         with self._transaction() as connection:
             # Searches go on, and writers wait.
-            connection.execute(old.lock)
-            connection.execute(f"DELETE FROM {new.name} WHERE {new.without(old)}")
-            if connection.execute(old.count(old.without(new))).fetchone()[0]:
+            connection.execute(f"LOCK TABLE {old} IN SHARE ROW EXCLUSIVE MODE")
+            connection.execute(f"DELETE FROM {lacking.format(new, old)}")
+            if connection.execute(f"SELECT count(*) FROM {lacking.format(old, new)}").fetchone()[0]:
                 return False
-            kept = connection.execute(GRANTS, [old.name, old.name]).fetchall()
-            kept += connection.execute(INDEXES, [old.name, old.index_name]).fetchall()
+            kept = connection.execute(GRANTS, [old, old]).fetchall()
+            kept += connection.execute(INDEXES, [old, index_of(old)]).fetchall()
             names = self._address.table, of._address.table
             connection.execute(MOVE_ABOUT, names)
             connection.execute(FORGET_ABOUT, names[:1])
-            for statement in [*new.take_name(old), *(statement for (statement,) in kept)]:
+            connection.execute(f"DROP TABLE IF EXISTS {old}")
+            connection.execute(f"ALTER TABLE {new} RENAME TO {old}")
+            connection.execute(f"ALTER INDEX IF EXISTS {index_of(new)} RENAME TO {index_of(old)}")
+            for (statement,) in kept:
                 connection.execute(statement)
         return True
-
-    def _exists(self, name):
-        with self._connection() as connection:
-            return connection.execute("SELECT to_regclass(%s)", [name]).fetchone()[0] is not None
 
     def close(self) -> None:
         self._connections.close()

@@ -36,8 +36,8 @@ def read_address(address):
         raise ValueError(f"The address of Qdrant has a secret or an unknown option; {expected}, and QDRANT_API_KEY.")
     if not parts.hostname or not collection or set(collection) & {"/", NUMBERED}:
         raise ValueError(f"qdrant:{address}: {expected}.")
-    about = {"host": parts.hostname, "port": parts.port or PORT, "https": options.get("https") == "true"}
-    return {**about, "api_key": os.environ.get("QDRANT_API_KEY") or None, "timeout": SECONDS}, collection
+    server = {"host": parts.hostname, "port": parts.port or PORT, "https": options.get("https") == "true"}
+    return {**server, "api_key": os.environ.get("QDRANT_API_KEY") or None, "timeout": SECONDS}, collection
 
 
 def client(options):
@@ -57,11 +57,7 @@ PAUSES = (0.2, 1.0)
 def called(store, function, tries, *arguments, **named):
     """Returns what a call returns; a `StoreError` if the server does not answer, a ValueError if it refuses.
 
-    Args:
-        store: for the message.
-        function: of the client.
-        tries: how often a call is tried that may be repeated: without an answer, nobody knows whether it was done.
-        *arguments, **named: of the function.
+    A call that may be repeated has several tries: without an answer, nobody knows whether it was done.
     """
     import httpx
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
@@ -92,10 +88,9 @@ RANGES = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
 
 def filter_of(condition):
     """Returns the `Filter` of a condition; a ValueError if Qdrant has none such."""
-    from qdrant_client import models
+    from qdrant_client.models import Filter
 
-    found = _of(pushed(condition))
-    return found if isinstance(found, models.Filter) else models.Filter(must=[found])
+    return Filter(must=[_of(pushed(condition))])
 
 
 def key_of(name):
@@ -111,16 +106,20 @@ def _of(condition):
             return Filter(must=list(map(_of, several)))
         case AnyOf(several):
             return Filter(should=list(map(_of, several)))
+        case Compared(name, kind, "=", value):
+            return _among(name, kind, (value,))
+        case Compared(name, kind, "!=", value):
+            return _of(Not(Among(name, kind, (value,))))
         case Compared(name, kind, sign, value):
-            return _compared(name, kind, sign, value)
+            return _range(name, kind, **{RANGES[sign]: value}, sign=sign)
         case ComparedColumns(name, _, _, other):
             raise ValueError(f"Qdrant compares a column with values alone, and not {name} with {other}.")
         case Among(name, kind, values):
             return _among(name, kind, values)
-        case Not(Among(name, kind, values)):
-            return Filter(must_not=[_among(name, kind, values), _missing(name)])
         case Missing(name):
             return _missing(name)
+        case Not(Among(name, kind, values)):
+            return Filter(must_not=[_among(name, kind, values), _missing(name)])
         case Not(Missing(name)):
             return Filter(must_not=[_missing(name)])
 
@@ -129,16 +128,6 @@ def _missing(name):
     from qdrant_client.models import IsEmptyCondition, PayloadField
 
     return IsEmptyCondition(is_empty=PayloadField(key=key_of(name)))
-
-
-def _compared(name, kind, sign, value):
-    from qdrant_client.models import Filter
-
-    if sign == "=":
-        return _among(name, kind, (value,))
-    if sign == "!=":
-        return Filter(must_not=[_among(name, kind, (value,)), _missing(name)])
-    return _range(name, kind, **{RANGES[sign]: value}, sign=sign)
 
 
 def _among(name, kind, values):
@@ -161,32 +150,12 @@ def _range(name, kind, sign="=", **limits):
 
 
 def number_of(path):
-    """Returns the number of a point, which follows from the path of its row."""
+    """Returns the number of the point of a row, which follows from the path."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, path))
 
 
-def points_of(ids, vectors, table):
-    """Returns the points of rows, see `Store.add`."""
-    paths, labels = table["path"].to_pylist(), table["label"].to_pylist()
-    payloads = [
-        {"id": id, "path": path, "label": label, "attributes": attributes}
-        for id, path, label, attributes in zip(ids.tolist(), paths, labels, objects_of(table), strict=True)
-    ]
-    return points_with(payloads, vectors)
-
-
-def points_with(payloads, vectors):
-    """Returns the points of payloads."""
-    from qdrant_client.models import PointStruct
-
-    return [
-        PointStruct(id=number_of(payload["path"]), vector=vector, payload=payload)
-        for payload, vector in zip(payloads, vectors.tolist(), strict=True)
-    ]
-
-
 def with_ids(ids):
-    """Returns the filter that takes the points of some rows."""
+    """Returns the filter that takes the points of rows with these ids."""
     from qdrant_client.models import FieldCondition, Filter, MatchAny
 
     return Filter(must=[FieldCondition(key="id", match=MatchAny(any=list(map(int, ids))))])
@@ -196,6 +165,7 @@ VERSION = 1
 # Points that are sent at once.
 POINTS = 256
 SHOWN = ["id", "path", "label"]
+PAYLOAD = [*SHOWN, "attributes"]
 # Kind of a column to what Qdrant calls it.
 SCHEMAS = {"text": "keyword", "number": "float", "boolean": "bool", "time": "datetime"}
 
@@ -235,9 +205,7 @@ class Qdrant(EngineStore):
             # The client would make it.
             return None
         found = self._metadata()
-        if found is None:
-            return None
-        return Description(*[found[field.name] for field in dataclasses.fields(Description)])
+        return found and Description(*[found[field.name] for field in dataclasses.fields(Description)])
 
     def _metadata(self):
         if not self._call("collection_exists", collection_name=self._collection):
@@ -254,44 +222,44 @@ class Qdrant(EngineStore):
             raise ValueError(f"{self} is a folder, into which one worker loads, received several.")
         super().prepare(dimension, next_id, table)
 
-    def _create(self, about):
+    def _create(self, description):
         name = f"{self._collection}{NUMBERED}1"
-        self._make(name, about)
+        self._make(name, description)
         self._point_at(name)
 
-    def _make(self, name, about):
+    def _make(self, name, description):
         """Makes a collection, if a kill has not left it."""
         from qdrant_client import models
 
         if self._call("collection_exists", collection_name=name):
             return
-        distance = models.Distance.EUCLID if about.metric == "euclidean" else models.Distance.DOT
-        index, graph = self.index_of(about.kind), None
+        distance = models.Distance.EUCLID if description.metric == "euclidean" else models.Distance.DOT
+        index, graph = self.index_of(description.kind), None
         if index.name == "hnsw":
             graph = models.HnswConfigDiff(m=index.m, ef_construct=index.ef_construction)
         self._call(
             "create_collection",
             collection_name=name,
-            vectors_config=models.VectorParams(size=about.dimension, distance=distance, hnsw_config=graph),
-            metadata={"tfdml": {"version": VERSION, "next_id": 0, **dataclasses.asdict(about)}},
+            vectors_config=models.VectorParams(size=description.dimension, distance=distance, hnsw_config=graph),
+            metadata={"tfdml": {"version": VERSION, "next_id": 0, **dataclasses.asdict(description)}},
         )
         self._index_payload(name, {"id": "integer", "label": "keyword"})
 
     def _index_payload(self, name, schemas):
         # The client alone has no such indexes.
         for key, schema in {} if self._is_local else schemas.items():
-            about = {"collection_name": name, "field_name": key, "field_schema": schema}
-            self._call("create_payload_index", tries=3, **about)
+            options = {"collection_name": name, "field_name": key, "field_schema": schema}
+            self._call("create_payload_index", tries=3, **options)
 
     def _point_at(self, name):
         """Has the name of the index mean a collection, at once."""
         from qdrant_client import models
 
-        deletion = models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=self._collection))
         alias = models.CreateAlias(collection_name=name, alias_name=self._collection)
         actions = [models.CreateAliasOperation(create_alias=alias)]
         if self._behind() != self._collection:
-            actions.insert(0, deletion)
+            deletion = models.DeleteAlias(alias_name=self._collection)
+            actions.insert(0, models.DeleteAliasOperation(delete_alias=deletion))
         self._call("update_collection_aliases", change_aliases_operations=actions)
 
     def _behind(self):
@@ -300,9 +268,9 @@ class Qdrant(EngineStore):
         return {each.alias_name: each.collection_name for each in found}.get(self._collection, self._collection)
 
     def _reserve(self, count, after, columns):
-        wrong = next((name for name in columns if '"' in name), None)
-        if wrong is not None:
-            raise ValueError(f"An attribute of Qdrant cannot have the name {wrong!r}, with a quote.")
+        for name in columns:
+            if '"' in name:
+                raise ValueError(f"An attribute of Qdrant cannot have the name {name!r}, with a quote.")
         found = self._metadata()
         last = max(found["next_id"] + count, after)
         changed = {**found, "next_id": last, "columns": {**columns, **found["columns"]}}
@@ -316,9 +284,16 @@ class Qdrant(EngineStore):
         self._call("update_collection", tries=3, collection_name=name, metadata={"tfdml": metadata})
 
     def _write(self, ids, vectors, table):
-        self._send(points_of(ids, vectors, table))
+        rows = zip(ids.tolist(), table["path"].to_pylist(), table["label"].to_pylist(), objects_of(table), strict=True)
+        self._send([dict(zip(PAYLOAD, row, strict=True)) for row in rows], vectors)
 
-    def _send(self, points):
+    def _send(self, payloads, vectors):
+        from qdrant_client.models import PointStruct
+
+        points = [
+            PointStruct(id=number_of(payload["path"]), vector=vector, payload=payload)
+            for payload, vector in zip(payloads, vectors.tolist(), strict=True)
+        ]
         for start in range(0, len(points), POINTS):
             part = points[start : start + POINTS]
             self._call("upsert", tries=3, collection_name=self._collection, points=part, wait=True)
@@ -340,56 +315,54 @@ class Qdrant(EngineStore):
         ids, numbers, points = list(ids), list(map(number_of, paths)), []
         if not (ids or numbers) or self.description() is None:
             return {}
-        about = {"collection_name": self._collection, "with_payload": SHOWN}
+        options = {"collection_name": self._collection, "with_payload": SHOWN}
         if ids:
-            points += self._call("scroll", scroll_filter=with_ids(ids), limit=len(ids), **about)[0]
+            points += self._call("scroll", scroll_filter=with_ids(ids), limit=len(ids), **options)[0]
         if numbers:
-            points += self._call("retrieve", ids=numbers, **about)
+            points += self._call("retrieve", ids=numbers, **options)
         return {point.payload["id"]: point.payload["path"] for point in points}
 
-    def _nearest(self, about, vectors, k, condition, exact):
+    def _nearest(self, description, vectors, k, condition, exact):
         from qdrant_client import models
 
-        index, taken = self.index_of(about.kind), None if condition is None else filter_of(condition)
+        index, taken = self.index_of(description.kind), None if condition is None else filter_of(condition)
         searched = models.SearchParams(exact=True) if exact else models.SearchParams(hnsw_ef=max(index.ef_search, k))
         if self._is_local:
             # The client alone compares all, and warns of other wishes.
             searched = None
-        about = {"filter": taken, "limit": k, "with_payload": SHOWN, "params": searched}
-        requests = [models.QueryRequest(query=vector, **about) for vector in vectors.tolist()]
+        options = {"filter": taken, "limit": k, "with_payload": SHOWN, "params": searched}
+        requests = [models.QueryRequest(query=vector, **options) for vector in vectors.tolist()]
         found = self._call("query_batch_points", collection_name=self._collection, requests=requests)
         return [[(*map(point.payload.get, SHOWN), point.score) for point in each.points] for each in found]
 
-    def successor(self, about: Description) -> Self:
+    def successor(self, description: Description) -> Self:
         base, _, number = self._behind().rpartition(NUMBERED)
         if base != self._collection or not number.isdigit():
-            raise ValueError(
-                f"{self} is a collection and no alias, so that no other can take its place at once; load another index "
-                "with the new model."
-            )
+            why = "is a collection and no alias, so that no other can take its place at once"
+            raise ValueError(f"{self} {why}; load another index with the new model.")
         found = copy.copy(self)
         found._collection, found.model, found.kind = f"{base}{NUMBERED}{int(number) + 1}", None, None
-        found.metric, there = about.metric, found.description()
-        if there is not None and dataclasses.replace(there, columns=about.columns) != about:
+        found.metric, there = description.metric, found.description()
+        if there is not None and dataclasses.replace(there, columns=description.columns) != description:
             self._call("delete_collection", collection_name=found._collection)
-        found._make(found._collection, about)
+        found._make(found._collection, description)
         return found
 
     def pages(self, count: int) -> Iterator[list[tuple[int, str]]]:
-        about, offset = {"collection_name": self._collection, "limit": count, "with_payload": SHOWN}, None
+        options, offset = {"collection_name": self._collection, "limit": count, "with_payload": SHOWN}, None
         while True:
-            points, offset = self._call("scroll", offset=offset, **about)
+            points, offset = self._call("scroll", offset=offset, **options)
             if points:
                 yield [(point.payload["id"], point.payload["path"]) for point in points]
             if offset is None:
                 return
 
     def _take_vectors(self, ids, vectors, of):
-        about = {"scroll_filter": with_ids(ids), "limit": len(ids), "with_payload": True}
-        points, _ = of._call("scroll", collection_name=of._collection, **about)
+        options = {"scroll_filter": with_ids(ids), "limit": len(ids), "with_payload": True}
+        points, _ = of._call("scroll", collection_name=of._collection, **options)
         places = {id: place for place, id in enumerate(ids)}
         payloads = [point.payload for point in points]
-        self._send(points_with(payloads, vectors[[places[payload["id"]] for payload in payloads]]))
+        self._send(payloads, vectors[[places[payload["id"]] for payload in payloads]])
 
     def take_place(self, of: Self) -> bool:
         for page in self.pages(POINTS):

@@ -24,15 +24,10 @@ def is_engine(address):
     return bool(match) and match[1] != "folder" and match[1] in registry.names("store") and not Path(address).is_dir()
 
 
-def open_store(address, **about):
-    """Returns the `Store` of an address.
-
-    Args:
-        address: a folder, or `name:...` of a registered store.
-        **about: `model`, `kind` and `metric`, see `Store`.
-    """
+def open_store(address, **options):
+    """Returns the `Store` of an address: a folder, or `name:...` of a registered store; options as of `Store`."""
     name, rest = str(address).split(":", 1) if is_engine(address) else ("folder", str(address))
-    return registry.registered("store")[name](rest, **about)
+    return registry.registered("store")[name](rest, **options)
 
 
 def store_name(address):
@@ -107,11 +102,7 @@ class Description:
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def kinds(self, hidden: Collection[str] = ()) -> dict[str, str]:
-        """Returns name of a column to its kind, of attributes and of the columns that every index has.
-
-        Args:
-            hidden: names of columns to leave out.
-        """
+        """Returns name to kind of the attributes and of the columns that every index has, but for hidden ones."""
         return {name: kind for name, kind in {**OWN, **self.columns}.items() if name not in hidden}
 
     def check_vectors(self, vectors: np.ndarray, k: int) -> None:
@@ -239,20 +230,20 @@ class Store:
 
     def check(self) -> Description | None:
         """Returns the description; a ValueError if the rows are of another model, or the index of another kind."""
-        about = self.description()
-        if about and self.model and about.model != self.model:
-            what = "of vectors without a model" if about.model == VECTORS else "with another model"
+        description = self.description()
+        if description and self.model and description.model != self.model:
+            what = "of vectors without a model" if description.model == VECTORS else "with another model"
             raise OtherIndex(f"The index {self} was made {what}; their embeddings cannot be compared.")
-        if about and self.kind is not None and self.kind != about.kind:
-            raise OtherIndex(f"The index {self} is of the kind {about.kind}, received {self.kind}.")
-        return about
+        if description and self.kind is not None and self.kind != description.kind:
+            raise OtherIndex(f"The index {self} is of the kind {description.kind}, received {self.kind}.")
+        return description
 
     def existing(self) -> Description:
         """Returns what `check` does; a ValueError if there are no rows yet."""
-        about = self.check()
-        if about is None:
+        description = self.check()
+        if description is None:
             raise OtherIndex(f"The index has no images; add some first: {self}.")
-        return about
+        return description
 
     def columns(self) -> Mapping[str, str]:
         """Returns name of a column that filters may ask for to `text`, `number`, `boolean` or `time`."""
