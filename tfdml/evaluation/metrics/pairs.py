@@ -56,9 +56,7 @@ ROWS = 256
 def squared_pair_distances(points, labels=None):
     """Yields the squared distances of pairs of the same class, each pair once, in blocks `[P]` of float64.
 
-    Args:
-        points: `[N, d]` array.
-        labels: `[N]` class numbers; None for all pairs.
+    Without labels, all points `[N, d]` are of one class.
     """
     labels = np.zeros(len(points)) if labels is None else np.asarray(labels)
     order = np.argsort(labels, kind="stable")
@@ -132,16 +130,12 @@ class DPrime(PairMetric):
     """
 
     def value(self, counts):
-        means, variances = zip(
-            *(_moments(counts.scores, each) for each in (counts.positives, counts.negatives)), strict=True
-        )
+        kinds = counts.positives, counts.negatives
+        means = [np.average(counts.scores, weights=kind) for kind in kinds]
+        squares = ((counts.scores - mean) ** 2 for mean in means)
+        variances = [np.average(each, weights=kind) for each, kind in zip(squares, kinds, strict=True)]
         deviation = np.sqrt(sum(variances) / 2)
         return float((means[0] - means[1]) / deviation) if deviation > SMALLEST else None
-
-
-def _moments(values, counts):
-    mean = np.average(values, weights=counts)
-    return mean, np.average((values - mean) ** 2, weights=counts)
 
 
 @register("metric", "equal_error_rate")

@@ -8,7 +8,7 @@ import numpy as np
 from tfdml.evaluation.diversity import PAIRS, learners_of, only_one_right, positive_pairs
 from tfdml.evaluation.evaluate import unit_length
 from tfdml.evaluation.verification.pairs import ClassCounts, PairCounts, RetrievalPairs, best_matches, thresholds_of
-from tfdml.evaluation.verification.thresholds import intervals_of, resampled_pairs
+from tfdml.evaluation.verification.thresholds import pair_intervals
 from tfdml.registry import register
 from tfdml.registry.arguments import Distance, Embeddings, FilePath, Labels
 from tfdml.reporting.sheets import (
@@ -150,7 +150,7 @@ def roc_intervals(pairs: RetrievalPairs) -> dict[float, list[float]]:
         return {}
     rates = np.geomspace(1 / pairs.counts.totals[1], 1, INTERVALS).tolist()
     functions = {rate: lambda counts, _, rate=rate: counts.trues_at(rate) for rate in rates}
-    found = intervals_of(resampled_pairs(pairs, functions, samples=SAMPLES))
+    found = pair_intervals(pairs, functions, samples=SAMPLES)
     return {rate: interval for rate, interval in found.items() if interval is not None}
 
 
