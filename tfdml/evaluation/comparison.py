@@ -140,12 +140,6 @@ class _Measured:
         return second if (low > 0) == self.larger_is_better else first
 
 
-def right_alone(groups):
-    """Counts the queries that each group alone gets right, see `right_by_all`."""
-    _, alone = right_by_all(groups)
-    return {name: int(right.sum()) for name, right in alone.items()}
-
-
 def right_by_all(scores):
     """Returns which queries each group gets right, in all its runs, and which no run of another group does.
 

@@ -19,12 +19,9 @@ FeatureLayer = Annotated[keras.layers.Layer | None, optional(instance(keras.Laye
 
 @dataclasses.dataclass(frozen=True)
 class LinearPart:
-    """A linear layer of an embedding.
+    """A linear layer of an embedding, and the layer `before` it, whose output is its input.
 
-    Args:
-        before: the layer whose output is its input.
-        kernel, bias: its variables.
-        components: which principal component each dimension begins as.
+    `components` says which principal component each dimension begins as.
     """
 
     before: keras.layers.Layer
@@ -34,12 +31,7 @@ class LinearPart:
 
 
 class FeatureEmbedding(Declared, keras.layers.Layer):
-    """Applies a layer to features before its own linear layer.
-
-    Args:
-        embedding_size: number of dimensions of the embedding.
-        features: Keras layer from features to `[B, n]`. Default: `PooledFeatures()`, which averages over positions.
-    """
+    """Applies a layer to features before its own linear layer: from features to `[B, n]`, by default their mean."""
 
     def __init__(self, embedding_size: Count, features: FeatureLayer = None, **kwargs: Unpack[LayerArguments]):
         super().__init__(**kwargs)
@@ -60,8 +52,7 @@ class FeatureEmbedding(Declared, keras.layers.Layer):
     def linear_places(self, features: Tensor, kernel: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         """Returns what each position of `[B, h, w, c]` contributes to a linear layer behind `features`, and the rest.
 
-        Returns:
-            `[B, h, w, D]` and `[B, D]`: the sum of all over positions, and the rest, are the output in inference.
+        These are `[B, h, w, D]` and `[B, D]`: the sum of all over positions, and the rest, are the output in inference.
         """
         parts, rest = pooled_places(self.features, features)
         kernel, bias = ops.convert_to_tensor(kernel), ops.convert_to_tensor(bias)
@@ -77,10 +68,9 @@ class FeatureEmbedding(Declared, keras.layers.Layer):
 
 
 def pooled_places(layer: keras.layers.Layer, features: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns what each position of `[B, h, w, c]` contributes to a layer that pools, and the rest.
+    """Returns what each position contributes to a layer that pools, and the rest: `[B, h, w, c]` and `[B, c]`.
 
-    Returns:
-        `[B, h, w, c]` and `[B, c]`, see `PooledFeatures.places`.
+    See `PooledFeatures.places`.
     """
     if not isinstance(layer, PooledFeatures):
         raise ValueError(
@@ -173,9 +163,7 @@ class MultilevelEmbedding(FeatureEmbedding):
         **kwargs: Unpack[LayerArguments],
     ):
         super().__init__(embedding_size, features, **kwargs)
-        self.reduced = reduced
-        self.hidden = hidden
-        self.auxiliary = auxiliary
+        self.reduced, self.hidden, self.auxiliary = reduced, hidden, auxiliary
 
     def build(self, input_shape):
         levels = len(input_shape)
@@ -196,9 +184,10 @@ class MultilevelEmbedding(FeatureEmbedding):
             projection.build(branch.compute_output_shape(shape))
 
     def call(self, levels, training=False):
-        learners = []
-        for features, branch, projection in zip(levels, self.branches, self.projections, strict=True):
-            learners.append(at_least_float32(projection(branch(features, training=training))))
+        learners = [
+            at_least_float32(projection(branch(features, training=training)))
+            for features, branch, projection in zip(levels, self.branches, self.projections, strict=True)
+        ]
         return unit_length(ops.stack(learners, axis=1))
 
     def linear_parts(self) -> list[LinearPart]:
@@ -260,12 +249,7 @@ def size_of_slice(embedding_size, learners):
 
 
 def sliced(initializer, count):
-    """Initializer of a matrix that draws each slice of columns like the matrix of a separate layer.
-
-    Args:
-        initializer: a Keras initializer class.
-        count: number of slices.
-    """
+    """Initializer of a matrix that draws each of `count` slices of columns like the matrix of a separate layer."""
 
     def draw(shape, dtype=None):
         slice_shape = (shape[0], shape[1] // count)

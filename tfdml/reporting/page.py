@@ -163,21 +163,21 @@ COLORS, DASHES = 8, 4
 
 def curve_figures(charts):
     """Returns charts of curves against steps, with legends: title to name to `(steps, values)`; None without any."""
-    finite = {title: {name: _finite(*curve) for name, curve in curves.items()} for title, curves in charts.items()}
-    drawn = [_chart(title, curves) for title, curves in finite.items() if any(curves.values())]
+    drawn = []
+    for title, curves in charts.items():
+        shown = {}
+        for name, curve in curves.items():
+            points = [point for point in zip(*curve, strict=True) if math.isfinite(point[1])]
+            if points:
+                # Of many points every n-th, and the last.
+                shown[name] = [*points[: -1 : -(-len(points) // MOST_POINTS)], points[-1]]
+        if shown:
+            drawn.append(_chart(title, shown))
     return html.charts(drawn, SIZE) if drawn else None
-
-
-def _finite(steps, values):
-    """Points with a number, of many curves' points every n-th and the last."""
-    points = [point for point in zip(steps, values, strict=True) if math.isfinite(point[1])]
-    every = -(-len(points) // MOST_POINTS) or 1
-    return [*points[:-1:every], *points[-1:]]
 
 
 def _chart(title, curves):
     """Returns what the template draws: where lines, marks and ticks are, and the words next to them."""
-    curves = {name: points for name, points in curves.items() if points}
     steps, values = zip(*(point for points in curves.values() for point in points), strict=True)
     low, high = min(values), max(values)
     # Where all are equal they lie in the middle.

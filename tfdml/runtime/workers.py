@@ -26,15 +26,11 @@ class WorkerFailed(ChildProcessError, RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class Workers:
-    """The workers of a run, as one of them sees them. Without arguments: a process alone.
+    """The workers of a run, as one of them sees them, with its index. Without arguments: a process alone.
 
-    What they compute together, all must compute in the same order.
-
-    Args:
-        index: number of this worker, from 0.
-        count: number of workers.
-        exchange: function of a vector `[n]`, where n may differ from worker to worker, that returns the vectors of all
-            workers one behind the other, always in the same order.
+    What they compute together, all must compute in the same order. `exchange` is a function of a vector `[n]`, where n
+    may differ from worker to worker, that returns the vectors of all workers one behind the other, always in the same
+    order.
     """
 
     index: int = 0
@@ -55,11 +51,8 @@ class Workers:
     def gather(self, compute: Callable[[], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
         """Returns the arrays that `compute` gives on all workers, each concatenated in the order of the workers.
 
-        An error on one worker is an error on all, so that none waits for it in vain.
-
-        Args:
-            compute: function that returns a tuple of arrays `[n, ...]`, where n may differ from worker to worker, or
-                an empty tuple on a worker that has nothing.
+        It returns a tuple of arrays `[n, ...]`, where n may differ from worker to worker, or an empty tuple on a worker
+        that has nothing. An error on one worker is an error on all, so that none waits for it in vain.
         """
         if self.count == 1:
             return compute()

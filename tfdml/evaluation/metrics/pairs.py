@@ -201,21 +201,16 @@ class OPIS(PairMetric):
 
     def _served(self, pairs):
         """Returns which classes have pairs, `[C]`, and how well each threshold serves these, `[classes, steps]`."""
-        counts = ClassCounts.of(pairs, self._thresholds(pairs))
-        known = (counts.totals > 0).all(axis=0)
-        accepts, falses = counts.accepted()[:, known] / counts.totals[:, known, None]
-        return known, harmonic_mean(accepts, 1 - falses)
-
-    def _thresholds(self, pairs):
         strict, lenient = (pairs.counts.above(pairs.counts.place_at(rate)) for rate in (self.low, self.high))
         parts = (np.arange(self.steps) + 0.5) / self.steps
         if pairs.euclidean:
-            return lenient + parts * (strict - lenient)
-        near, far = (np.sqrt(max(2 - 2 * score, 0.0)) for score in (strict, lenient))
-        return 1 - (far + parts * (near - far)) ** 2 / 2
-
-
-def harmonic_mean(first, second):
-    """Returns the harmonic means of fractions; 0 of zeros."""
-    total = first + second
-    return 2 * first * second / np.where(total > 0, total, 1.0)
+            thresholds = lenient + parts * (strict - lenient)
+        else:
+            near, far = (np.sqrt(max(2 - 2 * score, 0.0)) for score in (strict, lenient))
+            thresholds = 1 - (far + parts * (near - far)) ** 2 / 2
+        counts = ClassCounts.of(pairs, thresholds)
+        known = (counts.totals > 0).all(axis=0)
+        accepts, falses = counts.accepted()[:, known] / counts.totals[:, known, None]
+        rejects = 1 - falses
+        total = accepts + rejects
+        return known, 2 * accepts * rejects / np.where(total > 0, total, 1.0)

@@ -98,7 +98,7 @@ def least_count(rate: float) -> int:
 
 # Similarities are rounded to multiples of 1 / STEPS, nearly 10^-6: those that differ by less are ties elsewhere, too.
 STEPS = 2**20
-# By rounding, vectors may be a little longer than 1.
+# By rounding, vectors may be a little longer than 1. The first bin is of what is no pair of different classes.
 MARGIN = 2**10
 CENTER = STEPS + MARGIN
 BINS = 2 * CENTER + 1
@@ -128,9 +128,6 @@ class RetrievalPairs:
         task.check(embeddings)
         queries, gallery = (rows[np.argsort(task.labels[rows], kind="stable")] for rows in (task.queries, task.gallery))
         return cls(queries, gallery, task, ExactVectors.of(embeddings, distance), distance == "euclidean")
-
-    #: Number of bins, the first of which is of what is no pair of different classes.
-    bins = BINS
 
     @functools.cached_property
     def counts(self) -> PairCounts:
@@ -251,7 +248,7 @@ class ClassCounts:
         """Counts `RetrievalPairs` between ascending thresholds; `[C]` are the class numbers of their task."""
         # Of each bin, the number of thresholds that accept it; a column of its own for what is no pair.
         columns = len(thresholds) + 2
-        cells = np.searchsorted(pairs.bins_of(thresholds), np.arange(pairs.bins), side="right")
+        cells = np.searchsorted(pairs.bins_of(thresholds), np.arange(BINS), side="right")
         cells[0] = columns - 1
         labels = pairs.task.labels
         found = np.zeros([2, labels.max() + 1, columns], np.int64)

@@ -131,14 +131,10 @@ class LossStatistics:
 
 
 def statistics_of(loss, labels, embeddings, inputs_of):
-    """Scalars by name of a learner's embeddings `[B, d]`, and of what the loss takes of them.
+    """Scalars by name of a learner's embeddings `[B, d]`, and of what any Keras loss takes of them.
 
-    Args:
-        loss: any Keras loss; see `LossHooks.statistics`.
-        labels: `[B]`.
-        embeddings: `[B, d]`.
-        inputs_of: function of labels and embeddings that returns what the loss is called with, the embeddings or the
-            output of its layer.
+    `inputs_of` is a function of labels and embeddings that returns what the loss is called with, the embeddings or the
+    output of its layer; see `LossHooks.statistics`.
     """
     distance, hooks = distances(embeddings), hooks_of(loss)
     statistics = {
