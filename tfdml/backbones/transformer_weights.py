@@ -172,7 +172,6 @@ def _place(path, kind):
 
 
 def _published_shape(variable, is_part):
-    """Returns the shape in the file of a variable of keras-hub."""
     shape = tuple(variable.shape)
     if variable.name == "kernel" and len(shape) == 4:
         return (shape[3], shape[2], *shape[:2])

@@ -151,10 +151,9 @@ class Recluster(EmbeddingCallback):
         share = self._seconds / (time.monotonic() - self._began)
         if share > MOST_TIME and len(self.history) > 1 and not self._warned:
             self._warned = True
+            every = self.model.division.recluster_every
             logging.getLogger(__name__).warning(
-                "Clustering takes %.0f %% of the time. Raise recluster_every, now %d.",
-                100 * share,
-                self.model.division.recluster_every,
+                f"Clustering takes {100 * share:.0f} % of the time. Raise recluster_every, now {every}."
             )
 
     def finding(self) -> dict[str, Any] | None:

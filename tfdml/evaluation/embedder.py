@@ -78,8 +78,13 @@ class Embedder:
         return self._checked(self.model.predict_on_batch(images))
 
     def _check_weights(self):
-        if broken := nan_weight(self.model):
-            raise NanWeight(broken, self.model)
+        # Embeddings do not always show NaN: on CPUs a convolution that is fused with its ReLU makes 0 of it.
+        weights = [weight for weight in self.model.weights if weight.dtype in FLOATS]
+        found = [tf.reduce_any(tf.math.is_nan(tf.convert_to_tensor(weight.value))) for weight in weights]
+        # Asked once: a device has to end its work for each answer.
+        broken = np.flatnonzero(tf.stack(found)) if found else ()
+        if len(broken):
+            raise NanWeight(weights[broken[0]].path, self.model)
 
     def _embeddings(self, batches, callbacks, bar):
         """Returns what `predict` would, which shares each batch with other workers; `()` without a batch."""
@@ -102,18 +107,6 @@ class Embedder:
             )
         # NumPy knows no bfloat16.
         return embeddings if embeddings.dtype.kind in "fiu" else embeddings.astype(np.float32)
-
-
-def nan_weight(model):
-    """Returns the path of the first weight of a model that has a NaN, or None.
-
-    Embeddings do not always show it: on CPUs a convolution that is fused with its ReLU makes 0 of NaN.
-    """
-    weights = [weight for weight in model.weights if weight.dtype in FLOATS]
-    found = [tf.reduce_any(tf.math.is_nan(tf.convert_to_tensor(weight.value))) for weight in weights]
-    # Asked once: a device has to end its work for each answer.
-    broken = np.flatnonzero(tf.stack(found)) if found else ()
-    return weights[broken[0]].path if len(broken) else None
 
 
 def check_count(images, labels):

@@ -231,7 +231,6 @@ def check_repeatable(model, what, instead):
 
 
 def _recomputed(call):
-    """Returns a layer's `call` whose gradients compute it again."""
 
     def again(*args, **kwargs):
         leaves = keras.tree.flatten((args, kwargs))

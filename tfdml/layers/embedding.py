@@ -202,7 +202,6 @@ class MultilevelEmbedding(FeatureEmbedding):
         return {**super().get_config(), **own}
 
     def _branch(self, number, auxiliary, shape, last):
-        """The layers of a level before its linear layer."""
         features = self.features
         if not last:
             config = {**features.get_config(), "name": f"level{number}_last_features"}

@@ -198,7 +198,6 @@ class LossInputs(LossLayer):
         return cls(**{**config, "parts": parts})
 
     def _shapes(self, dim):
-        """Returns the shapes of the losses' inputs for an embedding of `dim` dimensions."""
         return [(dim,) if part is None else part.compute_output_shape((None, dim))[1:] for part in self.parts]
 
     def _shapes_within(self, width):
@@ -210,8 +209,6 @@ class LossInputs(LossLayer):
 
 
 class _Weighted(keras.regularizers.Regularizer):
-    """A regularizer multiplied by a factor."""
-
     def __init__(self, regularizer, factor):
         self.regularizer = regularizer
         self.factor = factor

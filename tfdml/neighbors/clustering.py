@@ -64,7 +64,6 @@ class Lloyd:
         self._moved = np.union1d(filled, empty)
 
     def _add(self, rows, clusters, sign):
-        """Adds points to clusters, or takes them away."""
         order = np.argsort(clusters, kind="stable")
         present, starts, sizes = np.unique(clusters[order], return_index=True, return_counts=True)
         if len(present):

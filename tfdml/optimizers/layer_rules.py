@@ -89,7 +89,6 @@ def _by_variable(values, variables, named, default):
 
 
 def _members(group, variables, named):
-    """Returns the indices of the variables that match a group's name."""
     if group in named:
         members = {id(variable) for variable in named[group]}
         places = [place for place, variable in enumerate(variables) if id(variable) in members]

@@ -74,7 +74,6 @@ def places_of(subject, found):
 
 
 def _count(subject, kinds, models=1):
-    """How many queries of each kind are shown."""
     test = subject.test
     rows = np.random.default_rng(0).choice(len(test), min(SAMPLE, len(test)), replace=False)
     return queries_within([image_of(test, row).numpy() for row in rows], kinds * (1 + models * NEIGHBORS))

@@ -130,10 +130,6 @@ class PlaceShares(NamedTuple):
         """The height and the width of all maps."""
         return list(_fewer(next(shares.of_a for maps in self.maps.values() for shares in maps)).shape)
 
-    def seen_of(self, image):
-        """The part of an image `[H, W, 3]` that the network sees."""
-        return [round(edge, 4) for edge in self.seen(*image.shape[:2])]
-
     def of_query(self, row):
         """A text for each neighbor of a query: base64 of a byte for each place of the query, and of the neighbor.
 

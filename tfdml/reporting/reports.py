@@ -100,7 +100,6 @@ def _names(groups):
 
 
 def _members_of(groups):
-    """Pairs the name of a group with each of its members."""
     return [(name, member) for name, group in groups.items() for member in group]
 
 

@@ -131,7 +131,11 @@ def draw_batch(pictures: np.ndarray, labels: Labels, names: Mapping[int, str], p
     longest = max(pictures.shape[1:3])
     # Small images are enlarged by an integer.
     side = longest * -(-SMALLEST_SIDE // longest) if longest < SMALLEST_SIDE else min(longest, LARGEST_SIDE)
-    columns = _columns(labels)
+    # About as many images in a row as rows, and whole classes if these are equal in size.
+    lengths = np.diff([0, *(np.flatnonzero(np.diff(labels)) + 1), len(labels)])
+    of_class = int(lengths[0]) if np.all(lengths == lengths[0]) and lengths[0] <= MOST_COLUMNS else 1
+    wanted = int(min(np.sqrt(1.5 * len(labels)), MOST_COLUMNS))
+    columns = min(max(wanted // of_class, 1) * of_class, len(labels))
     rows = -(-len(pictures) // columns)
     line, across = TEXT + 3, side + GAP
     width = max(2 * MARGIN + columns * across - GAP, 480)
@@ -153,15 +157,6 @@ def draw_batch(pictures: np.ndarray, labels: Labels, names: Mapping[int, str], p
         name = names.get(label, f"class {label}").replace("_", " ")
         sheet.words(x, y + side + BAR, name, size=TEXT, width=side, lines=LABEL_LINES, spacing=1)
     sheet.save(path)
-
-
-def _columns(labels):
-    """Returns the number of images in a row: about the number of rows, and whole classes if these are equal in size."""
-    changes = np.flatnonzero(np.diff(labels)) + 1
-    lengths = np.diff([0, *changes, len(labels)])
-    of_class = int(lengths[0]) if np.all(lengths == lengths[0]) and lengths[0] <= MOST_COLUMNS else 1
-    wanted = min(np.sqrt(1.5 * len(labels)), MOST_COLUMNS)
-    return min(max(int(wanted) // of_class, 1) * of_class, len(labels))
 
 
 def show_batch(settings, split, step, most, out):

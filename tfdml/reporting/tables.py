@@ -190,7 +190,7 @@ def gallery_data(chosen, found, closeness, image, about, places=None, notes=None
         name, of_class = about(row)
         pixels = image(row)
         source = jpeg_within(Image.fromarray(pixels), IMAGES // len(shown), LARGEST)
-        seen = {"seen": places.seen_of(pixels)} if places else {}
+        seen = {"seen": [round(edge, 4) for edge in places.seen(*pixels.shape[:2])]} if places else {}
         return {"src": source, "name": name, "class": of_class, **seen}
 
     return {

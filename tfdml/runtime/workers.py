@@ -108,7 +108,6 @@ ALONE = Workers()
 
 @functools.lru_cache(maxsize=1)
 def _exchange_of(strategy):
-    """Returns the function by which the workers of a strategy exchange vectors."""
     import tensorflow as tf
 
     # `gather` copies bits on CPUs and GPUs alike, also those of -0 and NaN, where a sum with zeros, as by `all_reduce`,
@@ -123,7 +122,6 @@ def _exchange_of(strategy):
 
 
 def _message_of(error):
-    """Returns what other workers must know of an error."""
     import tensorflow as tf
 
     if isinstance(error, tf.errors.OpError):

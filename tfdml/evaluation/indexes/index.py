@@ -280,5 +280,4 @@ class Index(Declared):
         return None
 
     def __repr__(self):
-        """The spec."""
         return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"

@@ -34,7 +34,6 @@ class Reranking(Declared):
         raise NotImplementedError
 
     def __repr__(self):
-        """The same for equal rerankings."""
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
 

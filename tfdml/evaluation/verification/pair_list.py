@@ -46,20 +46,14 @@ class PairList:
         if not rows:
             raise ValueError(f"{path} has no pairs.")
         first, second, same, folds, numbers = map(list, zip(*rows, strict=True))
-        found = cls(str(path), first, second, np.array(same), np.array(folds), numbers)
-        found.check_kinds()
-        return found
-
-    def check_kinds(self):
-        """Raises a ValueError unless there are pairs of both kinds, in two parts or more."""
+        same, folds = np.array(same), np.array(folds)
         for kind, words in ((True, "of the same class"), (False, "of different classes")):
-            parts = len(np.unique(self.folds[self.same == kind]))
-            if parts < 2:
-                count = int(np.sum(self.same == kind))
+            if len(np.unique(folds[same == kind])) < 2:
                 raise ValueError(
-                    f"{self.path}: expected pairs of the same class and of different classes, of each kind in two "
-                    f"parts or more; {count} of {len(self.same)} are {words}."
+                    f"{path}: expected pairs of the same class and of different classes, of each kind in two parts or "
+                    f"more; {np.sum(same == kind)} of {len(same)} are {words}."
                 )
+        return cls(str(path), first, second, same, folds, numbers)
 
     @property
     def names(self):
@@ -137,7 +131,7 @@ def _malformed(path, number, line, expected):
 AT_ONCE = 8192
 
 
-def given_similarities(vectors, one, other, distance="cosine"):
+def similarities_of_pairs(vectors, one, other, distance="cosine"):
     """Returns the similarity `[P]` of the rows of each pair of `ExactVectors`, in float64; or minus the distance."""
     found = np.empty(len(one))
     for start in range(0, len(one), AT_ONCE):

@@ -224,7 +224,6 @@ class RetrievalPairs:
 
     @functools.cached_property
     def _places(self):
-        """The place of each row in the order of classes."""
         places = np.empty(len(self.task.labels), np.int64)
         places[np.argsort(self.task.labels, kind="stable")] = np.arange(len(places))
         return places

@@ -109,8 +109,8 @@ def _counted(pairs, thresholds):
 def _spread(counts, thresholds):
     """Returns how the pairs of `PairCounts` are spread between thresholds `[K]`, which are scores of it.
 
-    These are finer thresholds `[F]`, the place `[F]` in `thresholds` of the one at or below each, and which part `[2,
-    F]` of that one's pairs of each kind each has.
+    These are finer thresholds `[F]`, the place `[F]` in `thresholds` of the one at or below each, and which part
+    `[2, F]` of that one's pairs of each kind each has.
     """
     finer = np.union1d(thresholds, thresholds_of(counts, FINER))
     places = np.searchsorted(thresholds, finer, side="right") - 1

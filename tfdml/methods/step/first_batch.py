@@ -111,7 +111,6 @@ class FirstBatch:
             warnings.warn(fault, stacklevel=3)
 
     def _fault(self, positive_distance, negative_distance, loss):
-        """Returns why nothing can be learned from a batch, a text, or None."""
         model = self._model
         missing = {"positive": math.isnan(positive_distance), "negative": math.isnan(negative_distance)}
         hooks, name = hooks_of(model.loss), type(model.loss).__name__

@@ -288,7 +288,6 @@ def side_by_side(learners):
 
 
 def _gathered(batch):
-    """Returns the targets of the global batch."""
     return {name: gather(value) for name, value in batch.items()}
 
 

@@ -66,22 +66,20 @@ class LossLayers(VariableHolder):
         if not self.learners:
             return embeddings
         layer = self.learners[learner]
+        # With one margin for all classes, any labels are valid.
         if layer.classes != 1:
             check_class_numbers(labels)
-        with tf.control_dependencies(_known_classes(labels, layer)):
-            labels = tf.identity(labels)
+            with tf.control_dependencies(_known_classes(labels, layer)):
+                labels = tf.identity(labels)
         return layer(embeddings, labels)
 
 
 def _shapes(layers):
-    """Kinds of layers, and the shapes of their variables."""
     return [(type(layer), [variable.shape for variable in layer.weights]) for layer in layers]
 
 
 def _known_classes(labels, layer):
-    """Checks that the labels are classes of the layer, and not too many; with one margin for all, any are."""
-    if layer.classes == 1:
-        return []
+    """Checks that the labels are classes of the layer, and not too many."""
     message = message_of_check(
         f"The loss was made for {layer.classes} classes: expected labels from 0 to {layer.classes - 1}, received "
         "another one in a batch."
