@@ -19,9 +19,15 @@ class RetrievalTask:
     """Queries in a gallery.
 
     A query is never its own neighbor. A gallery image of the query's class counts neither as found nor as missed if it
-    equals the query in any of the `apart` columns `[N]` of integers, such as cameras. Labels are class numbers `[N]`,
-    queries `[Q]` and the gallery `[G]` rows. `pooling` is `mean` or `max` of embeddings, for one query of all those
-    that share class and `apart` columns; None: each is a query.
+    equals the query in any of the `apart` columns.
+
+    Args:
+        labels: `[N]` class numbers.
+        queries: `[Q]` rows that are queries.
+        gallery: `[G]` rows that are searched.
+        apart: columns `[N]` of integers, such as cameras.
+        pooling: `mean` or `max` of embeddings, for one query of all those that share class and `apart` columns; None:
+            each is a query.
     """
 
     labels: np.ndarray

@@ -14,11 +14,15 @@ from tfdml.registry.arguments import FilePath, Labels
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """The values of metrics, by name: a fraction or number, or None where it is not defined.
+    """The values of metrics.
 
-    `per_query` has values `[Q]` of the metrics that are means over queries, and `queries` `[Q]`, ascending, the rows of
-    the queries that have a positive in the gallery; None if no metric is such a mean. `query_count` is their number, a
-    mean over several tasks. `index` is the `IndexReport` of ranks that are approximate; None if they are exact.
+    Args:
+        values: metric name to value, a fraction or number; None where it is not defined.
+        queries: `[Q]` rows of the queries that have a positive in the gallery, ascending; None if no metric is a mean
+            over queries.
+        per_query: metric name to values `[Q]`, for metrics that are means over queries.
+        query_count: number of queries of a task; the mean over several tasks.
+        index: `IndexReport` of ranks that are approximate; None if they are exact.
     """
 
     values: dict

@@ -83,7 +83,12 @@ def _sides(calls, images):
 
 
 class Block(NamedTuple):
-    """A block of a network, with its trainable variables and the name of its last layer with weights."""
+    """A block of a network.
+
+    Args:
+        name: that of its last layer with weights.
+        variables: its trainable variables.
+    """
 
     name: str
     variables: list[keras.Variable]

@@ -19,9 +19,12 @@ FeatureLayer = Annotated[keras.layers.Layer | None, optional(instance(keras.Laye
 
 @dataclasses.dataclass(frozen=True)
 class LinearPart:
-    """A linear layer of an embedding, and the layer `before` it, whose output is its input.
+    """A linear layer of an embedding.
 
-    `components` says which principal component each dimension begins as.
+    Args:
+        before: the layer whose output is its input.
+        kernel, bias: its variables.
+        components: which principal component each dimension begins as.
     """
 
     before: keras.layers.Layer
@@ -31,7 +34,12 @@ class LinearPart:
 
 
 class FeatureEmbedding(Declared, keras.layers.Layer):
-    """Applies a layer to features before its own linear layer: from features to `[B, n]`, by default their mean."""
+    """Applies a layer to features before its own linear layer.
+
+    Args:
+        embedding_size: number of dimensions of the embedding.
+        features: Keras layer from features to `[B, n]`. Default: `PooledFeatures()`, which averages over positions.
+    """
 
     def __init__(self, embedding_size: Count, features: FeatureLayer = None, **kwargs: Unpack[LayerArguments]):
         super().__init__(**kwargs)

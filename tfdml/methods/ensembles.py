@@ -90,12 +90,22 @@ class MemberEnsemble(EmbeddingModel):
 
 
 class Ensemble(EmbeddingModel):
-    """Learners that share the part S of a backbone, up to the endpoint `branch`, or the part G behind it, or both.
+    """M learners that share the part S of a backbone, up to an endpoint, or the part G behind it, or both.
 
-    Learners that do not share a part have copies of it, which start from the backbone's weights. Optional masks between
-    the parts tell learners apart: equation (7) of Attention-based Ensemble. So many blocks behind the branch as
-    `attention_depth` are copied to look at S before the masks; 0: no masks. Other arguments are those of
-    `AttentionEnsemble`.
+    Learners that do not share a part have copies of it, which start from the backbone's weights. Optional masks
+    between the parts tell learners apart: equation (7) of Attention-based Ensemble.
+
+    Args:
+        backbone: one of `tfdml.backbones`, or a functional Keras model.
+        embedding_size: dimensions of all learners together.
+        learners: number M.
+        branch: the endpoint where S ends; None: the default of the backbone.
+        shares_first, shares_second: whether S and G are shared.
+        attention_depth: blocks of the backbone, behind the branch, whose copy looks at S before the masks; 0: no masks.
+        initial_mask: value around which masks begin.
+        divergence_weight, divergence_margin: lambda of equation (8) and margin of (9).
+        head: one of `tfdml.heads`, see `Single`, of each embedding layer.
+        freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
     """
 
     def __init__(

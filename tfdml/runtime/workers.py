@@ -26,11 +26,15 @@ class WorkerFailed(ChildProcessError, RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class Workers:
-    """The workers of a run, as one of them sees them, with its index. Without arguments: a process alone.
+    """The workers of a run, as one of them sees them. Without arguments: a process alone.
 
-    What they compute together, all must compute in the same order. `exchange` is a function of a vector `[n]`, where n
-    may differ from worker to worker, that returns the vectors of all workers one behind the other, always in the same
-    order.
+    What they compute together, all must compute in the same order.
+
+    Args:
+        index: number of this worker, from 0.
+        count: number of workers.
+        exchange: function of a vector `[n]`, where n may differ from worker to worker, that returns the vectors of all
+            workers one behind the other, always in the same order.
     """
 
     index: int = 0

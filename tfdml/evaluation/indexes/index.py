@@ -138,10 +138,13 @@ class NeighborList:
 
 @dataclasses.dataclass(frozen=True)
 class IndexReport:
-    """The quality of an index, `spec`, in one search.
+    """The quality of an index in one search.
 
-    `recall` is the share of the exact nearest images that it found, of those that the metrics look at, the mean over a
-    sample of queries; `short_lists` is the share of the queries for which it found fewer than these.
+    Args:
+        spec: the index, with all its arguments.
+        recall: the share of the exact nearest images that it found, of those that the metrics look at; the mean over a
+            sample of queries.
+        short_lists: the share of the queries for which it found fewer images than the metrics look at.
     """
 
     spec: str
@@ -170,14 +173,23 @@ MANY = 2**62
 
 
 class IndexSearch:
-    """Searches a gallery by an `ApproximateIndex`, for metrics of ranks.
+    """Searches a gallery by an index.
 
     A list is as long as the metrics need, plus the images of the query's class that do not count, plus one that shows
     whether the list ends amid a tie. If it does, so that images outside may be ahead of a positive, a longer list is
     searched for.
+
+    Args:
+        index: `ApproximateIndex`.
+        embeddings: `[N, d]` array, finite.
+        task: `RetrievalTask` among its rows.
+        metrics: list of `RankMetric`.
+        distance: `cosine` or `euclidean`.
     """
 
-    def __init__(self, index, embeddings, task, metrics, distance):
+    def __init__(
+        self, index: Any, embeddings: Embeddings, task: RetrievalTask, metrics: Sequence[Metric], distance: Distance
+    ):
         self.task = task
         self.gallery = IndexedGallery(index, embeddings, task.gallery, distance)
         counts = class_members(task)

@@ -112,8 +112,11 @@ ROWS, COLUMNS = 512, 8192
 class RetrievalPairs:
     """All pairs of a query and a gallery image, each once, where the task counts them.
 
-    `queries` and `gallery` are rows, sorted by class; `vectors` are exact, so that counts depend neither on blocks nor
-    on libraries; `euclidean` says whether pairs are compared by distance.
+    Args:
+        queries, gallery: `[Q]` and `[G]` rows, sorted by class.
+        task: `RetrievalTask` that they are of.
+        vectors: `ExactVectors` of all rows, so that counts depend neither on blocks nor on libraries.
+        euclidean: whether pairs are compared by distance.
     """
 
     queries: np.ndarray

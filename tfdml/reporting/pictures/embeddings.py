@@ -332,8 +332,10 @@ class Confused(Picture):
 class Confusion(NamedTuple):
     """Queries of one class whose nearest neighbor is of another one.
 
-    They are a share of the queries of the class; `pairs` `[n, 2]` are rows of these queries and of their nearest
-    neighbors.
+    Args:
+        label, taken_for: the two class numbers.
+        share: which fraction of the queries of the class these are.
+        pairs: rows of these queries and of their nearest neighbors, `[n, 2]`.
     """
 
     label: int

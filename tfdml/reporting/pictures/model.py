@@ -239,9 +239,11 @@ class Similarity(Picture):
 
 
 class SimilarityMap(NamedTuple):
-    """The similarity of two images, the inner product of their embeddings, divided among the places of each.
+    """The similarity of two images, divided among the places of each.
 
-    The sum of each of the arrays `[h, w]` is the similarity.
+    Args:
+        similarity: the inner product of the embeddings.
+        of_a, of_b: `[h, w]` arrays, the shares of the places of each image; the sum of each is `similarity`.
     """
 
     similarity: float
