@@ -32,8 +32,9 @@ def batch():
 
 @pytest.mark.parametrize("loss", [ProxyNPair, ContextualManifold])
 @pytest.mark.parametrize("steps", [0, 30])
-def test_proxies_are_features_of_one_image_of_each_class(batch, loss, steps):
+def test_proxies_are_features_of_one_image_of_each_class(batch, loss, steps, monkeypatch):
     images, labels = batch
+    monkeypatch.setattr(proxies_module, "BLOCK", 7)
     model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=6)
     model.compile("sgd", loss=loss(classes=CLASSES, proxies="hard", proxy_steps=steps, proxy_rate=0.1))
     model(images[:1])
@@ -51,7 +52,6 @@ def test_proxies_are_features_of_one_image_of_each_class(batch, loss, steps):
     proxies = np.array(layer.proxies)
     nearest = [max(range(CLASSES), key=lambda k: row @ proxies[k]) for row in features]
     assert found["nearest_is_own"] == np.mean(nearest == labels)
-    np.testing.assert_array_equal(proxies_module._nearest(features, proxies, block=7), nearest)
     cosines = [first @ second for first, second in itertools.combinations(proxies, 2)]
     assert found["similarity_to_each_other"] == pytest.approx(np.mean(cosines), abs=1e-6)
     assert found["similarity_to_image"] == pytest.approx(np.mean(np.sum(expected * features[callback.rows], axis=1)))

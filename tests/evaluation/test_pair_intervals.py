@@ -40,7 +40,7 @@ def test_near_those_of_all_pairs(how):
         # What is in the gallery alone is much harder: pairs of two queries come both ways, but count once.
         embeddings = embeddings + np.where(queries, 0.0, 1.5)[:, None] * np.random.default_rng(0).normal(size=(240, 6))
     pairs = RetrievalPairs.of(embeddings, RetrievalTask.of(labels, **marks))
-    found = pair_intervals(pairs, {metric.name: metric.value for metric in METRICS}, samples=600)
+    found = metric_intervals(pairs, METRICS, samples=600)
     for name, (low, high) in naive_intervals(*naive_pairs(embeddings, labels, **marks)).items():
         width = high - low
         assert width > 0

@@ -29,7 +29,6 @@ from tfdml.reporting import (
     roc_intervals,
 )
 from tfdml.reporting.pictures import model, verification
-from tfdml.reporting.pictures.verification import share_above
 from tfdml.run.study import runs
 
 
@@ -94,7 +93,7 @@ def test_curves_have_intervals_over_classes(charts):
 
     # The loop takes long.
     for rate in sorted(found)[11:12]:
-        named = {"rate": lambda counts, rate=rate: true_accepts(counts, rate)}
+        named = {"rate": lambda counts, _, rate=rate: true_accepts(counts, rate)}
         assert found[rate] == pytest.approx(pair_intervals(pairs, named, samples=200)["rate"])
     assert any(high - low > 0.05 for low, high in found.values())
     draw_roc(pairs.counts, None, found)
@@ -160,10 +159,6 @@ def test_classes_have_thresholds_where_one_was_fitted(charts, tmp_path):
     assert picture.draw(subject, tmp_path) == [tmp_path / "class_thresholds.png"] and len(charts) == 1
     (tmp_path / "threshold.json").write_text(json.dumps({**fitted, "distance": "euclidean"}))
     assert not picture.can_be_drawn(subject)
-
-
-def test_share_above():
-    assert share_above(np.array([1.0, 2.0]), np.array([0.0, 1.0, 3.0])) == pytest.approx((1.5 + 2) / 6)
 
 
 def test_recall_has_a_curve_for_each_name(charts):

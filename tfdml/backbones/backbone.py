@@ -50,14 +50,17 @@ class Backbone(Declared, keras.Model, Endpoints):
         interpolation: Interpolation = "bilinear",
         **kwargs: Unpack[ModelArguments],
     ):
-        _check_precision(kwargs.pop("dtype", None))
+        policy, precision = kwargs.pop("dtype", None), keras.config.dtype_policy().name
+        # Keras would keep the layers' own precision without a word.
+        if policy is not None and keras.dtype_policies.get(policy).name != precision:
+            raise ValueError(
+                f"The layers of a backbone have the global precision, {precision}; received dtype={policy!r}. Call "
+                f"keras.config.set_dtype_policy({policy!r}) before, or leave dtype out."
+            )
         super().__init__(inputs=inputs, outputs=list(endpoints.values())[-1], **kwargs)
         self.endpoints = endpoints
-        self.mean = tuple(mean)
-        self.std = tuple(std)
-        self.channels = channels
-        self.image_size = image_size
-        self.interpolation = interpolation
+        self.mean, self.std = tuple(mean), tuple(std)
+        self.channels, self.image_size, self.interpolation = channels, image_size, interpolation
 
     @property
     def has_batch_norm(self) -> bool:
@@ -82,16 +85,6 @@ class Backbone(Declared, keras.Model, Endpoints):
             return cls(**config)
 
 
-def _check_precision(policy):
-    """Raises a ValueError if layers have another precision, which Keras would keep without a word."""
-    precision = keras.config.dtype_policy().name
-    if policy is not None and keras.dtype_policies.get(policy).name != precision:
-        raise ValueError(
-            f"The layers of a backbone have the global precision, {precision}; received dtype={policy!r}. Call "
-            f"keras.config.set_dtype_policy({policy!r}) before, or leave dtype out."
-        )
-
-
 # Of statistics that move; some networks of Keras have 0.999, for which they need 1,000 steps.
 MOMENTUM = 0.9
 
@@ -99,11 +92,7 @@ MOMENTUM = 0.9
 def follow_batches(backbone: Backbone) -> float | None:
     """Lets moving statistics follow the last batches, because random weights change fast.
 
-    Args:
-        backbone: the network.
-
-    Returns:
-        The largest momentum that it had; None if none was larger than that of the networks here.
+    Returns the largest momentum that they had; None if none was larger than that of the networks here.
     """
     slow = [layer for layer in batch_norms(backbone) if layer.momentum > MOMENTUM]
     largest = max((layer.momentum for layer in slow), default=None)
@@ -173,13 +162,9 @@ def working_drop_path():
     before = [(module, name, vars(module)[name]) for module, name in loaded if name in vars(module)]
     try:
         for module, name, _ in before:
-            setattr(module, name, _drop_path)
+            # DINOv3 computes its rates as tensors.
+            setattr(module, name, lambda rate=0.0, **kwargs: DropPath(float(rate), **kwargs))
         yield
     finally:
         for module, name, own in before:
             setattr(module, name, own)
-
-
-def _drop_path(rate=0.0, **kwargs):
-    # DINOv3 computes its rates as tensors.
-    return DropPath(float(rate), **kwargs)

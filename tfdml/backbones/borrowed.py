@@ -216,8 +216,7 @@ class KerasApplication(Backbone):
     ):
         own = {"alpha": alpha, "depth_multiplier": depth_multiplier, "minimalistic": minimalistic or None}
         self.own_arguments = {argument: value for argument, value in own.items() if value is not None}
-        self.application = application
-        self.output_layer = output
+        self.application, self.output_layer = application, output
         network = self._network(weights=None)
         tensors = {layer: _layer(network, layer).output for layer in endpoints}
         arguments = {**_preprocessing_of_application(application), "image_size": IMAGE_SIZES.get(application, 224)}
@@ -238,7 +237,12 @@ class KerasApplication(Backbone):
     def _network(self, weights):
         """Returns the network of Keras, cut at the output layer."""
         make = _function(self.application)
-        _check_own_arguments(make, self.own_arguments)
+        takes = [name for name in OWN_ARGUMENTS if name in inspect.signature(make).parameters]
+        if wrong := [name for name in self.own_arguments if name not in takes]:
+            raise ValueError(
+                f"{make.__name__} of keras.applications takes no argument {wrong[0]!r}. Of {', '.join(OWN_ARGUMENTS)} "
+                f"it takes: {', '.join(takes) or 'none'}."
+            )
         with warnings.catch_warnings():
             # MobileNets warn that they take the weights of images of 224 pixels. The network takes images of any size.
             warnings.filterwarnings("ignore", "`input_shape` is undefined or non-square")
@@ -301,16 +305,6 @@ def _function(name):
     if name not in networks:
         raise ValueError(f"keras.applications has no network {name!r}. Known: {', '.join(sorted(networks))}.")
     return getattr(keras.applications, name)
-
-
-def _check_own_arguments(function, names):
-    takes = [name for name in OWN_ARGUMENTS if name in inspect.signature(function).parameters]
-    wrong = [name for name in names if name not in takes]
-    if wrong:
-        raise ValueError(
-            f"{function.__name__} of keras.applications takes no argument {wrong[0]!r}. Of {', '.join(OWN_ARGUMENTS)} "
-            f"it takes: {', '.join(takes) or 'none'}."
-        )
 
 
 def _layer(network, name):
@@ -395,7 +389,11 @@ def keras_hub(
             "one: keras_hub.layers.ImageConverter(image_size=..., scale=..., offset=...).save_to_preset(folder)."
         )
     converter = load_preset("keras_hub", preset, lambda: package.layers.ImageConverter.from_preset(preset))
-    prefix, network = _prefix(network), _of_one_output(network)
+    prefix = _prefix(network)
+    if isinstance(network.output, dict):
+        # Of the features of several depths, as of HGNetV2, the deepest: the last in the network's order, which
+        # `keras.tree` does not keep.
+        network = keras.Model(network.inputs, list(network.output.values())[-1], name=network.name)
     tokens = len(network.output.shape) == 3
     if features and not tokens:
         raise ValueError(
@@ -423,15 +421,6 @@ def _check_images(network, preset):
             f"keras_hub(preset={preset!r}): images of {sides[0]} x {sides[1]} pixels do not divide into patches of "
             f"{patch[0]} x {patch[1]}. Give image_size as a multiple."
         )
-
-
-def _of_one_output(network):
-    """Returns a network that gives the features of several depths, as HGNetV2, as one that gives the deepest."""
-    if not isinstance(network.output, dict):
-        return network
-    # In the network's order, which `keras.tree` does not keep.
-    deepest = list(network.output.values())[-1]
-    return keras.Model(network.inputs, deepest, name=network.name)
 
 
 def _prefix(network):

@@ -14,15 +14,8 @@ from tfdml.registry.arguments import ModelArguments
 def convolution(features, channels, size=1, *, name, stride=1, bias=False, norm_epsilon=None, relu=True):
     """Applies a convolution, batch norm and ReLU, with layers `name`, `name_norm` and `name_relu`.
 
-    Args:
-        features: Keras tensor `[B, h, w, c]`.
-        channels: number of output channels.
-        size: side of the kernel, odd.
-        name: name of the convolution.
-        stride: stride; the first window starts `size // 2` outside the features.
-        bias: whether the convolution has a bias.
-        norm_epsilon: epsilon of the batch norm; None: no batch norm.
-        relu: whether to apply ReLU.
+    The side of the kernel is odd, and with a stride the first window starts `size // 2` outside the features. Without a
+    `norm_epsilon` there is no batch norm.
     """
     padding = "same"
     if stride > 1 and size > 1:
@@ -169,30 +162,19 @@ class GoogLeNet(Backbone):
                 features = pool(features, "pool3")
             elif block == "4e":
                 features = pool(features, "pool4", 2 if batch_norm else 3)
-        super().__init__(inputs, endpoints, **_preprocessing(batch_norm), **{"name": "googlenet", **kwargs})
+        arguments = {"mean": (104.0, 117.0, 123.0), "std": (1.0,) * 3, "channels": "bgr", "image_size": 224}
+        if batch_norm:
+            # The result of torchvision's ImageNet statistics and its `transform_input`.
+            arguments = {"mean": (127.5,) * 3, "std": (127.5,) * 3, "image_size": 224}
+        super().__init__(inputs, endpoints, **arguments, **{"name": "googlenet", **kwargs})
         self.batch_norm = batch_norm
 
     def get_config(self):
         return {**super().get_config(), "batch_norm": self.batch_norm}
 
 
-def _preprocessing(batch_norm):
-    if batch_norm:
-        # The result of torchvision's ImageNet statistics and its `transform_input`.
-        return {"mean": (127.5,) * 3, "std": (127.5,) * 3, "image_size": 224}
-    return {"mean": (104.0, 117.0, 123.0), "std": (1.0,) * 3, "channels": "bgr", "image_size": 224}
-
-
 def _googlenet_block(features, block, name, large, step):
-    """Applies a block of four parallel branches.
-
-    Args:
-        features: Keras tensor.
-        block: key of `BLOCKS`.
-        name: prefix of the names of layers.
-        large: side of the kernel in the branch named 5x5.
-        step: arguments of all convolutions.
-    """
+    """Applies a block of four parallel branches; `large` is the side of the kernel in the one named 5x5."""
     one, reduce_three, three, reduce_five, five, projection = GOOGLENET_BLOCKS[block]
     branch1 = convolution(features, one, name=f"{name}_1x1", **step)
     branch2 = convolution(features, reduce_three, name=f"{name}_3x3_reduce", **step)

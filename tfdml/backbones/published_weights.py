@@ -152,14 +152,11 @@ STEM = {"conv1_7x7_s2": "conv1", "conv2_3x3_reduce": "conv2", "conv2_3x3": "conv
 
 @dataclasses.dataclass(frozen=True)
 class PublishedFile:
-    """A published file.
+    """A published file, and the spec of the backbone that it fits.
 
-    Args:
-        backbone: spec of the backbone that it fits.
-        url: its address.
-        read: function from its path to `{name: array}`.
-        rename: function from a layer's name to the prefix of its parameters in the file.
-        left_out: regular expression of other parameters in the file, such as classifiers and counters.
+    `read` is a function from its path to `{name: array}`, and `rename` one from a layer's name to the prefix of its
+    parameters in the file. `left_out` is a regular expression of other parameters in it, such as classifiers and
+    counters.
     """
 
     backbone: str
@@ -170,12 +167,9 @@ class PublishedFile:
 
 
 def convert(source, tensors, show=print):
-    """Creates a backbone with published weights.
+    """Creates a backbone with published weights, what the `read` of a source returns.
 
-    Args:
-        source: key of `SOURCES`.
-        tensors: `{name: array}`, as the source's `read` returns it.
-        show: function that is called with a line for each parameter.
+    The source is a key of `SOURCES`; `show` is called with a line for each parameter.
     """
     published = SOURCES[source]
     backbone = registry.create("backbone", published.backbone)
@@ -205,12 +199,9 @@ def convert(source, tensors, show=print):
 
 
 def convert_file(source, published, output):
-    """Converts a file of published weights; returns the number of parameters.
+    """Converts a file of published weights, of a key of `SOURCES`; returns the number of parameters.
 
-    Args:
-        source: key of `SOURCES`.
-        published: path of the file.
-        output: `Path` to write to; its name ends with `.weights.h5`.
+    The name of the `Path` to write to ends with `.weights.h5`.
     """
     backbone = convert(source, SOURCES[source].read(published))
     unfinished = output.with_name(f".writing-{output.name}")
@@ -233,13 +224,9 @@ def advice(backbone):
 
 
 def check_names(what, tensors, expected, left_out):
-    """Raises a ValueError where a file lacks parameters or has others.
+    """Raises a ValueError where the tensors of a file, `what` in words, lack parameters or have others.
 
-    Args:
-        what: what the file should be, for the error.
-        tensors: `{name: array}` of the file.
-        expected: names of the parameters.
-        left_out: regular expression of names that the file may have, too.
+    `left_out` is a regular expression of names that the file may have, too.
     """
     missing = [name for name in expected if name not in tensors]
     others = set(tensors).difference(expected)

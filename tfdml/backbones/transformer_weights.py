@@ -40,12 +40,9 @@ PARTS = ("query", "key", "value")
 
 @dataclasses.dataclass(frozen=True)
 class TransformerSource:
-    """Published files of a kind.
+    """Published files of a kind, a class in keras-hub, with the address of one of them.
 
-    Args:
-        kind: their class in keras-hub.
-        url: address of one of them.
-        pixels: mean and standard deviation of pixels from 0 to 1, where no `config.json` beside the file has others.
+    `pixels` are mean and standard deviation of pixels from 0 to 1, where no `config.json` beside the file has others.
     """
 
     kind: str
@@ -66,11 +63,8 @@ TRANSFORMERS = {
 def write_preset(source, published, output, show=print):
     """Converts a file to a folder that `keras_hub(preset=...)` reads; returns the number of parameters.
 
-    Args:
-        source: key of `TRANSFORMERS`.
-        published: path of the file.
-        output: `Path` of the folder, which does not exist yet.
-        show: function that is called with a line for each parameter.
+    The source is a key of `TRANSFORMERS`, and the output the `Path` of a folder that does not exist yet; `show` is
+    called with a line for each parameter.
     """
     package, (mean, std) = import_extra("keras_hub"), _pixels(source, Path(published))
     network = convert_transformer(source, read_state_dict(published), show)
@@ -178,7 +172,6 @@ def _place(path, kind):
 
 
 def _published_shape(variable, is_part):
-    """Returns the shape in the file of a variable of keras-hub."""
     shape = tuple(variable.shape)
     if variable.name == "kernel" and len(shape) == 4:
         return (shape[3], shape[2], *shape[:2])

@@ -72,12 +72,9 @@ SHOWN = 5
 
 @dataclasses.dataclass
 class Report:
-    """The result of loading a file by name.
+    """The result of loading a file by name: the number of loaded parameters, and names of layers.
 
-    Args:
-        loaded: number of loaded parameters.
-        missing: names of layers of the model that are not in the file.
-        unexpected: names of layers of the file that are not in the model.
+    `missing` are those of the model that are not in the file, `unexpected` those of the file that are not in the model.
     """
 
     loaded: int
@@ -103,24 +100,18 @@ def load_by_name(model, path):
             check_datasets(source, Path(path).stat().st_size)
             stored, wanted = _parameters(source), _parameters(target)
             shared = [name for name in wanted if name in stored]
-            _check(shared, stored, wanted)
+            if not shared:
+                raise ValueError(f"it has none of the layers {_some(_layers(wanted))}, but {_some(_layers(stored))}.")
+            if wrong := [name for name in shared if stored[name].shape != wanted[name].shape]:
+                raise ValueError(
+                    f"{wrong[0].rsplit('/', 1)[0]} has a parameter of shape {wanted[wrong[0]].shape}, in the file of "
+                    f"shape {stored[wrong[0]].shape}; {len(wrong)} of {len(shared)} parameters have other shapes."
+                )
             for name in shared:
                 wanted[name][...] = stored[name][...]
             report = Report(len(shared), _layers(wanted, without=stored), _layers(stored, without=wanted))
         model.load_weights(copy)
     return report
-
-
-def _check(shared, stored, wanted):
-    if not shared:
-        raise ValueError(f"it has none of the layers {_some(_layers(wanted))}, but {_some(_layers(stored))}.")
-    wrong = [name for name in shared if stored[name].shape != wanted[name].shape]
-    if wrong:
-        layer, first = wrong[0].rsplit("/", 1)[0], wrong[0]
-        raise ValueError(
-            f"{layer} has a parameter of shape {wanted[first].shape}, in the file of shape {stored[first].shape}; "
-            f"{len(wrong)} of {len(shared)} parameters have other shapes."
-        )
 
 
 def _parameters(file):

@@ -22,12 +22,7 @@ def steps_taken(model):
 
 
 def check_single_steps(model, why):
-    """Raises a ValueError if the model executes several steps at once.
-
-    Args:
-        model: compiled Keras model.
-        why: what needs single steps, the beginning of a sentence.
-    """
+    """Raises a ValueError if the model executes several steps at once; `why` is the beginning of the sentence."""
     if model.steps_per_execution != 1:
         raise ValueError(
             f"{why}, and steps_per_execution={model.steps_per_execution} executes several at once. Leave it out."
@@ -127,18 +122,10 @@ class EmbeddingCallback(keras.callbacks.Callback):
 class TrainingParts:
     """Parts of a run by `tfdml.train`, for `EmbeddingModel.callbacks` and `EmbeddingLoss.callbacks`.
 
-    Args:
-        images: function that returns all training images in the order of the sampler's rows, preprocessed as in
-            evaluation: a dataset of full batches, which may extend beyond the last row; of several workers, this one's
-            share.
-        labels: `[N]` class numbers.
-        sampler: the sampler of the training batches, bound to the labels.
-        seed: integer.
-        steps: number of steps of the whole run.
-        steps_per_epoch: number of steps of an epoch.
-        step: function that returns the number of steps taken.
-        log: `RunLog`.
-        verbose: verbosity of embedding, see `tfdml.evaluation.embedder.Embedder`.
+    `images` is a function that returns all training images in the order of the sampler's rows, preprocessed as in
+    evaluation: a dataset of full batches, which may extend beyond the last row; of several workers, this one's share.
+    The sampler is bound to the labels `[N]`. `steps` are those of the whole run, and `step` is a function that returns
+    how many are taken. The log is a `RunLog`, and `verbose` that of an `Embedder`.
     """
 
     images: Callable
@@ -153,5 +140,4 @@ class TrainingParts:
 
     def of_passes(self) -> dict[str, Any]:
         """The arguments that every `EmbeddingCallback` of a run has."""
-        names = ("steps_per_epoch", "log", "step", "verbose")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in ("steps_per_epoch", "log", "step", "verbose")}

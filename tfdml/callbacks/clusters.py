@@ -134,7 +134,13 @@ class Recluster(EmbeddingCallback):
         turns = division.divides_embedding(epoch)
         counts = self.sampler.assign(self.assignment, turns=turns, learners=division.learners)
         if anew:
-            self._note(epoch, before, counts)
+            learners, after = division.learners, self.assignment
+            entry = {"epoch": epoch, "sizes": np.bincount(after, minlength=learners).tolist(), **counts}
+            if before is not None:
+                entry["iou"] = np.diag(overlap(before, after, learners)).tolist()
+                entry["changed"] = float(np.mean(before != after))
+            self.history.append(entry)
+            self._tell(entry)
 
     def on_epoch_end(self, epoch, logs=None):
         self._learned = self.model.steps.turns.numpy().tolist()
@@ -145,10 +151,9 @@ class Recluster(EmbeddingCallback):
         share = self._seconds / (time.monotonic() - self._began)
         if share > MOST_TIME and len(self.history) > 1 and not self._warned:
             self._warned = True
+            every = self.model.division.recluster_every
             logging.getLogger(__name__).warning(
-                "Clustering takes %.0f %% of the time. Raise recluster_every, now %d.",
-                100 * share,
-                self.model.division.recluster_every,
+                f"Clustering takes {100 * share:.0f} % of the time. Raise recluster_every, now {every}."
             )
 
     def finding(self) -> dict[str, Any] | None:
@@ -170,15 +175,6 @@ class Recluster(EmbeddingCallback):
         self.history, self._distances = list(state["history"]), state["negative_distances"]
         self._learned = state["steps_of_learners"]
         self.assignment = None if state["assignment"] is None else np.array(state["assignment"], np.int64)
-
-    def _note(self, epoch, before, counts):
-        learners, after = self.model.division.learners, self.assignment
-        entry = {"epoch": epoch, "sizes": np.bincount(after, minlength=learners).tolist(), **counts}
-        if before is not None:
-            entry["iou"] = np.diag(overlap(before, after, learners)).tolist()
-            entry["changed"] = float(np.mean(before != after))
-        self.history.append(entry)
-        self._tell(entry)
 
     def _divide(self, division):
         before = self.assignment
@@ -258,7 +254,11 @@ class SamplerRefresh(EmbeddingCallback):
         if goes_on or not epoch or epoch % self.sampler.refresh_every:
             return
         self.sampler.refresh(self.embed(), self.workers)
-        changed = [_take_over(*both) for both in zip(self.variables, self.sampler.refreshed(), strict=True)]
+        changed = []
+        for variable, table in zip(self.variables, self.sampler.refreshed(), strict=True):
+            after = table.numpy()
+            changed.append(np.mean(variable.numpy() != after))
+            variable.assign(after)
         self._last = {"epoch": epoch, "changed": float(np.mean(changed))}
         self.tell("sampler", {"changed": self._last["changed"]})
 
@@ -274,10 +274,3 @@ class SamplerRefresh(EmbeddingCallback):
         self._last = state["last"]
         for variable, table in zip(self.variables, self.sampler.refreshed(), strict=True):
             table.assign(variable.numpy())
-
-
-def _take_over(variable, table):
-    """Assigns the table to the variable, and returns the fraction that changed."""
-    before, after = variable.numpy(), table.numpy()
-    variable.assign(after)
-    return np.mean(before != after)

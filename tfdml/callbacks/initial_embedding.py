@@ -95,7 +95,7 @@ class InitialEmbedding(Declared, keras.callbacks.Callback):
         check_finite(inputs)
         labels = None if self.labels is None else np.asarray(self.labels)[: len(inputs)]
         kind = self._choose(parts, inputs, labels) if self.kind == "auto" else self.kind
-        for part, kernel, mean in zip(parts, *_fitted(parts, inputs, labels, kind), strict=True):
+        for part, (kernel, mean) in zip(parts, _fitted(parts, inputs, labels, kind), strict=True):
             part.kernel.assign(kernel)
             part.bias.assign(-mean @ kernel)
 
@@ -114,8 +114,10 @@ class InitialEmbedding(Declared, keras.callbacks.Callback):
             rest = ~held_out
             for kind in COMPARED:
                 fitted = _fitted(parts, inputs[rest], labels[rest], kind)
-                metrics = evaluate(_embedded(parts, inputs[held_out], *fitted), labels[held_out], ("recall_at_1",))
-                recalls[kind] += metrics["recall_at_1"] / turns
+                layers = zip(_by_part(parts, inputs[held_out]), fitted, strict=True)
+                outputs = [unit_length((rows - mean) @ kernel) for rows, (kernel, mean) in layers]
+                embeddings = np.concatenate([rows.reshape(np.sum(held_out), -1) for rows in outputs], axis=1)
+                recalls[kind] += evaluate(embeddings, labels[held_out], ("recall_at_1",))["recall_at_1"] / turns
         chosen = max(recalls, key=recalls.get)
         if self.on_choice is not None:
             self.on_choice(chosen, recalls)
@@ -130,20 +132,11 @@ def _by_part(parts, inputs):
 
 def _fitted(parts, inputs, labels, kind):
     """Returns the kernel of each linear layer for inputs `[N, n]`, and the mean of what the layer receives."""
-    features = _by_part(parts, inputs)
-    kernels = [
-        _kernel(rows, part, kind, None if labels is None else np.repeat(labels, len(rows) // len(inputs)))
-        for part, rows in zip(parts, features, strict=True)
-    ]
-    return kernels, [rows.mean(axis=0) for rows in features]
-
-
-def _embedded(parts, inputs, kernels, means):
-    """Returns embeddings `[N, d]` of inputs by fitted kernels: the layers' outputs at unit length, concatenated."""
-    outputs = [
-        (rows - mean) @ kernel for rows, kernel, mean in zip(_by_part(parts, inputs), kernels, means, strict=True)
-    ]
-    return np.concatenate([unit_length(rows).reshape(len(inputs), -1) for rows in outputs], axis=1)
+    fitted = []
+    for part, rows in zip(parts, _by_part(parts, inputs), strict=True):
+        of_rows = None if labels is None else np.repeat(labels, len(rows) // len(inputs))
+        fitted.append((_kernel(rows, part, kind, of_rows), rows.mean(axis=0)))
+    return fitted
 
 
 def _kernel(features, part, kind, labels):

@@ -95,11 +95,8 @@ class Projector(keras.callbacks.Callback):
 def write_projector_files(log_dir, tensors, columns, thumbnails=None):
     """Writes the projector's files to `log_dir/projector`, and its configuration to `log_dir`.
 
-    Args:
-        log_dir: TensorBoard's log directory.
-        tensors: name to embeddings `[N, d]`.
-        columns: name to N values, what is told of each point: two columns or more.
-        thumbnails: N square uint8 images of equal size, or None.
+    Tensors are embeddings `[N, d]` by name, and columns N values by name, what is told of each point: two columns or
+    more. Thumbnails are N square uint8 images of equal size, or None.
     """
     # TensorBoard's own protobuf writes the configuration that it reads.
     from tensorboard.plugins.projector import ProjectorConfig, visualize_embeddings

@@ -11,6 +11,9 @@ from tfdml.registry.arguments import Count, Labels, NotNegative, Positive, integ
 from tfdml.registry.fields import declared
 from tfdml.registry.loss_hooks import hooks_of
 
+# Images that are compared with proxies at once.
+BLOCK = 8192
+
 
 @declared
 def hard_proxies(
@@ -21,7 +24,7 @@ def hard_proxies(
     learning_rate: Positive = 1e-3,
     steps: Annotated[int, integer(0)] = 1000,
     tolerance: NotNegative = 1e-3,
-    block: Count = 8192,
+    block: Count = BLOCK,
 ):
     """Computes hard proxies from the features of one image of each meta-class, by gradient descent on equation (7).
 
@@ -66,7 +69,7 @@ def hard_proxies(
     return proxies.astype(features.dtype)
 
 
-def objective(proxies, features, meta_classes, images, *, block=8192):
+def objective(proxies, features, meta_classes, images, *, block=BLOCK):
     """Returns the values `[K]` of equation (7), and their gradients `[K, l]`, at any proxies `[K, l]`.
 
     See `hard_proxies` for the other arguments.
@@ -161,10 +164,12 @@ class ImageProxies(EmbeddingCallback):
         descent = hooks_of(self.model.loss).image_proxies
         (proxies,) = self.workers.from_first(lambda: (hard_proxies(features, self.labels, self.rows, **descent),))
         layer.assign_image_proxies(proxies)
+        blocks = (features[start : start + BLOCK] for start in range(0, len(features), BLOCK))
+        nearest = np.concatenate([np.argmax(block @ proxies.T, axis=1) for block in blocks])
         return {
             "similarity_to_image": float(np.mean(np.sum(proxies * features[self.rows], axis=1))),
             "similarity_to_each_other": _similarity_of_pairs(proxies),
-            "nearest_is_own": float(np.mean(_nearest(features, proxies) == self.labels)),
+            "nearest_is_own": float(np.mean(nearest == self.labels)),
         }
 
 
@@ -183,8 +188,3 @@ def _similarity_of_pairs(proxies):
     count, total = len(proxies), np.sum(proxies, axis=0, dtype=np.float64)
     itself = np.sum(np.square(proxies), dtype=np.float64)
     return float((total @ total - itself) / (count * (count - 1))) if count > 1 else 1.0
-
-
-def _nearest(features, proxies, block=8192):
-    parts = [features[start : start + block] @ proxies.T for start in range(0, len(features), block)]
-    return np.concatenate([np.argmax(part, axis=1) for part in parts])

@@ -264,12 +264,7 @@ def monitored(callback: keras.callbacks.Callback) -> str:
 
 
 def check_monitors(callbacks: Sequence[keras.callbacks.Callback | None], model: keras.Model) -> None:
-    """Raises a ValueError for callbacks that monitor metrics of retrieval which nothing measures before them.
-
-    Args:
-        callbacks: those of `fit`, in order.
-        model: the model that is trained.
-    """
+    """Raises a ValueError for callbacks of `fit` that monitor metrics of retrieval not measured before them."""
     evaluations = [each for each in callbacks if isinstance(each, RetrievalEvaluation)]
     for evaluation in evaluations:
         evaluation.check_order(callbacks, model)

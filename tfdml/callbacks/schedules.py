@@ -99,7 +99,13 @@ class WeightAverage(Declared, keras.callbacks.Callback):
             raise ValueError("WeightAverage needs a model with weights: call it on a batch before it is trained.")
         self._averaged = _float_variables(self.model)
         with self.model.distribute_strategy.scope():
-            self.variables = [_copy(variable) for variable in self._averaged]
+            for variable in self._averaged:
+                name = f"{variable.path.replace('/', '_')}_average"
+                if isinstance(variable, ShardedVariable):
+                    average = variable.copy(name)
+                else:
+                    average = keras.Variable(variable.numpy(), name=name, dtype=variable.dtype, trainable=False)
+                self.variables.append(average)
 
     def on_train_batch_end(self, batch, logs=None):
         self.steps += 1
@@ -130,13 +136,6 @@ class WeightAverage(Declared, keras.callbacks.Callback):
             for part, towards in zip(_parts(average), _parts(variable), strict=True):
                 way = tf.convert_to_tensor(towards) - tf.convert_to_tensor(part)
                 part.assign_add(tf.cast(share, way.dtype) * way)
-
-
-def _copy(variable):
-    name = f"{variable.path.replace('/', '_')}_average"
-    if isinstance(variable, ShardedVariable):
-        return variable.copy(name)
-    return keras.Variable(variable.numpy(), name=name, dtype=variable.dtype, trainable=False)
 
 
 def _float_variables(model):

@@ -11,46 +11,34 @@ from tfdml.evaluation.verification.thresholds import resampled_pairs
 
 
 def compare(first, second, metrics, clusters=None, *, samples=2000, seed=0):
-    """Compares A and B, each one model or several that differ in their seed, by the same queries.
+    """Compares A and B, each the `Scores` of one model or of several seeds, by the same queries.
 
-    The values of several models are averaged for each query. The interval is that of `all_pairs`, which allows for few
+    The values of several seeds are averaged for each query. The interval is that of `all_pairs`, which allows for few
     classes.
 
-    Args:
-        first, second: lists of `Scores`, of A and of B.
-        metrics: list of `RankMetric` to compare by.
-        clusters, samples, seed: as `bootstrap_intervals` takes them.
-
-    Returns:
-        Metric name to `{"a": mean, "b": mean, "difference": b - a, "interval": [low, high], "better": "a", "b" or
-        None}`; of several models also `a_std` and `b_std`, the standard deviation of their means. The better one is
-        None if the interval contains 0.
+    Returns a dictionary from metric name to `{"a": mean, "b": mean, "difference": b - a, "interval": [low, high],
+    "better": "a", "b" or None}`; of several seeds also `a_std` and `b_std`, the standard deviations of their means. The
+    better one is None if the interval contains 0.
     """
     measured = _by_queries({"a": first, "b": second}, metrics, clusters, samples, seed)
     return {name: of_metric.of_two() for name, of_metric in measured}
 
 
 def compare_all(groups, metrics, clusters=None, *, samples=2000, seed=0):
-    """Compares all pairs of groups by the same queries, with a correction for how many pairs there are.
+    """Compares all pairs of groups by the same queries, corrected for the number of pairs.
 
-    Each group is one model or several that differ in their seed, whose values are averaged for each query. Intervals
-    and p-values of pairs are those of `all_pairs`, for all pairs of a metric together.
+    A group is the `Scores` of one model or of several seeds, as in `compare`. Intervals and p-values of pairs are those
+    of `all_pairs`, for all pairs of a metric together.
 
-    Args:
-        groups: name of the group to the list of its `Scores`.
-        metrics: list of `RankMetric` to compare by.
-        clusters, samples, seed: as `bootstrap_intervals` takes them.
-
-    Returns:
-        Metric name to the name of each group to `{"mean": mean, "interval": [low, high]}`, of several models also
-        `std`, the standard deviation of their means; and `pairs`, a list of `{"first": name, "second": name,
-        "difference": second - first, "interval": [low, high], "p": p-value, "better": name or None}`.
+    Returns a dictionary from metric name to the name of each group to `{"mean": mean, "interval": [low, high]}`, of
+    several seeds also `std`; and `pairs`, a list of `{"first": name, "second": name, "difference": second - first,
+    "interval": [low, high], "p": p-value, "better": name or None}`.
     """
     return {name: of_metric.of_all() for name, of_metric in _by_queries(groups, metrics, clusters, samples, seed)}
 
 
 def _by_queries(groups, metrics, clusters, samples, seed):
-    """Yields the name of each metric and the `_Measured` of groups, lists of `Scores`."""
+    """Yields the name of each metric and the `_Measured` of the groups."""
     per_query = {name: Scores.mean(group).per_query for name, group in groups.items()}
     for metric in metrics:
         values = np.stack([of_group[metric.name] for of_group in per_query.values()], axis=1)
@@ -63,15 +51,10 @@ def _by_queries(groups, metrics, clusters, samples, seed):
 
 
 def compare_pairs(groups, metrics, *, samples=2000, seed=0):
-    """Compares metrics of pairs of groups of models, by resamples of classes that are the same for all.
+    """Compares groups of models by pair metrics, with resamples of classes that are the same for all.
 
-    Args:
-        groups: name of the group to the `RetrievalPairs` of its models, whose values are averaged.
-        metrics: list of `PairMetric`.
-        samples, seed: as `resampled_pairs` takes them.
-
-    Returns:
-        What `compare` returns for two groups, called `a` and `b`, and `compare_all` for more.
+    A group is a list of `RetrievalPairs`, the values of which are averaged. Returns what `compare` does for two groups,
+    called `a` and `b`, and what `compare_all` does for more.
     """
     values = {
         metric.name: [[metric.value_of_pairs(pairs) for pairs in group] for group in groups.values()]
@@ -157,20 +140,10 @@ class _Measured:
         return second if (low > 0) == self.larger_is_better else first
 
 
-def right_alone(groups):
-    """Counts the queries that each group alone gets right, see `right_by_all`."""
-    _, alone = right_by_all(groups)
-    return {name: int(right.sum()) for name, right in alone.items()}
-
-
 def right_by_all(scores):
     """Returns which queries each group gets right, in all its runs, and which no run of another group does.
 
-    Args:
-        scores: name of a group to the `Scores` of its runs, with `recall_at_1`.
-
-    Returns:
-        Two dictionaries of the groups' names to booleans `[Q]`: right, and right alone.
+    Groups are lists of `Scores` with `recall_at_1`. Both dictionaries are of booleans `[Q]`.
     """
     found = {name: np.array([run.per_query["recall_at_1"] > 0.5 for run in group]) for name, group in scores.items()}
     right = {name: each.all(axis=0) for name, each in found.items()}

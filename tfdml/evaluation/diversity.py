@@ -23,8 +23,7 @@ NONE_OF = 30
 
 def learners_of(embeddings, count):
     """Splits the embedding for retrieval `[N, K * d]` into learner embeddings `[N, K, d]` at unit length."""
-    learners = np.asarray(embeddings).reshape(len(embeddings), count, -1)
-    return unit_length(learners)
+    return unit_length(np.asarray(embeddings).reshape(len(embeddings), count, -1))
 
 
 def diversity(
@@ -54,22 +53,16 @@ def diversity(
     alone = [measure(learners[:, k]) for k in range(count)]
     scaled = learners if weights is None else learners * np.sqrt(weights, dtype=learners.dtype)[:, None]
     together = [(measure_together or measure)(_flat(scaled[:, :m])) for m in range(1, count + 1)]
+    # Without metrics that a learner lacks.
+    values = {name: [metrics[name] for metrics in alone if metrics[name] is not None] for name in alone[0]}
     return {
         "alone": alone,
-        **_mean_and_deviation(alone),
+        "mean": {name: float(np.mean(each)) if each else None for name, each in values.items()},
+        "deviation": {name: float(np.std(each, ddof=1)) if each[1:] else None for name, each in values.items()},
         "first": together,
         "correlation": correlation(learners),
         "only_one": [len(rows) for rows in only_one_right(learners, labels)],
         "pair_cosines": pair_cosines(learners, labels),
-    }
-
-
-def _mean_and_deviation(alone):
-    """Means and standard deviations over learners; None for a metric without enough values."""
-    known = {name: [metrics[name] for metrics in alone if metrics[name] is not None] for name in alone[0]}
-    return {
-        "mean": {name: float(np.mean(values)) if values else None for name, values in known.items()},
-        "deviation": {name: float(np.std(values, ddof=1)) if values[1:] else None for name, values in known.items()},
     }
 
 
@@ -126,13 +119,8 @@ def margins(learners, labels):
 def negative_distances(embeddings, labels, clusters, *, seed=0):
     """Computes histograms of distances of negative pairs, within clusters and between clusters (Figure 8).
 
-    Args:
-        embeddings: `[N, d]` at unit length.
-        labels, clusters: `[N]` integers.
-        seed: decides which pairs are drawn.
-
-    Returns:
-        `{"edges": [...], "within": [...], "between": [...], "mean_within": number, "mean_between": number}`.
+    Embeddings are at unit length. Returns `{"edges": [...], "within": [...], "between": [...], "mean_within": number,
+    "mean_between": number}`.
     """
     embeddings, labels, clusters = np.asarray(embeddings), np.asarray(labels), np.asarray(clusters)
     random = np.random.default_rng(seed)
@@ -148,13 +136,8 @@ def negative_distances(embeddings, labels, clusters, *, seed=0):
 def pair_cosines(learners, labels, *, seed=0):
     """Computes histograms of cosines of positive, negative and self pairs (one image, two learners).
 
-    Args:
-        learners: `[N, K, d]` at unit length.
-        labels: `[N]` integers.
-        seed: decides which pairs are drawn.
-
-    Returns:
-        `{"edges": [...], "positive": [...], ..., "mean_positive": number, ...}`; a mean is None without such pairs.
+    Learners are `[N, K, d]` at unit length. Returns `{"edges": [...], "positive": [...], ..., "mean_positive": number,
+    ...}`; a mean is None without such pairs.
     """
     random, labels = np.random.default_rng(seed), np.asarray(labels)
     rows, count, _ = learners.shape

@@ -21,12 +21,7 @@ ImageBatches: TypeAlias = np.ndarray | tf.Tensor | tf.data.Dataset
 
 
 class NanWeight(ValueError):
-    """Raised for a model with a weight that is NaN.
-
-    Args:
-        path: that of the weight.
-        model: the model.
-    """
+    """Raised for a model with a weight that is NaN."""
 
     def __init__(self, path, model):
         super().__init__(f"The weight {path} of {model.name} is NaN, so its embeddings mean nothing.")
@@ -56,12 +51,10 @@ class Embedder:
         self._forward = tf.function(lambda images: model(images, training=False), reduce_retracing=True)
 
     def __call__(self, images: ImageBatches, count: int | None) -> np.ndarray:
-        """Returns the embeddings `[count, D]` of images.
+        """Returns the embeddings `[count, D]` of images, an array or a dataset of batches.
 
-        Args:
-            images: dataset of batches, or an array. Of several workers, a dataset makes this worker's share, such as
-                `evaluation_batches(share=workers.share)`; shares are joined in the order of the workers.
-            count: number of images; what a dataset has beyond is left out. None: all.
+        Of several workers, a dataset has this worker's share, such as `evaluation_batches(share=workers.share)`; shares
+        are joined in the order of the workers. What a dataset has beyond `count` is left out; None: all.
         """
         if count is not None:
             check_count(images, count)
@@ -70,7 +63,11 @@ class Embedder:
         of = f"the {self.of}" if count is None else f"{count:,} {self.of}"
         callbacks, bar = [ProgressLines(of=of)] if lines else [], 0 if lines else self.verbose
         if is_multi_worker(self.model.distribute_strategy):
-            (embeddings,) = self.workers.gather(lambda: self._embeddings(self._share(images), callbacks, bar))
+            if not isinstance(images, tf.data.Dataset):
+                batches = self.workers.share(-(-len(images) // BATCH))
+                share = images[batches.start * BATCH : batches.stop * BATCH]
+                images = tf.data.Dataset.from_tensor_slices(share).batch(BATCH)
+            (embeddings,) = self.workers.gather(lambda: self._embeddings(images, callbacks, bar))
         else:
             embeddings = self._checked(self.model.predict(images, verbose=bar, callbacks=callbacks))
         return embeddings[:count]
@@ -81,16 +78,13 @@ class Embedder:
         return self._checked(self.model.predict_on_batch(images))
 
     def _check_weights(self):
-        if broken := nan_weight(self.model):
-            raise NanWeight(broken, self.model)
-
-    def _share(self, images):
-        """This worker's share of the batches of an array."""
-        if isinstance(images, tf.data.Dataset):
-            return images
-        batches = self.workers.share(-(-len(images) // BATCH))
-        share = images[batches.start * BATCH : batches.stop * BATCH]
-        return tf.data.Dataset.from_tensor_slices(share).batch(BATCH)
+        # Embeddings do not always show NaN: on CPUs a convolution that is fused with its ReLU makes 0 of it.
+        weights = [weight for weight in self.model.weights if weight.dtype in FLOATS]
+        found = [tf.reduce_any(tf.math.is_nan(tf.convert_to_tensor(weight.value))) for weight in weights]
+        # Asked once: a device has to end its work for each answer.
+        broken = np.flatnonzero(tf.stack(found)) if found else ()
+        if len(broken):
+            raise NanWeight(weights[broken[0]].path, self.model)
 
     def _embeddings(self, batches, callbacks, bar):
         """Returns what `predict` would, which shares each batch with other workers; `()` without a batch."""
@@ -113,18 +107,6 @@ class Embedder:
             )
         # NumPy knows no bfloat16.
         return embeddings if embeddings.dtype.kind in "fiu" else embeddings.astype(np.float32)
-
-
-def nan_weight(model):
-    """Returns the path of the first weight of a model that has a NaN, or None.
-
-    Embeddings do not always show it: on CPUs a convolution that is fused with its ReLU makes 0 of NaN.
-    """
-    weights = [weight for weight in model.weights if weight.dtype in FLOATS]
-    found = [tf.reduce_any(tf.math.is_nan(tf.convert_to_tensor(weight.value))) for weight in weights]
-    # Asked once: a device has to end its work for each answer.
-    broken = np.flatnonzero(tf.stack(found)) if found else ()
-    return weights[broken[0]].path if len(broken) else None
 
 
 def check_count(images, labels):

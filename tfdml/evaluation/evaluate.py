@@ -22,20 +22,11 @@ DISTANCES = ("cosine", "euclidean")
 
 
 def measure(embeddings, task, metrics, *, distance="cosine", reranking=None, index=None, seed=0, workers=ALONE):
-    """Computes metrics of a retrieval task.
+    """Computes metrics, a list of `Metric`, of a `RetrievalTask` among the rows of embeddings `[N, d]`.
 
-    Args:
-        embeddings: `[N, d]` array, finite.
-        task: `RetrievalTask` among its rows.
-        metrics: list of `Metric`.
-        distance: `cosine` or `euclidean`.
-        reranking: `Reranking`, for metrics of ranks; None: by similarity.
-        index: `Index`, for metrics of ranks without reranking; None: exact.
-        seed: determines the initial centroids of K-means.
-        workers: the `Workers` that measure together, with the same arguments and results.
-
-    Returns:
-        `Scores`.
+    A `Reranking` or an `Index` is for metrics of ranks; without both, ranks are exact and by similarity. The seed
+    determines the initial centroids of K-means. All `Workers` that measure together call this with the same arguments,
+    and get the same `Scores`.
     """
     if distance not in DISTANCES:
         raise ValueError(f"Expected distance {' or '.join(map(repr, DISTANCES))}, received {distance!r}.")
@@ -48,8 +39,11 @@ def measure(embeddings, task, metrics, *, distance="cosine", reranking=None, ind
         raise ValueError(f"None of {len(embeddings)} rows is a query or in the gallery. Check their columns.")
     queries, per_query, report = None, {}, None
     if rank_metrics := _of(RankMetric, metrics):
-        over_queries = _over_pooled_queries if task.pooling else _over_queries
-        queries, per_query, report = over_queries(embeddings, task, rank_metrics, distance, reranking, index, workers)
+        pooled = PooledQueries.of(embeddings, task, distance) if task.pooling else None
+        searched = (pooled.embeddings, pooled.task) if pooled else (embeddings, task)
+        queries, per_query, report = _over_queries(*searched, rank_metrics, distance, reranking, index, workers)
+        # Pooled queries are behind the images; each stands for the row of its first image.
+        queries = pooled.first[queries - len(embeddings)] if pooled else queries
     labels, values = task.labels[rows], {name: float(np.mean(each)) for name, each in per_query.items()}
     if pair_metrics := _of(PairMetric, metrics):
         pairs = pairs_of_task(embeddings, task, distance)
@@ -75,13 +69,6 @@ def pairs_of_task(embeddings, task, distance):
         pooled = PooledQueries.of(embeddings, task, distance)
         embeddings, task = pooled.embeddings, pooled.task
     return RetrievalPairs.of(embeddings, task, distance)
-
-
-def _over_pooled_queries(embeddings, task, metrics, distance, *more):
-    """Returns the first row of each pooled query, and what `_over_queries` does."""
-    pooled = PooledQueries.of(embeddings, task, distance)
-    queries, *found = _over_queries(pooled.embeddings, pooled.task, metrics, distance, *more)
-    return pooled.first[queries - len(embeddings)], *found
 
 
 def _over_queries(embeddings, task, metrics, distance, reranking, index, workers):
@@ -173,9 +160,8 @@ DIFFERENT = 2
 def by_class_size(scores, labels):
     """Returns the means over queries of the third of the classes with the most images, of the middle, and of the rest.
 
-    Returns:
-        `{"head": {"classes": ..., "images": ..., metric: mean, ...}, "middle": ..., "tail": ...}`, without parts that
-        have no query; nothing where classes are of similar sizes, or no metric is a mean over queries.
+    The result is `{"head": {"classes": ..., "images": ..., metric: mean, ...}, "middle": ..., "tail": ...}`, without
+    parts that have no query. It is empty where classes are of similar sizes, or no metric is a mean over queries.
     """
     classes, numbers, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     if scores.queries is None or sizes.max() < DIFFERENT * sizes.min():
@@ -194,14 +180,9 @@ def by_class_size(scores, labels):
 def nearest_shares(embeddings, hierarchy, names):
     """Returns the shares of images whose nearest other image is of the same category, by the finest level.
 
-    Args:
-        embeddings: `[N, d]` array, compared by Euclidean distance.
-        hierarchy: `[N, L]` categories from coarse to fine.
-        names: names of the levels.
-
-    Returns:
-        `{finest level: share, ..., coarsest level: share, "none": share}`, which sum to 1: each image counts at the
-        finest level that both share.
+    Embeddings are compared by Euclidean distance; a hierarchy `[N, L]` is from coarse to fine. Returns `{finest level:
+    share, ..., coarsest level: share, "none": share}`, which sum to 1: each image counts at the finest level that both
+    share.
     """
     shared = grades_of_nearest(embeddings, hierarchy, 1)[:, 0]
     shares = np.bincount(shared, minlength=len(names) + 1) / len(shared)
@@ -209,14 +190,7 @@ def nearest_shares(embeddings, hierarchy, names):
 
 
 def breakdown(scores, embeddings, rows, distance):
-    """Returns what the result of a run says beside its scores: `by_class_size`, and `nearest` where there are levels.
-
-    Args:
-        scores: `Scores` of the embeddings.
-        embeddings: `[N, d]` array.
-        rows: a `Split`, or its columns.
-        distance: `cosine` or `euclidean`, the protocol's.
-    """
+    """Returns what a run's result has beside its scores: `by_class_size`, and `nearest` of a split with levels."""
     sizes = by_class_size(scores, rows.labels)
     found = {"by_class_size": sizes} if sizes else {}
     if rows.hierarchy is not None and len(rows.labels) > 1:
@@ -228,13 +202,11 @@ def breakdown(scores, embeddings, rows, distance):
 def fuse(members, weights=None):
     """Joins the embeddings of the members of an ensemble: `s(x, y) = sum_e alpha_e s(x_e, y_e)`, (1) of EDMS.
 
-    Args:
-        members: list of arrays `[N, d]`, which may differ in d; each is brought to unit length.
-        weights: `alpha`, a number of 0 or more for each member; None: 1 for all. Their sum changes nothing.
+    Members are arrays `[N, d]`, which may differ in d; each is brought to unit length. Weights `alpha` are numbers of 0
+    or more, the sum of which changes nothing; None: 1 for all.
 
-    Returns:
-        `[N, E * d]` at unit length: `sqrt(alpha_e) x_e` side by side, members of fewer dimensions than the largest with
-        zeros at their end. Cosines of its rows are the similarity, divided by the sum of the weights.
+    Returns `[N, E * d]` at unit length: `sqrt(alpha_e) x_e` side by side, members of fewer dimensions than the largest
+    with zeros at their end. Cosines of its rows are the similarity, divided by the sum of the weights.
     """
     weights = np.ones(len(members)) if weights is None else np.asarray(weights, float)
     size = max(member.shape[1] for member in members)
@@ -244,19 +216,13 @@ def fuse(members, weights=None):
 
 
 def fit_weights(members, measure):
-    """Fits the weights of (1) by ensemble selection with replacement.
+    """Fits the weights of (1), integers of 0 or more, by ensemble selection with replacement.
 
     Caruana et al., Ensemble Selection from Libraries of Models, ICML 2004: from an empty selection, the member that
     brings the best measure joins it, again and again, and may join several times; a member's weight is how often it was
     selected. 2 E members join, and the selection counts that was the best on the way, if it is better than all weights
-    1. Of equal ones the first counts, so nothing is random. The measure is taken 2 E^2 times.
-
-    Args:
-        members: list of arrays `[N, d]`, embeddings of rows on which no member was trained.
-        measure: function of embeddings `[N, D]` that gives a number, larger for better ones.
-
-    Returns:
-        Weights `[E]`, integers of 0 or more.
+    1. Of equal ones the first counts, so nothing is random. The measure, a function of embeddings `[N, D]` that is
+    larger for better ones, is taken 2 E^2 times. No member should have been trained on these rows.
     """
     count = len(members)
     equal = best = np.ones(count, int)

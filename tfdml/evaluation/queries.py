@@ -46,14 +46,7 @@ class RetrievalTask:
         apart: Sequence[Labels] = (),
         pooling: Literal["mean", "max"] | None = None,
     ) -> Self:
-        """Creates a task from booleans `[N]`; None marks all rows.
-
-        Args:
-            labels: `[N]` class numbers.
-            queries, gallery: `[N]` booleans, or None.
-            apart: columns `[N]`.
-            pooling: None, `mean` or `max`.
-        """
+        """Creates a task from labels `[N]` and booleans `[N]` that mark queries and gallery; None marks all rows."""
         labels = flat_labels(labels)
         # Of floats NaN, and of objects, such as texts, NaN or None: neither is itself.
         may_miss = labels.tolist() if labels.dtype.kind in "fO" else []
@@ -67,16 +60,15 @@ class RetrievalTask:
                 "embeddings.",
                 stacklevel=3,
             )
-        columns = tuple(_column(column, len(labels)) for column in apart)
-        return cls(numbers, *(_rows(marks, len(labels)) for marks in (queries, gallery)), columns, pooling)
+        columns = tuple(map(np.asarray, apart))
+        marks = [np.ones(len(labels), bool) if each is None else np.asarray(each, bool) for each in (queries, gallery)]
+        for column in (*columns, *marks):
+            if column.shape != labels.shape:
+                raise ValueError(f"Expected one value for each of {len(labels)} rows, received shape {column.shape}.")
+        return cls(numbers, *map(np.flatnonzero, marks), columns, pooling)
 
     def countable(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Returns booleans `[Q, R]`: whether a gallery row of a query's class counts as found.
-
-        Args:
-            queries: `[Q]` rows.
-            rows: `[R]` rows of the gallery.
-        """
+        """Returns booleans `[Q, R]`: whether a gallery row of a query's class counts as found."""
         counted = queries[:, None] != rows
         for column in self.apart:
             counted &= column[queries][:, None] != column[rows]
@@ -104,20 +96,6 @@ def flat_labels(labels):
     return labels
 
 
-def _column(column, count):
-    column = np.asarray(column)
-    if column.shape != (count,):
-        raise ValueError(f"Expected one value for each of {count} rows, received shape {column.shape}.")
-    return column
-
-
-def _rows(marks, count):
-    marks = np.ones(count, bool) if marks is None else np.asarray(marks, bool)
-    if marks.shape != (count,):
-        raise ValueError(f"Expected one boolean for each of {count} rows, received shape {marks.shape}.")
-    return np.flatnonzero(marks)
-
-
 # Queries that are compared with the whole gallery at once.
 BLOCK = 256
 
@@ -126,11 +104,8 @@ BLOCK = 256
 class Retrieved:
     """The nearest gallery images of queries, nearest first.
 
-    Args:
-        queries: `[Q]` rows of the queries, ascending.
-        rows: `[Q, k]` rows of the gallery; -1 behind the last if it has fewer.
-        right: `[Q, k]` booleans: whether a neighbor is of the query's class.
-        first: `[Q]` rank of the first right neighbor in the whole gallery, from 1; 0 if the gallery has none.
+    `rows` `[Q, k]` are -1 behind the last if the gallery has fewer, and `right` says which are of the query's class.
+    `first` `[Q]` is the rank of the first right neighbor in the whole gallery, from 1; 0 if it has none.
     """
 
     queries: np.ndarray
@@ -140,16 +115,9 @@ class Retrieved:
 
     @classmethod
     def of(cls, embeddings, task, k, *, distance="cosine", most=5000, seed=0, bar=None):
-        """Searches for neighbors.
+        """Searches for k neighbors of each query alone, or of a random sample if there are more than `most`.
 
-        Args:
-            embeddings: `[N, d]` array, finite.
-            task: `RetrievalTask` among its rows; each query is searched for alone.
-            k: number of neighbors.
-            distance: `cosine` or `euclidean`.
-            most: maximum number of queries; of more a random sample.
-            seed: determines the sample.
-            bar: function of a number of lookups, two for each query, that gives a `ProgressBar`; None for no bar.
+        `bar` is a function of a number of lookups, two for each query, that gives a `ProgressBar`; None for no bar.
         """
         queries = task.queries
         if len(queries) > most:
@@ -199,10 +167,8 @@ POOLS = {"mean": np.add, "max": np.maximum}
 class PooledQueries:
     """Queries whose embeddings are pooled over those of a class that no `apart` column tells apart.
 
-    Args:
-        embeddings: `[N + P, d]` array: the images, then the pooled queries.
-        task: `RetrievalTask` of the latter.
-        first: `[P]` row of the first image of each query, ascending.
+    `embeddings` `[N + P, d]` are the images, then the pooled queries, of which `task` is; `first` `[P]` is the row of
+    the first image of each query, ascending.
     """
 
     embeddings: np.ndarray
@@ -211,12 +177,9 @@ class PooledQueries:
 
     @classmethod
     def of(cls, embeddings, task, distance):
-        """Pools the queries of a task.
+        """Pools the queries of a task whose `pooling` is set, at unit length unless the distance is `euclidean`.
 
-        Args:
-            embeddings: `[N, d]` array, finite; the result is a copy in memory.
-            task: `RetrievalTask` among its rows, whose `pooling` is set.
-            distance: `cosine`, by which embeddings are pooled at unit length, or `euclidean`.
+        The result is a copy in memory.
         """
         check_finite(embeddings)
         queries, count = task.queries, len(embeddings)

@@ -9,24 +9,16 @@ CONFIDENCE = 0.95
 
 
 def bootstrap_intervals(per_query, clusters=None, *, samples=2000, seed=0, memory=2**22):
-    """Computes percentile bootstrap intervals of the mean of each metric.
+    """Computes percentile bootstrap intervals of the mean of each metric: its name to `[low, high]`.
 
-    A resample draws as many queries as there are, with replacement; the interval leaves out the lowest and the highest
-    2.5% of the means of all resamples. With clusters, a resample draws whole clusters: queries of one class share their
-    positives, so they tell less than as many independent queries, and the interval over classes is wider.
+    A resample draws as many of the queries as there are, with replacement; the interval leaves out the lowest and the
+    highest 2.5% of the means of all resamples. With clusters `[Q]`, such as the class number of each query, a resample
+    draws whole clusters: queries of one class share their positives, so they tell less than as many independent
+    queries, and the interval over classes is wider.
 
-    The interval of the paired difference of two models is that of their differences for each query. All metrics see the
-    same resamples. See Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13.
-
-    Args:
-        per_query: metric name to values `[Q]`, as in `Scores`.
-        clusters: `[Q]` integers, such as the class number of each query; None to draw queries.
-        samples: number of resamples.
-        seed: determines the resamples.
-        memory: bytes for the resamples that are drawn at once.
-
-    Returns:
-        Metric name to `[low, high]`.
+    Values `[Q]` per query are those of `Scores`. The interval of the paired difference of two models is that of their
+    differences for each query. All metrics see the same resamples, which the seed determines; `memory` is the bytes for
+    those that are drawn at once. See Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13.
     """
     if not per_query:
         raise ValueError("Bootstrap intervals need a metric that is a mean over queries, such as recall_at_1.")
@@ -52,12 +44,7 @@ def percentile_intervals(means):
 
 
 def resampled_means(values, clusters=None, *, samples=2000, seed=0, memory=2**22):
-    """Returns the means `[samples, M]` of resamples of values `[Q, M]`.
-
-    Args:
-        values: `[Q, M]`.
-        clusters, samples, seed, memory: as `bootstrap_intervals` takes them.
-    """
+    """Returns the means `[samples, M]` of resamples of values `[Q, M]`; arguments as of `bootstrap_intervals`."""
     random = np.random.default_rng(seed)
     places = np.arange(len(values)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     if len(places) != len(values):
@@ -77,11 +64,9 @@ def resampled_means(values, clusters=None, *, samples=2000, seed=0, memory=2**22
 def degrees_of(sizes):
     """Returns the degrees of freedom of resamples of clusters: of n clusters of one size n - 1, otherwise less.
 
-    Where few clusters have most of the queries, means vary as if there were fewer: `sum(sizes)^2 / sum(sizes^2)`, the
-    effective number of Kish, "Survey Sampling", 1965. The result is at least 1.
-
-    Args:
-        sizes: number of queries of each cluster; of queries that are drawn themselves, 1 for each.
+    Sizes are numbers of queries of each cluster; 1 for each query that is drawn itself. Where few clusters have most of
+    the queries, means vary as if there were fewer: `sum(sizes)^2 / sum(sizes^2)`, the effective number of Kish, "Survey
+    Sampling", 1965. The result is at least 1.
     """
     sizes = np.asarray(sizes, float)
     return max(1.0, float(sizes.sum() ** 2 / np.sum(sizes**2)) - 1)
@@ -102,10 +87,8 @@ SMALLEST_ERROR = 1e-12
 class AllPairs:
     """All pairs of things, as arrays `[N, N]`: of the first and the second of a pair.
 
-    Args:
-        differences: how much higher the mean of the first is.
-        widths: half the widths of the intervals around them, which hold for all pairs together.
-        p_values: corrected for the number of pairs.
+    `differences` are how much higher the mean of the first is, `widths` half the widths of the intervals around them,
+    which hold for all pairs together, and `p_values` are corrected for the number of pairs.
     """
 
     differences: np.ndarray
@@ -126,9 +109,8 @@ class AllPairs:
 class Seeds:
     """Errors of means over a few seeds, which are independent between things.
 
-    Args:
-        variances: of the mean of each thing over its seeds, `[N]`.
-        degrees: degrees of freedom of each of them, such as the number of seeds less 1.
+    `variances` `[N]` are of the mean of each thing over its seeds; the degrees of freedom of each are such as the
+    number of seeds less 1.
     """
 
     variances: np.ndarray
@@ -136,7 +118,10 @@ class Seeds:
 
 
 def all_pairs(means, resampled, degrees, seeds=None):
-    """Compares each thing with each other by a bootstrap.
+    """Compares each thing with each other by a bootstrap, and returns `AllPairs`.
+
+    Means are `[N]`, and those of each resample `[samples, N]`, with degrees of freedom as of `degrees_of`. `seeds` are
+    errors that the resamples lack; None if there are none.
 
     The statistic of a pair is its difference in standard errors, t. A resample's largest error of any pair in standard
     errors, max |t*|, has the distribution that the largest |t| would have if nothing differed and standard errors were
@@ -147,12 +132,6 @@ def all_pairs(means, resampled, degrees, seeds=None):
     its own included. Pairs that have much in common, such as two pairs with one thing in both, cost less than with
     Bonferroni or Holm. See Westfall and Young, "Resampling-Based Multiple Testing", 1993, section 2.4, the single-step
     method.
-
-    Args:
-        means: mean of each thing, `[N]`.
-        resampled: the same of each resample, `[samples, N]`; the things of a row are of the same resample.
-        degrees: degrees of freedom of the resamples, as `degrees_of` returns them.
-        seeds: `Seeds`, errors that the resamples lack. If `None`, there are none.
     """
     # Here, because it takes a part of a second, and other commands import this module.
     from scipy.stats import norm, t

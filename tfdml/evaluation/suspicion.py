@@ -19,11 +19,9 @@ EQUAL = 1e-12
 class Judgement:
     """The margins by which a model doubts labels.
 
-    Args:
-        rows: `[n]` rows of those of N images that it judges, ascending.
-        margins: `[n]`: by how much an image is nearer to another class than to its own, negative if it is not; NaN
-            where it is alone in its class.
-        others: `[n]` number of that class.
+    `rows` `[n]`, ascending, are those of the images that it judges. `margins` `[n]` say by how much an image is nearer
+    to another class than to its own, negative if it is not; NaN where it is alone in its class. `others` `[n]` are the
+    numbers of these classes.
     """
 
     rows: np.ndarray
@@ -32,17 +30,10 @@ class Judgement:
 
     @classmethod
     def of(cls, embeddings, labels, *, rows=None, nearest=5, distance="cosine"):
-        """Judges labels by embeddings.
+        """Judges labels `[n]` by embeddings `[n, d]`, of `rows`; None: 0 to n - 1.
 
-        An image is as near to a class as the mean of its similarities to the nearest images of the class. Margins are
+        An image is as near to a class as the mean of its similarities to the `nearest` images of the class. Margins are
         divided by their standard deviation, so that those of several models are alike.
-
-        Args:
-            embeddings: `[n, d]` array, finite.
-            labels: `[n]` class numbers.
-            rows: `[n]`, ascending; None: 0 to n - 1.
-            nearest: how many images of a class count.
-            distance: `cosine` or `euclidean`.
         """
         margins, others = class_margins(embeddings, labels, nearest, distance)
         deviation = np.nanstd(margins) if np.isfinite(margins).any() else 0.0
@@ -53,14 +44,10 @@ class Judgement:
 class Suspects:
     """Images whose label most models doubt, the most doubtful first.
 
-    Args:
-        rows: `[S]` rows of the images.
-        margins: `[S]` means of the models' margins.
-        others: `[S]` numbers of the classes that they are nearer to: the one with the largest margin.
-        votes: `[S]` numbers of the models with a margin above 0.
-        judges: `[S]` numbers of the models that judge the image.
-        unjudged: number of images that no model can judge, as they are alone in their class.
-        doubted: number of images whose label is doubted, also of those that are left out.
+    Arrays `[S]`: `rows` of the images, `margins`, means of the models', `others`, the classes that they are nearer to,
+    of the largest margin, `votes`, how many models have a margin above 0, and `judges`, how many judge the image.
+    `unjudged` is the number of images that no model can judge, as they are alone in their class, and `doubted` that of
+    all doubted ones, also of those that are left out.
     """
 
     rows: np.ndarray
@@ -73,13 +60,9 @@ class Suspects:
 
     @classmethod
     def of(cls, judgements, count, least=0.0, share=1.0):
-        """Finds them.
+        """Finds the suspects among `count` images by a list of `Judgement`s, each of some of them.
 
-        Args:
-            judgements: list of `Judgement`, each of some of the images; together of all that matter.
-            count: number of images.
-            least: margin that the mean over models must exceed.
-            share: largest part of the images that is found, the most doubtful.
+        The mean margin over models must exceed `least`; `share` is the largest part of the images that is found.
         """
         totals, votes, judges = np.zeros(count), np.zeros(count, np.int64), np.zeros(count, np.int64)
         others, largest = np.zeros(count, np.int64), np.full(count, -np.inf)
@@ -109,7 +92,11 @@ def class_margins(embeddings, labels, nearest=5, distance="cosine"):
     vectors = np.asarray(embeddings, np.float32)
     if not np.isfinite(vectors).all():
         raise ValueError("Expected finite embeddings; some have infinite or missing numbers.")
-    vectors = unit_length(vectors) if distance == "cosine" else _centered(embeddings)
+    if distance == "cosine":
+        vectors = unit_length(vectors)
+    else:
+        # Around their mean, and in float64: distances do not depend on the origin, nor lose digits by it.
+        vectors = np.asarray(embeddings, np.float64) - np.mean(embeddings, axis=0, dtype=np.float64)
     # Classes of one size stand together, so that each size is one block of numbers.
     by_size = np.argsort(sizes, kind="stable")
     place = np.empty(len(classes), np.int64)
@@ -131,11 +118,6 @@ def class_margins(embeddings, labels, nearest=5, distance="cosine"):
         margins[order[rows]] = np.where(ties, 0, other - near)
         others[order[rows]] = classes[by_size[best]]
     return margins, others
-
-
-def _centered(embeddings):
-    """Returns float64 vectors around their mean: distances do not depend on the origin, nor lose digits by it."""
-    return np.asarray(embeddings, np.float64) - np.mean(embeddings, axis=0, dtype=np.float64)
 
 
 def _similarities(queries, vectors, distance):

@@ -23,10 +23,8 @@ def stages(images, output, *, whole=False):
     output lead. Where paths lead around all such layers, as in NASNet with its links from cell to cell, it is one with
     the fewest around it: the last of those that join the most. Layers that only pad are none.
 
-    Args:
-        images: Keras input `[B, H, W, c]` of the network; with another shape it has no stages.
-        output: Keras tensor that it ends with.
-        whole: whether the layers of the images' own resolution are a stage, too, `stage0`.
+    A network has no stages unless its images are `[B, H, W, c]`. If `whole`, the layers of the images' own resolution
+    are a stage, too, `stage0`.
     """
     if len(images.shape) != 4:
         return {}
@@ -34,10 +32,14 @@ def stages(images, output, *, whole=False):
     sides, side = _sides(calls, images)
     for call, features, around in paths_around(calls, output):
         before = [sides[id(tensor)] or 0 for tensor in call.input_tensors]
-        halvings = _halvings(side, sides[id(features)])
-        if halvings is None or halvings < (0 if whole else 1) or (around and len(before) == 1):
+        reduced = sides[id(features)]
+        if not side or not reduced or reduced == 1:
+            # Without positions, or with one that is left.
             continue
-        if sides[id(features)] > max(before, default=side):
+        halvings = round(math.log2(side / reduced))
+        if halvings < (0 if whole else 1) or (around and len(before) == 1):
+            continue
+        if reduced > max(before, default=side):
             continue
         rank = (around, -len(before) if around else 0)
         if rank <= by_halvings.get(halvings, (rank,))[0]:
@@ -67,27 +69,17 @@ def _sides(calls, images):
     given_sides = images.shape[1:3]
     height, width = (SIDE if side is None else TIMES * side for side in given_sides)
     enlarged = keras.KerasTensor((images.shape[0], height, width, images.shape[3]), dtype=images.dtype)
+    tensors, side = {id(images): enlarged}, height
     try:
-        tensors, side = _inferred(calls, {id(images): enlarged}), height
+        for call in calls:
+            if call.input_tensors:
+                args, kwargs = call.arguments.fill_in(tensors)
+                outputs = keras.tree.flatten(call.operation.compute_output_spec(*args, **kwargs))
+                tensors |= {id(old): new for old, new in zip(call.outputs, outputs, strict=True)}
     except Exception:  # Backends raise their own. A network may take one size alone, as one with tokens.
         tensors = {id(tensor): tensor for call in calls for tensor in call.outputs}
         side = given_sides[0]
     return {key: tensor.shape[1] if len(tensor.shape) == 4 else None for key, tensor in tensors.items()}, side
-
-
-def _inferred(calls, tensors):
-    """Returns what each tensor of a graph is with other inputs, by its id."""
-    for call in calls:
-        if call.input_tensors:
-            args, kwargs = call.arguments.fill_in(tensors)
-            outputs = keras.tree.flatten(call.operation.compute_output_spec(*args, **kwargs))
-            tensors |= {id(old): new for old, new in zip(call.outputs, outputs, strict=True)}
-    return tensors
-
-
-def _halvings(side, features):
-    """Returns how often a side was halved; None without positions, or if one is left."""
-    return None if not side or not features or features == 1 else round(math.log2(side / features))
 
 
 class Block(NamedTuple):
@@ -107,10 +99,7 @@ def blocks_of(networks: Sequence[keras.Model]) -> list[Block]:
 
     A block ends where branches join, as of a residual block or an Inception module; behind a layer that is made of
     layers, as one of a transformer, also inside of one that is made of several such; and where a stage ends. A norm
-    behind it belongs to it.
-
-    Args:
-        networks: a functional Keras model, alone.
+    behind it belongs to it. Networks are a functional Keras model, alone.
     """
     try:
         (network,) = networks
@@ -231,10 +220,7 @@ def recompute_blocks(network: keras.Model) -> int:
 def check_repeatable(model, what, instead):
     """Raises a ValueError where a network does not give the same result for an image each time.
 
-    Args:
-        model: Keras model or layer.
-        what: what needs the same result, in words.
-        instead: what to do without it, in words.
+    The error says `what` needs this, and what to do `instead`, in words.
     """
     moving = [layer for layer in batch_norms(model) if moves_statistics(layer)]
     if moving:
@@ -250,7 +236,6 @@ def check_repeatable(model, what, instead):
 
 
 def _recomputed(call):
-    """Returns a layer's `call` whose gradients compute it again."""
 
     def again(*args, **kwargs):
         leaves = keras.tree.flatten((args, kwargs))

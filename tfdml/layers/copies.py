@@ -13,13 +13,10 @@ POOLINGS = (keras.layers.MaxPooling2D, keras.layers.AveragePooling2D, CeilMaxPoo
 
 
 def copied(part, prefix, *, keep_resolution=False):
-    """Copies a model; the copy has its own layers, and weights with the same initial values.
+    """Copies a functional model; the copy has its own layers, and weights with the same initial values.
 
-    Args:
-        part: functional Keras model, such as one of `Backbone.split_at`.
-        prefix: prefix of the names of the copy's layers.
-        keep_resolution: whether to keep the resolution: poolings are skipped, and convolutions have stride 1. Where
-            they had more, they pad by themselves, in place of layers before them that pad.
+    If `keep_resolution`, poolings are skipped, and convolutions have stride 1. Where they had more, they pad by
+    themselves, in place of layers before them that pad.
     """
     made, unstrided, before_padding = [], set(), {}
 

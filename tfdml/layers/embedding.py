@@ -60,8 +60,7 @@ class FeatureEmbedding(Declared, keras.layers.Layer):
     def linear_places(self, features: Tensor, kernel: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         """Returns what each position of `[B, h, w, c]` contributes to a linear layer behind `features`, and the rest.
 
-        Returns:
-            `[B, h, w, D]` and `[B, D]`: the sum of all over positions, and the rest, are the output in inference.
+        These are `[B, h, w, D]` and `[B, D]`: the sum of all over positions, and the rest, are the output in inference.
         """
         parts, rest = pooled_places(self.features, features)
         kernel, bias = ops.convert_to_tensor(kernel), ops.convert_to_tensor(bias)
@@ -77,10 +76,9 @@ class FeatureEmbedding(Declared, keras.layers.Layer):
 
 
 def pooled_places(layer: keras.layers.Layer, features: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns what each position of `[B, h, w, c]` contributes to a layer that pools, and the rest.
+    """Returns what each position contributes to a layer that pools, and the rest: `[B, h, w, c]` and `[B, c]`.
 
-    Returns:
-        `[B, h, w, c]` and `[B, c]`, see `PooledFeatures.places`.
+    See `PooledFeatures.places`.
     """
     if not isinstance(layer, PooledFeatures):
         raise ValueError(
@@ -173,9 +171,7 @@ class MultilevelEmbedding(FeatureEmbedding):
         **kwargs: Unpack[LayerArguments],
     ):
         super().__init__(embedding_size, features, **kwargs)
-        self.reduced = reduced
-        self.hidden = hidden
-        self.auxiliary = auxiliary
+        self.reduced, self.hidden, self.auxiliary = reduced, hidden, auxiliary
 
     def build(self, input_shape):
         levels = len(input_shape)
@@ -196,9 +192,10 @@ class MultilevelEmbedding(FeatureEmbedding):
             projection.build(branch.compute_output_shape(shape))
 
     def call(self, levels, training=False):
-        learners = []
-        for features, branch, projection in zip(levels, self.branches, self.projections, strict=True):
-            learners.append(at_least_float32(projection(branch(features, training=training))))
+        learners = [
+            at_least_float32(projection(branch(features, training=training)))
+            for features, branch, projection in zip(levels, self.branches, self.projections, strict=True)
+        ]
         return unit_length(ops.stack(learners, axis=1))
 
     def linear_parts(self) -> list[LinearPart]:
@@ -213,7 +210,6 @@ class MultilevelEmbedding(FeatureEmbedding):
         return {**super().get_config(), **own}
 
     def _branch(self, number, auxiliary, shape, last):
-        """The layers of a level before its linear layer."""
         features = self.features
         if not last:
             config = {**features.get_config(), "name": f"level{number}_last_features"}
@@ -260,12 +256,7 @@ def size_of_slice(embedding_size, learners):
 
 
 def sliced(initializer, count):
-    """Initializer of a matrix that draws each slice of columns like the matrix of a separate layer.
-
-    Args:
-        initializer: a Keras initializer class.
-        count: number of slices.
-    """
+    """Initializer of a matrix that draws each of `count` slices of columns like the matrix of a separate layer."""
 
     def draw(shape, dtype=None):
         slice_shape = (shape[0], shape[1] // count)

@@ -37,11 +37,10 @@ class Endpoints:
     def method_default(self, what: Literal["branch", "attention_depth", "levels"]) -> Any:
         """Returns the default of a method's argument for this network.
 
-        Args:
-            what: `branch`, the endpoint where ensembles divide, by default the one in the middle; `attention_depth`,
-                the number of blocks after the branch that attention copies, by default 1; or `levels`, the endpoints
-                that `multilevel` embeds, from shallow to deep, by default the last three. Among stages the branch is
-                `stage4`, or the deepest before it that has something to learn behind it and no path around it.
+        That of `branch`, the endpoint where ensembles divide, is the one in the middle; of `attention_depth`, the
+        number of blocks after the branch that attention copies, 1; and of `levels`, the endpoints that `multilevel`
+        embeds, from shallow to deep, the last three. Among stages the branch is `stage4`, or the deepest before it that
+        has something to learn behind it and no path around it.
         """
         names = list(self.endpoints)
         stages = [] if len(names) > 1 else self._stages_and_output()
@@ -55,7 +54,10 @@ class Endpoints:
         if what == "attention_depth":
             return 1
         if what == "levels":
-            return tuple(names[-3:]) if not stages else self._levels(stages)
+            if stages and stages[-1] not in self.stage_endpoints:
+                # An output without positions stands for the stage that it is made of.
+                return (*stages[-4:-2], stages[-1])
+            return tuple((stages or names)[-3:])
         return names[(len(names) - 1) // 2] if not stages else self._branch()
 
     def split_at(self, endpoint: str) -> tuple[keras.Model, keras.Model]:
@@ -101,12 +103,6 @@ class Endpoints:
         """Names of the stages, and of the output unless it is the last of them."""
         ends = any(features is self.output for features in self.stage_endpoints.values())
         return [*self.stage_endpoints, *([] if ends else list(self.endpoints)[-1:])]
-
-    def _levels(self, names):
-        if names[-1] in self.stage_endpoints:
-            return tuple(names[-3:])
-        # An output without positions stands for the stage that it is made of.
-        return (*names[-4:-2], names[-1])
 
     def _branch(self):
         for name in reversed(self.stage_endpoints):

@@ -25,11 +25,7 @@ else:
 
 
 class Layer(Declared, _KerasLayer):
-    """Base of layers whose annotated attributes are their arguments, which `get_config` returns; see `Declared`.
-
-    Args:
-        activity_regularizer, trainable, dtype, autocast, name: as of `keras.layers.Layer`.
-    """
+    """Base of layers whose annotated attributes are their arguments, which `get_config` returns; see `Declared`."""
 
     _: KW_ONLY
     activity_regularizer: Annotated[Regularizer, OF_KERAS] = None
@@ -68,18 +64,10 @@ class LossLayer(Layer):
         """Assigns proxies `[classes, d]` that are features of images."""
 
     def join_slices(self, parts: Sequence[Self]) -> None:
-        """Initializes the variables from those of the layers of an embedding's slices.
-
-        Args:
-            parts: the slices' layers, in their order.
-        """
+        """Initializes the variables from those of the layers of an embedding's slices, in their order."""
 
     def split_slices(self, parts: Sequence[Self]) -> None:
-        """Initializes the variables of the layers of an embedding's slices from its own.
-
-        Args:
-            parts: the slices' layers, in their order.
-        """
+        """Initializes the variables of the layers of an embedding's slices, in their order, from its own."""
 
 
 def is_computed_by_layer(tensor):
@@ -116,13 +104,11 @@ PART = instance(LossLayer | None, "a LossLayer or None", each="layers of losses 
 class LossInputs(LossLayer):
     """Concatenates the inputs of each loss of a `WeightedSum`, `[B, 1, n]`.
 
-    The second axis distinguishes it from embeddings `[B, d]`, so that a model without this layer is an error.
+    The second axis distinguishes it from embeddings `[B, d]`, so that a model without this layer is an error. Parts
+    are, for each loss, the layer that computes its input, or None if it takes the embeddings; factors are the losses'
+    weights in the sum, which also multiply the regularizers of their layers.
 
     Example: `outputs = loss.make_layer()(embeddings, labels)`, where `loss` is a `tfdml.losses.WeightedSum`.
-
-    Args:
-        parts: for each loss the layer that computes its input, or None if it takes the embeddings.
-        factors: for each loss its weight in the sum, which also multiplies the regularizers of its layer.
     """
 
     def __init__(
@@ -212,7 +198,6 @@ class LossInputs(LossLayer):
         return cls(**{**config, "parts": parts})
 
     def _shapes(self, dim):
-        """Returns the shapes of the losses' inputs for an embedding of `dim` dimensions."""
         return [(dim,) if part is None else part.compute_output_shape((None, dim))[1:] for part in self.parts]
 
     def _shapes_within(self, width):
@@ -224,8 +209,6 @@ class LossInputs(LossLayer):
 
 
 class _Weighted(keras.regularizers.Regularizer):
-    """A regularizer multiplied by a factor."""
-
     def __init__(self, regularizer, factor):
         self.regularizer = regularizer
         self.factor = factor

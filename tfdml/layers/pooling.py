@@ -56,12 +56,12 @@ class CeilAveragePooling(CeilPooling):
             return ops.average_pool(features, self.pool_size, self.strides, padding="valid")
         padded = ops.pad(features, [(0, 0), (0, ends[0]), (0, ends[1]), (0, 0)])
         sums = ops.average_pool(padded, self.pool_size, self.strides, padding="valid") * self.pool_size**2
-        rows, columns = (self._positions(size) for size in features.shape[1:3])
+        # The number of positions of each window along an axis.
+        rows, columns = (
+            np.minimum(self.pool_size, size - self.strides * np.arange(self.windows(size)))
+            for size in features.shape[1:3]
+        )
         return sums / ops.cast(rows[:, None, None] * columns[:, None], sums.dtype)
-
-    def _positions(self, size):
-        """Returns the number of positions of each window along an axis."""
-        return np.minimum(self.pool_size, size - self.strides * np.arange(self.windows(size)))
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
@@ -91,6 +91,7 @@ class CeilMaxPooling(CeilPooling):
 
 # Powers and roots need positive numbers.
 SMALLEST = 1e-6
+POOLS = {"avg": ops.mean, "max": ops.max}
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
@@ -133,8 +134,8 @@ class Pooling(Layer):
             return features[:, 0]
         if self.kind == "gem":
             return ops.cast(self._generalized_mean(features, positions), features.dtype)
-        pooled = [pool(features, axis=positions) for kind, pool in _POOLS.items() if kind in self.kind.split("+")]
-        return sum(pooled[1:], pooled[0])
+        first, *others = (POOLS[kind](features, axis=positions) for kind in self.kind.split("+"))
+        return sum(others, first)
 
     def places(self, features: Tensor) -> Tensor:
         """Returns what each position contributes to the pooled features: `[B, h, w, c]`, which add up to them.
@@ -150,8 +151,19 @@ class Pooling(Layer):
                 f"{tuple(features.shape)} and pooling {self.kind!r}."
             )
         features = at_least_float32(features)
-        shares = [_SHARES[kind](self, features) for kind in self.kind.split("+")]
-        return sum(shares[1:], shares[0])
+
+        def share(kind):
+            if kind == "avg":
+                return features / (features.shape[1] * features.shape[2])
+            if kind == "max":
+                is_highest = ops.cast(features == ops.max(features, axis=(1, 2), keepdims=True), features.dtype)
+                return features * is_highest / ops.sum(is_highest, axis=(1, 2), keepdims=True)
+            positive = ops.maximum(features, SMALLEST)
+            powers = ops.power(positive / ops.max(positive, axis=(1, 2), keepdims=True), self.exponent)
+            return self(features)[:, None, None] * powers / ops.sum(powers, axis=(1, 2), keepdims=True)
+
+        first, *others = map(share, self.kind.split("+"))
+        return sum(others, first)
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0], input_shape[-1])
@@ -164,27 +176,6 @@ class Pooling(Layer):
         highest = ops.max(features, axis=positions, keepdims=True)
         mean = ops.mean(ops.power(features / highest, exponent), axis=positions, keepdims=True)
         return ops.squeeze(highest * ops.power(mean, 1.0 / exponent), axis=positions)
-
-
-def _share_of_average(layer, features):
-    del layer
-    return features / (features.shape[1] * features.shape[2])
-
-
-def _share_of_maximum(layer, features):
-    del layer
-    is_highest = ops.cast(features == ops.max(features, axis=(1, 2), keepdims=True), features.dtype)
-    return features * is_highest / ops.sum(is_highest, axis=(1, 2), keepdims=True)
-
-
-def _share_of_generalized_mean(layer, features):
-    positive = ops.maximum(features, SMALLEST)
-    powers = ops.power(positive / ops.max(positive, axis=(1, 2), keepdims=True), layer.exponent)
-    return layer(features)[:, None, None] * powers / ops.sum(powers, axis=(1, 2), keepdims=True)
-
-
-_POOLS = {"avg": ops.mean, "max": ops.max}
-_SHARES = {"avg": _share_of_average, "max": _share_of_maximum, "gem": _share_of_generalized_mean}
 
 
 Dropout = Annotated[float, number(at_least=0, below=1)]

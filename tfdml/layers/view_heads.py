@@ -41,16 +41,13 @@ class LinearLayers(LossLayer):
             bias = ops.cast(self.biases[number], rows.dtype)
             if number == last:
                 return rows + bias
-            rows = ops.relu(_normalized(rows) * ops.cast(self.scales[number], rows.dtype) + bias)
+            mean, variance = ops.mean(rows, axis=0), ops.var(rows, axis=0)
+            normalized = (rows - mean) * ops.rsqrt(variance + EPSILON)
+            rows = ops.relu(normalized * ops.cast(self.scales[number], rows.dtype) + bias)
 
     def _weight(self, name, shape, initializer):
         dtype = loss_dtype(self.variable_dtype)
         return self.add_weight(name=name, shape=shape, initializer=initializer, dtype=dtype, autocast=False)
-
-
-def _normalized(rows):
-    mean, variance = ops.mean(rows, axis=0), ops.var(rows, axis=0)
-    return (rows - mean) * ops.rsqrt(variance + EPSILON)
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

@@ -30,15 +30,11 @@ from tfdml.registry.arguments import Count, FrozenBatchNorm, Tensor
 
 
 class Turns:
-    """Tells which learners learn from a batch, and from which rows.
+    """Tells which of the slices of an embedding learn from a batch, and from which rows.
 
-    A batch has one part, of the learner whose turn it is, or a part for each learner, in order. The targets tell the
-    learner of each row; that of a part is -1 where the part has none. Where no part has one, or targets do not tell,
-    the whole embedding learns.
-
-    Args:
-        slices: number of slices of the embedding.
-        simultaneous: whether a batch has a part for each slice.
+    A batch has one part, of the learner whose turn it is, or, if `simultaneous`, a part for each learner, in order. The
+    targets tell the learner of each row; that of a part is -1 where the part has none. Where no part has one, or
+    targets do not tell, the whole embedding learns.
     """
 
     def __init__(self, slices, simultaneous):
@@ -55,8 +51,7 @@ class Turns:
     def check(self, batch):
         """Raises an error if a part of the batch has several learners, or one that the model does not have.
 
-        Returns:
-            Whether it has neither, for XLA, which leaves out errors.
+        Returns whether it has neither, for XLA, which leaves out errors.
         """
         if "learner" not in batch:
             return True
@@ -168,8 +163,7 @@ class DivideAndConquer(EmbeddingModel):
             iterations=iterations,
             restarts=restarts,
         )
-        self.embedding_size = embedding_size
-        self.hold_others = hold_others
+        self.embedding_size, self.hold_others = embedding_size, hold_others
         self.slices = learners if split_embedding else 1
         features = head.make_layer(name="features")
         self.head = SplitEmbedding(embedding_size, self.slices, features, name="embedding")
@@ -259,23 +253,21 @@ class DivideAndConquer(EmbeddingModel):
 
         def of_parts():
             if self._turns.parts == 1:
-                return self._loss_of_slice(turns[0], labels, learners)
+                embeddings = tf.gather(learners, turns[0], axis=1)
+                each = [lambda k=k: self.loss_layers.inputs_of(k, labels, embeddings) for k in range(self.slices)]
+                # Without layers of their own all learners have the same loss.
+                inputs = tf.switch_case(turns[0], each) if self.loss_layers.learners else embeddings
+                return anchor_values(self.loss, labels, inputs)
             parts = zip(self._turns.divided(labels), self._turns.divided(learners), strict=True)
-            values = [self._loss_of_part(k, *part) for k, part in enumerate(parts)]
+            values = [
+                anchor_values(self.loss, of_part, self.loss_layers.inputs_of(k, of_part, rows[:, k]))
+                for k, (of_part, rows) in enumerate(parts)
+            ]
             # A part without a learner has none.
             return tf.reshape(tf.where((turns >= 0)[:, None], tf.stack(values), 0.0), [-1])
 
         values = of_whole() if turns is None else tf.cond(tf.reduce_all(turns < 0), of_whole, of_parts)
         return tf.where(valid, values, math.nan)
-
-    def _loss_of_slice(self, turn, labels, learners):
-        embeddings = tf.gather(learners, turn, axis=1)
-        each = [lambda k=k: self.loss_layers.inputs_of(k, labels, embeddings) for k in range(self.slices)]
-        # Without layers of their own all learners have the same loss.
-        return anchor_values(self.loss, labels, tf.switch_case(turn, each) if self.loss_layers.learners else embeddings)
-
-    def _loss_of_part(self, k, labels, learners):
-        return anchor_values(self.loss, labels, self.loss_layers.inputs_of(k, labels, learners[:, k]))
 
     def seen_by_loss(self, batch, learners) -> Sequence[tuple[Tensor, Tensor, Any]]:
         labels, turns = batch["label"], self._turns.of(batch)

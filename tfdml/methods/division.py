@@ -56,10 +56,8 @@ class Division(Value):
     def check_arguments(self):
         ends = [self.divide_at, *(end for end in (self.merge_loss_at, self.merge_at) if end is not None)]
         if ends != sorted(ends):
-            raise ValueError(
-                "Expected divide_at <= merge_loss_at <= merge_at; received "
-                f"{self.divide_at}, {self.merge_loss_at} and {self.merge_at}."
-            )
+            received = f"{self.divide_at}, {self.merge_loss_at} and {self.merge_at}"
+            raise ValueError(f"Expected divide_at <= merge_loss_at <= merge_at; received {received}.")
         if self.simultaneous and self.cluster_order == "proportional":
             raise ValueError(
                 "simultaneous=True has a batch of every cluster in every step, equally many; received "
@@ -123,13 +121,10 @@ def forget(optimizer, variables):
 
 
 class Frozen:
-    """Restores variables, and what the optimizer keeps for them, after a step that must not change them.
+    """Restores variables, and what a built optimizer keeps for them, after a step that must not change them.
 
-    Make it before the optimizer's step, and call `restore` after it.
-
-    Args:
-        optimizer: Keras optimizer, built.
-        learning: variables with a mask each, `[(variable, mask), ...]`: True where it is to learn in this step.
+    Make it before the optimizer's step, and call `restore` after it. Each variable comes with a mask: True where it is
+    to learn in this step.
     """
 
     def __init__(self, optimizer, learning):
@@ -145,23 +140,20 @@ class Frozen:
         variables, before, masks = zip(*self._before, strict=True)
 
         def put_back(strategy, before, masks):
+            def restored(variable, before, mask):
+                return variable.assign(tf.where(mask, variable, before))
+
             for variable, value, mask in zip(variables, before, masks, strict=True):
-                strategy.extended.update(variable, _put_back, args=(value, mask), group=False)
+                strategy.extended.update(variable, restored, args=(value, mask), group=False)
 
         # Every replica holds the same, so each of them puts back its own.
         tf.distribute.get_replica_context().merge_call(put_back, args=(before, masks))
 
 
-def _put_back(variable, before, mask):
-    return variable.assign(tf.where(mask, variable, before))
-
-
 class SliceVariables:
     """Tells which slices of an embedding the columns of its layer, and the layers of a loss, belong to.
 
-    Args:
-        head: `SplitEmbedding`.
-        loss_layers: `LossLayers`, with a layer for each slice and one for the whole embedding, or none.
+    The `LossLayers` have a layer for each slice and one for the whole embedding, or none.
     """
 
     def __init__(self, head, loss_layers):
@@ -170,8 +162,7 @@ class SliceVariables:
     def masks(self, slices, layers):
         """Returns the variables that may be held, with masks of the parts that learn: `[(variable, mask), ...]`.
 
-        Args:
-            slices, layers: masks `[K]` and `[K + 1]` of the slices and the loss' layers that learn.
+        It takes masks `[K]` and `[K + 1]` of the slices and the loss' layers that learn.
         """
         columns = tf.gather(slices, self._owner())
         masks = [(self.head.kernel, columns), (self.head.bias, columns)]
@@ -191,9 +182,7 @@ class SliceVariables:
     def steps(self, variable, steps):
         """The number of steps that columns of the embedding layer, or a layer of the loss, have learned in.
 
-        Args:
-            variable: any variable of the model; of others the result is None.
-            steps: `TurnSteps`.
+        They are those of `TurnSteps`; None for other variables of the model.
         """
         if variable is self.head.kernel or variable is self.head.bias:
             return tf.gather(steps.of_slices, self._owner())
@@ -212,11 +201,9 @@ class SliceVariables:
 class TurnSteps(VariableHolder):
     """Counts the steps that slices of an embedding have learned in, and the layers that the loss has for them.
 
-    `of_slices` and `of_layers` are the steps that changed them, `turns` those whose loss was of the slice or of the
-    whole embedding. They differ where others are not held: momentum changes them, too.
-
-    Args:
-        slices: number of slices. The loss has a layer for each, and one for the whole embedding.
+    The loss has a layer for each slice, and one for the whole embedding. `of_slices` and `of_layers` are the steps that
+    changed them, `turns` those whose loss was of the slice or of the whole embedding. They differ where others are not
+    held: momentum changes them, too.
     """
 
     def __init__(self, slices, **kwargs):

@@ -113,11 +113,8 @@ class MultiHead(Ensemble):
             freeze_batch_norm=freeze_batch_norm,
             **kwargs,
         )
-        self._attention_options = {
-            "attention": attention,
-            "attention_depth": attention_depth,
-            "initial_mask": initial_mask,
-        }
+        options = {"attention": attention, "attention_depth": attention_depth, "initial_mask": initial_mask}
+        self._attention_options = options
 
     def get_config(self):
         return {**super().get_config(), **self._attention_options}
@@ -203,7 +200,16 @@ class Multilevel(EmbeddingModel):
         if len(set(self.endpoints)) < len(self.endpoints):
             raise ValueError(f"Expected each endpoint once, received endpoints={self.endpoints}.")
         self.levels = known.taps(self.endpoints)
-        self.auxiliary = self._auxiliary_levels(auxiliary)
+        if unknown := set(auxiliary or ()) - set(self.endpoints):
+            raise ValueError(
+                f"Expected auxiliary to name some of the endpoints {', '.join(self.endpoints)}, received "
+                f"{min(unknown)!r}."
+            )
+        if auxiliary is None:
+            (output,) = self.backbone.outputs
+            levels = zip(self.endpoints, self.levels.outputs, strict=True)
+            auxiliary = [name for name, features in levels if features is not output]
+        self.auxiliary = tuple(auxiliary)
         self._branch_options = {"reduced": reduced, "hidden": hidden}
         self.head = MultilevelEmbedding(
             embedding_size,
@@ -230,19 +236,6 @@ class Multilevel(EmbeddingModel):
     def get_config(self):
         own = {"embedding_size": self.embedding_size, "endpoints": self.endpoints, "auxiliary": self.auxiliary}
         return {**super().get_config(), **own, **self._branch_options}
-
-    def _auxiliary_levels(self, names):
-        """The names of the endpoints whose levels are auxiliary."""
-        if names is None:
-            (output,) = self.backbone.outputs
-            levels = zip(self.endpoints, self.levels.outputs, strict=True)
-            return tuple(name for name, features in levels if features is not output)
-        for name in names:
-            if name not in self.endpoints:
-                raise ValueError(
-                    f"Expected auxiliary to name some of the endpoints {', '.join(self.endpoints)}, received {name!r}."
-                )
-        return tuple(names)
 
 
 @register("method", "features")

@@ -16,11 +16,8 @@ class Lloyd:
 
     Most centroids soon stay where they are, and so do their distances. Of each point, `_others` is a distance that none
     of the centroids that stay is nearer than, but for the point's own. So only the centroids that have moved are
-    compared, and all of them only for points whose own has moved farther away than that.
-
-    Args:
-        points: `[N, d]` float32 array, contiguous.
-        centroids: `[K, d]` float32 array, where centroids are at first; it is changed.
+    compared, and all of them only for points whose own has moved farther away than that. Points and centroids, which
+    are changed, are contiguous float32.
     """
 
     def __init__(self, points, centroids):
@@ -67,7 +64,6 @@ class Lloyd:
         self._moved = np.union1d(filled, empty)
 
     def _add(self, rows, clusters, sign):
-        """Adds points to clusters, or takes them away."""
         order = np.argsort(clusters, kind="stable")
         present, starts, sizes = np.unique(clusters[order], return_index=True, return_counts=True)
         if len(present):
@@ -92,21 +88,12 @@ MIXING = np.uint64(0x9E3779B97F4A7C15)
 
 
 def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1, at_most=False):
-    """Clusters embeddings by K-means, on GPUs if there are any.
+    """Clusters embeddings `[N, d]` by K-means; returns the cluster `[N]` of each, and the centroids `[clusters, d]`.
 
     The clusters are those of faiss' K-means with the same seed, but for rounding, where no cluster is ever empty. All
-    rows are used, and the same arguments give the same result.
-
-    Args:
-        embeddings: `[N, d]`, finite.
-        clusters: number of clusters.
-        seed: integer, determines the initial centroids.
-        iterations: number of iterations of Lloyd's algorithm.
-        restarts: number of runs; the one with the smallest distances is used.
-        at_most: whether there are as many clusters as distinct rows where these are fewer; it is an error otherwise.
-
-    Returns:
-        The cluster `[N]` of each row, and the centroids `[clusters, d]`.
+    rows are used, on GPUs if there are any, and the same arguments give the same result. Of several restarts, the one
+    with the smallest distances is used. If `at_most`, there are as many clusters as distinct rows where these are
+    fewer; it is an error otherwise.
     """
     points = np.ascontiguousarray(embeddings, np.float32)
     if points.ndim != 2:
@@ -158,14 +145,8 @@ def matched(before, after, clusters):
     """Assigns new clusters to learners one to one, so that learners mostly keep the rows of their previous clusters.
 
     Appendix A of Divide and Conquer: the assignment with the largest sum of intersections over unions. So a cluster may
-    get another learner than the one with the cluster that it overlaps most with.
-
-    Args:
-        before, after: `[N]` previous learner and new cluster of each row; clusters in any numbering.
-        clusters: number of clusters, and of learners.
-
-    Returns:
-        `[N]` new learner of each row.
+    get another learner than the one with the cluster that it overlaps most with. From the previous learner and the new
+    cluster of each row `[N]`, in any numbering, it returns the new learner of each.
     """
     # Imported here, because it would make `import tfdml` slow.
     from scipy.optimize import linear_sum_assignment

@@ -75,14 +75,9 @@ def nearest_others(embeddings, queries, gallery, k):
 def nearest_negatives(embeddings, labels, k, *, memory=2**27, workers=None):
     """Returns the `[N, k]` int32 rows of another class that are nearest to each row, nearest first.
 
-    By Euclidean distance; `NO_NEIGHBOR` behind the last one where other classes have fewer than k rows.
-
-    Args:
-        embeddings: `[N, d]` array, finite.
-        labels: `[N]` class numbers.
-        k: number of neighbors.
-        memory: bytes for the distances that are compared at once.
-        workers: the `Workers` that search together, with the same arguments and results; None: this process.
+    By Euclidean distance; `NO_NEIGHBOR` behind the last one where other classes have fewer than k rows. `memory` is the
+    bytes for the distances that are compared at once. `Workers` search together, with the same arguments and results;
+    None: this process.
     """
     # Rows of a class lie side by side, so that they are a slice of the distances.
     order = np.argsort(labels, kind="stable")

@@ -7,15 +7,10 @@ SMALLEST = 1e-6
 
 
 def principal_components(vectors, count):
-    """Returns the directions in which vectors vary most. The direction of the largest variance comes first.
+    """Returns the directions in which vectors `[N, D]` vary most. The direction of the largest variance comes first.
 
-    Args:
-        vectors: `[N, D]` array.
-        count: Number of components. Fewer are returned if the vectors vary in fewer dimensions.
-
-    Returns:
-        The mean `[D]` of the vectors, directions `[D, n]` of length 1, and the standard deviations `[n]` along them.
-        The largest entry of each direction is positive.
+    These are the mean `[D]` of the vectors, directions `[D, n]` of length 1, and the standard deviations `[n]` along
+    them, fewer than `count` if the vectors vary in fewer dimensions. The largest entry of each direction is positive.
     """
     vectors = np.asarray(vectors, np.float64)
     most = min(count, vectors.shape[1], len(vectors) - 1)
@@ -57,20 +52,15 @@ SMALLEST_VARIANCE = 1e-10
 
 
 def linear_discriminants(vectors, labels, count, shrinkage=SHRINKAGE):
-    """Returns the directions that separate class means best, relative to the variance within classes.
+    """Returns the directions `[D, n]` that separate class means best, relative to the variance within classes.
 
     These are the eigenvectors of `S_b v = l (S_w + s I) v` with the scatter `S_b` between the class means and the
     covariance `S_w` within classes. C classes have at most C - 1 of them. If `count` is larger, the other directions
-    are the principal components of what remains after whitening within classes.
+    are the principal components of what remains after whitening within classes. There are fewer if the vectors vary in
+    fewer dimensions, and the strongest come first.
 
-    Args:
-        vectors: `[N, D]` array.
-        labels: `[N]` integer class labels. At least one class must have two different vectors.
-        count: Number of directions. Fewer are returned if the vectors vary in fewer dimensions.
-        shrinkage: Fraction of the mean variance within classes that is added in every direction.
-
-    Returns:
-        Array `[D, n]`, where n is at most `count`. The strongest directions come first.
+    At least one class must have two different vectors. `shrinkage` is the fraction of the mean variance within classes
+    that is added in every direction.
     """
     whiten, centered, means, sizes = _whitened(vectors, labels, shrinkage)
     _, strengths, axes = np.linalg.svd(np.sqrt(sizes)[:, None] * means, full_matrices=False)

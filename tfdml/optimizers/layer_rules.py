@@ -34,12 +34,9 @@ MOST_NAMES = 12
 
 @dataclasses.dataclass(frozen=True)
 class LayerRule:
-    """Settings of one variable.
+    """Settings of one variable: multiplier of the learning rate, of which 0 freezes, and whether weight decay applies.
 
-    Args:
-        multiplier: multiplier of the learning rate; 0 freezes.
-        frozen_steps: number of first steps in which it is frozen.
-        decays: whether weight decay applies.
+    It is frozen in the first `frozen_steps`.
     """
 
     multiplier: float
@@ -50,12 +47,8 @@ class LayerRule:
 def layer_rules(variables, lr_multipliers, frozen_steps, decay_biases_and_norms, named):
     """Returns the `LayerRule` of each variable.
 
-    Args:
-        variables: Keras variables.
-        lr_multipliers: group to multiplier.
-        frozen_steps: group to number of steps.
-        decay_biases_and_norms: whether weight decay applies to biases and norms.
-        named: `{group: variables}` that a model names; every other group is matched against paths.
+    Multipliers and frozen steps are by group. `named` has the variables of the groups that a model names; every other
+    group is matched against paths.
     """
     multipliers = _by_variable(lr_multipliers, variables, named, default=1.0)
     frozen = _by_variable(frozen_steps, variables, named, default=0)
@@ -66,13 +59,9 @@ def layer_rules(variables, lr_multipliers, frozen_steps, decay_biases_and_norms,
 
 
 def decayed(rules, variables, decay, blocks):
-    """Returns rules whose multipliers fall from the head to the stem.
+    """Returns rules of variables with multipliers that fall by a factor from each block to the one before it.
 
-    Args:
-        rules: `LayerRule` of each variable.
-        variables: Keras variables.
-        decay: factor from a block to the one before it.
-        blocks: the variables of each block, from stem to head; other variables are those of the head.
+    Blocks are lists of variables, from stem to head; other variables are those of the head.
     """
     if not blocks:
         raise ValueError(
@@ -100,19 +89,15 @@ def _by_variable(values, variables, named, default):
 
 
 def _members(group, variables, named):
-    """Returns the indices of the variables that match a group's name."""
     if group in named:
         members = {id(variable) for variable in named[group]}
         places = [place for place, variable in enumerate(variables) if id(variable) in members]
     else:
-        places = [place for place, variable in enumerate(variables) if _matches(group, variable.path)]
+        words = [(variable.path, *variable.path.split("/")) for variable in variables]
+        places = [place for place, each in enumerate(words) if any(fnmatch.fnmatchcase(word, group) for word in each)]
     if not places:
         raise ValueError(_no_member(group, variables, named))
     return places
-
-
-def _matches(pattern, path):
-    return any(fnmatch.fnmatchcase(word, pattern) for word in (path, *path.split("/")))
 
 
 def _no_member(group, variables, named):
@@ -146,11 +131,9 @@ WeightDecay = Annotated[float | None, optional(number(at_least=0, at_most=10)), 
 
 @contextlib.contextmanager
 def counting(optimizer, steps):
-    """Returns a context in which `optimizer.iterations` is another count.
+    """Returns a context in which `optimizer.iterations` is another count; None: all steps, as usual.
 
-    Args:
-        optimizer: Keras optimizer.
-        steps: integer tensor that broadcasts against the updated variable; None: all steps, as usual.
+    It is an integer tensor that broadcasts against the updated variable.
     """
     if steps is None:
         yield
@@ -273,10 +256,18 @@ class LayerGroups(Declared):
         if rule.frozen_steps:
             rate = rate * ops.cast(self.iterations >= rule.frozen_steps, variable.dtype)
         if self.weight_decay is not None and rule.decays and decays(self, variable):
-            gradient = self._decay(gradient, variable, rate)
+            decay = ops.cast(self.weight_decay, variable.dtype)
+            if self.l2:
+                gradient = ops.add(ops.convert_to_tensor(gradient), variable * decay)
+            else:
+                self.assign_sub(variable, variable * decay * rate)
         if rule.frozen_steps:
             gradient = self._unless_frozen(gradient, rule)
-        with counting(self, self._own_steps(place, rule)):
+        # The number of steps that trained the variable; None: all.
+        steps = self._steps_of(trained_variables(self)[place]) if self._steps_of else None
+        if steps is None and rule.frozen_steps:
+            steps = ops.maximum(self.iterations - rule.frozen_steps, 0)
+        with counting(self, steps):
             super().update_step(gradient, variable, rate)
 
     def get_config(self) -> dict[str, Any]:
@@ -289,14 +280,6 @@ class LayerGroups(Declared):
         }
         return {**super().get_config(), **own}
 
-    def _decay(self, gradient, variable, rate):
-        """Shrinks the variable, or returns the gradient with L2 decay."""
-        decay = ops.cast(self.weight_decay, variable.dtype)
-        if self.l2:
-            return ops.add(ops.convert_to_tensor(gradient), variable * decay)
-        self.assign_sub(variable, variable * decay * rate)
-        return gradient
-
     def _apply_weight_decay(self, variables):
         # Keras would decay all variables with one learning rate; `update_step` uses each variable's own.
         pass
@@ -308,10 +291,3 @@ class LayerGroups(Declared):
         if rule.multiplier == 0:
             return ops.zeros_like(gradient)
         return ops.where(self.iterations >= rule.frozen_steps, gradient, ops.zeros_like(gradient))
-
-    def _own_steps(self, place, rule):
-        """Returns the number of steps that trained a variable; None: all."""
-        own = self._steps_of(trained_variables(self)[place]) if self._steps_of else None
-        if own is None and rule.frozen_steps:
-            return ops.maximum(self.iterations - rule.frozen_steps, 0)
-        return own

@@ -94,10 +94,8 @@ def count_apart(optimizer, steps_of):
     This affects the bias correction of Adam, AdamW and Adamax. The learning rate schedule counts all steps. Other
     optimizers are unchanged: most do not use the number of steps; Nadam, Lamb and others count all steps.
 
-    Args:
-        optimizer: Keras optimizer.
-        steps_of: function from a Keras variable to its count before this step, an integer tensor that broadcasts
-            against the variable, or None: all steps.
+    `steps_of` is a function from a Keras variable to its count before this step, an integer tensor that broadcasts
+    against the variable, or None: all steps.
     """
     if not isinstance(optimizer, USE_STEPS):
         return

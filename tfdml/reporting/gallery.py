@@ -35,10 +35,8 @@ def gallery_of(subject):
 def gallery_of_several(subjects, queries, alone):
     """Returns the gallery of runs: queries that one alone gets right, and random ones; with places of the first run.
 
-    Args:
-        subjects: name of a run to its `Subject`, all of the same test images.
-        queries: `[Q]` rows of the queries.
-        alone: name of a run to booleans `[Q]`, whether it alone gets a query right.
+    Subjects, by the names of their runs, have the same test images. Of the queries `[Q]`, `alone` has booleans for each
+    run.
     """
     random, first = np.random.default_rng(0), next(iter(subjects.values()))
     count = _count(first, kinds=len(alone) + 1, models=len(subjects))
@@ -76,7 +74,6 @@ def places_of(subject, found):
 
 
 def _count(subject, kinds, models=1):
-    """How many queries of each kind are shown."""
     test = subject.test
     rows = np.random.default_rng(0).choice(len(test), min(SAMPLE, len(test)), replace=False)
     return queries_within([image_of(test, row).numpy() for row in rows], kinds * (1 + models * NEIGHBORS))

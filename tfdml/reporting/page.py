@@ -36,12 +36,7 @@ def joined(*content):
 
 
 def about_run(main, changed):
-    """Returns what was run.
-
-    Args:
-        main: name of a flag to its value, of those that say most.
-        changed: name of a flag to its value and its default, of those that are not at their default.
-    """
+    """Returns what was run: the main flags, and those that are not at their default, name to value and default."""
     rows = [[f"--{name}", *(code(text) if text else "(empty)" for text in values)] for name, values in changed.items()]
     caption = "Flags that are not at their default"
     values = html.pairs({WORDS.get(name, name.capitalize()): value for name, value in main.items()})
@@ -51,11 +46,8 @@ def about_run(main, changed):
 def document(title, state, sections, data):
     """Returns the text of a page that opens from disk and asks no network for anything.
 
-    Args:
-        title: its title.
-        state: sentences below the title, each to whether it is of a run that is not complete.
-        sections: title to content, `Markup`; without content there is no section.
-        data: plain data for the script.
+    `state` has sentences below the title, each to whether it is of a run that is not complete. A section whose content
+    is empty is left out. `data` is plain data for the script.
     """
     style, *scripts = (
         Markup(TEMPLATES.joinpath(name).read_text(encoding="utf-8")) for name in ("page.css", "places.js", "page.js")
@@ -75,34 +67,24 @@ QUALITY = 82
 
 
 def picture_figures(captions):
-    """Returns the pictures of a run with their captions; None without any.
-
-    Args:
-        captions: path of a PNG or SVG file to what it shows.
-    """
+    """Returns the pictures of a run, PNG and SVG files to their captions; None without any."""
     if not captions:
         return None
-    share = PICTURES // len(captions)
-    return html.pictures(
-        [(_source(path, share), path.stem.replace("_", " "), caption) for path, caption in captions.items()]
-    )
-
-
-def _source(path, most):
-    content = path.read_bytes()
-    if path.suffix == ".png" and len(content) > most:
-        with Image.open(io.BytesIO(content)) as picture:
-            return jpeg_within(picture, most)
-    return data_uri(content, TYPES[path.suffix])
+    most, pictures = PICTURES // len(captions), []
+    for path, caption in captions.items():
+        content = path.read_bytes()
+        source = data_uri(content, TYPES[path.suffix])
+        if path.suffix == ".png" and len(content) > most:
+            with Image.open(io.BytesIO(content)) as picture:
+                source = jpeg_within(picture, most)
+        pictures.append((source, path.stem.replace("_", " "), caption))
+    return html.pictures(pictures)
 
 
 def jpeg_within(picture, most, largest=SIDES[0]):
-    """Returns the largest JPEG of a picture that has at most a number of bytes, as a data URI.
+    """Returns the largest JPEG of a PIL image that has at most `most` bytes, as a data URI.
 
-    Args:
-        picture: PIL image; it is not enlarged.
-        most: bytes. If even the smallest has more, it is that one.
-        largest: longest side in pixels.
+    It is not enlarged. If even the smallest has more bytes, it is that one.
     """
     picture, promising = picture.convert("RGB"), largest
     for side in SIDES:
@@ -136,10 +118,9 @@ MOST_PLACES = 16
 class PlaceShares(NamedTuple):
     """Similarity maps of a gallery.
 
-    Args:
-        maps: row of a query to a list of `SimilarityMap`, of it and each of its neighbors.
-        seen: function of an image's height and width that returns left, top, right and bottom of the part that the
-            network sees, as fractions.
+    `maps` is the row of a query to a list of `SimilarityMap`, of it and each of its neighbors. `seen` is a function of
+    an image's height and width that returns left, top, right and bottom of the part that the network sees, as
+    fractions.
     """
 
     maps: dict
@@ -148,10 +129,6 @@ class PlaceShares(NamedTuple):
     def grid(self):
         """The height and the width of all maps."""
         return list(_fewer(next(shares.of_a for maps in self.maps.values() for shares in maps)).shape)
-
-    def seen_of(self, image):
-        """The part of an image `[H, W, 3]` that the network sees."""
-        return [round(edge, 4) for edge in self.seen(*image.shape[:2])]
 
     def of_query(self, row):
         """A text for each neighbor of a query: base64 of a byte for each place of the query, and of the neighbor.
@@ -181,26 +158,22 @@ COLORS, DASHES = 8, 4
 
 
 def curve_figures(charts):
-    """Returns charts of curves against steps, with legends; None without any.
-
-    Args:
-        charts: title of a chart to name of a curve to `(steps, values)`.
-    """
-    finite = {title: {name: _finite(*curve) for name, curve in curves.items()} for title, curves in charts.items()}
-    drawn = [_chart(title, curves) for title, curves in finite.items() if any(curves.values())]
+    """Returns charts of curves against steps, with legends: title to name to `(steps, values)`; None without any."""
+    drawn = []
+    for title, curves in charts.items():
+        shown = {}
+        for name, curve in curves.items():
+            points = [point for point in zip(*curve, strict=True) if math.isfinite(point[1])]
+            if points:
+                # Of many points every n-th, and the last.
+                shown[name] = [*points[: -1 : -(-len(points) // MOST_POINTS)], points[-1]]
+        if shown:
+            drawn.append(_chart(title, shown))
     return html.charts(drawn, SIZE) if drawn else None
-
-
-def _finite(steps, values):
-    """Points with a number, of many curves' points every n-th and the last."""
-    points = [point for point in zip(steps, values, strict=True) if math.isfinite(point[1])]
-    every = -(-len(points) // MOST_POINTS) or 1
-    return [*points[:-1:every], *points[-1:]]
 
 
 def _chart(title, curves):
     """Returns what the template draws: where lines, marks and ticks are, and the words next to them."""
-    curves = {name: points for name, points in curves.items() if points}
     steps, values = zip(*(point for points in curves.values() for point in points), strict=True)
     low, high = min(values), max(values)
     # Where all are equal they lie in the middle.

@@ -34,12 +34,9 @@ OF_SEVERAL = (
 
 
 def write_comparison(groups, path, changes=()):
-    """Writes the page that compares runs of one dataset, all of them measured as the first one says.
+    """Writes the page that compares groups of run directories, all of them measured as the first run says.
 
-    Args:
-        groups: lists of run directories; of each list the page shows means.
-        path: the HTML file.
-        changes: settings to replace, name to value.
+    The runs are of one dataset; of several in a group the page shows means. `changes` are settings to replace.
     """
     records = {name: list(map(Record.of, group)) for name, group in zip(_names(groups), groups, strict=True)}
     subjects = _subjects(records, dict(changes))
@@ -103,7 +100,6 @@ def _names(groups):
 
 
 def _members_of(groups):
-    """Pairs the name of a group with each of its members."""
     return [(name, member) for name, group in groups.items() for member in group]
 
 
@@ -153,23 +149,17 @@ TEXT = (
 
 
 def write_members_page(run, path):
-    """Writes the page of an ensemble that is not joined yet: how far its members are, and their curves.
-
-    Args:
-        run: `EnsembleDirectory`.
-        path: the HTML file.
-    """
+    """Writes the page of an `EnsembleDirectory` that is not joined yet: how far its members are, and their curves."""
     records = {member.path.name: Record.of(member.path) for member in run.begun()}
     complete = sum(bool(record.result) for record in records.values())
     text = TEXT.format(path=run.path, complete=complete, count=len(records), first=next(iter(records)))
-    about = tables.compared_runs(
-        {name: record.main() for name, record in records.items()},
-        {name: record.flags() for name, record in records.items()},
-    )
     sections = {
         "Members": _members_table(records),
         "Training": page.curve_figures(overlaid({name: [record] for name, record in records.items()})),
-        "What was run": about,
+        "What was run": tables.compared_runs(
+            {name: record.main() for name, record in records.items()},
+            {name: record.flags() for name, record in records.items()},
+        ),
     }
     title = f"{run.path.resolve().name}: members of an ensemble"
     write_text(page.document(title, {text: True}, sections, {"gallery": None}), path)
@@ -212,12 +202,9 @@ PAGE = "page"
 def report_run(run_dir, only, out, changes, chosen):
     """Draws pictures of a run, and writes its page; returns the `Settings` of a run that is complete, else None.
 
-    Args:
-        run_dir: folder of the run.
-        only: specs of pictures, and `page`; empty: all that the run has, and the page.
-        out: HTML file to write; empty: `index.html` in the report of the run.
-        changes: settings to use instead of the run's, name to value.
-        chosen: numbers of `channels` and `learners` whose attention is drawn, where they are chosen.
+    `only` has specs of pictures, and `page`; empty: all that the run has, and the page. The page is `out`, or
+    `index.html` in the report of the run. `changes` are settings to use instead of the run's. `chosen` may have numbers
+    of `channels` and `learners` whose attention is drawn.
     """
     own = changes.get("import_modules", ())
     # At once, but where a user's modules have pictures: they may compute, and TensorFlow is set up before that.
@@ -240,12 +227,9 @@ def report_run(run_dir, only, out, changes, chosen):
 
 
 def report_comparison(run_dirs, out, changes):
-    """Writes the page that compares runs, and returns its path.
+    """Writes the page that compares runs, and returns its path, by default `comparison.html` in the first's report.
 
-    Args:
-        run_dirs: folders of runs, or of several of each: `A0,A1:B0,B1`.
-        out: HTML file to write; empty: `comparison.html` in the report of the first.
-        changes: as for `report_run`.
+    Runs are folders, or of several of each: `A0,A1:B0,B1`.
     """
     groups = groups_of(run_dirs)
     path = Path(out or RunDirectory(groups[0][0]).report / "comparison.html")
@@ -254,11 +238,7 @@ def report_comparison(run_dirs, out, changes):
 
 
 def pictures_of(only, chosen):
-    """Returns name to `Picture`: those asked for, in their order; if none are, all that need not be named.
-
-    Args:
-        only, chosen: as `report_run` takes them.
-    """
+    """Returns name to `Picture`: those asked for, in their order; if none are, all that need not be named."""
     things = registry.registered("picture")
     known = sorted(things, key=lambda name: (things[name].place, name))
     found = {}
@@ -286,11 +266,7 @@ def _whole(pieces):
 def _draw(record, subject, pictures, asked):
     """Draws the pictures that a run has; returns the caption by path of those that the page shows.
 
-    Args:
-        record: `Record` of the run.
-        subject: `Subject`; None draws nothing.
-        pictures: name to `Picture`.
-        asked: whether it is an error if the run lacks one.
+    `asked` says whether it is an error if the run lacks one; without a subject nothing is drawn.
     """
     there = {name: picture for name, picture in pictures.items() if subject and picture.can_be_drawn(subject)}
     missing = [f"{name!r} for {picture.of}" for name, picture in pictures.items() if name not in there]

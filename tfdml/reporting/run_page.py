@@ -29,13 +29,9 @@ DATA = {
 
 
 def write_page(record, subject, pictures, path):
-    """Writes the page of a run.
+    """Writes the page of a run to an HTML file; its subject is None while it has no model.
 
-    Args:
-        record: `Record` of the run.
-        subject: its `Subject`; None while it has no model.
-        pictures: path of a picture to its caption, of those that the page shows.
-        path: the HTML file.
+    `pictures` are the paths of those that the page shows, to their captions.
     """
     gallery, result = subject and gallery_of(subject), record.result
     members = [member["run_dir"] for member in result["members"]] if "members" in result else None
@@ -44,8 +40,10 @@ def write_page(record, subject, pictures, path):
         **record.saved_by(),
         **{f"{name}, of this report": value for name, value in environment().items()},
     }
+    # What `python -m pipelines.check --near_duplicates` has found in the dataset, if it was asked.
+    near = read_near_duplicates(record.settings.data.data_dir, record.settings.data.dataset)
     sections = {
-        "Scores": page.joined(score_tables(record, subject), _near_duplicates(record.settings.data)),
+        "Scores": page.joined(score_tables(record, subject), page.paragraph(in_words(near)) if near else None),
         "What to try next": (steps := next_steps(record)) and html.next_steps(steps),
         "Training": page.curve_figures(titled_curves(record.events)),
         "Queries and neighbors": gallery and tables.gallery(gallery),
@@ -74,11 +72,7 @@ def title_of(record):
 
 
 def next_steps(record):
-    """Returns what to do next with a run: a sentence to a command, or to None where the sentence names a flag.
-
-    Args:
-        record: `Record` of the run.
-    """
+    """Returns what to do next with a run: a sentence to a command, or to None where the sentence names a flag."""
     run, values = record.run.path, record.settings.values()
     modules = own_modules(values["import_modules"])
     here, several = [f"--run_dir={run}", *modules], [f"--run_dirs={run}", *modules]
@@ -104,19 +98,8 @@ def next_steps(record):
     return steps
 
 
-def _near_duplicates(data):
-    """Returns what `python -m pipelines.check --near_duplicates` has found in the dataset, if it was asked."""
-    found = read_near_duplicates(data.data_dir, data.dataset)
-    return page.paragraph(in_words(found)) if found else None
-
-
 def subject_of(record, changes=()):
-    """Returns the `Subject` of a run; None while it has no model.
-
-    Args:
-        record: `Record` of the run.
-        changes: settings to replace, name to value.
-    """
+    """Returns the `Subject` of a run, with some settings replaced; None while it has no model."""
     if not record.result and not record.run.model.is_file():
         return None
     return Subject(*trained(record.run.path, "best", changes), record.run, record.result)

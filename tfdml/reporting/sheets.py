@@ -33,11 +33,7 @@ Thumbnail: TypeAlias = Callable[[int, int], np.ndarray]
 
 
 class Sheet:
-    """A white sheet on which pictures and words are placed.
-
-    Args:
-        width, height: in pixels.
-    """
+    """A white sheet on which pictures and words are placed; all sizes are in pixels."""
 
     def __init__(self, width, height):
         self.image = Image.new("RGB", (width, height), "white")
@@ -50,16 +46,7 @@ class Sheet:
         self.image.paste(Image.fromarray(pixels), (left + FRAME, top + FRAME))
 
     def words(self, left, top, text, *, size=12, width=None, lines=1, color="black", bold=False, spacing=2):
-        """Writes words, in at most some lines, the rest cut off.
-
-        Args:
-            left, top: where.
-            text: the words.
-            size, spacing: of the font and between lines, in pixels.
-            width: where lines are broken, in pixels; None: nowhere.
-            lines: maximum number of lines if they are broken.
-            color, bold: of the font.
-        """
+        """Writes words, broken into lines of a width, at most `lines`, the rest cut off; without a width nowhere."""
         font = ImageFont.truetype(BOLD if bold else FONT, size)
         if width is not None:
             letters = max(int(width / font.getlength("n")), 1)
@@ -144,7 +131,11 @@ def draw_batch(pictures: np.ndarray, labels: Labels, names: Mapping[int, str], p
     longest = max(pictures.shape[1:3])
     # Small images are enlarged by an integer.
     side = longest * -(-SMALLEST_SIDE // longest) if longest < SMALLEST_SIDE else min(longest, LARGEST_SIDE)
-    columns = _columns(labels)
+    # About as many images in a row as rows, and whole classes if these are equal in size.
+    lengths = np.diff([0, *(np.flatnonzero(np.diff(labels)) + 1), len(labels)])
+    of_class = int(lengths[0]) if np.all(lengths == lengths[0]) and lengths[0] <= MOST_COLUMNS else 1
+    wanted = int(min(np.sqrt(1.5 * len(labels)), MOST_COLUMNS))
+    columns = min(max(wanted // of_class, 1) * of_class, len(labels))
     rows = -(-len(pictures) // columns)
     line, across = TEXT + 3, side + GAP
     width = max(2 * MARGIN + columns * across - GAP, 480)
@@ -168,24 +159,11 @@ def draw_batch(pictures: np.ndarray, labels: Labels, names: Mapping[int, str], p
     sheet.save(path)
 
 
-def _columns(labels):
-    """Returns the number of images in a row: about the number of rows, and whole classes if these are equal in size."""
-    changes = np.flatnonzero(np.diff(labels)) + 1
-    lengths = np.diff([0, *changes, len(labels)])
-    of_class = int(lengths[0]) if np.all(lengths == lengths[0]) and lengths[0] <= MOST_COLUMNS else 1
-    wanted = min(np.sqrt(1.5 * len(labels)), MOST_COLUMNS)
-    return min(max(int(wanted) // of_class, 1) * of_class, len(labels))
-
-
 def show_batch(settings, split, step, most, out):
-    """Draws a batch of a run, and returns what it says of it.
+    """Draws a batch of a run of `Settings`, at most `most` of its images, and returns what it says of it.
 
-    Args:
-        settings: `Settings`.
-        split: `train`, a batch after the training transform; `test`, one of evaluation.
-        step: the step of training, or the number of the batch of evaluation.
-        most: how many images are drawn at most.
-        out: the PNG to write.
+    The split is `train`, for a batch after the training transform at a step, or `test`, for the batch of evaluation of
+    this number.
     """
     # One batch, in this process.
     settings = settings.replace(devices="auto", cache="none")

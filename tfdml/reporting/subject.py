@@ -24,13 +24,9 @@ NEIGHBORS = 8
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """A run that pictures are drawn of. What takes time is computed when it is first asked for, and once.
+    """A run that pictures are drawn of; the result is empty while it goes on.
 
-    Args:
-        experiment: `Experiment`.
-        model: the model.
-        run: `RunDirectory`.
-        result: the result; empty while the run goes on.
+    What takes time is computed when it is first asked for, and once.
     """
 
     experiment: Experiment

@@ -20,13 +20,10 @@ HEAD = ["Image", "Class", "Nearer to", "Margin", "Models"]
 
 
 def suspects_of(images, nearest, margin, share):
-    """Returns the `Suspects` among images: those whose labels most models doubt.
+    """Returns the `Suspects` among `JudgedImages`: those whose labels most models doubt.
 
-    Args:
-        images: `JudgedImages`.
-        nearest: number of images of a class whose mean similarity says how near it is.
-        margin: least margin, in standard deviations of the margins of all images.
-        share: largest part of the images that are suspects.
+    The mean similarity of the `nearest` images of a class says how near it is. `margin` is the least, in standard
+    deviations of the margins of all images, and `share` the largest part of the images that are suspects.
     """
     judgements = [
         Judgement.of(
@@ -38,15 +35,9 @@ def suspects_of(images, nearest, margin, share):
 
 
 def write_suspects(images, suspects, out):
-    """Writes a list of suspects, and a page if there are any and the images are there.
+    """Writes a list of suspects to a folder, and a page if there are any and the images are there.
 
-    Args:
-        images: `JudgedImages`.
-        suspects: its `Suspects`.
-        out: folder for the files, which is made if it does not exist.
-
-    Returns:
-        Name to path of the files that were written: `list`, and perhaps `page`.
+    Returns the paths of the files by name: `list`, and perhaps `page`.
     """
     files = {"list": Path(out, LIST)}
     files["list"].parent.mkdir(parents=True, exist_ok=True)

@@ -16,13 +16,9 @@ CAPITALS = ("nmi", "ami", "ari", "f1")
 
 
 def scores_table(caption, rows, intervals=None, deviations=None, first="Model"):
-    """Returns a table of metrics; those of all rows are columns.
+    """Returns a table of metrics, by name of a row; those of all rows are columns.
 
-    Args:
-        caption: what was measured.
-        rows: name to metrics by name.
-        intervals, deviations: name of a row to intervals `[low, high]`, or standard deviations, by metric; or None.
-        first: what the names of rows are.
+    Intervals `[low, high]` and standard deviations are by row and metric; `first` is the head of the names of rows.
     """
     intervals, deviations = intervals or {}, deviations or {}
     columns = list(dict.fromkeys(name for metrics in rows.values() for name in metrics if is_score(name, metrics)))
@@ -59,10 +55,9 @@ def number(value):
 
 
 def compared_runs(main, flags):
-    """Returns what the runs have in common, and the flags in which they differ.
+    """Returns what runs have in common, and the flags in which they differ.
 
-    Args:
-        main, flags: name of a run to the flags that say most, and to all its flags, each name to value.
+    `main` has, by the name of a run, the flags that say most, and `flags` all of them.
     """
 
     def is_same(runs, name):
@@ -125,10 +120,7 @@ def _difference(pair, word, more=""):
 def learners_tables(learners, names=None, cost=None):
     """Returns how the learners of a run differ, and their cost; None of a run with one learner.
 
-    Args:
-        learners: what `tfdml.evaluation.diversity` returns, or None.
-        names: names of the learners; None: their numbers.
-        cost: what `tfdml.evaluation.cost` returns of the model, or None.
+    They are what `diversity` and `cost` of `tfdml.evaluation` return, or None. Learners have names, or numbers.
     """
     if learners is None:
         return None
@@ -162,9 +154,7 @@ FEWEST = 8
 def queries_within(images, shown):
     """Returns how many queries of each kind to show, so that their images are large and the page is not.
 
-    Args:
-        images: a sample of the images, uint8 `[H, W, 3]` each.
-        shown: number of images that one query of each kind shows, all kinds together.
+    Images are a sample; `shown` is the number of images that one query of each kind shows, all kinds together.
     """
     pictures = [Image.fromarray(pixels) for pixels in images]
     large, small = (
@@ -186,14 +176,11 @@ def _closeness(query, neighbors, distance):
 def gallery_data(chosen, found, closeness, image, about, places=None, notes=None):
     """Returns the gallery as plain data.
 
-    Args:
-        chosen: kind of queries, such as `Worst`, to their rows.
-        found: name of a model to row of a query to a list of `(row, closeness, right)`, its neighbors, nearest first.
-        closeness: what the numbers are, such as `cosine similarity`.
-        image: function of a row that returns its image, uint8 `[H, W, 3]`.
-        about: function of a row that returns its name and that of its class.
-        places: `PlaceShares` of the first model; None if it cannot tell what makes images similar.
-        notes: row of a query to words about it, which are shown instead of its kinds; None: there are none.
+    `chosen` is the kind of queries, such as `Worst`, to their rows, and `found` the name of a model to what
+    `neighbors_of` returns. `closeness` says what the numbers are, such as `cosine similarity`. Functions of a row
+    return its `image`, uint8 `[H, W, 3]`, and, `about` it, its name and that of its class. `places` are the
+    `PlaceShares` of the first model; None if it cannot tell what makes images similar. `notes` are words about queries,
+    by row, shown instead of their kinds.
     """
     queries = list(dict.fromkeys(int(row) for rows in chosen.values() for row in rows))
     neighbors = (row for of_model in found.values() for query in queries for row, *_ in of_model[query])
@@ -203,7 +190,7 @@ def gallery_data(chosen, found, closeness, image, about, places=None, notes=None
         name, of_class = about(row)
         pixels = image(row)
         source = jpeg_within(Image.fromarray(pixels), IMAGES // len(shown), LARGEST)
-        seen = {"seen": places.seen_of(pixels)} if places else {}
+        seen = {"seen": [round(edge, 4) for edge in places.seen(*pixels.shape[:2])]} if places else {}
         return {"src": source, "name": name, "class": of_class, **seen}
 
     return {
@@ -226,13 +213,9 @@ def gallery_data(chosen, found, closeness, image, about, places=None, notes=None
 
 
 def neighbors_of(retrieved, rows, embeddings, distance):
-    """Returns row of a query to a list of `(row, closeness, right)`, as `gallery_data` takes it.
+    """Returns row of a query to a list of `(row, closeness, right)`, its neighbors, nearest first.
 
-    Args:
-        retrieved: `tfdml.evaluation.queries.Retrieved`.
-        rows: rows of queries, all of which are in `retrieved`.
-        embeddings: `[N, d]`, by which was searched.
-        distance: `cosine` or `euclidean`.
+    All these rows of queries are in the `Retrieved`, which was searched by the embeddings.
     """
     found = {}
     for query, place in zip(rows, np.searchsorted(retrieved.queries, rows), strict=True):
@@ -250,12 +233,7 @@ def gallery(data):
 
 
 def score_tables(record, subject):
-    """Returns the tables of a run's metrics, complete or still going on; None before the first evaluation.
-
-    Args:
-        record: `Record` of the run.
-        subject: its `Subject`; None while it has no model.
-    """
+    """Returns the tables of a run's metrics, complete or still going on; None before the first evaluation."""
     measured = means_over_queries(subject) if subject else Scores({})
     intervals = class_intervals(measured, subject.test.labels) if subject else {}
     if record.result:

@@ -10,10 +10,9 @@ from tfdml.runtime.keras_internals import devices_per_worker
 
 
 def strategy_for(devices):
-    """Creates the `tf.distribute.Strategy` of a `--devices` value; call it before TensorFlow computes anything.
+    """Creates the `tf.distribute.Strategy` of a `--devices` value: `auto`, `cpu:N`, `gpu:N` or `workers`.
 
-    Args:
-        devices: `auto`, `cpu:N`, `gpu:N` or `workers`.
+    Call it before TensorFlow computes anything.
     """
     if devices == "workers":
         return _workers()

@@ -55,11 +55,8 @@ class Workers:
     def gather(self, compute: Callable[[], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
         """Returns the arrays that `compute` gives on all workers, each concatenated in the order of the workers.
 
-        An error on one worker is an error on all, so that none waits for it in vain.
-
-        Args:
-            compute: function that returns a tuple of arrays `[n, ...]`, where n may differ from worker to worker, or
-                an empty tuple on a worker that has nothing.
+        It returns a tuple of arrays `[n, ...]`, where n may differ from worker to worker, or an empty tuple on a worker
+        that has nothing. An error on one worker is an error on all, so that none waits for it in vain.
         """
         if self.count == 1:
             return compute()
@@ -115,7 +112,6 @@ ALONE = Workers()
 
 @functools.lru_cache(maxsize=1)
 def _exchange_of(strategy):
-    """Returns the function by which the workers of a strategy exchange vectors."""
     import tensorflow as tf
 
     # `gather` copies bits on CPUs and GPUs alike, also those of -0 and NaN, where a sum with zeros, as by `all_reduce`,
@@ -130,7 +126,6 @@ def _exchange_of(strategy):
 
 
 def _message_of(error):
-    """Returns what other workers must know of an error."""
     import tensorflow as tf
 
     if isinstance(error, tf.errors.OpError):

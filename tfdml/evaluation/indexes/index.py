@@ -71,15 +71,14 @@ class IndexedGallery:
 
     @functools.cached_property
     def _filled(self):
-        index = self.index.create(self.vectors.vectors.shape[1], self.metric, self._sample)
+        def sample(count):
+            drawn = np.random.default_rng(0).choice(self.rows, min(count, len(self.rows)), replace=False)
+            return self._vectors(np.sort(drawn))
+
+        index = self.index.create(self.vectors.vectors.shape[1], self.metric, sample)
         for block in self._blocks():
             index.add(block)
         return index
-
-    def _sample(self, count):
-        """Returns at most `count` random vectors of the gallery."""
-        drawn = np.random.default_rng(0).choice(self.rows, min(count, len(self.rows)), replace=False)
-        return self._vectors(np.sort(drawn))
 
     def _blocks(self):
         for start in range(0, len(self.rows), ROWS):
@@ -93,13 +92,10 @@ class IndexedGallery:
 class NeighborList:
     """The similarities of the images in a list of nearest neighbors; what does not count is left out.
 
-    Args:
-        positives: those of the query's class, ascending but for ties.
-        ties: for each of these, by how much a similarity may differ and count as equal.
-        negatives: those of other classes, ascending.
-        lowest: all of them less their ties, ascending.
-        end: the smallest similarity in the list; images outside may have it too. Minus infinity if the index has found
-            all that it can find.
+    `positives` are those of the query's class, ascending but for ties, `ties` by how much each may differ and count as
+    equal, `negatives` those of other classes, ascending, and `lowest` all of them less their ties, ascending. `end` is
+    the smallest similarity in the list, which images outside may have too; minus infinity if the index has found all
+    that it can find.
     """
 
     positives: np.ndarray
@@ -110,14 +106,9 @@ class NeighborList:
 
     @classmethod
     def of(cls, query, rows, similarities, ties, task, *, is_all):
-        """Creates the list of a query's row.
+        """Creates the list of a query's row from what `IndexedGallery.compared` returns of the rows `[K]` found.
 
-        Args:
-            query: the row.
-            rows: `[K]` rows that were found.
-            similarities, ties: `[K]`, as `IndexedGallery.compared` returns them.
-            task: `RetrievalTask`.
-            is_all: whether the index can find no others.
+        `is_all` says that the index can find no others.
         """
         same = task.labels[rows] == task.labels[query]
         counted = same & task.countable(query[None], rows)[0]
@@ -218,7 +209,10 @@ class IndexSearch:
         self.shares, self.short_lists = [], 0
         later = [np.zeros(0, np.int64)]
         for places, lists in self._searched(np.arange(len(self.queries)), self._lengths):
-            self._watch(places, lists)
+            for place, each, depth in zip(places, lists, self.depths[places], strict=True):
+                self.short_lists += int(len(each) < depth)
+                if place in self._lowest:
+                    self.shares.append(min(each.count_from(self._lowest[place]), depth) / depth)
             decided = [each.is_decided(depth) for each, depth in zip(lists, self.depths[places], strict=True)]
             later.append(places[np.logical_not(decided)])
             yield from self._ranks(places[decided], [lists[number] for number in np.flatnonzero(decided)], first_only)
@@ -243,11 +237,13 @@ class IndexSearch:
 
     def _neighbor_lists(self, places, found, length):
         """Returns a list of `NeighborList`s of the rows that were found for each query, up to `length`."""
-        lists = []
-        for query, rows in zip(self.queries[places], found, strict=True):
-            is_all = len(rows) < length or length == len(self.task.gallery)
-            lists.append(NeighborList.of(query, rows, *self.gallery.compared(query, rows), self.task, is_all=is_all))
-        return lists
+        whole = length == len(self.task.gallery)
+        return [
+            NeighborList.of(
+                query, rows, *self.gallery.compared(query, rows), self.task, is_all=whole or len(rows) < length
+            )
+            for query, rows in zip(self.queries[places], found, strict=True)
+        ]
 
     def _ranks(self, places, lists, first_only):
         """Yields the `PositiveRanks` of queries, if there are any."""
@@ -259,14 +255,6 @@ class IndexSearch:
             for each, positives in zip(lists, self.positives[places], strict=True)
         ]
         yield PositiveRanks.of(self.queries[places], self.positives[places], ahead)
-
-    def _watch(self, places, lists):
-        """Notes how good lists are."""
-        for place, each, depth in zip(places, lists, self.depths[places], strict=True):
-            self.short_lists += int(len(each) < depth)
-            if place in self._lowest:
-                found = each.count_from(self._lowest[place])
-                self.shares.append(min(found, depth) / depth)
 
     @functools.cached_property
     def _lowest(self):
@@ -304,5 +292,4 @@ class Index(Declared):
         return None
 
     def __repr__(self):
-        """The spec."""
         return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"

@@ -129,12 +129,8 @@ class PairMetric(Metric):
         if positives and negatives >= self.negatives_needed:
             return True
         logging.getLogger(__name__).warning(
-            "%s needs a pair of the same class, and of different classes %s or more; there are %s and %s. It has no "
-            "value.",
-            self.name,
-            f"{self.negatives_needed:,}",
-            f"{positives:,}",
-            f"{negatives:,}",
+            f"{self.name} needs a pair of the same class, and of different classes {self.negatives_needed:,} or more; "
+            f"there are {positives:,} and {negatives:,}. It has no value."
         )
         return False
 

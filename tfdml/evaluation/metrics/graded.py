@@ -30,11 +30,8 @@ def full_grade(labels):
 def grades(labels, rows, others=None):
     """Returns what images have in common with others: the number of levels `[B, M]`, or the share of several labels.
 
-    Args:
-        labels: `[N, L]` categories from coarse to fine, which are a tree; `[N]` class numbers; or `[N, C]` booleans,
-            several labels an image.
-        rows: the B images.
-        others: `[B, M]` rows of the others of each image; None: all images are.
+    Labels are `[N, L]` categories from coarse to fine, which are a tree; `[N]` class numbers; or `[N, C]` booleans,
+    several labels an image. `others` are rows `[B, M]`, the others of each image; None: all images are.
     """
     levels = levels_of(labels)
     own, found = levels[rows], levels[None, :] if others is None else levels[others]
@@ -54,10 +51,6 @@ def grades_in_order(embeddings, labels):
     By Euclidean distance, which orders embeddings at unit length as cosine similarity does. Of images that are equally
     near, up to a tie (`ExactVectors.ties`), those that have less in common come first, so that a collapsed embedding
     scores low.
-
-    Args:
-        embeddings: `[N, d]` array.
-        labels: as of `grades`.
     """
     yield from _in_order(_exact(embeddings), labels, np.arange(len(embeddings)))
 
@@ -144,9 +137,7 @@ class WholeOrder(EmbeddingMetric):
     def of_queries(self, shared: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Returns the values of the queries of a block that have something in common with another image.
 
-        Args:
-            shared: `[B, N - 1]` grades of the others, as of `grades_in_order`.
-            labels: as of `grades`.
+        `shared` are the blocks of `grades_in_order`.
         """
         raise NotImplementedError
 

@@ -56,9 +56,7 @@ ROWS = 256
 def squared_pair_distances(points, labels=None):
     """Yields the squared distances of pairs of the same class, each pair once, in blocks `[P]` of float64.
 
-    Args:
-        points: `[N, d]` array.
-        labels: `[N]` class numbers; None for all pairs.
+    Without labels, all points `[N, d]` are of one class.
     """
     labels = np.zeros(len(points)) if labels is None else np.asarray(labels)
     order = np.argsort(labels, kind="stable")
@@ -132,16 +130,12 @@ class DPrime(PairMetric):
     """
 
     def value(self, counts):
-        means, variances = zip(
-            *(_moments(counts.scores, each) for each in (counts.positives, counts.negatives)), strict=True
-        )
+        kinds = counts.positives, counts.negatives
+        means = [np.average(counts.scores, weights=kind) for kind in kinds]
+        squares = ((counts.scores - mean) ** 2 for mean in means)
+        variances = [np.average(each, weights=kind) for each, kind in zip(squares, kinds, strict=True)]
         deviation = np.sqrt(sum(variances) / 2)
         return float((means[0] - means[1]) / deviation) if deviation > SMALLEST else None
-
-
-def _moments(values, counts):
-    mean = np.average(values, weights=counts)
-    return mean, np.average((values - mean) ** 2, weights=counts)
 
 
 @register("metric", "equal_error_rate")
@@ -207,21 +201,16 @@ class OPIS(PairMetric):
 
     def _served(self, pairs):
         """Returns which classes have pairs, `[C]`, and how well each threshold serves these, `[classes, steps]`."""
-        counts = ClassCounts.of(pairs, self._thresholds(pairs))
-        known = (counts.totals > 0).all(axis=0)
-        accepts, falses = counts.accepted()[:, known] / counts.totals[:, known, None]
-        return known, harmonic_mean(accepts, 1 - falses)
-
-    def _thresholds(self, pairs):
         strict, lenient = (pairs.counts.above(pairs.counts.place_at(rate)) for rate in (self.low, self.high))
         parts = (np.arange(self.steps) + 0.5) / self.steps
         if pairs.euclidean:
-            return lenient + parts * (strict - lenient)
-        near, far = (np.sqrt(max(2 - 2 * score, 0.0)) for score in (strict, lenient))
-        return 1 - (far + parts * (near - far)) ** 2 / 2
-
-
-def harmonic_mean(first, second):
-    """Returns the harmonic means of fractions; 0 of zeros."""
-    total = first + second
-    return 2 * first * second / np.where(total > 0, total, 1.0)
+            thresholds = lenient + parts * (strict - lenient)
+        else:
+            near, far = (np.sqrt(max(2 - 2 * score, 0.0)) for score in (strict, lenient))
+            thresholds = 1 - (far + parts * (near - far)) ** 2 / 2
+        counts = ClassCounts.of(pairs, thresholds)
+        known = (counts.totals > 0).all(axis=0)
+        accepts, falses = counts.accepted()[:, known] / counts.totals[:, known, None]
+        rejects = 1 - falses
+        total = accepts + rejects
+        return known, 2 * accepts * rejects / np.where(total > 0, total, 1.0)

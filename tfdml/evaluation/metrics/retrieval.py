@@ -158,12 +158,8 @@ class DirAtFar(PairMetric):
         strangers = int(np.sum(~known))
         if strangers < needed or not known.any():
             logging.getLogger(__name__).warning(
-                "%s needs a query whose class is in the gallery, and %s or more whose class is not; there are %s and "
-                "%s. It has no value.",
-                self.name,
-                f"{needed:,}",
-                f"{known.sum():,}",
-                f"{strangers:,}",
+                f"{self.name} needs a query whose class is in the gallery, and {needed:,} or more whose class is not; "
+                f"there are {known.sum():,} and {strangers:,}. It has no value."
             )
             return None
         return self._value(own, others, np.ones(len(own)))

@@ -10,7 +10,7 @@ from tfdml.evaluation.protocols.protocol import MetricSpecs, Protocol
 from tfdml.evaluation.queries import RetrievalTask
 from tfdml.evaluation.ranks.exact_vectors import TIE, ExactVectors
 from tfdml.evaluation.scores import Scores
-from tfdml.evaluation.verification.pair_list import given_similarities
+from tfdml.evaluation.verification.pair_list import similarities_of_pairs
 from tfdml.evaluation.verification.pairs import NEARLY_ALL, PairCounts
 from tfdml.registry import register
 from tfdml.registry.arguments import Distance
@@ -125,7 +125,7 @@ class GivenPairs(Protocol):
         scores, same = [], []
         for column in (1, 2):
             known = relations[:, column] != NONE
-            scores.append(given_similarities(vectors, place[known, 0], place[known, column], self.distance))
+            scores.append(similarities_of_pairs(vectors, place[known, 0], place[known, column], self.distance))
             same.append(np.full(known.sum(), column == 1))
         scores = np.concatenate(scores)
         # Relative to what nearly all distances are: an outlier makes no others equal.

@@ -30,15 +30,9 @@ def count_at_least(row, thresholds):
 def count_from_approximate(row, thresholds, error, exact, most):
     """Counts as `count_at_least`, exactly, from approximate similarities, or returns None if too many are in doubt.
 
-    Where an approximate similarity is farther than `error` from the threshold it decides. Of those that are nearer to
-    any threshold, the exact ones are computed, once for all thresholds.
-
-    Args:
-        row: `[G]` float32, approximate similarities; minus infinity for those that do not count.
-        thresholds: `[P]` float64, in ascending order.
-        error: how wrong an approximate similarity can be near the thresholds.
-        exact: function from indices of the row to their exact similarities, float64.
-        most: the most exact similarities that may be computed.
+    Where an approximate similarity of a row `[G]` is farther than `error` from a threshold it decides; minus infinity
+    does not count. Of those that are nearer to any of the ascending thresholds, `exact` returns the exact ones, at most
+    `most`, for indices of the row, once for all thresholds.
     """
     # One float32 further, because float64 is rounded to float32.
     low = np.nextafter((thresholds - error).astype(np.float32), np.float32(-np.inf))
@@ -155,13 +149,8 @@ class FloatCounts:
     def counter(self, block, members, tile, out):
         """Returns the function from the place of a query to how many negatives are as similar as each threshold.
 
-        It returns None for a query with many similarities in doubt.
-
-        Args:
-            block: `QueryBlock`.
-            members: for each query, the slice of the tile that is of its class.
-            tile: slice of the gallery.
-            out: array `[B, G]` for the products.
+        It returns None for a query with many similarities in doubt. `members` are, for each query of a `QueryBlock`,
+        the slice of the tile that is of its class; `out` is an array `[B, G]` for the products.
         """
         similarities, errors = self.similarities(block.vectors, tile, out), self.errors(block.vectors)
 

@@ -27,13 +27,11 @@ CENTERED = 8192
 
 @dataclasses.dataclass(frozen=True)
 class ExactVectors:
-    """Vectors whose similarities are exact.
+    """Vectors `[N, d]` of float32 whose similarities are exact.
 
-    Args:
-        vectors: `[N, d]` float32; similarity is the inner product, minus `offsets` of the gallery's row.
-        offsets: `[N]` float64: 0 for cosine similarity; half the squared length for Euclidean distance, where the
-            similarity is half of (the query's squared length minus the squared distance).
-        scale: what vectors whose distances are compared have been divided by.
+    Similarity is the inner product, minus `offsets` `[N]` of the gallery's row in float64: 0 for cosine similarity;
+    half the squared length for Euclidean distance, where the similarity is half of (the query's squared length minus
+    the squared distance). Vectors whose distances are compared have been divided by `scale`.
     """
 
     vectors: np.ndarray
@@ -42,12 +40,10 @@ class ExactVectors:
 
     @classmethod
     def of(cls, embeddings, distance="cosine"):
-        """Rounds embeddings.
+        """Rounds embeddings `[N, d]`; memory-mapped ones into a temporary file, not into memory.
 
-        Args:
-            embeddings: `[N, d]` array, finite; a memory-mapped one is rounded into a temporary file, not into memory.
-            distance: `cosine` or `euclidean`. Euclidean distances are between vectors from the embeddings' median,
-                so that they do not depend on the origin, and relative to the longest of these.
+        Euclidean distances are between vectors from the embeddings' median, so that they do not depend on the origin,
+        and relative to the longest of these.
         """
         check_finite(embeddings)
         euclidean = distance == "euclidean"
@@ -101,11 +97,8 @@ class ExactVectors:
     def ties(self, offsets, rows):
         """Returns by how much similarities may differ and count as equal: a number, or `[Q, R]`.
 
-        Half the squares of Euclidean distances are relative to the mean of both vectors' squared lengths.
-
-        Args:
-            offsets: `[Q]` array, those of the queries.
-            rows: slice or indices of the gallery.
+        `offsets` are those of the queries. Half the squares of Euclidean distances are relative to the mean of both
+        vectors' squared lengths.
         """
         return TIE * (offsets[:, None] + self.offsets[rows]) if self.has_offsets else TIE
 
@@ -113,12 +106,9 @@ class ExactVectors:
 def tie_groups(values, ties, begins):
     """Returns numbers of groups of tied values, `[N]`, ascending.
 
-    A value is in the group of the smallest one of its run that is less than a tie away and in no group yet.
-
-    Args:
-        values: `[N]`, ascending within each run.
-        ties: by how much values may differ and count as equal: a number, or `[N]`.
-        begins: `[N]` booleans, where a run begins: a value that is more than a tie from the one before it.
+    Values are ascending within each run; booleans `[N]` say where a run begins: at a value that is more than a tie from
+    the one before it. A value is in the group of the smallest one of its run that is less than a tie away and in no
+    group yet.
     """
     places = np.flatnonzero(begins)
     firsts = np.repeat(values[places], np.diff(np.append(places, len(values))))

@@ -21,14 +21,11 @@ LONGEST = 1.006
 
 
 class HalfProducts:
-    """Computes inner products of vectors that are rounded to bfloat16.
+    """Computes inner products of vectors that are rounded to bfloat16, of lengths up to 1, but for rounding.
 
     For rounded vectors x' and y', |x y - x' y'| <= |x - x'| |y| + |x'| |y - y'|. Their products are summed in float32
     and rounded to bfloat16. Results are its 16 bits as an integer: in the order of the numbers, but those of negative
     numbers are below 0 in any order.
-
-    Args:
-        vectors: `[N, d]` float32 array, of lengths up to 1, but for rounding to multiples of 2^-24.
     """
 
     def __init__(self, vectors):
@@ -46,20 +43,19 @@ class HalfProducts:
         return tf.bitcast(products, tf.int16).numpy()
 
     def bounds(self, queries, thresholds):
-        """Returns integers that tell which similarities are at least as large as a threshold.
+        """Returns, for each query, a pair of integer arrays that tell which similarities reach each of its thresholds.
 
-        Results below the first of them are certainly of smaller similarities, and results from the second on are
+        Results below the first of a pair are certainly of smaller similarities, and results from the second on are
         certainly not. If the first is 0, no result is certainly of a smaller one.
-
-        Args:
-            queries: `[B, d]` array.
-            thresholds: for each query, the thresholds, float64.
-
-        Returns:
-            For each query, a pair of integer arrays like its thresholds.
         """
         counts = [len(each) for each in thresholds]
-        low, high = _integers(np.concatenate(thresholds), np.repeat(self.errors(queries), counts))
+        values, errors = np.concatenate(thresholds), np.repeat(self.errors(queries), counts)
+        # One float32 further, because float64 is rounded to float32.
+        low = np.nextafter((values - errors).astype(np.float32), np.float32(-np.inf))
+        high = np.nextafter((values + errors).astype(np.float32), np.float32(np.inf))
+        # The bfloat16 numbers up to these, and two more, so that it does not matter how products are rounded.
+        low, high = (np.maximum(each.view(np.int32), 0) >> 16 for each in (low, high))
+        low, high = low.astype(np.int16), (high + 2).astype(np.int16)
         ends = np.cumsum(counts)[:-1]
         return list(zip(np.split(low, ends), np.split(high, ends), strict=True))
 
@@ -80,10 +76,8 @@ def half_products_are_fast():
         flags = pathlib.Path(CPU_FILE).read_text().split()
     except OSError:
         return False
-    return any(flag in flags for flag in INSTRUCTIONS) and _are_summed_in_float32()
-
-
-def _are_summed_in_float32():
+    if not any(flag in flags for flag in INSTRUCTIONS):
+        return False
     # In bfloat16 the sum would end at 256, where adding 1 changes nothing.
     ones = tf.ones([64, 4096], tf.bfloat16)
     return bool(tf.reduce_all(tf.matmul(ones, ones, transpose_b=True) == 4096.0))
@@ -100,15 +94,6 @@ def _lost(vectors):
     return 1.001 * np.sqrt(np.einsum("nd,nd->n", lost, lost, dtype=np.float64))
 
 
-def _integers(thresholds, errors):
-    # One float32 further, because float64 is rounded to float32.
-    low = np.nextafter((thresholds - errors).astype(np.float32), np.float32(-np.inf))
-    high = np.nextafter((thresholds + errors).astype(np.float32), np.float32(np.inf))
-    # The bfloat16 numbers up to these, and two more, so that it does not matter how products are rounded.
-    low, high = (np.maximum(each.view(np.int32), 0) >> 16 for each in (low, high))
-    return low.astype(np.int16), (high + 2).astype(np.int16)
-
-
 # More similarities in doubt than this fraction of a tile take as long as all of them in float32.
 FEW_IN_DOUBT = 1 / 32
 # For positives that are beyond what is asked for.
@@ -118,9 +103,7 @@ BEYOND = 2**40
 class HalfCounts:
     """Counts with products in half precision, and computes again what these do not decide.
 
-    Args:
-        floats: `FloatCounts` of the gallery, in memory, by cosine similarity.
-        depths: see `positive_ranks`.
+    The `FloatCounts` are of a gallery in memory, by cosine similarity; `depths` are those of `positive_ranks`.
     """
 
     dtype = None
@@ -139,14 +122,9 @@ class HalfCounts:
         return cls(floats, depths) if half_products_are_fast() else None
 
     def counter(self, block, members, tile, out):
-        """Returns the function from the number of a query to how many negatives are as similar as each threshold.
+        """Returns the function that counts, see `FloatCounts.counter`; `out` is not used.
 
-        It returns None for a query with many similarities in doubt. Where a positive's rank is beyond what is asked
-        for, its count is `BEYOND`.
-
-        Args:
-            block, members, tile: as of `FloatCounts.counter`.
-            out: not used.
+        Where a positive's rank is beyond what is asked for, its count is `BEYOND`.
         """
         results = self.products(block.vectors, tile)
         bounds = self.products.bounds(block.vectors, block.thresholds)

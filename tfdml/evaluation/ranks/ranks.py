@@ -63,13 +63,8 @@ PART = 64
 class QueryBlock:
     """Queries with a positive, and how many negatives were found ahead of each positive.
 
-    Args:
-        rows: `[B]` rows of the queries.
-        vectors: `[B, d]` array.
-        positives: `[B]` number of positives of each query.
-        thresholds: for each query, the similarities of its positives, in ascending order, which negatives are compared
-            with.
-        ahead: for each query, for each threshold, the number of negatives that are as similar.
+    For each query there are `thresholds`, the similarities of its positives in ascending order, which negatives are
+    compared with, and `ahead`, the number of negatives that are as similar as each of these.
     """
 
     rows: np.ndarray
@@ -100,15 +95,10 @@ class QueryBlock:
             yield self.take(np.arange(start, min(start + size, len(self))))
 
     def add(self, count, threads):
-        """Adds negatives that were found, by a pool of threads.
+        """Adds negatives that were found, by a pool of threads; returns the block of the queries whose count is None.
 
-        Args:
-            count: function from the place of a query to how many negatives are as similar as each threshold, or to None
-                if that takes more exact similarities.
-            threads: executor.
-
-        Returns:
-            The `QueryBlock` of the queries whose count is None.
+        `count` is a function from the place of a query to how many negatives are as similar as each threshold, or to
+        None if that takes more exact similarities.
         """
         parts, left = np.array_split(np.arange(len(self)), -(-len(self) // PART)), []
         counts = threads.map(lambda part: [count(query) for query in part.tolist()], parts)
@@ -172,8 +162,8 @@ def positive_ranks(
     """Yields `PositiveRanks` of blocks of queries; queries without a positive in the gallery are left out.
 
     A negative that is as similar as a positive, up to a tie (`ExactVectors.ties`), ranks before it, so a collapsed
-    embedding scores near 0. The ranks depend neither on `memory` nor on the number of threads, and the
-    time depends on the numbers of queries and images alone, but for a small factor.
+    embedding scores near 0. The ranks depend neither on `memory` nor on the number of threads, and the time depends on
+    the numbers of queries and images alone, but for a small factor.
 
     Args:
         embeddings: `[N, d]` array, finite.

@@ -23,10 +23,23 @@ def reciprocal_codes(points, k1, k2):
     blocks = [points[start : start + ROWS] for start in range(0, len(points), ROWS)]
     largest = np.concatenate([squared_distances(block, points).max(axis=1) for block in blocks])
     largest = np.where(largest > 0, largest, 1.0)
-    sets = _expanded(_reciprocal(nearest, k1), _reciprocal(nearest, round(k1 / 2)))
+    sets, half = _reciprocal(nearest, k1), _reciprocal(nearest, round(k1 / 2))
+    # The smaller sets of a set's members, if more than two thirds of such a set are in it (section 3.2).
+    shared = (sets @ half.T).multiply(sets).tocsr()
+    shared.data = (3 * shared.data > 2 * half.sum(axis=1)[shared.indices]).astype(np.float64)
+    sets = (sets + shared @ half).tocsr()
+    sets.eliminate_zeros()
+    # Members weigh by their distance (section 3.3), so that they sum to 1.
+    owners = np.repeat(rows, np.diff(sets.indptr))
+    for start in range(0, len(owners), PAIRS):
+        pairs = slice(start, start + PAIRS)
+        owner = owners[pairs]
+        squared = np.sum((points[owner] - points[sets.indices[pairs]]) ** 2, axis=1, dtype=np.float64)
+        sets.data[pairs] = np.exp(-squared / largest[owner])
+    sets.data /= sets.sum(axis=1)[owners]
     # Means over the nearest rows (section 3.4).
     near = nearest[:, :k2]
-    means = _sparse(near, np.full(near.shape, 1 / near.shape[1])) @ _weighted(sets, points, largest)
+    means = _sparse(near, np.full(near.shape, 1 / near.shape[1])) @ sets
     return means.tocsr(), largest
 
 
@@ -34,27 +47,6 @@ def _reciprocal(nearest, k):
     """Marks the pairs of rows that have each other among their k nearest, and each row with itself."""
     near = _sparse(nearest[:, : k + 1], np.ones(nearest[:, : k + 1].shape))
     return near.multiply(near.T).tocsr()
-
-
-def _expanded(sets, half):
-    """Adds the smaller sets of a set's members, if more than two thirds of such a set are in it (section 3.2)."""
-    shared = (sets @ half.T).multiply(sets).tocsr()
-    sizes = half.sum(axis=1)
-    shared.data = (3 * shared.data > 2 * sizes[shared.indices]).astype(np.float64)
-    return (sets + shared @ half).tocsr()
-
-
-def _weighted(sets, points, largest):
-    """Weighs the members of each set by their distance (section 3.3), so that they sum to 1."""
-    sets.eliminate_zeros()
-    owners = np.repeat(np.arange(len(points)), np.diff(sets.indptr))
-    for start in range(0, len(owners), PAIRS):
-        pairs = slice(start, start + PAIRS)
-        owner = owners[pairs]
-        squared = np.sum((points[owner] - points[sets.indices[pairs]]) ** 2, axis=1, dtype=np.float64)
-        sets.data[pairs] = np.exp(-squared / largest[owner])
-    sets.data /= sets.sum(axis=1)[owners]
-    return sets
 
 
 def _sparse(columns, values):

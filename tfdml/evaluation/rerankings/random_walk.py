@@ -18,10 +18,7 @@ MEMORY = 2**27
 def steps_to_all(points):
     """Returns the function that multiplies `[N, B]` by S̄, where all images are connected.
 
-    It computes affinities anew in each call, in blocks.
-
-    Args:
-        points: `[N, d]` array of rows of unit length, or zeros.
+    It computes affinities anew in each call, in blocks. Points are of unit length, or zeros.
     """
     points = points.astype(np.float64)
     size = max(1, MEMORY // (8 * len(points)))
@@ -46,12 +43,7 @@ def steps_to_all(points):
 
 
 def steps_to_neighbors(points, k):
-    """Returns the function that multiplies `[N, B]` by S̄, where an image is connected to its k nearest, and they to it.
-
-    Args:
-        points: `[N, d]` array of rows of unit length, or zeros.
-        k: number of neighbors.
-    """
+    """Returns the function that multiplies `[N, B]` by S̄, where an image and its k nearest are connected."""
     # Imported here because it is slow to load.
     from scipy.sparse import csr_array
 

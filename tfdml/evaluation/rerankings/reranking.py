@@ -34,7 +34,6 @@ class Reranking(Declared):
         raise NotImplementedError
 
     def __repr__(self):
-        """The same for equal rerankings."""
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
 
@@ -42,12 +41,7 @@ class EmbeddingReranking(Reranking):
     """Ranks the gallery by cosine similarity, of other embeddings than those given."""
 
     def sides(self, points: np.ndarray, task: RetrievalTask) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the embeddings `[N, d]` whose rows are searched for, and those `[N, d]` that are searched.
-
-        Args:
-            points: `[N, d]` float32 array at unit length.
-            task: `RetrievalTask` among its rows.
-        """
+        """Returns the embeddings `[N, d]` whose rows are searched for, and those `[N, d]` that are searched."""
         raise NotImplementedError
 
     def ranks_of_points(self, points, task, first_only):
@@ -62,13 +56,8 @@ ROWS = 1024
 def mixed(points, rows, neighbors, alpha):
     """Returns a copy of points `[N, d]` where some rows are the sum of themselves and their neighbors, at unit length.
 
-    A neighbor's weight is its cosine similarity to the power of alpha; a negative similarity counts as 0.
-
-    Args:
-        points: `[N, d]` array at unit length.
-        rows: `[Q]` rows that change.
-        neighbors: `[Q, k]` rows of the neighbors of each.
-        alpha: a number of 0 or more; at 0, each weight is 1.
+    `neighbors` `[Q, k]` are those of each row. A neighbor's weight is its cosine similarity to the power of alpha; a
+    negative similarity counts as 0.
     """
     changed = points.copy()
     for start in range(0, len(rows), ROWS):

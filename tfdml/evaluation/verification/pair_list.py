@@ -17,14 +17,10 @@ SAME = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": 
 
 @dataclasses.dataclass(frozen=True)
 class PairList:
-    """Pairs of images, and the parts into which they are divided.
+    """Pairs of images, named in a file, and the parts into which they are divided.
 
-    Args:
-        path: the file that has them.
-        first, second: `[P]` names of the images.
-        same: `[P]` booleans, whether both are of the same class.
-        folds: `[P]` number of the part of each pair.
-        lines: `[P]` line of each pair in the file.
+    `same` `[P]` are booleans, whether both images are of the same class, `folds` `[P]` the number of the part of each
+    pair, and `lines` its line in the file.
     """
 
     path: str
@@ -36,11 +32,9 @@ class PairList:
 
     @classmethod
     def read(cls, path: str) -> Self:
-        """Reads pairs.
+        """Reads a `.csv` file with the columns `a`, `b` and `same`, 1 or 0, or a file in the format of LFW's pairs.txt.
 
-        Args:
-            path: `.csv` file with the columns `a`, `b` and `same`, 1 or 0; its pairs of each kind go to 10 parts by
-                turns. Any other file has the format of LFW's pairs.txt.
+        Pairs of each kind in a `.csv` file go to 10 parts by turns.
         """
         try:
             lines = text_of(read_bytes(path)).removeprefix("\ufeff").splitlines()
@@ -52,20 +46,14 @@ class PairList:
         if not rows:
             raise ValueError(f"{path} has no pairs.")
         first, second, same, folds, numbers = map(list, zip(*rows, strict=True))
-        found = cls(str(path), first, second, np.array(same), np.array(folds), numbers)
-        found.check_kinds()
-        return found
-
-    def check_kinds(self):
-        """Raises a ValueError unless there are pairs of both kinds, in two parts or more."""
+        same, folds = np.array(same), np.array(folds)
         for kind, words in ((True, "of the same class"), (False, "of different classes")):
-            parts = len(np.unique(self.folds[self.same == kind]))
-            if parts < 2:
-                count = int(np.sum(self.same == kind))
+            if len(np.unique(folds[same == kind])) < 2:
                 raise ValueError(
-                    f"{self.path}: expected pairs of the same class and of different classes, of each kind in two "
-                    f"parts or more; {count} of {len(self.same)} are {words}."
+                    f"{path}: expected pairs of the same class and of different classes, of each kind in two parts or "
+                    f"more; {np.sum(same == kind)} of {len(same)} are {words}."
                 )
+        return cls(str(path), first, second, same, folds, numbers)
 
     @property
     def names(self):
@@ -73,11 +61,9 @@ class PairList:
         return list(dict.fromkeys([*self.first, *self.second]))
 
     def rows(self, known, where):
-        """Returns the rows of both images of each pair, `[P]` each.
+        """Returns the rows of both images of each pair, `[P]` each, from a dictionary of name to row.
 
-        Args:
-            known: name to row.
-            where: what has the rows, for the error about an unknown name.
+        `where` is what has the rows, for the error about an unknown name.
         """
         for name_of in (self.first, self.second):
             unknown = [place for place, name in enumerate(name_of) if name not in known]
@@ -145,7 +131,7 @@ def _malformed(path, number, line, expected):
 AT_ONCE = 8192
 
 
-def given_similarities(vectors, one, other, distance="cosine"):
+def similarities_of_pairs(vectors, one, other, distance="cosine"):
     """Returns the similarity `[P]` of the rows of each pair of `ExactVectors`, in float64; or minus the distance."""
     found = np.empty(len(one))
     for start in range(0, len(one), AT_ONCE):
@@ -161,9 +147,8 @@ def given_similarities(vectors, one, other, distance="cosine"):
 def named_embeddings(path):
     """Returns embeddings `[N, d]` and a dictionary from name to row.
 
-    Args:
-        path: folder of `python -m tfdml.embed`, whose paths are the names; `.npz` file with `embeddings` and `names`;
-            `.npz` or `.npy` file without names, where these are the numbers of rows, from 0.
+    The path is a folder of `python -m tfdml.embed`, whose paths are the names, an `.npz` file with `embeddings` and
+    `names`, or an `.npz` or `.npy` file without names, where these are the numbers of rows, from 0.
     """
     if os.path.isdir(path):
         blocks = list(EmbeddingShards(path).blocks())

@@ -33,10 +33,8 @@ ROUNDED = 1 + 1e-9
 class PairCounts:
     """Numbers of pairs by similarity. A threshold accepts the pairs that are at least as similar.
 
-    Args:
-        scores: `[S]` similarities, ascending, each once; minus the distance where pairs are compared by distance.
-        positives: `[S]` number of pairs of the same class with this similarity.
-        negatives: `[S]` number of pairs of different classes with it.
+    `scores` `[S]` are similarities, ascending, each once, or minus the distance where pairs are compared by distance;
+    `positives` and `negatives` are the numbers of pairs of the same and of different classes with each.
     """
 
     scores: np.ndarray
@@ -45,12 +43,9 @@ class PairCounts:
 
     @classmethod
     def of_scores(cls, scores: np.ndarray, same: np.ndarray, tie: float = 0.0) -> Self:
-        """Counts pairs one by one.
+        """Counts pairs one by one, from the similarity `[P]` of each and whether it is of the same class.
 
-        Args:
-            scores: `[P]` similarity of each pair.
-            same: `[P]` booleans, whether it is of the same class.
-            tie: by how much similarities may differ and count as equal; the lowest of them is then the score of all.
+        Similarities that differ by no more than a tie count as equal; the lowest of them is then the score of all.
         """
         values, places = np.unique(scores, return_inverse=True)
         same = np.asarray(same, bool)
@@ -103,7 +98,7 @@ def least_count(rate: float) -> int:
 
 # Similarities are rounded to multiples of 1 / STEPS, nearly 10^-6: those that differ by less are ties elsewhere, too.
 STEPS = 2**20
-# By rounding, vectors may be a little longer than 1.
+# By rounding, vectors may be a little longer than 1. The first bin is of what is no pair of different classes.
 MARGIN = 2**10
 CENTER = STEPS + MARGIN
 BINS = 2 * CENTER + 1
@@ -132,19 +127,10 @@ class RetrievalPairs:
 
     @classmethod
     def of(cls, embeddings: np.ndarray, task: RetrievalTask, distance: str = "cosine") -> Self:
-        """Creates them.
-
-        Args:
-            embeddings: `[N, d]` array, finite.
-            task: `RetrievalTask` among its rows.
-            distance: `cosine` or `euclidean`.
-        """
+        """Creates the pairs of a task among the rows of embeddings `[N, d]`."""
         task.check(embeddings)
         queries, gallery = (rows[np.argsort(task.labels[rows], kind="stable")] for rows in (task.queries, task.gallery))
         return cls(queries, gallery, task, ExactVectors.of(embeddings, distance), distance == "euclidean")
-
-    #: Number of bins, the first of which is of what is no pair of different classes.
-    bins = BINS
 
     @functools.cached_property
     def counts(self) -> PairCounts:
@@ -180,10 +166,8 @@ class RetrievalPairs:
     def blocks(self, once: bool) -> Iterator[tuple[np.ndarray, tuple[np.ndarray, np.ndarray], np.ndarray]]:
         """Yields rows of queries `[B]`, the place of the query and the bin of each positive, and bins `[B, C]`.
 
-        Those of the latter that are no pairs of different classes are 0.
-
-        Args:
-            once: whether pairs of two queries that are both in the gallery come once, and not both ways.
+        Those of the latter that are no pairs of different classes are 0. If `once`, pairs of two queries that are both
+        in the gallery come once, and not both ways.
         """
         alike = np.array_equal(self.queries, self.gallery)
         queries, gallery = self.vectors.take(self.queries), self.vectors.take(self.gallery)
@@ -243,7 +227,6 @@ class RetrievalPairs:
 
     @functools.cached_property
     def _places(self):
-        """The place of each row in the order of classes."""
         places = np.empty(len(self.task.labels), np.int64)
         places[np.argsort(self.task.labels, kind="stable")] = np.arange(len(places))
         return places
@@ -253,11 +236,8 @@ class RetrievalPairs:
 class ClassCounts:
     """Numbers of pairs of the queries of each class, from each threshold up to the next; each way a pair comes counts.
 
-    Args:
-        thresholds: `[K]`, ascending; the lowest accepts all pairs that matter.
-        positives: `[C, K]` numbers of pairs of the same class.
-        negatives: `[C, K]` numbers of pairs of different classes.
-        totals: `[2, C]` numbers of all pairs of each kind, those below the lowest threshold included.
+    Of `thresholds` `[K]`, ascending, the lowest accepts all pairs that matter. `positives` and `negatives` are `[C,
+    K]`; `totals` `[2, C]` are the numbers of all pairs of each kind, those below the lowest threshold included.
     """
 
     thresholds: np.ndarray
@@ -270,7 +250,7 @@ class ClassCounts:
         """Counts `RetrievalPairs` between ascending thresholds; `[C]` are the class numbers of their task."""
         # Of each bin, the number of thresholds that accept it; a column of its own for what is no pair.
         columns = len(thresholds) + 2
-        cells = np.searchsorted(pairs.bins_of(thresholds), np.arange(pairs.bins), side="right")
+        cells = np.searchsorted(pairs.bins_of(thresholds), np.arange(BINS), side="right")
         cells[0] = columns - 1
         labels = pairs.task.labels
         found = np.zeros([2, labels.max() + 1, columns], np.int64)

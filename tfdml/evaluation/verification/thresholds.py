@@ -11,20 +11,13 @@ from tfdml.evaluation.verification.pairs import ClassCounts, PairCounts, least_c
 
 
 def verified(scores, same, folds, metrics=()):
-    """Measures decisions about pairs as LFW does.
+    """Measures decisions about pairs `[P]`, by their similarities, as LFW does.
 
-    Each part is decided by the threshold that is most accurate on the others; the accuracy is the mean over the parts.
-    Metrics are over all pairs.
+    Each part, one of the folds `[P]`, is decided by the threshold that is most accurate on the others; the accuracy is
+    the mean over the parts. Metrics, a list of `PairMetric`, are over all pairs.
 
-    Args:
-        scores: `[P]` similarities of pairs.
-        same: `[P]` booleans, whether a pair is of the same class.
-        folds: `[P]` number of the part of each pair.
-        metrics: list of `PairMetric`.
-
-    Returns:
-        `{"accuracy": mean, "standard_error": of it, "threshold": mean, "fold_accuracies": [...], metric: value, ...,
-        "same": number of pairs, "different": number of pairs}`.
+    Returns `{"accuracy": mean, "standard_error": of it, "threshold": mean, "fold_accuracies": [...], metric: value,
+    ..., "same": number of pairs, "different": number of pairs}`.
     """
     scores, same, folds = np.asarray(scores, np.float64), np.asarray(same, bool), np.asarray(folds)
     accuracies, thresholds = [], []
@@ -49,33 +42,24 @@ FINER, MEMORY = 1500, 2**22
 
 
 def pair_intervals(pairs, functions, *, samples=2000, seed=0):
-    """Returns bootstrap intervals over classes, name to `[low, high]`; None where no resample has a value.
+    """Returns bootstrap intervals over classes, name to `[low, high]`; arguments as of `resampled_pairs`.
 
-    Args:
-        pairs, samples, seed: as `resampled_pairs` takes them.
-        functions: name to a function from `PairCounts` to a number or None.
+    An interval is None where no resample has a value.
     """
-    # Of what is drawn they need no more.
-    of_draws = {name: lambda counts, _, function=function: function(counts) for name, function in functions.items()}
-    return intervals_of(resampled_pairs(pairs, of_draws, samples=samples, seed=seed))
-
-
-def metric_intervals(pairs, metrics, *, samples=2000, seed=0):
-    """Returns the same of a list of `PairMetric`, by their names."""
-    of_draws = {metric.name: metric.of_draws(pairs) for metric in metrics}
-    return intervals_of(resampled_pairs(pairs, of_draws, samples=samples, seed=seed))
-
-
-def intervals_of(values):
-    """Returns name to `[low, high]` of what `resampled_pairs` returns; None where no resample has a value."""
+    values = resampled_pairs(pairs, functions, samples=samples, seed=seed)
     finite = {name: of_draws[np.isfinite(of_draws)] for name, of_draws in values.items()}
     return {
         name: percentile_intervals(of_draws[:, None])[0] if len(of_draws) else None for name, of_draws in finite.items()
     }
 
 
+def metric_intervals(pairs, metrics, **options):
+    """Returns the `pair_intervals` of a list of `PairMetric`, by their names."""
+    return pair_intervals(pairs, {metric.name: metric.of_draws(pairs) for metric in metrics}, **options)
+
+
 def resampled_pairs(pairs, functions, *, samples=2000, seed=0):
-    """Computes values of resamples of classes.
+    """Returns the values `[samples]`, by name, of resamples of the classes of `RetrievalPairs`; NaN where one has none.
 
     A resample draws as many classes as there are, with replacement. A class that is drawn t times counts t times, with
     all pairs within it; of a pair of different classes, drawn t and u times, t + u - 1 stands for t * u, to which it is
@@ -83,15 +67,8 @@ def resampled_pairs(pairs, functions, *, samples=2000, seed=0):
     counted between some hundred thresholds; between two of these, similarities are spread as those of all pairs are.
     The same seed draws the same classes for any embeddings.
 
-    Args:
-        pairs: `RetrievalPairs`.
-        functions: name to a function of the `PairCounts` of a resample and how often each class is drawn, `[C]`, that
-            returns a number or None.
-        samples: number of resamples.
-        seed: determines the resamples.
-
-    Returns:
-        Name to values `[samples]`, NaN where a resample has none.
+    Functions, by name, are of the `PairCounts` of a resample and how often each class is drawn, `[C]`, and return a
+    number or None.
     """
     classes = np.unique(pairs.task.labels[np.union1d(pairs.queries, pairs.gallery)])
     if len(classes) < 2:
@@ -132,9 +109,8 @@ def _counted(pairs, thresholds):
 def _spread(counts, thresholds):
     """Returns how the pairs of `PairCounts` are spread between thresholds `[K]`, which are scores of it.
 
-    Returns:
-        Finer thresholds `[F]`, the place `[F]` in `thresholds` of the one at or below each, and which part `[2, F]` of
-        that one's pairs of each kind each has.
+    These are finer thresholds `[F]`, the place `[F]` in `thresholds` of the one at or below each, and which part
+    `[2, F]` of that one's pairs of each kind each has.
     """
     finer = np.union1d(thresholds, thresholds_of(counts, FINER))
     places = np.searchsorted(thresholds, finer, side="right") - 1
@@ -145,17 +121,14 @@ def _spread(counts, thresholds):
 
 
 def fit_threshold(pairs, *, far=None, precision=None, samples=2000, seed=0):
-    """Fits the threshold that accepts most pairs at a false accept rate or a precision.
+    """Fits the threshold that accepts most pairs at a false accept rate or a precision, one of which is a number.
 
-    Args:
-        pairs, samples, seed: as `resampled_pairs` takes them.
-        far: the highest false accept rate.
-        precision: the lowest fraction of accepted pairs that are of the same class; one of both is given.
+    `far` is the highest false accept rate, and `precision` the lowest fraction of accepted pairs that are of the same
+    class; other arguments are those of `resampled_pairs`.
 
-    Returns:
-        `{"threshold": similarity, or minus a distance, "interval": of it over classes, "true_accept_rate": rate,
-        "false_accept_rate": rate, "precision": fraction, "accepted": {"same": number, "different": number}, "pairs":
-        the same of all}`.
+    Returns `{"threshold": similarity, or minus a distance, "interval": of it over classes, "true_accept_rate": rate,
+    "false_accept_rate": rate, "precision": fraction, "accepted": {"same": number, "different": number}, "pairs": the
+    same of all}`.
     """
     counts = pairs.counts
     positives, negatives = counts.totals
@@ -183,12 +156,13 @@ def fit_threshold(pairs, *, far=None, precision=None, samples=2000, seed=0):
             right, wrong = counts.accepted
             what = f"a precision of {precision}; the highest is {np.max(right / (right + wrong)):.3g}"
         raise ValueError(f"No threshold accepts any pair with {what}. Choose another rate.")
-    found = pair_intervals(pairs, {"threshold": lambda drawn: drawn.above(place_of(drawn))}, samples=samples, seed=seed)
+    drawn = {"threshold": lambda counts, _: counts.above(place_of(counts))}
+    interval = pair_intervals(pairs, drawn, samples=samples, seed=seed)["threshold"]
     kinds, accepted = ("same", "different"), [int(each[place]) for each in counts.accepted]
     rates = [number / total for number, total in zip(accepted, counts.totals, strict=True)]
     return {
         "threshold": counts.above(place),
-        "interval": found["threshold"],
+        "interval": interval,
         "true_accept_rate": rates[0],
         "false_accept_rate": rates[1],
         "precision": accepted[0] / sum(accepted),

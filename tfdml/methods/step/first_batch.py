@@ -1,5 +1,6 @@
 """Warnings for a first batch from which a model cannot learn, or whose images were not prepared for it."""
 
+import math
 import warnings
 
 import keras
@@ -20,8 +21,7 @@ NOTED = ("low", "high", "positive_distance", "negative_distance", "loss")
 class PixelCheck:
     """Looks at images that a model is given outside of compiled functions, until it has warned once.
 
-    Args:
-        model: model of a method; what it does not declare itself, its backbone may.
+    What the model does not declare itself, its backbone may.
     """
 
     def __init__(self, model):
@@ -69,9 +69,6 @@ class FirstBatch:
 
     A compiled step cannot warn, and to look at a dataset before the step would take a batch from it. So each step
     writes a few numbers, most of which it has measured anyway, and only the first one's are read.
-
-    Args:
-        model: model of a method.
     """
 
     def __init__(self, model):
@@ -91,12 +88,9 @@ class FirstBatch:
         self.unchecked = True
 
     def note(self, images, labels, measured):
-        """Writes what there is to say of a batch; the step calls it.
+        """Writes what there is to say of a batch, of this replica's images and the global labels; the step calls it.
 
-        Args:
-            images: those of this replica.
-            labels: those of the global batch.
-            measured: what the step measures, name to scalar; a distance is NaN if there are no such pairs.
+        It has measured a distance as NaN if there are no such pairs.
         """
         self._graded = is_graded(labels)
         ends = (0.0, 0.0)
@@ -111,15 +105,14 @@ class FirstBatch:
         low, high = noted.pop("low"), noted.pop("high")
         if low < high and self._model.check_pixels.declares_range():
             self._model.check_pixels.check_ends(low, high)
-        fault = None if is_nan(noted["loss"]) else self._fault(**noted)
+        fault = None if math.isnan(noted["loss"]) else self._fault(**noted)
         if fault and fault not in self._warned:
             self._warned.add(fault)
             warnings.warn(fault, stacklevel=3)
 
     def _fault(self, positive_distance, negative_distance, loss):
-        """Returns why nothing can be learned from a batch, a text, or None."""
         model = self._model
-        missing = {"positive": is_nan(positive_distance), "negative": is_nan(negative_distance)}
+        missing = {"positive": math.isnan(positive_distance), "negative": math.isnan(negative_distance)}
         hooks, name = hooks_of(model.loss), type(model.loss).__name__
         in_batch = hooks.needs_pairs and hooks.batch_parts == 1 and model.past_batches is None and not self._graded
         if in_batch and any(missing.values()):
@@ -141,7 +134,3 @@ class FirstBatch:
                 "weights are not damaged."
             )
         return None
-
-
-def is_nan(value):
-    return value != value

@@ -29,14 +29,8 @@ from tfdml.registry.arguments import ModelArguments, Tensor, Verbosity
 def gradients_at_once(model, images, loss_of, variables):
     """Computes gradients of a loss on a model's learner embeddings of images.
 
-    Args:
-        model: an `EmbeddingModel`.
-        images: `[B, ...]`.
-        loss_of: function from learners `[B, K, d]` to the loss, a scalar, and what else it finds.
-        variables: the list of variables whose gradients are wanted.
-
-    Returns:
-        The gradients, None for variables that the loss does not depend on, and what else `loss_of` found.
+    `loss_of` is a function from learners `[B, K, d]` to the loss, a scalar, and what else it finds, which is returned
+    behind the gradients. These are None for variables that the loss does not depend on.
     """
     with _tape(model, variables) as tape:
         loss, found = loss_of(_embed(model, images))
@@ -234,14 +228,14 @@ class GlobalBatchModel(KerasModel):
             # A relu may make zeros of an image's NaN, which then are in the weights alone, after this step.
             measured["loss"] = nan_with(measured["loss"], norm)
         self.first_batch.note(images, batch["label"], measured)
-        self.apply_gradients(batch, self._with_zeros(gradients, variables))
+        # Of all that learns, zeros for what waits.
+        known = {id(variable): gradient for variable, gradient in zip(variables, gradients, strict=True)}
+        learning = self.learning_variables()
+        self.apply_gradients(
+            batch, [known[id(each)] if id(each) in known else tf.zeros_like(each) for each in learning]
+        )
         average_moving_statistics(self._moving_variables())
         return self.update_measures(batch, measured, values)
-
-    def _with_zeros(self, gradients, variables):
-        """Gradients of all that learns, from those of some variables."""
-        known = {id(variable): gradient for variable, gradient in zip(variables, gradients, strict=True)}
-        return [known[id(each)] if id(each) in known else tf.zeros_like(each) for each in self.learning_variables()]
 
     def _moving_variables(self):
         """Returns the variables that the forward pass of training changes."""
@@ -294,7 +288,6 @@ def side_by_side(learners):
 
 
 def _gathered(batch):
-    """Returns the targets of the global batch."""
     return {name: gather(value) for name, value in batch.items()}
 
 
@@ -310,9 +303,8 @@ def _unpack(data):
     # Keras passes arrays as they are where it runs eagerly.
     batch = {name: tf.convert_to_tensor(values) for name, values in batch.items()}
     check_targets(batch)
-    return images, {name: _of_rows(value) for name, value in batch.items()}
-
-
-def _of_rows(target):
-    """A target `[B, 1]` or of unknown shape as `[B]`; labels that say more of an image as they are."""
-    return target if target.shape.rank == 2 and target.shape[1] != 1 else tf.reshape(target, [-1])
+    # Targets `[B, 1]` or of unknown shape become `[B]`; labels that say more of an image stay as they are.
+    return images, {
+        name: target if target.shape.rank == 2 and target.shape[1] != 1 else tf.reshape(target, [-1])
+        for name, target in batch.items()
+    }

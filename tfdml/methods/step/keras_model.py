@@ -86,11 +86,11 @@ class KerasModel(MethodModel):
     def make_train_function(self, force=False):
         if self.train_function is not None and not force:
             return
+        strategy = self.distribute_strategy
         # Keras' reduction of the step's results fails with several workers.
-        if not is_multi_worker(self.distribute_strategy):
+        if not is_multi_worker(strategy):
             super().make_train_function(force)
         else:
-            strategy = self.distribute_strategy
 
             @tf.function(reduce_retracing=True)
             def one_step(iterator):
@@ -98,7 +98,15 @@ class KerasModel(MethodModel):
                 return {name: strategy.experimental_local_results(value)[0] for name, value in logs.items()}
 
             self.train_function = one_step
-        self.train_function = _ChecksAfterFirst(self.train_function, self.first_batch)
+        steps = self.train_function
+
+        def steps_and_check(iterator):
+            logs = steps(iterator)
+            if self.first_batch.unchecked:
+                self.first_batch.check()
+            return logs
+
+        self.train_function = steps_and_check
 
     def make_predict_function(self, force=False):
         if self.predict_function is None or force:
@@ -151,24 +159,13 @@ class KerasModel(MethodModel):
         with self.distribute_strategy.scope():
             # Where a subclass has a `build` of its own, that makes part of the variables.
             if self.learners_shape is None:
-                batch = data_batch if iterator is None else _of_one_replica(batch_spec(iterator))
-                images = keras.utils.unpack_x_y_sample_weight(batch)[0]
+                # The specs of a distributed dataset's batch name every replica's.
+                if iterator is not None:
+                    data_batch = tf.nest.map_structure(spec_of_one_replica, batch_spec(iterator))
+                images = keras.utils.unpack_x_y_sample_weight(data_batch)[0]
                 self.call_on(tf.nest.map_structure(_shape, images))
             check_scope(self)
             self._build_optimizer()
-
-
-class _ChecksAfterFirst:
-    """A function that takes the next steps of an iterator; after the first ones what they noted is checked."""
-
-    def __init__(self, function, first_batch):
-        self._function, self._first_batch = function, first_batch
-
-    def __call__(self, iterator):
-        logs = self._function(iterator)
-        if self._first_batch.unchecked:
-            self._first_batch.check()
-        return logs
 
 
 class _ChecksFirst:
@@ -191,11 +188,6 @@ class _ChecksFirst:
             if tf.is_tensor(images) or isinstance(images, np.ndarray):
                 self._model.check_pixels(images)
         return self._function(batches)
-
-
-def _of_one_replica(specs):
-    """The specs of a batch, where those of a distributed dataset name every replica's."""
-    return tf.nest.map_structure(spec_of_one_replica, specs)
 
 
 def _shape(values):

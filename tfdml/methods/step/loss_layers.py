@@ -66,22 +66,20 @@ class LossLayers(VariableHolder):
         if not self.learners:
             return embeddings
         layer = self.learners[learner]
+        # With one margin for all classes, any labels are valid.
         if layer.classes != 1:
             check_class_numbers(labels)
-        with tf.control_dependencies(_known_classes(labels, layer)):
-            labels = tf.identity(labels)
+            with tf.control_dependencies(_known_classes(labels, layer)):
+                labels = tf.identity(labels)
         return layer(embeddings, labels)
 
 
 def _shapes(layers):
-    """Kinds of layers, and the shapes of their variables."""
     return [(type(layer), [variable.shape for variable in layer.weights]) for layer in layers]
 
 
 def _known_classes(labels, layer):
-    """Checks that the labels are classes of the layer, and not too many; with one margin for all, any are."""
-    if layer.classes == 1:
-        return []
+    """Checks that the labels are classes of the layer, and not too many."""
     message = message_of_check(
         f"The loss was made for {layer.classes} classes: expected labels from 0 to {layer.classes - 1}, received "
         "another one in a batch."
@@ -131,14 +129,10 @@ class LossStatistics:
 
 
 def statistics_of(loss, labels, embeddings, inputs_of):
-    """Scalars by name of a learner's embeddings `[B, d]`, and of what the loss takes of them.
+    """Scalars by name of a learner's embeddings `[B, d]`, and of what any Keras loss takes of them.
 
-    Args:
-        loss: any Keras loss; see `LossHooks.statistics`.
-        labels: `[B]`.
-        embeddings: `[B, d]`.
-        inputs_of: function of labels and embeddings that returns what the loss is called with, the embeddings or the
-            output of its layer.
+    `inputs_of` is a function of labels and embeddings that returns what the loss is called with, the embeddings or the
+    output of its layer; see `LossHooks.statistics`.
     """
     distance, hooks = distances(embeddings), hooks_of(loss)
     statistics = {

@@ -115,10 +115,8 @@ class VariableHolder(keras.layers.Layer):
 def anchor_values(loss, labels, *inputs):
     """Calls a Keras loss, and checks that it gives one value an anchor, `[B]`.
 
-    Args:
-        loss: Keras loss.
-        labels: `[B]`, or those of the images that the batch is compared with.
-        inputs: what the loss is called with beside labels: the embeddings `[B, d]`, or the output of its layer.
+    Labels may be those of the images that the batch is compared with. Inputs are what the loss is called with beside
+    labels: the embeddings `[B, d]`, or the output of its layer.
     """
     values = tf.convert_to_tensor(loss.call(labels, *inputs))
     if values.shape.rank == 2 and values.shape[1] == 1:

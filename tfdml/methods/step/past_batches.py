@@ -15,12 +15,8 @@ from tfdml.registry.loss_hooks import hooks_of
 def agrees(labels, embeddings, names, stored, share):
     """Returns `[B]`: False for the share of rows whose labels are least probable, see `tfdml.memories.Agreement`.
 
-    Args:
-        labels: `[B]`, int64.
-        embeddings: `[B, d]`.
-        names: `[M]` labels of past embeddings; empty places have `NO_IMAGE`.
-        stored: `[M, d]` past embeddings.
-        share: fraction of the rows whose class is among the past ones.
+    Past embeddings `[M, d]` are `stored` with labels `names` `[M]`, `NO_IMAGE` of empty places. The share is of the
+    rows whose class is among the past ones.
     """
     classes, centers = _centers(names, unit_length(stored))
     there = tf.not_equal(classes, NO_IMAGE)
@@ -48,10 +44,8 @@ def _centers(names, stored):
 class MomentumEncoder:
     """Embeds images by weights that follow those of a model slowly: equation (2) of Momentum Contrast.
 
-    The average belongs to training and not to the model, so that files of models are without it.
-
-    Args:
-        decay: fraction of the average that remains in a step.
+    The fraction `decay` of the average remains in a step. It belongs to training and not to the model, so that files of
+    models are without it.
     """
 
     def __init__(self, decay):
@@ -68,10 +62,7 @@ class MomentumEncoder:
     def keys(self, model, images, first):
         """Moves the average, and returns the learners `[B, K, d]` of images by it, constant to the gradient.
 
-        Args:
-            model: the model.
-            images: `[B, ...]`.
-            first: boolean scalar, whether this is the first step.
+        `first` is a boolean scalar, whether this is the first step.
         """
         share = tf.where(first, 1.0, 1.0 - self.decay)
         for average, variable in zip(self.variables, model.trainable_variables, strict=True):
@@ -88,9 +79,6 @@ class PastBatches:
 
     They belong to training and not to the model, so that files of models are without them. Checkpoints of a run save
     its `variables`.
-
-    Args:
-        memory: `tfdml.memories.XBM`.
     """
 
     def __init__(self, memory):

@@ -26,15 +26,9 @@ OF_TARGETS = {each for each in vars(keras.losses).values() if inspect.isclass(ea
 
 
 def check_compile_arguments(strategy, optimizer, loss, unsupported, pieces, options):
-    """Raises a ValueError that names what cannot be done.
+    """Raises a ValueError that names which arguments of `compile` cannot be used.
 
-    Args:
-        strategy: the `tf.distribute.Strategy` to train under.
-        optimizer: Keras optimizer, or its name.
-        loss: Keras loss, or None.
-        unsupported: arguments of compile that have no meaning here, name to value.
-        pieces: in how many pieces a batch is embedded.
-        options: the other arguments of compile.
+    `unsupported` are those that have no meaning here, name to value; `options` are the others.
     """
     for name, value in unsupported.items():
         if value is not None:
@@ -77,10 +71,7 @@ def warn_of_missing_loss(model, loss):
 def check_fit_arguments(model, targets, callbacks):
     """Raises a ValueError for labels with which `fit` would fail, and for callbacks that lack or have no effect.
 
-    Args:
-        model: model of a method.
-        targets: labels `[N]`, or a dictionary with the key `label`, where these are arrays.
-        callbacks: what `fit` was given as callbacks.
+    Targets are labels `[N]`, or a dictionary with the key `label`, where these are arrays.
     """
     if model.compiled and model.optimizer is None:
         raise ValueError(
@@ -212,10 +203,7 @@ def _check_labels(labels, model):
 def _check_variety(labels, hooks, memory):
     """Raises a ValueError where no batch of these labels has pairs that a loss learns from.
 
-    Args:
-        labels: all labels, `[N]` or `[N, 1]`.
-        hooks: `LossHooks` of the loss.
-        memory: whether batches are compared with past ones, in which an image meets itself.
+    With a memory batches are compared with past ones, in which an image meets itself.
     """
     count = len(np.unique(labels))
     if not hooks.needs_pairs or hooks.batch_parts > 1 or not 1 < labels.size:

@@ -394,10 +394,9 @@ class Training(Picture):
 
 
 def training_curves(events):
-    """Returns the curves of a run: title of a chart to name to `(steps, values)`; charts without any are left out.
+    """Returns the curves in the events of `metrics.jsonl`: title of a chart to name to `(steps, values)`.
 
-    Args:
-        events: list of the events of `metrics.jsonl`.
+    Charts without any are left out.
     """
     charts = {}
     for title, (kind, wanted) in PANELS.items():
@@ -452,13 +451,8 @@ ROW_STYLES = ("-", "--", ":")
 def draw_curves(run_dirs, path, metric="recall_at_1"):
     """Draws what rows reached while they trained: the mean over seeds, and each seed as a thin line.
 
-    Args:
-        run_dirs: name of the row to its run directories.
-        path: image file to write, such as `curves.svg`.
-        metric: name of the metric, as `metrics.jsonl` has it.
-
-    Returns:
-        Names of the rows that have no curve, such as ensembles; if there is nothing to draw, `None`.
+    `run_dirs` is the name of a row to its run directories. Returns the names of the rows that have no curve, such as
+    ensembles; None if there is nothing to draw.
     """
     # Inches, so that the names of many rows have a place, too.
     height = max(5.0, 0.2 * len(run_dirs))
@@ -475,13 +469,8 @@ def draw_curves(run_dirs, path, metric="recall_at_1"):
             axes.plot(values.keys(), values.values(), color=color, linewidth=0.5, alpha=0.5)
         # Where a run has stopped early, the mean of all ends, too.
         common = sorted(set.intersection(*map(set, curves)))
-        axes.plot(
-            common,
-            [statistics.mean(values[step] for values in curves) for step in common],
-            style,
-            color=color,
-            label=name,
-        )
+        means = [statistics.mean(values[step] for values in curves) for step in common]
+        axes.plot(common, means, style, color=color, label=name)
     if not axes.lines:
         return None
     label(axes, "step", metric.replace("recall_at_", "Recall@"))

@@ -7,8 +7,9 @@ import numpy as np
 
 from tfdml.evaluation.diversity import PAIRS, learners_of, only_one_right, positive_pairs
 from tfdml.evaluation.evaluate import unit_length
+from tfdml.evaluation.metrics.pairs import RocAUC
 from tfdml.evaluation.verification.pairs import ClassCounts, PairCounts, RetrievalPairs, best_matches, thresholds_of
-from tfdml.evaluation.verification.thresholds import intervals_of, resampled_pairs
+from tfdml.evaluation.verification.thresholds import pair_intervals
 from tfdml.registry import register
 from tfdml.registry.arguments import Distance, Embeddings, FilePath, Labels
 from tfdml.reporting.sheets import (
@@ -150,7 +151,7 @@ def roc_intervals(pairs: RetrievalPairs) -> dict[float, list[float]]:
         return {}
     rates = np.geomspace(1 / pairs.counts.totals[1], 1, INTERVALS).tolist()
     functions = {rate: lambda counts, _, rate=rate: counts.trues_at(rate) for rate in rates}
-    found = intervals_of(resampled_pairs(pairs, functions, samples=SAMPLES))
+    found = pair_intervals(pairs, functions, samples=SAMPLES)
     return {rate: interval for rate, interval in found.items() if interval is not None}
 
 
@@ -269,20 +270,14 @@ def draw_similarities(
         shares = np.histogram(of_pairs, edges)[0] / len(of_pairs)
         axes.stairs(shares, edges, fill=True, alpha=0.5, color=color, label=f"{kind}, mean {of_pairs.mean():.2f}")
     if len(values) == 2:
-        sign = -1 if euclidean else 1
-        share = share_above(sign * values["same class"], sign * values["different classes"])
+        similar = (-1 if euclidean else 1) * np.concatenate(list(values.values()))
+        counts = PairCounts.of_scores(similar, np.arange(len(similar)) < len(values["same class"]))
+        share = RocAUC().value(counts)
         axes.set_xlabel(f"{name}\n(of two such pairs, the one of the same class is more similar in {share:.1%})")
     if threshold is not None:
         axes.axvline(abs(threshold) if euclidean else threshold, color="black", label="threshold")
     legend_above(axes)
     save_chart(figure, path)
-
-
-def share_above(first, second):
-    """Returns how often a value of the first is above one of the second; ties count half (the area under the ROC)."""
-    ordered = np.sort(second)
-    below, up_to = np.searchsorted(ordered, first, "left"), np.searchsorted(ordered, first, "right")
-    return float(np.mean(below + up_to) / 2 / len(second))
 
 
 # Recall@K is drawn up to this K.

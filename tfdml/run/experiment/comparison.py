@@ -5,7 +5,7 @@ import string
 
 import numpy as np
 
-from tfdml.evaluation.comparison import compare, compare_all, compare_pairs, right_alone
+from tfdml.evaluation.comparison import compare, compare_all, compare_pairs, right_by_all
 from tfdml.evaluation.metrics import PairMetric, RankMetric, metric_of
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import AMONG_RUNS, trained
@@ -66,7 +66,7 @@ def compare_runs(groups, which="best", metrics=(), *, bootstrap="classes", sampl
         "samples": samples,
         "seed": seed,
         "metrics": found,
-        "right_alone": right_alone(of_groups),
+        "right_alone": {name: int(right.sum()) for name, right in right_by_all(of_groups)[1].items()},
     }
 
 

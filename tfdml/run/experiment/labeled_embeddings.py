@@ -14,7 +14,7 @@ from tfdml.evaluation.metrics import PairMetric, metrics_of
 from tfdml.evaluation.protocols import protocol_of
 from tfdml.evaluation.ranks.exact_vectors import ExactVectors
 from tfdml.evaluation.statistics import bootstrap_intervals
-from tfdml.evaluation.verification.pair_list import PairList, given_similarities, named_embeddings
+from tfdml.evaluation.verification.pair_list import PairList, named_embeddings, similarities_of_pairs
 from tfdml.evaluation.verification.thresholds import metric_intervals, verified
 from tfdml.files.embeddings import EmbeddingFiles
 from tfdml.run.directory.model_archive import sha256_of
@@ -183,7 +183,7 @@ def verified_pairs(file, metrics=(), *, embeddings="", folder="", make_embedder=
         registry.import_modules(modules)
         vectors = _embedded(make_embedder(), [Path(folder, name) for name in pairs.names])
     rows, places = np.unique(rows, return_inverse=True)
-    scores = given_similarities(ExactVectors.of(vectors[rows]), *places.reshape(2, -1))
+    scores = similarities_of_pairs(ExactVectors.of(vectors[rows]), *places.reshape(2, -1))
     if not metrics:
         different = int(np.sum(~pairs.same))
         chosen = [metric for metric in chosen if metric.negatives_needed <= different]
