@@ -113,14 +113,7 @@ def test_models_that_are_called_or_compiled_outside_the_scope():
         assert variable in found[made] and advice in found[made], printed
 
 
-RUN = [
-    "--warmup_epochs=0.6",
-    "--clip_norm=1.0",
-    "--ema=0.9",
-    "--method=single",
-    "--checkpoint_every=5",
-    "--epochs=2",
-]
+RUN = ["--warmup_epochs=0.6", "--clip_norm=1.0", "--ema=0.9", "--method=single", "--checkpoint_every=5", "--epochs=2"]
 
 
 def start_run(run_dir, devices):

@@ -7,14 +7,7 @@ import zipfile
 import pytest
 
 from tests.commands import assert_one_error, ok, run
-from tests.run_helpers import (
-    STEPS_PER_EPOCH,
-    assert_goes_on,
-    result,
-    straight_run,
-    train,
-    train_flags,
-)
+from tests.run_helpers import STEPS_PER_EPOCH, assert_goes_on, result, straight_run, train, train_flags
 from tfdml.run.directory.run_record import Record
 
 

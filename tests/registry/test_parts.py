@@ -254,10 +254,7 @@ def test_what_has_a_config_is_registered_with_keras(things):
 
 
 def test_describe_lists_arguments_defaults_and_summary(things):
-    assert registry.describe("thing") == [
-        "box(width, height=2, colour='red', size=None): Makes a box.",
-        "nothing(): ",
-    ]
+    assert registry.describe("thing") == ["box(width, height=2, colour='red', size=None): Makes a box.", "nothing(): "]
 
 
 @pytest.mark.parametrize("kind", registry.ROOMS)

@@ -190,13 +190,7 @@ def test_events(run):
 
 @pytest.mark.parametrize(
     "line",
-    [
-        {"step": 10**400},
-        {"step": 2**63},
-        {"step": -1},
-        {"step": 1, "loss": 10**400},
-        {"step": 1, "more": [-(10**400)]},
-    ],
+    [{"step": 10**400}, {"step": 2**63}, {"step": -1}, {"step": 1, "loss": 10**400}, {"step": 1, "more": [-(10**400)]}],
 )
 def test_numbers_that_nothing_can_draw_are_damage(run, line):
     run.claim(parsed()[1])

@@ -207,10 +207,7 @@ def test_what_runs_began_with_are_rows_once_for_all_that_have_it_in_common(tmp_p
     del results["b"][1]["features"]
     assert [row[0] for row in tables_of(driver.Outcome(study, results, dict.fromkeys("abc", ()), None))[0].rows][
         :2
-    ] == [
-        "features of a and 1 more",
-        "untrained of a and 1 more",
-    ]
+    ] == ["features of a and 1 more", "untrained of a and 1 more"]
 
 
 def test_folds_of_which_one_has_no_value_or_no_blend_have_a_mean():

@@ -59,9 +59,7 @@ def wrapped(replicas):
     model = SimpleNamespace(wrap_sampler=lambda sampler: WithinClusters(sampler, shuffle=False, at_once=4))
     settings = Settings().replace(sampler="pxk(classes=3, per_class=2)", epochs=8)
     experiment = SimpleNamespace(
-        settings=settings,
-        splits=SimpleNamespace(train=Rows()),
-        strategy=SimpleNamespace(num_replicas_in_sync=replicas),
+        settings=settings, splits=SimpleNamespace(train=Rows()), strategy=SimpleNamespace(num_replicas_in_sync=replicas)
     )
     return sampler_of(model, sampler, experiment)
 
