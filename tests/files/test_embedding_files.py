@@ -149,9 +149,3 @@ def test_broken_files_are_named(tmp_path, embeddings, labels, words):
     with pytest.raises(ValueError) as caught:
         EmbeddingFiles.read(str(tmp_path / embeddings), str(tmp_path / labels) if labels else "")
     assert words in str(caught.value)
-
-
-@pytest.mark.slow
-def test_the_command_wants_a_run_or_files():
-    done = run("tfdml.evaluate")
-    assert done.returncode == 1 and "Expected one of --run_dir, the folder of a run, --model" in done.stderr
