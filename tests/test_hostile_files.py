@@ -20,7 +20,7 @@ from pipelines.labels import read_class_groups
 from pipelines.reading.cache import rows_on_disk
 from pipelines.stored import read_part
 from tests.commands import assert_one_error, run
-from tests.run.parsed_flags import parsed
+from tests.run_helpers import parsed
 from tfdml.backbones import Small
 from tfdml.backbones.published_weights import read_caffemodel, read_state_dict
 from tfdml.console.flags import expanded

@@ -6,7 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from tests.commands import assert_one_error, run
-from tests.run.parsed_flags import parsed
+from tests.run_helpers import parsed
 from tfdml.callbacks.projector import write_projector_files
 from tfdml.reporting import draw_attention, draw_batch
 from tfdml.reporting.sheets import Sheet, save_chart

@@ -5,7 +5,7 @@ import typing
 
 import pytest
 
-from tests.run.parsed_flags import parsed
+from tests.run_helpers import parsed
 from tfdml.console.settings import AbsolutePath, Settings
 
 # Of flags that do not take every text; others have what a command line or a file might change.

@@ -1,4 +1,4 @@
-"""The folder of a run: whose it is, and what it gives back."""
+"""The folder of a run: whose it is, what it gives back, and which runs are compared together."""
 
 import json
 import os
@@ -6,9 +6,10 @@ import zipfile
 
 import pytest
 
-from tests.run.parsed_flags import parsed
+from tests.run_helpers import parsed
+from tfdml.reporting.reports import mean_curve, merged
 from tfdml.run.directory import checksums, run_directory
-from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.directory.run_directory import RunDirectory, groups_of
 from tfdml.run.training import run_training as training
 
 
@@ -109,15 +110,6 @@ def test_a_folder_below_a_file_is_refused_before_anything_is_done(tmp_path, belo
         run.claim(parsed()[1])
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-@pytest.mark.parametrize("below", [".", "run"])
-def test_a_read_only_folder_is_refused(tmp_path, below):
-    folder = tmp_path / "locked"
-    folder.mkdir(mode=0o555)
-    with pytest.raises(PermissionError, match=f"Cannot write to --run_dir={folder / below}: {folder} is read-only"):
-        RunDirectory(folder / below).check_claim(parsed()[1])
-
-
 def test_a_read_only_folder_is_refused_also_where_root_could_not_see_it(run, monkeypatch):
     run.path.mkdir(parents=True)
     monkeypatch.setattr(os, "access", lambda path, mode: path != run.path)
@@ -157,12 +149,6 @@ def test_what_is_recorded_of_the_dataset_comes_back(run):
     (run.path / "dataset.json").write_text('{"flags"')
     with pytest.raises(ValueError, match="dataset.json is damaged"):
         run.recorded_dataset()
-
-
-def test_no_run_there(tmp_path):
-    for path in (tmp_path, tmp_path / "none"):
-        with pytest.raises(FileNotFoundError, match=f"{path} is no run directory of tfdml: it has no flags.txt"):
-            RunDirectory(path).settings()
 
 
 def test_result(run):
@@ -218,3 +204,32 @@ def test_model_file(run, which, name):
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match=f"{path} is damaged"):
             run.model_file(which)
+
+
+def test_each_run_is_a_group_unless_groups_are_given():
+    assert groups_of("a,b") == [["a"], ["b"]] and groups_of("a, b,c", 3) == [["a"], ["b"], ["c"]]
+    assert groups_of("a0,a1:b") == [["a0", "a1"], ["b"]] and groups_of("a:b,c:d", 3)[1] == ["b", "c"]
+
+
+@pytest.mark.parametrize("text", ["", "a", "a:", ":a", "a,:b", "a:b,,c", "a,b,c:d:e:f"])
+def test_malformed_groups(text):
+    with pytest.raises(ValueError, match="Expected --run_dirs=A,B, or several of each as A0,A1:B0,B1, of up to 3 gr"):
+        groups_of(text, 3)
+
+
+def test_a_run_is_in_one_group_once():
+    with pytest.raises(ValueError, match="Expected different runs in --run_dirs, received a more than once"):
+        groups_of("a,b:c,a")
+
+
+def test_curves_of_seeds_become_their_mean_where_all_have_been():
+    assert mean_curve([([0, 5, 10], [0.0, 0.5, 1.0]), ([0, 5, 10, 15], [1.0, 0.7, 0.0, 9.0])]) == (
+        [0, 5, 10],
+        [0.5, pytest.approx(0.6), 0.5],
+    )
+    assert mean_curve([([0], [1.0]), ([5], [1.0])]) == ([], [])
+
+
+def test_flags_of_seeds_stand_beside_each_other():
+    several = [{"loss": "margin", "seed": 0}, {"loss": "margin", "seed": 1}, {"loss": "margin", "seed": 1}]
+    assert merged(several) == {"loss": "margin", "seed": "0, 1"}

@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from tfdml.console import flags
+from tests.run_helpers import parsed
 from tfdml.console.startup import TrainingStopped
 from tfdml.files.checked import open_locked
 from tfdml.run import ensembles
@@ -13,10 +13,6 @@ from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.directory.run_record import EnsembleDirectory
 from tfdml.run.ensembles import member_flags, seed_of, train_ensemble, train_member
 from tfdml.run.experiment.splits import Splits
-
-
-def parsed(*arguments):
-    return flags.parse("\n".join(arguments))
 
 
 def test_seeds_of_members_differ_also_from_those_of_other_ensembles():
@@ -28,7 +24,7 @@ def test_seeds_of_members_differ_also_from_those_of_other_ensembles():
 
 def test_a_member_is_an_ordinary_run_with_a_seed_of_its_own():
     settings, serialized = parsed("--members=3", "--seed=7", "--loss=contrastive", "--meta_classes=5")
-    own, _ = flags.parse("\n".join(member_flags(settings, serialized, 2).values()))
+    own, _ = parsed(*member_flags(settings, serialized, 2).values())
     changed = {name for name, value in own.values().items() if value != settings.values()[name]}
     assert changed == {"members", "seed", "validation_seed"}
     assert (own.run.members, own.run.seed, own.evaluation.validation_seed) == (0, seed_of(7, 2), 7)
@@ -41,7 +37,7 @@ def test_members_have_meta_classes_of_their_own_and_the_same_validation_classes(
     found = []
     for seed in range(8):
         settings, serialized = parsed(*about, "--members=4", "--meta_classes=2", f"--seed={seed}")
-        each = [flags.parse("\n".join(member_flags(settings, serialized, number).values()))[0] for number in range(4)]
+        each = [parsed(*member_flags(settings, serialized, number).values())[0] for number in range(4)]
         splits = [Splits.of(member.data, member.evaluation, member.run.seed) for member in each]
         found.append([split.train.labels.tolist() for split in splits])
         for split in splits[1:]:

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import subprocess
 
 import pytest
 
@@ -153,14 +152,6 @@ def test_metrics_that_a_flagfile_does_not_measure_are_told_before_it_is_trained(
         of_flagfiles(flagfiles, ["--epoch=3"], ["recall_at_1"])
 
 
-@pytest.mark.parametrize("given, what", [([], "received none"), (["a.flags", "lifte"], "there is no lifte")])
-def test_what_is_no_flagfile_is_told(given, what, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    flagfiles_in(tmp_path, a="")
-    with pytest.raises(ValueError, match=rf"Expected flagfiles, or a module that declares a study; {what}\."):
-        of_flagfiles(given, [], METRICS)
-
-
 def test_flagfiles_with_the_same_name_would_share_runs(tmp_path):
     paths = [tmp_path / "a.flags", tmp_path / "other" / "a.flags"]
     paths[1].parent.mkdir()
@@ -168,15 +159,6 @@ def test_flagfiles_with_the_same_name_would_share_runs(tmp_path):
         path.touch()
     with pytest.raises(ValueError, match="Expected flagfiles with different names, received .*other/a.flags"):
         of_flagfiles([str(path) for path in paths], [], METRICS)
-
-
-@pytest.mark.slow
-def test_failing_run_stops_the_study(tmp_path, capfd):
-    flagfiles = flagfiles_in(tmp_path, bad="--loss=nonsense\n")
-    with pytest.raises(subprocess.CalledProcessError) as failed:
-        lines_of_study(of_flagfiles(flagfiles, [], METRICS), ["0"], folder=str(tmp_path / "runs"))
-    assert failed.value.returncode == 1
-    assert "Unknown loss 'nonsense'" in capfd.readouterr().err
 
 
 def of_beginnings(features, untrained, best):

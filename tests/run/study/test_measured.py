@@ -192,11 +192,6 @@ def test_seeds_make_no_equal_rows_different(tmp_path):
     assert wrong <= 4, wrong
 
 
-def test_a_row_is_not_better_than_itself(tmp_path):
-    row = measured_runs(tmp_path / "a", [[5, 3], [4, 2]])
-    assert not records.compared([row, row]).larger().any()
-
-
 def test_what_another_study_measured_is_said(tmp_path):
     (tmp_path / records.FILE).write_text(json.dumps({"model": "best", "queries": [1], "right": [1]}))
     records.measure(tmp_path, "best")
