@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -17,10 +16,9 @@ from pipelines.preprocessor import Preprocessor
 from tests.commands import assert_one_error, run
 from tests.run_helpers import result, straight_run
 from tests.test_serving import write_files
-from tfdml.serving import export, exports
+from tfdml.serving import export
 from tfdml.serving.bulk_embedding import embed_images
-from tfdml.serving.exported_model import ExportedModel, model_hash
-from tfdml.serving.exports import write_export
+from tfdml.serving.exported_model import ExportedModel
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.index.build import index_images
 
@@ -133,44 +131,3 @@ def test_evaluate_measures_what_is_served(tmp_path):
     found, best = json.loads(done.stdout.splitlines()[-1]), result(straight_run())["best"]
     names = ("recall_at_1", "map_at_r", "queries")
     assert {name: found[name] for name in names} == pytest.approx({name: best[name] for name in names}, abs=0.02)
-
-
-# What a model does not know of itself.
-ABOUT = dict.fromkeys(("method", "backbone", "head", "weights", "weights_licence", "scores"), "")
-ABOUT["data"] = {"dataset": "none", "protocol": ""}
-
-
-def model_of(seed):
-    """A small model with random weights."""
-    keras.utils.set_random_seed(seed)
-    model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=16)
-    model(np.zeros((1, 24, 24, 3), np.float32))
-    model.preprocessing = tfdml.Preprocessing(24, "warp", **preprocessing_of(model))
-    return model
-
-
-def test_of_two_exports_into_one_folder_the_first_is_whole(tmp_path, monkeypatch):
-    """The second one begins when the first one has written its weights, but not its card."""
-    first, second = model_of(1), model_of(2)
-
-    def meanwhile(folder):
-        monkeypatch.setattr(exports, "model_hash", model_hash)
-        with pytest.raises(ValueError, match="Another process is writing the exported model .*/out"):
-            write_export(second, tmp_path / "out", ABOUT)
-        return model_hash(folder)
-
-    monkeypatch.setattr(exports, "model_hash", meanwhile)
-    write_export(first, tmp_path / "out", ABOUT)
-    card = json.loads((tmp_path / "out" / "metadata.json").read_text())
-    assert card["sha256"] == model_hash(tmp_path / "out") and [entry.name for entry in tmp_path.iterdir()] == ["out"]
-    images = np.random.default_rng(0).uniform(0, 255, size=(2, 24, 24, 3)).astype(np.float32)
-    served = tf.saved_model.load(tmp_path / "out").signatures["embed_images"](images=tf.constant(images))["embedding"]
-    expected = first(Preprocessor.of(first.preprocessing).normalize(images))
-    np.testing.assert_allclose(served, expected, atol=1e-5)
-
-
-def test_an_export_that_fails_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(exports, "write_card", lambda *about: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        write_export(model_of(1), tmp_path / "out", ABOUT)
-    assert not list(tmp_path.iterdir())

@@ -12,7 +12,7 @@ import psutil
 import psycopg
 import pytest
 
-from tests.commands import assert_one_error, run
+from tests.commands import assert_one_error, ok, run
 from tests.serving.index.store_places import place, postgresql, server
 from tests.serving.index.test_indexing import COUNT
 from tests.serving_fixtures import exported, exported_tolerant, loaded, picture
@@ -250,8 +250,7 @@ def test_connections_are_used_again(photos, model, monkeypatch):
 @pytest.mark.parametrize("engine", ["qdrant", pytest.param("postgresql", marks=pytest.mark.nightly)])
 def test_the_commands(engine, photos, embedded, tmp_path):
     address, flags = place(engine, tmp_path), [f"--model={exported()}"]
-    done = run("tfdml.index", *flags, f"--images={photos / 'odd'}", f"--out={address}")
-    assert done.returncode == 0, done.stderr
+    done = ok("tfdml.index", *flags, f"--images={photos / 'odd'}", f"--out={address}")
     indexed, following = done.stdout.splitlines()
     assert indexed == f"Indexed {COUNT // 2:,} images in {address}."
     # An engine has no copy of the model.
