@@ -113,12 +113,6 @@ def test_three_runs():
     assert row[4] == f"{last['difference']:+.3f}" and row[-1] == (last["better"] or "-").upper()
 
 
-@pytest.mark.parametrize("run_dirs", ["a", "a,b:", "a,b::c"])
-def test_run_dirs_must_be_two_or_more_groups(run_dirs):
-    done = run("tfdml.compare", f"--run_dirs={run_dirs}")
-    assert_one_error(done, "Expected --run_dirs=A,B, or several of each as A0,A1:B0,B1", repr(run_dirs))
-
-
 @pytest.mark.slow
 def test_runs_that_cannot_be_compared(tmp_path):
     a = straight_run()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.commands import ok, run
+from tests.commands import ok
 from tests.evaluation.naive_pairs import example
 from tests.run_helpers import MODEL_FLAGS
 from tests.serving.http.service import Service
@@ -50,8 +50,7 @@ def test_commands_on_embeddings(files):
     found = []
     for command in chosen:
         module, flags = placed(command, files)
-        done = run(module, *flags)
-        assert done.returncode == 0, (command, done.stderr)
+        done = ok(module, *flags)
         found.append(json.loads(done.stdout.splitlines()[-1]))
     threshold, measured, verified, identified, suspects = found
     assert measured["intervals"].keys() == {"recall_at_1", "roc_auc", "tar_at_far_0.001"}
@@ -109,8 +108,7 @@ def test_from_a_run_to_a_service_that_says_unknown(tmp_path):
             flags += ["--validation_classes=0.5", "--steps_per_epoch=10", "--initial_weights="]
         if module == "tfdml.threshold":
             flags.append("--samples=100")
-        done = run(module, *flags)
-        assert done.returncode == 0, (command, done.stderr)
+        done = ok(module, *flags)
         printed[command] = done.stdout
     told = [printed[command].splitlines() for command in printed if "tfdml.search" in command]
     assert all(lines[0].startswith("Threshold ") and "a false accept rate of 0.001 on " in lines[0] for lines in told)

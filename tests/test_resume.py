@@ -146,16 +146,24 @@ def test_patience_stops_and_stays_stopped(tmp_path):
     assert_same_run(again, run_dir)
 
 
-@pytest.mark.slow
-def test_flags_txt_is_a_flagfile_of_the_same_flags(tmp_path):
-    flagfile, written = straight_run() / "flags.txt", tmp_path / "run" / "flags.txt"
-    command = Forked("tfdml.train", f"--flagfile={flagfile}", f"--run_dir={tmp_path / 'run'}")
-    command.until(lambda: latest_event(tmp_path / "run") >= 0).kill()
-    assert written.read_bytes() == flagfile.read_bytes()
-
-
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_flags_txt_is_a_flagfile_of_the_identical_run(tmp_path):
     ok("tfdml.train", f"--flagfile={straight_run() / 'flags.txt'}", f"--run_dir={tmp_path / 'run'}")
     assert_same_run(tmp_path / "run", straight_run())
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_two_runs_of_the_quickstarts_size_are_equal(tmp_path):
+    """At this size, unlike that of the others, operations take long enough to finish in another order each time."""
+    flags = ["--dataset=toycars(classes=64, images_per_class=4)", "--loss=triplet(mining='semi_hard', squared=False)"]
+    # One step each, whose loss is an event: it tells when two runs part.
+    flags += ["--epochs=6", "--steps_per_epoch=1", "--eval_every=6", "--noprojector", f"--data_dir={tmp_path / 'data'}"]
+    for name in ("first", "second"):
+        # On all cores, as a user has it.
+        on_all = {"TF_NUM_INTRAOP_THREADS": "0"}
+        done = Forked("tfdml.train", *flags, f"--run_dir={tmp_path / name}", environment=on_all).wait()
+        assert done.returncode == 0, done.stderr
+    assert len([event for event in events(tmp_path / "first") if "loss" in event]) == 6
+    assert_same_run(tmp_path / "first", tmp_path / "second")

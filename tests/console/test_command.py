@@ -21,26 +21,6 @@ from tfdml.console import command, flags
 from tfdml.console.command import WRITE, in_place_of
 from tfdml.console.startup import tensorflow_reason
 
-COMMAND_LINES = [
-    "tfdml.train",
-    "tfdml.evaluate",
-    "tfdml.compare",
-    "tfdml.ensemble",
-    "tfdml.export",
-    "tfdml.share",
-    "tfdml.embed",
-    "tfdml.index",
-    "tfdml.cluster",
-    "tfdml.search",
-    "tfdml.serve",
-    "tfdml.report",
-    "tfdml.convert_weights",
-    "pipelines.check",
-    "tfdml.show",
-    "tfdml.threshold",
-    "tfdml.study",
-    "tfdml.tune",
-]
 # Python then tells on standard error what it imports.
 TELLING = {"PYTHONPROFILEIMPORTTIME": "1"}
 
@@ -68,7 +48,7 @@ def test_help_of_training_shows_every_flag_by_topic_with_its_default():
     assert [topic for topic in flags.topics() if f"\n{topic}:\n" not in done.stdout] == []
 
 
-@pytest.mark.parametrize("module", COMMAND_LINES)
+@pytest.mark.parametrize("module", [*(f"tfdml.{name}" for name in COMMANDS), "pipelines.check"])
 def test_help_of_each_command_line(module):
     done = Command(module, "--helpshort", environment=TELLING).wait()
     assert done.returncode == 0

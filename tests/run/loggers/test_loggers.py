@@ -179,11 +179,6 @@ def test_a_missing_client_is_told_before_anything_is_read(name, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_the_flag_takes_every_logger(monkeypatch):
-    for name in LOGGERS:
-        assert parsed(f"--logger={name}")[0].run.logger == name
-
-
 @pytest.mark.slow
 def test_a_run_is_in_mlflows_local_store(tmp_path):
     """The real client: a run that is stopped, and goes on, is one run there with the curve of `metrics.jsonl`."""

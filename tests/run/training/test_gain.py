@@ -71,14 +71,6 @@ def test_what_was_tried_is_not_advised():
         assert told(result(0.5, 0.5), tried.replace(optimizer=optimizer)).endswith("0.0).")
 
 
-@pytest.mark.parametrize(
-    "size, advised", [(128, True), ((160, 128), True), ((256, 128), False), (384, False), (0, False)]
-)
-def test_larger_images_are_advised_where_they_are_small(size, advised):
-    tried = Settings().replace(blend=True, method="multilevel", lr_multipliers=["backbone=0.1"], image_size=size)
-    assert ("Try larger images, --image_size=224." in told(result(0.5, 0.5), tried)) == advised
-
-
 OF_SIX_CLASSES = np.arange(6).repeat(10)
 
 

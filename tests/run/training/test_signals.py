@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import ROOT, Command, Forked, run
+from tests.commands import ROOT, Command, Forked, ok, run
 from tests.run_helpers import STEPS_PER_EPOCH, assert_same_run, events, steps, straight_flags, straight_run, train_flags
 from tfdml.run.training.training_process import StopRequest
 
@@ -37,8 +37,7 @@ def test_sigterm_then_ctrl_c_then_to_the_end(tmp_path):
         assert STEPS_PER_EPOCH * epoch < step < STEPS_PER_EPOCH * (epoch + 1)
         assert steps(run_dir)[-1] == step
         assert not (run_dir / "result.json").exists() and not (run_dir / "final.keras").exists()
-    done = run("tfdml.train", *flags)
-    assert done.returncode == 0, done.stderr
+    done = ok("tfdml.train", *flags)
     assert f"Going on with {run_dir} after step {step}." in done.stdout
     assert_same_run(run_dir, straight_run())
 
