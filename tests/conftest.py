@@ -112,6 +112,7 @@ LONGEST = (
     "test_loss_contract.py",
     "test_heads_on_features.py",
     "test_longer_runs.py",
+    "test_runs_of_other_labels.py",
     "test_resume.py",
     "test_tall_images.py",
     "test_commands_on_a_run.py",

@@ -106,7 +106,6 @@ def test_initial_weights_of_another_backbone(tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_the_same_command_again_prints_the_table_again(finished):
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
     done = run("tfdml.train", *straight_flags(finished))
@@ -193,7 +192,6 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path, rate, steps_per_epoch)
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_a_full_disk_leaves_the_earlier_checkpoint_whole(tmp_path):
     """A limit on the size of files stands for the full disk."""
     run_dir, flags = tmp_path / "run", train_flags(tmp_path / "run", "--checkpoint_every=2")

@@ -189,7 +189,6 @@ def test_export_bad_input(finished, tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_report_draws_all_that_a_run_of_one_learner_has(finished):
     names = ["neighbors", "confused", "similarity", "map", "similarities", "roc", "det", "recall", "training"]
     # `roc` draws both.

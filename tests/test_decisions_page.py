@@ -67,7 +67,6 @@ def test_every_metric_of_pairs_has_a_row():
     assert {name for name in names if not re.search(rf"`{name}(_[\d.]+)?`", rows)} == set()
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 def test_the_consistent_loss_trains(tmp_path):
     (train,) = [command for command in COMMANDS if "threshold_consistent_margin" in command]
@@ -91,7 +90,6 @@ def write_photos(folder, classes=32, count=8):
     Image.fromarray(pixels.astype(np.uint8)).save(folder / "query.jpg")
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 def test_from_a_run_to_a_service_that_says_unknown(tmp_path):
     write_photos(tmp_path)

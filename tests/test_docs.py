@@ -68,19 +68,16 @@ def shares(names):
     assert names["embeddings"].shape == (2, 16) and Path("presets/small/README.md").is_file()
 
 
-SLOW = [pytest.mark.slow]
-
-
 @pytest.mark.parametrize(
     "page, count, check, printed",
     [
-        pytest.param("keras.md", 5, embeds_as_keras, "recall_at_1", marks=[*SLOW, pytest.mark.nightly]),
+        pytest.param("keras.md", 5, embeds_as_keras, "recall_at_1", marks=pytest.mark.nightly),
         ("sharing.md", 1, shares, ""),
         ("backbones.md", 1, makes_backbones, ""),
-        pytest.param("training.md", 1, averages, "", marks=SLOW),
-        pytest.param("losses.md", 2, trains, "", marks=SLOW),
-        pytest.param("divide_and_conquer.md", 1, divides, "", marks=SLOW),
-        pytest.param("from_pytorch_metric_learning.md", 3, replicates, "'queries': 5000", marks=SLOW),
+        pytest.param("training.md", 1, averages, "", marks=pytest.mark.slow),
+        pytest.param("losses.md", 2, trains, "", marks=pytest.mark.slow),
+        pytest.param("divide_and_conquer.md", 1, divides, "", marks=pytest.mark.slow),
+        pytest.param("from_pytorch_metric_learning.md", 3, replicates, "'queries': 5000", marks=pytest.mark.slow),
     ],
 )
 def test_the_examples_of_a_page_run(page, count, check, printed, tmp_path, monkeypatch, capsys):
@@ -174,7 +171,6 @@ def test_what_takes_the_place_of_a_loss_is_there(page):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_the_parts_of_ones_own_train(tmp_path):
     """The page's examples, as one module, by the page's own command."""
     text = (REPOSITORY / "docs/extending.md").read_text(encoding="utf-8")

@@ -76,7 +76,6 @@ def test_an_ensemble_embeds_images_as_its_members_do():
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_the_folder_of_an_ensemble_is_a_run(tmp_path):
     """It is evaluated, drawn and exported as one."""
     out, _ = joined()

@@ -52,7 +52,6 @@ def test_the_best_model_is_between_the_pretrained_and_the_final_one(tmp_path):
         np.testing.assert_allclose(blended, share * last + (1 - share) * first, atol=1e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 def test_the_result_is_made_anew_and_a_longer_run_has_the_same_bits(tmp_path):
     straight, longer = tmp_path / "straight", tmp_path / "longer"
@@ -68,7 +67,6 @@ def test_the_result_is_made_anew_and_a_longer_run_has_the_same_bits(tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_no_effect_without_pretrained_weights(tmp_path):
     done = trained(tmp_path / "run", *FLAGS, "--epochs=1", "--initial_weights=")
     assert "--blend has no effect" in done.stdout and "blend" not in result(tmp_path / "run")["best"]
@@ -95,7 +93,6 @@ def test_it_begins_where_the_other_ended(tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_a_kill_changes_nothing(tmp_path):
     straight, killed = (flags_from(straight_run(), tmp_path / name, *ON_VALIDATION) for name in ("straight", "killed"))
     ok("tfdml.train", *straight)

@@ -34,7 +34,6 @@ def flags_of(run_dir):
     return (run_dir / "flags.txt").read_text()
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 def test_more_epochs_end_with_the_same_bits(tmp_path):
     straight, longer = tmp_path / "straight", tmp_path / "longer"
@@ -71,7 +70,6 @@ def test_more_steps_keep_the_epochs_and_a_kill_changes_nothing(killed, tmp_path)
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_schedules_that_depend_on_the_length_are_told(tmp_path):
     """A cosine to a tenth of 0.01 and back, and a temperature from 20 to 0 and back."""
     run_dir = tmp_path / "run"

@@ -33,7 +33,6 @@ def training_images():
     return np.asarray(batch), train_split.labels
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", registry.names("loss"))
 def test_loss_falls_from_the_first_epoch_to_the_second(name):

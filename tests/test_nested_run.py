@@ -31,7 +31,6 @@ def pixels():
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_dims_that_were_trained_are_the_first_ones(tmp_path):
     found, facts, warned = exported(tmp_path, "--dims=8")
     model = keras.models.load_model(nested_run() / "model.keras", compile=False)

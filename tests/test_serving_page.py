@@ -36,7 +36,6 @@ def of_the_test(text, folder):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_from_a_run_to_a_search(tmp_path, monkeypatch):
     for number in range(4):
         bus, car = (picture(seed, kind="JPEG") for seed in (number, 10 + number))
@@ -118,7 +117,6 @@ def placed(command, folder, engine):
     return module, [flag.replace("=exported/1", f"={exported()}") for flag in flags]
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.parametrize("engine", ["postgresql", "qdrant"])
 def test_the_commands_of_a_store_run(engine, tmp_path):

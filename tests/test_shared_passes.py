@@ -49,7 +49,6 @@ def test_the_same_bits_as_one_process(tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_an_image_that_one_cannot_read_is_an_error_on_both(tmp_path):
     for _, printed in two_workers(tmp_path, "error"):
         last = printed[printed.rindex("InvalidArgumentError: ") :]
@@ -57,7 +56,6 @@ def test_an_image_that_one_cannot_read_is_an_error_on_both(tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_a_worker_lost_within_a_pass_is_an_error_on_the_other(tmp_path):
     (_, printed), (lost, _) = two_workers(tmp_path, "kill")
     assert lost.returncode == -9
@@ -65,7 +63,6 @@ def test_a_worker_lost_within_a_pass_is_an_error_on_the_other(tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_both_name_the_image_that_one_cannot_read(damaged_photos, tmp_path):
     folder, path = damaged_photos("test/gnu/3.jpg", half)
     ports = free_ports(2)

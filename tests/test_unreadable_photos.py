@@ -15,8 +15,8 @@ from tests.run_helpers import result
     "name, content",
     [
         ("train/bee/2.jpg", text),
-        pytest.param("test/gnu/3.jpg", nothing, marks=[pytest.mark.slow, pytest.mark.nightly]),
-        pytest.param("test/fox/1.jpg", half, marks=[pytest.mark.slow, pytest.mark.nightly]),
+        pytest.param("test/gnu/3.jpg", nothing, marks=pytest.mark.nightly),
+        pytest.param("test/fox/1.jpg", half, marks=pytest.mark.nightly),
     ],
 )
 def test_train_names_the_unreadable_image(damaged_photos, tmp_path, name, content):
@@ -27,7 +27,6 @@ def test_train_names_the_unreadable_image(damaged_photos, tmp_path, name, conten
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_train_goes_on_without_as_many_bad_images_as_are_allowed(damaged_photos, tmp_path):
     """Through a cache and with clusters, which see all training images; one more stops the run."""
     folder, path = damaged_photos("train/cat/0.jpg", half)
@@ -61,7 +60,6 @@ def assert_one_error_at_the_end(done, *parts):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_a_cache_changes_no_result(photos, tmp_path):
     results = {}
     for kind in ("none", "pixels"):

@@ -37,7 +37,6 @@ def test_saved_models_are_the_averaged_ones():
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_saved_models_have_no_state_of_the_optimizer():
     """Checkpoints have it. That of Adam is twice as large as the weights."""
     for name in ("model.keras", "final.keras"):

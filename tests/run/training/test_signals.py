@@ -17,7 +17,6 @@ STOPPED_STATUS = 75
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_sigterm_then_ctrl_c_then_to_the_end(tmp_path):
     """Each saves at the end of a step inside an epoch, and the run ends with the bits of one that never stopped."""
     run_dir = tmp_path / "run"
@@ -64,7 +63,6 @@ def unnamed():
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_a_run_without_a_folder_names_its_own_and_the_command_that_goes_on(unnamed):
     done, folder = unnamed
     assert f"The run is in {folder}; with --run_dir={folder} the same flags go on with it." in done.stdout

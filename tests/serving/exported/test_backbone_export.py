@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from tests.commands import assert_one_error, ok, run
-from tests.test_serving import write_files
+from tests.serving.exported.test_exported_model import write_files
 from tfdml import registry
 from tfdml.backbones import KerasApplication
 from tfdml.console.flags import parse

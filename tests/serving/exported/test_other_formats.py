@@ -48,7 +48,6 @@ def test_what_is_not_installed_is_named(monkeypatch):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 @pytest.mark.parametrize("precision, tolerance", [("float32", 1e-5), ("float16", 1e-3), ("int8", 0.02)])
 def test_embeddings_agree_as_far_as_the_precision_allows(precision, tolerance, tmp_path):
     pytest.importorskip("ai_edge_litert", reason=WITHOUT.format("lite"))

@@ -27,8 +27,6 @@ from tfdml.serving.index.stores import postgresql as postgresql_module
 from tfdml.serving.index.stores.engine import load_images, load_shards
 from tfdml.serving.index.stores.store import StoreError, open_store
 
-ENGINES = ("postgresql", "qdrant")
-
 
 @pytest.fixture(scope="module")
 def embedded(photos, tmp_path_factory):
@@ -37,7 +35,7 @@ def embedded(photos, tmp_path_factory):
     return out
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=["postgresql", "qdrant"])
 def address(request, tmp_path):
     return place(request.param, tmp_path)
 

@@ -119,7 +119,7 @@ def hub(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(
     "method",
-    [name if name in BY_DAY else pytest.param(name, marks=[pytest.mark.slow, pytest.mark.nightly]) for name in METHODS],
+    [name if name in BY_DAY else pytest.param(name, marks=pytest.mark.nightly) for name in METHODS],
 )
 def test_every_method_comes_back_with_its_preprocessing(method, tmp_path):
     model = made(method)
