@@ -5,6 +5,7 @@ import; everything else, flags, exit status, output, signals, is as in a process
 """
 
 import atexit
+import contextlib
 import functools
 import gc
 import importlib
@@ -127,6 +128,17 @@ def until(condition):
     while not condition():
         assert time.monotonic() < given_up, "waited in vain"
         time.sleep(0.002)
+
+
+def processes_with(*parts):
+    """Ids of the processes whose command lines have these parts."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        # One that has ended is left out.
+        with contextlib.suppress(OSError):
+            line = os.fsdecode((process / "cmdline").read_bytes())
+            found += [int(process.name)] * all(str(part) in line for part in parts)
+    return found
 
 
 # The environment's variable that says where a fork is killed: "pathlib:Path rename 3" is before the third call of that

@@ -59,10 +59,7 @@ LOSS_SPECS = {
     ],
     "smooth_ap": ["smooth_ap", "smooth_ap(temperature=0.2, include_query=True)"],
     "soft_triple": ["soft_triple(classes=7)", "soft_triple(classes=7, per_class=1)"],
-    "sub_center_arc_face": [
-        "sub_center_arc_face(classes=7)",
-        "sub_center_arc_face(classes=7, per_class=1, scale=4.0)",
-    ],
+    "sub_center_arc_face": ["sub_center_arc_face(classes=7)", "sub_center_arc_face(classes=7, per_class=1, scale=4.0)"],
     "sup_con": ["sup_con", "sup_con(form='in', temperature=0.5)"],
     "triplet": [
         f"triplet(mining={mining!r})" for mining in ("all", "semi_hard", "hard", "batch_hard", "distance_weighted")

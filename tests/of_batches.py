@@ -6,10 +6,7 @@ import pytest
 def of_batches(names, sizes, tolerances=(1e-4, 1e-10)):
     """Runs a test on batches of these sizes, the first, third ... in float32 and the others in float64.
 
-    Args:
-        names: names of the numbers of a size, such as "size, classes, dim"; `dtype` and `tolerance` follow them.
-        sizes: the numbers of each batch.
-        tolerances: how far a result may be from that of the loop, in float32 and in float64.
+    `dtype` and `tolerance` follow the names of the numbers of a size, such as "size, classes, dim".
     """
     precisions = list(zip(("float32", "float64"), tolerances, strict=True))
     return pytest.mark.parametrize(

@@ -29,12 +29,7 @@ def answer(model, request):
 
 
 def tensors(body, specs):
-    """The tensors of a request by name.
-
-    Args:
-        body: the request, parsed.
-        specs: name to `TensorSpec` of the inputs of its signature.
-    """
+    """The tensors of a parsed request by name; `specs` has the `TensorSpec` of each input of its signature."""
     given = _with_bytes(body["inputs"] if "inputs" in body else body["instances"])
     if "instances" in body and isinstance(given[0], dict):
         given = {name: [row[name] for row in given] for name in given[0]}

@@ -45,6 +45,13 @@ EVERYTHING = [
 SHARED_FOLDER = "TFDML_TESTS_FOLDER"
 
 
+def parsed(*arguments):
+    """`(settings, serialized)` of flags of training."""
+    from tfdml.console import flags
+
+    return flags.parse("\n".join(arguments))
+
+
 def train_flags(run_dir, *more):
     """Flags of a run of two epochs with augmentation, dropout and batch norm; later ones override."""
     data = ["--dataset=toycars(classes=16, images_per_class=8, image_size=24)", f"--data_dir={pictures()}"]

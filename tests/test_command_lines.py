@@ -1,6 +1,5 @@
 """What the command lines say and how they end: results in one place, bad input in one clear line."""
 
-import os
 import resource
 
 import numpy as np
@@ -38,7 +37,6 @@ BAD_FLAGS = {
     "nearly_a_flag": (["--epocs=3"], ["epocs", "Did you mean: epochs?"]),
     "learning_rate": (["--learning_rate=0.1"], ["--learning_rate", "--optimizer='adam(learning_rate=0.001)'"]),
     "no_number": (["--epochs=many"], ["--epochs must be an integer. Received: --epochs=many."]),
-    "half_a_step": (["--steps=1.5"], ["--steps must be an integer. Received: --steps=1.5."]),
     "no_fraction": (["--ema=high"], ["--ema must be a number. Received: --ema=high."]),
     "neither": (
         ["--blend=maybe"],
@@ -46,25 +44,13 @@ BAD_FLAGS = {
     ),
     "number_too_low": (["--epochs=-1"], ["--epochs=-1"]),
     "too_large_images": (["--image_size=100000"], ["--image_size=100000", "each from 8 to 4096; or 0"]),
-    "half_a_size": (["--image_size=256x"], ["--image_size=256x", "height x width such as 256x128, each from 8"]),
     "no_choice": (["--evaluate_on=train"], ["evaluate_on", "test|validation"]),
     "no_flagfile": (["--flagfile=/none/such.flags"], ["/none/such.flags"]),
     "stray_word": (["quickstart"], ["Unexpected argument 'quickstart'"]),
     "unknown_loss": (["--loss=tripplet"], ["--loss=tripplet: ", "'tripplet'", "Did you mean 'triplet'", "contrastive"]),
-    "unknown_argument": (
-        ["--loss=triplet(margn=1)"],
-        ["--loss=triplet(margn=1): ", "'margn'", "Did you mean 'margin'"],
-    ),
-    "argument_without_name": (["--loss=triplet(0.2)"], ["--loss=triplet(0.2): ", "triplet(argument=value)"]),
-    "text_without_quotes": (["--loss=triplet(mining=hard)"], ["mining='hard'"]),
-    "open_bracket": (["--loss=triplet(margin=0.2"], ["--loss=triplet(margin=0.2: "]),
-    "wrong_value": (["--loss=triplet(mining='soft')"], ["--loss=triplet(mining='soft'): ", "semi_hard"]),
-    "rate_alone": (["--optimizer=0.001"], ["--optimizer=0.001: ", 'Did you mean "adam(learning_rate=0.001)"?']),
     "unknown_transform": (["--test_transform=warp|flipp"], ["--test_transform=warp|flipp: ", "'flip'"]),
     "unknown_metric": (["--metrics=nmi,recal_at_2"], ["--metrics=recal_at_2: ", "'recall_at_k'"]),
     "no_crop": (["--train_transform=resize_short"], ["resize_short", "(24, 24, 3)"]),
-    "no_crop_in_test": (["--test_transform=resize_short"], ["resize_short", "(24, 24, 3)"]),
-    "impossible_number": (["--loss=triplet(margin=-1)"], ["expects margin to be a number of 0 or more; received -1."]),
     "too_many_classes": (["--sampler=pxk(classes=99, per_class=4)"], ["classes=99", "8"]),
     "nothing_held_out": (["--evaluate_on=validation", "--validation_classes=0"], ["0.0", "8 training classes"]),
     "no_such_gpus": (["--devices=gpu:9"], ["--devices=gpu:9", "9 GPUs"]),
@@ -120,7 +106,6 @@ def test_initial_weights_of_another_backbone(tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_the_same_command_again_prints_the_table_again(finished):
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
     done = run("tfdml.train", *straight_flags(finished))
@@ -165,12 +150,6 @@ def test_curves():
     assert "evaluation/queries" not in written
 
 
-def test_other_flags_are_refused_by_name(finished):
-    done = run("tfdml.train", *straight_flags(finished, "--seed=1", "--epochs=4"))
-    assert_one_error(done, str(finished), "--seed=0 there, --seed=1 now", "--epochs=2 there, --epochs=4 now")
-    assert "--loss" not in done.stderr
-
-
 def test_nested_flagfiles_and_later_flags_override(finished, tmp_path):
     (tmp_path / "outer.flags").write_text(f"--epochs=99\n--flagfile={finished}/flags.txt\n--seed=7\n")
     arguments = ["--embedding_size=99", f"--flagfile={tmp_path}/outer.flags", f"--run_dir={finished}"]
@@ -187,25 +166,6 @@ def test_a_folder_that_is_no_run_and_a_place_below_a_file_are_refused(tmp_path):
     below = tmp_path / "thesis" / "chapter.tex" / "run"
     assert_one_error(train(below), f"Cannot write to --run_dir={below}")
     assert [path.name for path in (tmp_path / "thesis").iterdir()] == ["chapter.tex"]
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_run_directory(tmp_path):
-    (tmp_path / "locked").mkdir(mode=0o555)
-    assert_one_error(train(tmp_path / "locked" / "run"), str(tmp_path / "locked"), "read-only")
-
-
-def test_damaged_flags_txt(finished):
-    (finished / "flags.txt").write_text("--epochs=3\n--los")
-    for module in ("tfdml.train", "tfdml.evaluate"):
-        flags = straight_flags(finished) if module == "tfdml.train" else [f"--run_dir={finished}"]
-        assert_one_error(run(module, *flags), f"{finished / 'flags.txt'} is damaged")
-
-
-@pytest.mark.slow
-def test_images_of_a_size_that_the_backbone_does_not_take(tmp_path):
-    done = train(tmp_path / "run", "--backbone=bn_inception", "--image_size=40")
-    assert_one_error(done, "--backbone=bn_inception", "40 x 40", "another --image_size")
 
 
 # What goes wrong while training
@@ -232,7 +192,6 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path, rate, steps_per_epoch)
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_a_full_disk_leaves_the_earlier_checkpoint_whole(tmp_path):
     """A limit on the size of files stands for the full disk."""
     run_dir, flags = tmp_path / "run", train_flags(tmp_path / "run", "--checkpoint_every=2")

@@ -11,6 +11,8 @@ import pytest
 from tests.commands import assert_one_error, ok, run, scratch
 from tests.run_helpers import change_flags, straight_run
 
+pytestmark = pytest.mark.slow
+
 
 def copy_of(run_dir, name, old="", new=""):
     """A copy of what is read of a run, with a text in its flags replaced."""
@@ -45,7 +47,6 @@ def best(run_dir):
     return json.loads((run_dir / "result.json").read_text())["best"]
 
 
-@pytest.mark.slow
 def test_two_runs():
     a, b = straight_run(), noisy_run(0)
     table, found = compare(f"--run_dirs={a},{b}")
@@ -64,7 +65,6 @@ def test_two_runs():
     assert f"Of {found['queries']} queries, only A gets {alone['a']} right at rank 1, and only B {alone['b']}." in table
 
 
-@pytest.mark.slow
 def test_several_seeds_over_classes():
     a, noisy = straight_run(), [noisy_run(0), noisy_run(1)]
     flags = ["--samples=300", "--seed=3", "--metrics=map_at_r"]
@@ -80,7 +80,6 @@ def test_several_seeds_over_classes():
     assert f" {values['a']:.3f} ± {values['a_std']:.3f} " in row
 
 
-@pytest.mark.slow
 def test_metrics_of_pairs_over_classes():
     a, b = straight_run(), noisy_run(0)
     flags = ["--metrics=recall_at_1,roc_auc", "--samples=200"]
@@ -94,7 +93,6 @@ def test_metrics_of_pairs_over_classes():
     assert_one_error(done, "roc_auc: metrics of pairs are no means over queries. Compare them with --bootstrap=classes")
 
 
-@pytest.mark.slow
 def test_three_runs():
     runs = {"a": straight_run(), "b": noisy_run(0), "c": noisy_run(1)}
     table, found = compare(f"--run_dirs={','.join(map(str, runs.values()))}", "--metrics=recall_at_1,map_at_r")
@@ -113,13 +111,6 @@ def test_three_runs():
     assert row[4] == f"{last['difference']:+.3f}" and row[-1] == (last["better"] or "-").upper()
 
 
-@pytest.mark.parametrize("run_dirs", ["a", "a,b:", "a,b::c"])
-def test_run_dirs_must_be_two_or_more_groups(run_dirs):
-    done = run("tfdml.compare", f"--run_dirs={run_dirs}")
-    assert_one_error(done, "Expected --run_dirs=A,B, or several of each as A0,A1:B0,B1", repr(run_dirs))
-
-
-@pytest.mark.slow
 def test_runs_that_cannot_be_compared(tmp_path):
     a = straight_run()
     copy = copy_of(a, "copy")

@@ -49,7 +49,6 @@ def test_bad_flags_end_in_one_line(flags, words):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_training_says_what_it_loaded(tmp_path):
     path = tmp_path / "shallow.weights.h5"
     Small(width=8, stages=1).save_weights(path)

@@ -1,4 +1,4 @@
-"""P×K batches of people's own images: how they are scaled, and that training resumes where it ended."""
+"""Batches of people's own images, also two views of each: how they are scaled, and that training resumes."""
 
 import keras
 import numpy as np
@@ -173,7 +173,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("changes, message", BAD.values(), ids=BAD)
-def test_what_is_wrong_is_told(changes, message):
+def test_what_is_wrong_with_pxk_is_told(changes, message):
     arguments = {"images": PICTURES, "labels": LABELS, **SMALL, **changes}
     made = {name: value() if callable(value) else value for name, value in arguments.items()}
     with pytest.raises(ValueError, match=message):
@@ -188,3 +188,69 @@ def test_a_function_of_a_row_needs_its_count():
 def test_other_names_of_the_package_are_an_error():
     with pytest.raises(AttributeError, match="module 'tfdml' has no attribute 'dta'"):
         tfdml.dta  # noqa: B018
+
+
+VIEWS = {**PLAIN, "batch_images": 6}
+
+
+@pytest.fixture(scope="module")
+def views():
+    """Twelve batches in one pass."""
+    return collected(tfdml.data.views(PICTURES, **VIEWS, steps_per_epoch=12))
+
+
+def test_views_of_an_image_differ_and_have_its_number(views):
+    images, numbers = views
+    assert images.shape == (12, 12, 12, 12, 3) and numbers.shape == (12, 12)
+    for batch, rows in zip(images, numbers, strict=True):
+        np.testing.assert_array_equal(rows[:6], rows[6:])
+        assert len(set(rows)) == 6 and all(
+            np.any(one != other) for one, other in zip(batch[:6], batch[6:], strict=True)
+        )
+
+
+def test_a_batch_of_views_is_a_function_of_seed_and_step(views):
+    again = tfdml.data.views(PICTURES, **VIEWS, steps_per_epoch=4, initial_step=4)
+    assert_same(collected(again), [part[4:8] for part in views])
+    other = collected(tfdml.data.views(PICTURES, **VIEWS, steps_per_epoch=12, seed=1))
+    assert np.any(other[1] != views[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "loss, memory",
+    [
+        ("nt_xent", None),
+        ("vicreg(projector=(16, 16)) + barlow_twins(projector=(16, 16))", None),
+        *(
+            pytest.param(*each, marks=pytest.mark.nightly)
+            for each in (("simsiam", None), ("triplet", "xbm(size=48)"), ("multi_similarity", None))
+        ),
+    ],
+)
+def test_losses_on_pairs_train_on_views(loss, memory):
+    keras.utils.set_random_seed(0)
+    backbone = tfdml.backbones.Small(width=8, stages=1)
+    model = tfdml.Single(backbone, embedding_size=8)
+    model.compile(keras.optimizers.Adam(0.01), loss=loss, memory=memory)
+    transform = "random_resized_crop(area=(0.5, 1.0))|flip"
+    # Images of one color each, which views keep.
+    colors = np.random.default_rng(1).integers(0, 256, (24, 1, 1, 3)) + np.zeros((1, 16, 16, 1))
+    batches = tfdml.data.views(colors, batch_images=12, backbone=model, transform=transform, steps_per_epoch=20)
+    losses = model.fit(batches, epochs=3, verbose=0, shuffle=False).history["loss"]
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize(
+    "images, more, message",
+    [
+        (PICTURES, {"transform": "warp"}, "'warp' draws nothing at random, so that there is one view of an image only"),
+        (PICTURES, {"batch_images": 25}, "needs that many training rows, there are 24"),
+        (PICTURES, {"batch_images": 1}, "batch_images"),
+        (tf.data.Dataset.from_tensors(PICTURES), {}, "received a dataset"),
+        (lambda row: PICTURES[0], {}, "count is missing"),
+    ],
+)
+def test_what_is_wrong_with_views_is_told(images, more, message):
+    with pytest.raises(ValueError, match=message):
+        tfdml.data.views(images, **{**VIEWS, **more})

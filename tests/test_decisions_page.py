@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.commands import ok, run
+from tests.commands import ok
 from tests.evaluation.naive_pairs import example
 from tests.run_helpers import MODEL_FLAGS
 from tests.serving.http.service import Service
@@ -50,8 +50,7 @@ def test_commands_on_embeddings(files):
     found = []
     for command in chosen:
         module, flags = placed(command, files)
-        done = run(module, *flags)
-        assert done.returncode == 0, (command, done.stderr)
+        done = ok(module, *flags)
         found.append(json.loads(done.stdout.splitlines()[-1]))
     threshold, measured, verified, identified, suspects = found
     assert measured["intervals"].keys() == {"recall_at_1", "roc_auc", "tar_at_far_0.001"}
@@ -68,7 +67,6 @@ def test_every_metric_of_pairs_has_a_row():
     assert {name for name in names if not re.search(rf"`{name}(_[\d.]+)?`", rows)} == set()
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 def test_the_consistent_loss_trains(tmp_path):
     (train,) = [command for command in COMMANDS if "threshold_consistent_margin" in command]
@@ -92,7 +90,6 @@ def write_photos(folder, classes=32, count=8):
     Image.fromarray(pixels.astype(np.uint8)).save(folder / "query.jpg")
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 def test_from_a_run_to_a_service_that_says_unknown(tmp_path):
     write_photos(tmp_path)
@@ -109,8 +106,7 @@ def test_from_a_run_to_a_service_that_says_unknown(tmp_path):
             flags += ["--validation_classes=0.5", "--steps_per_epoch=10", "--initial_weights="]
         if module == "tfdml.threshold":
             flags.append("--samples=100")
-        done = run(module, *flags)
-        assert done.returncode == 0, (command, done.stderr)
+        done = ok(module, *flags)
         printed[command] = done.stdout
     told = [printed[command].splitlines() for command in printed if "tfdml.search" in command]
     assert all(lines[0].startswith("Threshold ") and "a false accept rate of 0.001 on " in lines[0] for lines in told)

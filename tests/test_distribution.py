@@ -93,17 +93,11 @@ def made_in_parts(*names):
 
 
 @pytest.mark.nightly
-def test_models_that_are_called_or_compiled_outside_the_scope_in_other_ways():
-    names = ("predicted_first", "built_and_compiled_outside", "called_in_replicas")
-    found, printed = made_in_parts(*names)
-    assert [found[name] for name in names] == ["True"] * 3, printed
-
-
-@pytest.mark.nightly
 def test_models_that_are_called_or_compiled_outside_the_scope():
-    learn, refused = ("called_outside", "in_half_precision"), ("model_outside", "backbone_outside", "optimizer_outside")
-    found, printed = made_in_parts(*learn, *refused)
-    assert [found[name] for name in learn] == ["True"] * 2, printed
+    learn = ("called_outside", "in_half_precision", "predicted_first", "built_and_compiled_outside")
+    learn += ("called_in_replicas",)
+    found, printed = made_in_parts(*learn, "model_outside", "backbone_outside", "optimizer_outside")
+    assert [found[name] for name in learn] == ["True"] * 5, printed
     advice = "was made on one device, and the strategy has 2. Make the backbone, the model and the optimizer inside"
     for made, variable in (
         ("backbone_outside", "inner/kernel"),
@@ -113,14 +107,7 @@ def test_models_that_are_called_or_compiled_outside_the_scope():
         assert variable in found[made] and advice in found[made], printed
 
 
-RUN = [
-    "--warmup_epochs=0.6",
-    "--clip_norm=1.0",
-    "--ema=0.9",
-    "--method=single",
-    "--checkpoint_every=5",
-    "--epochs=2",
-]
+RUN = ["--warmup_epochs=0.6", "--clip_norm=1.0", "--ema=0.9", "--method=single", "--checkpoint_every=5", "--epochs=2"]
 
 
 def start_run(run_dir, devices):

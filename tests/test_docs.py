@@ -30,16 +30,67 @@ def run_examples(page):
     return len(examples), names
 
 
-@pytest.mark.nightly
-@pytest.mark.slow
-def test_examples_of_the_keras_page_run(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    count, names = run_examples("keras.md")
-    assert count == 5
+def trains(names):
+    images, labels = np.random.default_rng(0).random((8, 32, 32, 3), "float32"), np.arange(8)
+    for model in (names["trained"], names["summed"]):
+        assert np.isfinite(model.train_on_batch(images, labels))
+    assert names["embedder"].predict(images, verbose=0).shape == (8, 16)
+
+
+def embeds_as_keras(names):
     assert len(names["batches"]) == 2 and len(names["in_order"]) == 1
     np.testing.assert_allclose(names["found"], names["embeddings"], atol=1e-4)
-    assert "recall_at_1" in capsys.readouterr().out
     assert (names["same"].predict(names["images"], verbose=0) == names["embeddings"]).all()
+
+
+def divides(names):
+    assert [entry["epoch"] for entry in names["recluster"].history] == [0, 2]
+    assert names["embeddings"].shape == (192, 32)
+    assert set(names["sampler"].learners(0, np.arange(40)).numpy()) <= {0, 1, 2, 3}
+
+
+def averages(names):
+    assert Path("averaged.keras").exists() and names["evaluation"].average is names["average"]
+    assert int(names["optimizer"].iterations) == names["average"].steps == 20
+
+
+def replicates(names):
+    assert names["replicated"].optimizer.iterations.numpy() == 10
+    assert names["model"].loss_layers.learners[0].parts[1].proxies.shape == (16, 32)
+
+
+def makes_backbones(names):
+    assert list(names["network"].endpoints) == ["block_13_expand", "output"]
+    assert names["googlenet"].name == "mine" and names["googlenet"].batch_norm and names["small"].width == 16
+
+
+def shares(names):
+    assert names["embeddings"].shape == (2, 16) and Path("presets/small/README.md").is_file()
+
+
+@pytest.mark.parametrize(
+    "page, count, check, printed",
+    [
+        pytest.param("keras.md", 5, embeds_as_keras, "recall_at_1", marks=pytest.mark.nightly),
+        ("sharing.md", 1, shares, ""),
+        ("backbones.md", 1, makes_backbones, ""),
+        pytest.param("training.md", 1, averages, "", marks=pytest.mark.slow),
+        pytest.param("losses.md", 2, trains, "", marks=pytest.mark.slow),
+        pytest.param("divide_and_conquer.md", 1, divides, "", marks=pytest.mark.slow),
+        pytest.param("from_pytorch_metric_learning.md", 3, replicates, "'queries': 5000", marks=pytest.mark.slow),
+    ],
+)
+def test_the_examples_of_a_page_run(page, count, check, printed, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    found, names = run_examples(page)
+    assert found == count and printed in capsys.readouterr().out
+    check(names)
+
+
+def test_the_example_of_similar_places_adds_up(capsys):
+    assert run_examples("looking.md")[0] == 1
+    each = [float(number) for number in capsys.readouterr().out.split()]
+    assert len(each) == 3 and each == pytest.approx([each[0]] * 3, abs=1e-5)
 
 
 def test_the_line_that_tells_whether_the_installation_worked_tells_it(capsys):
@@ -49,39 +100,10 @@ def test_the_line_that_tells_whether_the_installation_worked_tells_it(capsys):
     assert capsys.readouterr().out.strip() == told == tfdml.__version__
 
 
-def test_the_example_of_the_page_on_sharing_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    count, names = run_examples("sharing.md")
-    assert count == 1 and names["embeddings"].shape == (2, 16) and (tmp_path / "presets/small/README.md").is_file()
-
-
-@pytest.mark.slow
-def test_the_example_of_the_page_on_optimisation_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    count, names = run_examples("training.md")
-    assert count == 1 and (tmp_path / "averaged.keras").exists()
-    assert int(names["optimizer"].iterations) == names["average"].steps == 20
-    assert names["evaluation"].average is names["average"]
-
-
 def test_the_example_with_arrays_of_the_page_on_evaluation_runs(capsys):
     examples = re.findall(r"```python\n(.*?)```", (REPOSITORY / "docs/evaluation.md").read_text(), re.DOTALL)
     exec(compile(next(example for example in examples if "default_rng" in example), "docs/evaluation.md", "exec"), {})
     assert re.search(r"'recall_at_1': \S+, 'map_at_r': \S+, 'nmi': \S+, 'queries': 60", capsys.readouterr().out)
-
-
-def test_the_example_of_similar_places_adds_up(capsys):
-    assert run_examples("looking.md")[0] == 1
-    each = [float(number) for number in capsys.readouterr().out.split()]
-    assert len(each) == 3 and each == pytest.approx([each[0]] * 3, abs=1e-5)
-
-
-@pytest.mark.slow
-def test_the_example_of_divide_and_conquer_divides():
-    count, names = run_examples("divide_and_conquer.md")
-    assert count == 1 and [entry["epoch"] for entry in names["recluster"].history] == [0, 2]
-    assert names["embeddings"].shape == (192, 32)
-    assert set(names["sampler"].learners(0, np.arange(40)).numpy()) <= {0, 1, 2, 3}
 
 
 def test_the_schedules_of_the_page_on_optimization_can_be_made():
@@ -130,15 +152,6 @@ def test_the_page_for_users_of_tensorflow_similarity_has_their_names_and_its_exa
     assert count == 2 and [each[0].id for each in names["neighbors"]] == [0, 1, 2] and names["evaluation"].best
 
 
-@pytest.mark.slow
-def test_the_example_for_users_of_pytorch_metric_learning_runs(capsys):
-    count, names = run_examples("from_pytorch_metric_learning.md")
-    printed = capsys.readouterr().out.splitlines()
-    assert count == 3 and "recall_at_1" in printed[0] and "'queries': 5000" in printed[1]
-    assert names["replicated"].optimizer.iterations.numpy() == 10
-    assert names["model"].loss_layers.learners[0].parts[1].proxies.shape == (16, 32)
-
-
 MIGRATION_PAGES = ("from_tensorflow_similarity.md", "from_pytorch_metric_learning.md")
 
 
@@ -158,7 +171,6 @@ def test_what_takes_the_place_of_a_loss_is_there(page):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_the_parts_of_ones_own_train(tmp_path):
     """The page's examples, as one module, by the page's own command."""
     text = (REPOSITORY / "docs/extending.md").read_text(encoding="utf-8")
@@ -171,16 +183,6 @@ def test_the_parts_of_ones_own_train(tmp_path):
     done = Command(command[0], *flags, f"--run_dir={tmp_path / 'run'}", environment=environment).wait()
     assert done.returncode == 0, done.stderr
     assert "recall_at_1" in result(tmp_path / "run")["metrics"]
-
-
-@pytest.mark.slow
-def test_the_example_with_proxies_trains():
-    count, names = run_examples("losses.md")
-    images, labels = np.random.default_rng(0).random((8, 32, 32, 3), "float32"), np.arange(8)
-    assert count == 2
-    for model in (names["trained"], names["summed"]):
-        assert np.isfinite(model.train_on_batch(images, labels))
-    assert names["embedder"].predict(images, verbose=0).shape == (8, 16)
 
 
 def test_the_page_of_all_parts_is_written_anew():
@@ -235,9 +237,3 @@ def test_every_page_is_linked_from_the_readme():
     evidence = (REPOSITORY / "docs" / EVIDENCE).read_text(encoding="utf-8")
     studies = {page.name for page in PAGES if page.parent.name == EVIDENCE.parent.name} - {EVIDENCE.name}
     assert studies and all(f"]({name})" in evidence for name in studies)
-
-
-def test_the_examples_of_the_page_on_backbones_run():
-    count, names = run_examples("backbones.md")
-    assert count == 1 and list(names["network"].endpoints) == ["block_13_expand", "output"]
-    assert names["googlenet"].name == "mine" and names["googlenet"].batch_norm and names["small"].width == 16

@@ -4,12 +4,11 @@ import json
 import os
 import shutil
 import signal
-from pathlib import Path
 
 import pytest
 
 from tests.bulk_fixtures import contents, write_photos
-from tests.commands import Command, Forked, assert_one_error, run
+from tests.commands import Command, Forked, assert_one_error, ok, processes_with, run
 from tests.serving_fixtures import exported, picture
 from tfdml.files.shards import EmbeddingJob, EmbeddingShards
 from tfdml.serving.image_list import ImageList
@@ -41,29 +40,14 @@ def test_two_executors_write_the_files_of_one_process(tmp_path):
     given = [f"--images={write_photos(tmp_path / 'photos')}/photos.csv", f"--model={exported()}", "--shard_rows=5"]
     assert run("tfdml.embed", *given, f"--out={tmp_path}/one").returncode == 0
     log = ["--spark.eventLog.enabled=true", f"--spark.eventLog.dir=file://{tmp_path}/log"]
-    done = run("tfdml.embed", *given, f"--out={tmp_path}/spark", *EXECUTORS, *log, "--spark.eventLog.compress=false")
-    assert done.returncode == 0, done.stderr
+    done = ok("tfdml.embed", *given, f"--out={tmp_path}/spark", *EXECUTORS, *log, "--spark.eventLog.compress=false")
     assert "2 of 13 images cannot be read" in done.stdout and "Embedded 11 images" in done.stdout
     assert contents(tmp_path / "spark") == contents(tmp_path / "one")
     assert executors_of(tmp_path / "log") == {"0", "1"}
     # A shard that is lost is made anew.
     (tmp_path / "spark" / "shard-000001.parquet").unlink()
-    done = run("tfdml.embed", *given, f"--out={tmp_path}/spark", "--runner=spark", "--", "--spark.master=local[2]")
-    assert done.returncode == 0, done.stderr
+    done = ok("tfdml.embed", *given, f"--out={tmp_path}/spark", "--runner=spark", "--", "--spark.master=local[2]")
     assert contents(tmp_path / "spark") == contents(tmp_path / "one")
-
-
-def executors(folder):
-    """Process ids of executors that work in a folder."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            arguments = (process / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if b"CoarseGrainedExecutorBackend" in arguments and os.fsencode(folder) in arguments:
-            found.append(int(process.name))
-    return found
 
 
 def test_a_killed_executor_is_one_error_and_the_command_goes_on_when_repeated(tmp_path):
@@ -73,7 +57,7 @@ def test_a_killed_executor_is_one_error_and_the_command_goes_on_when_repeated(tm
     given = [f"--images={tmp_path}/photos", f"--model={exported()}", f"--out={tmp_path}/out", "--shard_rows=1"]
     options = [*EXECUTORS, f"--spark.executor.extraJavaOptions=-Dtested={tmp_path}", "--spark.task.maxFailures=1"]
     command = Command("tfdml.embed", *given, *options).until(lambda: list(tmp_path.glob("out/shard-*.json")))
-    os.kill(executors(tmp_path)[0], signal.SIGKILL)
+    os.kill(processes_with("CoarseGrainedExecutorBackend", tmp_path)[0], signal.SIGKILL)
     done = command.wait()
     # Spark writes there, too.
     errors = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
@@ -81,8 +65,7 @@ def test_a_killed_executor_is_one_error_and_the_command_goes_on_when_repeated(tm
     assert "Apache Spark failed: Lost task" in errors[0] and "code 137" in errors[0] and "repeat the" in errors[0]
     whole = {shard.name: shard.stat().st_mtime_ns for shard in tmp_path.glob("out/shard-*.parquet")}
     assert 0 < len(whole) < 100
-    done = run("tfdml.embed", *given, *EXECUTORS)
-    assert done.returncode == 0, done.stderr
+    done = ok("tfdml.embed", *given, *EXECUTORS)
     assert len(EmbeddingShards(tmp_path / "out")) == 100
     assert whole.items() <= {shard.name: shard.stat().st_mtime_ns for shard in tmp_path.glob("out/*.parquet")}.items()
 

@@ -76,7 +76,6 @@ def test_an_ensemble_embeds_images_as_its_members_do():
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_the_folder_of_an_ensemble_is_a_run(tmp_path):
     """It is evaluated, drawn and exported as one."""
     out, _ = joined()
@@ -97,30 +96,16 @@ def refused(tmp_path, *run_dirs, more=()):
     return run("tfdml.ensemble", f"--run_dirs={','.join(map(str, run_dirs))}", f"--out={tmp_path}/out", *more)
 
 
-def changed(tmp_path, old, new):
-    """A copy of the straight run, with a text in its flags replaced."""
-    copy = shutil.copytree(straight_run(), tmp_path / "other")
-    change_flags(copy, old, new)
-    return copy
-
-
 @pytest.mark.slow
 def test_runs_whose_models_take_other_images_are_refused(tmp_path):
-    other = changed(tmp_path, "--test_transform=resize_short|center_crop", "--test_transform=warp")
+    other = shutil.copytree(straight_run(), tmp_path / "other")
+    change_flags(other, "--test_transform=resize_short|center_crop", "--test_transform=warp")
     model = keras.models.load_model(other / "model.keras", compile=False)
     model.preprocessing = tfdml.Preprocessing(**{**model.preprocessing.get_config(), "transform": "warp"})
     model.save(other / "model.keras")
     words = "prepare images differently: transform=resize_short|center_crop, and warp."
     assert_one_error(refused(tmp_path, straight_run(), other), str(straight_run()), str(other), words)
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
-
-
-def test_runs_of_different_datasets_are_refused(tmp_path, photos):
-    other = changed(tmp_path, f"--dataset={DATASET}\n", "--dataset=folder\n")
-    change_flags(other, f"--data_dir={pictures()}", f"--data_dir={photos}")
-    (other / "dataset.json").unlink()
-    done = refused(tmp_path, straight_run(), other)
-    assert_one_error(done, str(straight_run()), str(other), "have different datasets", "Join runs of one dataset.")
 
 
 @pytest.mark.slow
@@ -133,19 +118,3 @@ def test_bad_flags_end_in_one_line(tmp_path):
     assert_one_error(train(tmp_path / "run", "--member=1"), "--member is the number of one of --members")
     assert_one_error(train(tmp_path / "run", "--members=2", "--member=2"), "expects --member from 0 to 1, received 2")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_members_that_are_not_complete_are_left_out_of_a_folder(tmp_path):
-    three = tmp_path / "ensemble"
-    shutil.copytree(straight_run(), three / "member_001")
-    flags = (straight_run() / "flags.txt").read_text()
-    (three / "flags.txt").write_text(flags.replace("--members=0", "--members=3"))
-    done = refused(tmp_path, three)
-    assert done.returncode == 0, done.stderr
-    assert "best of 1 of 3 members" in done.stdout
-    found, alone = result(tmp_path / "out"), result(straight_run())
-    assert found["asked"] == 3 and len(found["members"]) == 1 and "learners" not in found
-    for kind in ("metrics", "best"):
-        expected = {name: alone[kind][name] for name in METRICS}
-        assert {name: found[kind][name] for name in METRICS} == pytest.approx(expected)

@@ -63,15 +63,11 @@ def test_what_it_has_written_before_is_removed_and_nothing_else(name, tmp_path, 
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_it_is_short_and_opens_as_a_notebook(path):
+def test_it_is_short_and_its_notebook_is_that_of_the_script(path):
     lines = path.read_text(encoding="utf-8").splitlines()
     assert lines[0] == "# %% [markdown]" and lines.count("# %%") > 2 and len(lines) <= 90
     page = (ROOT / "docs" / "examples" / "README.md").read_text(encoding="utf-8")
     assert f"]({path.name})" in page and f"]({path.stem}.ipynb)" in page
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_the_notebook_is_that_of_the_script(path):
     written = path.with_suffix(".ipynb").read_text(encoding="utf-8")
     assert written == notebooks.notebook(path, notebooks.kept(path)), "run: python -m docs.write_notebooks"
 

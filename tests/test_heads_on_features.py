@@ -10,6 +10,7 @@ import tfdml
 from tests.commands import assert_one_error, ok, run
 from tests.run_helpers import events, made_once, pictures, result, saved_model
 
+pytestmark = pytest.mark.slow
 BACKBONE = ["--backbone=small(width=16, stages=2)", "--initial_weights=toycars", "--image_size=24"]
 CARS = "toycars(classes=16, images_per_class=8, image_size=24)"
 HEAD = ["--embedding_size=16", "--sampler=pxk(classes=4, per_class=4)", "--steps=40", "--steps_per_epoch=20"]
@@ -43,7 +44,6 @@ def head(features):
     return made_once("head", make)
 
 
-@pytest.mark.slow
 def test_the_table_has_features_their_whitening_and_the_head(head, features):
     found = result(head)
     assert found["best"]["recall_at_1"] >= found["untrained"]["recall_at_1"] and "gain" in found
@@ -58,14 +58,12 @@ def test_the_table_has_features_their_whitening_and_the_head(head, features):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_a_report_is_drawn(head):
     ok("tfdml.report", f"--run_dir={head}")
     assert (head / "report" / "index.html").is_file() or list(head.glob("**/*.html"))
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_a_stopped_run_goes_on_as_one(head, features, tmp_path):
     """Twenty steps, then twenty more, are the forty of a run without a stop."""
     more = ["--initial_embedding=pca_whitened"]
@@ -77,7 +75,6 @@ def test_a_stopped_run_goes_on_as_one(head, features, tmp_path):
     ]
 
 
-@pytest.mark.slow
 def test_a_joined_model_is_the_head_behind_the_backbone(head, features, tmp_path):
     picture = np.random.default_rng(0).integers(0, 255, (24, 24, 3), np.uint8)
     Image.fromarray(picture).save(tmp_path / "a.png")
@@ -99,7 +96,6 @@ def test_a_joined_model_is_the_head_behind_the_backbone(head, features, tmp_path
     np.testing.assert_allclose(tfdml.load(tmp_path / "joined.keras").embed(picture), expected, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_a_head_alone_takes_features(head, tmp_path):
     ok("tfdml.export", f"--run_dir={head}", f"--out={tmp_path}/head")
     import tensorflow as tf
@@ -110,7 +106,6 @@ def test_a_head_alone_takes_features(head, tmp_path):
     assert "float32 [B, 32]" in (tmp_path / "head" / "README.md").read_text()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "more, words",
     [
@@ -130,7 +125,6 @@ def test_what_does_not_fit_vectors_is_one_line(features, tmp_path, more, words):
     assert_one_error(run("tfdml.train", *flags(features, tmp_path / "run", *more)), words)
 
 
-@pytest.mark.slow
 def test_models_that_cannot_be_joined_are_one_line(features, head, tmp_path):
     wide = ["--backbone=small(width=16, stages=3)", *BACKBONE[1:]]
     done = run("tfdml.export", f"--run_dir={head}", *wide, f"--out={tmp_path}/out")
@@ -138,7 +132,6 @@ def test_models_that_cannot_be_joined_are_one_line(features, head, tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_learners_on_features(features, tmp_path):
     """Methods with several learners and losses with proxies work as on images, also on several devices."""
     more = [
@@ -153,7 +146,6 @@ def test_learners_on_features(features, tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_baselines_stand_in_the_table(tmp_path):
     """The whitened features are those that a run begins with that is told to, and come from one pass."""
     more = ["--baselines=pca_whitened,linear", "--initial_embedding=pca_whitened", "--train_transform=warp", *SHORT]

@@ -20,7 +20,7 @@ from pipelines.labels import read_class_groups
 from pipelines.reading.cache import rows_on_disk
 from pipelines.stored import read_part
 from tests.commands import assert_one_error, run
-from tests.run.parsed_flags import parsed
+from tests.run_helpers import parsed
 from tfdml.backbones import Small
 from tfdml.backbones.published_weights import read_caffemodel, read_state_dict
 from tfdml.console.flags import expanded
@@ -141,14 +141,20 @@ def test_equal_texts_are_in_memory_once(tmp_path):
     assert len(values) == 100_000 and len(set(map(id, values))) == 1
 
 
-def test_a_long_label_makes_no_other_longer(tmp_path):
-    labels = [f"class {row // 2}" for row in range(2000)]
-    labels[:2] = ["x" * MOST_TEXT] * 2
-    path = write_table(tmp_path / "x.parquet", embeddings=[[1.0]] * 2000, labels=labels)
+def read_and_measured(path):
+    """What a file of embeddings has, and the bytes that were in memory at once."""
     tracemalloc.start()
     found = EmbeddingFiles.read(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
+    return found, peak
+
+
+def test_a_long_label_makes_no_other_longer(tmp_path):
+    labels = [f"class {row // 2}" for row in range(2000)]
+    labels[:2] = ["x" * MOST_TEXT] * 2
+    path = write_table(tmp_path / "x.parquet", embeddings=[[1.0]] * 2000, labels=labels)
+    found, peak = read_and_measured(path)
     # As texts of NumPy they take half a gigabyte.
     assert peak < 2**24
     assert [found.class_names[number] for number in found.labels.tolist()] == labels
@@ -169,10 +175,7 @@ def test_texts_of_numpy_may_be_as_long_as_others(tmp_path, column, kind):
 def test_a_long_label_of_numpy_is_copied_once(tmp_path):
     labels = np.array([b"x" * MOST_TEXT, *[b"y"] * 500])
     np.savez_compressed(tmp_path / "x.npz", embeddings=np.ones((501, 1)), labels=labels)
-    tracemalloc.start()
-    found = EmbeddingFiles.read(str(tmp_path / "x.npz"))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    found, peak = read_and_measured(str(tmp_path / "x.npz"))
     # As texts with four bytes for each character they take more than four times as much, and are copied.
     assert peak < 2.5 * labels.nbytes
     assert found.class_names == {0: "x" * MOST_TEXT, 1: "y"} and found.labels.tolist() == [0, *[1] * 500]

@@ -1,21 +1,75 @@
-"""A run that starts from the model of another run goes on exactly, and from that model alone."""
+"""Runs from trained weights: of another run's model, and with a best model between the first and the final weights."""
 
-import json
-import shutil
-import zipfile
-
+import keras
+import numpy as np
 import pytest
 
-from tests.commands import assert_one_error, ok, run
+import tfdml
+from tests.commands import ok
 from tests.run_helpers import (
     STEPS_PER_EPOCH,
     assert_goes_on,
+    assert_same_run,
+    assert_went_on,
     result,
+    saved_model,
     straight_run,
     train,
     train_flags,
+    trained,
 )
 from tfdml.run.directory.run_record import Record
+
+FLAGS = [
+    "--backbone=small(width=16)",
+    "--initial_weights=toycars",
+    "--blend",
+    "--evaluate_on=validation",
+    "--validation_classes=0.5",
+    "--steps_per_epoch=8",
+    "--optimizer=adam(learning_rate=0.001)",
+    "--seed=1",
+]
+
+
+@pytest.mark.slow
+def test_the_best_model_is_between_the_pretrained_and_the_final_one(tmp_path):
+    run_dir = tmp_path / "run"
+    done = train(run_dir, *FLAGS, "--epochs=1")
+    found = result(run_dir)
+    share = found["best"]["blend"]
+    assert found["best"]["step"] == found["step"] == 8
+    assert f"best on validation (step 8, blend {share})" in done.stdout
+    watched = found["validation"]
+    others = [event["metrics"]["recall_at_1"] for event in (watched, {"metrics": watched["untrained"]})]
+    assert watched["best"]["recall_at_1"] > max(others)
+    best, final = (tfdml.load(run_dir / f"{name}.keras").model for name in ("model", "final"))
+    pretrained = tfdml.backbones.Small(width=16)
+    pretrained(keras.KerasTensor((None, 24, 24, 3)))
+    pretrained.load_weights(pretrained.shipped_weights["toycars"])
+    sides = (each.get_weights() for each in (best.backbone, final.backbone, pretrained))
+    for blended, last, first in zip(*sides, strict=True):
+        np.testing.assert_allclose(blended, share * last + (1 - share) * first, atol=1e-6)
+
+
+@pytest.mark.nightly
+def test_the_result_is_made_anew_and_a_longer_run_has_the_same_bits(tmp_path):
+    straight, longer = tmp_path / "straight", tmp_path / "longer"
+    assert train(straight, *FLAGS, "--epochs=2").returncode == 0
+    assert train(longer, *FLAGS, "--epochs=1").returncode == 0
+    before, models = result(longer), saved_model(longer / "model.keras")
+    assert "blend" in before["best"]
+    (longer / "result.json").unlink()
+    assert_went_on(longer, train(longer, *FLAGS, "--epochs=1"))
+    assert result(longer) == before and saved_model(longer / "model.keras") == models
+    assert_went_on(longer, train(longer, *FLAGS, "--epochs=2"))
+    assert_same_run(longer, straight)
+
+
+@pytest.mark.nightly
+def test_no_effect_without_pretrained_weights(tmp_path):
+    done = trained(tmp_path / "run", *FLAGS, "--epochs=1", "--initial_weights=")
+    assert "--blend has no effect" in done.stdout and "blend" not in result(tmp_path / "run")["best"]
 
 
 def flags_from(model, run_dir, *more):
@@ -39,23 +93,7 @@ def test_it_begins_where_the_other_ended(tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_a_kill_changes_nothing(tmp_path):
     straight, killed = (flags_from(straight_run(), tmp_path / name, *ON_VALIDATION) for name in ("straight", "killed"))
     ok("tfdml.train", *straight)
     assert_goes_on(tmp_path / "killed", killed, tmp_path / "straight", step=STEPS_PER_EPOCH)
-
-
-@pytest.mark.slow
-def test_a_model_that_was_exchanged_is_refused(tmp_path):
-    model, run_dir = tmp_path / "model.keras", tmp_path / "run"
-    shutil.copy(straight_run() / "model.keras", model)
-    done = ok("tfdml.train", *flags_from(model, run_dir, "--epochs=1", "--embedding_size=8", "--steps_per_epoch=2"))
-    assert f"--initial_model={model}: the weights of the backbone, not the others, of a Single" in done.stdout
-    assert set(json.loads((run_dir / "dataset.json").read_text())["initial_model"]) == {"bytes", "sha256"}
-    with zipfile.ZipFile(model, "a") as archive:  # final.keras may be the same file: the last step can be the best.
-        archive.comment = b"another"
-    done = run("tfdml.train", *flags_from(model, run_dir, "--epochs=2", "--embedding_size=8", "--steps_per_epoch=2"))
-    assert_one_error(done, f"--initial_model={model} is another model than when the run began")
-    done = train(tmp_path / "other", f"--initial_model={model}")
-    assert_one_error(done, "leave out --backbone=small(width=8, stages=2)")

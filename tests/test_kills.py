@@ -36,11 +36,7 @@ def photos(tmp_path_factory):
 
 
 def kill_and_repeat(module, flags, out, written):
-    """Kills a command that has written shards, and repeats it; returns what it prints. Whole shards stay.
-
-    Args:
-        written: function that returns the files of shards that are whole.
-    """
+    """Kills a command that has written shards, and repeats it; returns what it prints. Those that `written()` stay."""
     killed = Forked(module, *flags, environment={DIES_AT: "pathlib:Path rename 20"}).wait()
     assert killed.returncode == -signal.SIGKILL and not (out / "manifest.json").exists()
     before = {path: path.stat().st_mtime_ns for path in written()}

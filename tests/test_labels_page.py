@@ -11,7 +11,7 @@ from PIL import Image
 from tests.commands import ok
 from tests.run_helpers import MODEL_FLAGS, pictures
 from tests.test_docs import run_examples
-from tests.test_pairs_run import tables
+from tests.test_runs_of_other_labels import tables
 
 pytestmark = pytest.mark.slow
 

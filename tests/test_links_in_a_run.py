@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from tests.commands import assert_one_error, run
-from tests.run.parsed_flags import parsed
+from tests.commands import assert_one_error, ok, run
+from tests.run_helpers import parsed
 from tfdml.callbacks.projector import write_projector_files
 from tfdml.reporting import draw_attention, draw_batch
 from tfdml.reporting.sheets import Sheet, save_chart
@@ -123,8 +123,7 @@ def test_links_where_a_report_writes_are_replaced(finished, precious):
     (finished / "report").mkdir()
     for name in names:
         (finished / name).symlink_to(precious)
-    done = run("tfdml.report", f"--run_dir={finished}", "--only=training")
-    assert done.returncode == 0, done.stderr
+    ok("tfdml.report", f"--run_dir={finished}", "--only=training")
     assert precious.read_bytes() == b"mine" and not any((finished / name).is_symlink() for name in names)
 
 
@@ -133,6 +132,5 @@ def test_nothing_unfinished_is_written_through_a_link(finished, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
     (tmp_path / ".writing-exported").symlink_to(outside)
-    done = run("tfdml.export", f"--run_dir={finished}", f"--out={tmp_path / 'exported'}")
-    assert done.returncode == 0, done.stderr
+    ok("tfdml.export", f"--run_dir={finished}", f"--out={tmp_path / 'exported'}")
     assert not any(outside.iterdir()) and (tmp_path / "exported/saved_model.pb").is_file()

@@ -34,7 +34,6 @@ def flags_of(run_dir):
     return (run_dir / "flags.txt").read_text()
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 def test_more_epochs_end_with_the_same_bits(tmp_path):
     straight, longer = tmp_path / "straight", tmp_path / "longer"
@@ -71,7 +70,6 @@ def test_more_steps_keep_the_epochs_and_a_kill_changes_nothing(killed, tmp_path)
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_schedules_that_depend_on_the_length_are_told(tmp_path):
     """A cosine to a tenth of 0.01 and back, and a temperature from 20 to 0 and back."""
     run_dir = tmp_path / "run"
@@ -92,14 +90,9 @@ def test_what_cannot_go_on_is_refused(tmp_path):
     run_dir = tmp_path / "run"
     shutil.copytree(straight_run(), run_dir)
     before = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
-    refused = {
-        "--epochs=1": "--epochs=2 there, --epochs=1 now",
-        "--steps=50": f"has epochs of {STEPS_PER_EPOCH} steps, and --steps=50 is no multiple of them. Give --steps=60",
-        "--epochs=3 --seed=5": "other flags (--epochs=2 there, --epochs=3 now; --seed=0 there, --seed=5 now",
-        "--epochs=3 --steps_per_epoch=10": "--steps_per_epoch=20 there, --steps_per_epoch=10 now",
-    }
-    for flags, told in refused.items():
-        assert_one_error(run("tfdml.train", *straight_flags(run_dir, *flags.split())), told)
+    done = run("tfdml.train", *straight_flags(run_dir, "--steps=50"))
+    told = f"has epochs of {STEPS_PER_EPOCH} steps, and --steps=50 is no multiple of them. Give --steps=60"
+    assert_one_error(done, told)
     assert before == {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
     shutil.rmtree(run_dir / "checkpoints")
     done = run("tfdml.train", *straight_flags(run_dir, "--epochs=3"))

@@ -7,18 +7,13 @@ import numpy as np
 import pytest
 
 from pipelines.preprocessing import preprocessing_of
-from tests.run_helpers import events, pictures, trained
+from tests.run_helpers import pictures
 from tfdml import registry
 
 # Every batch is the whole training split, without augmentation and dropout: what falls, falls because it is learned.
 CLASSES, PER_CLASS, STEPS = 8, 8, 4
 # The manifold losses stay near log(classes) for long, their similarities being small: they fall by the least.
 MANIFOLD = ("manifold_n_pair", "intrinsic_manifold", "contextual_manifold")
-
-
-def assert_falls(losses, name):
-    first, second = losses
-    assert second < (0.9999 if name in MANIFOLD else 0.995) * first, losses
 
 
 @functools.cache
@@ -38,7 +33,6 @@ def training_images():
     return np.asarray(batch), train_split.labels
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", registry.names("loss"))
 def test_loss_falls_from_the_first_epoch_to_the_second(name):
@@ -54,20 +48,5 @@ def test_loss_falls_from_the_first_epoch_to_the_second(name):
     model(images[:1])
     model.optimizer.build(model.trainable_variables)
     data = [np.concatenate([array] * STEPS) for array in (images, labels)]
-    assert_falls(model.fit(*data, batch_size=len(labels), epochs=2, shuffle=False, verbose=0).history["loss"], name)
-
-
-@pytest.mark.slow
-@pytest.mark.nightly
-def test_loss_with_proxies_falls_through_the_command_line(tmp_path):
-    setting = [
-        f"--sampler=pxk(classes={CLASSES}, per_class={PER_CLASS})",
-        "--train_transform=center_crop",
-        "--method=single",
-        "--optimizer=adam(learning_rate=0.01)",
-        "--epochs=2",
-        f"--steps_per_epoch={STEPS}",
-        "--eval_every=2",
-    ]
-    trained(tmp_path / "run", *setting, "--loss=proxy_nca")
-    assert_falls([event["loss"] for event in events(tmp_path / "run") if event["event"] == "train"], "proxy_nca")
+    losses = model.fit(*data, batch_size=len(labels), epochs=2, shuffle=False, verbose=0).history["loss"]
+    assert losses[1] < (0.9999 if name in MANIFOLD else 0.995) * losses[0], losses

@@ -31,7 +31,6 @@ def pixels():
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_dims_that_were_trained_are_the_first_ones(tmp_path):
     found, facts, warned = exported(tmp_path, "--dims=8")
     model = keras.models.load_model(nested_run() / "model.keras", compile=False)
@@ -48,10 +47,7 @@ def test_dims_that_were_trained_are_the_first_ones(tmp_path):
     [
         (["--dims=6"], "principal components of 16 dimensions", "--dims=6 is none of 4, 8, trained nested"),
         pytest.param(
-            ["--dims=8", "--whiten"],
-            "principal components of 16 dimensions, whitened",
-            "",
-            marks=pytest.mark.nightly,
+            ["--dims=8", "--whiten"], "principal components of 16 dimensions, whitened", "", marks=pytest.mark.nightly
         ),
     ],
 )

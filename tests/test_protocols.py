@@ -40,7 +40,6 @@ def test_evaluate_takes_another_protocol():
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_another_dataset_brings_its_own_protocol_and_no_list_of_images(tmp_path):
     data = tiny.write_inshop(tmp_path / "data")
     ignored = tmp_path / "ignored.txt"
@@ -62,7 +61,6 @@ def test_another_dataset_brings_its_own_protocol_and_no_list_of_images(tmp_path)
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_market_by_folds(tmp_path):
     tiny.write_market(tmp_path / "data")
     flags = ["--evaluate_on=validation", "--folds=2", "--fold=1"]

@@ -1,4 +1,4 @@
-"""The commands and the Python of docs/serving.md, one after another, as a new user would run them."""
+"""The commands of docs/serving.md, and its Python, and those of docs/stores.md, as a new user would run them."""
 
 import base64
 import importlib.util
@@ -8,17 +8,17 @@ import shlex
 import shutil
 import signal
 import urllib.request
-from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from tests.commands import DECODER_NOISE, assert_one_error, run
+from tests.commands import DECODER_NOISE, ROOT, assert_one_error, ok, run
 from tests.run_helpers import pictures, straight_run
 from tests.serving.http.service import Service
-from tests.serving_fixtures import nearly, picture
+from tests.serving.index.store_places import server
+from tests.serving_fixtures import exported, exported_tolerant, nearly, picture
 
-PAGE = Path(__file__).parents[1] / "docs" / "serving.md"
+PAGE = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
 DATASET = "toycars(classes=16, images_per_class=8, image_size=24)"
 
 
@@ -36,7 +36,6 @@ def of_the_test(text, folder):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_from_a_run_to_a_search(tmp_path, monkeypatch):
     for number in range(4):
         bus, car = (picture(seed, kind="JPEG") for seed in (number, 10 + number))
@@ -51,7 +50,7 @@ def test_from_a_run_to_a_search(tmp_path, monkeypatch):
     prices = [f"{path},{number}" for number, path in enumerate((tmp_path / "photos").rglob("*.jpg"))]
     (tmp_path / "prices.csv").write_text("\n".join(["path,price", *prices]))
     # The section before needs weights that would be downloaded.
-    text = "## A trained model" + PAGE.read_text(encoding="utf-8").partition("## A trained model")[2]
+    text = "## A trained model" + PAGE.partition("## A trained model")[2]
     blocks = re.findall(r"```\n((?:python -m .*\n)+)```", text)
     commands = [shlex.split(line)[2:] for block in blocks for line in block.splitlines()]
     printed = []
@@ -98,3 +97,49 @@ def test_from_a_run_to_a_search(tmp_path, monkeypatch):
     names = {}
     for example in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
         exec(compile(example, "docs/serving.md", "exec"), names)
+
+
+STORES = (ROOT / "docs" / "stores.md").read_text(encoding="utf-8")
+COMMANDS = [line for line in STORES.splitlines() if line.startswith("python -m ")]
+
+
+def placed(command, folder, engine):
+    """The module and flags of a command, with the engine and the files of the test."""
+    if engine == "qdrant":
+        command = re.sub(r"postgresql://me@host/db\?table=(\w+)", rf"qdrant:{folder}/\1_points", command)
+        command = command.replace(" --workers=4", "")
+    else:
+        place = server().get_uri().replace("postgres:@", "postgres@")
+        command = command.replace("postgresql://me@host/db?", f"{place}&")
+    _, _, module, *flags = shlex.split(command)
+    names = r"^((?:--\w+=)?)(photos|embedded|query\.jpg)\b"
+    flags = [re.sub(names, lambda found: f"{found[1]}{folder / found[2]}", flag) for flag in flags]
+    return module, [flag.replace("=exported/1", f"={exported()}") for flag in flags]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("engine", ["postgresql", "qdrant"])
+def test_the_commands_of_a_store_run(engine, tmp_path):
+    for number in range(4):
+        for name in ("bus", "car"):
+            path = tmp_path / "photos" / name / f"{number}.jpg"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(picture(number + 10 * (name == "car"), kind="JPEG"))
+    (tmp_path / "query.jpg").write_bytes(picture(2, kind="JPEG"))
+    printed = {}
+    assert len(COMMANDS) == 6
+    for command in COMMANDS:
+        module, flags = placed(command, tmp_path, engine)
+        if module == "tfdml.serve":
+            index = next(flag for flag in flags if flag.startswith("--index=")).removeprefix("--index=")
+            service = Service(index, flags=[f"--model={exported()}"])
+            assert service.ask("health") == {"status": "ok", "token": False}
+            service.kill(signal.SIGTERM)
+            continue
+        done = ok(module, *flags)
+        printed.setdefault(module, []).append(done.stdout)
+    assert "Indexed 8 images" in printed["tfdml.index"][0] and "it has 7 images" in printed["tfdml.index"][1]
+    assert "4 of 8 images match" in printed["tfdml.search"][0] and "photos/bus/2.jpg" in printed["tfdml.search"][0]
+    assert "Indexed 8 images" in printed["tfdml.index"][2]
+    upgraded = run("tfdml.index", flags[-1], "--upgrade", f"--model={exported_tolerant()}")
+    assert "which has embedded 8 images" in upgraded.stdout, upgraded.stderr

@@ -10,7 +10,7 @@ import pytest
 
 from tests.worker_processes import PROGRAMS, finish, start
 
-pytestmark = [pytest.mark.slow, pytest.mark.nightly]
+pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture(scope="module")

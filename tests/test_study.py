@@ -79,7 +79,6 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_is_trained(tmp_pa
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_intervals_are_measured_on_the_models_by_the_command(tmp_path):
     flagfiles = [tmp_path / "a.flags", tmp_path / "b.flags"]
     for flagfile, rate in zip(flagfiles, ("1e-3", "1e-2"), strict=True):

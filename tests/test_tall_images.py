@@ -14,16 +14,13 @@ from PIL import Image
 
 import tfdml
 from pipelines.datasets import load
-from tests.commands import Forked, last_json, ok, run, scratch
+from tests.commands import last_json, ok, run, scratch
 from tests.run_helpers import (
     METRICS,
-    assert_same_run,
-    assert_went_on,
+    assert_goes_on,
     pictures,
     result,
     shared,
-    steps,
-    train,
     train_flags,
     trained,
 )
@@ -90,13 +87,9 @@ def test_it_is_evaluated_as_it_was():
 def test_a_run_that_was_killed_ends_with_the_same_bits(tmp_path, more):
     straight = tall_run() if not more else tmp_path / "straight"
     if more:
-        assert train(straight, *TALL, *more).returncode == 0
+        trained(straight, *TALL, *more)
     flags = train_flags(tmp_path / "killed", *TALL, "--checkpoint_every=2", *more)
-    assert Forked("tfdml.train", *flags).until(lambda: steps(tmp_path / "killed")).kill().returncode == -9
-    done = Forked("tfdml.train", *flags).wait()
-    assert done.returncode == 0, done.stderr
-    assert_went_on(tmp_path / "killed", done)
-    assert_same_run(tmp_path / "killed", straight)
+    assert_goes_on(tmp_path / "killed", flags, straight, step=2)
 
 
 @pytest.mark.nightly
@@ -153,12 +146,6 @@ def test_reports_and_the_projector_are_written(tmp_path):
     page = (copy / "report" / "index.html").read_text(encoding="utf-8")
     # Places of the last feature map, rows and columns.
     assert '"grid":[16,8]' in page.replace(" ", "") and "32x16" in page
-
-
-@pytest.mark.nightly
-def test_a_batch_is_drawn(tmp_path):
-    done = run("tfdml.show", *train_flags("not made", *TALL), f"--out={tmp_path}/batch.png")
-    assert done.returncode == 0 and "16 images of 4 classes, 32 × 16" in done.stdout, done.stderr
 
 
 @pytest.mark.nightly

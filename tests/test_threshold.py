@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.commands import assert_one_error, run
+from tests.commands import assert_one_error, last_json, ok, run
 from tests.evaluation.naive_pairs import example, naive_pairs
 from tests.run_helpers import train_flags
 from tfdml.evaluation.queries import RetrievalTask
@@ -13,11 +13,6 @@ from tfdml.evaluation.verification.pairs import RetrievalPairs
 from tfdml.evaluation.verification.thresholds import fit_threshold
 from tfdml.run.experiment.threshold import threshold_of
 from tfdml.serving.model_card import read_card, write_card
-
-
-def last_json(done):
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
@@ -118,8 +113,7 @@ def test_a_run_without_validation_classes_says_what_it_is_fitted_on(finished):
 @pytest.mark.slow
 def test_a_run_gets_the_threshold_of_its_validation_classes(tmp_path, caplog):
     folder = tmp_path / "run"
-    done = run("tfdml.train", *train_flags(folder, "--evaluate_on=validation", "--metrics=roc_auc,recall_at_1"))
-    assert done.returncode == 0, done.stderr
+    done = ok("tfdml.train", *train_flags(folder, "--evaluate_on=validation", "--metrics=roc_auc,recall_at_1"))
     best = json.loads((folder / "result.json").read_text())["validation"]["best"]
     done = run("tfdml.threshold", f"--run_dir={folder}", "--far=0.05", "--samples=100")
     found = last_json(done)
@@ -127,8 +121,7 @@ def test_a_run_gets_the_threshold_of_its_validation_classes(tmp_path, caplog):
     assert found["split"] == "validation" and found["classes"] == 2 and "roc_auc" in best
     assert "optimistic" not in done.stdout
     assert threshold_of(folder, "best").value == found["threshold"] and threshold_of(folder, "final") is None
-    done = run("tfdml.export", f"--run_dir={folder}", f"--out={tmp_path}/exported")
-    assert done.returncode == 0, done.stderr
+    done = ok("tfdml.export", f"--run_dir={folder}", f"--out={tmp_path}/exported")
     metadata = json.loads((tmp_path / "exported" / "metadata.json").read_text())
     assert metadata["threshold"]["threshold"] == found["threshold"] and "run_dir" not in metadata["threshold"]
     assert f"| threshold | {found['threshold']:.4f};" in (tmp_path / "exported/README.md").read_text()

@@ -34,7 +34,6 @@ def trained():
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_members_are_the_same_together_and_one_by_one(tmp_path):
     for number in (1, 0):
         done = ok("tfdml.train", *ensemble_flags(tmp_path / "apart", f"--member={number}"))
@@ -51,7 +50,6 @@ def test_members_are_the_same_together_and_one_by_one(tmp_path):
     assert found["metrics"] == expected["metrics"] and found["learners"] == expected["learners"]
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 def test_stopped_in_the_first_member_and_killed_in_the_second(tmp_path):
     """A complete member is left as it is, one that began goes on, and the bits are those of an uninterrupted one."""
@@ -82,7 +80,6 @@ def test_stopped_in_the_first_member_and_killed_in_the_second(tmp_path):
         same(saved_model(run_dir / name), saved_model(trained() / name))
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 def test_weights_are_fitted_on_the_classes_that_all_members_hold_out(tmp_path):
     ok("tfdml.ensemble", f"--run_dirs={trained()}", f"--out={tmp_path}/out", "--fit_weights")
@@ -99,7 +96,6 @@ def test_weights_are_fitted_on_the_classes_that_all_members_hold_out(tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_a_member_that_fails_is_named(tmp_path):
     """The second one's folder belongs to another run; the flags of the other command fit no member."""
     done = Command("tfdml.train", *train_flags(tmp_path / "none", "--members=2", "--loss=tripplet")).wait()

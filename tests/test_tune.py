@@ -2,12 +2,11 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
 from pipelines.datasets.folder import folder
-from tests.commands import DIES_AT, Forked, assert_one_error, run, until
+from tests.commands import DIES_AT, Forked, assert_one_error, ok, processes_with, run, until
 from tests.run_helpers import MODEL_FLAGS, result, steps
 from tfdml.console import flags
 
@@ -48,8 +47,7 @@ def test_a_search_that_is_killed_goes_on_and_never_opens_the_test(animals, tmp_p
     first = (search / "trials/000/result.json").read_bytes()
     assert not (search / "trials/002").exists()
 
-    done = run("tfdml.tune", *given)
-    assert done.returncode == 0, done.stderr
+    done = ok("tfdml.tune", *given)
     lines = done.stdout.splitlines()
     assert [line for line in lines if line.startswith("Going on after ")]
     told = [line.partition(":")[0] for line in lines if line.startswith("Trial ")]
@@ -78,20 +76,6 @@ def test_a_search_that_is_killed_goes_on_and_never_opens_the_test(animals, tmp_p
     assert_one_error(trained, "is not a readable image")
 
 
-def processes(folder):
-    """Numbers of the processes with a folder in their flags."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            flags_of = path.read_bytes()
-        except OSError:
-            # It has ended.
-            continue
-        if str(folder).encode() in flags_of:
-            found.append(int(path.parent.name))
-    return found
-
-
 @pytest.mark.slow
 def test_a_kill_while_a_trial_starts_ends_it_and_the_next_search_trains_it(animals, tmp_path):
     search = tmp_path / "search"
@@ -99,13 +83,13 @@ def test_a_kill_while_a_trial_starts_ends_it_and_the_next_search_trains_it(anima
     # The first call follows the start of the process, which imports TensorFlow for seconds.
     killed = Forked("tfdml.tune", *given, environment={DIES_AT: "subprocess:Popen wait 1"}).wait()
     assert killed.returncode == -9
-    until(lambda: not processes(first))
+    until(lambda: not processes_with(first))
     assert (search / "trials" / "000.log").exists() and not first.exists()
 
     command = Forked("tfdml.tune", *given).until((first / "result.json").exists)
     assert command.kill().returncode == -9
     assert json.loads((search / "tune.json").read_text())["failed"] == {}
-    until(lambda: not processes(first.parent))
+    until(lambda: not processes_with(first.parent))
 
 
 @pytest.mark.parametrize(

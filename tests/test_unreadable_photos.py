@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.datasets.folder import folder as folder_dataset
-from tests.commands import Command, assert_one_error, ok, run
+from tests.commands import assert_one_error, ok, run
 from tests.photo_runs import half, nothing, photo_flags, text
 from tests.run_helpers import result
 
@@ -15,8 +15,8 @@ from tests.run_helpers import result
     "name, content",
     [
         ("train/bee/2.jpg", text),
-        pytest.param("test/gnu/3.jpg", nothing, marks=[pytest.mark.slow, pytest.mark.nightly]),
-        pytest.param("test/fox/1.jpg", half, marks=[pytest.mark.slow, pytest.mark.nightly]),
+        pytest.param("test/gnu/3.jpg", nothing, marks=pytest.mark.nightly),
+        pytest.param("test/fox/1.jpg", half, marks=pytest.mark.nightly),
     ],
 )
 def test_train_names_the_unreadable_image(damaged_photos, tmp_path, name, content):
@@ -27,15 +27,6 @@ def test_train_names_the_unreadable_image(damaged_photos, tmp_path, name, conten
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
-def test_train_names_the_truncated_image_in_a_process_of_its_own(damaged_photos, tmp_path):
-    folder, path = damaged_photos("train/cat/0.jpg", half)
-    done = Command("tfdml.train", *photo_flags(folder, tmp_path / "run", "--steps_per_epoch=9")).wait()
-    assert_one_error(done, str(path))
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
 def test_train_goes_on_without_as_many_bad_images_as_are_allowed(damaged_photos, tmp_path):
     """Through a cache and with clusters, which see all training images; one more stops the run."""
     folder, path = damaged_photos("train/cat/0.jpg", half)
@@ -69,7 +60,6 @@ def assert_one_error_at_the_end(done, *parts):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_a_cache_changes_no_result(photos, tmp_path):
     results = {}
     for kind in ("none", "pixels"):

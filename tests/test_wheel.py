@@ -76,13 +76,6 @@ def test_its_metadata(wheel):
 
 
 @pytest.mark.nightly
-def test_it_is_imported_from_where_it_was_unpacked(installed, tmp_path):
-    code = "import pipelines, tfdml; print(tfdml.__file__); print(pipelines.__file__)"
-    printed = run("-c", code, cwd=tmp_path, PYTHONPATH=str(installed)).split()
-    assert printed == [str(installed / package / "__init__.py") for package in PACKAGES]
-
-
-@pytest.mark.nightly
 def test_its_command_line_runs(installed, tmp_path):
     printed = run("-m", "tfdml.train", "--list", cwd=tmp_path, PYTHONPATH=str(installed))
     assert "triplet" in printed and "toycars" in printed

@@ -13,34 +13,14 @@ import pytest
 import tensorflow as tf
 from absl import flags as absl_flags
 
-from tests.commands import PATIENCE, ROOT, Command, run
+from tests.commands import PATIENCE, ROOT, Command
 from tests.run_helpers import train_flags
 from tfdml import registry
 from tfdml.__main__ import COMMANDS
-from tfdml.console import command, flags, startup
+from tfdml.console import command, flags
 from tfdml.console.command import WRITE, in_place_of
 from tfdml.console.startup import tensorflow_reason
 
-COMMAND_LINES = [
-    "tfdml.train",
-    "tfdml.evaluate",
-    "tfdml.compare",
-    "tfdml.ensemble",
-    "tfdml.export",
-    "tfdml.share",
-    "tfdml.embed",
-    "tfdml.index",
-    "tfdml.cluster",
-    "tfdml.search",
-    "tfdml.serve",
-    "tfdml.report",
-    "tfdml.convert_weights",
-    "pipelines.check",
-    "tfdml.show",
-    "tfdml.threshold",
-    "tfdml.study",
-    "tfdml.tune",
-]
 # Python then tells on standard error what it imports.
 TELLING = {"PYTHONPROFILEIMPORTTIME": "1"}
 
@@ -68,7 +48,7 @@ def test_help_of_training_shows_every_flag_by_topic_with_its_default():
     assert [topic for topic in flags.topics() if f"\n{topic}:\n" not in done.stdout] == []
 
 
-@pytest.mark.parametrize("module", COMMAND_LINES)
+@pytest.mark.parametrize("module", [*(f"tfdml.{name}" for name in COMMANDS), "pipelines.check"])
 def test_help_of_each_command_line(module):
     done = Command(module, "--helpshort", environment=TELLING).wait()
     assert done.returncode == 0
@@ -213,31 +193,6 @@ def test_ctrl_c_while_the_run_of_a_study_imports_tensorflow(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_ctrl_c_is_answered_also_while_standard_error_is_held_back(monkeypatch, tmp_path):
-    written = os.open(tmp_path / "written", os.O_WRONLY | os.O_CREAT)
-    ended = []
-    monkeypatch.setattr(startup, "_standard_error", written)
-    monkeypatch.setattr(os, "_exit", ended.append)
-    startup._end(signal.SIGINT, None)
-    assert ended == [130] and (tmp_path / "written").read_text() == "Interrupted.\n"
-
-
-@pytest.mark.parametrize(
-    "argv, orig_argv, expected",
-    [
-        (["-m", "--epochs=3"], ["python", "-X", "dev", "-m", "tfdml.train", "--epochs=3"], "tfdml.train"),
-        (["-m"], ["python", "-m", "tfdml.train"], "tfdml.train"),
-        # A script that takes -m itself is none.
-        (["script.py", "-m", "tfdml.train"], ["python", "script.py", "-m", "tfdml.train"], ""),
-    ],
-)
-def test_what_python_runs(monkeypatch, argv, orig_argv, expected):
-    monkeypatch.setattr(sys, "argv", argv)
-    monkeypatch.setattr(sys, "orig_argv", orig_argv)
-    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
-    assert startup.module_run() == expected
-
-
 @pytest.mark.parametrize(
     "word, line",
     [
@@ -256,20 +211,6 @@ def test_a_shell_takes_printed_words_as_they_are(word, line):
     assert flags.command_line("python", word) == f"python {line}"
     shown = subprocess.run(f"printf %s {line}", shell=True, capture_output=True, text=True, check=True).stdout
     assert shown == word
-
-
-def test_the_next_free_path_is_found(tmp_path):
-    (tmp_path / "1").mkdir()
-    assert command.free_path(lambda number: f"{tmp_path}/{number}") == f"{tmp_path}/2"
-
-
-def test_messages_of_the_log_have_neither_time_nor_process(tmp_path):
-    for name in ("scan.tif", "a.png", "b.png"):
-        (tmp_path / "mug").mkdir(exist_ok=True)
-        tf.io.write_file(str(tmp_path / "mug" / name), tf.io.encode_png(np.zeros((9, 9, 3), np.uint8)))
-    done = run("pipelines.check", "--dataset=folder(test_classes=0.5)", f"--data_dir={tmp_path}")
-    warning, error = done.stderr.splitlines()
-    assert warning.startswith("Warning: 1 ") and error.startswith("Error: ")
 
 
 def test_messages_of_the_packages_are_printed_bare_and_once():

@@ -11,7 +11,7 @@ from tests.serving_fixtures import exported, models_load_once, picture  # noqa: 
 from tfdml.console import command
 from tfdml.console.startup import ADVICE, disk_sentence, error_sentence
 from tfdml.evaluation.scores import Scores
-from tfdml.files.checked import naming, write_atomically
+from tfdml.files.checked import naming
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.index.build import index_images
 from tfdml.serving.index.contact_sheet import draw
@@ -80,13 +80,6 @@ def test_a_full_disk_names_the_file_that_was_written(write, tmp_path):
     with pytest.raises(OSError) as caught:
         write(path)
     assert error_sentence(caught.value) == f"Cannot write {path}: {MAKE_ROOM}"
-
-
-def test_a_file_that_is_written_under_another_name_is_told_by_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError) as caught:
-        write_atomically(tmp_path / "index.html", b"page")
-    assert error_sentence(caught.value) == f"Cannot write {tmp_path}/index.html: {MAKE_ROOM}"
 
 
 def test_a_full_disk_while_an_index_is_made(tmp_path, monkeypatch):

@@ -96,13 +96,9 @@ def test_a_missing_folder_is_no_folder_of_photos(tmp_path):
         completed(f"--data_dir={tmp_path / 'photos'}")
 
 
-DATASET_GIVEN = ["--dataset=toycars", "--data_dir={}"], ["--dataset=toycars", "--data_dir={}/missing"]
-
-
-@pytest.mark.parametrize("given", [[], *DATASET_GIVEN])
+@pytest.mark.parametrize("given", ["", "--dataset=toycars --data_dir={}", "--dataset=toycars --data_dir={}/missing"])
 def test_without_a_folder_or_with_a_dataset_nothing_changes(tmp_path, given):
-    given = [each.format(tmp_path) for each in given]
-    settings, recipe = completed(*given)
+    settings, recipe = completed(*given.format(tmp_path).split())
     assert recipe == [] and settings.batches.sampler == "pxk(classes=32, per_class=4)"
 
 

@@ -1,7 +1,5 @@
 """Settings by topic, of which flags are made."""
 
-import dataclasses
-
 import pytest
 from absl import flags as absl_flags
 
@@ -21,11 +19,6 @@ def test_a_value_is_replaced_by_the_name_of_its_flag():
 def test_a_name_that_is_no_flag_is_told():
     with pytest.raises(TypeError, match="Expected names of flags, received cachee, sede."):
         Settings().replace(seed=3, sede=3, cachee="none")
-
-
-def test_settings_stay_as_they_are():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        Settings().run.seed = 3
 
 
 def test_each_name_has_one_topic_and_the_defaults_are_those_of_the_flags():

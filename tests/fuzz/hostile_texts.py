@@ -27,76 +27,55 @@ SPECS = (
 )
 
 
-def _function(module, name):
+def function(module, name):
     return {"module": module, "class_name": "function", "config": name, "registered_name": name}
 
 
-def _called(layer, config, **arguments):
-    """A functional model in which a layer of Keras is called with these arguments."""
-    words = {"module": "keras.layers", "registered_name": None}
-    images = {"class_name": "InputLayer", "config": {"batch_shape": [None, 4], "name": "images"}, **words}
-    called = {"class_name": layer, "config": {"name": "called", **config}, **words}
+def layer(name, module="keras.layers", **config):
+    return {"module": module, "class_name": name, "config": {"name": "called", **config}, "registered_name": None}
+
+
+def called(part, **arguments):
+    """A functional model in which a layer is called with these arguments."""
+    images = layer("InputLayer", batch_shape=[None, 4], dtype="float32")
     layers = [
-        {**images, "name": "images", "inbound_nodes": []},
-        {**called, "name": "called", "inbound_nodes": [{"args": [], "kwargs": arguments}]},
+        {**images, "name": "images", "config": {**images["config"], "name": "images"}, "inbound_nodes": []},
+        {**part, "name": "called", "inbound_nodes": [{"args": [], "kwargs": arguments}]},
     ]
-    graph = {"name": "called", "layers": layers, "input_layers": [["images", 0, 0]]}
-    return {
-        "module": "keras.src.models.functional",
-        "class_name": "Functional",
-        "registered_name": None,
-        "config": {**graph, "output_layers": [["images", 0, 0]], "trainable": True},
-    }
+    graph = {"layers": layers, "input_layers": [["images", 0, 0]], "output_layers": [["images", 0, 0]]}
+    return layer("Functional", "keras.src.models.functional", trainable=True, **graph)
 
 
-NUMBERS = {"class_name": "__numpy__", "config": {"value": [[[[0.0, 1, 2]] * 4] * 4], "dtype": "float32"}}
-GALLERY = _function("keras.visualization", "plot_image_gallery")
-GALLERY_AS_CLASS = {
-    "module": "keras.visualization",
-    "class_name": "plot_image_gallery",
-    "config": {},
-    "registered_name": None,
-}
+ARRAY = {"class_name": "__numpy__", "config": {"value": [[[[0.0, 1, 2]] * 4] * 4], "dtype": "float32"}}
+SAVED, GALLERY = function("keras.layers", "TFSMLayer"), function("keras.visualization", "plot_image_gallery")
+GALLERY_AS_CLASS = {**layer("plot_image_gallery", "keras.visualization"), "config": {}}
 PICTURE = {"path": "../hostile.png", "rows": 1, "cols": 1}
+VGG = function("keras.applications.vgg16", "VGG16")
 # What Keras makes of these writes, reads or deletes files, or runs a SavedModel, when the layer is called.
 CALLED = (
-    _called("Lambda", {"function": _function("keras.layers", "TFSMLayer")}, inputs=SAVED_MODEL),
-    _called("Activation", {"activation": _function("keras.layers", "TFSMLayer")}, inputs=SAVED_MODEL),
-    _called("Lambda", {"function": GALLERY, "arguments": PICTURE}, inputs=NUMBERS),
-    _called("Lambda", {"function": GALLERY_AS_CLASS, "arguments": PICTURE}, inputs=NUMBERS),
-    _called("Activation", {"activation": _function("keras.datasets.mnist", "load_data")}, inputs=f"../{SECRET}"),
-    _called(
-        "Lambda",
-        {"function": _function("keras.applications.vgg16", "VGG16"), "arguments": {"weights": f"../{SECRET}"}},
-        inputs=False,
-    ),
+    called(layer("Lambda", function=SAVED), inputs=SAVED_MODEL),
+    called(layer("Activation", activation=SAVED), inputs=SAVED_MODEL),
+    called(layer("Lambda", function=GALLERY, arguments=PICTURE), inputs=ARRAY),
+    called(layer("Lambda", function=GALLERY_AS_CLASS, arguments=PICTURE), inputs=ARRAY),
+    called(layer("Activation", activation=function("keras.datasets.mnist", "load_data")), inputs=f"../{SECRET}"),
+    called(layer("Lambda", function=VGG, arguments={"weights": f"../{SECRET}"}), inputs=False),
 )
 # Objects in the words of Keras' files.
 OBJECTS = (
     *CALLED,
-    _function("keras.layers", "TFSMLayer"),
+    SAVED,
     GALLERY,
     GALLERY_AS_CLASS,
-    {"module": "keras_nlp.models", "class_name": "Thing", "registered_name": None, "config": {}},
+    layer("Thing", "keras_nlp.models"),
     {
         "module": "tfdml.backbones",
         "class_name": "Borrowed",
         "registered_name": "tfdml>Borrowed",
         "config": {"package": MODULE, "network": {}, "preprocessing": {}},
     },
-    {
-        "module": "keras.layers",
-        "class_name": "TFSMLayer",
-        "registered_name": None,
-        "config": {"filepath": SAVED_MODEL, "call_endpoint": "serving_default"},
-    },
-    {
-        "module": "keras.layers",
-        "class_name": "Lambda",
-        "registered_name": None,
-        "config": {"function": {"class_name": "__lambda__", "config": {"code": "4wAAAA==", "defaults": None}}},
-    },
-    {"module": MODULE, "class_name": "Thing", "registered_name": None, "config": {}},
+    layer("TFSMLayer", filepath=SAVED_MODEL, call_endpoint="serving_default"),
+    layer("Lambda", function={"class_name": "__lambda__", "config": {"code": "4wAAAA==", "defaults": None}}),
+    layer("Thing", MODULE),
     {"module": "builtins", "class_name": "exec", "registered_name": "exec", "config": f"import {MODULE}"},
     {"module": "os", "class_name": "function", "registered_name": "function", "config": "system"},
 )

@@ -13,18 +13,14 @@ TABLE, ARRAY = (change_parquet, *damage.ANY), (change_array, *damage.ANY)
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """Files of one kind.
-
-    Args:
-        make: function that writes them into a folder.
-        read: function from the folder to what is in them; its text says whether a number has changed.
-        hostile: pattern of names to the functions that change such files on purpose.
-        checked: patterns of the files whose damage is always noticed, because a checksum is kept of them.
-        named: whether errors name the file.
-    """
+    """Files of one kind, which `make(folder)` writes."""
 
     make: Callable
+    # From the folder to what is in the files; its text says whether a number has changed.
     read: Callable
+    # Pattern of names to the functions that change such files on purpose.
     hostile: Mapping
+    # Patterns of files whose damage is always noticed, because a checksum is kept of them.
     checked: tuple = ()
+    # Whether errors name the file.
     named: bool = True

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.damage import LINES
+from tests.fuzz.faulty_targets import FAULTS
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.watched import Watched
 from tfdml.files.checked import fingerprint
@@ -87,13 +88,9 @@ def changed_copy(target, original, folder, seed):
 
 
 def wrong(happened, expected, noticed, named=("",)):
-    """Returns what is wrong with what happened when a file was read, or None.
+    """What is wrong with what `Watched.read` returned, or None.
 
-    Args:
-        happened: what `Watched.read` returned.
-        expected: the result of the files as they were.
-        noticed: whether another result is wrong.
-        named: texts of which an error must have one, such as the folder.
+    If `noticed`, another result than the expected one is wrong. An error must have one of the texts in `named`.
     """
     if happened["noted"] or happened.get("marks"):
         return f"{happened['noted'][:3]}, {happened.get('marks')}"
@@ -134,3 +131,20 @@ def test_some_changed_files(name, watched, originals, tmp_path):
 def test_many_changed_files(name, watched, originals, tmp_path):
     seeds = range(SEED * CASES, (SEED + 1) * CASES)
     assert faults(name, watched, originals(name), tmp_path, seeds) == {}
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory):
+    with Watched("tests.fuzz.faulty_targets", tmp_path_factory.mktemp("faulty")) as reader:
+        yield reader
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_noticed(fault, faulty, tmp_path):
+    found = wrong(faulty.read(fault, tmp_path), expected="0", noticed=True)
+    assert found is not None and fault.replace("two lines", "two\nlines") in found
+
+
+def test_the_process_goes_on_after_a_fault(faulty, tmp_path):
+    assert faulty.read("died", tmp_path)["expected"] is False
+    assert faulty.read("another result", tmp_path)["result"] == "1"

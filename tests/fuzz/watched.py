@@ -14,22 +14,19 @@ import tensorflow as tf
 from tests.commands import ROOT
 from tests.fuzz.hostile_texts import MODULE, SAVED_MODEL, SECRET
 
+# Of CPU without those of the system, which on virtual machines may take many to find memory.
+CPU_SECONDS = 10
 WALL_SECONDS, BYTES = 100, 2 * 2**30
 TICKS, PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 
 class Watched:
-    """A process that reads files of targets, one after another; a context manager.
+    """A context manager: a process that reads files of a module's `TARGETS`, one after another.
 
-    Args:
-        module: name of the module with `TARGETS`.
-        folder: where its working folder is made, with a module, a secret and a SavedModel that no file may reach.
-        seconds: of CPU that reading a folder may take, but for those of the system, which on virtual machines may take
-            many to find memory that no process had before.
+    In `folder` its working folder is made, with a module, a secret and a SavedModel that no file may reach.
     """
 
-    def __init__(self, module, folder, seconds=10):
-        self._seconds = seconds
+    def __init__(self, module, folder):
         self._module, self._hostile, self._process = module, Path(folder) / "hostile", None
         self._scratch = tempfile.mkdtemp(dir=folder)
         _write_hostile(self._hostile)
@@ -49,7 +46,7 @@ class Watched:
         self._process.stdin.flush()
         while not select.select([self._process.stdout], [], [], 0.02)[0]:
             seconds, memory = (now - then for now, then in zip(self._used(), before, strict=True))
-            if seconds > self._seconds or time.monotonic() - start > WALL_SECONDS:
+            if seconds > CPU_SECONDS or time.monotonic() - start > WALL_SECONDS:
                 return self._given_up(f"hung: {seconds:.0f} s of CPU")
             if memory > BYTES:
                 return self._given_up(f"took {memory / 2**20:.0f} MiB")

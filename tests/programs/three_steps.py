@@ -68,16 +68,8 @@ CASES = {
         "adamw(learning_rate=0.1, weight_decay=0.5, epsilon=0.1)",
         "divide_and_conquer(learners=2)",
     ),
-    "attention": (
-        "contrastive",
-        GENTLE,
-        "attention_ensemble(learners=2, branch='stage1', attention_depth=1)",
-    ),
-    "heads": (
-        "contrastive",
-        GENTLE,
-        "multi_head(learners=2, branch='stage1', attention=True, attention_depth=1)",
-    ),
+    "attention": ("contrastive", GENTLE, "attention_ensemble(learners=2, branch='stage1', attention_depth=1)"),
+    "heads": ("contrastive", GENTLE, "multi_head(learners=2, branch='stage1', attention=True, attention_depth=1)"),
     "tails": ("contrastive", GENTLE, "multi_tail(learners=2, branch='stage1')", "xbm(size=40, start=1)"),
     "level": ("ranked_list_simpler", GENTLE, "multilevel(endpoints=('stage1',), reduced=4, hidden=8)"),
     "levels": ("ranked_list_simpler", GENTLE, "multilevel(endpoints=('stage1', 'stage2'), reduced=4, hidden=8)"),

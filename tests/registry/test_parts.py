@@ -1,12 +1,15 @@
-"""Parts are registered by name and created from specs."""
+"""Parts are registered by name and created from specs; a name that does not exist is answered with a near one."""
 
+import importlib
 import pickle
 import re
 
 import keras
 import pytest
 
+import tfdml
 from tfdml import registry
+from tfdml.registry import arguments
 from tfdml.registry.specs import SpecError
 
 
@@ -254,10 +257,7 @@ def test_what_has_a_config_is_registered_with_keras(things):
 
 
 def test_describe_lists_arguments_defaults_and_summary(things):
-    assert registry.describe("thing") == [
-        "box(width, height=2, colour='red', size=None): Makes a box.",
-        "nothing(): ",
-    ]
+    assert registry.describe("thing") == ["box(width, height=2, colour='red', size=None): Makes a box.", "nothing(): "]
 
 
 @pytest.mark.parametrize("kind", registry.ROOMS)
@@ -291,3 +291,49 @@ def test_annotations_of_all_kinds_are_taken_or_left(things):
         annotated(3)
     with pytest.raises(ValueError, match="expects count to be None or an integer; received 1.5"):
         annotated("", count=1.5)
+
+
+@pytest.mark.parametrize(
+    "written, meant",
+    [
+        ("Triplet", "tfdml.losses.Triplet"),
+        ("TripletLoss", "tfdml.losses.Triplet"),
+        ("losses.TripletLoss", "tfdml.losses.Triplet"),
+        ("losses.proxy_anchor_loss", "tfdml.losses.ProxyAnchor"),
+        ("losses.NTXentLoss", "tfdml.losses.NTXent"),
+        ("backbones.ResNet50", "tfdml.backbones.ResNet(50), or its KerasApplication('ResNet50')"),
+        ("backbones.resnet18", "tfdml.backbones.ResNet(18)"),
+        ("backbones.MobileNetV2", "tfdml.backbones.KerasApplication('MobileNetV2')"),
+        ("MobileNetV2", "tfdml.backbones.KerasApplication('MobileNetV2')"),
+        ("method", "tfdml.methods"),
+        ("xyz", None),
+    ],
+)
+def test_a_name_that_is_not_there(written, meant):
+    path, _, name = f"tfdml.{written}".rpartition(".")
+    hint = rf" Did you mean {meant}\?$" if meant else r"\.$"
+    hint = hint.replace("(", r"\(").replace(")", r"\)")
+    with pytest.raises(AttributeError, match=f"^module '{path}' has no attribute '{name}'.*{hint}"):
+        getattr(importlib.import_module(path), name)
+
+
+@pytest.mark.parametrize(
+    "module, meant",
+    [("losses.triplet", "losses.Triplet"), ("losses.n_pair", "losses.NPair"), ("losses.margin", "losses.Margin")],
+)
+def test_a_module_that_is_called(module, meant):
+    with pytest.raises(TypeError, match=rf"^tfdml.{module} is a module, not a class. Did you mean tfdml.{meant}\?$"):
+        importlib.import_module(f"tfdml.{module}")(margin=0.2)
+
+
+def test_what_stands_in_place_of_the_names_of_keras_can_be_made():
+    assert {"ResNet50", "EfficientNetV2B0"} <= {name for name in vars(keras.applications) if name[0].isupper()}
+    assert tfdml.backbones.INSTEAD.keys() >= {name for name in vars(keras.applications) if name[0].isupper()}
+    assert tfdml.backbones.ResNet(18).name == "resnet18"
+    assert tfdml.backbones.KerasApplication("MobileNetV2").name == "mobilenetv2"
+
+
+def test_a_suggestion_is_the_same_but_for_spelling_before_it_is_similar():
+    assert arguments.nearest("ResNet50", ["resnet18", "resnet50"]) == " Did you mean 'resnet50'?"
+    assert arguments.nearest("proxyanchor", ["proxy_nca", "proxy_anchor"]) == " Did you mean 'proxy_anchor'?"
+    assert arguments.nearest("MobileNetV2", ["googlenet"]) == "" == arguments.meant("_repr_html_", tfdml.losses)

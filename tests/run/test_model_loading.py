@@ -142,14 +142,6 @@ def test_a_bar_shows_progress_where_it_is_asked_for(run, embedder, capsys):
     assert "3/3" in capsys.readouterr().out
 
 
-def test_it_says_what_it_is(run, embedder):
-    assert repr(tfdml.load(run.path)) == (
-        f"<ImageEmbedder of {run.path / 'model.keras'}: Single, 8 dimensions, images of 16 x 16 pixels by "
-        "'resize_short(size=20)|center_crop'>"
-    )
-    assert isinstance(embedder.model, tfdml.Single)
-
-
 def test_the_file_holds_all_of_the_preprocessing(run, tmp_path):
     whole = Preprocessing(**OWN, shrink=True, interpolation="bicubic")
     model = tfdml.Single(tfdml.backbones.Small(width=4, stages=1), preprocessing=whole)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.run.parsed_flags import parsed
+from tests.run_helpers import parsed
 from tfdml.run.directory.checksums import Checksums
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.loggers import RunLog

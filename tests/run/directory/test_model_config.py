@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 import tfdml
+from tests.fuzz.hostile_texts import ARRAY, called, function, layer
 from tests.fuzz.watched import write_saved_model
 from tfdml.backbones import Small
 from tfdml.run.directory import model_archive, model_files
-
-NUMBERS = {"class_name": "__numpy__", "config": {"value": [[[[0.0, 1, 2]] * 4] * 4], "dtype": "float32"}}
 
 
 @pytest.fixture(scope="module")
@@ -39,25 +38,6 @@ def file_of(members, tmp_path):
         return tmp_path / name
 
     return write
-
-
-def function(module, name):
-    return {"module": module, "class_name": "function", "config": name, "registered_name": name}
-
-
-def layer(name, module="keras.layers", **config):
-    return {"module": module, "class_name": name, "config": {"name": "called", **config}, "registered_name": None}
-
-
-def called(part, **arguments):
-    """A functional model in which a layer is called with these arguments."""
-    images = layer("InputLayer", batch_shape=[None, 4], dtype="float32")
-    layers = [
-        {**images, "name": "images", "config": {**images["config"], "name": "images"}, "inbound_nodes": []},
-        {**part, "name": "called", "inbound_nodes": [{"args": [], "kwargs": arguments}]},
-    ]
-    graph = {"layers": layers, "input_layers": [["images", 0, 0]], "output_layers": [["images", 0, 0]]}
-    return layer("Functional", "keras.src.models.functional", trainable=True, **graph)
 
 
 def lambda_of(module, name, **arguments):
@@ -91,7 +71,7 @@ def test_no_file_is_written(file_of, tmp_path, kind):
     part = lambda_of("keras.visualization", "plot_image_gallery", **where)
     if kind == "class":
         part["config"]["function"] = {**layer("plot_image_gallery", "keras.visualization"), "config": {}}
-    refused(file_of(called(part, inputs=NUMBERS)), "keras.layers.Lambda")
+    refused(file_of(called(part, inputs=ARRAY)), "keras.layers.Lambda")
     assert not (tmp_path / "written.png").exists()
 
 

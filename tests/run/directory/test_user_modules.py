@@ -50,13 +50,6 @@ def test_a_record_of_the_dataset_names_no_program(finished, monkeypatch):
     assert PROGRAM not in sys.modules and not (finished / "mark").exists()
 
 
-def test_a_flagfile_in_a_flagfile_is_not_read(finished):
-    (finished / "more.flags").write_text("--seed=7\n")
-    change_flags(finished, "--import_modules=\n", f"--import_modules=\n--flagfile={finished}/more.flags\n")
-    with pytest.raises(ValueError, match="expected --name=value on every line, received '--flagfile="):
-        trained_model(finished, "best")
-
-
 @pytest.mark.slow
 def test_modules_that_the_user_names_are_imported(finished, tmp_path):
     own = naming(finished, tmp_path / "own", OWN)

@@ -1,22 +1,20 @@
-"""Members of an ensemble: their flags, and what becomes of those that fail."""
+"""Ensembles: the flags of their members, what becomes of those that fail, their folder, and which runs are joined."""
 
+import json
 import logging
+import shutil
 
 import numpy as np
 import pytest
 
-from tfdml.console import flags
+from tests.run_helpers import parsed, straight_run
 from tfdml.console.startup import TrainingStopped
 from tfdml.files.checked import open_locked
 from tfdml.run import ensembles
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.directory.run_record import EnsembleDirectory
+from tfdml.run.directory.run_record import EnsembleDirectory, runs_of
 from tfdml.run.ensembles import member_flags, seed_of, train_ensemble, train_member
 from tfdml.run.experiment.splits import Splits
-
-
-def parsed(*arguments):
-    return flags.parse("\n".join(arguments))
 
 
 def test_seeds_of_members_differ_also_from_those_of_other_ensembles():
@@ -28,7 +26,7 @@ def test_seeds_of_members_differ_also_from_those_of_other_ensembles():
 
 def test_a_member_is_an_ordinary_run_with_a_seed_of_its_own():
     settings, serialized = parsed("--members=3", "--seed=7", "--loss=contrastive", "--meta_classes=5")
-    own, _ = flags.parse("\n".join(member_flags(settings, serialized, 2).values()))
+    own, _ = parsed(*member_flags(settings, serialized, 2).values())
     changed = {name for name, value in own.values().items() if value != settings.values()[name]}
     assert changed == {"members", "seed", "validation_seed"}
     assert (own.run.members, own.run.seed, own.evaluation.validation_seed) == (0, seed_of(7, 2), 7)
@@ -41,7 +39,7 @@ def test_members_have_meta_classes_of_their_own_and_the_same_validation_classes(
     found = []
     for seed in range(8):
         settings, serialized = parsed(*about, "--members=4", "--meta_classes=2", f"--seed={seed}")
-        each = [flags.parse("\n".join(member_flags(settings, serialized, number).values()))[0] for number in range(4)]
+        each = [parsed(*member_flags(settings, serialized, number).values())[0] for number in range(4)]
         splits = [Splits.of(member.data, member.evaluation, member.run.seed) for member in each]
         found.append([split.train.labels.tolist() for split in splits])
         for split in splits[1:]:
@@ -199,3 +197,65 @@ def test_a_member_that_was_stopped_stops_the_ensemble(monkeypatch, tmp_path):
     monkeypatch.setattr(ensembles.sys, "executable", str(tmp_path / "python"))
     with pytest.raises(TrainingStopped, match="The ensemble stopped with this member"):
         ensembles.run_member([])
+
+
+def test_members_that_are_there_are_found_by_number(tmp_path):
+    for name in ("member_010", "member_002", "member_x", "others"):
+        (tmp_path / name).mkdir()
+    folder = EnsembleDirectory(tmp_path)
+    assert {number: run.path.name for number, run in folder.members().items()} == {2: "member_002", 10: "member_010"}
+    (tmp_path / "result.json").write_text(json.dumps({"members": [1, 2]}))
+    assert folder.joined(3) is None and folder.joined(2) == {"members": [1, 2]}
+
+
+@pytest.fixture
+def three(tmp_path):
+    """The folder of an ensemble of three, of which one is complete and one has begun."""
+    folder = tmp_path / "ensemble"
+    shutil.copytree(straight_run(), folder / "member_001")
+    (folder / "member_002").mkdir()
+    flags = (straight_run() / "flags.txt").read_text()
+    (folder / "flags.txt").write_text(flags.replace("--members=0", "--members=3"))
+    return folder
+
+
+def test_which_runs_are_joined(three, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    complete = [three / "member_001"]
+    for pattern, asked in ((three, 3), (three / "member_001", 1), (three / "*1", 1), (tmp_path / "ens*", 3)):
+        runs, found = runs_of([str(pattern)])
+        assert ([each.path for each in runs], found) == (complete, asked)
+    assert f"Left out {three}/member_002: it is not complete" in caplog.text
+    assert [each.path for each in runs_of([str(three), str(straight_run())])[0]] == [*complete, straight_run()]
+    assert runs_of([str(three), str(straight_run())])[1] == 4
+
+
+@pytest.mark.parametrize(
+    "names, words",
+    [
+        ([], "Expected complete runs in --run_dirs, each once; received none"),
+        (["member_001", "."], "each once; received .*/member_001"),
+        (["member_009"], "member_009 is no run directory of tfdml: it has no flags.txt"),
+        (["member_002"], "member_002 is no run directory"),
+        (["copy"], "The run in .*/copy is not complete; repeat its command"),
+    ],
+)
+def test_what_cannot_be_joined(three, names, words):
+    shutil.copytree(straight_run(), three / "copy")
+    (three / "copy" / "result.json").unlink()
+    with pytest.raises((ValueError, FileNotFoundError), match=words):
+        runs_of([str(three / name) for name in names])
+
+
+def test_an_ensemble_of_other_folders_is_not_trained_again(three):
+    shutil.rmtree(three / "member_001")
+    shutil.rmtree(three / "member_002")
+    with pytest.raises(ValueError, match="holds an ensemble of runs of other folders"):
+        EnsembleDirectory(three).check_members({}, None)
+
+
+def test_members_have_no_ordinary_run_beside_them(three):
+    (three / "flags.txt").unlink()
+    EnsembleDirectory(three).check_claim({})
+    with pytest.raises(ValueError, match="exists and is no run of tfdml"):
+        RunDirectory(three).check_claim({})

@@ -1,4 +1,7 @@
-"""Curves, settings and scores go to the logger that a run names, and a run that goes on is the same run there."""
+"""Curves, settings and scores go to the logger that a run names, and a run that goes on is the same run there.
+
+TensorBoard's HParams plugin finds settings and scores in the folders of runs.
+"""
 
 import importlib.util
 import json
@@ -8,13 +11,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorboard.backend.event_processing import data_provider, plugin_event_multiplexer
+from tensorboard.context import RequestContext
+from tensorboard.plugins import base_plugin
+from tensorboard.plugins.hparams import api_pb2, backend_context, list_session_groups
 
 from tests.commands import Command, assert_one_error
 from tests.run.loggers import stub_clients
-from tests.run.parsed_flags import parsed
-from tests.run_helpers import result, train, train_flags
+from tests.run_helpers import parsed, result, straight_run, train, train_flags
+from tfdml.console import flags
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.loggers import LOGGERS, RunLog, check_client, log_result
+from tfdml.run.loggers import LOGGERS, RunLog, check_client, log_result, write_hparams
 
 
 def test_a_metric_without_a_value_is_null_and_no_scalar(tmp_path):
@@ -172,11 +179,6 @@ def test_a_missing_client_is_told_before_anything_is_read(name, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_the_flag_takes_every_logger(monkeypatch):
-    for name in LOGGERS:
-        assert parsed(f"--logger={name}")[0].run.logger == name
-
-
 @pytest.mark.slow
 def test_a_run_is_in_mlflows_local_store(tmp_path):
     """The real client: a run that is stopped, and goes on, is one run there with the curve of `metrics.jsonl`."""
@@ -200,3 +202,61 @@ def test_a_run_is_in_mlflows_local_store(tmp_path):
     events = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
     assert logged == {each["step"]: each["recall_at_1"] for each in events if each["event"] == "evaluation"}
     assert not list((run_dir / "tensorboard").glob("events*"))
+
+
+def sessions(log_dir):
+    """The experiment and the sessions that the plugin shows."""
+    multiplexer = plugin_event_multiplexer.EventMultiplexer()
+    multiplexer.AddRunsFromDirectory(str(log_dir))
+    multiplexer.Reload()
+    provider = data_provider.MultiplexerDataProvider(multiplexer, str(log_dir))
+    context = backend_context.Context(base_plugin.TBContext(logdir=str(log_dir), data_provider=provider))
+    start = context.hparams_metadata(RequestContext(), "")
+    experiment = context.experiment_from_metadata(RequestContext(), "", True, start, [])
+    every = [api_pb2.STATUS_UNKNOWN, api_pb2.STATUS_SUCCESS, api_pb2.STATUS_FAILURE, api_pb2.STATUS_RUNNING]
+    columns = [api_pb2.ColParams(hparam=info.name) for info in experiment.hparam_infos]
+    columns += [api_pb2.ColParams(metric=info.name) for info in experiment.metric_infos]
+    asked = api_pb2.ListSessionGroupsRequest(allowed_statuses=every, col_params=columns, slice_size=9)
+    answer = list_session_groups.Handler(RequestContext(), context, "", asked).run()
+    return experiment, answer.session_groups
+
+
+def test_a_run_has_its_flags_and_scores():
+    found = result(straight_run())
+    experiment, (group,) = sessions(straight_run() / "tensorboard")
+    assert group.hparams["loss"].string_value.startswith("ranked_list(")
+    assert (group.hparams["epochs"].number_value, group.hparams["ema"].number_value) == (2, 0.9)
+    assert {"method", "sampler", "lr_multipliers"} <= set(group.hparams) and "data_dir" not in group.hparams
+    scores = {value.name.tag: value.value for value in group.metric_values}
+    # The curves of training are none of them.
+    assert all(name.startswith("hp/") for name in scores) and len(scores) == len(experiment.metric_infos)
+    assert scores["hp/best/recall_at_1"] == pytest.approx(found["best"]["recall_at_1"])
+    assert scores["hp/final/map_at_r"] == pytest.approx(found["metrics"]["map_at_r"])
+
+
+def test_runs_of_a_study_stand_beside_each_other(tmp_path):
+    for seed, recall in ((0, 0.25), (1, 0.5)):
+        run = RunDirectory(tmp_path / str(seed))
+        run.claim(flags.resolve([f"--seed={seed}", "--loss=margin", "--image_size=32x16", "--lr_multipliers=a=1,b=2"]))
+        scores = {"recall_at_1": recall, "queries": 7}
+        write_hparams(run, {"step": 5, "best": {**scores, "step": 5, "selected_on": "test"}, "metrics": scores})
+    experiment, groups = sessions(tmp_path)
+    assert sorted(group.hparams["seed"].number_value for group in groups) == [0, 1]
+    given = {
+        (group.hparams["image_size"].string_value, group.hparams["lr_multipliers"].string_value) for group in groups
+    }
+    assert given == {("32x16", "a=1,b=2")}
+    assert {info.name.tag for info in experiment.metric_infos} == {"hp/best/recall_at_1", "hp/final/recall_at_1"}
+    # What differs comes first.
+    assert experiment.hparam_infos[0].name == "seed"
+    assert {value.value for group in groups for value in group.metric_values} == {0.25, 0.5}
+
+
+def test_an_ensemble_that_is_joined_again_has_its_last_scores(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.claim(flags.resolve(["--members=3"]))
+    for recall in (0.5, 0.75):
+        write_hparams(run, {"step": 5, "best": {"recall_at_1": recall}, "metrics": {}, "members": []})
+    _, (group,) = sessions(tmp_path)
+    assert group.hparams["members"].number_value == 3
+    assert [value.value for value in group.metric_values] == [0.75]

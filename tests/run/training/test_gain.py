@@ -7,8 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.run.parsed_flags import parsed
-from tests.run_helpers import pictures
+from tests.run_helpers import parsed, pictures
 from tfdml.console.settings import Settings
 from tfdml.evaluation.scores import Scores
 from tfdml.run.experiment.splits import Splits
@@ -42,12 +41,6 @@ def test_what_is_won_in_every_class_is_certain():
     )
 
 
-def test_an_embedding_that_no_step_made_better_is_not_what_training_won():
-    sentences = told(result(0.25, 0.75, step=0), Settings())
-    assert sentences.startswith("The embedding before training wins 50.0 points of recall_at_1 over the pretrained")
-    assert "No step made it better. Try a mean of the first and the final weights, --blend" in sentences
-
-
 @pytest.mark.parametrize("after, step", [(0.5, 0), (0.5, 10), (0.25, 0)])
 def test_what_is_not_certain_comes_with_advice(after, step):
     sentences = told(result(0.5, after, step), Settings().replace(optimizer="adam"))
@@ -76,20 +69,6 @@ def test_what_was_tried_is_not_advised():
     # Of a pretrained network `auto` takes that rate.
     for optimizer in ("auto", "adam(learning_rate=1e-4)", "adamw(learning_rate=0.00001)"):
         assert told(result(0.5, 0.5), tried.replace(optimizer=optimizer)).endswith("0.0).")
-
-
-@pytest.mark.parametrize(
-    "size, advised", [(128, True), ((160, 128), True), ((256, 128), False), (384, False), (0, False)]
-)
-def test_larger_images_are_advised_where_they_are_small(size, advised):
-    tried = Settings().replace(blend=True, method="multilevel", lr_multipliers=["backbone=0.1"], image_size=size)
-    assert ("Try larger images, --image_size=224." in told(result(0.5, 0.5), tried)) == advised
-
-
-def test_what_is_lost_for_sure_is_told_as_that():
-    assert told(result(0.75, 0.25), Settings()).startswith(
-        "Training lost 50.0 points of recall_at_1 beside the pretrained features (95% interval -50.0 to -50.0). Try "
-    )
 
 
 OF_SIX_CLASSES = np.arange(6).repeat(10)

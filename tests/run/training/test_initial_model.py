@@ -123,14 +123,6 @@ def test_a_network_that_cannot_be_a_backbone_is_told(network, told):
         InitialModel(network(), "x.keras").new_backbone()
 
 
-def test_nothing_is_taken_over_from_another_network(tmp_path):
-    network = plain(keras.layers.Rescaling(1.0))
-    initial = InitialModel.of(saved(network, tmp_path / "plain.keras"))
-    model = tfdml.Single(initial.new_backbone(), embedding_size=4)
-    model(IMAGES)
-    assert initial.hand_over(model).endswith("the weights of the backbone, not the others, of a Sequential.")
-
-
 def test_files_that_are_no_model_are_told(tmp_path):
     with pytest.raises(FileNotFoundError, match="none.keras does not exist: expected a .keras file, or a run"):
         InitialModel.of(tmp_path / "none.keras")

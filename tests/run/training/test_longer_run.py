@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.run.parsed_flags import parsed
+from tests.run_helpers import parsed
 from tfdml.run.training.run_training import going_on
 
 

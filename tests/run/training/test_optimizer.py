@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.commands import assert_one_error
-from tests.run_helpers import EVERYTHING, load_newest, saved_model, straight_run, train, variable_names
+from tests.run_helpers import EVERYTHING, load_newest, saved_model, straight_run, train, trained, variable_names
 from tfdml import optimizers, registry
 from tfdml.callbacks import WeightAverage
 from tfdml.console.settings import EvaluationSettings, LengthSettings, OptimizationSettings
@@ -37,7 +37,6 @@ def test_saved_models_are_the_averaged_ones():
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_saved_models_have_no_state_of_the_optimizer():
     """Checkpoints have it. That of Adam is twice as large as the weights."""
     for name in ("model.keras", "final.keras"):
@@ -52,10 +51,8 @@ def test_saved_models_have_no_state_of_the_optimizer():
 def test_the_backbone_waits_and_its_statistics_stay(tmp_path):
     """After one of 1.2 epochs of warm-up the backbone is as it was made."""
     more = [*EVERYTHING, "--freeze_batch_norm=statistics", "--epochs=1", "--ema=0"]
-    done = train(tmp_path / "one", *more)
-    assert done.returncode == 0, done.stderr
-    done = train(tmp_path / "frozen", *more, "--lr_multipliers=*=0")
-    assert done.returncode == 0, done.stderr
+    trained(tmp_path / "one", *more)
+    trained(tmp_path / "frozen", *more, "--lr_multipliers=*=0")
     one, frozen = (saved_model(tmp_path / name / "final.keras") for name in ("one", "frozen"))
     weights = [name for name in one if name != "config"]
     different = {name for name in weights if one[name] != frozen[name]}

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from pipelines.sampling import HardNeighbors, Pairs, ProportionalPxK, PxK, Sampler, Triplets, Uniform, Views
-from tests.commands import ROOT, run
+from tests.commands import ROOT, ok
 from tests.run_helpers import assert_same_run
 from tfdml.console import flags
 from tfdml.console.settings import Settings
@@ -128,8 +128,7 @@ def test_a_recipe_of_each_paper_runs_on_few_images(recipe, photos, tmp_path):
     data = ["--dataset=folder", f"--data_dir={photos}", "--initial_weights=", "--image_size=24", "--noprojector"]
     transforms = ["--train_transform=random_crop", "--test_transform=warp"]
     given = [f"--flagfile=configs/{recipe}.flags", *data, *transforms, *RUNS[recipe], "--epochs=2", "--eval_every=1"]
-    done = run("tfdml.train", *given, f"--run_dir={tmp_path / 'run'}", "--scale_to_data")
-    assert done.returncode == 0, done.stderr
+    done = ok("tfdml.train", *given, f"--run_dir={tmp_path / 'run'}", "--scale_to_data")
     (told,) = [line for line in done.stdout.splitlines() if line.startswith("--scale_to_data: ")]
     assert " instead of " in told
     folder = tmp_path / "run" / "member_000" if recipe == "cub_edms" else tmp_path / "run"
@@ -145,10 +144,8 @@ def test_a_scaled_run_resumes_exactly_and_is_that_of_the_flags_it_wrote(photos, 
     own = [*RUNS["cub_dnc"], "--train_transform=random_crop", "--test_transform=warp", "--eval_every=1"]
     given = ["--flagfile=configs/cub_dnc.flags", *data, *own, f"--run_dir={tmp_path / 'run'}", "--scale_to_data"]
     for epochs in (1, 3):
-        done = run("tfdml.train", *given, f"--epochs={epochs}")
-        assert done.returncode == 0, done.stderr
+        done = ok("tfdml.train", *given, f"--epochs={epochs}")
     assert "after step" in done.stdout
     written = [f"--flagfile={tmp_path / 'run' / 'flags.txt'}", f"--run_dir={tmp_path / 'straight'}"]
-    done = run("tfdml.train", *written)
-    assert done.returncode == 0, done.stderr
+    done = ok("tfdml.train", *written)
     assert_same_run(tmp_path / "run", tmp_path / "straight")

@@ -12,7 +12,6 @@ from tfdml.evaluation.metrics import metric_of
 from tfdml.evaluation.scores import Scores
 from tfdml.run.experiment.length import Length
 from tfdml.run.tuning import outcome
-from tfdml.run.tuning.outcome import Lead
 from tfdml.run.tuning.state import RungScore, SearchDirectory, SearchState
 
 CHANGES = [{}, {"loss": "--loss=circle"}, {"image_size": "--image_size=96"}, {"loss": "--loss=contrastive"}]
@@ -132,10 +131,6 @@ def test_without_intervals_nothing_is_sure(compared):
     assert "How sure that is nobody knows: recall_at_1 has no interval here." in outcome.sentences(state, [])
 
 
-def test_a_lead_below_0_is_not_sure():
-    assert Lead("it", 0.0, [-0.1, 0.1]).told("map").endswith("not sure: the interval contains 0.")
-
-
 def test_the_flags_that_won_train_on_the_real_dataset(tmp_path):
     about = ["--dataset=folder(test_classes=0.3)", "--data_dir=/photos", "--evaluate_on=validation", "--loss=triplet"]
     serialized = flags.resolve(about)
@@ -151,14 +146,11 @@ def test_the_flags_that_won_train_on_the_real_dataset(tmp_path):
     assert "--steps=500" in folder.best_flags.read_text()
 
 
-def test_a_run_on_all_training_classes_is_longer():
-    assert outcome.length_of(flags.resolve(["--evaluate_on=validation"]), 1000) == 1000
-    assert outcome.length_of(flags.resolve(["--evaluate_on=test", "--validation_classes=0.2"]), 1000) == 1250
-
-
-def test_its_steps_can_be_divided_into_epochs():
+def test_a_run_on_all_training_classes_is_longer_and_its_steps_can_be_divided_into_epochs():
     """Of 2,062 steps, twice a prime number, a run could not."""
-    flags_of_run = flags.resolve(["--evaluate_on=test", "--validation_classes=0.2"])
-    assert outcome.length_of(flags_of_run, 1650) == 2062 and outcome.length_of(flags_of_run, 1650, epoch=50) == 2050
+    assert outcome.length_of(flags.resolve(["--evaluate_on=validation"]), 1000) == 1000
+    on_all = flags.resolve(["--evaluate_on=test", "--validation_classes=0.2"])
+    assert outcome.length_of(on_all, 1000) == 1250
+    assert outcome.length_of(on_all, 1650) == 2062 and outcome.length_of(on_all, 1650, epoch=50) == 2050
     settings = Settings().replace(steps=2050)
     assert Length.of(settings.length, settings.evaluation, batches=20).steps == 2050

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.commands import assert_one_error, run
-from tests.test_serving import write_files
+from tests.commands import assert_one_error, ok, run
+from tests.serving.exported.test_exported_model import write_files
 from tfdml import registry
 from tfdml.backbones import KerasApplication
 from tfdml.console.flags import parse
@@ -66,8 +66,7 @@ def test_similar_images_are_found_without_training(tmp_path):
     assert valid.all() and card["embedding"]["dimension"] == pooled.shape[1] == model.dimension
     assert (card["method"], card["weights"], card["scores"]) == ("features", "toycars, part of tfdml", {})
     assert "| trained on | not trained on any dataset: " in (out / "README.md").read_text()
-    done = run("tfdml.index", f"--model={out}", f"--images={tmp_path}/*.*", f"--out={tmp_path}/index")
-    assert done.returncode == 0, done.stderr
+    done = ok("tfdml.index", f"--model={out}", f"--images={tmp_path}/*.*", f"--out={tmp_path}/index")
     found = Searcher(tmp_path / "index").search(paths, k=1)
     assert [neighbors[0].path for neighbors in found] == paths
 

@@ -1,26 +1,30 @@
-"""SavedModels are evaluated as they are served."""
+"""SavedModels give evaluation's embeddings, without tfdml, and are evaluated as they are served."""
 
 import dataclasses
 import json
 import re
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 import tfdml
+from pipelines.build import evaluation_batches
 from pipelines.datasets import Split
 from pipelines.preprocessing import preprocessing_of
 from pipelines.preprocessor import Preprocessor
-from tests.commands import assert_one_error, run
+from tests.commands import ROOT, assert_one_error, run
 from tests.run_helpers import result, straight_run
-from tests.test_serving import write_files
-from tfdml.serving import export, exports
+from tfdml.evaluation import Embedder
+from tfdml.registry import create
+from tfdml.serving import export
 from tfdml.serving.bulk_embedding import embed_images
-from tfdml.serving.exported_model import ExportedModel, model_hash
-from tfdml.serving.exports import write_export
+from tfdml.serving.exported_model import ExportedModel
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.index.build import index_images
 
@@ -135,42 +139,61 @@ def test_evaluate_measures_what_is_served(tmp_path):
     assert {name: found[name] for name in names} == pytest.approx({name: best[name] for name in names}, abs=0.02)
 
 
-# What a model does not know of itself.
-ABOUT = dict.fromkeys(("method", "backbone", "head", "weights", "weights_licence", "scores"), "")
-ABOUT["data"] = {"dataset": "none", "protocol": ""}
+SERVE = ROOT / "tests" / "programs" / "serve.py"
 
 
-def model_of(seed):
-    """A small model with random weights."""
-    keras.utils.set_random_seed(seed)
+def write_files(folder):
+    """Images of several sizes and formats."""
+    rng = np.random.default_rng(0)
+    paths = []
+    for number, ending in enumerate(["jpg", "png", "jpg", "png", "jpg"]):
+        pixels = rng.integers(0, 256, (20 + 7 * number, 50 - 5 * number, 3), dtype=np.uint8)
+        paths.append(folder / f"image {number}.{ending}")
+        Image.fromarray(pixels).save(paths[-1])
+    return [str(path) for path in paths]
+
+
+@pytest.mark.slow
+def test_saved_model_equals_evaluation(tmp_path):
+    paths = write_files(tmp_path)
     model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=16)
-    model(np.zeros((1, 24, 24, 3), np.float32))
-    model.preprocessing = tfdml.Preprocessing(24, "warp", **preprocessing_of(model))
-    return model
+    prepare = Preprocessor("resize_short|center_crop", image_size=24, **preprocessing_of(model))
+    split = Split(np.array(paths, dtype=object), np.zeros(len(paths), np.int64))
+    evaluated = Embedder(model, verbose=0)(evaluation_batches(split, prepare, batch_size=2), len(paths))
+
+    export(model, prepare, tmp_path / "saved")
+    output = tmp_path / "served.npz"
+    subprocess.run([sys.executable, SERVE, tmp_path / "saved", output, *paths], check=True, cwd=tmp_path)
+    served = np.load(output)
+    np.testing.assert_allclose(served["embeddings"], evaluated, atol=1e-5)
+    assert served["empty"].shape == (0, 16)
+    assert np.ptp(evaluated, axis=0).max() > 0.01
 
 
-def test_of_two_exports_into_one_folder_the_first_is_whole(tmp_path, monkeypatch):
-    """The second one begins when the first one has written its weights, but not its card."""
-    first, second = model_of(1), model_of(2)
-
-    def meanwhile(folder):
-        monkeypatch.setattr(exports, "model_hash", model_hash)
-        with pytest.raises(ValueError, match="Another process is writing the exported model .*/out"):
-            write_export(second, tmp_path / "out", ABOUT)
-        return model_hash(folder)
-
-    monkeypatch.setattr(exports, "model_hash", meanwhile)
-    write_export(first, tmp_path / "out", ABOUT)
-    card = json.loads((tmp_path / "out" / "metadata.json").read_text())
-    assert card["sha256"] == model_hash(tmp_path / "out") and [entry.name for entry in tmp_path.iterdir()] == ["out"]
-    images = np.random.default_rng(0).uniform(0, 255, size=(2, 24, 24, 3)).astype(np.float32)
-    served = tf.saved_model.load(tmp_path / "out").signatures["embed_images"](images=tf.constant(images))["embedding"]
-    expected = first(Preprocessor.of(first.preprocessing).normalize(images))
-    np.testing.assert_allclose(served, expected, atol=1e-5)
+METHODS = ["attention_ensemble(learners=2, branch='stage1', attention_depth=1)"]
+# What they export is another network behind the same signatures.
+OTHERS = [
+    "multilevel(endpoints=('stage1',), reduced=4, hidden=8)",
+    "single(normalize=False)",
+    "multi_head(learners=2, branch='stage1')",
+    "multi_tail(learners=2, branch='stage1')",
+    "divide_and_conquer(learners=2)",
+    "multilevel(endpoints=('stage1', 'stage2'), reduced=4, hidden=8)",
+    "features",
+]
 
 
-def test_an_export_that_fails_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(exports, "write_card", lambda *about: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        write_export(model_of(1), tmp_path / "out", ABOUT)
-    assert not list(tmp_path.iterdir())
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [*METHODS, *(pytest.param(name, marks=pytest.mark.nightly) for name in OTHERS)])
+def test_every_method_is_served(method, tmp_path):
+    paths = write_files(tmp_path)
+    model = create("method", method, backbone=tfdml.backbones.Small(width=8, stages=2), embedding_size=16)
+    prepare = Preprocessor("warp", image_size=24, **preprocessing_of(model))
+    contents = [Path(path).read_bytes() for path in paths]
+    images = np.stack([prepare(tf.constant(each), tf.zeros([2], tf.int64)) for each in contents])
+    expected = model(images)
+    export(model, prepare, tmp_path / "saved")
+    serve = tf.saved_model.load(tmp_path / "saved").signatures["serving_default"]
+    for count in (5, 2, 0):
+        served = serve(image_bytes=tf.constant(contents[:count], tf.string))["embedding"]
+        np.testing.assert_allclose(served, expected[:count], atol=1e-5)

@@ -144,18 +144,18 @@ def test_hits_are_accepted_and_images_labeled_from_a_threshold_on():
         assert client.post("/label", files={"image": encoded()}).json() == expected
         assert_refused(client.post("/label", json=in_json(encoded(), l=2)), 400, "Unknown field 'l'")
         assert 'path="/label",status="200"' in client.get("/metrics").text
-    with running(FakeSearcher(), threshold=lambda searcher: Threshold(0.5)) as client:
-        expected = {"label": "unknown", "accepted": False, "similarity": None, "threshold": 0.5}
-        assert client.post("/label", json=in_json(encoded())).json() == expected
-    with running(FakeSearcher(["a.png"]), threshold=lambda searcher: Threshold(1.5)) as client:
-        expected = {"label": "unknown", "accepted": False, "similarity": 1.0, "threshold": 1.5}
-        assert client.post("/label", json=in_json(encoded())).json() == expected
 
 
-def test_nothing_is_accepted_or_rejected_without_a_threshold():
-    with running(FakeSearcher(["a.png"])) as client:
-        expected = {"label": "red", "accepted": None, "similarity": 1.0}
-        assert client.post("/label", json=in_json(encoded())).json() == expected
-    with running(FakeSearcher()) as client:
-        expected = {"label": "unknown", "accepted": None, "similarity": None}
+@pytest.mark.parametrize(
+    "files, threshold, expected",
+    [
+        ([], 0.5, {"label": "unknown", "accepted": False, "similarity": None, "threshold": 0.5}),
+        (["a.png"], 1.5, {"label": "unknown", "accepted": False, "similarity": 1.0, "threshold": 1.5}),
+        (["a.png"], None, {"label": "red", "accepted": None, "similarity": 1.0}),
+        ([], None, {"label": "unknown", "accepted": None, "similarity": None}),
+    ],
+)
+def test_labels_without_a_hit_or_without_a_threshold(files, threshold, expected):
+    options = {} if threshold is None else {"threshold": lambda searcher: Threshold(threshold)}
+    with running(FakeSearcher(files), **options) as client:
         assert client.post("/label", json=in_json(encoded())).json() == expected

@@ -139,7 +139,6 @@ def test_an_index_of_another_model_is_refused(current, index, photos, caplog):
 
 
 @pytest.mark.nightly
-@pytest.mark.slow
 def test_an_upgraded_index_takes_the_place_of_the_old_one_and_no_request_is_dropped(index, photos, monkeypatch):
     monkeypatch.setattr(queries, "INTERVAL", 0.01)
     for module in (searcher, build):

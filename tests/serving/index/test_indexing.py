@@ -59,16 +59,6 @@ def assert_finds(out, paths, embeddings):
     return searcher
 
 
-def test_neighbors_labels_and_ids(index, expected):
-    searcher = assert_finds(index, *expected)
-    assert len(searcher) == COUNT
-    for neighbors in searcher.search(expected[0]):
-        assert len(neighbors) == 10 and len({each.id for each in neighbors}) == 10
-        for each in neighbors:
-            assert each.label == each.path.split("/")[-2] and expected[0][each.id] == each.path
-    assert len(searcher.search(expected[0][:1], k=99)[0]) == COUNT
-
-
 def test_an_interrupted_indexing_goes_on(photos, expected, index, tmp_path, monkeypatch):
     """Killed after any shard, also between shards and index: what is embedded is not embedded again."""
     embedded, real = [], ExportedModel.embed_readable

@@ -12,7 +12,7 @@ import psutil
 import psycopg
 import pytest
 
-from tests.commands import assert_one_error, run
+from tests.commands import assert_one_error, ok, run
 from tests.serving.index.store_places import place, postgresql, server
 from tests.serving.index.test_indexing import COUNT
 from tests.serving_fixtures import exported, exported_tolerant, loaded, picture
@@ -27,8 +27,6 @@ from tfdml.serving.index.stores import postgresql as postgresql_module
 from tfdml.serving.index.stores.engine import load_images, load_shards
 from tfdml.serving.index.stores.store import StoreError, open_store
 
-ENGINES = ("postgresql", "qdrant")
-
 
 @pytest.fixture(scope="module")
 def embedded(photos, tmp_path_factory):
@@ -37,7 +35,7 @@ def embedded(photos, tmp_path_factory):
     return out
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=["postgresql", "qdrant"])
 def address(request, tmp_path):
     return place(request.param, tmp_path)
 
@@ -250,8 +248,7 @@ def test_connections_are_used_again(photos, model, monkeypatch):
 @pytest.mark.parametrize("engine", ["qdrant", pytest.param("postgresql", marks=pytest.mark.nightly)])
 def test_the_commands(engine, photos, embedded, tmp_path):
     address, flags = place(engine, tmp_path), [f"--model={exported()}"]
-    done = run("tfdml.index", *flags, f"--images={photos / 'odd'}", f"--out={address}")
-    assert done.returncode == 0, done.stderr
+    done = ok("tfdml.index", *flags, f"--images={photos / 'odd'}", f"--out={address}")
     indexed, following = done.stdout.splitlines()
     assert indexed == f"Indexed {COUNT // 2:,} images in {address}."
     # An engine has no copy of the model.
@@ -275,10 +272,7 @@ def test_the_commands(engine, photos, embedded, tmp_path):
         ),
         (["tfdml.search", f"--index={address}", str(query)], ["--model is missing"]),
         (["tfdml.search", f"--index={address}", f"--model={exported_tolerant()}", str(query)], ["with another model"]),
-        (
-            ["tfdml.search", *flags, f"--index={address}", "--duplicates"],
-            ["Duplicates are found"],
-        ),
+        (["tfdml.search", *flags, f"--index={address}", "--duplicates"], ["Duplicates are found"]),
         (["tfdml.index", *flags, f"--out={address}", f"--images={photos}", "--workers=2"], ["does not use --workers"]),
     ):
         assert_one_error(run(*command), *words)

@@ -223,6 +223,8 @@ def test_the_command_lists_neighbors_from_a_threshold_on(index, photos, validati
     for flags in ([query], ["--duplicates"], [f"--label={photos}"]):
         refused = run("tfdml.search", f"--index={index}", "--threshold=2", *flags)
         assert_one_error(refused, "--threshold=2: the similarity is a cosine, which is at most 1")
+    groups = run("tfdml.search", f"--index={index}", "--duplicates", "--groups", "--threshold=-1").stdout
+    assert groups.endswith("1 groups of 14 images\n")
     (validation / "even" / "04.png").write_bytes((photos / "even" / "04.png").read_bytes())
     flags = [f"--label={validation / 'even'}", f"--validation={validation}", "--precision=0.01", "--k=1"]
     done = run("tfdml.search", f"--index={index}", *flags)

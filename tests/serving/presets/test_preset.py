@@ -5,6 +5,8 @@ import json
 import re
 import shutil
 import sys
+import types
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -14,14 +16,60 @@ import yaml
 import tfdml
 from tests.commands import assert_one_error, run
 from tests.run_helpers import result, straight_run
-from tests.serving.presets import stub_clients
 from tests.serving_fixtures import picture
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.serving import presets
-from tfdml.serving import presets as preset_module
 from tfdml.serving.embedders import embedder_of
 from tfdml.serving.exports import facts_of_run
-from tfdml.serving.presets import FILES, readme, write_preset
+from tfdml.serving.presets import FILES, write_preset
+
+
+def hugging_face(folder, calls):
+    """Stands for `huggingface_hub`; its cache holds links to files, as the client's own."""
+    folder = Path(folder)
+
+    def create_repo(repo_id, exist_ok):
+        calls.append(("create_repo", repo_id, exist_ok))
+
+    def upload_folder(repo_id, folder_path, allow_patterns):
+        copied(folder_path, folder / "blobs" / repo_id, allow_patterns)
+
+    def snapshot_download(repo_id, revision, allow_patterns):
+        calls.append(("snapshot_download", repo_id, revision))
+        blobs, snapshot = folder / "blobs" / repo_id, folder / "snapshots" / repo_id
+        if not blobs.is_dir():
+            raise OSError(f"404 Client Error.\n\nRepository Not Found for {repo_id}.")
+        snapshot.mkdir(parents=True, exist_ok=True)
+        for name in allow_patterns:
+            if not (snapshot / name).exists():
+                (snapshot / name).symlink_to(blobs / name)
+        return str(snapshot)
+
+    return types.SimpleNamespace(
+        create_repo=create_repo, upload_folder=upload_folder, snapshot_download=snapshot_download
+    )
+
+
+def kaggle(folder, calls):
+    """Stands for `kagglehub`."""
+    folder = Path(folder)
+
+    def model_upload(handle, local_model_dir, ignore_patterns):
+        names = [path.name for path in Path(local_model_dir).iterdir() if path.name not in ignore_patterns]
+        copied(local_model_dir, folder / handle, names)
+
+    def model_download(handle):
+        calls.append(("model_download", handle))
+        return str(folder / handle)
+
+    return types.SimpleNamespace(model_upload=model_upload, model_download=model_download)
+
+
+def copied(source, target, names):
+    target.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        shutil.copy(Path(source) / name, target / name)
+
 
 IMAGES = [picture(0), picture(1, 24, 60, "JPEG")]
 METHODS = [
@@ -64,14 +112,14 @@ def embedded(preset):
 def hub(monkeypatch, tmp_path):
     """The calls of both clients, which keep what is uploaded."""
     calls = []
-    monkeypatch.setitem(sys.modules, "huggingface_hub", stub_clients.hugging_face(tmp_path / "hf", calls))
-    monkeypatch.setitem(sys.modules, "kagglehub", stub_clients.kaggle(tmp_path / "kaggle", calls))
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hugging_face(tmp_path / "hf", calls))
+    monkeypatch.setitem(sys.modules, "kagglehub", kaggle(tmp_path / "kaggle", calls))
     return calls
 
 
 @pytest.mark.parametrize(
     "method",
-    [name if name in BY_DAY else pytest.param(name, marks=[pytest.mark.slow, pytest.mark.nightly]) for name in METHODS],
+    [name if name in BY_DAY else pytest.param(name, marks=pytest.mark.nightly) for name in METHODS],
 )
 def test_every_method_comes_back_with_its_preprocessing(method, tmp_path):
     model = made(method)
@@ -131,27 +179,6 @@ def test_a_model_of_keras_is_no_preset(tmp_path):
         tfdml.save_preset(keras.Sequential(), tmp_path / "preset")
 
 
-def test_of_two_presets_in_one_folder_the_first_is_whole(tmp_path, monkeypatch):
-    model, other = made(), made("features")
-
-    def meanwhile(*about):
-        monkeypatch.setattr(preset_module, "readme", readme)
-        with pytest.raises(ValueError, match="Another process is writing the preset .*/out"):
-            tfdml.save_preset(other, tmp_path / "out")
-        return readme(*about)
-
-    monkeypatch.setattr(preset_module, "readme", meanwhile)
-    tfdml.save_preset(model, tmp_path / "out")
-    assert type(tfdml.from_preset(tmp_path / "out").model) is type(model)
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
-def test_nothing_is_overwritten(tmp_path):
-    (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(ValueError, match="exists and is not empty; give a new folder"):
-        tfdml.save_preset(made(), tmp_path)
-
-
 @pytest.mark.parametrize("address", ["hf://owner/cars", "hf://owner/cars@v1.2", "kaggle://owner/cars/keras/small"])
 def test_a_preset_comes_back_from_a_hub(address, preset, embedded, hub):
     tfdml.upload_preset(address.partition("@")[0], preset)
@@ -161,11 +188,8 @@ def test_a_preset_comes_back_from_a_hub(address, preset, embedded, hub):
     downloads = {"h": ("snapshot_download", "owner/cars", "v1.2" if "@" in address else None)}
     assert hub[-1] == downloads.get(address[0], ("model_download", "owner/cars/keras/small"))
     # As `--model` of tfdml.evaluate takes it.
-    assert embedder_of(address).source == address
-
-
-def test_a_folder_is_taken_where_a_model_is(preset):
-    assert embedder_of(str(preset)).source == str(preset)
+    for model in (address, str(preset)):
+        assert embedder_of(model).source == model
 
 
 def test_only_the_files_of_a_preset_are_uploaded(preset, hub, tmp_path):

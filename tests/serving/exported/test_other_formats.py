@@ -1,4 +1,4 @@
-"""Models in ONNX agree with the SavedModel that they are made of, and run with ONNX Runtime alone."""
+"""Models for ONNX Runtime and LiteRT agree with the SavedModel that they are made of, and run with these alone."""
 
 import shutil
 import sys
@@ -9,14 +9,14 @@ import tensorflow as tf
 
 from tests.serving_fixtures import SIZE, embedded_alone, exported, loaded
 from tfdml.serving.exported_model import model_hash
-from tfdml.serving.exports import import_converter, write_onnx
+from tfdml.serving.exports import import_converter, write_lite, write_onnx
 
-WITHOUT = "the extra onnx is not installed; setup.py lists it, and it is a part of the extra test"
+WITHOUT = "the extra {} is not installed; setup.py lists it, and it is a part of the extra test"
 
 
 def test_embeddings_of_any_number_of_images_agree(tmp_path):
-    pytest.importorskip("tf2onnx", reason=WITHOUT)
-    pytest.importorskip("onnxruntime", reason=WITHOUT)
+    pytest.importorskip("tf2onnx", reason=WITHOUT.format("onnx"))
+    pytest.importorskip("onnxruntime", reason=WITHOUT.format("onnx"))
     folder = shutil.copytree(exported(), tmp_path / "exported")
     write_onnx(folder)
     assert model_hash(folder) == model_hash(exported())
@@ -30,7 +30,7 @@ def test_embeddings_of_any_number_of_images_agree(tmp_path):
 
 
 def test_a_model_with_an_operation_that_onnx_lacks_is_told(tmp_path):
-    pytest.importorskip("tf2onnx", reason=WITHOUT)
+    pytest.importorskip("tf2onnx", reason=WITHOUT.format("onnx"))
     module = tf.Module()
     module.embed = tf.function(
         lambda images: {"embedding": tf.linalg.qr(images)[0]}, [tf.TensorSpec([None, 3, 3], name="images")]
@@ -45,3 +45,18 @@ def test_what_is_not_installed_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r"Writing ONNX needs onnx: pip install 'tfdml\[onnx\]'"):
         import_converter()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("precision, tolerance", [("float32", 1e-5), ("float16", 1e-3), ("int8", 0.02)])
+def test_embeddings_agree_as_far_as_the_precision_allows(precision, tolerance, tmp_path):
+    pytest.importorskip("ai_edge_litert", reason=WITHOUT.format("lite"))
+    folder = shutil.copytree(exported(), tmp_path / "exported")
+    images = np.random.default_rng(0).integers(0, 256, (4, SIZE, SIZE, 3)).astype(np.float32)
+    expected = loaded(model_hash(folder)).signatures["embed_images"](images=tf.constant(images))["embedding"].numpy()
+    write_lite(folder, precision)
+    for count in (4, 1):
+        found = embedded_alone(folder / "model.tflite", images[:count])
+        np.testing.assert_allclose(found, expected[:count], atol=tolerance)
+        # A lower precision is there, not only asked for.
+        assert precision == "float32" or np.abs(found - expected[:count]).max() > 1e-5
