@@ -133,7 +133,7 @@ def test_without_intervals_nothing_is_sure(compared):
 
 
 def test_a_lead_below_0_is_not_sure():
-    assert Lead("it", 0.0, [-0.1, 0.1]).told("map").endswith("not sure: the interval contains 0.")
+    assert Lead("it", 0.0, [-0.1, 0.1]).in_words("map").endswith("not sure: the interval contains 0.")
 
 
 def test_the_flags_that_won_train_on_the_real_dataset(tmp_path):

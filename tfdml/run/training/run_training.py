@@ -190,7 +190,7 @@ def _train(experiment, run, serialized, stop, longer):
         run.claim(serialized)
         about = to_record(settings.data, experiment.splits.dataset)
         run.record_dataset({**about, **initial_model_record(settings.network)})
-        LOGGER.info("Training in %s: %s", run.path, length.told(settings.evaluation.evaluate_on))
+        LOGGER.info("Training in %s: %s", run.path, length.in_words(settings.evaluation.evaluate_on))
     with stop:
         callbacks = RunCallbacks.of(experiment, model, sampler, batches, progress, length, run, stop)
         evaluation = callbacks.evaluation

@@ -20,11 +20,7 @@ KILLED = "It ended by signal"
 def train_in_process(arguments, log, tick, every=TICK):
     """Trains in a process of its own; returns why it failed, or None. SIGTERM and Ctrl-C stop it, and then this one.
 
-    Args:
-        arguments: flags of `tfdml.train`.
-        log: file to which all that it prints is added.
-        tick: function without arguments that is called while it trains.
-        every: seconds from one call to the next.
+    What it prints is added to the file `log`, and `tick` is called every so many seconds while it trains.
     """
 
     def follow(process):
@@ -46,14 +42,10 @@ def train_in_process(arguments, log, tick, every=TICK):
 
 
 def trial_flags(settings, serialized, epoch):
-    """Returns the flags that all trials have, but for their length and what each changes.
+    """Returns the flags that all trials have, except for their length and what each changes.
 
-    Their dataset has the training classes alone, and as its test those that `--evaluate_on=validation` holds out.
-
-    Args:
-        settings: `Settings` of the run that settings are chosen for.
-        serialized: the same as `{name: "--name=value"}`.
-        epoch: number of steps of an epoch.
+    Their dataset has the training classes alone, and as its test the classes that `--evaluate_on=validation` holds out.
+    An epoch has `epoch` steps.
     """
     data, evaluation = settings.data, settings.evaluation
     seed = validation_seed_of(evaluation, settings.run.seed)
@@ -68,13 +60,9 @@ class TrialFailed(Exception):
 
 
 class Trials:
-    """Trains trials in a folder of a search, and measures what they take.
+    """Trains trials in a `SearchDirectory`, and measures what they take.
 
-    Args:
-        folder: `SearchDirectory`.
-        state: `SearchState`.
-        flags: what `trial_flags` returns.
-        more: other flags for each process.
+    `flags` are what `trial_flags` returns, and `more` are other flags for each process.
     """
 
     def __init__(self, folder, state, flags, more=()):
@@ -83,7 +71,7 @@ class Trials:
         self.tick = None
 
     def __call__(self, number, steps):
-        """Trains a trial to so many steps, or goes on with it; returns its `RungScore`, or raises `TrialFailed`."""
+        """Trains or resumes a trial to so many steps; returns its `RungScore`, or raises `TrialFailed`."""
         run, cost = RunDirectory(self.folder.trial(number)), None
         result = run.result()
         if result is None or result["step"] < steps:
@@ -110,12 +98,12 @@ class Trials:
 
 
 def _epochs(run):
-    """The events of the epochs that a run has ended."""
+    """Returns the events of the epochs that a run has ended."""
     return [event for event in run.events() if event["event"] == "train"]
 
 
 def _cost(run, taken, seconds):
-    """The `Cost` of a process that went on after `taken` steps, and took so many seconds; None if it took no step."""
+    """Returns the `Cost` of a process that resumed after `taken` steps; None if it took no step."""
     epochs = [event for event in _epochs(run) if event["step"] > taken]
     if not epochs:
         return None
