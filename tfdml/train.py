@@ -86,11 +86,11 @@ def _train(settings, run_dir):
 
 def _print_run(result, run):
     """Prints the result of a run, if this worker has it."""
-    from tfdml.run.training import gain
+    from tfdml.run.training.gain import gain_in_words
     from tfdml.run.training.result import run_tables
 
     if result:
-        command.print_result(run_tables(result), run.path, gain.told(result, run.settings()))
+        command.print_result(run_tables(result), run.path, gain_in_words(result, run.settings()))
 
 
 def _scale_to_data(run_dir):

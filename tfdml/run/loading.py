@@ -38,12 +38,12 @@ KERAS = "keras-"
 
 def digest_of(model: keras.Model) -> str:
     """Returns a hash of the weights of a Keras model, which stands for the hash of an exported one."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for weight in model.weights:
         value = np.asarray(weight)
-        found.update(f"{weight.path} {value.shape} {value.dtype}\n".encode())
-        found.update(np.ascontiguousarray(value).tobytes())
-    return KERAS + found.hexdigest()
+        digest.update(f"{weight.path} {value.shape} {value.dtype}\n".encode())
+        digest.update(np.ascontiguousarray(value).tobytes())
+    return KERAS + digest.hexdigest()
 
 
 class ImageEmbedder:
@@ -101,14 +101,13 @@ class ImageEmbedder:
         vectors = np.zeros((len(prepared), self.dimension), np.float32)
         if readable.any():
             # Keras makes the function that predicts at the first call.
+            batch = np.stack([image for image in prepared if image is not None])
             with self._lock:
-                vectors[readable] = self._embedder(0).of_batch(
-                    np.stack([each for each in prepared if each is not None])
-                )
+                vectors[readable] = self._embedder(0).of_batch(batch)
         return vectors, readable
 
     def _prepared(self, image):
-        """Returns an image as the network takes it, or None if it cannot be read."""
+        """Returns an image as the network accepts it, or None if it cannot be read."""
         try:
             return self.prepare([image])[0]
         except ValueError:
@@ -258,7 +257,7 @@ class ImageEmbedder:
 
 
 def _warn_unless_pixels(arrays):
-    """Warns of the first of arrays that cannot be pixels from 0 to 255."""
+    """Warns of the first array that cannot be pixels from 0 to 255."""
     for position, array in enumerate(arrays):
         if reason := why_no_pixels(np.asarray(array), position):
             warnings.warn(reason, stacklevel=4)

@@ -17,7 +17,7 @@ FILE = "threshold.json"
 
 
 def for_people(similarity, distance):
-    """Returns a similarity as people read it: a cosine, or the Euclidean distance, of which a similarity is minus."""
+    """Returns a similarity as people read it: a cosine, or a Euclidean distance, whose similarity is minus it."""
     return -similarity if distance == "euclidean" else similarity
 
 
@@ -26,8 +26,8 @@ class Threshold:
     """The similarity from which two images count as of one class, or an image gets a label.
 
     Args:
-        value: the smallest similarity that is accepted, a cosine or minus a Euclidean distance; None: all are.
-        fitted: what is known of its fit, such as what `fit_threshold` returns; None: a user has set it.
+        value: the smallest similarity that is accepted, a cosine or minus a Euclidean distance. If `None`, all are.
+        fitted: facts about its fit, such as what `fit_threshold` returns. If `None`, a user has set it.
     """
 
     value: float | None = None
@@ -35,7 +35,6 @@ class Threshold:
 
     @classmethod
     def of(cls, fitted: Mapping[str, Any]) -> Self:
-        """Returns the threshold of a fit."""
         return cls(fitted["threshold"], fitted)
 
     def accepts(self, similarity: float) -> bool:
