@@ -1,6 +1,7 @@
 """Trains the members of an ensemble, and joins complete runs to one model."""
 
 import gc
+import itertools
 import logging
 import subprocess
 import sys
@@ -57,11 +58,11 @@ def held_out_by_all(runs, changes):
         settings = run.settings()
         if settings.evaluation.evaluate_on != "validation":
             return None, f"{run.path} holds none out: train with --evaluate_on=validation"
-        own = on_validation(changes, run.path)
+        on_held_out = on_validation(changes, run.path)
         seed = validation_seed_of(settings.evaluation, settings.run.seed)
-        source = (*_images_of(run), {**own, "validation_seed": seed})
+        source = (*_images_of(run), {**on_held_out, "validation_seed": seed})
         if source not in [other for other, _ in read.values()]:
-            read[str(run.path)] = source, trained(run.path, "best", own, test_only=False)[0]
+            read[str(run.path)] = source, trained(run.path, "best", on_held_out, test_only=False)[0]
     (first_dir, (_, first)), *others = read.items()
     for run_dir, (_, other) in others:
         one, another = first.splits.evaluation, other.splits.evaluation
@@ -85,69 +86,65 @@ def join(runs, out, *, asked, weights=None, fit=False, changes=()):
     """
     # All are measured as the first one is.
     first = runs[0].settings().evaluation
-    measured = {"protocol": first.protocol, "metrics": first.metrics, "select_by": first.select_by}
-    changes = {**AMONG_RUNS, **measured, **dict(changes)}
+    measuring = {"protocol": first.protocol, "metrics": first.metrics, "select_by": first.select_by}
+    changes = {**AMONG_RUNS, **measuring, **dict(changes)}
     experiment = check_members(runs, changes)
     held_out, why_none = held_out_by_all(runs, changes)
     if fit and held_out is None:
         raise ValueError(f"--fit_weights needs classes that no member was trained on. {why_none}, or give --weights.")
-    members = [Member(run, run.complete_result(), 1.0) for run in runs]
-    watched = held_out and _embedded(held_out, held_out.splits.evaluation, members, changes)
+    watched = held_out and _embedded(held_out, held_out.splits.evaluation, runs, changes)
     weights, fitted = _fitted(held_out, watched) if fit else (weights or [1.0] * len(runs), {})
-    chosen = [place for place, weight in enumerate(weights) if weight]
     for run, weight in zip(runs, weights, strict=True):
         if not weight:
             LOGGER.info("Left out %s: its fitted weight is 0.", run.path)
-    members = [Member(runs[place], members[place].result, weights[place]) for place in chosen]
-    weights, count = [member.weight for member in members], len(members)
+    chosen = [place for place, weight in enumerate(weights) if weight]
+    members, weights, count = [runs[place] for place in chosen], [weights[place] for place in chosen], len(chosen)
+    results = [run.complete_result() for run in members]
     test, protocol = experiment.splits.test, experiment.splits.protocol
     embedded = _embedded(experiment, test, members, changes).fused(range(count), weights)
-    costs = _save(members, out, changes)
+    costs = _save(members, weights, out, changes)
     out.record_dataset(runs[0].recorded_dataset())
     if experiment.settings.evaluation.projector:
         write_projector(experiment, embedded.final, out, count)
-    bests = [member.result["best"] for member in members]
+    bests = [result["best"] for result in results]
     selected = {name: "/".join(sorted({best[name] for best in bests})) for name in ("selected_on", "selected_by")}
-    result = {
-        "members": [_member_entry(member) for member in members],
+    joined = {
+        "members": [
+            {
+                "run_dir": str(run.path),
+                "seed": run.settings().run.seed,
+                "weight": weight,
+                "best": {name: value for name, value in best.items() if isinstance(value, float | int)},
+            }
+            for run, weight, best in zip(members, weights, bests, strict=True)
+        ],
         "asked": asked,
         "metrics": protocol(embedded.final, test),
         "best": {**protocol(embedded.best, test), "step": max(best["step"] for best in bests), **selected},
         **({"validation": _watched(held_out, watched.fused(chosen, weights))} if held_out else {}),
         "selected_on": selected["selected_on"],
-        "step": max(member.result["step"] for member in members),
+        "step": max(result["step"] for result in results),
         **fitted,
         # Also of the first m of them together, Figure 4 of EDMS.
         **({"learners": diversity_of(experiment, embedded.best, count, weights=weights)} if count > 1 else {}),
         "cost": costs,
-        "seconds": round(sum(member.result["seconds"] for member in members), 1),
+        "seconds": round(sum(result["seconds"] for result in results), 1),
     }
-    out.write_result(result)
-    return result
+    out.write_result(joined)
+    return joined
 
 
 def join_aside(runs, out, **options):
-    """Joins runs in a folder that is whole or not there; returns the result, and its `RunDirectory`.
-
-    `out` is the path of the folder, which is empty or not there; `options` are those of `join`.
-    """
+    """Joins runs in the folder `out`, which is whole or not there; returns the result, and its `RunDirectory`."""
     with whole_folder(out, "ensemble") as folder:
         unfinished = RunDirectory(folder)
         modules = dict.fromkeys(module for run in runs for module in run.settings().run.import_modules)
-        own = flags.written({"members": len(runs), "import_modules": list(modules)})
-        unfinished.claim({**runs[0].serialized(), **own})
+        changes = flags.written({"members": len(runs), "import_modules": list(modules)})
+        unfinished.claim({**runs[0].serialized(), **changes})
         result = join(runs, unfinished, **options)
     joined = RunDirectory(out)
     write_hparams(joined, result)
     return result, joined
-
-
-class Member(NamedTuple):
-    """A run of an ensemble, its result, and its weight in the similarity."""
-
-    run: RunDirectory
-    result: dict
-    weight: float
 
 
 class Embedded(NamedTuple):
@@ -171,14 +168,13 @@ def _embeddings(experiment, runs, which, split, changes):
     return embeddings
 
 
-def _embedded(experiment, split, members, changes):
-    finals = _embeddings(experiment, [member.run for member in members], "final", split, changes)
-    # The last step's model is the best one, too, where no other is better.
-    others = [result["best"]["step"] != result["step"] or "blend" in result["best"] for _, result, _ in members]
-    earlier = [place for place, other in enumerate(others) if other]
-    bests = _embeddings(experiment, [members[place].run for place in earlier], "best", split, changes)
-    replaced = dict(zip(earlier, bests, strict=True))
-    return Embedded(finals, [replaced.get(place, final) for place, final in enumerate(finals)])
+def _embedded(experiment, split, runs, changes):
+    finals = _embeddings(experiment, runs, "final", split, changes)
+    results = [run.complete_result() for run in runs]
+    # If no other model is better, the last step's is the best one too.
+    others = [result["best"]["step"] != result["step"] or "blend" in result["best"] for result in results]
+    bests = iter(_embeddings(experiment, list(itertools.compress(runs, others)), "best", split, changes))
+    return Embedded(finals, [next(bests) if other else final for final, other in zip(finals, others, strict=True)])
 
 
 def _fitted(held_out, watched):
@@ -204,22 +200,15 @@ def _watched(held_out, embedded):
     }
 
 
-def _save(members, out, changes):
+def _save(runs, weights, out, changes):
     """Saves the best and the final models of the members as one model each; returns their cost."""
     for which, path in (("final", out.final_model), ("best", out.model)):
-        models = [trained_model(member.run.path, which, changes) for member in members]
-        ensemble = MemberEnsemble(models, [member.weight for member in members])
+        models = [trained_model(run.path, which, changes) for run in runs]
+        ensemble = MemberEnsemble(models, weights)
         shape = ensemble.preprocessing.image_shape
         ensemble(keras.KerasTensor((None, *shape)))
         save_model(ensemble, path)
     return {**cost(ensemble, shape), "members": [cost(model, shape) for model in models]}
-
-
-def _member_entry(member):
-    """Returns a member's entry in the result of an ensemble."""
-    best = {name: value for name, value in member.result["best"].items() if isinstance(value, float | int)}
-    seed = member.run.settings().run.seed
-    return {"run_dir": str(member.run.path), "seed": seed, "weight": member.weight, "best": best}
 
 
 def ensemble_tables(result):
@@ -248,8 +237,8 @@ def member_flags(settings, serialized, number):
     """Returns the flags of a member, an ordinary run: its seed, and the validation classes that all share."""
     seed = settings.run.seed
     shared = validation_seed_of(settings.evaluation, seed)
-    own = {"members": 0, "seed": seed_of(seed, number), "validation_seed": shared}
-    return {**serialized, **flags.written(own)}
+    changes = {"members": 0, "seed": seed_of(seed, number), "validation_seed": shared}
+    return {**serialized, **flags.written(changes)}
 
 
 def train_member(settings, run, serialized, number):
@@ -258,8 +247,8 @@ def train_member(settings, run, serialized, number):
     if not 0 <= number < count:
         raise ValueError(f"--members={count} expects --member from 0 to {count - 1}, received {number}.")
     run.check_members(serialized, lambda each: member_flags(settings, serialized, each))
-    own = member_flags(settings, serialized, number)
-    return train(flags.parse("\n".join(own.values()))[0], run.member(number), own)
+    of_member = member_flags(settings, serialized, number)
+    return train(flags.parse("\n".join(of_member.values()))[0], run.member(number), of_member)
 
 
 def train_ensemble(settings, run, serialized, more=()):
@@ -306,14 +295,14 @@ def _train_missing(settings, run, serialized, more):
             LOGGER.info("Member %d of %d is complete: %s", number + 1, count, member.path)
             continue
         LOGGER.info("Member %d of %d: %s", number + 1, count, member.path)
-        own = member_flags(settings, serialized, number)
+        of_member = member_flags(settings, serialized, number)
         try:
             # The process of a command that was killed may be ending.
             member.check_free(ENDING)
         except ValueError as taken:
             reason = str(taken)
         else:
-            reason = run_member([*own.values(), f"--run_dir={member.path}", *more])
+            reason = run_member([*of_member.values(), f"--run_dir={member.path}", *more])
         if reason and not run.members():
             # The flags do not work together, for no member.
             raise ValueError(reason)

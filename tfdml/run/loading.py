@@ -186,13 +186,13 @@ class ImageEmbedder:
             return self._run(batches, len(split), verbose)
 
     def __repr__(self):
-        about, name = self.preprocessing, type(self.model).__name__
+        preprocessing, name = self.preprocessing, type(self.model).__name__
         source = f" of {self.source}" if self.source else ""
-        if isinstance(about, VectorPreprocessing):
-            taken = f"features [N, {about.dims}]"
+        if isinstance(preprocessing, VectorPreprocessing):
+            taken = f"features [N, {preprocessing.dims}]"
         else:
-            height, width, _ = about.image_shape
-            taken = f"images of {height} x {width} pixels by {about.transform!r}"
+            height, width, _ = preprocessing.image_shape
+            taken = f"images of {height} x {width} pixels by {preprocessing.transform!r}"
         return f"<ImageEmbedder{source}: {name}, {self.dimension} dimensions, {taken}>"
 
     def _embed_vectors(self, vectors, batch_size, verbose):

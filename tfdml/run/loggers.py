@@ -1,5 +1,6 @@
 """The log of a run, and loggers for TensorBoard, MLflow and Weights & Biases."""
 
+import functools
 import importlib.util
 import json
 import logging
@@ -105,12 +106,11 @@ class ClientLogger:
                 raise ValueError(f"--logger={self.name} does not log: {error}") from error
             self._failed = True
             # A client tries for minutes before it gives up, at every call.
-            logging.getLogger(__name__).warning(
+            message = (
                 "--logger=%s has failed (%s) and gets nothing more of this run, which goes on; metrics.jsonl has all "
-                "numbers.",
-                self.name,
-                error,
+                "numbers."
             )
+            logging.getLogger(__name__).warning(message, self.name, error)
         self._begun = True
 
     def known_number(self):
@@ -192,34 +192,30 @@ class WandbLogger(ClientLogger):
     """
 
     name, program = "wandb", "Weights & Biases"
-    _there = None
 
     def _write(self, step, scalars):
         # Steps of its own only grow, and after a checkpoint some come again.
-        self._begin().log({"step": int(step), **{name: float(value) for name, value in scalars.items()}})
+        self._there.log({"step": int(step), **{name: float(value) for name, value in scalars.items()}})
 
     def _finish(self, result):
-        there = self._begin()
-        there.summary.update(scores_of(result))
-        there.finish()
+        self._there.summary.update(scores_of(result))
+        self._there.finish()
 
-    def _begin(self):
-        """Returns the run there, a new one or the one that this run continues."""
-        if self._there:
-            return self._there
+    @functools.cached_property
+    def _there(self):
+        """The run there, a new one or the one that this run continues."""
         import wandb
 
         number, path = self.known_number(), self._run.path.absolute()
         if number and wandb.run and wandb.run.id == number:
             # Another logger of this process has begun it.
-            self._there = wandb.run
-            return self._there
+            return wandb.run
         project = os.environ.get("WANDB_PROJECT", PROJECT)
         config = {**self._run.settings().values(), "run_dir": str(path)}
-        self._there = wandb.init(project=project, name=path.name, id=number, resume="allow", config=config)
-        self._there.define_metric("*", step_metric="step")
-        self.keep_number(self._there.id)
-        return self._there
+        there = wandb.init(project=project, name=path.name, id=number, resume="allow", config=config)
+        there.define_metric("*", step_metric="step")
+        self.keep_number(there.id)
+        return there
 
 
 # Each is made of a `RunDirectory`, and has `write(step, scalars)` and `finish(result)`, which another one may call.

@@ -85,7 +85,13 @@ class CheckpointFolder:
 
 def snapshot(variables, strategy):
     """Returns `[(name, array), ...]` of Keras variables as this process holds them; names include their place."""
-    return [(f"{place:05d}|{variable.path}", _value_of(variable, strategy)) for place, variable in enumerate(variables)]
+
+    def value_of(variable):
+        if isinstance(variable, ShardedVariable):
+            return variable.numpy()
+        return strategy.experimental_local_results(variable.value)[0].numpy()
+
+    return [(f"{place:05d}|{variable.path}", value_of(variable)) for place, variable in enumerate(variables)]
 
 
 def restore(variables, arrays, strategy):
@@ -109,12 +115,6 @@ def restore(variables, arrays, strategy):
             replica.assign(array)
 
 
-def _value_of(variable, strategy):
-    if isinstance(variable, ShardedVariable):
-        return variable.numpy()
-    return strategy.experimental_local_results(variable.value)[0].numpy()
-
-
 def _read(folder, step):
     manifest = json_of(read_bytes(folder / MANIFEST))
     if not isinstance(manifest, dict) or manifest.keys() != {ARRAYS, STATE, "step"}:
@@ -122,9 +122,9 @@ def _read(folder, step):
     if manifest["step"] != step:
         raise ValueError(f"it was written as that of step {manifest['step']}")
     for name in (ARRAYS, STATE):
-        found = fingerprint(folder / name)
-        if found != manifest[name]:
-            raise ValueError(f"{name} has {found['bytes']} bytes and another checksum than was written")
+        now = fingerprint(folder / name)
+        if now != manifest[name]:
+            raise ValueError(f"{name} has {now['bytes']} bytes and another checksum than was written")
     with np.load(folder / ARRAYS, allow_pickle=False) as stored:
         check_zip(stored.zip)
         arrays = [(str(name), stored[f"array{place}"]) for place, name in enumerate(stored["names"])]

@@ -29,13 +29,11 @@ class Checksums:
         self._write({**self._entries(), name: {"bytes": size, "sha256": digest.hexdigest()}})
 
     def forget(self, name):
-        """Removes the entry of a file."""
         entries = self._entries()
         if entries.pop(name, None):
             self._write(entries)
 
     def has(self, name):
-        """Whether a file has an entry."""
         return name in self._entries()
 
     def read(self, name, may_grow=False):

@@ -60,10 +60,10 @@ def metadata_of(path):
     """Returns what an archive states about when and by which version of Keras it was saved, a dictionary."""
     with zipfile.ZipFile(path) as archive:
         try:
-            found = json_of(archive.read(METADATA))
+            metadata = json_of(archive.read(METADATA))
         except (KeyError, ValueError) as error:
             raise damaged(path, f"{METADATA}: {reason_of(error)}", "Use another copy.") from None
-    return found if isinstance(found, dict) else {}
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def check_modules(modules, run_dir, trusted=()):

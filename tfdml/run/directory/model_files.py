@@ -63,8 +63,8 @@ def _check(node, packages):
         for each in node:
             _check(each, packages)
     elif isinstance(node, dict):
-        found = _check_named(node, packages) if "class_name" in node else None
-        borrowed = isinstance(found, type) and issubclass(found, Borrowed)
+        thing = _check_named(node, packages) if "class_name" in node else None
+        borrowed = isinstance(thing, type) and issubclass(thing, Borrowed)
         for key, value in node.items():
             if borrowed and key == "config":
                 _check_borrowed(value, packages)
@@ -92,17 +92,17 @@ def _check_named(node, packages):
     # Keras reads objects without a module by older rules.
     if "module" not in node or not all(isinstance(each, str | None) for each in (name, registered, module)):
         raise _refusal(node, name)
-    found = keras.saving.get_registered_object(registered)
-    if found is None:
-        found = _function(module, name) if is_function else _of_packages(module, name, packages)
-    if found is None and _root(module) not in (*LOOKED_INTO, "builtins"):
+    thing = keras.saving.get_registered_object(registered)
+    if thing is None:
+        thing = _function(module, name) if is_function else _of_packages(module, name, packages)
+    if thing is None and _root(module) not in (*LOOKED_INTO, "builtins"):
         raise ValueError(
             f"it names {_named(node, name)}, which is not registered: import the module that registers it first"
         )
-    computes = callable(found) and not isinstance(found, type) and _is_of(found, packages)
-    if not (computes if is_function else _is_made(found, packages)):
+    computes = callable(thing) and not isinstance(thing, type) and _is_of(thing, packages)
+    if not (computes if is_function else _is_made(thing, packages)):
         raise _refusal(node, name)
-    return found
+    return thing
 
 
 def _refusal(node, name):
@@ -118,8 +118,8 @@ def _named(node, name):
 
 def _function(module, name):
     modules = FUNCTIONS if module == "builtins" else [each for each in FUNCTIONS if each == module]
-    found = [vars(sys.modules[each])[name] for each in modules if name in vars(sys.modules[each])]
-    return found[0] if found and name not in MAKING else None
+    functions = [vars(sys.modules[each])[name] for each in modules if name in vars(sys.modules[each])]
+    return functions[0] if functions and name not in MAKING else None
 
 
 def _of_packages(module, name, packages):
@@ -128,19 +128,19 @@ def _of_packages(module, name, packages):
     return vars(loaded).get(name) if loaded else None
 
 
-def _is_made(found, packages):
-    if not isinstance(found, type) or issubclass(found, RUN_CODE) or not _is_of(found, packages):
+def _is_made(thing, packages):
+    if not isinstance(thing, type) or issubclass(thing, RUN_CODE) or not _is_of(thing, packages):
         return False
     # Tokenizers of keras-hub read files of words.
-    if found.__module__ == "keras.src.ops.core" and found.__name__ in CALLING or "Tokenizer" in found.__name__:
+    if thing.__module__ == "keras.src.ops.core" and thing.__name__ in CALLING or "Tokenizer" in thing.__name__:
         return False
-    return _root(found.__module__) not in LOOKED_INTO or issubclass(found, KINDS)
+    return _root(thing.__module__) not in LOOKED_INTO or issubclass(thing, KINDS)
 
 
-def _is_of(found, packages):
+def _is_of(thing, packages):
     """Whether something is of these packages, or was registered by tfdml or a user."""
     # Modules hold objects of any kind.
-    root = _root(getattr(found, "__module__", None))
+    root = _root(getattr(thing, "__module__", None))
     return root in packages or root not in LOOKED_INTO
 
 

@@ -261,13 +261,13 @@ class RunDirectory:
         entries = dict.fromkeys(("images", "flags", "classes", "initial_model"), dict | None)
         return self._read_json(self._dataset, entries, "Train again, in another --run_dir.") or {}
 
-    def events(self):
-        """Returns the events of the log, except for a line that is still being written."""
-        lines = LogLines(self.path).read()
-        return [
+    def events(self, kind=""):
+        """Returns the events of the log, of one kind if it is named; except for a line that is still being written."""
+        events = [
             record_of(line, f"{self.metrics}, line {number},", {"step": _is_step}, "Remove the line.")
-            for number, line in enumerate(lines, 1)
+            for number, line in enumerate(LogLines(self.path).read(), 1)
         ]
+        return [event for event in events if event.get("event") == kind] if kind else events
 
     @property
     def has_checkpoint(self):

@@ -104,10 +104,8 @@ class Record:
     def of(cls, run_dir):
         run, members = RunDirectory(run_dir), EnsembleDirectory(run_dir).members()
         if members and not run.has_flags:
-            first = next(iter(members.values()))
-            raise ValueError(
-                f"The ensemble in {run_dir} is not joined yet; name one of its members, such as {first.path}."
-            )
+            first = next(iter(members.values())).path
+            raise ValueError(f"The ensemble in {run_dir} is not joined yet; name one of its members, such as {first}.")
         run.settings()
         return cls(run, run.complete_result() if run.result() else {})
 
@@ -138,14 +136,11 @@ class Record:
         return max(scored, key=itemgetter(monitor), default=None)
 
     def is_training(self):
-        """Whether a process trains in the folder now."""
         try:
             self.run.check_free()
-        except ValueError:
-            return True
-        except OSError:
-            # Nobody knows it of a folder that cannot be written.
-            return False
+        except (ValueError, OSError) as error:
+            # An OSError is of a folder that cannot be written, which nobody knows.
+            return isinstance(error, ValueError)
         return False
 
     def steps(self):
@@ -153,7 +148,7 @@ class Record:
         epochs = [(event["step"], event["epoch"]) for event in self.events if event["event"] == "train"]
         length = self.settings.length
         of_epoch = length.steps_per_epoch or (epochs[-1][0] // epochs[-1][1] if epochs else 0)
-        return steps_of(length) or length.epochs * of_epoch or None
+        return steps_of(length, of_epoch) or None
 
     def main(self):
         """Returns the flags that say most, name to value."""
@@ -168,28 +163,24 @@ class Record:
     def changed(self):
         """Returns the flags that are not at their default: name to value and default, as text."""
         defaults, lines = flags.resolve([]), self.run.serialized()
-        return {
-            name: (_value(name, line), _value(name, defaults[name]))
-            for name, line in lines.items()
-            if line != defaults[name]
-        }
+        names = [name for name, line in lines.items() if line != defaults[name]]
+        return {name: (_value(name, lines[name]), _value(name, defaults[name])) for name in names}
 
     def flags(self):
-        """Returns all flags as text, name to value."""
         return {name: _value(name, line) for name, line in self.run.serialized().items()}
 
     def command(self):
         """Returns the command that trains the same again."""
-        defaults, lines = flags.resolve([]), self.run.serialized()
-        changed = [flags.quoted(line) for name, line in lines.items() if line != defaults[name]]
+        lines = self.run.serialized()
+        changed = [flags.quoted(lines[name]) for name in self.changed()]
         return " \\\n  ".join(["python -m tfdml.train", *changed, "--run_dir=runs/again"])
 
     def saved_by(self):
         """Returns the date and the version of Keras in the file of the model, name to value."""
         if not self.run.model.is_file():
             return {}
-        about = metadata_of(self.run.model_file("best"))
-        saved, version = (str(about.get(name, "unknown")) for name in ("date_saved", "keras_version"))
+        archive = metadata_of(self.run.model_file("best"))
+        saved, version = (str(archive.get(name, "unknown")) for name in ("date_saved", "keras_version"))
         return {"Model saved": saved.replace("@", " "), "by Keras": version}
 
 

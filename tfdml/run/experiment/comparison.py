@@ -98,27 +98,22 @@ def means_over_queries(protocol, specs=()):
 
 
 def check_alike(experiments, doing="Compare"):
-    """Raises if not all runs are measured on the same queries in the same way.
-
-    `experiments` maps run directories to `Experiment`; errors state what is done with the runs by `doing`.
-    """
+    """Raises if not all runs are measured on the same queries in the same way; errors advise on `doing`."""
     for (first_dir, first), (second_dir, second) in itertools.pairwise(experiments.items()):
-        for what, about, advice in (
+        for what, property_of, advice in (
             ("datasets", lambda each: each.settings.data.dataset, f"{doing} runs of one dataset."),
             ("protocols", _protocol, f"{doing} runs of one protocol."),
             ("metrics", _metrics, "Choose them by --metrics."),
         ):
-            if about(first) != about(second):
-                raise ValueError(
-                    f"{first_dir} and {second_dir} have different {what}: {about(first)}, and {about(second)}. {advice}"
-                )
+            one, other = property_of(first), property_of(second)
+            if one != other:
+                raise ValueError(f"{first_dir} and {second_dir} have different {what}: {one}, and {other}. {advice}")
         one, other = first.splits.test, second.splits.test
         # The names of images without their folders, which may be others.
         if not all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("identities", *COLUMNS)):
-            counts = f"{len(one)} and {len(other)}"
             raise ValueError(
-                f"{first_dir} and {second_dir} have different test images ({counts}), so different queries. Check "
-                "their --data_dir and --ignore_images, and whether the images have changed since."
+                f"{first_dir} and {second_dir} have different test images ({len(one)} and {len(other)}), so different "
+                "queries. Check their --data_dir and --ignore_images, and whether the images have changed since."
             )
 
 

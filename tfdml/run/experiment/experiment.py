@@ -69,10 +69,7 @@ AMONG_RUNS = values_of("among_runs")
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """Splits of a dataset, how their images are read, and how a model is measured on them.
-
-    It computes under the `tf.distribute.Strategy`.
-    """
+    """Splits of a dataset, how their images are read, and how a model is measured on them under a strategy."""
 
     settings: Settings
     strategy: tf.distribute.Strategy
@@ -81,10 +78,7 @@ class Experiment:
 
     @classmethod
     def of(cls, settings, strategy, **splits):
-        """Reads the dataset that the settings name.
-
-        The strategy is what `set_up` returns; `splits` are `classes` and `test_only` of `Splits.of`.
-        """
+        """Reads the dataset that the settings name; `splits` are `classes` and `test_only` of `Splits.of`."""
         seed, verbose = settings.run.seed, verbosity(is_chief(strategy))
         splits = Splits.of(settings.data, settings.evaluation, seed, **splits)
         images = ImageData(settings.images, strategy, train=splits.train, seed=seed, verbose=verbose)

@@ -51,8 +51,8 @@ class ImageData:
         if dims := declared_by(model).get("vector_dims"):
             return VectorPreprocessing(dims)
         settings = self.settings
-        about = {"transform": transform or settings.test_transform, "shrink": settings.shrink_decoding}
-        return Preprocessing.of(model, settings.image_size, **about)
+        options = {"transform": transform or settings.test_transform, "shrink": settings.shrink_decoding}
+        return Preprocessing.of(model, settings.image_size, **options)
 
     def preprocessor(self, model, transform):
         """Returns how images are prepared for the model's backbone, as a function."""
@@ -77,6 +77,11 @@ class ImageData:
             )
         if sampler.several_views:
             check_views(preprocessor, f"--train_transform={self.settings.train_transform}")
+        if weight_power and (not sampler.uses_classes or split.attributes is not None):
+            raise ValueError(
+                f"--class_weights={weight_power} counts images of classes, and these images have none of their own. "
+                "Leave it out."
+            )
         read, prepare = self._cache.through(split, preprocessor)
         options = {
             "seed": self.seed,
@@ -85,7 +90,7 @@ class ImageData:
             "length": length,
             "read": read,
             "substitutes": self._substitutes,
-            "weights": _weights(split, sampler, weight_power),
+            "weights": class_weights(split, weight_power) if weight_power else None,
         }
 
         def share_of(context):
@@ -132,17 +137,6 @@ class ImageData:
             most=self.settings.max_bad_images,
             describe=lambda row: f"{split.name_of(row)} ({why_unreadable(split, row) or 'it can be read now'})",
         )
-
-
-def _weights(split, sampler, power):
-    """Returns the weights of classes that `--class_weights` asks for, or None."""
-    if not power:
-        return None
-    if not sampler.uses_classes or split.attributes is not None:
-        raise ValueError(
-            f"--class_weights={power} counts images of classes, and these images have none of their own. Leave it out."
-        )
-    return class_weights(split, power)
 
 
 class Batches:

@@ -71,8 +71,8 @@ class JudgedImages:
         judges, first, experiment = [], None, None
         changes = {**AMONG_RUNS, **dict(changes)}
         for run_dir in run_dirs:
-            own = on_validation(changes, run_dir, "--split=train") if part == "validation" else changes
-            experiment, model = trained(run_dir, which, own, test_only=part == "test")
+            settings = on_validation(changes, run_dir, "--split=train") if part == "validation" else changes
+            experiment, model = trained(run_dir, which, settings, test_only=part == "test")
             dataset = experiment.splits.dataset
             split = dataset.test if part == "test" else dataset.train
             first = split if first is None else first
@@ -86,7 +86,6 @@ class JudgedImages:
         return cls(first.labels, first.class_names or {}, names, judges, first)
 
     def named(self, label):
-        """Returns the name of a class."""
         return str(self.class_names.get(int(label), label))
 
 

@@ -83,8 +83,8 @@ def embeddings_of_run(run_dir, which, index, changes):
     if "dataset" in changes:
         # The folder of the run's own dataset is that of other datasets of its name, too.
         changes = {**values_of("on_another_dataset"), **changes}
-        own = RunDirectory(run_dir).settings().data.dataset
-        if registry.parse(changes["dataset"])[0][0] != registry.parse(own)[0][0]:
+        before = RunDirectory(run_dir).settings().data.dataset
+        if registry.parse(changes["dataset"])[0][0] != registry.parse(before)[0][0]:
             changes = {"data_dir": "", **changes}
     experiment, model = trained(run_dir, which, changes)
     split, settings = experiment.splits.test, experiment.settings

@@ -38,7 +38,12 @@ class Length:
         epochs = asked // of_epoch if asked else settings.epochs
         evaluations = _evaluations(evaluation, asked, epochs, of_epoch)
         steps = epochs * of_epoch
-        return cls(steps, epochs, of_epoch, evaluations, *_patience(settings, evaluation, steps))
+        # If the flag is a number, all evaluations count.
+        patience, patience_from = settings.patience or None, 0
+        if settings.patience < 0:
+            patience = PATIENCE if evaluation.evaluate_on == "validation" else None
+            patience_from = round(WARM_UP * steps)
+        return cls(steps, epochs, of_epoch, evaluations, patience, patience_from)
 
     def in_words(self, split):
         """Returns how long the run trains, and when it is evaluated on the split of this name."""
@@ -48,10 +53,10 @@ class Length:
         return f"{self.steps:,} steps, {epochs}; evaluated on {split} every {often}."
 
 
-def steps_of(settings):
-    """Returns the number of steps of `LengthSettings`; 0 if the length is in epochs."""
+def steps_of(settings, of_epoch=0):
+    """Returns the number of steps of `LengthSettings`, whose epochs have so many; by default 0 if it is in epochs."""
     if settings.steps or settings.epochs:
-        return settings.steps
+        return settings.steps or settings.epochs * of_epoch
     of_epoch = settings.steps_per_epoch or 1
     return max(1, round(STEPS / of_epoch)) * of_epoch
 
@@ -91,13 +96,6 @@ def _evaluations(evaluation, asked, epochs, of_epoch):
     # The last step is evaluated, too; of a prime number of steps, only that.
     sizes = [size for size in _divisors(asked) if size * 2 * EVALUATIONS >= asked]
     return min(sizes, key=lambda size: abs(size - asked / EVALUATIONS)), "steps"
-
-
-def _patience(settings, evaluation, steps):
-    """Returns after how many evaluations a run stops, or None, and the step from which they count; all if asked for."""
-    if settings.patience < 0:
-        return PATIENCE if evaluation.evaluate_on == "validation" else None, round(WARM_UP * steps)
-    return settings.patience or None, 0
 
 
 def _divisors(steps):

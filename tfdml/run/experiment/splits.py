@@ -59,7 +59,7 @@ def random_meta_classes(labels, count: Count, *, seed: Seed, of: Literal["classe
     """Partitions a training set at random into K meta-classes, Sec. 4.1 of EDMS.
 
     The paper's Sec. 1 allows both kinds of partition: a meta-class has "only a part of images belonging to one class,
-    or images from several distinct image classes". It says nothing about sizes; here they are as even as possible.
+    or images from several distinct image classes". It does not state sizes; here they are as even as possible.
 
     - `classes`: whole classes are merged, as in DREML, which the paper follows. The numbers of classes of two
       meta-classes differ by at most 1; the numbers of images may differ by more.
@@ -69,10 +69,10 @@ def random_meta_classes(labels, count: Count, *, seed: Seed, of: Literal["classe
     Example: `meta_classes = random_meta_classes(labels, 50, seed=0)`.
 
     Args:
-        labels: `[M]` class of each image, numbers or names. With `classes` the meta-class of a class does not depend on
-            the order of images, with `images` only the number of images counts.
+        labels: `[M]` class of each image, numbers or names. With `classes`, the order of images does not matter; with
+            `images`, only their number does.
         count: K.
-        seed: integer; another one gives another partition.
+        seed: Integer. Another seed gives another partition.
         of: `classes` or `images`.
 
     Returns:
@@ -113,8 +113,8 @@ class Splits:
     @classmethod
     def of(cls, data, evaluation, seed, *, classes=None, test_only=False):
         """Reads the dataset; for `classes` and `test_only` see `pipelines.datasets.load`."""
-        about = {"data_dir": data.data_dir, "ignore_images": data.ignore_images}
-        dataset = load(data.dataset, classes=classes, test_only=test_only, **about)
+        options = {"data_dir": data.data_dir, "ignore_images": data.ignore_images}
+        dataset = load(data.dataset, classes=classes, test_only=test_only, **options)
         dataset = with_levels(dataset, data.levels) if data.levels else dataset
         train, evaluated = _train_and_evaluation(dataset, evaluation, seed)
         # Losses with proxies count on numbers without a gap.
@@ -126,17 +126,19 @@ class Splits:
             protocol.selecting(evaluation.select_by)
         return cls(dataset, train, evaluated, dataset.test, protocol, clusters)
 
+    def measured(self):
+        """Returns the splits that a run measures by name: `test`, and `validation` if that is another one."""
+        validation = {} if self.evaluation is self.test else {"validation": self.evaluation}
+        return {"test": self.test, **validation}
+
     def part_of(self, split):
         """Returns which part of the dataset a split is, such as `test`; empty if it is none of them as a whole."""
-        parts = {"test": self.test, "training": self.train, "validation": self.evaluation}
-        return next((name for name, each in parts.items() if each is split), "")
+        by_name = {"test": self.test, "training": self.train, "validation": self.evaluation}
+        return next((name for name, each in by_name.items() if each is split), "")
 
 
 def labeled(train, data, seed, labels=None):
-    """Returns the training split with the labels that `--meta_classes` and `--labels` ask for.
-
-    Its classes are numbered from 0, and `labels` is the object of `--labels`, if there is one.
-    """
+    """Returns the training split, whose classes count from 0, labeled as `--meta_classes` and `--labels` ask."""
     if data.meta_classes:
         try:
             merged = random_meta_classes(train.labels, data.meta_classes, seed=seed, of=data.meta_classes_of)
@@ -179,7 +181,7 @@ def to_record(data, dataset):
 def check_images(record, splits, run_dir):
     """Raises if training or evaluation have another number of images than recorded; warns of the test's."""
     # Of a test that only the end reads an image may be found then that cannot be read, and be removed.
-    at_the_end = ["test"] if splits.evaluation is not splits.test else []
+    at_the_end = ["test"] if "validation" in splits.measured() else []
     others = [part for part in splits.dataset.splits() if part not in at_the_end]
     if changed := changed_images(record, splits.dataset, run_dir, others):
         raise ValueError(f"{changed} Restore its images, or train again in another --run_dir.")
@@ -207,10 +209,7 @@ def check_queries(splits):
     ranked = [each for each in splits.protocol.metrics if isinstance(each, RankMetric) and not each.graded]
     if not ranked or not splits.dataset.has_classes:
         return
-    measured = {"test": splits.test}
-    if splits.evaluation is not splits.test:
-        measured["validation"] = splits.evaluation
-    for name, split in measured.items():
+    for name, split in splits.measured().items():
         if each_alone(split.labels):
             raise ValueError(
                 f"Each class of the {name} split has one image, and {ranked[0].name} needs two or more. Expected "
@@ -225,21 +224,19 @@ def check_queries(splits):
 
 def of_one_class(splits):
     """Returns a sentence for each split that is measured and has images of a single class."""
-    measured = {"test": (splits.test, "its scores say nothing. Measure images of several classes.")}
-    if splits.evaluation is not splits.test:
-        measured["validation"] = splits.evaluation, "no step can be better. Hold out more, by --validation_classes."
+    effects = {
+        "test": "its scores say nothing. Measure images of several classes.",
+        "validation": "no step can be better. Hold out more, by --validation_classes.",
+    }
     return [
-        f"The {name} split has {len(split):,} images of one class: every neighbor is right, and {why}"
-        for name, (split, why) in measured.items()
+        f"The {name} split has {len(split):,} images of one class: every neighbor is right, and {effects[name]}"
+        for name, split in splits.measured().items()
         if len(np.unique(split.labels)) == 1
     ]
 
 
 def held_out(evaluation, dataset, evaluated):
-    """Returns a sentence for each group of classes that does not train: how many, of how many, and by which setting.
-
-    `evaluated` is the split that is evaluated while training.
-    """
+    """Returns a sentence for each group of classes that does not train: how many, of how many, by which setting."""
     test, train = dataset.test.num_classes, dataset.train.num_classes
     sentences = []
     if dataset.undivided:

@@ -61,8 +61,8 @@ def fit(labeled, rule, samples, seed):
     pairs = labeled.protocol.pairs(np.asanyarray(labeled.embeddings), labeled.rows)
     fitted = fit_threshold(pairs, **rule, samples=samples, seed=seed)
     classes = len(np.unique(labeled.rows.labels))
-    about = {**labeled.facts, "distance": labeled.protocol.distance, **rule, "classes": classes}
-    return Threshold.of({**about, **fitted})
+    facts = {**labeled.facts, "distance": labeled.protocol.distance, **rule, "classes": classes}
+    return Threshold.of({**facts, **fitted})
 
 
 def write_threshold(run_dir, threshold):
@@ -76,14 +76,14 @@ def threshold_of(run_dir, which="best", distance=None):
     if not file.is_file():
         return None
     entries = {"threshold": float, "distance": str, "model": str, "sha256": str, "run_dir": str}
-    found = read_record(file, entries, "Fit the threshold again.")
+    fitted = read_record(file, entries, "Fit the threshold again.")
     # Where the run is matters to nobody who has its export.
-    del found["run_dir"]
-    if found["model"] != which or distance not in (None, found["distance"]):
+    del fitted["run_dir"]
+    if fitted["model"] != which or distance not in (None, fitted["distance"]):
         return None
-    if found.pop("sha256") != sha256_of(RunDirectory(run_dir), which):
+    if fitted.pop("sha256") != sha256_of(RunDirectory(run_dir), which):
         logging.getLogger(__name__).warning(
             "%s is of another %s model than the run has now, and is not used; fit it again.", file, which
         )
         return None
-    return Threshold.of(found)
+    return Threshold.of(fitted)

@@ -46,9 +46,9 @@ def search(rows, settings, folder, searching=(), records=None, which="best"):
     the chosen settings do not have the flags `searching`. Of the `best` or `final` model, `which` selects the one that
     counts.
     """
-    numbers = {name: len(settings[name]) for name in rows}
-    if len(set(numbers.values())) != 1:
-        raise ValueError(f"Expected as many settings for each row, received {numbers}.")
+    counts = {name: len(settings[name]) for name in rows}
+    if len(set(counts.values())) != 1:
+        raise ValueError(f"Expected as many settings for each row, received {counts}.")
     for name, flags in rows.items():
         if resolved([*flags, *searching])["evaluate_on"] != "--evaluate_on=validation":
             raise ValueError(f"The row {name!r} needs --evaluate_on=validation: settings are not chosen on the test.")
@@ -106,7 +106,7 @@ def run_study(study, seeds, flags=(), only=(), folder="", records="", measured=F
     rows need it, even if the study does not ask for it.
     """
     folder = folder or study.folder
-    rows, found = _flags_of_rows(study, only, flags, folder, records)
+    rows, searched = _flags_of_rows(study, only, flags, folder, records)
     # For each row a list of its seeds, each a list of its folds.
     planned = {}
     for name, row in rows.items():
@@ -124,7 +124,7 @@ def run_study(study, seeds, flags=(), only=(), folder="", records="", measured=F
             name: [[run.path for run in folds] if len(folds) > 1 else folds[0].path for folds in seeds]
             for name, seeds in planned.items()
         },
-        found,
+        searched,
     )
 
 
@@ -152,10 +152,7 @@ def _flags_of_rows(study, only, flags, folder, records):
 
 
 def beginnings(study, results):
-    """Returns the rows of `features` and of `untrained`, each once for all rows of the study that have it in common.
-
-    Only the study's columns of metrics are filled in. `results` maps each row to the result of each seed.
-    """
+    """Returns the rows of `features` and of `untrained`, each once for all rows of the study that share it."""
     rows = []
     for which in ("features", "untrained"):
         # The scores of every seed, as text, to the rows that have them.
@@ -167,13 +164,12 @@ def beginnings(study, results):
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             head = which if len(names) == len(results) else f"{which} of {names[0]}{more}"
             scores = [result[which] for result in results[names[0]]]
-            rows.append([head, *(_cell(column, scores) for column in study.columns.values())])
+            row = [head]
+            for column in study.columns.values():
+                is_measured = isinstance(column, MetricOf) and all(column.name in values for values in scores)
+                row.append(spread_of(scores, column.name) if is_measured else "")
+            rows.append(row)
     return rows
-
-
-def _cell(column, scores):
-    is_measured = isinstance(column, MetricOf) and all(column.name in values for values in scores)
-    return spread_of(scores, column.name) if is_measured else ""
 
 
 OF_PAIRS = (
@@ -230,17 +226,17 @@ def _tables_of_pairs(run_dirs):
     Every difference is the second minus the first. The second row of a pair is the better one.
     """
     order = sorted(run_dirs, key=lambda name: -recall(run_dirs[name]))
-    found = compared([run_dirs[name] for name in order])
+    comparison = compared([run_dirs[name] for name in order])
     better = [
         [name, "; ".join(itertools.compress(order, row)) or "none"]
-        for name, row in zip(order, found.larger(), strict=True)
+        for name, row in zip(order, comparison.larger(), strict=True)
     ]
     pairs = [
         [
             order[worse],
             order[best],
-            Difference(*found.interval(best, worse)),
-            Number(found.p_values[best, worse], ".2g"),
+            Difference(*comparison.interval(best, worse)),
+            Number(comparison.p_values[best, worse], ".2g"),
         ]
         for best, worse in itertools.combinations(range(len(order)), 2)
     ]
@@ -282,8 +278,7 @@ def settings_of(row, metrics):
     """Returns the settings of a row; raises a ValueError if its runs measure only some metrics of the table."""
     settings, _ = parse("\n".join(resolved(row).values()))
     measured = settings.evaluation.metrics
-    missing = [metric for metric in metrics if measured and metric not in measured]
-    if missing:
+    if measured and (missing := [metric for metric in metrics if metric not in measured]):
         raise ValueError(
             f"{row[0].partition('=')[2]} measures {','.join(measured)}, and not {missing[0]}. Give --metrics of the "
             "study that it measures, or --set=--metrics=... for all runs."

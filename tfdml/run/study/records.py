@@ -24,16 +24,16 @@ def measure(run_dir, which, learners=0):
     With `learners`, learners are measured too, and of one embedding that many slices as if they were learners.
     """
     path = Path(run_dir) / FILE
-    known = read_record(path, {}, MEASURE_AGAIN) if path.exists() else {}
-    complete = known.get("model") == which and (not learners or "learners" in known)
+    earlier = read_record(path, {}, MEASURE_AGAIN) if path.exists() else {}
+    complete = earlier.get("model") == which and (not learners or "learners" in earlier)
     digest = sha256_of(RunDirectory(run_dir), which)
-    if known and not complete and digest is None:
-        without = "" if "learners" in known else " without its learners"
+    if earlier and not complete and digest is None:
+        without = "" if "learners" in earlier else " without its learners"
         raise ValueError(
-            f"{path} is of the {known.get('model')} model{without}, and there is no model to measure again. {AGAIN}"
+            f"{path} is of the {earlier.get('model')} model{without}, and there is no model to measure again. {AGAIN}"
         )
     # A run may have become longer since.
-    if digest is None or (complete and known.get("sha256") == digest):
+    if digest is None or (complete and earlier.get("sha256") == digest):
         return
     # Only here, because it starts TensorFlow. A study's command has postponed the classes that a model's file names.
     command.import_package()
@@ -43,34 +43,31 @@ def measure(run_dir, which, learners=0):
     experiment, model = trained(run_dir, which, {**AMONG_RUNS, "metrics": ["recall_at_1"]})
     test = experiment.splits.test
     embeddings = experiment.embed(model, test)
-    found = {"model": which, "sha256": digest}
+    measures = {"model": which, "sha256": digest}
     if test.relations is None and test.attributes is None:
-        found |= _of_classes(experiment, embeddings)
+        measures |= _of_classes(experiment, embeddings)
     if learners:
         count = learners if model.learner_count == 1 else model.learner_count
-        found["learners"] = diversity_of(experiment, embeddings, count) if count > 1 else None
+        measures["learners"] = diversity_of(experiment, embeddings, count) if count > 1 else None
     # A study that is killed meanwhile would find half of it.
-    write_record(path, found)
+    write_record(path, measures)
 
 
 def _of_classes(experiment, embeddings):
     """Returns the queries of each test class, how many were right, and the groups of the classes."""
     test = experiment.splits.test
     classes = experiment.scores(embeddings, test).per_class(test.labels)
-    found = {
+    counts = {
         "queries": [each["queries"] for each in classes.values()],
         # Not whole where a query has the mean of several draws.
         "right": [round(each["recall_at_1"] * each["queries"], 6) for each in classes.values()],
     }
     groups = groups_of_test(experiment.splits.dataset, classes)
-    return {**found, "groups": groups} if groups else found
+    return {**counts, "groups": groups} if groups else counts
 
 
 def groups_of_test(dataset, classes):
-    """Returns the number of each test class' group, or None without groups, or if training has the same ones.
-
-    `classes` are the numbers of the test classes that have queries.
-    """
+    """Returns the group number of each of these test classes; None without groups, or if training has the same."""
     train, test = dataset.train, dataset.test
     if test.class_groups is None or set(test.class_groups.values()) & set((train.class_groups or {}).values()):
         return None
@@ -187,23 +184,23 @@ def read(file):
 def keep(run_dir, file):
     """Adds a complete run to the records: its flags, result, learning curve and measures, unless they have these."""
     run, path = RunDirectory(run_dir), Path(file)
-    name, measured = Path(run_dir).name, run.path / FILE
+    name, measures = Path(run_dir).name, run.path / FILE
     result = run.result()
     if "members" in result:
         # Other machines have them in other folders.
         members = [{**each, "run_dir": Path(each["run_dir"]).name} for each in result["members"]]
         result = {**result, "members": members}
     record = {"run": name, "flags": [*map(_without_folders, run.serialized().values())], "result": result}
-    if measured.exists():
-        record["measured"] = _rounded(read_record(measured, {}, MEASURE_AGAIN))
+    if measures.exists():
+        record["measured"] = _rounded(read_record(measures, {}, MEASURE_AGAIN))
         # Models are not kept.
         record["measured"].pop("sha256", None)
-    known = read(path).get(name)
-    same = known and known["result"] == _rounded(record["result"])
-    if same and record.get("measured") in (None, known.get("measured")):
+    earlier = read(path).get(name)
+    same = earlier and earlier["result"] == _rounded(record["result"])
+    if same and record.get("measured") in (None, earlier.get("measured")):
         return
     # An ensemble has no learning curve: its members have. Of what the loss found, the end is kept.
-    curve, pairs = ([each for each in run.events() if each.get("event") == kind] for kind in ("evaluation", "pairs"))
+    curve, pairs = run.events("evaluation"), run.events("pairs")
     record["curve"] = curve + [event for event in pairs if event["step"] == pairs[-1]["step"]]
     path.parent.mkdir(parents=True, exist_ok=True)
     # One write at the end of the file: two studies may have the same records.
@@ -221,7 +218,9 @@ def restore(record, run_dir, flags):
     here = {place: flags[place.removeprefix("--")] for place in PLACES}
     for flag in record["flags"]:
         now = here.get(flag.partition("=")[0], flag)
-        if not _are_equal(flag, _without_folders(now)):
+        values = {each.partition("=")[2] for each in (flag, _without_folders(now))}
+        # `imagenet` stands for any file with such a name.
+        if len(values) > 1 and not ("imagenet" in values and all("imagenet" in value for value in values)):
             raise ValueError(
                 f"The record of {record['run']} is of a run with {flag}; received {now}. Give the same, or a file of "
                 "--records of its own."
@@ -251,12 +250,6 @@ def check_images(run_dir, flags):
 
 def _file_name(flag):
     return Path(flag.partition("=")[2]).name
-
-
-def _are_equal(recorded, now):
-    """Whether two flags are of one file or folder, by its name; `imagenet` is any file with such a name."""
-    names = {flag.partition("=")[2] for flag in (recorded, now)}
-    return recorded == now or ("imagenet" in names and all("imagenet" in name for name in names))
 
 
 def _without_folders(flag):

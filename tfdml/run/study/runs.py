@@ -119,7 +119,7 @@ def mean_of(results):
 def _mean(values):
     """Averages numbers, or, by name, dictionaries of numbers that all folds have; None if one has no value."""
     if isinstance(values[0], dict):
-        known = dict | float | int | None
-        numbers = [name for name in values[0] if all(isinstance(value.get(name, ""), known) for value in values)]
+        numeric = dict | float | int | None
+        numbers = [name for name in values[0] if all(isinstance(value.get(name, ""), numeric) for value in values)]
         return {name: _mean([value[name] for value in values]) for name in numbers}
     return None if None in values else statistics.mean(values)

@@ -129,10 +129,7 @@ def numbers_of(cell):
 
 
 def declared_by(name):
-    """Returns the `Study` that a module declares as `STUDY`; None if the name is not a module's.
-
-    `name` is what the command line has, such as `my_study` or `configs/a.flags`.
-    """
+    """Returns the `STUDY` that a module declares; None if `name` is a file, such as `configs/a.flags`, or unknown."""
     if Path(name).is_file() or not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", name):
         return None
     try:

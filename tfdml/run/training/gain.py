@@ -51,8 +51,8 @@ def gain_of(features, best, labels, metric):
     name = names[0]
     before, after = features.per_query[name], best.per_query[name]
     interval = bootstrap_intervals({name: after - before}, labels[best.queries])[name]
-    about = {"features": float(np.mean(before)), "best": float(np.mean(after))}
-    return {"metric": name, **about, "difference": about["best"] - about["features"], "interval": interval}
+    means = {"features": float(np.mean(before)), "best": float(np.mean(after))}
+    return {"metric": name, **means, "difference": means["best"] - means["features"], "interval": interval}
 
 
 def gain_in_words(result, settings):
@@ -150,8 +150,8 @@ def _head(experiment, vectors, name):
     batches = training_batches(split, sampler, None, seed=seed, step=step, steps_per_epoch=STEPS)
     # A loss that changes while it trains does so here, too.
     length = {"steps": STEPS, "steps_per_epoch": STEPS, "step": lambda: steps_taken(head)}
-    about = {"images": lambda: vectors, "labels": labels, "sampler": sampler, "seed": seed, "log": None, "verbose": 0}
-    head.fit(batches, verbose=0, callbacks=hooks_of(loss).callbacks(TrainingParts(**length, **about)))
+    parts = {"images": lambda: vectors, "labels": labels, "sampler": sampler, "seed": seed, "log": None, "verbose": 0}
+    head.fit(batches, verbose=0, callbacks=hooks_of(loss).callbacks(TrainingParts(**length, **parts)))
     return head
 
 

@@ -67,15 +67,15 @@ def check_pretrained(backbone, network):
 
 def check_takes(backbone, size, spec):
     """Raises a ValueError if a backbone alone, whose errors are clearer, does not accept images of a size."""
-    sides, own = sides_of(size), backbone.image_size
+    sides, usual = sides_of(size), backbone.image_size
     shape = (1, *sides, 3)
     try:
         # First by shapes: of smaller images than its own a network may leave nothing, and TensorFlow then crashes.
-        if min(sides) < min(sides_of(own)) and 0 in backbone.compute_output_spec(keras.KerasTensor(shape)).shape:
+        if min(sides) < min(sides_of(usual)) and 0 in backbone.compute_output_spec(keras.KerasTensor(shape)).shape:
             raise ValueError("Nothing would be left of them.")
         backbone(np.zeros(shape, np.float32))
     except (tf.errors.InvalidArgumentError, ValueError) as error:
-        such = f", such as {own}, its own" if own != size else ""
+        such = f", such as {usual}, its own" if usual != size else ""
         raise ValueError(
             f"--backbone={spec} does not take images of {sides.height} x {sides.width} pixels; give another "
             f"--image_size{such}. It says: {_reason(error)}."
@@ -151,7 +151,14 @@ class InitialModel:
 
     def new_backbone(self):
         """Returns a new backbone like the model's, with its weights."""
-        before = self._backbone()
+        of_method = isinstance(self.model, EmbeddingModel)
+        before = self.model.backbone if of_method else self.model
+        if not isinstance(before, Backbone):
+            try:
+                before = backbone_of(before, self.model.preprocessing if of_method else None)
+            except ValueError as error:
+                why = f"the backbone of {_in_words(self.model)} cannot be taken: {str(error).rstrip('.')}"
+                raise ValueError(f"--initial_model={self.path}: {why}.") from None
         # Precision and what trains are those of the new run.
         config = {name: value for name, value in before.get_config().items() if name not in ("dtype", "trainable")}
         backbone = type(before).from_config(config)
@@ -159,22 +166,8 @@ class InitialModel:
         backbone.pretrained = True
         return backbone
 
-    def _backbone(self):
-        of_method = isinstance(self.model, EmbeddingModel)
-        network = self.model.backbone if of_method else self.model
-        if isinstance(network, Backbone):
-            return network
-        try:
-            return backbone_of(network, self.model.preprocessing if of_method else None)
-        except ValueError as error:
-            why = f"the backbone of {_in_words(self.model)} cannot be taken: {str(error).rstrip('.')}"
-            raise ValueError(f"--initial_model={self.path}: {why}.") from None
-
     def hand_over(self, model):
-        """Gives a new model all weights, if it is of the same method and sizes; returns a line that says so.
-
-        That model has the `new_backbone`, and variables.
-        """
+        """Gives a model with `new_backbone` all weights, if methods and sizes are the same; returns a line on it."""
         shapes = [[weight.shape for weight in each.weights] for each in (model, self.model)]
         if type(model) is type(self.model) and shapes[0] == shapes[1]:
             model.set_weights(self.model.get_weights())
@@ -183,10 +176,7 @@ class InitialModel:
 
 
 def check_initial_model(network: NetworkSettings, recorded: dict[str, Any]):
-    """Raises a ValueError if flags do not fit to `--initial_model`, or if its file has changed.
-
-    `recorded` is what `initial_model_record` returned when the run began; it may be empty.
-    """
+    """Raises a ValueError if flags do not fit to `--initial_model`, or if its file is not the recorded one."""
     if not network.initial_model:
         return
     for name in names_with(is_in_initial_model=True):
@@ -206,9 +196,8 @@ def initial_model_record(network: NetworkSettings) -> dict[str, Any]:
     return {"initial_model": _first_fingerprint(_file(network.initial_model))} if network.initial_model else {}
 
 
-@functools.cache
-def _first_fingerprint(file):
-    return fingerprint(file)
+# Of a file as it was when this process first looked at it.
+_first_fingerprint = functools.cache(fingerprint)
 
 
 def _file(path):

@@ -73,11 +73,16 @@ def build_model(experiment, sampler, *, tell=True):
         backbone = initial.new_backbone() if initial else initial_backbone(network, tell, vector_dims(train))
         _check_input(backbone, train, network.backbone_or_origin)
         if network.lora:
-            _adapt(backbone, network.lora, tell)
+            count = _changed(f"--lora={network.lora}", enable_lora, backbone, network.lora)
+            if tell:
+                message = "--lora=%d: %d layers of %s learn by changes of rank %d."
+                LOGGER.info(message, network.lora, count, backbone.name, network.lora)
         settings = _settings_for(backbone, experiment, tell)
         model = _embedding_model(experiment, settings.network, backbone)
         if settings.batches.remat:
-            _recompute(model, tell)
+            count = sum(_changed("--remat", recompute_blocks, backbone) for backbone in model.backbones())
+            if tell:
+                LOGGER.info("--remat: gradients compute %d blocks again.", count)
         if initial:
             message = initial.hand_over(model)
             if tell:
@@ -109,24 +114,12 @@ def loss_of(spec, train):
     return loss
 
 
-def _adapt(backbone, rank, tell):
-    """Gives a backbone the low-rank changes that train; logs how many layers have them."""
+def _changed(flag, change, *arguments):
+    """Returns what a function that changes a backbone returns; its errors name the flag."""
     try:
-        count = enable_lora(backbone, rank)
+        return change(*arguments)
     except ValueError as error:
-        raise ValueError(f"--lora={rank}: {error}") from None
-    if tell:
-        LOGGER.info("--lora=%d: %d layers of %s learn by changes of rank %d.", rank, count, backbone.name, rank)
-
-
-def _recompute(model, tell):
-    """Lets gradients compute the blocks of a model's backbones again; logs how many there are."""
-    try:
-        count = sum(recompute_blocks(backbone) for backbone in model.backbones())
-    except ValueError as error:
-        raise ValueError(f"--remat: {error}") from None
-    if tell:
-        LOGGER.info("--remat: gradients compute %d blocks again.", count)
+        raise ValueError(f"{flag}: {error}") from None
 
 
 def _settings_for(backbone, experiment, tell):
@@ -174,9 +167,9 @@ def _embedding_model(experiment, network, backbone):
 
 def _check_input(backbone, train, spec):
     """Raises a ValueError if a backbone accepts images and the dataset has vectors, or other vectors."""
-    dims, own = vector_dims(train), declared_by(backbone).get("vector_dims")
-    if dims != own:
-        takes = f"vectors of {own} dimensions" if own else "images"
+    dims, expected = vector_dims(train), declared_by(backbone).get("vector_dims")
+    if dims != expected:
+        takes = f"vectors of {expected} dimensions" if expected else "images"
         raise ValueError(
             f"--backbone={spec} takes {takes}, and the dataset has {f'vectors of {dims}' if dims else 'images'}. Give "
             f"--backbone={'identity' if dims else 'one of images'}."

@@ -14,10 +14,7 @@ ARGUMENTS = values_of("optimizer_argument")
 
 
 def make_optimizer(settings, length, *, scale_loss=False):
-    """Returns the optimizer that the settings describe, for a run of this `Length`.
-
-    With `scale_loss`, the loss is scaled, so that gradients in float16 do not vanish.
-    """
+    """Returns the optimizer that the settings describe; `scale_loss` keeps gradients in float16 from vanishing."""
     _, spelled_out = registry.parsed("optimizer", settings.optimizer)
     wanted = _arguments(settings, spelled_out.get("gradient_accumulation_steps") or 1, length)
     arguments = {ARGUMENTS[flag]: value for flag, value in wanted.items()}
@@ -55,10 +52,7 @@ def parse_multipliers(items):
 
 
 def check_loss(loss, classes, spec, dataset):
-    """Raises if a loss, or a term of a sum, was made for fewer classes than are trained on.
-
-    The specs of the loss and the dataset are for the error.
-    """
+    """Raises if a loss, or a term of a sum, was made for fewer classes than are trained on."""
     made_for = hooks_of(loss).classes
     if made_for is not None and made_for < classes:
         raise ValueError(
@@ -106,8 +100,8 @@ def _arguments(settings, batches, length):
 
 def _schedule(optimizer, spec, length):
     before = float(keras.ops.convert_to_numpy(optimizer.learning_rate))
-    about = {"steps_per_epoch": length.steps_per_epoch, "epochs": length.epochs}
-    schedule = registry.create("schedule", spec, learning_rate=before, **about)
+    options = {"steps_per_epoch": length.steps_per_epoch, "epochs": length.epochs}
+    schedule = registry.create("schedule", spec, learning_rate=before, **options)
     changes = schedule.boundaries if isinstance(schedule, keras.optimizers.schedules.PiecewiseConstantDecay) else ()
     late = [last + 1 for last in changes if last + 1 >= length.steps]
     if late:

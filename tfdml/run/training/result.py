@@ -35,10 +35,7 @@ class Beginning:
                 self.features = Features(self.model.backbone)
             embeddings = experiment.embed(self.features, test)
             self.scores = experiment.scores(embeddings, test)
-            self.findings = {
-                "features": self.scores.summary(),
-                **baselines_of(experiment, self.features, embeddings),
-            }
+            self.findings = {"features": self.scores.summary(), **baselines_of(experiment, self.features, embeddings)}
         if self.blends or selects_elsewhere:
             for initial in initial_embedding(experiment, self.model, on_choice=self._keep_choice):
                 initial.apply(self.model)
@@ -197,9 +194,9 @@ def run_tables(result):
     share = f", blend {best['blend']}" if "blend" in best else ""
     names = f"best on {selected_on} (step {best['step']}{share})", f"final (step {result['step']})"
     # Of the test alone it needs no name.
-    parts = {selected_on: result[selected_on], "test": result} if selected_on in result else {"": result}
+    splits = {selected_on: result[selected_on], "test": result} if selected_on in result else {"": result}
     tables = {}
-    for title, scores in parts.items():
+    for title, scores in splits.items():
         rows = {**scores, **scores.get("baselines", {})}
         before = {name: rows[name] for name in ("features", *rows.get("baselines", ()), "untrained") if name in rows}
         tables[title] = {**before, **dict(zip(names, (scores["best"], scores["metrics"]), strict=True))}

@@ -8,13 +8,7 @@ from functools import partial
 import keras
 import tensorflow as tf
 
-from tfdml.callbacks import (
-    ClusterLabels,
-    DivergenceGuard,
-    RetrievalEvaluation,
-    SamplerRefresh,
-    WaitingBackbone,
-)
+from tfdml.callbacks import ClusterLabels, DivergenceGuard, RetrievalEvaluation, SamplerRefresh, WaitingBackbone
 from tfdml.callbacks.base import TrainingParts
 from tfdml.console.progress_bar import verbosity
 from tfdml.registry.loss_hooks import hooks_of
@@ -27,10 +21,7 @@ from tfdml.run.training.run_checkpoint import RunCheckpoint
 
 
 class Progress(keras.callbacks.Callback):
-    """The global step: read by the training dataset at the start of each epoch, by callbacks at any time.
-
-    `steps_per_epoch` may be set until training begins.
-    """
+    """The global step: read by the training dataset at the start of each epoch, by callbacks at any time."""
 
     def __init__(self, steps_per_epoch=None):
         super().__init__()
@@ -67,10 +58,7 @@ class Progress(keras.callbacks.Callback):
 
 
 class EpochLog(keras.callbacks.Callback):
-    """Writes an epoch's training metrics, the learning rate of the next step, and what the loss found, to the log.
-
-    `step` returns the number of steps taken.
-    """
+    """Writes an epoch's training metrics, the learning rate of the next step, and what the loss found, to the log."""
 
     def __init__(self, log, step):
         super().__init__()
@@ -152,7 +140,6 @@ class RunCallbacks:
 
 
 def _log_choice(log, chief, kind, recalls):
-    """Logs how the embedding is initialized, and why."""
     log.write("initial_embedding", 0, recalls, kind=kind)
     if chief:
         scores = ", ".join(f"{name} {100 * recall:.1f}%" for name, recall in recalls.items())

@@ -67,7 +67,10 @@ class RunCheckpoint(keras.callbacks.Callback):
         if self.writes:
             variables = self._kept_variables(self.model) + self.model.metrics_variables
             arrays = snapshot(variables, self.model.distribute_strategy)
-            self._check_finite(arrays[: len(self.model.variables)])
+            # A step with a finite loss can leave weights that are not; saved, they would push out the good ones.
+            for name, array in arrays[: len(self.model.variables)]:
+                if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
+                    raise TrainingDiverged(f"The variable {name.partition('|')[2]} is not finite", self.progress.step)
             state = {name: part.get_state() for name, part in self.parts.items()}
             self.folder.write(self.progress.step, arrays, state)
 
@@ -75,12 +78,6 @@ class RunCheckpoint(keras.callbacks.Callback):
         # Parts are callbacks of any kind, of which few have variables.
         of_parts = [variable for part in self.parts.values() for variable in getattr(part, "variables", [])]
         return model.variables + model.optimizer.variables + of_parts
-
-    def _check_finite(self, arrays):
-        # A step whose loss was finite can leave weights that are not; saved, they would push out the good ones.
-        for name, array in arrays:
-            if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
-                raise TrainingDiverged(f"The variable {name.partition('|')[2]} is not finite", self.progress.step)
 
     def _leave(self):
         raise TrainingStopped(f"Stopped by {self.stop.requested} after step {self.progress.step}, which is saved.")
@@ -111,7 +108,6 @@ class BadImages(keras.callbacks.Callback):
             )
 
     def finding(self):
-        """Returns how many images were bad."""
         return int(np.count_nonzero(self.unreadable.numpy()))
 
     def get_state(self):

@@ -42,16 +42,17 @@ def make_sampler(spec, splits, evaluation):
         sampler.bind_split(splits.train)
     except ValueError as error:
         if splits.train.attributes is not None:
-            raise ValueError(f"--sampler={spec}: {error} Images have several labels, which are its classes.") from None
-        if not splits.dataset.has_classes and not splits.clusters:
+            reasons = ["Images have several labels, which are its classes."]
+        elif not splits.dataset.has_classes and not splits.clusters:
             fitting = type(_fitting(splits))
-            fits = "views(images=64)" if fitting is Views else "given(count=32)"
-            advice = "" if isinstance(sampler, fitting) else f" Use --sampler='{fits}'."
-            raise ValueError(f"--sampler={spec}: {error} {splits.dataset.name} has no classes.{advice}") from None
-        if splits.dataset.has_classes and each_alone(splits.train.labels):
-            raise ValueError(f"--sampler={spec}: {error} Each class has one image. {WITHOUT_CLASSES}") from None
-        reasons = held_out(evaluation, splits.dataset, splits.evaluation)
-        reasons += ["Or hold out fewer."] * bool(reasons)
+            reasons = [f"{splits.dataset.name} has no classes."]
+            if not isinstance(sampler, fitting):
+                reasons.append(f"Use --sampler='{'views(images=64)' if fitting is Views else 'given(count=32)'}'.")
+        elif splits.dataset.has_classes and each_alone(splits.train.labels):
+            reasons = [f"Each class has one image. {WITHOUT_CLASSES}"]
+        else:
+            reasons = held_out(evaluation, splits.dataset, splits.evaluation)
+            reasons += ["Or hold out fewer."] * bool(reasons)
         raise ValueError(" ".join([f"--sampler={spec}: {error}", *reasons])) from None
     return sampler
 
@@ -69,7 +70,6 @@ def _fitting(splits):
 
 
 def _pxk(counts):
-    """Returns P×K for classes of so many images."""
     classes = max(2, min(CLASSES, int(np.sum(counts > 1))))
     return PxK(classes, BATCH // classes)
 

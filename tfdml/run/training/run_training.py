@@ -44,7 +44,7 @@ def going_on(run, settings, serialized):
     if settings.length == before:
         return as_given
     # By the log, where the flags do not say it; None before the end of the first epoch.
-    ends = (event["step"] // event["epoch"] for event in run.events() if event["event"] == "train")
+    ends = (event["step"] // event["epoch"] for event in run.events("train"))
     of_epoch = before.steps_per_epoch or next(ends, None)
     if not of_epoch or settings.length.steps_per_epoch not in (0, of_epoch):
         return as_given
@@ -52,7 +52,7 @@ def going_on(run, settings, serialized):
     settings = settings.replace(steps_per_epoch=of_epoch)
     if all(kept[name] == saved[name] for name in LENGTH):
         return settings, kept, False
-    earlier, longer = _steps(before, of_epoch), _steps(settings.length, of_epoch)
+    earlier, longer = (steps_of(length, of_epoch) for length in (before, settings.length))
     if run.result() is None or longer <= earlier:
         return as_given
     # Another run is refused as that, before it is told what would make this one longer.
@@ -69,7 +69,7 @@ def changes_of_schedules(run, model, callbacks, spec):
     """
     step, sentences, end = 0, [], "at the end of the run, and goes on at"
     now = float(ops.convert_to_numpy(model.optimizer.learning_rate))
-    for event in [event for event in run.events() if event["event"] == "train"][-1:]:
+    for event in run.events("train")[-1:]:
         step, was = event["step"], event["learning_rate"]
         if was != now:
             change = f"was {was:.3g} {end} {now:.3g}"
@@ -79,10 +79,6 @@ def changes_of_schedules(run, model, callbacks, spec):
             now = temperature_at(step, each.first, each.last, each.steps)
             sentences.append(f"The negative temperature depends on the length: it was {each.last:g} {end} {now:g}.")
     return sentences
-
-
-def _steps(length, of_epoch):
-    return steps_of(length) or length.epochs * of_epoch
 
 
 def _check(run, step, earlier, longer, of_epoch):

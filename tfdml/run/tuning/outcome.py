@@ -38,7 +38,6 @@ class Halving:
         self._save()
 
     def run(self):
-        """Trains what is missing."""
         if self.state.measured:
             self.progress.say(f"Going on after {self.state.seconds / 60:.1f} of {self.seconds / 60:g} minutes.")
         self._forget_kills()

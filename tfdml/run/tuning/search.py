@@ -29,10 +29,7 @@ class SearchProgress:
         LOGGER.info(sentence)
 
     def trained(self, state, number, length, steps):
-        """Shows that a trial was trained, or has failed.
-
-        It should have taken `length` steps in all, and `steps` of them now.
-        """
+        """Shows that a trial was trained to `length` steps, `steps` of them now, or that it has failed."""
         if self.verbose == 1 and state.plan:
             # The steps of a trial at the end of a rung are those of all rungs before, too.
             done = sum(each.steps for each in state.ranked())
@@ -46,7 +43,6 @@ class SearchProgress:
             LOGGER.info(f"Trial {number}, {length:,} steps: {reached}; {spent}; {changes}")
 
     def end(self):
-        """Ends the bar, if there is one."""
         if self._bar:
             self._bar.end()
             self._bar = None
@@ -69,8 +65,8 @@ def search(settings, serialized, fixed, *, tune_dir, minutes, more=()):
         raise ValueError(f"Nothing is left to choose: all of {_flags(SPACE)} are given. Leave out some of them.")
     folder = SearchDirectory(tune_dir)
     set_by_trials = [name for name in SPACE if name not in fixed]
-    known = {**serialized, TIME: f"--{TIME}={minutes:g}", "choice": f"a choice of {_flags(set_by_trials)}"}
-    with folder.claimed(known) as state:
+    identity = {**serialized, TIME: f"--{TIME}={minutes:g}", "choice": f"a choice of {_flags(set_by_trials)}"}
+    with folder.claimed(identity) as state:
         trials = Trials(folder, state, trial_flags(settings, serialized, epoch), more)
         progress, save = SearchProgress(60 * minutes), functools.partial(folder.write, state)
         options = {"drawn": drawn, "epoch": epoch, "longest": longest, "progress": progress}

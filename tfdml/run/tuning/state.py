@@ -68,7 +68,6 @@ class Plan:
         return list(itertools.accumulate(rungs, lambda drawn, _: going_on(drawn), initial=self.drawn))
 
     def steps(self):
-        """Returns the number of steps of all trials."""
         rungs = zip(self.counts(), self.lengths, (0, *self.lengths), strict=False)
         return sum((1 + drawn) * (length - shorter) for drawn, length, shorter in rungs)
 
@@ -78,7 +77,7 @@ class Plan:
 
 
 def going_on(drawn):
-    """Returns how many of a rung's trials go on to the next."""
+    """Returns how many of so many trials of a rung go on to the next."""
     return max(1, drawn // ETA)
 
 
@@ -292,7 +291,6 @@ class SearchDirectory:
         return folder_in(self.path, "trials", "search") / f"{number:03}"
 
     def log(self, number):
-        """Returns the file with what the processes of a trial print."""
         return self.trial(number).with_suffix(".log")
 
     @contextlib.contextmanager

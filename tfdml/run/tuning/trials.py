@@ -50,8 +50,8 @@ def trial_flags(settings, serialized, epoch):
     data, evaluation = settings.data, settings.evaluation
     seed = validation_seed_of(evaluation, settings.run.seed)
     left_out = f", ignore_images={data.ignore_images!r}" if data.ignore_images else ""
-    about = f"dataset={data.dataset!r}, held_out={evaluation.validation_classes}, seed={seed}{left_out}"
-    changes = {"dataset": f"training_classes({about})", "steps_per_epoch": epoch, **values_of("in_trials")}
+    arguments = f"dataset={data.dataset!r}, held_out={evaluation.validation_classes}, seed={seed}{left_out}"
+    changes = {"dataset": f"training_classes({arguments})", "steps_per_epoch": epoch, **values_of("in_trials")}
     return {**serialized, **written(changes)}
 
 
@@ -60,10 +60,7 @@ class TrialFailed(Exception):
 
 
 class Trials:
-    """Trains trials in a `SearchDirectory`, and measures what they take.
-
-    `flags` are what `trial_flags` returns, and `more` are other flags for each process.
-    """
+    """Trains trials in a `SearchDirectory`, and measures what they take; `flags` are those of `trial_flags`."""
 
     def __init__(self, folder, state, flags, more=()):
         self.folder, self.state, self.flags, self.more = folder, state, flags, more
@@ -72,10 +69,9 @@ class Trials:
 
     def __call__(self, number, steps):
         """Trains or resumes a trial to so many steps; returns its `RungScore`, or raises `TrialFailed`."""
-        run, cost = RunDirectory(self.folder.trial(number)), None
+        run = RunDirectory(self.folder.trial(number))
         result = run.result()
-        if result is None or result["step"] < steps:
-            cost = self._train(run, number, steps)
+        cost = self._train(run, number, steps) if result is None or result["step"] < steps else None
         result = run.complete_result()
         best = result["best"]
         self.state.metric = best["selected_by"]
@@ -85,7 +81,7 @@ class Trials:
     def _train(self, run, number, steps):
         # The process of a search that was killed may be about to end.
         run.check_free(ENDING)
-        begun, taken = time.monotonic(), max((event["step"] for event in _epochs(run)), default=0)
+        begun, taken = time.monotonic(), max((event["step"] for event in run.events("train")), default=0)
         flags = {**self.flags, **self.state.changes[number], "steps": f"--steps={steps}"}
         arguments = [*flags.values(), f"--run_dir={run.path}", *self.more]
         failed = train_in_process(arguments, self.folder.log(number), self.tick)
@@ -97,14 +93,9 @@ class Trials:
         return _cost(run, taken, time.monotonic() - begun)
 
 
-def _epochs(run):
-    """Returns the events of the epochs that a run has ended."""
-    return [event for event in run.events() if event["event"] == "train"]
-
-
 def _cost(run, taken, seconds):
     """Returns the `Cost` of a process that resumed after `taken` steps; None if it took no step."""
-    epochs = [event for event in _epochs(run) if event["step"] > taken]
+    epochs = [event for event in run.events("train") if event["step"] > taken]
     if not epochs:
         return None
     # In its first epoch TensorFlow makes its graph, and in its last one the model is evaluated.
