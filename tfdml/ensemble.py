@@ -36,12 +36,7 @@ def main():
 
 
 def weights_of(texts, count):
-    """Returns the numbers of `--weights`; None where there are none.
-
-    Args:
-        texts: value of `--weights`.
-        count: number of members.
-    """
+    """Returns the numbers of `--weights`; None if there are none."""
     if not texts:
         return None
     try:

@@ -39,9 +39,8 @@ def main():
     values = flags.FLAGS
     named = [name for name in ("run_dir", "model", "embeddings") if values[name].value]
     if len(named) != 1:
-        raise ValueError(
-            f"Expected one of --run_dir, the folder of a run, --model, and --embeddings; received {len(named)}."
-        )
+        expected = "one of --run_dir, the folder of a run, --model, and --embeddings"
+        raise ValueError(f"Expected {expected}; received {len(named)}.")
     if named[0] != "embeddings":
         command.refuse_unused(["labels"], f"--{named[0]} reads the labels of a dataset")
     if named[0] != "run_dir":
@@ -51,15 +50,15 @@ def main():
         command.refuse_unused(OF_SPLITS, "--pairs verifies pairs")
         print(json.dumps({named[0]: values[named[0]].value, "pairs": values.pairs, **_verified()}))
         return
-    measured = _embeddings(named[0])
-    scores = measured.scores()
+    labeled = _embeddings(named[0])
+    scores = labeled.scores()
     index = {} if scores.index is None else {"index": scores.index.spec}
-    summary = {**measured.facts, **index, **scores.summary()}
+    summary = {**labeled.facts, **index, **scores.summary()}
     try:
         if values.bootstrap != "none":
-            summary["intervals"] = measured.intervals(scores, values.bootstrap == "classes")
+            summary["intervals"] = labeled.intervals(scores, values.bootstrap == "classes")
         if values.per_class:
-            summary["per_class"] = measured.per_class(scores)
+            summary["per_class"] = labeled.per_class(scores)
         if values.per_query:
             scores.write_per_query(values.per_query)
     finally:
@@ -68,7 +67,6 @@ def main():
 
 
 def _embeddings(named):
-    """Returns the `LabeledEmbeddings` that a flag names."""
     values = flags.FLAGS
     if named != "embeddings" or values.import_modules:
         command.import_package()
@@ -78,33 +76,31 @@ def _embeddings(named):
     if named == "run_dir":
         changes = command.given("dataset", "data_dir", "protocol", "metrics", "import_modules")
         return labeled_embeddings.embeddings_of_run(values.run_dir, values.which, values.index, changes)
-    about = {name: values[name].value for name in ("protocol", "metrics", "index")}
-    about["modules"] = values.import_modules
+    options = {name: values[name].value for name in ("protocol", "metrics", "index")}
+    options["modules"] = values.import_modules
     if named == "embeddings":
         for name in ("dataset", "data_dir"):
             if values[name].value:
                 raise ValueError(f"--{name} is for runs and models; --embeddings needs none.")
-        return labeled_embeddings.embeddings_of_files(values.embeddings, values.labels, **about)
+        return labeled_embeddings.embeddings_of_files(values.embeddings, values.labels, **options)
     if not values.dataset:
         raise ValueError("--model needs --dataset, the spec of the dataset to evaluate on.")
     from tfdml.serving.embedders import embedder_of
 
-    return labeled_embeddings.embeddings_of_model(embedder_of, values.model, values.dataset, values.data_dir, **about)
+    return labeled_embeddings.embeddings_of_model(embedder_of, values.model, values.dataset, values.data_dir, **options)
 
 
 def _verified():
-    """Returns the metrics of decisions about the pairs of a file."""
     values = flags.FLAGS
     if values.import_modules:
         command.import_package()
     from tfdml.run.experiment.labeled_embeddings import verified_pairs
 
-    about = {"folder": values.data_dir, "make_embedder": _embedder, "modules": values.import_modules}
-    return verified_pairs(values.pairs, values.metrics, embeddings=values.embeddings, **about)
+    options = {"folder": values.data_dir, "make_embedder": _embedder, "modules": values.import_modules}
+    return verified_pairs(values.pairs, values.metrics, embeddings=values.embeddings, **options)
 
 
 def _embedder():
-    """Returns the `ImageEmbedder` or `ExportedModel` of a run's model or another one."""
     command.import_package()
     from tfdml.run.loading import load
     from tfdml.serving.embedders import embedder_of

@@ -38,8 +38,8 @@ def main(arguments):
     values = flags.FLAGS
     names = [each for each in arguments if not each.startswith("--")]
     of_training = [*values.set, *(each for each in arguments if each.startswith("--"))]
-    known = values.seeds and all(re.fullmatch(r"0|[1-9]\d*", seed) for seed in values.seeds)
-    if not known or len(set(values.seeds)) < len(values.seeds):
+    are_seeds = values.seeds and all(re.fullmatch(r"0|[1-9]\d*", seed) for seed in values.seeds)
+    if not are_seeds or len(set(values.seeds)) < len(values.seeds):
         raise ValueError(f"Expected --seeds=0,1,2, each once, received {','.join(values.seeds)}.")
     if not values.metrics:
         raise ValueError("--metrics is empty: expected metrics of the table, such as recall_at_1,map_at_r.")
@@ -72,7 +72,6 @@ def main(arguments):
 
 
 def study_of(names, of_training, metrics):
-    """Returns the study that a module declares, or that of flagfiles."""
     from tfdml.run.study.driver import of_flagfiles
     from tfdml.run.study.study import declared_by
 

@@ -55,8 +55,7 @@ def main():
 def _train(settings, run_dir):
     """Trains a run, an ensemble or one of its members, and prints what it reaches.
 
-    Returns:
-        The result in the folder; None where there is none yet, or another worker has it.
+    Returns the result in the folder; None if there is none yet, or another worker has it.
     """
     from tfdml.run.directory.run_directory import RunDirectory
     from tfdml.run.directory.run_record import EnsembleDirectory
@@ -86,15 +85,15 @@ def _train(settings, run_dir):
 
 def _print_run(result, run):
     """Prints the result of a run, if this worker has it."""
-    from tfdml.run.training import gain
+    from tfdml.run.training.gain import gain_in_words
     from tfdml.run.training.result import run_tables
 
     if result:
-        command.print_result(run_tables(result), run.path, gain.told(result, run.settings()))
+        command.print_result(run_tables(result), run.path, gain_in_words(result, run.settings()))
 
 
 def _scale_to_data(run_dir):
-    """Gives flags the values that fit the dataset, and prints them."""
+    """Sets flags to values that fit the dataset, and prints them."""
     from tfdml.run.directory.run_directory import RunDirectory
     from tfdml.run.training.run_sampler import scaled_to_data
 
@@ -108,7 +107,7 @@ def _scale_to_data(run_dir):
 
 
 def begin():
-    """Says what happens, and where, before TensorFlow is imported."""
+    """Prints what happens, and where, before TensorFlow is imported."""
     if flags.FLAGS.list:
         return
     if flags.FLAGS.devices == "workers" and not flags.FLAGS.run_dir:

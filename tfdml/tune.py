@@ -23,12 +23,11 @@ def main():
     from tfdml.run.tuning import outcome
     from tfdml.run.tuning.search import search
 
+    values = flags.FLAGS
     settings, serialized = tfdml_flags.settings_of(TRAINING_FLAGS), tfdml_flags.serialize(TRAINING_FLAGS)
-    place = {"tune_dir": flags.FLAGS.tune_dir, "minutes": flags.FLAGS.minutes}
+    options = {"tune_dir": values.tune_dir, "minutes": values.minutes, "more": ["--debug"] * values.debug}
     try:
-        state, leads, flagfile, run_dir = search(
-            settings, serialized, fixed, **place, more=["--debug"] * flags.FLAGS.debug
-        )
+        state, leads, flagfile, run_dir = search(settings, serialized, fixed, **options)
     except TrainingStopped as stopped:
         raise TrainingStopped(f"{stopped} The same command goes on from there.") from None
     print(f"\n{outcome.table(state)}\n")
@@ -38,7 +37,7 @@ def main():
 
 
 def begin():
-    """Checks flags, and says what happens, before TensorFlow is imported."""
+    """Checks flags, and prints what happens, before TensorFlow is imported."""
     if not flags.FLAGS.data_dir:
         raise ValueError("--data_dir is missing: the folder of your images, as python -m tfdml.train takes it.")
     for name, reason in values_of("why_not_searched").items():

@@ -14,7 +14,7 @@ from tfdml.callbacks import InitialEmbedding, RetrievalEvaluation, WeightAverage
 from tfdml.neighbors.nearest import unit_length
 from tfdml.neighbors.projections import linear_discriminants, within_class_whitened_components
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.training.gain import told
+from tfdml.run.training.gain import gain_in_words
 
 ROWS, WIDTH = 60, 12
 LABELS = np.arange(ROWS) // 10
@@ -263,5 +263,5 @@ def test_a_run_tells_what_it_won(tmp_path):
     assert found["untrained"] == found["metrics"] == {name: found["best"][name] for name in found["metrics"]}
     difference = found["best"]["recall_at_1"] - found["features"]["recall_at_1"]
     assert found["gain"]["difference"] == pytest.approx(difference)
-    assert told(found, RunDirectory(tmp_path / "run").settings()) in done.stdout
+    assert gain_in_words(found, RunDirectory(tmp_path / "run").settings()) in done.stdout
     assert done.stdout.count("\nfeatures ") == 2 and "features" in found["validation"]

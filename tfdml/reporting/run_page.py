@@ -15,7 +15,7 @@ from tfdml.reporting.subject import Subject
 from tfdml.reporting.tables import score_tables
 from tfdml.run.directory.run_directory import environment
 from tfdml.run.experiment.experiment import trained
-from tfdml.run.training.gain import told, untried
+from tfdml.run.training.gain import gain_in_words, untried
 
 # What the images of a dataset are, where its name is no word for them.
 DATA = {
@@ -122,7 +122,7 @@ def state(record):
         chosen = f"It was selected on {best['selected_on']} by {tables.titled(best['selected_by'])}."
         step = f"step {best['step']:,}" + (f", in a mean that takes {best['blend']} of it" if "blend" in best else "")
         complete = f"Complete: {record.step:,} steps{took}. The model shown is the best, of {step}."
-        return " ".join(filter(None, [told(record.result, record.settings), complete, chosen]))
+        return " ".join(filter(None, [gain_in_words(record.result, record.settings), complete, chosen]))
     steps = record.steps()
     of = f" of {steps:,}" if steps else ""
     going = "The run is still going on" if record.is_training() else "The run is not complete, and no process trains it"

@@ -1,6 +1,7 @@
 """Trains the members of an ensemble, and joins complete runs to one model."""
 
 import gc
+import itertools
 import logging
 import subprocess
 import sys
@@ -26,18 +27,12 @@ from tfdml.run.training.training_process import ERROR, status_of_training
 
 
 def check_members(runs, changes):
-    """Returns the `Experiment` that all runs are measured by; raises if they do not belong together.
-
-    Args:
-        runs: list of `RunDirectory`.
-        changes: settings to replace, name to value.
-    """
+    """Returns the `Experiment` that all runs are measured by; raises if they do not belong together."""
     read, prepared = {}, {}
     for run in runs:
         run.model_file("final")
         source = _images_of(run)
-        known = [experiment for other, experiment in read.values() if other == source]
-        if known:
+        if any(other == source for other, _ in read.values()):
             model = trained_model(run.path, "best", changes)
         else:
             experiment, model = trained(run.path, "best", changes)
@@ -57,24 +52,17 @@ def check_members(runs, changes):
 
 
 def held_out_by_all(runs, changes):
-    """Returns the `Experiment` whose split of evaluation no run was trained on, or None, and why there is none.
-
-    Args:
-        runs: list of `RunDirectory`.
-        changes: settings to replace, name to value.
-    """
+    """Returns the `Experiment` whose split of evaluation no run was trained on, or None, and why there is none."""
     read = {}
     for run in runs:
         settings = run.settings()
         if settings.evaluation.evaluate_on != "validation":
             return None, f"{run.path} holds none out: train with --evaluate_on=validation"
-        own = on_validation(changes, run.path)
-        source = (
-            *_images_of(run),
-            {**own, "validation_seed": validation_seed_of(settings.evaluation, settings.run.seed)},
-        )
+        on_held_out = on_validation(changes, run.path)
+        seed = validation_seed_of(settings.evaluation, settings.run.seed)
+        source = (*_images_of(run), {**on_held_out, "validation_seed": seed})
         if source not in [other for other, _ in read.values()]:
-            read[str(run.path)] = source, trained(run.path, "best", own, test_only=False)[0]
+            read[str(run.path)] = source, trained(run.path, "best", on_held_out, test_only=False)[0]
     (first_dir, (_, first)), *others = read.items()
     for run_dir, (_, other) in others:
         one, another = first.splits.evaluation, other.splits.evaluation
@@ -90,86 +78,73 @@ def _images_of(run):
 
 
 def join(runs, out, *, asked, weights=None, fit=False, changes=()):
-    """Joins the best and the final models of complete runs, measures them, and writes models and result.
+    """Joins the best and the final models of complete runs, measures them, and writes models and result to `out`.
 
-    Args:
-        runs: list of `RunDirectory`, the members.
-        out: `RunDirectory` to write to.
-        asked: number of members that there should be.
-        weights: a positive number for each member, `alpha` of equation (1) of EDMS; None: 1 for all.
-        fit: whether to fit the weights on the validation split that all runs have held out, instead.
-        changes: settings to replace, name to value, such as `data_dir`, the folder of the dataset; see `trained`.
-
-    Returns:
-        The result.
+    There should be `asked` members. Their weights, `alpha` of equation (1) of EDMS, are positive, and 1 if None; with
+    `fit`, they are fitted on the validation split that all runs have held out. `changes` replaces settings, see
+    `trained`.
     """
     # All are measured as the first one is.
     first = runs[0].settings().evaluation
-    measured = {"protocol": first.protocol, "metrics": first.metrics, "select_by": first.select_by}
-    changes = {**AMONG_RUNS, **measured, **dict(changes)}
+    measuring = {"protocol": first.protocol, "metrics": first.metrics, "select_by": first.select_by}
+    changes = {**AMONG_RUNS, **measuring, **dict(changes)}
     experiment = check_members(runs, changes)
     held_out, why_none = held_out_by_all(runs, changes)
     if fit and held_out is None:
         raise ValueError(f"--fit_weights needs classes that no member was trained on. {why_none}, or give --weights.")
-    members = [Member(run, run.complete_result(), 1.0) for run in runs]
-    watched = held_out and _embedded(held_out, held_out.splits.evaluation, members, changes)
+    watched = held_out and _embedded(held_out, held_out.splits.evaluation, runs, changes)
     weights, fitted = _fitted(held_out, watched) if fit else (weights or [1.0] * len(runs), {})
-    chosen = [place for place, weight in enumerate(weights) if weight]
     for run, weight in zip(runs, weights, strict=True):
         if not weight:
-            logging.getLogger(__name__).info("Left out %s: its fitted weight is 0.", run.path)
-    members = [Member(runs[place], members[place].result, weights[place]) for place in chosen]
-    weights, count = [member.weight for member in members], len(members)
+            LOGGER.info("Left out %s: its fitted weight is 0.", run.path)
+    chosen = [place for place, weight in enumerate(weights) if weight]
+    members, weights, count = [runs[place] for place in chosen], [weights[place] for place in chosen], len(chosen)
+    results = [run.complete_result() for run in members]
     test, protocol = experiment.splits.test, experiment.splits.protocol
     embedded = _embedded(experiment, test, members, changes).fused(range(count), weights)
-    costs = _save(members, out, changes)
+    costs = _save(members, weights, out, changes)
     out.record_dataset(runs[0].recorded_dataset())
     if experiment.settings.evaluation.projector:
         write_projector(experiment, embedded.final, out, count)
-    selection = _selection([member.result["best"] for member in members])
-    result = {
-        "members": [_about(member) for member in members],
+    bests = [result["best"] for result in results]
+    selected = {name: "/".join(sorted({best[name] for best in bests})) for name in ("selected_on", "selected_by")}
+    joined = {
+        "members": [
+            {
+                "run_dir": str(run.path),
+                "seed": run.settings().run.seed,
+                "weight": weight,
+                "best": {name: value for name, value in best.items() if isinstance(value, float | int)},
+            }
+            for run, weight, best in zip(members, weights, bests, strict=True)
+        ],
         "asked": asked,
         "metrics": protocol(embedded.final, test),
-        "best": {**protocol(embedded.best, test), **selection},
+        "best": {**protocol(embedded.best, test), "step": max(best["step"] for best in bests), **selected},
         **({"validation": _watched(held_out, watched.fused(chosen, weights))} if held_out else {}),
-        "selected_on": selection["selected_on"],
-        "step": max(member.result["step"] for member in members),
+        "selected_on": selected["selected_on"],
+        "step": max(result["step"] for result in results),
         **fitted,
         # Also of the first m of them together, Figure 4 of EDMS.
         **({"learners": diversity_of(experiment, embedded.best, count, weights=weights)} if count > 1 else {}),
         "cost": costs,
-        "seconds": round(sum(member.result["seconds"] for member in members), 1),
+        "seconds": round(sum(result["seconds"] for result in results), 1),
     }
-    out.write_result(result)
-    return result
+    out.write_result(joined)
+    return joined
 
 
 def join_aside(runs, out, **options):
-    """Joins runs in a folder that is whole or not there; returns the result, and its `RunDirectory`.
-
-    Args:
-        runs: list of `RunDirectory`, the members.
-        out: `Path` of the folder, which is empty or not there.
-        **options: as `join` takes them.
-    """
+    """Joins runs in the folder `out`, which is whole or not there; returns the result, and its `RunDirectory`."""
     with whole_folder(out, "ensemble") as folder:
         unfinished = RunDirectory(folder)
         modules = dict.fromkeys(module for run in runs for module in run.settings().run.import_modules)
-        own = flags.written({"members": len(runs), "import_modules": list(modules)})
-        unfinished.claim({**runs[0].serialized(), **own})
+        changes = flags.written({"members": len(runs), "import_modules": list(modules)})
+        unfinished.claim({**runs[0].serialized(), **changes})
         result = join(runs, unfinished, **options)
     joined = RunDirectory(out)
     write_hparams(joined, result)
     return result, joined
-
-
-class Member(NamedTuple):
-    """A run of an ensemble, its result, and its weight in the similarity."""
-
-    run: RunDirectory
-    result: dict
-    weight: float
 
 
 class Embedded(NamedTuple):
@@ -179,30 +154,27 @@ class Embedded(NamedTuple):
     best: object
 
     def fused(self, places, weights):
-        """Those of some members together."""
         return Embedded(*(fuse([each[place] for place in places], weights) for each in self))
 
 
 def _embeddings(experiment, runs, which, split, changes):
-    """Embeddings `[N, d]` of a split at unit length by the model of each run, of which one at a time is in memory."""
-    found = []
+    """Returns embeddings `[N, d]` at unit length by the model of each run, one of which is in memory at a time."""
+    embeddings = []
     for run in runs:
         model = trained_model(run.path, which, changes)
-        found.append(unit_length(experiment.embed(model, split)))
+        embeddings.append(unit_length(experiment.embed(model, split)))
         del model
         gc.collect()
-    return found
+    return embeddings
 
 
-def _embedded(experiment, split, members, changes):
-    """The `Embedded` images of a split."""
-    finals = _embeddings(experiment, [member.run for member in members], "final", split, changes)
-    # The last step's model is the best one, too, where no other is better.
-    others = [result["best"]["step"] != result["step"] or "blend" in result["best"] for _, result, _ in members]
-    earlier = [place for place, other in enumerate(others) if other]
-    bests = _embeddings(experiment, [members[place].run for place in earlier], "best", split, changes)
-    replaced = dict(zip(earlier, bests, strict=True))
-    return Embedded(finals, [replaced.get(place, final) for place, final in enumerate(finals)])
+def _embedded(experiment, split, runs, changes):
+    finals = _embeddings(experiment, runs, "final", split, changes)
+    results = [run.complete_result() for run in runs]
+    # If no other model is better, the last step's is the best one too.
+    others = [result["best"]["step"] != result["step"] or "blend" in result["best"] for result in results]
+    bests = iter(_embeddings(experiment, list(itertools.compress(runs, others)), "best", split, changes))
+    return Embedded(finals, [next(bests) if other else final for final, other in zip(finals, others, strict=True)])
 
 
 def _fitted(held_out, watched):
@@ -220,7 +192,7 @@ def _fitted(held_out, watched):
 
 
 def _watched(held_out, embedded):
-    """The metrics of the final and the best models together on the validation classes."""
+    """Returns the metrics of the final and the best models together on the validation classes."""
     split, protocol = held_out.splits.evaluation, held_out.splits.protocol
     return {
         "metrics": protocol(embedded.final, split, protocol.while_training),
@@ -228,36 +200,19 @@ def _watched(held_out, embedded):
     }
 
 
-def _save(members, out, changes):
+def _save(runs, weights, out, changes):
     """Saves the best and the final models of the members as one model each; returns their cost."""
     for which, path in (("final", out.final_model), ("best", out.model)):
-        models = [trained_model(member.run.path, which, changes) for member in members]
-        ensemble = MemberEnsemble(models, [member.weight for member in members])
+        models = [trained_model(run.path, which, changes) for run in runs]
+        ensemble = MemberEnsemble(models, weights)
         shape = ensemble.preprocessing.image_shape
         ensemble(keras.KerasTensor((None, *shape)))
         save_model(ensemble, path)
     return {**cost(ensemble, shape), "members": [cost(model, shape) for model in models]}
 
 
-def _about(member):
-    """Returns a member's entry in the result of an ensemble."""
-    best = {name: value for name, value in member.result["best"].items() if isinstance(value, float | int)}
-    seed = member.run.settings().run.seed
-    return {"run_dir": str(member.run.path), "seed": seed, "weight": member.weight, "best": best}
-
-
-def _selection(bests):
-    """How the best models of members were selected; the last step of all."""
-    selected = {name: "/".join(sorted({best[name] for best in bests})) for name in ("selected_on", "selected_by")}
-    return {"step": max(best["step"] for best in bests), **selected}
-
-
 def ensemble_tables(result):
-    """Returns the tables of an ensemble: title to rows, which are name to metrics.
-
-    Args:
-        result: what `join` returns.
-    """
+    """Returns the tables of the result of an ensemble: title to rows, which are name to metrics."""
     count, members = len(result["members"]), result["members"]
     alone = result["learners"]["alone"] if "learners" in result else [result["best"]]
     rows = {member["run_dir"]: metrics for member, metrics in zip(members, alone, strict=True)}
@@ -270,57 +225,37 @@ def ensemble_tables(result):
 
 
 LOGGER = logging.getLogger(__name__)
-AGAIN = "Give the same command with --member={number} to train it alone, or without to train all that are missing."
 
 
 def seed_of(seed, number):
-    """The seed of a member; members of the same number in ensembles of other seeds have other ones."""
+    """Returns the seed of a member; in an ensemble of another seed the same number has another one."""
     # Not their sum: ensembles of neighboring seeds would share all members but one.
     return int(np.random.SeedSequence((seed, number)).generate_state(1)[0]) >> 1
 
 
 def member_flags(settings, serialized, number):
-    """The flags of a member, an ordinary run: its seed, and the validation classes that all members share.
-
-    Args:
-        settings: `Settings` of the ensemble.
-        serialized: the same as `{name: "--name=value"}`.
-        number: number of the member, from 0.
-    """
+    """Returns the flags of a member, an ordinary run: its seed, and the validation classes that all share."""
     seed = settings.run.seed
     shared = validation_seed_of(settings.evaluation, seed)
-    own = {"members": 0, "seed": seed_of(seed, number), "validation_seed": shared}
-    return {**serialized, **flags.written(own)}
+    changes = {"members": 0, "seed": seed_of(seed, number), "validation_seed": shared}
+    return {**serialized, **flags.written(changes)}
 
 
 def train_member(settings, run, serialized, number):
-    """Trains one member in this process, or goes on with it; returns its result, of several workers to the first.
-
-    Args:
-        settings: `Settings` of the ensemble.
-        run: `EnsembleDirectory`.
-        serialized: `{name: "--name=value"}`.
-        number: number of the member.
-    """
+    """Trains or resumes one member in this process; returns its result, of several workers to the first."""
     count = settings.run.members
     if not 0 <= number < count:
         raise ValueError(f"--members={count} expects --member from 0 to {count - 1}, received {number}.")
     run.check_members(serialized, lambda each: member_flags(settings, serialized, each))
-    own = member_flags(settings, serialized, number)
-    return train(flags.parse("\n".join(own.values()))[0], run.member(number), own)
+    of_member = member_flags(settings, serialized, number)
+    return train(flags.parse("\n".join(of_member.values()))[0], run.member(number), of_member)
 
 
 def train_ensemble(settings, run, serialized, more=()):
     """Trains the members that are not complete one after another, each in a process, and joins those that are.
 
-    Args:
-        settings: `Settings` of the ensemble.
-        run: `EnsembleDirectory`.
-        serialized: `{name: "--name=value"}`.
-        more: other flags for each process.
-
-    Returns:
-        The result of the ensemble, or None where no member is complete, and a sentence on members that failed, or `""`.
+    `run` is an `EnsembleDirectory`, and `more` are other flags for each process. Returns the result of the ensemble, or
+    None if no member is complete, and a sentence on members that failed, or `""`.
     """
     if settings.run.devices == "workers":
         raise ValueError("--devices=workers trains one member at a time: give --member=0, then --member=1, and so on.")
@@ -340,8 +275,10 @@ def train_ensemble(settings, run, serialized, more=()):
     if not failed:
         return result, ""
     reasons = "; ".join(f"{run.member(number).path}: {reason}" for number, reason in failed.items())
-    again = AGAIN.format(number=next(iter(failed)))
-    return result, f"{len(failed)} of {count} members failed: {reasons.rstrip('.')}. {again}"
+    return result, (
+        f"{len(failed)} of {count} members failed: {reasons.rstrip('.')}. Give the same command with "
+        f"--member={next(iter(failed))} to train it alone, or without to train all that are missing."
+    )
 
 
 def _train_missing(settings, run, serialized, more):
@@ -349,18 +286,23 @@ def _train_missing(settings, run, serialized, more):
     failed, count = {}, settings.run.members
     for number in range(count):
         member = run.member(number)
-        if _complete(member):
+        try:
+            is_complete = member.result() is not None
+        except ValueError:
+            # Its own process says how its file is damaged.
+            is_complete = False
+        if is_complete:
             LOGGER.info("Member %d of %d is complete: %s", number + 1, count, member.path)
             continue
         LOGGER.info("Member %d of %d: %s", number + 1, count, member.path)
-        own = member_flags(settings, serialized, number)
+        of_member = member_flags(settings, serialized, number)
         try:
             # The process of a command that was killed may be ending.
             member.check_free(ENDING)
         except ValueError as taken:
             reason = str(taken)
         else:
-            reason = run_member([*own.values(), f"--run_dir={member.path}", *more])
+            reason = run_member([*of_member.values(), f"--run_dir={member.path}", *more])
         if reason and not run.members():
             # The flags do not work together, for no member.
             raise ValueError(reason)
@@ -370,20 +312,8 @@ def _train_missing(settings, run, serialized, more):
     return failed
 
 
-def _complete(member):
-    try:
-        return member.result() is not None
-    except ValueError:
-        # Its own process says how its file is damaged.
-        return False
-
-
 def run_member(arguments):
-    """Trains in a process of its own; returns why it failed, or None. SIGTERM and Ctrl-C stop it, and then this one.
-
-    Args:
-        arguments: flags of `tfdml.train`.
-    """
+    """Trains in a process of its own; returns why it failed, or None. SIGTERM and Ctrl-C stop it, and then this one."""
     last = ""
 
     def follow(process):

@@ -38,12 +38,12 @@ KERAS = "keras-"
 
 def digest_of(model: keras.Model) -> str:
     """Returns a hash of the weights of a Keras model, which stands for the hash of an exported one."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for weight in model.weights:
         value = np.asarray(weight)
-        found.update(f"{weight.path} {value.shape} {value.dtype}\n".encode())
-        found.update(np.ascontiguousarray(value).tobytes())
-    return KERAS + found.hexdigest()
+        digest.update(f"{weight.path} {value.shape} {value.dtype}\n".encode())
+        digest.update(np.ascontiguousarray(value).tobytes())
+    return KERAS + digest.hexdigest()
 
 
 class ImageEmbedder:
@@ -101,14 +101,13 @@ class ImageEmbedder:
         vectors = np.zeros((len(prepared), self.dimension), np.float32)
         if readable.any():
             # Keras makes the function that predicts at the first call.
+            batch = np.stack([image for image in prepared if image is not None])
             with self._lock:
-                vectors[readable] = self._embedder(0).of_batch(
-                    np.stack([each for each in prepared if each is not None])
-                )
+                vectors[readable] = self._embedder(0).of_batch(batch)
         return vectors, readable
 
     def _prepared(self, image):
-        """Returns an image as the network takes it, or None if it cannot be read."""
+        """Returns an image as the network accepts it, or None if it cannot be read."""
         try:
             return self.prepare([image])[0]
         except ValueError:
@@ -187,13 +186,13 @@ class ImageEmbedder:
             return self._run(batches, len(split), verbose)
 
     def __repr__(self):
-        about, name = self.preprocessing, type(self.model).__name__
+        preprocessing, name = self.preprocessing, type(self.model).__name__
         source = f" of {self.source}" if self.source else ""
-        if isinstance(about, VectorPreprocessing):
-            taken = f"features [N, {about.dims}]"
+        if isinstance(preprocessing, VectorPreprocessing):
+            taken = f"features [N, {preprocessing.dims}]"
         else:
-            height, width, _ = about.image_shape
-            taken = f"images of {height} x {width} pixels by {about.transform!r}"
+            height, width, _ = preprocessing.image_shape
+            taken = f"images of {height} x {width} pixels by {preprocessing.transform!r}"
         return f"<ImageEmbedder{source}: {name}, {self.dimension} dimensions, {taken}>"
 
     def _embed_vectors(self, vectors, batch_size, verbose):
@@ -258,7 +257,7 @@ class ImageEmbedder:
 
 
 def _warn_unless_pixels(arrays):
-    """Warns of the first of arrays that cannot be pixels from 0 to 255."""
+    """Warns of the first array that cannot be pixels from 0 to 255."""
     for position, array in enumerate(arrays):
         if reason := why_no_pixels(np.asarray(array), position):
             warnings.warn(reason, stacklevel=4)

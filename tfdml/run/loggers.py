@@ -1,5 +1,6 @@
 """The log of a run, and loggers for TensorBoard, MLflow and Weights & Biases."""
 
+import functools
 import importlib.util
 import json
 import logging
@@ -18,19 +19,13 @@ from tfdml.run.directory.run_record import Record
 LEFT_OUT = names_with(changes_result=False)
 # Name of the project or experiment unless a variable of the environment says another one.
 PROJECT = "tfdml"
-# What `result.json` calls the scores, to what the tab calls them.
-SCORES = {"best": "best", "metrics": "final"}
 
 
 def write_hparams(run, result):
     """Writes the settings of a complete run, and its scores, for the HParams tab.
 
-    They are in a folder of their own, so that the tab shows these scores instead of all curves. Those of an ensemble
-    that is joined again take the place of the old ones.
-
-    Args:
-        run: `RunDirectory`.
-        result: its result.
+    They are in a folder of their own, so that the tab shows these scores instead of all curves. If an ensemble is
+    joined again, its new scores replace the old ones.
     """
     # Here, because a run needs it only at its end.
     from tensorboard.plugins.hparams import api
@@ -38,7 +33,12 @@ def write_hparams(run, result):
     folder = run.tensorboard_of("hparams")
     shutil.rmtree(folder, ignore_errors=True)
     with tf.summary.create_file_writer(str(folder)).as_default(step=result["step"]):
-        api.hparams(hyperparameters(Record(run, result)), trial_id=str(run.path))
+        record = Record(run, result)
+        # The settings that were changed, or say most.
+        names = sorted({*record.main(), "epochs", *record.changed()}.difference(LEFT_OUT))
+        values, texts = record.settings.values(), record.flags()
+        hparams = {name: values[name] if isinstance(values[name], int | float) else texts[name] for name in names}
+        api.hparams(hparams, trial_id=str(run.path))
         for name, value in scores_of(result).items():
             tf.summary.scalar(f"hp/{name}", value)
 
@@ -47,36 +47,20 @@ def scores_of(result):
     """Returns the scores of the best and the final model, such as `best/recall_at_1`."""
     return {
         f"{name}/{metric}": value
-        for kind, name in SCORES.items()
+        for kind, name in (("best", "best"), ("metrics", "final"))
         for metric, value in result[kind].items()
         if isinstance(value, float)
     }
 
 
-def hyperparameters(record):
-    """Returns the settings that were given, or say most: name to a number, a boolean or text.
-
-    Args:
-        record: `Record` of the run.
-    """
-    names = sorted({*record.main(), "epochs", *record.changed()}.difference(LEFT_OUT))
-    values, texts = record.settings.values(), record.flags()
-    return {name: values[name] if isinstance(values[name], int | float) else texts[name] for name in names}
-
-
 class TensorBoardLogger:
-    """Writes scalars, and the row of TensorBoard's HParams tab.
-
-    Args:
-        run: `RunDirectory`.
-    """
+    """Writes scalars, and the row of TensorBoard's HParams tab."""
 
     def __init__(self, run):
         self._run, self._folder = run, str(run.tensorboard)
         self._writer = None
 
     def write(self, step, scalars):
-        """Writes numbers by their names."""
         # At the first of them: the writer makes a file.
         self._writer = self._writer or tf.summary.create_file_writer(self._folder)
         with self._writer.as_default(step=step):
@@ -85,7 +69,6 @@ class TensorBoardLogger:
         self._writer.flush()
 
     def finish(self, result):
-        """Writes the settings and the scores of a complete run."""
         write_hparams(self._run, result)
 
 
@@ -94,9 +77,6 @@ class ClientLogger:
 
     The first numbers of a new run come before its first step: if they fail, nothing is lost yet, and the run ends.
     `logger.json` keeps the number that the other program gives the run, so that a run that continues is the same there.
-
-    Args:
-        run: `RunDirectory`.
     """
 
     # As `--logger` takes it, which is the module, too; and the name of the program.
@@ -107,11 +87,9 @@ class ClientLogger:
         self._begun = self._failed = False
 
     def write(self, step, scalars):
-        """Logs numbers by their names."""
         self._call(self._write, step, scalars)
 
     def finish(self, result):
-        """Logs the scores of a complete run, and ends it."""
         # The result is on disk.
         self._begun = True
         self._call(self._finish, result)
@@ -128,16 +106,15 @@ class ClientLogger:
                 raise ValueError(f"--logger={self.name} does not log: {error}") from error
             self._failed = True
             # A client tries for minutes before it gives up, at every call.
-            logging.getLogger(__name__).warning(
+            message = (
                 "--logger=%s has failed (%s) and gets nothing more of this run, which goes on; metrics.jsonl has all "
-                "numbers.",
-                self.name,
-                error,
+                "numbers."
             )
+            logging.getLogger(__name__).warning(message, self.name, error)
         self._begun = True
 
     def known_number(self):
-        """Returns the number of the run, text; None where the program does not know it yet."""
+        """Returns the number of the run, text; None if the program does not know it yet."""
         path = self._run.logger
         if not path.is_file():
             return None
@@ -145,7 +122,6 @@ class ClientLogger:
         return record["number"] if record["logger"] == self.name else None
 
     def keep_number(self, number):
-        """Writes the number of the run."""
         self._run.path.mkdir(parents=True, exist_ok=True)
         write_record(self._run.logger, {"logger": self.name, "number": number})
 
@@ -153,7 +129,7 @@ class ClientLogger:
 class MLflowLogger(ClientLogger):
     """Logs to MLflow: flags as parameters, scalars as metrics by step, the run directory as a tag.
 
-    Where to, MLflow's own variables say: `MLFLOW_TRACKING_URI`, or a store in the working directory, and
+    MLflow's own variables name the place: `MLFLOW_TRACKING_URI`, or a store in the working directory, and
     `MLFLOW_EXPERIMENT_NAME`, or `tfdml`.
     """
 
@@ -197,58 +173,49 @@ class MLflowLogger(ClientLogger):
         from mlflow.entities import Param
 
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
-        known = self._client.get_experiment_by_name(name)
-        experiment = known.experiment_id if known else self._client.create_experiment(name)
+        existing = self._client.get_experiment_by_name(name)
+        experiment = existing.experiment_id if existing else self._client.create_experiment(name)
         path = self._run.path.absolute()
         number = self._client.create_run(experiment, run_name=path.name, tags={"run_dir": str(path)}).info.run_id
-        values = self._run.settings().values()
-        texts = {
-            flag: ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            for flag, value in values.items()
-        }
-        self._client.log_batch(number, params=[Param(*pair) for pair in texts.items()])
+        params = [
+            Param(flag, ",".join(map(str, value)) if isinstance(value, tuple) else str(value))
+            for flag, value in self._run.settings().values().items()
+        ]
+        self._client.log_batch(number, params=params)
         return number
 
 
 class WandbLogger(ClientLogger):
     """Logs to Weights & Biases: flags as the configuration, scalars by step, scores as the summary.
 
-    Where to, its own variables say, such as `WANDB_PROJECT`, or `tfdml`, and `WANDB_MODE=offline`.
+    Its own variables name the place, such as `WANDB_PROJECT`, or `tfdml`, and `WANDB_MODE=offline`.
     """
 
     name, program = "wandb", "Weights & Biases"
-    _there = None
 
     def _write(self, step, scalars):
         # Steps of its own only grow, and after a checkpoint some come again.
-        self._begin().log({"step": int(step), **{name: float(value) for name, value in scalars.items()}})
+        self._there.log({"step": int(step), **{name: float(value) for name, value in scalars.items()}})
 
     def _finish(self, result):
-        there = self._begin()
-        there.summary.update(scores_of(result))
-        there.finish()
+        self._there.summary.update(scores_of(result))
+        self._there.finish()
 
-    def _begin(self):
-        """Returns the run there, a new one or that with which this one continues."""
-        if self._there:
-            return self._there
+    @functools.cached_property
+    def _there(self):
+        """The run there, a new one or the one that this run continues."""
         import wandb
 
         number, path = self.known_number(), self._run.path.absolute()
         if number and wandb.run and wandb.run.id == number:
             # Another logger of this process has begun it.
-            self._there = wandb.run
-            return self._there
-        self._there = wandb.init(
-            project=os.environ.get("WANDB_PROJECT", PROJECT),
-            name=path.name,
-            id=number,
-            resume="allow",
-            config={**self._run.settings().values(), "run_dir": str(path)},
-        )
-        self._there.define_metric("*", step_metric="step")
-        self.keep_number(self._there.id)
-        return self._there
+            return wandb.run
+        project = os.environ.get("WANDB_PROJECT", PROJECT)
+        config = {**self._run.settings().values(), "run_dir": str(path)}
+        there = wandb.init(project=project, name=path.name, id=number, resume="allow", config=config)
+        there.define_metric("*", step_metric="step")
+        self.keep_number(there.id)
+        return there
 
 
 # Each is made of a `RunDirectory`, and has `write(step, scalars)` and `finish(result)`, which another one may call.
@@ -263,22 +230,14 @@ def check_client(name):
 
 
 def log_result(run, result):
-    """Logs the settings and the scores of a complete run, or of an ensemble.
-
-    Args:
-        run: `RunDirectory`, whose flags name the logger.
-        result: its result.
-    """
+    """Logs the settings and the scores of a complete run, or of an ensemble, whose flags name the logger."""
     LOGGERS[run.settings().run.logger](run).finish(result)
 
 
 class RunLog:
-    """Writes events under the global step.
+    """Writes events under the global step to `metrics.jsonl`, and their scalars to the logger that `--logger` names.
 
-    Args:
-        run_dir: run directory; events go to `metrics.jsonl`.
-        enabled: False for all but the chief of several workers.
-        logger: name of the logger that the scalars go to, as `--logger` takes it.
+    Only the chief of several workers has it `enabled`.
     """
 
     def __init__(self, run_dir, enabled=True, logger="tensorboard"):

@@ -10,8 +10,7 @@ from tfdml.console.flags import recipes, recipes_folder
 def parts_list(modules):
     """Returns lines on the parts of every kind, with their arguments, and on the flagfiles of recipes, by kind.
 
-    Args:
-        modules: the user's own, which register parts.
+    The user's modules are imported first, because they register parts.
     """
     registry.import_modules(modules)
     parts = {kind: registry.describe(kind) for kind in registry.ROOMS}
@@ -20,7 +19,7 @@ def parts_list(modules):
 
 
 def _first_sentence(path):
-    """Returns the beginning of the comment of a flagfile, down to the first period or colon."""
+    """Returns the beginning of the comment of a flagfile, up to the first period or colon."""
     lines = path.read_text(encoding="utf-8").splitlines()
     text = " ".join(line[2:] for line in lines if line.startswith("# "))
     return re.match(r"(.*?)([:.]\s|$)", text)[1].rstrip(".")

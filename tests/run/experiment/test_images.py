@@ -8,7 +8,9 @@ import tensorflow as tf
 
 from tfdml.console.settings import ImageSettings
 from tfdml.run.experiment import images as images_module
-from tfdml.run.experiment.images import GIBIBYTE, Batches, ImageData
+from tfdml.run.experiment.images import Batches, ImageData
+
+GIBIBYTE = 2**30
 
 
 def images(verbose=0, **settings):

@@ -107,4 +107,4 @@ def test_a_run_that_ends_while_it_still_gets_better_is_told(recalls, told):
     ],
 )
 def test_the_plan_of_a_run(given, expected):
-    assert length(**given).told(given["evaluate_on"]) == expected
+    assert length(**given).in_words(given["evaluate_on"]) == expected

@@ -12,7 +12,7 @@ from tfdml.console.settings import Settings
 from tfdml.evaluation.scores import Scores
 from tfdml.run.experiment.splits import Splits
 from tfdml.run.training import gain
-from tfdml.run.training.gain import SHARES, Blend, between, gain_of, told
+from tfdml.run.training.gain import SHARES, Blend, between, gain_in_words, gain_of
 
 LABELS = np.repeat(np.arange(10), 4)
 
@@ -36,14 +36,14 @@ def test_what_is_won_in_every_class_is_certain():
         "difference": 0.5,
         "interval": [0.5, 0.5],
     }
-    assert told(found, Settings()) == (
+    assert gain_in_words(found, Settings()) == (
         "Training won 50.0 points of recall_at_1 over the pretrained features (95% interval 50.0 to 50.0)."
     )
 
 
 @pytest.mark.parametrize("after, step", [(0.5, 0), (0.5, 10), (0.25, 0)])
 def test_what_is_not_certain_comes_with_advice(after, step):
-    sentences = told(result(0.5, after, step), Settings().replace(optimizer="adam"))
+    sentences = gain_in_words(result(0.5, after, step), Settings().replace(optimizer="adam"))
     assert f"recall_at_1 is {100 * after - 50:+.1f} points beside" in sentences
     assert ("The best model is the untrained one." in sentences) == (step == 0)
     assert all(flag in sentences for flag in ("--blend", "--method=", "--optimizer="))
@@ -57,18 +57,18 @@ def test_nothing_to_tell():
     assert gain_of(scores(0.5), scores(0.5), LABELS * 0, "recall_at_1") is None
     nothing = Scores({"nmi": 0.5})
     assert gain_of(nothing, nothing, LABELS, "nmi") is None
-    assert told({"gain": None}, Settings()) == told({}, Settings()) == ""
+    assert gain_in_words({"gain": None}, Settings()) == gain_in_words({}, Settings()) == ""
 
 
 def test_what_was_tried_is_not_advised():
     given = {"blend": True, "method": "multilevel(auxiliary=())", "image_size": 224, "lr_multipliers": ["backbone=0.1"]}
     tried = Settings().replace(**given)
     for optimizer in ("adam", "sgd(learning_rate=0.01)"):
-        sentences = told(result(0.5, 0.5), tried.replace(optimizer=optimizer))
+        sentences = gain_in_words(result(0.5, 0.5), tried.replace(optimizer=optimizer))
         assert sentences.endswith('Try a lower learning rate, --optimizer="adam(learning_rate=0.0001)".')
     # Of a pretrained network `auto` takes that rate.
     for optimizer in ("auto", "adam(learning_rate=1e-4)", "adamw(learning_rate=0.00001)"):
-        assert told(result(0.5, 0.5), tried.replace(optimizer=optimizer)).endswith("0.0).")
+        assert gain_in_words(result(0.5, 0.5), tried.replace(optimizer=optimizer)).endswith("0.0).")
 
 
 OF_SIX_CLASSES = np.arange(6).repeat(10)

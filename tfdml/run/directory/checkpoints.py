@@ -17,36 +17,30 @@ class CheckpointError(OSError):
 
 
 class CheckpointFolder:
-    """The checkpoints of a run.
-
-    Args:
-        folder: where they are.
-        keep: how many of the newest are kept.
-    """
+    """The checkpoints of a run in a folder, which keeps the newest few."""
 
     def __init__(self, folder, keep=3):
         self.folder = Path(folder)
         self.keep = keep
 
     def steps(self):
-        """Steps of the checkpoints that are there, oldest first."""
+        """Returns the steps of the checkpoints that are there, oldest first."""
         names = [entry.name for entry in self.folder.glob("step-*") if entry.is_dir()]
         return sorted(int(name.removeprefix("step-")) for name in names if name.removeprefix("step-").isdigit())
 
     def write(self, step, arrays, state):
         """Writes a checkpoint, then removes what is older than the last few.
 
-        Args:
-            step: steps taken.
-            arrays: list of `(name, numpy array)`.
-            state: what JSON can hold.
+        `arrays` are pairs of a name and a NumPy array, and `state` is what JSON can hold.
         """
         target, temporary = self._path(step), self.folder / f".writing-{step:08d}"
         try:
             for leftover in self.folder.glob(".writing-*"):
                 shutil.rmtree(leftover, ignore_errors=True)
             temporary.mkdir(parents=True)
-            write_flushed(temporary / ARRAYS, lambda file: _save_arrays(file, arrays))
+            by_place = {f"array{place}": array for place, (_, array) in enumerate(arrays)}
+            names = np.array([name for name, _ in arrays])
+            write_flushed(temporary / ARRAYS, lambda file: np.savez(file, names=names, **by_place))
             write_flushed(temporary / STATE, lambda file: file.write(json.dumps(state).encode()))
             manifest = {"step": step, **{name: fingerprint(temporary / name) for name in (ARRAYS, STATE)}}
             write_flushed(temporary / MANIFEST, lambda file: file.write(json.dumps(manifest).encode()))
@@ -62,15 +56,16 @@ class CheckpointFolder:
                 f"Cannot write the checkpoint of step {step} to {self.folder}: {error.strerror or error}; {kept}. "
                 "Make room, then run the same command again."
             ) from error
-        self._remove_others(step)
+        # What is later than the newest was damaged and passed over, so it goes first.
+        steps = self.steps()
+        kept = [earlier for earlier in steps if earlier <= step][-self.keep :]
+        for other in set(steps) - set(kept):
+            shutil.rmtree(self._path(other), ignore_errors=True)
 
     def read_newest(self, warn):
-        """The newest checkpoint that is whole, `(step, arrays, state)`, or None if there is none.
+        """Returns the newest checkpoint that is whole, `(step, arrays, state)`, or None if there is none.
 
-        It is an error if all are damaged.
-
-        Args:
-            warn: called with a message for every damaged one that is passed over.
+        It is an error if all are damaged. `warn` is called with a message for every damaged one that is passed over.
         """
         for step in reversed(self.steps()):
             try:
@@ -87,21 +82,20 @@ class CheckpointFolder:
     def _path(self, step):
         return self.folder / f"step-{step:08d}"
 
-    def _remove_others(self, newest):
-        """Removes all but the last few; what is later than the newest was damaged and passed over, so it goes first."""
-        steps = self.steps()
-        kept = [step for step in steps if step <= newest][-self.keep :]
-        for step in set(steps) - set(kept):
-            shutil.rmtree(self._path(step), ignore_errors=True)
-
 
 def snapshot(variables, strategy):
-    """`[(name, array), ...]` of Keras variables as this process holds them, names made unique by their place."""
-    return [(f"{place:05d}|{variable.path}", _value_of(variable, strategy)) for place, variable in enumerate(variables)]
+    """Returns `[(name, array), ...]` of Keras variables as this process holds them; names include their place."""
+
+    def value_of(variable):
+        if isinstance(variable, ShardedVariable):
+            return variable.numpy()
+        return strategy.experimental_local_results(variable.value)[0].numpy()
+
+    return [(f"{place:05d}|{variable.path}", value_of(variable)) for place, variable in enumerate(variables)]
 
 
 def restore(variables, arrays, strategy):
-    """Gives the variables, in all replicas, the values of a snapshot, or says which one does not fit."""
+    """Gives the variables, in all replicas, the values of a snapshot, or raises an error that names the wrong one."""
     if len(variables) != len(arrays):
         raise CheckpointError(
             f"The checkpoint holds {len(arrays)} variables, the model has {len(variables)}: it is another model's."
@@ -121,17 +115,6 @@ def restore(variables, arrays, strategy):
             replica.assign(array)
 
 
-def _value_of(variable, strategy):
-    if isinstance(variable, ShardedVariable):
-        return variable.numpy()
-    return strategy.experimental_local_results(variable.value)[0].numpy()
-
-
-def _save_arrays(file, arrays):
-    names = np.array([name for name, _ in arrays])
-    np.savez(file, names=names, **{f"array{place}": array for place, (_, array) in enumerate(arrays)})
-
-
 def _read(folder, step):
     manifest = json_of(read_bytes(folder / MANIFEST))
     if not isinstance(manifest, dict) or manifest.keys() != {ARRAYS, STATE, "step"}:
@@ -139,9 +122,9 @@ def _read(folder, step):
     if manifest["step"] != step:
         raise ValueError(f"it was written as that of step {manifest['step']}")
     for name in (ARRAYS, STATE):
-        found = fingerprint(folder / name)
-        if found != manifest[name]:
-            raise ValueError(f"{name} has {found['bytes']} bytes and another checksum than was written")
+        now = fingerprint(folder / name)
+        if now != manifest[name]:
+            raise ValueError(f"{name} has {now['bytes']} bytes and another checksum than was written")
     with np.load(folder / ARRAYS, allow_pickle=False) as stored:
         check_zip(stored.zip)
         arrays = [(str(name), stored[f"array{place}"]) for place, name in enumerate(stored["names"])]

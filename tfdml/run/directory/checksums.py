@@ -13,51 +13,33 @@ class Checksums:
 
     The entry of a file is removed before the file changes and comes back after it, so that a kill leaves a file without
     one, which is not checked. Nor are the files of a run without a `checksums.json`.
-
-    Args:
-        folder: the run directory.
     """
 
     def __init__(self, folder):
         self.path = Path(folder) / NAME
 
     def write(self, name, content):
-        """Writes a file that holds either the old or the new content, whenever the machine stops.
-
-        Args:
-            name: its name.
-            content: bytes.
-        """
+        """Writes a file that holds either the old or the new bytes, whenever the machine stops."""
         self.forget(name)
         write_atomically(self.path.with_name(name), content)
         self.note(name, hashlib.sha256(content), len(content))
 
     def note(self, name, digest, size):
-        """Writes the entry of a file.
-
-        Args:
-            name: its name.
-            digest: `hashlib.sha256` of what was written.
-            size: how many bytes that was.
-        """
+        """Writes the entry of a file: the size, and `digest`, a `hashlib.sha256`, of what was written."""
         self._write({**self._entries(), name: {"bytes": size, "sha256": digest.hexdigest()}})
 
     def forget(self, name):
-        """Removes the entry of a file."""
         entries = self._entries()
         if entries.pop(name, None):
             self._write(entries)
 
     def has(self, name):
-        """Whether a file has an entry."""
         return name in self._entries()
 
     def read(self, name, may_grow=False):
-        """Returns the content of a file, or None if there is none; a ValueError if it is not what was written.
+        """Returns the content of a file, or None if there is none; raises a ValueError if it is not what was written.
 
-        Args:
-            name: its name.
-            may_grow: whether there may be more behind what was written, as in a log.
+        With `may_grow`, more may follow what was written, as in a log.
         """
         # Before the file, which a run that is still going on makes longer meanwhile.
         entry, path = self._entries().get(name), self.path.with_name(name)
@@ -69,11 +51,8 @@ class Checksums:
             return self.read(name, may_grow)
         if content is None:
             raise ValueError(f"{path} is missing. Restore it; or, to do without it, remove {self.path}.")
-        raise damaged(
-            path,
-            "its checksum is another one than when it was written",
-            f"Restore it; or, if it is to be read as it is now, remove {self.path}.",
-        )
+        advice = f"Restore it; or, if it is to be read as it is now, remove {self.path}."
+        raise damaged(path, "its checksum is another one than when it was written", advice)
 
     def _entries(self):
         entries = {"format": FORMAT, "version": VERSION, "files": _are_entries}

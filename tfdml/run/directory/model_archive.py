@@ -29,13 +29,13 @@ def damage_of(path):
 
 
 def sha256_of(run, which):
-    """Returns the SHA-256 of the `best` or `final` model of a `RunDirectory`; None where only its results are there."""
+    """Returns the SHA-256 of the `best` or `final` model of a `RunDirectory`; None if only its results are there."""
     path = {"best": run.model, "final": run.final_model}[which]
     return fingerprint(path)["sha256"] if path.is_file() else None
 
 
 def load_archive(path):
-    """Returns the Keras model of an archive that is whole; a ValueError with its path if Keras cannot make it.
+    """Returns the Keras model of an archive that is whole; a ValueError names its path if Keras cannot make it.
 
     Nothing is made of an archive that names what may run code, see `tfdml.run.directory.model_files`.
     """
@@ -43,40 +43,33 @@ def load_archive(path):
     import keras
     import tensorflow as tf
 
+    from tfdml.run.directory.model_files import check_config
+
     try:
-        _check_config(path)
+        # Of other names Keras reads a file in its older format, even one that is an archive as well.
+        if not str(path).endswith(".keras"):
+            raise ValueError("the name of a model's file must end in .keras")
+        with zipfile.ZipFile(path) as archive:
+            check_config(json_of(archive.read(CONFIG)))
         return keras.models.load_model(path, compile=False)
     except (*BROKEN, AttributeError, IndexError, tf.errors.OpError) as error:
         raise ValueError(f"{path} cannot be loaded: {reason_of(error)}") from error
 
 
-def _check_config(path):
-    from tfdml.run.directory.model_files import check_config
-
-    # Of other names Keras reads a file in its older format, even one that is an archive as well.
-    if not str(path).endswith(".keras"):
-        raise ValueError("the name of a model's file must end in .keras")
-    with zipfile.ZipFile(path) as archive:
-        check_config(json_of(archive.read(CONFIG)))
-
-
 def metadata_of(path):
-    """Returns what an archive says of when and by which version of Keras it was saved, a dictionary."""
+    """Returns what an archive states about when and by which version of Keras it was saved, a dictionary."""
     with zipfile.ZipFile(path) as archive:
         try:
-            found = json_of(archive.read(METADATA))
+            metadata = json_of(archive.read(METADATA))
         except (KeyError, ValueError) as error:
             raise damaged(path, f"{METADATA}: {reason_of(error)}", "Use another copy.") from None
-    return found if isinstance(found, dict) else {}
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def check_modules(modules, run_dir, trusted=()):
-    """Raises a ValueError if a run names modules that nobody but its own folder asks for.
+    """Raises a ValueError if a run's `--import_modules` names modules that nobody but its own folder asks for.
 
-    Args:
-        modules: those of the run's `--import_modules`.
-        run_dir: path of the run.
-        trusted: those that the user names, too. Modules that she has imported need no name.
+    `trusted` are those that the user names too. Modules that the user has imported need no name.
     """
     missing = [module for module in modules if module not in trusted and sys.modules.get(module) is None]
     if missing:

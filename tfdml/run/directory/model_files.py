@@ -10,11 +10,7 @@ from keras import ops
 from tfdml.backbones.borrowed import INSTALL, Borrowed, import_extra
 from tfdml.backbones.published_weights import advice
 from tfdml.backbones.weights import adapted_layers, load_by_name, save_adapter
-from tfdml.files.checked import (
-    flush,
-    open_file,
-    vacated,
-)
+from tfdml.files.checked import flush, open_file, vacated
 from tfdml.runtime.keras_internals import not_compiled
 
 # Keras' own words for values: nothing is looked up for them.
@@ -40,7 +36,7 @@ RUN_CODE = (
     keras.layers.JaxLayer,
     keras.layers.FlaxLayer,
 )
-# Operations that call what they are given. Keras does not export them.
+# Operations that call what is passed to them. Keras does not export them.
 CALLING = ("Map", "Scan", "AssociativeScan", "Switch", "WhileLoop", "ForiLoop", "Cond", "VectorizedMap")
 FUNCTIONS = ("keras.activations", "keras.losses", "keras.metrics")
 # In the same modules, but not of tensors.
@@ -50,12 +46,9 @@ LOOKED_INTO = ("keras", "keras_nlp", *INSTALL)
 
 
 def check_config(config):
-    """Raises a ValueError if Keras, without compiling the model, would make of a configuration what may run code.
+    """Raises a ValueError if Keras would make something that may run code of a model's configuration.
 
-    Nothing is imported for it but the package of a `Borrowed` backbone.
-
-    Args:
-        config: what the JSON of the file holds.
+    Nothing is imported for it except the package of a `Borrowed` backbone. The model is not compiled.
     """
     if isinstance(config, dict):
         # Keras leaves that of the model out, and may not know its functions. Those of parts are used.
@@ -70,8 +63,8 @@ def _check(node, packages):
         for each in node:
             _check(each, packages)
     elif isinstance(node, dict):
-        found = _check_named(node, packages) if "class_name" in node else None
-        borrowed = isinstance(found, type) and issubclass(found, Borrowed)
+        thing = _check_named(node, packages) if "class_name" in node else None
+        borrowed = isinstance(thing, type) and issubclass(thing, Borrowed)
         for key, value in node.items():
             if borrowed and key == "config":
                 _check_borrowed(value, packages)
@@ -99,16 +92,17 @@ def _check_named(node, packages):
     # Keras reads objects without a module by older rules.
     if "module" not in node or not all(isinstance(each, str | None) for each in (name, registered, module)):
         raise _refusal(node, name)
-    found = keras.saving.get_registered_object(registered)
-    if found is None:
-        found = _function(module, name) if is_function else _of_packages(module, name, packages)
-    if found is None and _root(module) not in (*LOOKED_INTO, "builtins"):
+    thing = keras.saving.get_registered_object(registered)
+    if thing is None:
+        thing = _function(module, name) if is_function else _of_packages(module, name, packages)
+    if thing is None and _root(module) not in (*LOOKED_INTO, "builtins"):
         raise ValueError(
             f"it names {_named(node, name)}, which is not registered: import the module that registers it first"
         )
-    if not (_computes(found, packages) if is_function else _is_made(found, packages)):
+    computes = callable(thing) and not isinstance(thing, type) and _is_of(thing, packages)
+    if not (computes if is_function else _is_made(thing, packages)):
         raise _refusal(node, name)
-    return found
+    return thing
 
 
 def _refusal(node, name):
@@ -124,8 +118,8 @@ def _named(node, name):
 
 def _function(module, name):
     modules = FUNCTIONS if module == "builtins" else [each for each in FUNCTIONS if each == module]
-    found = [vars(sys.modules[each])[name] for each in modules if name in vars(sys.modules[each])]
-    return found[0] if found and name not in MAKING else None
+    functions = [vars(sys.modules[each])[name] for each in modules if name in vars(sys.modules[each])]
+    return functions[0] if functions and name not in MAKING else None
 
 
 def _of_packages(module, name, packages):
@@ -134,23 +128,19 @@ def _of_packages(module, name, packages):
     return vars(loaded).get(name) if loaded else None
 
 
-def _computes(found, packages):
-    return callable(found) and not isinstance(found, type) and _is_of(found, packages)
-
-
-def _is_made(found, packages):
-    if not isinstance(found, type) or issubclass(found, RUN_CODE) or not _is_of(found, packages):
+def _is_made(thing, packages):
+    if not isinstance(thing, type) or issubclass(thing, RUN_CODE) or not _is_of(thing, packages):
         return False
     # Tokenizers of keras-hub read files of words.
-    if found.__module__ == "keras.src.ops.core" and found.__name__ in CALLING or "Tokenizer" in found.__name__:
+    if thing.__module__ == "keras.src.ops.core" and thing.__name__ in CALLING or "Tokenizer" in thing.__name__:
         return False
-    return _root(found.__module__) not in LOOKED_INTO or issubclass(found, KINDS)
+    return _root(thing.__module__) not in LOOKED_INTO or issubclass(thing, KINDS)
 
 
-def _is_of(found, packages):
+def _is_of(thing, packages):
     """Whether something is of these packages, or was registered by tfdml or a user."""
     # Modules hold objects of any kind.
-    root = _root(getattr(found, "__module__", None))
+    root = _root(getattr(thing, "__module__", None))
     return root in packages or root not in LOOKED_INTO
 
 
@@ -161,10 +151,8 @@ def _root(module):
 def load_weights(backbone, path):
     """Gives a backbone its initial weights; returns a line that says what was loaded.
 
-    Args:
-        backbone: `Backbone`.
-        path: a `.weights.h5` file, loaded by the names of layers; a file of keras.applications; or `imagenet`: what the
-            backbone downloads itself; or the name of weights that come with tfdml, such as `toycars` for `small`.
+    `path` is a `.weights.h5` file, loaded by the names of layers; a file of keras.applications; or `imagenet`, which
+    the backbone downloads; or the name of weights that come with tfdml, such as `toycars` for `small`.
     """
     loaded = _loaded(backbone, path)
     wrong = next((weight.path for weight in backbone.weights if not ops.all(ops.isfinite(weight))), None)
@@ -179,12 +167,17 @@ def load_weights(backbone, path):
 def _loaded(backbone, path):
     """Loads weights as `load_weights` does, whatever their values."""
     if path == "imagenet":
-        return f"--initial_weights={path}: {_load_imagenet(backbone)}"
+        if not backbone.downloads_imagenet:
+            others = "Backbones of keras_applications have one, those of keras_hub and keras_cv come with theirs."
+            how = advice(backbone) or others
+            raise ValueError(f"--initial_weights=imagenet: {backbone.name} has no download of its own. {how}")
+        backbone.load_imagenet()
+        return "--initial_weights=imagenet: all parameters loaded."
     file = backbone.shipped_weights.get(path, path)
     if not Path(file).exists():
-        names = _names(backbone)
-        known = f", and {backbone.name} knows by name: {', '.join(names)}" if names else ""
-        raise FileNotFoundError(f"--initial_weights={path}: no such file{known}. {advice(backbone)}".strip())
+        names = ", ".join(_names(backbone))
+        by_name = f", and {backbone.name} knows by name: {names}" if names else ""
+        raise FileNotFoundError(f"--initial_weights={path}: no such file{by_name}. {advice(backbone)}".strip())
     try:
         open_file(file).close()
         if str(file).endswith(".weights.h5"):
@@ -201,33 +194,16 @@ def _loaded(backbone, path):
 
 
 def ways_to_weights(backbone):
-    """Returns what `load_weights` takes for a backbone, in words."""
+    """Returns what `load_weights` accepts for a backbone, in words."""
     return f"{', or '.join([*_names(backbone), 'a weights file (.weights.h5)'])}. {advice(backbone)}".strip()
 
 
 def _names(backbone):
-    """Returns the names of weights that a backbone knows."""
     return [*["imagenet"] * backbone.downloads_imagenet, *backbone.shipped_weights]
 
 
-def _load_imagenet(backbone):
-    if backbone.downloads_imagenet:
-        backbone.load_imagenet()
-        return "all parameters loaded."
-    how = (
-        advice(backbone)
-        or "Backbones of keras_applications have one, those of keras_hub and keras_cv come with theirs."
-    )
-    raise ValueError(f"--initial_weights=imagenet: {backbone.name} has no download of its own. {how}")
-
-
 def save_best(model, run):
-    """Saves the best model of a run so far, and beside it what LoRA has changed.
-
-    Args:
-        model: the model.
-        run: `RunDirectory`.
-    """
+    """Saves the best model of a run so far, and next to it what LoRA has changed."""
     save_model(model, run.model)
     # A user's own method may have no backbone.
     if model.backbone is not None and adapted_layers(model.backbone):
@@ -244,7 +220,7 @@ def load_best(model, run):
 def save_model(model, path):
     """Saves a model, without its optimizer, so that `path` holds a whole model at any time.
 
-    A run goes on from a checkpoint, which has the state of the optimizer.
+    A run resumes from a checkpoint, which has the state of the optimizer.
     """
     temporary = path.with_name(f".writing-{path.name}")
     try:
@@ -253,6 +229,5 @@ def save_model(model, path):
         flush(temporary)
         temporary.rename(path)
     except OSError as error:
-        raise OSError(
-            f"Cannot write {path}: {error.strerror or error}. Make room, then run the command again."
-        ) from error
+        reason = error.strerror or error
+        raise OSError(f"Cannot write {path}: {reason}. Make room, then run the command again.") from error

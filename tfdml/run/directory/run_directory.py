@@ -34,35 +34,12 @@ LONGEST = 200
 WITHOUT_RESULT = "Without it the run makes it anew."
 
 
-def parse_flags(content, checked):
-    """Returns what `flags.parse` returns of a file; a ValueError, without its path, that says what is wrong.
-
-    Args:
-        content: its bytes.
-        checked: whether its checksum is right. Without one, the file must have a line for each flag.
-    """
-    text = text_of(content)
-    lines = text.splitlines()
-    stray = [line for line in lines if not line.startswith("--") or line.startswith("--flagfile")]
-    if stray:
-        raise ValueError(f"expected --name=value on every line, received {stray[0][:LONGEST]!r}")
-    settings, serialized = flags.parse(text)
-    if not checked and (not text.endswith("\n") or len(lines) < len(serialized)):
-        raise ValueError(f"it is cut off: expected {len(serialized)} flags, and the end of the last line")
-    return settings, serialized
-
-
 # How many groups of runs are compared: as many as there are letters.
 MOST_GROUPS = 26
 
 
 def groups_of(text, most=MOST_GROUPS):
-    """Returns a list of run directories for each group.
-
-    Args:
-        text: value of `--run_dirs`: `A0,A1:B0,B1`, or `A,B`, where each run is a group.
-        most: the largest number of groups.
-    """
+    """Returns a list of run directories for each group in `--run_dirs`: `A0,A1:B0,B1`, or `A,B`, each run a group."""
     groups = [[run_dir.strip() for run_dir in part.split(",")] for part in text.split(":")]
     if len(groups) == 1:
         groups = [[run_dir] for run_dir in groups[0]]
@@ -78,7 +55,7 @@ def groups_of(text, most=MOST_GROUPS):
 
 
 def environment():
-    """Versions of the software of this process, and the machine, name to text."""
+    """Returns versions of the software of this process, and the machine, name to text."""
     # Here, because what only reads a run starts without them.
     import keras
     import tensorflow as tf
@@ -107,11 +84,7 @@ NAME = "metrics.jsonl"
 
 
 class LogLines:
-    """Appends to `metrics.jsonl`, and reads it: what has been written has a checksum.
-
-    Args:
-        folder: the run directory.
-    """
+    """Appends to `metrics.jsonl` of a run directory, and reads it: what has been written has a checksum."""
 
     def __init__(self, folder):
         self.path = Path(folder) / NAME
@@ -119,7 +92,7 @@ class LogLines:
         self._digest, self._size = hashlib.sha256(), 0
 
     def read(self):
-        """Returns the lines, bytes; one that is still being written is left out. A ValueError if some are lost."""
+        """Returns whole lines, bytes; raises a ValueError if some are lost."""
         lines = (self._checksums.read(NAME, may_grow=True) or b"").splitlines(keepends=True)
         return [line for line in lines if line.endswith(b"\n")]
 
@@ -129,23 +102,19 @@ class LogLines:
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
-        self._took(line)
-        self._note()
+        self._note(line)
 
     def keep(self, lines):
         """Makes the log these lines, the first ones of it."""
         content = b"".join(lines)
         self._digest, self._size = hashlib.sha256(), 0
-        self._took(content)
         # Of what stays, so that a kill before it is written harms nothing.
-        self._note()
+        self._note(content)
         write_atomically(self.path, content)
 
-    def _took(self, content):
+    def _note(self, content):
         self._digest.update(content)
         self._size += len(content)
-
-    def _note(self):
         self._checksums.note(NAME, self._digest, self._size)
 
 
@@ -162,10 +131,7 @@ MAY_CHANGE = names_with(may_change=True)
 class RunDirectory:
     """`flags.txt`, `dataset.json`, `metrics.jsonl`, `result.json`, `checkpoints/`, `model.keras` and so on of a run.
 
-    `Checksums` of the first four tell whether they are what was written.
-
-    Args:
-        path: the folder; it need not exist.
+    The folder need not exist. `Checksums` of the first four files prove that they are what was written.
     """
 
     # Prefixes of files that a folder may have before it is a run's: a kill in the middle of `claim` leaves them.
@@ -175,7 +141,7 @@ class RunDirectory:
         self.path = Path(path)
         self.model, self.final_model = self.path / "model.keras", self.path / "final.keras"
         self.adapter = self.path / "adapter.weights.h5"
-        self.metrics = self.path / "metrics.jsonl"
+        self.metrics = self.path / NAME
         self.logger = self.path / "logger.json"
         self._flags = self.path / "flags.txt"
         self._dataset = self.path / "dataset.json"
@@ -197,22 +163,21 @@ class RunDirectory:
         return folder_in(self.path, "tensorboard", "run")
 
     def tensorboard_of(self, name):
-        """The folder in TensorBoard's that has a part of it, `report` or `hparams`; a ValueError if it is a link."""
+        """Returns the folder `report` or `hparams` in TensorBoard's; a ValueError if it is a link."""
         return folder_in(self.tensorboard, name, "folder")
 
     def check_claim(self, serialized, may_change=()):
         """Raises if the folder cannot be this run's: it is another's, or cannot be written.
 
-        Args:
-            serialized: `{name: "--name=value"}`, see `flags.serialize`.
-            may_change: names of flags that may be others than there, besides those that change no result.
+        `serialized` is `{name: "--name=value"}`, and flags named in `may_change` may differ from what is there, besides
+        those that change no result.
         """
         for name, line in serialized.items():
             if len(line.splitlines()) != 1:
                 raise ValueError(f"--{name} has a line break in its value, which flags.txt cannot hold: {line!r}.")
         if self._flags.exists():
             self._refuse_other_flags(serialized, set(may_change))
-        elif self.path.exists() and not self._is_free():
+        elif self.path.exists() and not (self.path.is_dir() and all(map(self._may_be_there, self.path.iterdir()))):
             raise ValueError(f"--run_dir={self.path} exists and is no run of tfdml; give a new or empty folder.")
         nearest = next(folder for folder in (self.path, *self.path.absolute().parents) if folder.exists())
         if not nearest.is_dir():
@@ -221,11 +186,7 @@ class RunDirectory:
             raise PermissionError(f"Cannot write to --run_dir={self.path}: {nearest} is read-only.")
 
     def check_free(self, patience=0.0):
-        """Raises if another process is training in the folder now. A first check; `claim` asks again.
-
-        Args:
-            patience: seconds to wait for the other process to end.
-        """
+        """Raises if another process is still training in the folder after `patience` seconds; `claim` asks again."""
         if (self.path / LOCK).exists():
             self._lock(patience).close()
 
@@ -257,20 +218,18 @@ class RunDirectory:
         return self._flags.is_file()
 
     def settings(self):
-        """The `Settings` that the run was made with."""
         return self._saved_flags()[0]
 
     def serialized(self):
-        """The flags that the run was made with, as `{name: "--name=value"}`."""
+        """Returns the flags that the run was made with, as `{name: "--name=value"}`."""
         return self._saved_flags()[1]
 
     def model_file(self, which):
-        """Path of the `best` or `final` model."""
+        """Returns the path of the `best` or `final` model, which is whole."""
         path = {"best": self.model, "final": self.final_model}[which]
         if not path.is_file():
             raise FileNotFoundError(f"{path} does not exist: the run has no {which} model yet.")
-        damage = damage_of(path)
-        if damage:
+        if damage := damage_of(path):
             raise damaged(path, damage, "Use the run's other model, or train again.")
         return path
 
@@ -278,12 +237,12 @@ class RunDirectory:
         self._write(self._result, json.dumps(result, indent=2) + "\n")
 
     def result(self):
-        """The result of a run that is complete, or None."""
+        """Returns the result of a run that is complete, or None."""
         # Who removes it has it made anew.
         return self._read_json(self._result, {}, WITHOUT_RESULT) if self._result.is_file() else None
 
     def complete_result(self):
-        """The result of a run, which must be complete."""
+        """Returns the result of a run, which must be complete."""
         result = self.result()
         if result is None:
             raise ValueError(f"The run in {self.path} is not complete; repeat its command to resume it.")
@@ -293,7 +252,7 @@ class RunDirectory:
         return result
 
     def record_dataset(self, record):
-        """Writes what `splits.to_record` says of the dataset, if it says anything."""
+        """Writes what `splits.to_record` returns, if that is anything."""
         if record:
             self._write(self._dataset, json.dumps(record, indent=2) + "\n")
 
@@ -302,21 +261,20 @@ class RunDirectory:
         entries = dict.fromkeys(("images", "flags", "classes", "initial_model"), dict | None)
         return self._read_json(self._dataset, entries, "Train again, in another --run_dir.") or {}
 
-    def events(self):
-        """Returns the events of the log; a line that is still being written is left out."""
-        lines = LogLines(self.path).read()
-        return [
+    def events(self, kind=""):
+        """Returns the events of the log, of one kind if it is named; except for a line that is still being written."""
+        events = [
             record_of(line, f"{self.metrics}, line {number},", {"step": _is_step}, "Remove the line.")
-            for number, line in enumerate(lines, 1)
+            for number, line in enumerate(LogLines(self.path).read(), 1)
         ]
+        return [event for event in events if event.get("event") == kind] if kind else events
 
     @property
     def has_checkpoint(self):
-        """Whether the state of training has been saved."""
         return any(self.checkpoints.glob("step-*"))
 
     def _lock(self, patience=0.0):
-        """The lock file, open and locked; of several attempts within so many seconds the first that succeeds."""
+        """Returns the lock file, open and locked, and tries for so many seconds."""
         last = time.monotonic() + patience
         while True:
             try:
@@ -333,19 +291,24 @@ class RunDirectory:
             path.unlink(missing_ok=True)
         shutil.rmtree(self.tensorboard, ignore_errors=True)
 
-    def _is_free(self):
-        """Whether this is a folder with nothing in it but what may be there before a run."""
-        if not self.path.is_dir():
-            return False
-        names = [entry.name for entry in self.path.iterdir()]
-        return all(name == "report" or name.startswith(self.beside_a_run) for name in names)
+    def _may_be_there(self, entry):
+        """Whether a folder may have such an entry before it is a run's."""
+        return entry.name == "report" or entry.name.startswith(self.beside_a_run)
 
     def _saved_flags(self):
         if not self.has_flags:
             raise FileNotFoundError(f"{self.path} is no run directory of tfdml: it has no flags.txt.")
-        content = self._checksums.read(self._flags.name)
+        content, has_checksum = self._checksums.read(self._flags.name), self._checksums.has(self._flags.name)
         try:
-            return parse_flags(content, checked=self._checksums.has(self._flags.name))
+            text = text_of(content)
+            lines = text.splitlines()
+            stray = [line for line in lines if not line.startswith("--") or line.startswith("--flagfile")]
+            if stray:
+                raise ValueError(f"expected --name=value on every line, received {stray[0][:LONGEST]!r}")
+            settings, serialized = flags.parse(text)
+            if not has_checksum and (not text.endswith("\n") or len(lines) < len(serialized)):
+                raise ValueError(f"it is cut off: expected {len(serialized)} flags, and the end of the last line")
+            return settings, serialized
         except (FlagsError, ValueError, RecursionError) as error:
             # For a name of a thousand letters absl's suggestions take as many calls.
             raise ValueError(
@@ -369,7 +332,7 @@ class RunDirectory:
         self._checksums.write(path.name, text.encode())
 
     def _read_json(self, path, entries, advice):
-        """The content of a file, a dictionary, or None if there is none; see `record_of`."""
+        """Returns the content of a file, a dictionary, or None if there is none; see `record_of`."""
         content = self._checksums.read(path.name)
         return None if content is None else record_of(content, path, entries, advice)
 

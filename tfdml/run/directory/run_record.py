@@ -29,24 +29,22 @@ class EnsembleDirectory(RunDirectory):
         return RunDirectory(self.path / f"{MEMBER}{number:03}")
 
     def members(self):
-        """Number to run directory of the members that have a folder."""
+        """Returns number to run directory of the members that have a folder."""
         names = (path.name.removeprefix(MEMBER) for path in self.path.glob(f"{MEMBER}*"))
         return {number: self.member(number) for number in sorted(int(name) for name in names if name.isdecimal())}
 
     def begun(self):
-        """The run directories of the members that have flags."""
+        """Returns the run directories of the members that have flags."""
         return [member for member in self.members().values() if member.has_flags]
 
     def asked(self):
-        """The number of members that its flags say; 0 where it has no flags yet."""
+        """Returns the number of members in its flags; 0 if it has no flags yet."""
         return self.settings().run.members if self._flags.exists() else 0
 
     def check_members(self, serialized, flags_of):
         """Raises if the folder cannot be this ensemble's: it is another's, or cannot be written.
 
-        Args:
-            serialized: `{name: "--name=value"}` of the ensemble, see `flags.serialize`.
-            flags_of: function of a member's number that gives the same of the member.
+        `serialized` is `{name: "--name=value"}` of the ensemble, and `flags_of` returns the same for a member's number.
         """
         if self._flags.exists():
             if not self.asked() and self.has_begun():
@@ -59,7 +57,7 @@ class EnsembleDirectory(RunDirectory):
             member.check_claim(flags_of(number))
 
     def joined(self, count):
-        """The result of the ensemble if that many members are joined in it, or None."""
+        """Returns the result of the ensemble if that many members are joined in it, or None."""
         result = self.result()
         return result if result and len(result["members"]) == count else None
 
@@ -67,9 +65,8 @@ class EnsembleDirectory(RunDirectory):
 def runs_of(patterns):
     """Returns the `RunDirectory` of each member, and the number of members that there should be.
 
-    Args:
-        patterns: list of paths of runs or of ensembles, which stand for all their members that are complete; `*` in
-            them matches anything.
+    The patterns are paths of runs or of ensembles, which stand for all their members that are complete; `*` matches
+    anything.
     """
     paths = [path for pattern in patterns for path in sorted(glob.glob(pattern)) or [pattern]]
     runs, asked = [], 0
@@ -79,8 +76,8 @@ def runs_of(patterns):
         asked += max(folder.asked(), len(members), 1)
         missing = [member for member in members.values() if member.result() is None]
         for member in missing:
-            again = "it is not complete; repeat its command to resume it"
-            logging.getLogger(__name__).info("Left out %s: %s.", member.path, again)
+            message = "Left out %s: it is not complete; repeat its command to resume it."
+            logging.getLogger(__name__).info(message, member.path)
         runs += [member for member in members.values() if member not in missing] if members else [RunDirectory(path)]
     names = [run.path.resolve() for run in runs]
     twice = [name for name in names if names.count(name) > 1]
@@ -98,36 +95,26 @@ MAIN = ("dataset", "method", "loss", "backbone", "embedding_size", "sampler", "o
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """The flags, the log and the result of a run.
-
-    Args:
-        run: `RunDirectory`.
-        result: what `result.json` holds; empty while the run goes on.
-    """
+    """The flags, the log and the result of a run; the result is empty while the run continues."""
 
     run: RunDirectory
     result: dict
 
     @classmethod
     def of(cls, run_dir):
-        """Reads a run directory."""
         run, members = RunDirectory(run_dir), EnsembleDirectory(run_dir).members()
         if members and not run.has_flags:
-            first = next(iter(members.values()))
-            raise ValueError(
-                f"The ensemble in {run_dir} is not joined yet; name one of its members, such as {first.path}."
-            )
+            first = next(iter(members.values())).path
+            raise ValueError(f"The ensemble in {run_dir} is not joined yet; name one of its members, such as {first}.")
         run.settings()
         return cls(run, run.complete_result() if run.result() else {})
 
     @functools.cached_property
     def settings(self):
-        """The `Settings` of the run."""
         return self.run.settings()
 
     @functools.cached_property
     def events(self):
-        """The events of the log, see `RunDirectory.events`."""
         return self.run.events()
 
     @property
@@ -136,79 +123,69 @@ class Record:
         return self.result.get("step") or max((event["step"] for event in self.events), default=0)
 
     def best_step(self, monitor):
-        """The step of the best model, or of the best so far by the metric that selects it."""
+        """Returns the step of the best model, or of the best so far by the metric that selects it."""
         if self.result:
             return self.result["best"]["step"]
         best = self.best_evaluation(monitor)
         return best["step"] if best else 0
 
     def best_evaluation(self, monitor):
-        """The event of the evaluation that is best by a metric; None where it has no value yet."""
+        """Returns the event of the evaluation that is best by a metric; None if it has no value yet."""
         evaluations = (event for event in self.events if event["event"] == "evaluation")
         scored = (event for event in evaluations if event.get(monitor) is not None)
         return max(scored, key=itemgetter(monitor), default=None)
 
     def is_training(self):
-        """Whether a process trains in the folder now."""
         try:
             self.run.check_free()
-        except ValueError:
-            return True
-        except OSError:
-            # Of a folder that cannot be written nobody knows.
-            return False
+        except (ValueError, OSError) as error:
+            # An OSError is of a folder that cannot be written, which nobody knows.
+            return isinstance(error, ValueError)
         return False
 
     def steps(self):
-        """The number of steps that the run takes at most; None before its first epoch has ended."""
+        """Returns the most steps that the run takes; None before its first epoch has ended."""
         epochs = [(event["step"], event["epoch"]) for event in self.events if event["event"] == "train"]
         length = self.settings.length
         of_epoch = length.steps_per_epoch or (epochs[-1][0] // epochs[-1][1] if epochs else 0)
-        return steps_of(length) or length.epochs * of_epoch or None
+        return steps_of(length, of_epoch) or None
 
     def main(self):
-        """The flags that say most, name to value."""
+        """Returns the flags that say most, name to value."""
         network = self.settings.network
-        size = network.embedding_size if _is_sized(network.method) else "those of the backbone's features"
+        name = registry.parse(network.method)[0][0]
+        # The flag counts for a user's method, which may not be registered here.
+        is_sized = name not in registry.names("method") or registry.takes("method", network.method, "embedding_size")
+        size = network.embedding_size if is_sized else "those of the backbone's features"
         values = {**self.settings.values(), "backbone": network.backbone_or_origin, "embedding_size": size}
         return {name: values[name] for name in MAIN}
 
     def changed(self):
-        """The flags that are not at their default: name to value and default, as text."""
+        """Returns the flags that are not at their default: name to value and default, as text."""
         defaults, lines = flags.resolve([]), self.run.serialized()
-        return {
-            name: (_value(name, line), _value(name, defaults[name]))
-            for name, line in lines.items()
-            if line != defaults[name]
-        }
+        names = [name for name, line in lines.items() if line != defaults[name]]
+        return {name: (_value(name, lines[name]), _value(name, defaults[name])) for name in names}
 
     def flags(self):
-        """All flags as text, name to value."""
         return {name: _value(name, line) for name, line in self.run.serialized().items()}
 
     def command(self):
-        """The command that trains the same again."""
-        defaults, lines = flags.resolve([]), self.run.serialized()
-        changed = [flags.quoted(line) for name, line in lines.items() if line != defaults[name]]
+        """Returns the command that trains the same again."""
+        lines = self.run.serialized()
+        changed = [flags.quoted(lines[name]) for name in self.changed()]
         return " \\\n  ".join(["python -m tfdml.train", *changed, "--run_dir=runs/again"])
 
     def saved_by(self):
-        """Returns the date and the version of Keras that the file of the model has, name to value."""
+        """Returns the date and the version of Keras in the file of the model, name to value."""
         if not self.run.model.is_file():
             return {}
-        about = metadata_of(self.run.model_file("best"))
-        saved, version = (str(about.get(name, "unknown")) for name in ("date_saved", "keras_version"))
+        archive = metadata_of(self.run.model_file("best"))
+        saved, version = (str(archive.get(name, "unknown")) for name in ("date_saved", "keras_version"))
         return {"Model saved": saved.replace("@", " "), "by Keras": version}
 
 
-def _is_sized(method):
-    """Whether a method has a size of its own; of a user's method, which may not be there, the flag counts."""
-    name = registry.parse(method)[0][0]
-    return name not in registry.names("method") or registry.takes("method", method, "embedding_size")
-
-
 def _value(name, line):
-    """The value of a flag as it is written, `--name=value`; of a switch, on or off."""
+    """Returns the value of a flag that is written `--name=value`; of a switch, on or off."""
     if "=" in line:
         return line.partition("=")[2]
     return "on" if line == f"--{name}" else "off"

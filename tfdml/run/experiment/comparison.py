@@ -17,16 +17,9 @@ COLUMNS = ("labels", "class_names", "cameras", "groups", "is_query", "is_gallery
 def compare_runs(groups, which="best", metrics=(), *, bootstrap="classes", samples=2000, seed=0, changes=()):
     """Compares the runs A and B, or several of each, or of more groups, query by query.
 
-    Args:
-        groups: lists of run directories, of A, of B and so on.
-        which: `best` or `final` model.
-        metrics: metric specs; empty for those of the protocol that are means over queries.
-        bootstrap: `classes` or `queries`; metrics of pairs are compared with `classes` alone.
-        samples, seed: as `bootstrap_intervals` takes them.
-        changes: settings to replace, name to value, such as `data_dir`, the folder of the dataset; see `trained`.
-
-    Returns:
-        What `python -m tfdml.compare` prints as JSON.
+    `groups` are lists of run directories, and `metrics` specs, empty for the protocol's that are means over queries.
+    Metrics of pairs are compared with `bootstrap="classes"` alone, and not with `"queries"`. `changes` replaces
+    settings, see `trained`. Returns what `python -m tfdml.compare` prints as JSON.
     """
     run_dirs = dict(zip(string.ascii_lowercase, groups, strict=False))
     every = list(itertools.chain(*groups))
@@ -39,22 +32,24 @@ def compare_runs(groups, which="best", metrics=(), *, bootstrap="classes", sampl
     experiments = {run_dir: experiment for run_dir, (experiment, _) in opened.items()}
     check_alike(experiments)
     experiment = experiments[every[0]]
-    compared, of_pairs = compared_metrics(experiment, metrics, bootstrap)
-    by_name = {"recall_at_1": metric_of("recall_at_1")} | {metric.name: metric for metric in compared}
+    of_queries, of_pairs = compared_metrics(experiment, metrics, bootstrap)
+    by_name = {"recall_at_1": metric_of("recall_at_1")} | {metric.name: metric for metric in of_queries}
     test, protocol = experiment.splits.test, experiment.splits.protocol
     embeddings = {run_dir: each.embed(model, each.splits.test) for run_dir, (each, model) in opened.items()}
     scores = {run_dir: protocol.scores(each, test, list(by_name.values())) for run_dir, each in embeddings.items()}
     of_groups = {name: [scores[run_dir] for run_dir in group] for name, group in run_dirs.items()}
     queries = scores[every[0]].queries
-    classes = experiment.splits.test.labels[queries] if bootstrap == "classes" else None
-    about = {"clusters": classes, "samples": samples, "seed": seed}
-    found = {}
-    if compared:
-        two = len(groups) == 2
-        found = compare(*of_groups.values(), compared, **about) if two else compare_all(of_groups, compared, **about)
+    options = {"samples": samples, "seed": seed}
+    compared = {}
+    if of_queries:
+        options_of_queries = {"clusters": test.labels[queries] if bootstrap == "classes" else None, **options}
+        if len(groups) == 2:
+            compared = compare(*of_groups.values(), of_queries, **options_of_queries)
+        else:
+            compared = compare_all(of_groups, of_queries, **options_of_queries)
     if of_pairs:
         pairs = {name: [protocol.pairs(embeddings[each], test) for each in group] for name, group in run_dirs.items()}
-        found |= compare_pairs(pairs, of_pairs, samples=samples, seed=seed)
+        compared |= compare_pairs(pairs, of_pairs, **options)
     return {
         **run_dirs,
         "model": which,
@@ -63,20 +58,16 @@ def compare_runs(groups, which="best", metrics=(), *, bootstrap="classes", sampl
         "protocol": experiment.protocol_spec,
         "queries": len(queries),
         "bootstrap": bootstrap,
-        "samples": samples,
-        "seed": seed,
-        "metrics": found,
+        **options,
+        "metrics": compared,
         "right_alone": {name: int(right.sum()) for name, right in right_by_all(of_groups)[1].items()},
     }
 
 
 def compared_metrics(experiment, specs=(), bootstrap="classes"):
-    """Returns the metrics that runs are compared by: means over queries, and of pairs, where classes are drawn.
+    """Returns the metrics that runs are compared by: means over queries, and of pairs, if classes are drawn.
 
-    Args:
-        experiment: `Experiment` of one of them.
-        specs: what `--metrics` says; empty: those of the protocol that are means over queries.
-        bootstrap: `queries` or `classes`.
+    If the `specs` of `--metrics` are empty, they are the protocol's means over queries.
     """
     protocol = experiment.splits.protocol
     of_pairs = [metric for metric in protocol.metrics if isinstance(metric, PairMetric)] if specs else []
@@ -94,9 +85,7 @@ def compared_metrics(experiment, specs=(), bootstrap="classes"):
 def means_over_queries(protocol, specs=()):
     """Returns the metrics of a protocol that are means over queries.
 
-    Args:
-        protocol: `Protocol`.
-        specs: what `--metrics` says; if not empty, all metrics of the protocol must be such means.
+    If the `specs` of `--metrics` are not empty, all metrics of the protocol must be such means.
     """
     over_queries = [metric for metric in protocol.metrics if isinstance(metric, RankMetric)]
     others = [metric.name for metric in protocol.metrics if metric not in over_queries]
@@ -109,29 +98,22 @@ def means_over_queries(protocol, specs=()):
 
 
 def check_alike(experiments, doing="Compare"):
-    """Raises if not all runs are measured on the same queries in the same way.
-
-    Args:
-        experiments: run directory to `Experiment`.
-        doing: what is done with the runs, for errors.
-    """
+    """Raises if not all runs are measured on the same queries in the same way; errors advise on `doing`."""
     for (first_dir, first), (second_dir, second) in itertools.pairwise(experiments.items()):
-        for what, about, advice in (
+        for what, property_of, advice in (
             ("datasets", lambda each: each.settings.data.dataset, f"{doing} runs of one dataset."),
             ("protocols", _protocol, f"{doing} runs of one protocol."),
             ("metrics", _metrics, "Choose them by --metrics."),
         ):
-            if about(first) != about(second):
-                raise ValueError(
-                    f"{first_dir} and {second_dir} have different {what}: {about(first)}, and {about(second)}. {advice}"
-                )
+            one, other = property_of(first), property_of(second)
+            if one != other:
+                raise ValueError(f"{first_dir} and {second_dir} have different {what}: {one}, and {other}. {advice}")
         one, other = first.splits.test, second.splits.test
         # The names of images without their folders, which may be others.
         if not all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("identities", *COLUMNS)):
-            counts = f"{len(one)} and {len(other)}"
             raise ValueError(
-                f"{first_dir} and {second_dir} have different test images ({counts}), so different queries. Check "
-                "their --data_dir and --ignore_images, and whether the images have changed since."
+                f"{first_dir} and {second_dir} have different test images ({len(one)} and {len(other)}), so different "
+                "queries. Check their --data_dir and --ignore_images, and whether the images have changed since."
             )
 
 

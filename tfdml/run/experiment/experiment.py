@@ -22,11 +22,7 @@ from tfdml.runtime.workers import Workers
 
 
 def set_up(settings):
-    """Sets TensorFlow and Keras up, and imports the user's modules; gives the `tf.distribute.Strategy` of the devices.
-
-    Args:
-        settings: `RunSettings`.
-    """
+    """Sets up TensorFlow, Keras and the user's modules for `RunSettings`; returns the `tf.distribute.Strategy`."""
     if settings.jit_compile and settings.deterministic:
         raise ValueError("--jit_compile needs --nodeterministic: XLA has no deterministic form of some operations.")
     # First of all: TensorFlow's devices cannot be set up after it has computed something.
@@ -39,12 +35,7 @@ def set_up(settings):
 
 
 def start_tensorflow(devices, deterministic):
-    """Sets threads, precision and devices of TensorFlow up; gives the `tf.distribute.Strategy` of the devices.
-
-    Args:
-        devices: what `--devices` says.
-        deterministic: what `--deterministic` says.
-    """
+    """Sets up threads, precision and devices of TensorFlow; returns the `tf.distribute.Strategy` of `--devices`."""
     if deterministic:
         # TensorFlow sums three gradients or more in the order in which their buffers come free, which depends on
         # timing where operations run at once. Its deterministic operations do not cover this; one thread does.
@@ -78,14 +69,7 @@ AMONG_RUNS = values_of("among_runs")
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """Splits of a dataset, how their images are read, and how a model is measured on them.
-
-    Args:
-        settings: `Settings`.
-        strategy: the `tf.distribute.Strategy` to compute under.
-        splits: `Splits` of the dataset.
-        images: `ImageData` that reads them.
-    """
+    """Splits of a dataset, how their images are read, and how a model is measured on them under a strategy."""
 
     settings: Settings
     strategy: tf.distribute.Strategy
@@ -94,13 +78,7 @@ class Experiment:
 
     @classmethod
     def of(cls, settings, strategy, **splits):
-        """Reads the dataset that the settings name.
-
-        Args:
-            settings: `Settings`.
-            strategy: what `set_up` gives for those of the run.
-            **splits: `classes` and `test_only` of `Splits.of`.
-        """
+        """Reads the dataset that the settings name; `splits` are `classes` and `test_only` of `Splits.of`."""
         seed, verbose = settings.run.seed, verbosity(is_chief(strategy))
         splits = Splits.of(settings.data, settings.evaluation, seed, **splits)
         images = ImageData(settings.images, strategy, train=splits.train, seed=seed, verbose=verbose)
@@ -122,15 +100,15 @@ class Experiment:
         return self.splits.protocol.selecting(self.settings.evaluation.select_by)
 
     def measure(self, embeddings, split, metrics=None):
-        """The values by name of a split's metrics, which all workers measure together; None: all of the protocol."""
+        """Returns the values of a split's metrics by name; all workers measure together. None: all of the protocol."""
         return self.scores(embeddings, split, metrics).summary()
 
     def scores(self, embeddings, split, metrics=None):
-        """The `Scores` of embeddings of a split; see `measure`."""
+        """Returns the `Scores` of embeddings of a split; see `measure`."""
         return self.splits.protocol.scores(embeddings, split, metrics, Workers.of(self.strategy))
 
     def embed(self, model, split, tolerant=False):
-        """Embeddings of a split's images; `tolerant` as `ImageData.evaluation` takes it."""
+        """Returns embeddings of a split's images; for `tolerant` see `ImageData.evaluation`."""
         with self.naming_unreadable():
             images = self.images.evaluation(split, model, tolerant)
             of = f"{self.splits.part_of(split)} images".lstrip()
@@ -143,13 +121,10 @@ class Experiment:
 
 
 def trained(run_dir, which, changes=(), *, test_only=True):
-    """The experiment of a run directory, on one machine, and its `best` or `final` model.
+    """Returns the experiment of a run directory, on one machine, and its `best` or `final` model.
 
-    Args:
-        run_dir: path of the run.
-        which: `best` or `final`.
-        changes: settings to replace, name to value; of `import_modules` the user's own, see `check_modules`.
-        test_only: whether only the test split is read.
+    `changes` replaces settings, name to value; of `import_modules` the user's own, see `check_modules`. With
+    `test_only`, only the test split is read.
     """
     settings, strategy, model, classes = _opened(run_dir, which, dict(changes))
     experiment = Experiment.of(settings, strategy, classes=classes, test_only=test_only)
@@ -162,12 +137,12 @@ def trained(run_dir, which, changes=(), *, test_only=True):
 
 
 def trained_model(run_dir, which, changes=()):
-    """The `best` or `final` model of a run directory; its dataset need not be there."""
+    """Returns the `best` or `final` model of a run directory; its dataset need not be there."""
     return _opened(run_dir, which, dict(changes))[2]
 
 
 def _opened(run_dir, which, changes):
-    """Settings, strategy and model of a run, and the classes of its splits where it recorded them."""
+    """Returns settings, strategy and model of a run, and the classes of its splits if it recorded them."""
     if not run_dir:
         raise ValueError("--run_dir is missing: the folder of a run.")
     run = RunDirectory(run_dir)
@@ -187,6 +162,6 @@ def _opened(run_dir, which, changes):
 
 
 def _moved(path, before, now):
-    """The path of a file that is below the folder `before`, below the folder `now`; any other path as it is."""
+    """Returns a path in the folder `before` as one in the folder `now`, and any other path as it is."""
     inside = path and before and Path(path).is_relative_to(before)
     return str(Path(now) / Path(path).relative_to(before)) if inside else path

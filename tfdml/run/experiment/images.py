@@ -18,25 +18,20 @@ from tfdml.run.training.run_checkpoint import BadImages
 from tfdml.runtime.workers import Workers
 
 LOGGER = logging.getLogger(__name__)
-GIBIBYTE = 2**30
 # Bytes of a number of a prepared image.
 FLOAT = 4
 
 
 class ImageData:
-    """Makes datasets of prepared images, through a cache and with substitutes for bad images where these are wanted.
+    """Makes datasets of prepared images, through a cache and with substitutes for bad images if these are wanted.
 
-    Args:
-        settings: `ImageSettings`.
-        strategy: the run's `tf.distribute.Strategy`.
-        train: the split that is trained on; None where none is.
-        seed: seed of training batches and their augmentation.
-        verbose: Keras' verbosity of the bar that shows how a cache is filled.
+    `train` is the split that is trained on, or None; `seed` decides on training batches and their augmentation.
+    `verbose` is Keras' verbosity of the bar that shows how a cache is filled.
     """
 
     def __init__(self, settings, strategy, *, train=None, seed=0, verbose=0):
         self.settings, self.strategy, self.train, self.seed = settings, strategy, train, seed
-        self._memory, self.verbose = int(settings.cache_memory * GIBIBYTE), verbose
+        self._memory, self.verbose = int(settings.cache_memory * 2**30), verbose
         self._cache = Cache(
             settings.cache,
             memory=self._memory,
@@ -52,19 +47,19 @@ class ImageData:
         return Substitutes(self.train.labels) if needed else None
 
     def preprocessing(self, model, transform=None):
-        """How images are prepared for the model's backbone, as data; without a transform that of evaluation."""
+        """Returns how images are prepared for the model's backbone, as data; by default for evaluation."""
         if dims := declared_by(model).get("vector_dims"):
             return VectorPreprocessing(dims)
         settings = self.settings
-        about = {"transform": transform or settings.test_transform, "shrink": settings.shrink_decoding}
-        return Preprocessing.of(model, settings.image_size, **about)
+        options = {"transform": transform or settings.test_transform, "shrink": settings.shrink_decoding}
+        return Preprocessing.of(model, settings.image_size, **options)
 
     def preprocessor(self, model, transform):
-        """How images are prepared for the model's backbone, as a function."""
+        """Returns how images are prepared for the model's backbone, as a function."""
         return Preprocessor.of(self.preprocessing(model, transform))
 
     def check(self, model):
-        """Traces both transforms where a cache comes first, so that what does not fit together is an error at once."""
+        """Traces both transforms if a cache comes first, so that what does not fit together is an error at once."""
         if self.settings.cache == "none" or declared_by(model).get("vector_dims"):
             return
         for transform in (self.settings.train_transform, self.settings.test_transform):
@@ -72,7 +67,7 @@ class ImageData:
             prepare.get_concrete_function(tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int64))
 
     def training(self, model, sampler, progress, length, weight_power=0.0):
-        """The training dataset, whose passes have `length` steps; images count as `--class_weights` says."""
+        """Returns the training dataset with passes of `length` steps; images count as `--class_weights` states."""
         split = self.train
         preprocessor = self.preprocessor(model, self.settings.train_transform)
         if self.settings.max_bad_images and not sampler.uses_classes:
@@ -82,6 +77,11 @@ class ImageData:
             )
         if sampler.several_views:
             check_views(preprocessor, f"--train_transform={self.settings.train_transform}")
+        if weight_power and (not sampler.uses_classes or split.attributes is not None):
+            raise ValueError(
+                f"--class_weights={weight_power} counts images of classes, and these images have none of their own. "
+                "Leave it out."
+            )
         read, prepare = self._cache.through(split, preprocessor)
         options = {
             "seed": self.seed,
@@ -90,7 +90,7 @@ class ImageData:
             "length": length,
             "read": read,
             "substitutes": self._substitutes,
-            "weights": _weights(split, sampler, weight_power),
+            "weights": class_weights(split, weight_power) if weight_power else None,
         }
 
         def share_of(context):
@@ -104,21 +104,18 @@ class ImageData:
         return training_batches(split, sampler, prepare, **options)
 
     def evaluation(self, split, model, tolerant=False, again=False):
-        """This worker's share of the batches of a split's images, as evaluation sees them.
+        """Returns this worker's share of the batches of a split's images, as evaluation sees them.
 
-        An image that cannot be read is an error; with `tolerant` it is zeros where training tolerates some. With
-        `again` there are several passes over this dataset, for which images stay in memory where they may.
+        An image that cannot be read is an error; with `tolerant` it is zeros if training tolerates some. With `again`
+        there are several passes over this dataset, for which images stay in memory if they may.
         """
         preprocessor = self.preprocessor(model, self.settings.test_transform)
         read, prepare = self._cache.through(split, preprocessor)
         share, size = Workers.of(self.strategy).share, self.settings.eval_batch_size
         batches = len(share(-(-len(split) // size)))
+        needed = batches * size * math.prod(preprocessor.image_shape) * FLOAT
         # Vectors are in memory, or too many for it.
-        keep = (
-            again
-            and not vector_dims(split)
-            and self._keeps(batches * size * math.prod(preprocessor.image_shape) * FLOAT)
-        )
+        keep = again and not vector_dims(split) and self._keeps(needed)
         options = {"batch_size": size, "read": read, "share": share, "keep": keep}
         return evaluation_batches(split, prepare, tolerant=tolerant and self.settings.max_bad_images > 0, **options)
 
@@ -131,7 +128,7 @@ class ImageData:
         return keeps
 
     def bad_images(self):
-        """The callback that counts training images that cannot be read; None where none are tolerated."""
+        """Returns the callback that counts training images that cannot be read; None if none are tolerated."""
         if self._substitutes is None:
             return None
         split = self.train
@@ -142,27 +139,10 @@ class ImageData:
         )
 
 
-def _weights(split, sampler, power):
-    """The weights of classes that `--class_weights` asks for, or None."""
-    if not power:
-        return None
-    if not sampler.uses_classes or split.attributes is not None:
-        raise ValueError(
-            f"--class_weights={power} counts images of classes, and these images have none of their own. Leave it out."
-        )
-    return class_weights(split, power)
-
-
 class Batches:
     """Builds the datasets of training and evaluation, each once: tracing their graphs takes up to a second.
 
     Building them proves that the images, the transforms and the sampler fit together.
-
-    Args:
-        experiment: `Experiment`.
-        model: the model that is trained.
-        sampler: the sampler of the training batches.
-        progress: `Progress` of the run.
     """
 
     def __init__(self, experiment, model, sampler, progress):
@@ -171,9 +151,6 @@ class Batches:
         self.evaluation = images.evaluation(experiment.splits.evaluation, model, again=True)
         power = experiment.settings.batches.class_weights
         make = functools.partial(images.training, model, sampler, progress, weight_power=power)
-        self._training = functools.cache(make)
+        # Function of a number of steps that returns the training dataset with passes of that length.
+        self.training = functools.cache(make)
         self.training(progress.steps_per_epoch)
-
-    def training(self, length):
-        """Returns the training dataset, whose passes have `length` steps."""
-        return self._training(length)

@@ -26,12 +26,8 @@ class Judge(NamedTuple):
 class JudgedImages:
     """Images, and the models that judge their labels.
 
-    Args:
-        labels: `[N]` class numbers.
-        class_names: class number to name; empty where classes have none.
-        names: list of N names, as `--ignore_images` reads them.
-        judges: list of `Judge`.
-        split: the `Split` that has the images; None where they are not there.
+    `labels` are class numbers `[N]`, and `names` N names, as `--ignore_images` reads them. The split has the images; it
+    is None if they are not there.
     """
 
     labels: np.ndarray
@@ -44,13 +40,9 @@ class JudgedImages:
     def of_files(cls, paths, labels="", *, data_dir="", part="train", distance="cosine"):
         """Reads files that any software has written: the same images in each, embedded by several models.
 
-        Args:
-            paths: list of files and folders, as `EmbeddingFiles.read` takes them; they name images by an array `names`
-                or their paths.
-            labels: `.npy` file with the labels of `.npy` files.
-            data_dir: folder that has the images, if names are relative.
-            part: split that the rows are of, for images without names.
-            distance: `cosine` or `euclidean`.
+        Files and folders, see `EmbeddingFiles.read`, name images by an array `names` or by their paths, relative to
+        `data_dir`. `labels` is the `.npy` file with the labels of `.npy` files; rows without names belong to the split
+        `part`. The distance is `cosine` or `euclidean`.
         """
         files = [EmbeddingFiles.read(path, labels) for path in paths]
         first, names = files[0], [_names(path) for path in paths]
@@ -60,30 +52,27 @@ class JudgedImages:
                     f"{paths[0]} and {path} have other images or labels. Give embeddings of the same rows."
                 )
         judges = [Judge(np.arange(len(first.labels)), each.embeddings, distance) for each in files]
-        known, split = names[0], None
-        if known is not None:
-            files_of = [os.path.join(data_dir, name) for name in known]
-            split = Split(np.array(files_of, object), first.labels)
-            known = names_in_list(split, part, data_dir)
-            split = split if all(map(os.path.isfile, files_of)) else None
-        known = known or [f"{part}#{row}" for row in range(len(first.labels))]
-        return cls(first.labels, first.class_names or {}, known, judges, split)
+        split, in_list = None, []
+        if names[0] is not None:
+            images = [os.path.join(data_dir, name) for name in names[0]]
+            split = Split(np.array(images, object), first.labels)
+            in_list = names_in_list(split, part, data_dir)
+            split = split if all(map(os.path.isfile, images)) else None
+        in_list = in_list or [f"{part}#{row}" for row in range(len(first.labels))]
+        return cls(first.labels, first.class_names or {}, in_list, judges, split)
 
     @classmethod
     def of_runs(cls, run_dirs, part, which="best", changes=()):
-        """Embeds images with the models of runs.
+        """Embeds images with the `best` or `final` models of runs on one dataset.
 
-        Args:
-            run_dirs: list of folders of runs on one dataset.
-            part: `train`, `test`, or `validation`: of each run the training classes that it has held out.
-            which: `best` or `final` model.
-            changes: settings to use instead of the runs', name to value.
+        `part` is `train`, `test`, or `validation`: of each run the training classes that it has held out. `changes`
+        replaces settings of the runs.
         """
         judges, first, experiment = [], None, None
         changes = {**AMONG_RUNS, **dict(changes)}
         for run_dir in run_dirs:
-            own = on_validation(changes, run_dir, "--split=train") if part == "validation" else changes
-            experiment, model = trained(run_dir, which, own, test_only=part == "test")
+            settings = on_validation(changes, run_dir, "--split=train") if part == "validation" else changes
+            experiment, model = trained(run_dir, which, settings, test_only=part == "test")
             dataset = experiment.splits.dataset
             split = dataset.test if part == "test" else dataset.train
             first = split if first is None else first
@@ -97,14 +86,13 @@ class JudgedImages:
         return cls(first.labels, first.class_names or {}, names, judges, first)
 
     def named(self, label):
-        """Returns the name of a class."""
         return str(self.class_names.get(int(label), label))
 
 
 def _labels(file):
     """Returns the label of each row of `EmbeddingFiles` as text."""
-    known = file.class_names or {}
-    return [str(known.get(label, label)) for label in file.labels.tolist()]
+    names = file.class_names or {}
+    return [str(names.get(label, label)) for label in file.labels.tolist()]
 
 
 def _names(path):
@@ -118,16 +106,7 @@ MOST_TRAINING = 4000
 
 
 def embedded_sample(experiment, model, train):
-    """Embeds the training images, or a random sample of them.
-
-    Args:
-        experiment: `Experiment`.
-        model: the model.
-        train: the training split.
-
-    Returns:
-        Their rows, ascending, and their embeddings.
-    """
+    """Embeds the training images, or a random sample; returns their rows, ascending, and their embeddings."""
     rows = np.arange(len(train))
     if len(rows) > MOST_TRAINING:
         random = np.random.default_rng(experiment.settings.run.seed)
@@ -142,10 +121,7 @@ def embedded_sample(experiment, model, train):
 def clusters_of(embeddings, experiment, model, train, assignment):
     """Returns the cluster `[N]` of each test image: the one whose mean, of training images, is nearest.
 
-    Args:
-        embeddings: `[N, D]` of the test images, by the model.
-        experiment, model, train: as `embedded_sample` takes them.
-        assignment: the cluster of each training image; None where there are none, as is the result then.
+    `assignment` is the cluster of each training image; None, like the result, if there are none.
     """
     if assignment is None:
         return None
@@ -154,16 +130,10 @@ def clusters_of(embeddings, experiment, model, train, assignment):
 
 
 def nearest_means(embeddings, points, clusters):
-    """Returns for each embedding `[N, d]` the cluster whose mean is nearest.
-
-    Args:
-        embeddings: `[N, d]` array.
-        points: `[P, d]` array.
-        clusters: `[P]` integers, the cluster of each point.
-    """
-    known, places, counts = np.unique(clusters, return_inverse=True, return_counts=True)
-    means = np.zeros([len(known), points.shape[1]])
+    """Returns for each embedding `[N, d]` the cluster whose mean, of points `[P, d]` in clusters `[P]`, is nearest."""
+    numbers, places, counts = np.unique(clusters, return_inverse=True, return_counts=True)
+    means = np.zeros([len(numbers), points.shape[1]])
     np.add.at(means, places, points)
     means /= counts[:, None]
-    # Squared distances, but for what all clusters have in common.
-    return known[np.argmin(np.sum(means**2, axis=1) - 2 * embeddings @ means.T, axis=1)]
+    # Squared distances, except for what all clusters have in common.
+    return numbers[np.argmin(np.sum(means**2, axis=1) - 2 * embeddings @ means.T, axis=1)]

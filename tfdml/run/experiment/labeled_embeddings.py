@@ -22,13 +22,10 @@ from tfdml.run.directory.run_directory import RunDirectory
 
 
 class LabeledEmbeddings(NamedTuple):
-    """Embeddings of labeled images, and the protocol that measures them.
+    """Embeddings `[N, d]` of labeled images, and the `Protocol` that measures them.
 
-    Args:
-        facts: name to value, what is measured in words.
-        protocol: `Protocol`.
-        embeddings: `[N, d]` array.
-        rows: what the protocol reads of the embedded images: a `Split`, or `EmbeddingFiles`.
+    `facts` are what is measured in words, name to value. `rows` is what the protocol reads of the embedded images: a
+    `Split`, or `EmbeddingFiles`.
     """
 
     facts: dict
@@ -46,30 +43,26 @@ class LabeledEmbeddings(NamedTuple):
         return {str(names.get(label, label)): values for label, values in means.items()}
 
     def intervals(self, scores, of_classes):
-        """Returns the bootstrap intervals of means over queries, and with classes drawn, of metrics of pairs."""
+        """Returns bootstrap intervals of means over queries, and, if classes are drawn, of metrics of pairs."""
         intervals, clusters = {}, None
         metrics = [metric for metric in self.protocol.metrics if isinstance(metric, PairMetric)]
         if of_classes:
             clusters = self.rows.labels[scores.queries] if scores.per_query else None
-            known = [metric for metric in metrics if scores.values[metric.name] is not None]
-            # Of a mean over several searches there is no single set of pairs.
-            if known and len(self.protocol.tasks(self.rows)) == 1:
-                intervals = metric_intervals(self.protocol.pairs(self.embeddings, self.rows), known)
+            of_pairs = [metric for metric in metrics if scores.values[metric.name] is not None]
+            # A mean over several searches has no single set of pairs.
+            if of_pairs and len(self.protocol.tasks(self.rows)) == 1:
+                intervals = metric_intervals(self.protocol.pairs(self.embeddings, self.rows), of_pairs)
         if scores.per_query or not intervals:
             intervals = {**bootstrap_intervals(scores.per_query, clusters), **intervals}
         return intervals
 
 
 def embeddings_of_files(embeddings, labels="", protocol="", metrics=(), index="", modules=()):
-    """Returns the `LabeledEmbeddings` of files that any software has written.
+    """Returns the `LabeledEmbeddings` of a file of embeddings, or of a folder of `tfdml.embed`.
 
-    Args:
-        embeddings: file of embeddings, or folder of `tfdml.embed`.
-        labels: file of labels, where the embeddings have none with them.
-        protocol: spec of a protocol; empty: `self_retrieval`, or `query_gallery` where rows are marked as queries.
-        metrics: specs of metrics; empty for the protocol's own.
-        index: spec of an index; empty for the protocol's own.
-        modules: the user's modules that register parts.
+    `labels` is a file of labels, if the embeddings have none with them. Without a protocol's spec, it is
+    `self_retrieval`, or `query_gallery` if rows are marked as queries; empty specs of metrics and index are the
+    protocol's own. `modules` register the user's parts.
     """
     registry.import_modules(modules)
     files = EmbeddingFiles.read(embeddings, labels)
@@ -79,13 +72,10 @@ def embeddings_of_files(embeddings, labels="", protocol="", metrics=(), index=""
 
 
 def embeddings_of_run(run_dir, which, index, changes):
-    """Returns the `LabeledEmbeddings` of a run's test split.
+    """Returns the `LabeledEmbeddings` of a run's test split, by its `best` or `final` model.
 
-    Args:
-        run_dir: folder of the run.
-        which: `best` or `final`.
-        index: spec of the index that is searched; empty: as the protocol says.
-        changes: settings to use instead of the run's, name to value.
+    `index` is the spec of the index that is searched, by default the protocol's; `changes` replaces settings of the
+    run.
     """
     from tfdml.run.experiment.experiment import trained
     from tfdml.run.experiment.splits import measurable
@@ -93,8 +83,8 @@ def embeddings_of_run(run_dir, which, index, changes):
     if "dataset" in changes:
         # The folder of the run's own dataset is that of other datasets of its name, too.
         changes = {**values_of("on_another_dataset"), **changes}
-        own = RunDirectory(run_dir).settings().data.dataset
-        if registry.parse(changes["dataset"])[0][0] != registry.parse(own)[0][0]:
+        before = RunDirectory(run_dir).settings().data.dataset
+        if registry.parse(changes["dataset"])[0][0] != registry.parse(before)[0][0]:
             changes = {"data_dir": "", **changes}
     experiment, model = trained(run_dir, which, changes)
     split, settings = experiment.splits.test, experiment.settings
@@ -108,12 +98,8 @@ def embeddings_of_run(run_dir, which, index, changes):
 def embeddings_of_model(make_embedder, path, dataset, data_dir="", protocol="", metrics=(), index="", modules=()):
     """Returns the `LabeledEmbeddings` of a dataset's test split, as a model embeds it.
 
-    Args:
-        make_embedder: function from the path of a model to its `ImageEmbedder` or `ExportedModel`.
-        path: that path.
-        dataset, data_dir: spec and folder of the dataset.
-        protocol: spec of a protocol; empty: the dataset's.
-        metrics, index, modules: as `embeddings_of_files` takes them.
+    `make_embedder` makes an `ImageEmbedder` or `ExportedModel` of the path. The protocol is by default the dataset's;
+    other arguments are those of `embeddings_of_files`.
     """
     from pipelines.datasets import load
     from tfdml.run.experiment.splits import measurable
@@ -129,14 +115,7 @@ def embeddings_of_model(make_embedder, path, dataset, data_dir="", protocol="", 
 
 
 def embeddings_of_split(run_dir, which, split, changes):
-    """Returns the `LabeledEmbeddings` of a run's model on its `validation` or `test` classes.
-
-    Args:
-        run_dir: folder of the run.
-        which: `best` or `final`.
-        split: `validation` or `test`.
-        changes: settings to use instead of the run's, name to value.
-    """
+    """Returns the `LabeledEmbeddings` of a run's model on its `validation` or `test` classes."""
     from tfdml.run.experiment.experiment import trained
     from tfdml.run.experiment.splits import on_validation
 
@@ -159,15 +138,11 @@ METRICS = ("roc_auc", "equal_error_rate", "tar_at_far_0.1", "tar_at_far_0.01", "
 
 
 def verified_pairs(file, metrics=(), *, embeddings="", folder="", make_embedder=None, modules=()):
-    """Returns what decisions by cosine similarity about the pairs of a file are worth.
+    """Measures decisions by cosine similarity about the pairs of a file.
 
-    Args:
-        file: path of the pairs.
-        metrics: specs of metrics of pairs; empty: those of `METRICS` that so many pairs have.
-        embeddings: path of embeddings with names; empty: those of images.
-        folder: folder of the images; empty: the working directory.
-        make_embedder: function without arguments that returns an `ImageEmbedder` or `ExportedModel` for images.
-        modules: the user's modules that register parts of its model.
+    By default, the metrics are those of `METRICS` that so many pairs have. Embeddings are read from a file with names,
+    or computed from images in a folder by the `ImageEmbedder` or `ExportedModel` that `make_embedder` returns.
+    `modules` register the user's parts of its model.
     """
     chosen = metrics_of(tuple(metrics) or METRICS)
     others = [metric.name for metric in chosen if not (isinstance(metric, PairMetric) and metric.of_counts)]
@@ -175,22 +150,18 @@ def verified_pairs(file, metrics=(), *, embeddings="", folder="", make_embedder=
         raise ValueError(f"--pairs measures decisions about pairs, such as roc_auc; received {', '.join(others)}.")
     pairs = PairList.read(file)
     if embeddings:
-        vectors, known = named_embeddings(embeddings)
-        rows = pairs.rows(known, embeddings)
+        vectors, names = named_embeddings(embeddings)
+        rows = pairs.rows(names, embeddings)
     else:
+        from pipelines.reading.sources import split_of
+
         there = {name: row for row, name in enumerate(pairs.names) if Path(folder, name).is_file()}
         rows = pairs.rows(there, folder or "the working directory")
         registry.import_modules(modules)
-        vectors = _embedded(make_embedder(), [Path(folder, name) for name in pairs.names])
+        vectors = make_embedder().embed_split(split_of([Path(folder, name) for name in pairs.names]))
     rows, places = np.unique(rows, return_inverse=True)
     scores = similarities_of_pairs(ExactVectors.of(vectors[rows]), *places.reshape(2, -1))
     if not metrics:
         different = int(np.sum(~pairs.same))
         chosen = [metric for metric in chosen if metric.negatives_needed <= different]
     return verified(scores, pairs.same, pairs.folds, chosen)
-
-
-def _embedded(embedder, paths):
-    from pipelines.reading.sources import split_of
-
-    return embedder.embed_split(split_of(paths))

@@ -18,15 +18,10 @@ NOTEWORTHY = 0.01
 
 @dataclasses.dataclass(frozen=True)
 class Length:
-    """How long a run trains, and when it is evaluated.
+    """How many steps and epochs a run trains, and when it is evaluated.
 
-    Args:
-        steps: number of steps.
-        epochs: number of epochs.
-        steps_per_epoch: number of steps that are an epoch.
-        evaluations: after how many epochs or steps the run is evaluated, and which of them: `epochs` or `steps`.
-        patience: number of evaluations without improvement after which the run stops; None: it does not.
-        patience_from: number of steps before which evaluations do not count for patience.
+    It is evaluated after so many `epochs` or `steps`. It stops after `patience` evaluations without improvement, unless
+    that is None; evaluations before the step `patience_from` do not count.
     """
 
     steps: int
@@ -38,39 +33,30 @@ class Length:
 
     @classmethod
     def of(cls, settings, evaluation, batches):
-        """Returns the length that settings say.
-
-        Args:
-            settings: `LengthSettings`.
-            evaluation: `EvaluationSettings`.
-            batches: number of batches in the training images.
-        """
+        """Returns the length that settings state, for training images that are so many batches."""
         asked, of_epoch = steps_of(settings), _steps_per_epoch(settings, batches)
         epochs = asked // of_epoch if asked else settings.epochs
         evaluations = _evaluations(evaluation, asked, epochs, of_epoch)
         steps = epochs * of_epoch
-        return cls(steps, epochs, of_epoch, evaluations, *_patience(settings, evaluation, steps))
+        # If the flag is a number, all evaluations count.
+        patience, patience_from = settings.patience or None, 0
+        if settings.patience < 0:
+            patience = PATIENCE if evaluation.evaluate_on == "validation" else None
+            patience_from = round(WARM_UP * steps)
+        return cls(steps, epochs, of_epoch, evaluations, patience, patience_from)
 
-    def told(self, split):
-        """Returns a sentence that tells how long the run trains, and when it is evaluated.
-
-        Args:
-            split: name of the split that it is evaluated on.
-        """
+    def in_words(self, split):
+        """Returns how long the run trains, and when it is evaluated on the split of this name."""
         every, unit = self.evaluations
         often = unit.removesuffix("s") if every == 1 else f"{every:,} {unit}"
         epochs = f"{self.epochs:,} epoch{'s' * (self.epochs > 1)} of {self.steps_per_epoch:,}"
         return f"{self.steps:,} steps, {epochs}; evaluated on {split} every {often}."
 
 
-def steps_of(settings):
-    """Returns the number of steps of a run whose length is in steps; 0 where it is in epochs.
-
-    Args:
-        settings: `LengthSettings`.
-    """
+def steps_of(settings, of_epoch=0):
+    """Returns the number of steps of `LengthSettings`, whose epochs have so many; by default 0 if it is in epochs."""
     if settings.steps or settings.epochs:
-        return settings.steps
+        return settings.steps or settings.epochs * of_epoch
     of_epoch = settings.steps_per_epoch or 1
     return max(1, round(STEPS / of_epoch)) * of_epoch
 
@@ -100,7 +86,7 @@ def _steps_per_epoch(settings, batches):
 
 
 def _evaluations(evaluation, asked, epochs, of_epoch):
-    """Returns when a run is evaluated; `asked` is its length where that is in steps."""
+    """Returns when a run is evaluated; `asked` is its length if that is in steps."""
     if evaluation.eval_every:
         whole = epochs if evaluation.eval_unit == "epochs" else epochs * of_epoch
         # A shorter run is evaluated at its end: otherwise its best model would be the untrained one.
@@ -112,27 +98,12 @@ def _evaluations(evaluation, asked, epochs, of_epoch):
     return min(sizes, key=lambda size: abs(size - asked / EVALUATIONS)), "steps"
 
 
-def _patience(settings, evaluation, steps):
-    """Returns after how many evaluations without improvement a run stops, or None, and the step from which they count.
-
-    Where the flag says a number, all evaluations count.
-    """
-    if settings.patience < 0:
-        return PATIENCE if evaluation.evaluate_on == "validation" else None, round(WARM_UP * steps)
-    return settings.patience or None, 0
-
-
 def _divisors(steps):
     return [size for size in range(1, steps + 1) if steps % size == 0]
 
 
 def late_rise(history, metric):
-    """Returns a sentence that tells how much the metric of a run still rose in its last quarter, or None if little.
-
-    Args:
-        history: list of `{"step": ..., "metrics": ...}`, as `RetrievalEvaluation` has it.
-        metric: name.
-    """
+    """Returns a sentence if a metric still rose in the last quarter of a `RetrievalEvaluation`'s history, or None."""
     last = history[-1]["step"]
     earlier = [entry["metrics"][metric] for entry in history if entry["step"] <= 0.75 * last]
     late = [entry["metrics"][metric] for entry in history if entry["step"] > 0.75 * last]

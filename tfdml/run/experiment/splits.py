@@ -25,10 +25,7 @@ from tfdml.run.directory.run_directory import RunDirectory
 def on_validation(changes, run_dir, otherwise="another run"):
     """Returns settings that evaluate on the classes that a run has held out for validation.
 
-    Args:
-        changes: settings to use instead of the run's, name to value.
-        run_dir: folder of the run.
-        otherwise: flag to give where a run has none, for the error.
+    `changes` are other settings to use instead of the run's. If it has held out none, the error advises `otherwise`.
     """
     values = RunDirectory(run_dir).settings().values()
     if values["evaluate_on"] != "validation":
@@ -40,31 +37,21 @@ def on_validation(changes, run_dir, otherwise="another run"):
 
 
 def measurable(dataset, metrics):
-    """Returns those metric specs that the dataset can be measured by, and says which are left out.
-
-    Args:
-        dataset: the `Dataset`.
-        metrics: metric specs; empty: the protocol's own.
-    """
+    """Returns those metric specs that the dataset can be measured by, and logs which are left out."""
     if dataset.has_classes:
         return metrics
-    left_out = [spec for spec in metrics if not _has(dataset, metric_of(spec))]
+    test = dataset.test
+
+    def can_be_measured(metric):
+        of_pairs = test.relations is not None and isinstance(metric, PairMetric) and metric.of_counts
+        of_several_labels = test.attributes is not None and metric.takes_several
+        return not metric.needs_classes or of_pairs or of_several_labels
+
+    left_out = [spec for spec in metrics if not can_be_measured(metric_of(spec))]
     if left_out:
-        logging.getLogger(__name__).warning(
-            "%s has no classes, so these metrics are left out: %s.", dataset.name, ", ".join(left_out)
-        )
+        message = "%s has no classes, so these metrics are left out: %s."
+        logging.getLogger(__name__).warning(message, dataset.name, ", ".join(left_out))
     return [spec for spec in metrics if spec not in left_out]
-
-
-def _has(dataset, metric):
-    """Whether it needs no classes, or only what is given in their place: pairs, or several labels."""
-    if dataset.test.attributes is not None and metric.takes_several:
-        return True
-    has_relations = dataset.test.relations is not None
-    return not metric.needs_classes or (has_relations and isinstance(metric, PairMetric) and metric.of_counts)
-
-
-PARTITIONS = ("classes", "images")
 
 
 @declared
@@ -72,7 +59,7 @@ def random_meta_classes(labels, count: Count, *, seed: Seed, of: Literal["classe
     """Partitions a training set at random into K meta-classes, Sec. 4.1 of EDMS.
 
     The paper's Sec. 1 allows both kinds of partition: a meta-class has "only a part of images belonging to one class,
-    or images from several distinct image classes". It says nothing about sizes; here they are as even as possible.
+    or images from several distinct image classes". It does not state sizes; here they are as even as possible.
 
     - `classes`: whole classes are merged, as in DREML, which the paper follows. The numbers of classes of two
       meta-classes differ by at most 1; the numbers of images may differ by more.
@@ -82,10 +69,10 @@ def random_meta_classes(labels, count: Count, *, seed: Seed, of: Literal["classe
     Example: `meta_classes = random_meta_classes(labels, 50, seed=0)`.
 
     Args:
-        labels: `[M]` class of each image, numbers or names. With `classes` the meta-class of a class does not depend on
-            the order of images, with `images` only the number of images counts.
+        labels: `[M]` class of each image, numbers or names. With `classes`, the order of images does not matter; with
+            `images`, only their number does.
         count: K.
-        seed: integer; another one gives another partition.
+        seed: Integer. Another seed gives another partition.
         of: `classes` or `images`.
 
     Returns:
@@ -94,12 +81,8 @@ def random_meta_classes(labels, count: Count, *, seed: Seed, of: Literal["classe
     labels = np.asarray(labels)
     if labels.ndim != 1:
         raise ValueError(f"Expected labels of shape [images], received shape {labels.shape}.")
-    if of == "classes":
-        classes, parts = np.unique(labels, return_inverse=True)
-        size = len(classes)
-    else:
-        parts = np.arange(len(labels))
-        size = len(labels)
+    things, parts = np.unique(labels, return_inverse=True) if of == "classes" else (labels, np.arange(len(labels)))
+    size = len(things)
     if count > size:
         instead = f"Use at most {size}" + (", or partition the images." if of == "classes" else ".")
         raise ValueError(f"{count} meta-classes need as many {of}, but the labels have {size}. {instead}")
@@ -112,8 +95,7 @@ class Splits:
 
     Args:
         dataset: the `Dataset`.
-        train: split that is trained on, classes or meta-classes numbered from 0; None where only a test split was
-            read.
+        train: split that is trained on, classes or meta-classes numbered from 0; None if only a test split was read.
         evaluation: split that `--evaluate_on` names.
         test: split of the test.
         protocol: `Protocol` that measures a split.
@@ -130,72 +112,62 @@ class Splits:
 
     @classmethod
     def of(cls, data, evaluation, seed, *, classes=None, test_only=False):
-        """Reads the dataset.
-
-        Args:
-            data: `DataSettings`.
-            evaluation: `EvaluationSettings`.
-            seed: seed of the run.
-            classes, test_only: as `pipelines.datasets.load` takes them.
-        """
-        about = {"data_dir": data.data_dir, "ignore_images": data.ignore_images}
-        dataset = load(data.dataset, classes=classes, test_only=test_only, **about)
+        """Reads the dataset; for `classes` and `test_only` see `pipelines.datasets.load`."""
+        options = {"data_dir": data.data_dir, "ignore_images": data.ignore_images}
+        dataset = load(data.dataset, classes=classes, test_only=test_only, **options)
         dataset = with_levels(dataset, data.levels) if data.levels else dataset
         train, evaluated = _train_and_evaluation(dataset, evaluation, seed)
         # Losses with proxies count on numbers without a gap.
-        train = None if train is None else train.numbered()
-        found = registry.create("labels", data.labels) if data.labels else None
-        train = None if train is None else labeled(train, data, seed, found)
-        clusters = found if isinstance(found, Clusters) else None
+        labels = registry.create("labels", data.labels) if data.labels else None
+        train = None if train is None else labeled(train.numbered(), data, seed, labels)
+        clusters = labels if isinstance(labels, Clusters) else None
         protocol = protocol_of(protocol_spec(dataset, evaluation), measurable(dataset, evaluation.metrics))
         if not test_only:
             protocol.selecting(evaluation.select_by)
         return cls(dataset, train, evaluated, dataset.test, protocol, clusters)
 
+    def measured(self):
+        """Returns the splits that a run measures by name: `test`, and `validation` if that is another one."""
+        validation = {} if self.evaluation is self.test else {"validation": self.evaluation}
+        return {"test": self.test, **validation}
+
     def part_of(self, split):
         """Returns which part of the dataset a split is, such as `test`; empty if it is none of them as a whole."""
-        parts = {"test": self.test, "training": self.train, "validation": self.evaluation}
-        return next((name for name, each in parts.items() if each is split), "")
+        by_name = {"test": self.test, "training": self.train, "validation": self.evaluation}
+        return next((name for name, each in by_name.items() if each is split), "")
 
 
 def labeled(train, data, seed, labels=None):
-    """Returns the training split with the labels that `--meta_classes` and `--labels` ask for.
-
-    Args:
-        train: `Split` with classes numbered from 0.
-        data: `DataSettings`.
-        seed: seed of the run.
-        labels: the object of `--labels`; None if there is none.
-    """
+    """Returns the training split, whose classes count from 0, labeled as `--meta_classes` and `--labels` ask."""
     if data.meta_classes:
         try:
             merged = random_meta_classes(train.labels, data.meta_classes, seed=seed, of=data.meta_classes_of)
         except ValueError as error:
             raise ValueError(f"--meta_classes={data.meta_classes}: {error}") from None
         train = dataclasses.replace(train, labels=merged, class_names=None)
-    return train if labels is None else _labeled_by(labels, train, data, seed)
+    if labels is None:
+        return train
+    if data.levels or data.meta_classes:
+        raise ValueError(f"--labels={data.labels} takes the place of classes. Leave out --levels and --meta_classes.")
+    if train.relations is not None:
+        raise ValueError(f"--labels={data.labels}: of these images pairs are known. Leave it out.")
+    try:
+        first = labels.first(train.labels, seed)
+    except ValueError as error:
+        raise ValueError(f"--labels={data.labels}: {error}") from None
+    return dataclasses.replace(train, labels=first, class_names=None, class_groups=None, levels=None)
 
 
 def protocol_spec(dataset, evaluation):
-    """The spec of the protocol that settings name, or else the dataset's; `levels` where classes have levels.
-
-    Args:
-        dataset: the `Dataset`.
-        evaluation: `EvaluationSettings`.
-    """
+    """Returns the spec of the protocol: the settings', or `levels` for classes with levels, or the dataset's."""
     return evaluation.protocol or ("levels" if dataset.test.level_names else dataset.protocol)
 
 
 def to_record(data, dataset):
     """Returns the record of a dataset, by which a run is measured on the same rows later, from any folder.
 
-    Args:
-        data: `DataSettings`.
-        dataset: the `Dataset` that they make.
-
-    Returns:
-        `{"images": ..., "flags": ..., "classes": ...}`: the number of images of each split, and, where `flags.txt` does
-        not say all, flags to replace, by name, and names of the classes of each split.
+    Its entries are the number of `images` of each split, and, if `flags.txt` does not state all, `flags` to replace, by
+    name, and names of the `classes` of each split.
     """
     record = {"images": {part: len(split) for part, split in dataset.splits().items()}}
     spec = from_anywhere(data.dataset, data.data_dir)
@@ -207,14 +179,9 @@ def to_record(data, dataset):
 
 
 def check_images(record, splits, run_dir):
-    """Raises if training or evaluation have another number of images than when a run began; of others it warns.
-
-    Args:
-        record, run_dir: as `changed_images` takes them.
-        splits: `Splits` of the dataset now.
-    """
+    """Raises if training or evaluation have another number of images than recorded; warns of the test's."""
     # Of a test that only the end reads an image may be found then that cannot be read, and be removed.
-    at_the_end = ["test"] if splits.evaluation is not splits.test else []
+    at_the_end = ["test"] if "validation" in splits.measured() else []
     others = [part for part in splits.dataset.splits() if part not in at_the_end]
     if changed := changed_images(record, splits.dataset, run_dir, others):
         raise ValueError(f"{changed} Restore its images, or train again in another --run_dir.")
@@ -223,13 +190,9 @@ def check_images(record, splits, run_dir):
 
 
 def changed_images(record, dataset, run_dir, parts):
-    """A sentence that says which split has another number of images than when a run began; empty if none has.
+    """Returns which split has another number of images than when a run began; empty if none has.
 
-    Args:
-        record: what `to_record` gave then; empty: nothing is known.
-        dataset: the `Dataset` now; of splits that were not read nothing is said.
-        run_dir: path of the run.
-        parts: names of the splits to look at.
+    `record` is what `to_record` returned then, and `parts` are names of splits. Splits that were not read do not count.
     """
     for part, split in dataset.splits().items():
         count = record.get("images", {}).get(part, len(split))
@@ -242,14 +205,11 @@ def changed_images(record, dataset, run_dir, parts):
 
 
 def check_queries(splits):
-    """Raises where a split of `Splits` that is measured by ranks has no query with another image of its class."""
+    """Raises if a split that is measured by ranks has no query with another image of its class."""
     ranked = [each for each in splits.protocol.metrics if isinstance(each, RankMetric) and not each.graded]
     if not ranked or not splits.dataset.has_classes:
         return
-    measured = {"test": splits.test}
-    if splits.evaluation is not splits.test:
-        measured["validation"] = splits.evaluation
-    for name, split in measured.items():
+    for name, split in splits.measured().items():
         if each_alone(split.labels):
             raise ValueError(
                 f"Each class of the {name} split has one image, and {ranked[0].name} needs two or more. Expected "
@@ -263,25 +223,20 @@ def check_queries(splits):
 
 
 def of_one_class(splits):
-    """Returns a sentence for each split of `Splits` that is measured and has images of a single class."""
-    found = {"test": (splits.test, "its scores say nothing. Measure images of several classes.")}
-    if splits.evaluation is not splits.test:
-        found["validation"] = splits.evaluation, "no step can be better. Hold out more, by --validation_classes."
+    """Returns a sentence for each split that is measured and has images of a single class."""
+    effects = {
+        "test": "its scores say nothing. Measure images of several classes.",
+        "validation": "no step can be better. Hold out more, by --validation_classes.",
+    }
     return [
-        f"The {name} split has {len(split):,} images of one class: every neighbor is right, and {why}"
-        for name, (split, why) in found.items()
+        f"The {name} split has {len(split):,} images of one class: every neighbor is right, and {effects[name]}"
+        for name, split in splits.measured().items()
         if len(np.unique(split.labels)) == 1
     ]
 
 
 def held_out(evaluation, dataset, evaluated):
-    """A sentence for each group of classes that does not train: how many, of how many, and which setting says so.
-
-    Args:
-        evaluation: `EvaluationSettings`.
-        dataset: the `Dataset`.
-        evaluated: the split that is evaluated while training.
-    """
+    """Returns a sentence for each group of classes that does not train: how many, of how many, by which setting."""
     test, train = dataset.test.num_classes, dataset.train.num_classes
     sentences = []
     if dataset.undivided:
@@ -298,20 +253,8 @@ def held_out(evaluation, dataset, evaluated):
 
 
 def validation_seed_of(evaluation, seed):
-    """The seed that decides which classes validate, of `EvaluationSettings` and the seed of a run."""
+    """Returns the seed that decides which classes validate, by default the seed of the run."""
     return seed if evaluation.validation_seed == -1 else evaluation.validation_seed
-
-
-def _labeled_by(labels, train, data, seed):
-    if data.levels or data.meta_classes:
-        raise ValueError(f"--labels={data.labels} takes the place of classes. Leave out --levels and --meta_classes.")
-    if train.relations is not None:
-        raise ValueError(f"--labels={data.labels}: of these images pairs are known. Leave it out.")
-    try:
-        first = labels.first(train.labels, seed)
-    except ValueError as error:
-        raise ValueError(f"--labels={data.labels}: {error}") from None
-    return dataclasses.replace(train, labels=first, class_names=None, class_groups=None, levels=None)
 
 
 def _train_and_evaluation(dataset, evaluation, seed):

@@ -17,7 +17,7 @@ FILE = "threshold.json"
 
 
 def for_people(similarity, distance):
-    """Returns a similarity as people read it: a cosine, or the Euclidean distance, of which a similarity is minus."""
+    """Returns a similarity as people read it: a cosine, or a Euclidean distance, whose similarity is minus it."""
     return -similarity if distance == "euclidean" else similarity
 
 
@@ -26,8 +26,8 @@ class Threshold:
     """The similarity from which two images count as of one class, or an image gets a label.
 
     Args:
-        value: the smallest similarity that is accepted, a cosine or minus a Euclidean distance; None: all are.
-        fitted: what is known of its fit, such as what `fit_threshold` returns; None: a user has set it.
+        value: the smallest similarity that is accepted, a cosine or minus a Euclidean distance. If `None`, all are.
+        fitted: facts about its fit, such as what `fit_threshold` returns. If `None`, a user has set it.
     """
 
     value: float | None = None
@@ -35,7 +35,6 @@ class Threshold:
 
     @classmethod
     def of(cls, fitted: Mapping[str, Any]) -> Self:
-        """Returns the threshold of a fit."""
         return cls(fitted["threshold"], fitted)
 
     def accepts(self, similarity: float) -> bool:
@@ -62,8 +61,8 @@ def fit(labeled, rule, samples, seed):
     pairs = labeled.protocol.pairs(np.asanyarray(labeled.embeddings), labeled.rows)
     fitted = fit_threshold(pairs, **rule, samples=samples, seed=seed)
     classes = len(np.unique(labeled.rows.labels))
-    about = {**labeled.facts, "distance": labeled.protocol.distance, **rule, "classes": classes}
-    return Threshold.of({**about, **fitted})
+    facts = {**labeled.facts, "distance": labeled.protocol.distance, **rule, "classes": classes}
+    return Threshold.of({**facts, **fitted})
 
 
 def write_threshold(run_dir, threshold):
@@ -77,14 +76,14 @@ def threshold_of(run_dir, which="best", distance=None):
     if not file.is_file():
         return None
     entries = {"threshold": float, "distance": str, "model": str, "sha256": str, "run_dir": str}
-    found = read_record(file, entries, "Fit the threshold again.")
+    fitted = read_record(file, entries, "Fit the threshold again.")
     # Where the run is matters to nobody who has its export.
-    del found["run_dir"]
-    if found["model"] != which or distance not in (None, found["distance"]):
+    del fitted["run_dir"]
+    if fitted["model"] != which or distance not in (None, fitted["distance"]):
         return None
-    if found.pop("sha256") != sha256_of(RunDirectory(run_dir), which):
+    if fitted.pop("sha256") != sha256_of(RunDirectory(run_dir), which):
         logging.getLogger(__name__).warning(
             "%s is of another %s model than the run has now, and is not used; fit it again.", file, which
         )
         return None
-    return Threshold.of(found)
+    return Threshold.of(fitted)

@@ -19,11 +19,10 @@ SEED = "0"
 
 
 class Search(NamedTuple):
-    """Settings that were tried for the rows of a study.
+    """Settings that were tried for the rows of a study, and what they reached.
 
-    Args:
-        tried: name of the row to pairs of a setting's flags and what it reached on validation classes.
-        searching: flags of the runs that search alone.
+    `tried` maps each row to pairs of a setting's flags and its score on validation classes; `searching` are the flags
+    of the runs that search alone.
     """
 
     tried: dict
@@ -41,19 +40,15 @@ class Search(NamedTuple):
 
 
 def search(rows, settings, folder, searching=(), records=None, which="best"):
-    """Trains each row with each of its settings and the seed 0.
+    """Trains each row with each of its settings and the seed 0, and returns the `Search`.
 
-    Args:
-        rows: name of the row to its flags, its flagfile first; they have to hold out validation classes.
-        settings: name of the row to the settings to try, each a list of flags.
-        folder: folder of the run directories.
-        searching: flags of the runs that search, which the runs of the chosen settings do not have.
-        records: file that keeps what complete runs came to; None for none.
-        which: `best` or `final` model, whose Recall@1 on validation classes counts.
+    `rows` and `settings` map names of rows to their flags, a flagfile first, and to lists of flags to try. The runs of
+    the chosen settings do not have the flags `searching`. Of the `best` or `final` model, `which` selects the one that
+    counts.
     """
-    numbers = {name: len(settings[name]) for name in rows}
-    if len(set(numbers.values())) != 1:
-        raise ValueError(f"Expected as many settings for each row, received {numbers}.")
+    counts = {name: len(settings[name]) for name in rows}
+    if len(set(counts.values())) != 1:
+        raise ValueError(f"Expected as many settings for each row, received {counts}.")
     for name, flags in rows.items():
         if resolved([*flags, *searching])["evaluate_on"] != "--evaluate_on=validation":
             raise ValueError(f"The row {name!r} needs --evaluate_on=validation: settings are not chosen on the test.")
@@ -86,11 +81,8 @@ def _name(flag):
 class Outcome:
     """The results of a study.
 
-    Args:
-        study: the `Study`.
-        results: name of the row to the result of each seed; of several folds it is their mean.
-        run_dirs: name of the row to the run directory of each seed, or to a list of those of its folds.
-        search: the `Search` for settings; None where there was nothing to choose.
+    `results` and `run_dirs` map each row to one entry per seed: of several folds, the mean of their results, and the
+    list of their run directories. `search` is None if there was nothing to choose.
     """
 
     study: Study
@@ -109,18 +101,13 @@ class Outcome:
 def run_study(study, seeds, flags=(), only=(), folder="", records="", measured=False):
     """Trains what is missing of a study, and returns the `Outcome`.
 
-    Args:
-        study: a `Study`.
-        seeds: list of what `--seed` takes.
-        flags: flags of training for all rows.
-        only: names of its rows; all if there are none.
-        folder: folder of the run directories; empty: the study's.
-        records: file that keeps complete runs' results, and goes on from those it has; empty: none.
-        measured: whether runs are measured once more, as comparisons of rows need it, even if the study does not ask.
+    `flags` are of training for all rows, and `only` names rows, all if empty. The file `records` keeps the results of
+    complete runs, and brings back those that it has. With `measured`, runs are measured once more, as comparisons of
+    rows need it, even if the study does not ask for it.
     """
     folder = folder or study.folder
-    rows, found = _rows(study, only, flags, folder, records)
-    # Of each row a list of its seeds, each a list of its folds.
+    rows, searched = _flags_of_rows(study, only, flags, folder, records)
+    # For each row a list of its seeds, each a list of its folds.
     planned = {}
     for name, row in rows.items():
         folds = folds_of(row) if study.every_fold else [[]]
@@ -137,19 +124,26 @@ def run_study(study, seeds, flags=(), only=(), folder="", records="", measured=F
             name: [[run.path for run in folds] if len(folds) > 1 else folds[0].path for folds in seeds]
             for name, seeds in planned.items()
         },
-        found,
+        searched,
     )
 
 
-def _rows(study, only, flags, folder, records):
-    """The flags of the rows, by their names, and the `Search` that chose some of them, or None."""
+def _flags_of_rows(study, only, flags, folder, records):
+    """Returns the flags of each row by its name, and the `Search` that chose some of them, or None."""
     unknown = [name for name in only if name not in study.rows]
     if unknown:
         raise ValueError(f"There is no row {unknown[0]!r}. Rows are: {'; '.join(study.rows)}.")
     names = list(only or study.rows)
     followed = {name: study.follow.get(name, name) for name in names}
-    _check_flags(study, dict.fromkeys([*names, *followed.values()]), flags)
     rows = {name: [*study.flags(name), *flags] for name in study.rows}
+    shared = {_name(flag) for flag in flags}
+    for name in dict.fromkeys([*names, *followed.values()]):
+        setting = study.settings.get(study.follow.get(name, name), [[]])[0]
+        # With another value of a flag that it sets, the name of a row would not be true.
+        both = [flag for flag in (*study.rows[name], *setting) if _name(flag) in shared]
+        if both:
+            raise ValueError(f"The row {name!r} has {both[0]}. Leave out the flag, or the row: --row=NAME chooses.")
+        resolved(rows[name])
     if not study.settings:
         return {name: rows[name] for name in names}, None
     searched = {name: rows[name] for name in dict.fromkeys(followed.values())}
@@ -157,29 +151,10 @@ def _rows(study, only, flags, folder, records):
     return {name: [*rows[name], *found.setting(chosen)] for name, chosen in followed.items()}, found
 
 
-def _check_flags(study, names, flags):
-    """Refuses a flag that cannot be read, and one for all rows that a row sets itself: its name would not be true."""
-    shared = {flag.partition("=")[0] for flag in flags}
-    for name in names:
-        setting = study.settings.get(study.follow.get(name, name), [[]])[0]
-        both = [flag for flag in (*study.rows[name], *setting) if flag.partition("=")[0] in shared]
-        if both:
-            raise ValueError(f"The row {name!r} has {both[0]}. Leave out the flag, or the row: --row=NAME chooses.")
-        resolved([*study.flags(name), *flags])
-
-
-BEGINNINGS = ("features", "untrained")
-
-
 def beginnings(study, results):
-    """Returns the rows of `features` and of `untrained`, each once for all rows of the study that have it in common.
-
-    Args:
-        study: the `Study`, whose columns of metrics are filled in; others are empty.
-        results: name of the row to the result of each seed.
-    """
+    """Returns the rows of `features` and of `untrained`, each once for all rows of the study that share it."""
     rows = []
-    for which in BEGINNINGS:
+    for which in ("features", "untrained"):
         # The scores of every seed, as text, to the rows that have them.
         in_common = {}
         for name, of_seeds in results.items():
@@ -189,13 +164,12 @@ def beginnings(study, results):
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             head = which if len(names) == len(results) else f"{which} of {names[0]}{more}"
             scores = [result[which] for result in results[names[0]]]
-            rows.append([head, *(_cell(column, scores) for column in study.columns.values())])
+            row = [head]
+            for column in study.columns.values():
+                is_measured = isinstance(column, MetricOf) and all(column.name in values for values in scores)
+                row.append(spread_of(scores, column.name) if is_measured else "")
+            rows.append(row)
     return rows
-
-
-def _cell(column, scores):
-    is_measured = isinstance(column, MetricOf) and all(column.name in values for values in scores)
-    return spread_of(scores, column.name) if is_measured else ""
 
 
 OF_PAIRS = (
@@ -205,22 +179,31 @@ OF_PAIRS = (
 
 
 def tables_of(outcome, intervals=False, pairwise=False):
-    """Returns the tables of a study, a list of `Table`, that of the rows first.
+    """Returns the list of `Table` of an `Outcome`, the table of its rows first.
 
-    Args:
-        outcome: the `Outcome`.
-        intervals: whether to compare each row with the first.
-        pairwise: whether to compare all rows with each other.
+    With `intervals`, each row is compared with the first; with `pairwise`, all rows with each other.
     """
-    return [
-        _table_rows(outcome, intervals),
-        *_settings(outcome.search),
-        *_differences(outcome),
-        *(_pairs(outcome.run_dirs) if pairwise else []),
+    study, run_dirs, search = outcome.study, outcome.run_dirs, outcome.search
+    tables = [_table_of_rows(outcome, intervals)]
+    if search:
+        tried = [
+            [name, Flags(flags), Number(value, scale=100), "yes" if flags is search.setting(name) else ""]
+            for name, settings in search.tried.items()
+            for flags, value in settings
+        ]
+        heads = ["row", "setting", "validation Recall@1", "chosen"]
+        tables.append(Table("settings", heads, tried, caption=search.budget()))
+    differences = [
+        [f"{second} minus {first}", Difference(*interval(run_dirs[first], run_dirs[second]))]
+        for first, second in study.differences
+        if first in run_dirs and second in run_dirs
     ]
+    if differences:
+        tables.append(Table("differences", ["rows", "difference of Recall@1"], differences))
+    return [*tables, *(_tables_of_pairs(run_dirs) if pairwise else [])]
 
 
-def _table_rows(outcome, intervals):
+def _table_of_rows(outcome, intervals):
     study, run_dirs = outcome.study, outcome.run_dirs
     heads = [study.head, *study.columns]
     rows = {
@@ -237,62 +220,37 @@ def _table_rows(outcome, intervals):
     return Table("rows", heads, [*begun, *rows.values()], note=conclusion or "")
 
 
-def _settings(search):
-    """What was tried of each row: Recall@1 on validation classes."""
-    if search is None:
-        return []
-    rows = [
-        [name, Flags(flags), Number(value, scale=100), "yes" if flags is search.setting(name) else ""]
-        for name, tried in search.tried.items()
-        for flags, value in tried
-    ]
-    return [Table("settings", ["row", "setting", "validation Recall@1", "chosen"], rows, caption=search.budget())]
-
-
-def _differences(outcome):
-    """Those that the study declares, of rows that are there."""
-    rows = [
-        [f"{second} minus {first}", Difference(*interval(outcome.run_dirs[first], outcome.run_dirs[second]))]
-        for first, second in outcome.study.differences
-        if first in outcome.run_dirs and second in outcome.run_dirs
-    ]
-    return [Table("differences", ["rows", "difference of Recall@1"], rows)] if rows else []
-
-
-def _pairs(run_dirs):
-    """For each row, best first, the rows that it is better than by more than chance; and all pairs, with numbers.
+def _tables_of_pairs(run_dirs):
+    """Compares all rows: which ones each is better than by more than chance, best first, and all pairs.
 
     Every difference is the second minus the first. The second row of a pair is the better one.
     """
     order = sorted(run_dirs, key=lambda name: -recall(run_dirs[name]))
-    found = compared([run_dirs[name] for name in order])
+    comparison = compared([run_dirs[name] for name in order])
     better = [
         [name, "; ".join(itertools.compress(order, row)) or "none"]
-        for name, row in zip(order, found.larger(), strict=True)
+        for name, row in zip(order, comparison.larger(), strict=True)
     ]
     pairs = [
         [
             order[worse],
             order[best],
-            Difference(*found.interval(best, worse)),
-            Number(found.p_values[best, worse], ".2g"),
+            Difference(*comparison.interval(best, worse)),
+            Number(comparison.p_values[best, worse], ".2g"),
         ]
         for best, worse in itertools.combinations(range(len(order)), 2)
     ]
-    return [
-        Table("better", ["row, best first", "significantly better than"], better),
-        *([Table("pairs", ["first", "second", "second minus first", "p"], pairs, caption=OF_PAIRS)] * bool(pairs)),
-    ]
+    tables = [Table("better", ["row, best first", "significantly better than"], better)]
+    if pairs:
+        tables.append(Table("pairs", ["first", "second", "second minus first", "p"], pairs, caption=OF_PAIRS))
+    return tables
 
 
 def of_flagfiles(flagfiles, flags, metrics, required=True):
-    """Returns the study whose rows are flagfiles.
+    """Returns the study whose rows are flagfiles, which are chosen by the first of the metrics on validation classes.
 
-    Args:
-        flagfiles: their paths.
-        flags: flags of training for all of them.
-        metrics: metrics of the table; by the first, on validation classes, a flagfile is chosen.
-        required: whether a metric that runs have not measured is an error, and not an empty cell.
+    `flags` are of training for all of them. If `required`, a metric that runs have not measured is an error, and
+    otherwise an empty cell.
     """
     missing = [flagfile for flagfile in flagfiles if not Path(located(flagfile)).is_file()]
     if missing or not flagfiles:
@@ -317,11 +275,10 @@ def of_flagfiles(flagfiles, flags, metrics, required=True):
 
 
 def settings_of(row, metrics):
-    """The settings of a row; raises if its runs measure only some metrics of the table."""
+    """Returns the settings of a row; raises a ValueError if its runs measure only some metrics of the table."""
     settings, _ = parse("\n".join(resolved(row).values()))
     measured = settings.evaluation.metrics
-    missing = [metric for metric in metrics if measured and metric not in measured]
-    if missing:
+    if measured and (missing := [metric for metric in metrics if metric not in measured]):
         raise ValueError(
             f"{row[0].partition('=')[2]} measures {','.join(measured)}, and not {missing[0]}. Give --metrics of the "
             "study that it measures, or --set=--metrics=... for all runs."
@@ -330,7 +287,7 @@ def settings_of(row, metrics):
 
 
 def columns(metrics, validated, required=True):
-    """The columns of the table: mean ± standard deviation over seeds, in percent."""
+    """Returns the columns of the table: mean ± standard deviation over seeds, in percent."""
     names = {short(metric): metric for metric in metrics}
     first = short(metrics[0])
     return {
@@ -354,18 +311,13 @@ def validation_of(results, metric):
 
 
 def chosen_by_validation(results, metric):
-    """Says which row's best models are best on validation classes; None where that cannot be said."""
+    """Returns which row's best models are best on validation classes; None if that is unknown."""
     if len(results) < 2 or not all("validation" in run for runs in results.values() for run in runs):
         return None
-    best = max(results, key=lambda name: statistics.mean(validation_scores(results[name], metric)))
+    best = max(results, key=lambda name: statistics.mean(run["validation"]["best"][metric] for run in results[name]))
     return f"Chosen by {short(metric)} on validation classes: {best}"
 
 
-def validation_scores(results, metric):
-    """Returns the metrics of the best models of runs on validation classes."""
-    return [result["validation"]["best"][metric] for result in results]
-
-
 def short(metric):
-    """A metric's name in a table."""
+    """Returns a metric's name in a table."""
     return metric.replace("recall_at_", "R@")

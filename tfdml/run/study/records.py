@@ -15,28 +15,25 @@ from tfdml.run.directory.run_directory import RunDirectory
 
 FILE = "measured.json"
 MEASURE_AGAIN = "Remove it, and the study measures the run again."
+AGAIN = "Delete the folder and the record, so that the run is trained again."
 
 
 def measure(run_dir, which, learners=0):
-    """Measures a run's model on its test split, and keeps it in the run's folder.
+    """Measures the `best` or `final` model of a complete run on its test split, and keeps it in the run's folder.
 
-    Args:
-        run_dir: path of a complete run.
-        which: `best` or `final` model.
-        learners: 0: learners are not measured. Otherwise they are, and of one embedding as many slices as if they were
-            learners.
+    With `learners`, learners are measured too, and of one embedding that many slices as if they were learners.
     """
     path = Path(run_dir) / FILE
-    known = read_record(path, {}, MEASURE_AGAIN) if path.exists() else {}
-    complete = known.get("model") == which and (not learners or "learners" in known)
+    earlier = read_record(path, {}, MEASURE_AGAIN) if path.exists() else {}
+    complete = earlier.get("model") == which and (not learners or "learners" in earlier)
     digest = sha256_of(RunDirectory(run_dir), which)
-    if known and not complete and digest is None:
+    if earlier and not complete and digest is None:
+        without = "" if "learners" in earlier else " without its learners"
         raise ValueError(
-            f"{path} is of the {known.get('model')} model{'' if 'learners' in known else ' without its learners'}, and "
-            "there is no model to measure again. Delete the folder and the record, so that the run is trained again."
+            f"{path} is of the {earlier.get('model')} model{without}, and there is no model to measure again. {AGAIN}"
         )
     # A run may have become longer since.
-    if digest is None or (complete and known.get("sha256") == digest):
+    if digest is None or (complete and earlier.get("sha256") == digest):
         return
     # Only here, because it starts TensorFlow. A study's command has postponed the classes that a model's file names.
     command.import_package()
@@ -46,36 +43,31 @@ def measure(run_dir, which, learners=0):
     experiment, model = trained(run_dir, which, {**AMONG_RUNS, "metrics": ["recall_at_1"]})
     test = experiment.splits.test
     embeddings = experiment.embed(model, test)
-    found = {"model": which, "sha256": digest}
+    measures = {"model": which, "sha256": digest}
     if test.relations is None and test.attributes is None:
-        found |= _of_classes(experiment, embeddings)
+        measures |= _of_classes(experiment, embeddings)
     if learners:
         count = learners if model.learner_count == 1 else model.learner_count
-        found["learners"] = diversity_of(experiment, embeddings, count) if count > 1 else None
+        measures["learners"] = diversity_of(experiment, embeddings, count) if count > 1 else None
     # A study that is killed meanwhile would find half of it.
-    write_record(path, found)
+    write_record(path, measures)
 
 
 def _of_classes(experiment, embeddings):
-    """The queries of each test class, how many were right, and the groups of the classes."""
+    """Returns the queries of each test class, how many were right, and the groups of the classes."""
     test = experiment.splits.test
     classes = experiment.scores(embeddings, test).per_class(test.labels)
-    found = {
+    counts = {
         "queries": [each["queries"] for each in classes.values()],
         # Not whole where a query has the mean of several draws.
         "right": [round(each["recall_at_1"] * each["queries"], 6) for each in classes.values()],
     }
     groups = groups_of_test(experiment.splits.dataset, classes)
-    return {**found, "groups": groups} if groups else found
+    return {**counts, "groups": groups} if groups else counts
 
 
 def groups_of_test(dataset, classes):
-    """Returns the number of each test class' group, or None where they have none, or training has the same ones.
-
-    Args:
-        dataset: the `Dataset`.
-        classes: numbers of the test classes that have queries.
-    """
+    """Returns the group number of each of these test classes; None without groups, or if training has the same."""
     train, test = dataset.train, dataset.test
     if test.class_groups is None or set(test.class_groups.values()) & set((train.class_groups or {}).values()):
         return None
@@ -83,16 +75,11 @@ def groups_of_test(dataset, classes):
 
 
 def measured(run_dir):
-    """Returns what `measure` kept of a run.
-
-    That is the queries of each test class, how many were right, groups of the classes if there are, and learners.
-    Images with pairs or several labels have no classes.
-    """
+    """Returns what `measure` kept of a run. Images with pairs or several labels have no classes."""
     path = Path(run_dir) / FILE
     if not path.exists():
         raise FileNotFoundError(
-            f"{path} is missing, and so is the run's model: its record is of an older study. Delete the folder and the "
-            "record, so that the run is trained again."
+            f"{path} is missing, and so is the run's model: its record is of an older study. {AGAIN}"
         )
     return read_record(path, {}, MEASURE_AGAIN)
 
@@ -100,27 +87,21 @@ def measured(run_dir):
 def interval(first, second, samples=2000):
     """Returns how much higher Recall@1 of the second runs is, and the ends of its 95% interval.
 
-    A resample draws test classes with replacement; of test classes in groups that training has not seen, it draws whole
-    groups. Errors of seeds are added, see `_seeds`. Because classes and seeds are few, the interval is as many standard
-    errors wide as the t distribution says, see `all_pairs`. With one seed the interval is over test classes alone.
+    `first` and `second` list a run directory for each seed, in the same order, or the list of its folds, whose mean
+    counts.
 
-    Args:
-        first, second: lists of a run directory for each seed, in the same order; or of a list of them, the folds of the
-            seed, whose mean counts.
-        samples: number of resamples.
+    A resample draws test classes with replacement; of test classes in groups that training has not seen, it draws whole
+    groups. Errors of seeds are added. Because classes and seeds are few, the interval is as many standard errors wide
+    as the t distribution says, see `all_pairs`. With one seed the interval is over test classes alone.
     """
     return all_pairs(*_recalls([first, second], samples)).interval(1, 0)
 
 
 def compared(rows, samples=2000):
-    """Returns how much higher Recall@1 of each row is than that of each other: `AllPairs`, see `all_pairs`.
+    """Compares each row with each other by Recall@1, and returns `AllPairs`; `rows` lists runs as for `interval`.
 
     Two or three seeds may agree by chance. So no row's seeds are taken to differ by less than those of the mean row,
     and all rows together say how much that is.
-
-    Args:
-        rows: for each row its runs, as `interval` takes them.
-        samples: number of resamples, drawn as in `interval`.
     """
     means, resampled, degrees, seeds = _recalls(rows, samples)
     if seeds is not None:
@@ -136,9 +117,9 @@ def recall(run_dirs):
 
 
 def _recalls(rows, samples):
-    """Mean Recall@1 of each row, `[rows]`, and of each resample of test classes, `[samples, rows]`.
+    """Returns mean Recall@1 of each row, `[rows]`, and of each resample of test classes, `[samples, rows]`.
 
-    Returns these, the degrees of freedom of the classes, and `_seeds`.
+    After these come the degrees of freedom of the classes, and the `Seeds`, None for one seed.
     """
     rows = [_read(run_dirs) for run_dirs in rows]
     every = [fold for seeds in rows for folds in seeds for fold in folds]
@@ -158,39 +139,31 @@ def _recalls(rows, samples):
     classes = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), samples)
     resampled = (right.mean(axis=1) @ classes.T / (classes @ queries)).T
     recalls = right.sum(axis=2) / queries.sum()
-    return recalls.mean(axis=1), resampled, degrees_of(queries), _seeds(recalls)
-
-
-def _seeds(recalls):
-    """`Seeds` of Recall@1 of each row and seed, `[rows, seeds]`; None of one seed.
-
-    A row's own deviations count. Those that rows with the same seed have in common were near 0 in all but two of the
-    17 studies in docs/records; to remove them would leave half the degrees of freedom.
-    """
     count = recalls.shape[1]
-    return None if count == 1 else Seeds(np.var(recalls, axis=1, ddof=1) / count, count - 1)
+    # A row's own deviations count. Those that rows with the same seed have in common were near 0 in all but two of the
+    # 17 studies in docs/records; to remove them would leave half the degrees of freedom.
+    seeds = None if count == 1 else Seeds(np.var(recalls, axis=1, ddof=1) / count, count - 1)
+    return recalls.mean(axis=1), resampled, degrees_of(queries), seeds
 
 
 def _read(run_dirs):
     """Reads the measures of the runs of each seed: for each seed a list, of one run or of its folds."""
     seeds = [run if isinstance(run, list | tuple) else [run] for run in run_dirs]
-    found = {run_dir: measured(run_dir) for folds in seeds for run_dir in folds}
-    for run_dir, measures in found.items():
+    by_run = {run_dir: measured(run_dir) for folds in seeds for run_dir in folds}
+    for run_dir, measures in by_run.items():
         if "queries" not in measures:
             raise ValueError(
                 f"{run_dir} has no Recall@1 of classes, by which rows are compared: its images have pairs or several "
                 "labels. Leave out --intervals and --pairwise."
             )
-    return [[found[run_dir] for run_dir in folds] for folds in seeds]
+    return [[by_run[run_dir] for run_dir in folds] for folds in seeds]
 
 
 def _right(seeds):
-    """How many queries of each test class were right with each seed: `[seeds, classes]`."""
+    """Returns how many queries of each test class were right with each seed: `[seeds, classes]`."""
     return np.array([np.mean([fold["right"] for fold in folds], axis=0) for folds in seeds])
 
 
-# What of a run's metrics.jsonl is kept: its learning curve, and what the loss found at the end.
-CURVE, AT_THE_END = "evaluation", "pairs"
 # Flags that say where files are, which other machines have elsewhere.
 PLACES = tuple(f"--{name}" for name in names_with(is_place=True))
 
@@ -211,24 +184,24 @@ def read(file):
 def keep(run_dir, file):
     """Adds a complete run to the records: its flags, result, learning curve and measures, unless they have these."""
     run, path = RunDirectory(run_dir), Path(file)
-    name, measured = Path(run_dir).name, run.path / FILE
+    name, measures = Path(run_dir).name, run.path / FILE
     result = run.result()
     if "members" in result:
         # Other machines have them in other folders.
         members = [{**each, "run_dir": Path(each["run_dir"]).name} for each in result["members"]]
         result = {**result, "members": members}
     record = {"run": name, "flags": [*map(_without_folders, run.serialized().values())], "result": result}
-    if measured.exists():
-        record["measured"] = _rounded(read_record(measured, {}, MEASURE_AGAIN))
+    if measures.exists():
+        record["measured"] = _rounded(read_record(measures, {}, MEASURE_AGAIN))
         # Models are not kept.
         record["measured"].pop("sha256", None)
-    known = read(path).get(name)
-    same = known and known["result"] == _rounded(record["result"])
-    if same and record.get("measured") in (None, known.get("measured")):
+    earlier = read(path).get(name)
+    same = earlier and earlier["result"] == _rounded(record["result"])
+    if same and record.get("measured") in (None, earlier.get("measured")):
         return
-    # An ensemble has none: its members have. Of what the loss found, the end is kept.
-    curve, found = ([event for event in run.events() if event.get("event") == kind] for kind in (CURVE, AT_THE_END))
-    record["curve"] = curve + [event for event in found if event["step"] == found[-1]["step"]]
+    # An ensemble has no learning curve: its members have. Of what the loss found, the end is kept.
+    curve, pairs = run.events("evaluation"), run.events("pairs")
+    record["curve"] = curve + [event for event in pairs if event["step"] == pairs[-1]["step"]]
     path.parent.mkdir(parents=True, exist_ok=True)
     # One write at the end of the file: two studies may have the same records.
     with path.open("a") as records:
@@ -239,16 +212,15 @@ def keep(run_dir, file):
 def restore(record, run_dir, flags):
     """Makes the directory of a recorded run, without its models.
 
-    Args:
-        record: one of what `read` gives.
-        run_dir: path that there is not.
-        flags: `{name: "--name=value"}` of the run now: those of `PLACES` replace the recorded ones, which are names
-            without folders. `imagenet` stands for a file of such weights.
+    `flags` are those of the run now, `{name: "--name=value"}`. Flags of `PLACES` replace the recorded ones, which are
+    names without folders; `imagenet` stands for a file of such weights.
     """
     here = {place: flags[place.removeprefix("--")] for place in PLACES}
     for flag in record["flags"]:
         now = here.get(flag.partition("=")[0], flag)
-        if not _are_equal(flag, _without_folders(now)):
+        values = {each.partition("=")[2] for each in (flag, _without_folders(now))}
+        # `imagenet` stands for any file with such a name.
+        if len(values) > 1 and not ("imagenet" in values and all("imagenet" in value for value in values)):
             raise ValueError(
                 f"The record of {record['run']} is of a run with {flag}; received {now}. Give the same, or a file of "
                 "--records of its own."
@@ -265,40 +237,29 @@ def restore(record, run_dir, flags):
 
 
 def check_images(run_dir, flags):
-    """Raises if a run that is there is of images of another folder, by its name, or without others.
-
-    Args:
-        run_dir: path of a run; it need not exist.
-        flags: `{name: "--name=value"}` of the run now.
-    """
+    """Raises if a run that is there is of images of another folder, by its name, or without others."""
     run = RunDirectory(run_dir)
     there = run.serialized() if run.has_flags else flags
     for name in ("data_dir", "ignore_images"):
-        if _name_in(there[name]) != _name_in(flags[name]):
+        if _file_name(there[name]) != _file_name(flags[name]):
             raise ValueError(
                 f"The run in {run_dir} is of {there[name]}; received {flags[name]}. Give the same, or --runs, another "
                 "folder."
             )
 
 
-def _name_in(flag):
+def _file_name(flag):
     return Path(flag.partition("=")[2]).name
 
 
-def _are_equal(recorded, now):
-    """Whether two flags are of one file or folder, by its name; `imagenet` is one of any file with such a name."""
-    names = {flag.partition("=")[2] for flag in (recorded, now)}
-    return recorded == now or ("imagenet" in names and all("imagenet" in name for name in names))
-
-
 def _without_folders(flag):
-    """A flag with the name alone of a file that other machines have elsewhere."""
+    """Returns a flag with the name alone of a file that other machines have elsewhere."""
     name, _, value = flag.partition("=")
     return f"{name}={Path(value).name}" if name in PLACES else flag
 
 
 def _rounded(value):
-    """Values with their floats at six digits, which is more than seeds have in common."""
+    """Returns values with their floats at six digits, which is more than seeds have in common."""
     if isinstance(value, dict):
         return {name: _rounded(each) for name, each in value.items()}
     if isinstance(value, list):

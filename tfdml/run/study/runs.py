@@ -19,7 +19,6 @@ from tfdml.run.training.training_process import status_of_training
 
 # Longer names of runs are cut, because folders have names of at most 255 bytes.
 LONGEST_NAME = 200
-STOPPED = "The study stopped with this run. The same command goes on from there."
 
 
 class Run(NamedTuple):
@@ -30,24 +29,15 @@ class Run(NamedTuple):
 
 
 def runs_of(row, seeds, folder):
-    """The runs of a row, one for each seed.
-
-    Args:
-        row: flags for all of them, its flagfile first: `["--flagfile=configs/emoji.flags", "--epochs=5"]`.
-        seeds: list of what `--seed` takes.
-        folder: folder of the run directories.
-    """
-    paths = [Path(folder) / f"{run_name(row)}-seed{seed}" for seed in seeds]
-    return [Run([*row, f"--seed={seed}", f"--run_dir={path}"], path) for seed, path in zip(seeds, paths, strict=True)]
+    """Returns the runs of a row, one for each seed; `row` lists its flags, its flagfile first."""
+    paths = {seed: Path(folder) / f"{run_name(row)}-seed{seed}" for seed in seeds}
+    return [Run([*row, f"--seed={seed}", f"--run_dir={path}"], path) for seed, path in paths.items()]
 
 
 def complete(runs, records=None, measure=None):
-    """Trains what is missing of runs, and gives their results.
+    """Trains what is missing of a list of `Run`, and returns their results.
 
-    Args:
-        runs: list of `Run`.
-        records: file that keeps what complete runs came to, see `records`; None for none.
-        measure: function of a run directory that measures it once more, see `measured`; None for none.
+    The file `records` keeps what complete runs reached; `measure` is called with each run directory.
     """
     recorded = read(records) if records else {}
     # First of all, so that nothing is trained in vain: refuses results of a flagfile that has changed since.
@@ -77,7 +67,7 @@ def complete(runs, records=None, measure=None):
 
 
 def resolved(arguments):
-    """Every flag of training by its name: `--name=value`; a flag that cannot be read is told with its flagfile."""
+    """Returns every flag of training by its name, `--name=value`; an error names the flagfile."""
     try:
         return resolve(arguments)
     except flags.Error as error:
@@ -85,7 +75,7 @@ def resolved(arguments):
 
 
 def run_name(row):
-    """Returns the name of a run: its flagfile and what was changed in it, but for where files are."""
+    """Returns the name of a run: its flagfile and what was changed in it, except for where files are."""
     flagfile, *changes = row
     changes = [change for change in changes if change.partition("=")[0] not in PLACES]
     whole = "-".join([Path(flagfile.partition("=")[2]).stem, *changes])
@@ -98,18 +88,19 @@ def run_name(row):
 
 def train(arguments):
     """Trains in a process of its own, as a user would; raises `TrainingStopped` or `CalledProcessError`."""
-    status = status_of_training(arguments, subprocess.Popen.wait, STOPPED, stdout=subprocess.DEVNULL)
+    stopped = "The study stopped with this run. The same command goes on from there."
+    status = status_of_training(arguments, subprocess.Popen.wait, stopped, stdout=subprocess.DEVNULL)
     if status:
         raise subprocess.CalledProcessError(status, command_line("python", "-m", "tfdml.train", *arguments))
 
 
 def curve(run_dir, metric="recall_at_1"):
-    """Returns the values of a metric while a run trained: step to value, in order; of an ensemble none."""
+    """Returns the values of a metric while a run trained, step to value, in order; empty for an ensemble."""
     return {event["step"]: event[metric] for event in RunDirectory(run_dir).events() if metric in event}
 
 
 def folds_of(row):
-    """The flags that make each fold of a row's runs; one fold without flags where there are no folds."""
+    """Returns the flags that make each fold of a row's runs; one fold without flags if there are no folds."""
     settings, _ = parse("\n".join(resolved(row).values()))
     if any(flag.startswith("--fold=") for flag in row):
         return [[]]
@@ -117,7 +108,7 @@ def folds_of(row):
 
 
 def mean_of(results):
-    """The mean of the results of several folds, of all that is a number for each model, and of the seconds."""
+    """Returns the mean of the results of several folds: all numbers of each model, and the seconds."""
     if len(results) == 1:
         return results[0]
     kept = ("features", "untrained", "metrics", "best", "validation", "seconds")
@@ -126,9 +117,9 @@ def mean_of(results):
 
 
 def _mean(values):
-    """The mean of numbers, or, by name, of dictionaries of numbers that all folds have; None if one has no value."""
+    """Averages numbers, or, by name, dictionaries of numbers that all folds have; None if one has no value."""
     if isinstance(values[0], dict):
-        known = dict | float | int | None
-        numbers = [name for name in values[0] if all(isinstance(value.get(name, ""), known) for value in values)]
+        numeric = dict | float | int | None
+        numbers = [name for name in values[0] if all(isinstance(value.get(name, ""), numeric) for value in values)]
         return {name: _mean([value[name] for value in values]) for name in numbers}
     return None if None in values else statistics.mean(values)

@@ -14,23 +14,23 @@ class Study:
     """A study: the rows that it trains, and the columns of its table.
 
     Args:
-        flagfile: path of the flagfile that every row changes; empty where the first flag of each row is its own.
+        flagfile: path of the flagfile that every row changes; if empty, the first flag of each row is its own.
         rows: name of the row to its flags, a list such as `["--method=single"]`.
-        columns: head of the column to a function of a row's results and run directories that gives its cell, see
-            `tfdml.run.study.driver` and `cells`.
-        folder: folder of the run directories unless `--runs` says another.
-        settings: name of the row to the settings among which validation chooses, each a list of flags, and as many for
-            each row; empty where there is nothing to choose.
+        columns: head of the column to a function of a row's results and run directories that returns its cell, see
+            `tfdml.run.study.tables`.
+        folder: folder of the run directories unless `--runs` names another.
+        settings: name of the row to the settings among which validation chooses, each a list of flags, and the same
+            number for each row; empty if there is nothing to choose.
         searching: flags of the runs that search alone, such as fewer members.
         follow: name of a row without settings to the row whose chosen setting it has.
         which: `best` or `final` model, by which settings are chosen, rows differ and learners are measured.
-        learners: as `tfdml.run.study.records.measure` takes it.
-        differences: pairs of names of rows. Below the table is how much higher Recall@1 of each second one is.
+        learners: see `tfdml.run.study.records.measure`.
+        differences: pairs of names of rows; a table shows how much higher Recall@1 of each second one is.
         head: head of the names of the rows.
         curve: metric of the learning curves.
         measured: whether runs are measured once more even if no option asks for it.
         every_fold: whether a row is trained on each of its `--folds`; a seed's result is then the mean of its folds.
-        conclusion: function of the results, by names of rows, that gives a line below the table, or None.
+        conclusion: function of the results, by names of rows, that returns a line below the table, or None.
     """
 
     flagfile: str
@@ -50,32 +50,26 @@ class Study:
     conclusion: Callable | None = None
 
     def flags(self, name):
-        """The flags of a row, its flagfile first."""
+        """Returns the flags of a row, its flagfile first."""
         return [*[f"--flagfile={self.flagfile}"] * bool(self.flagfile), *self.rows[name]]
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A value of each seed.
-
-    Args:
-        values: one for each seed.
-        scale: what the text multiplies them by: 100 for percent.
-        form: how the text writes a number.
-    """
+    """A value for each seed; the text multiplies them by `scale`, 100 for percent, and formats them by `form`."""
 
     values: list
     scale: float = 100.0
     form: str = ".1f"
 
     def text(self):
-        """Mean ± standard deviation."""
+        """Returns mean ± standard deviation."""
         numbers = self.numbers()
-        parts = [numbers["mean"], *([numbers["std"]] if "std" in numbers else [])]
-        return " ± ".join(f"{self.scale * part:{self.form}}" for part in parts)
+        shown = [numbers[name] for name in ("mean", "std") if name in numbers]
+        return " ± ".join(f"{self.scale * number:{self.form}}" for number in shown)
 
     def numbers(self):
-        """Mean, standard deviation if there are several, and the value of each seed, none of them scaled."""
+        """Returns mean, standard deviation if there are several, and the value of each seed, not scaled."""
         values = [float(value) for value in self.values]
         deviation = {"std": statistics.stdev(values)} if len(values) > 1 else {}
         return {"mean": statistics.mean(values), **deviation, "seeds": values}
@@ -83,14 +77,13 @@ class Spread:
 
 @dataclass(frozen=True)
 class Difference:
-    """How much higher Recall@1 is, with its 95 % interval, as fractions."""
+    """How much higher Recall@1 is, with its 95% interval, as fractions; the text is in percent."""
 
     mean: float
     low: float
     high: float
 
     def text(self):
-        """In percent."""
         return f"{100 * self.mean:+.1f} ({100 * self.low:+.1f} to {100 * self.high:+.1f})"
 
     def numbers(self):
@@ -99,13 +92,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Number:
-    """A number.
-
-    Args:
-        value: the number.
-        form: how the text writes it.
-        scale: what the text multiplies it by.
-    """
+    """A number; the text multiplies it by `scale`, and formats it by `form`."""
 
     value: float
     form: str = ".1f"
@@ -142,22 +129,17 @@ def numbers_of(cell):
 
 
 def declared_by(name):
-    """Returns the `Study` that a module declares as `STUDY`; None if the name is that of a file, or of no module.
-
-    Args:
-        name: what the command line has, such as `my_study` or `configs/a.flags`.
-    """
-    if Path(name).is_file() or not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", name) or not _is_module(name):
+    """Returns the `STUDY` that a module declares; None if `name` is a file, such as `configs/a.flags`, or unknown."""
+    if Path(name).is_file() or not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", name):
         return None
-    found = vars(importlib.import_module(name)).get("STUDY")
-    if not isinstance(found, Study):
-        raise ValueError(f"Expected the module {name} to declare STUDY, a Study of tfdml.run.study.study.")
-    return found
-
-
-def _is_module(name):
     try:
-        return importlib.util.find_spec(name) is not None
+        is_module = importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:
-        # Its package, of a name with dots.
-        return False
+        # The package of a name with dots is missing.
+        is_module = False
+    if not is_module:
+        return None
+    study = vars(importlib.import_module(name)).get("STUDY")
+    if not isinstance(study, Study):
+        raise ValueError(f"Expected the module {name} to declare STUDY, a Study of tfdml.run.study.study.")
+    return study

@@ -16,14 +16,9 @@ from tfdml.run.study.study import Flags, Number, Spread, numbers_of, text_of
 
 @dataclass(frozen=True)
 class Table:
-    """A table, which `tfdml.run.study.driver` writes.
+    """A table: its name in JSON and in names of CSV files, heads, and rows of cells, see `tfdml.run.study.study`.
 
-    Args:
-        name: its name in JSON, and in the names of CSV files.
-        heads: heads of the columns, texts.
-        rows: lists of cells, see `tfdml.run.study.study`.
-        caption: sentence above it.
-        note: sentence below it.
+    The caption is a sentence above the table, the note one below it.
     """
 
     name: str
@@ -35,9 +30,9 @@ class Table:
 
 @dataclass(frozen=True)
 class MetricOf:
-    """Column of a metric of the models that results have under `best`, or of the last ones, `metrics`.
+    """Column of a metric of the `best` models, or of the last ones, `metrics`.
 
-    One that was not measured is an error, or, if it is not `required`, an empty cell.
+    A metric that was not measured is an error, or, if it is not `required`, an empty cell.
     """
 
     which: str
@@ -51,12 +46,7 @@ class MetricOf:
 
 
 def spread_of(scores, name):
-    """Returns the cell of a metric: a value for each seed; empty where a seed has none, as of pairs that are not there.
-
-    Args:
-        scores: for each seed the values of metrics by name.
-        name: name of the metric.
-    """
+    """Returns the cell of a metric from the scores of each seed; empty if one has no value, as without pairs."""
     missing = [each for each in scores if name not in each]
     if missing:
         names = ", ".join(each for each, value in missing[0].items() if isinstance(value, float))
@@ -71,7 +61,7 @@ def measured_learners(run_dirs):
 
 
 def recall_of_learners(learners):
-    """Mean Recall@1 of the learners of each run alone, of what their results have under `learners`."""
+    """Returns mean Recall@1 of the learners of each run alone, from the entries `learners` of results."""
     return Spread([statistics.mean(one["recall_at_1"] for one in each["alone"]) for each in learners])
 
 
@@ -97,12 +87,12 @@ def correlation(results, run_dirs):
 
 
 def gained_late(results, run_dirs):
-    """Column of how much Recall@1 gained in the last quarter of the steps, near 0 where it has flattened."""
+    """Column of how much Recall@1 gained in the last quarter of the steps, near 0 if it has flattened."""
     return Spread([gain_of(curve(path)) for path in run_dirs])
 
 
 def gain_of(values):
-    """How much the values of a learning curve gain in its last quarter."""
+    """Returns how much the values of a learning curve gain in its last quarter."""
     end = max(values)
     # Between two evaluations as if it rose evenly.
     return values[end] - np.interp(0.75 * end, list(values), list(values.values()))
@@ -126,29 +116,20 @@ LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
 LATEX |= {"-": "{-}"}
 
 
-def write_tables(tables, form, out):
-    """Writes tables to a file.
-
-    Args:
-        tables: list of `Table`.
-        form: name of one of `FORMATS`.
-        out: path of the file. As CSV the first table is in it, and each other one in a file beside it, which has its
-            name.
-    """
-    path = Path(out)
-    files = {path: tables}
-    if form == "csv":
-        files = {path.with_stem(f"{path.stem}-{table.name}"): [table] for table in tables[1:]}
-        files[path] = tables[:1]
-    for each, held in files.items():
-        each.write_text(FORMATS[form](held), encoding="utf-8")
-
-
 def as_markdown(tables):
     """Returns tables as Markdown, with their sentences."""
-    return (
-        "\n\n".join(part for table in tables for part in (table.caption, _markdown(table), table.note) if part) + "\n"
-    )
+    parts = [part for table in tables for part in (table.caption, _markdown(table), table.note) if part]
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown(table):
+    def cell_of(value):
+        if isinstance(value, Flags) and value.flags:
+            value = " ".join(f"`{flag}`" for flag in value.flags)
+        return text_of(value).replace("|", "\\|")
+
+    rows = [[cell_of(value) for value in row] for row in (table.heads, ["---"] * len(table.heads), *table.rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
 
 def as_latex(tables):
@@ -156,34 +137,10 @@ def as_latex(tables):
     return "\n".join(_latex(table) for table in tables)
 
 
-def as_csv(tables):
-    """Returns tables as CSV, with an empty line between two: what is a number and more has a column for each."""
-    return "\n".join(_csv(table) for table in tables)
-
-
-def as_json(tables):
-    """Returns tables as JSON: name of the table to its rows, objects by the heads, and its sentences."""
-    return json.dumps({table.name: _object(table) for table in tables}, indent=1, ensure_ascii=False) + "\n"
-
-
-FORMATS = {"markdown": as_markdown, "csv": as_csv, "latex": as_latex, "json": as_json}
-
-
-def _markdown(table):
-    rows = [[_of_markdown(cell) for cell in row] for row in table.rows]
-    heads = [head.replace("|", "\\|") for head in table.heads]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows))
-
-
-def _of_markdown(cell):
-    if isinstance(cell, Flags) and cell.flags:
-        cell = " ".join(f"`{flag}`" for flag in cell.flags)
-    return text_of(cell).replace("|", "\\|")
-
-
 def _latex(table):
     def line(cells):
-        return " & ".join(map(_escaped, cells)) + r" \\"
+        escaped = ("".join(LATEX.get(letter, letter) for letter in " ".join(cell.split())) for cell in cells)
+        return " & ".join(escaped) + r" \\"
 
     columns = zip(*table.rows, strict=True)
     sides = ["l" if all(isinstance(cell, str | Flags) for cell in column) else "r" for column in columns]
@@ -194,12 +151,14 @@ def _latex(table):
     return "\n".join([*comments, *body])
 
 
-def _escaped(text):
-    return "".join(LATEX.get(character, character) for character in " ".join(text.split()))
+def as_csv(tables):
+    """Returns tables as CSV, with an empty line between two: a cell of several numbers has a column for each."""
+    return "\n".join(_csv(table) for table in tables)
 
 
 def _csv(table):
-    rows = [dict(pair for named in _named(table, row) for pair in _flat(*named)) for row in table.rows]
+    by_head = [zip(table.heads, row, strict=True) for row in table.rows]
+    rows = [dict(pair for head, cell in cells for pair in _flat(head, cell)) for cells in by_head]
     # In the order of the heads, whichever row has a number first: a seed alone has no deviation.
     columns = zip(table.heads, *table.rows, strict=True)
     names = dict.fromkeys(name for head, *cells in columns for cell in cells for name, _ in _flat(head, cell))
@@ -210,19 +169,33 @@ def _csv(table):
     return file.getvalue()
 
 
-def _named(table, row):
-    return zip(table.heads, row, strict=True)
-
-
 def _flat(head, cell):
-    """Pairs of names and values of a cell: none if it is empty, one, or one for each number of several."""
+    """Returns pairs of names and values of a cell: none if it is empty, one, or one for each number of several."""
     value = numbers_of(cell)
     if isinstance(value, dict):
         return [(f"{head} {name}", each) for name, each in value.items() if not isinstance(each, list)]
     return [(head, " ".join(value) if isinstance(value, list) else value)] * (value != "")
 
 
-def _object(table):
-    rows = [{head: numbers_of(cell) for head, cell in _named(table, row)} for row in table.rows]
-    sentences = {name: each for name, each in (("caption", table.caption), ("note", table.note)) if each}
-    return {**sentences, "rows": rows}
+def as_json(tables):
+    """Returns tables as JSON: name of the table to its rows, objects by the heads, and its sentences."""
+    content = {}
+    for table in tables:
+        rows = [dict(zip(table.heads, map(numbers_of, row), strict=True)) for row in table.rows]
+        sentences = {"caption": table.caption, "note": table.note}
+        content[table.name] = {**{name: text for name, text in sentences.items() if text}, "rows": rows}
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+FORMATS = {"markdown": as_markdown, "csv": as_csv, "latex": as_latex, "json": as_json}
+
+
+def write_tables(tables, form, out):
+    """Writes tables to a file in one of `FORMATS`; as CSV, all except the first to files of their own next to it."""
+    path = Path(out)
+    files = {path: tables}
+    if form == "csv":
+        files = {path.with_stem(f"{path.stem}-{table.name}"): [table] for table in tables[1:]}
+        files[path] = tables[:1]
+    for file, content in files.items():
+        file.write_text(FORMATS[form](content), encoding="utf-8")

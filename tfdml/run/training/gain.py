@@ -40,16 +40,10 @@ ADVISED = 3
 
 
 def gain_of(features, best, labels, metric):
-    """Returns how much higher a metric of the best model is than that of the features.
+    """Returns how much higher a metric of the best model is than of the features, from `Scores` of one split.
 
-    Args:
-        features, best: `Scores` of the same split.
-        labels: `[N]` class numbers of the split.
-        metric: name of the metric; where it is no mean over queries, the first that is one takes its place.
-
-    Returns:
-        `{"metric": name, "features": value, "best": value, "difference": best - features, "interval": [low, high]}`,
-        the interval over classes; None where no metric is a mean over queries, or there is one class.
+    If the metric is not a mean over queries, the first that is one is taken instead. The keys are `metric`, `features`,
+    `best`, their `difference` and its `interval` over classes. None if no metric is such a mean, or there is one class.
     """
     names = [metric] if metric in best.per_query else list(best.per_query)
     if not names or len(np.unique(labels[best.queries])) < 2:
@@ -57,17 +51,12 @@ def gain_of(features, best, labels, metric):
     name = names[0]
     before, after = features.per_query[name], best.per_query[name]
     interval = bootstrap_intervals({name: after - before}, labels[best.queries])[name]
-    about = {"features": float(np.mean(before)), "best": float(np.mean(after))}
-    return {"metric": name, **about, "difference": about["best"] - about["features"], "interval": interval}
+    means = {"features": float(np.mean(before)), "best": float(np.mean(after))}
+    return {"metric": name, **means, "difference": means["best"] - means["features"], "interval": interval}
 
 
-def told(result, settings):
-    """Returns sentences about the gain in a result, and what to try where there is none for sure; empty without one.
-
-    Args:
-        result: what `result.json` holds.
-        settings: `Settings` of the run.
-    """
+def gain_in_words(result, settings):
+    """Returns sentences about the gain in a result, and what to try if it is not sure; empty without one."""
     gain = result.get("gain")
     if not gain:
         return ""
@@ -79,17 +68,16 @@ def told(result, settings):
         nothing = f" No step made it better.{_advice(settings.values())}" if untrained else ""
         return f"{winner} {won:.1f} points of {name} over the pretrained features ({interval}).{nothing}"
     kept = " The best model is the untrained one." if untrained else ""
-    found = f"Training did not win anything for sure: {name} is {won:+.1f} points"
+    lost = f"Training did not win anything for sure: {name} is {won:+.1f} points"
     if gain["interval"][1] < 0 and not untrained:
-        found = f"Training lost {-won:.1f} points of {name}"
-    return f"{found} beside the pretrained features ({interval}).{kept}{_advice(settings.values())}"
+        lost = f"Training lost {-won:.1f} points of {name}"
+    return f"{lost} beside the pretrained features ({interval}).{kept}{_advice(settings.values())}"
 
 
 def untried(values):
     """Returns what may help training and has not been tried, such as `larger images, --image_size=224`.
 
-    Args:
-        values: name of a flag to its value, of a run that begins with a pretrained backbone.
+    `values` maps names of flags to values, of a run that starts from a pretrained backbone.
     """
     if values["backbone"].startswith("identity"):
         # There is no backbone that could learn.
@@ -98,47 +86,44 @@ def untried(values):
 
 
 def _advice(values):
-    """Returns a sentence with the first things that flags have not tried; empty where they have tried all."""
+    """Returns a sentence with the first things that flags have not tried; empty if they have tried all."""
     left = untried(values)
     return f" Try {', or '.join([', '.join(left[:-1]), left[-1]] if left[1:] else left)}." if left else ""
 
 
 def _rate(values):
-    """The learning rate; `auto` has the one that is advised, and others a higher one where they do not say it."""
+    """Returns the learning rate; `auto` has the advised one, and others a higher one if they do not state it."""
     name, arguments = registry.parse(values["optimizer"])[0]
     return arguments.get("learning_rate", RATE if name == "auto" else math.inf)
 
 
 def _side(values):
-    """The longer side of images; the backbone's own is the one that suits it."""
+    """Returns the longer side of images; the backbone's own is the one that suits it."""
     return max(sides_of(values["image_size"])) if values["image_size"] else SIDE
 
 
-# Steps and optimizer of the linear layer.
-STEPS, OPTIMIZER = 1000, "adam(learning_rate=0.001)"
-# Those that are of use, or possible, where there are classes alone.
+# Steps of the linear layer.
+STEPS = 1000
+# Baselines that are of use, or possible, only with classes.
 OF_CLASSES = ("lda", "wccn", "linear")
 
 
 def baselines_of(experiment, features, tested):
-    """Returns name to metrics on the test split of the baselines that `--baselines` names.
+    """Returns metrics on the test split of the baselines that `--baselines` names.
 
-    Args:
-        experiment: `Experiment`.
-        features: model of the features of the backbone before training.
-        tested: features `[N, c]` of the test split.
+    `features` is the model of the features before training, and `tested` are those of the test split, `[N, c]`.
     """
     names = experiment.settings.network.baselines
     if not names:
         return {}
     # Training has gone on without images that cannot be read.
     vectors = experiment.embed(features, experiment.splits.train, tolerant=True)
-    found = {name: _head(experiment, vectors, name).predict(tested, verbose=0) for name in names}
-    return {"baselines": {name: experiment.measure(each, experiment.splits.test) for name, each in found.items()}}
+    embedded = {name: _head(experiment, vectors, name).predict(tested, verbose=0) for name in names}
+    return {"baselines": {name: experiment.measure(each, experiment.splits.test) for name, each in embedded.items()}}
 
 
 def check_baselines(experiment):
-    """Raises a ValueError if `--baselines` names some that need classes, and no class has two training images."""
+    """Raises a ValueError if `--baselines` need classes, and no class has two training images."""
     named = [name for name in experiment.settings.network.baselines if name in OF_CLASSES]
     if named and each_alone(experiment.splits.train.labels):
         raise ValueError(
@@ -148,7 +133,7 @@ def check_baselines(experiment):
 
 
 def _head(experiment, vectors, name):
-    """A linear layer on vectors `[N, c]` of the training images: as it begins, or, as `linear`, trained."""
+    """Returns a linear layer on vectors `[N, c]` of the training images: as it begins, or, as `linear`, trained."""
     settings, train = experiment.settings, experiment.splits.train
     labels = train.labels
     keras.utils.set_random_seed(settings.run.seed)
@@ -159,14 +144,14 @@ def _head(experiment, vectors, name):
         return head
     sampler = make_sampler(settings.batches.sampler, experiment.splits, settings.evaluation)
     loss, seed = loss_of(settings.batches.loss, train), settings.run.seed
-    head.compile(registry.create("optimizer", OPTIMIZER), loss=loss)
+    head.compile(registry.create("optimizer", "adam(learning_rate=0.001)"), loss=loss)
     levels = {"hierarchy": train.hierarchy, "level_names": train.level_names}
     split, step = Split(StoredVectors([vectors]), labels, **levels), tf.Variable(0, dtype=tf.int64)
     batches = training_batches(split, sampler, None, seed=seed, step=step, steps_per_epoch=STEPS)
     # A loss that changes while it trains does so here, too.
     length = {"steps": STEPS, "steps_per_epoch": STEPS, "step": lambda: steps_taken(head)}
-    about = {"images": lambda: vectors, "labels": labels, "sampler": sampler, "seed": seed, "log": None, "verbose": 0}
-    head.fit(batches, verbose=0, callbacks=hooks_of(loss).callbacks(TrainingParts(**length, **about)))
+    parts = {"images": lambda: vectors, "labels": labels, "sampler": sampler, "seed": seed, "log": None, "verbose": 0}
+    head.fit(batches, verbose=0, callbacks=hooks_of(loss).callbacks(TrainingParts(**length, **parts)))
     return head
 
 
@@ -179,11 +164,8 @@ class Blend:
     """The mean of the first and the final weights of a run that is best on the classes that select.
 
     What a pretrained network knows and training has made it forget comes back in part, as in Wortsman et al., "Robust
-    fine-tuning of zero-shot models", CVPR 2022.
-
-    Args:
-        share: the part of the final weights.
-        metrics: what the model reaches with it.
+    fine-tuning of zero-shot models", CVPR 2022. `share` is the part of the final weights, and `metrics` is what the
+    model reaches with it.
     """
 
     share: float
@@ -191,30 +173,25 @@ class Blend:
 
     @classmethod
     def best(cls, experiment, model, first, monitor):
-        """Measures blends on the classes that select; the model keeps its weights.
+        """Measures blends of a final `model` with the `first` weights on the classes that select; it keeps its weights.
 
-        Of those that are hardly worse than the best one, by one standard error over classes, the one with the largest
-        part of the final weights is taken: few classes to select by would choose at random among them.
-
-        Args:
-            experiment: `Experiment`.
-            model: the final model.
-            first: the weights that training began with.
-            monitor: name of the metric.
+        Of those that are hardly worse than the best one, by one standard error over classes of the metric `monitor`,
+        the one with the largest part of the final weights is taken: few classes to select by would choose at random
+        among them.
         """
         split, metrics = experiment.splits.evaluation, experiment.splits.protocol.while_training
-        final, found = model.get_weights(), []
+        final, blends = model.get_weights(), []
         for share in SHARES:
             model.set_weights(between(first, final, share))
             scores = experiment.scores(experiment.embed(model, split), split, metrics)
-            found.append((scores, cls(share, scores.summary())))
+            blends.append((scores, cls(share, scores.summary())))
         model.set_weights(final)
-        best = max(found, key=lambda each: each[1].metrics[monitor])[0]
-        return [blend for scores, blend in found if not _is_worse(scores, best, monitor, split.labels)][-1]
+        best = max(blends, key=lambda each: each[1].metrics[monitor])[0]
+        return [blend for scores, blend in blends if not _is_worse(scores, best, monitor, split.labels)][-1]
 
 
 def between(first, final, share):
-    """Returns weights of which a part is the final ones; numbers that are no floats, such as seeds, are final."""
+    """Returns weights of which a share is the final ones; numbers that are not floats, such as seeds, are final."""
     return [
         ((1 - share) * before + share * after).astype(after.dtype)
         if backend.is_float_dtype(backend.standardize_dtype(after.dtype))
@@ -234,7 +211,7 @@ def _is_worse(scores, best, monitor, labels):
 
 
 def set_aside(run):
-    """Keeps the best model of a step beside the one that takes its place: a run that goes on compares with it."""
+    """Keeps the best model of a step next to the one that replaces it: a run that resumes compares with it."""
     for path, aside in _kept(run):
         if path.is_file():
             path.rename(aside)
@@ -248,5 +225,5 @@ def put_back(run):
 
 
 def _kept(run):
-    """The files of the best model, and where they are kept aside."""
+    """Returns the files of the best model, and where they are kept aside."""
     return [(run.model, run.path / "best_step.keras"), (run.adapter, run.path / "best_step_adapter.weights.h5")]

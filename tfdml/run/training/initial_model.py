@@ -28,12 +28,9 @@ LOGGER = logging.getLogger(__name__)
 
 
 def initial_backbone(network, tell, vector_dims=None):
-    """The backbone of `NetworkSettings` with its first weights.
+    """Returns the backbone of `NetworkSettings` with its first weights.
 
-    Args:
-        network: `NetworkSettings`.
-        tell: whether to log which weights were loaded.
-        vector_dims: number of dimensions of the dataset's vectors; None: it has images.
+    With `tell`, it logs which weights were loaded. The dataset has images, unless there are `vector_dims`.
     """
     backbone = make_backbone(network.backbone, vector_dims)
     if network.initial_weights:
@@ -43,13 +40,13 @@ def initial_backbone(network, tell, vector_dims=None):
     elif not backbone.pretrained:
         before = follow_batches(backbone)
         if before and tell:
-            momenta = MOMENTUM, before
-            LOGGER.info("Batch norm of random weights moves its statistics with momentum %s, not %g.", *momenta)
+            message = "Batch norm of random weights moves its statistics with momentum %s, not %g."
+            LOGGER.info(message, MOMENTUM, before)
     return backbone
 
 
 def make_backbone(spec, vector_dims=None):
-    """The backbone of a spec, which declares how pixels are scaled, or a ValueError; `vector_dims` as above."""
+    """Returns the backbone of a spec, which declares how pixels are scaled, or raises a ValueError."""
     backbone = registry.create("backbone", spec, vector_dims=vector_dims)
     if not isinstance(backbone, Backbone):
         raise ValueError(
@@ -60,7 +57,7 @@ def make_backbone(spec, vector_dims=None):
 
 
 def check_pretrained(backbone, network):
-    """Raises a ValueError if a backbone would have random weights, where nothing trains it."""
+    """Raises a ValueError if a backbone would have random weights, and nothing trains it."""
     if not network.initial_weights and not backbone.pretrained:
         raise ValueError(
             f"--backbone={network.backbone} has random weights, whose features are of no use without training. Give "
@@ -69,24 +66,24 @@ def check_pretrained(backbone, network):
 
 
 def check_takes(backbone, size, spec):
-    """Raises a ValueError if a backbone does not take images of a size: alone, which tells it in clearer words."""
-    sides, own = sides_of(size), backbone.image_size
+    """Raises a ValueError if a backbone alone, whose errors are clearer, does not accept images of a size."""
+    sides, usual = sides_of(size), backbone.image_size
     shape = (1, *sides, 3)
     try:
         # First by shapes: of smaller images than its own a network may leave nothing, and TensorFlow then crashes.
-        if min(sides) < min(sides_of(own)) and 0 in backbone.compute_output_spec(keras.KerasTensor(shape)).shape:
+        if min(sides) < min(sides_of(usual)) and 0 in backbone.compute_output_spec(keras.KerasTensor(shape)).shape:
             raise ValueError("Nothing would be left of them.")
         backbone(np.zeros(shape, np.float32))
     except (tf.errors.InvalidArgumentError, ValueError) as error:
-        such = f", such as {own}, its own" if own != size else ""
+        such = f", such as {usual}, its own" if usual != size else ""
         raise ValueError(
             f"--backbone={spec} does not take images of {sides.height} x {sides.width} pixels; give another "
-            f"--image_size{such}. It says: {_said(error)}."
+            f"--image_size{such}. It says: {_reason(error)}."
         ) from error
 
 
-def _said(error):
-    """Returns the sentence of an error that says what is wrong; Keras prints it in bold."""
+def _reason(error):
+    """Returns the sentence of an error that states what is wrong; Keras prints it in bold."""
     if isinstance(error, tf.errors.OpError):
         return tensorflow_reason(error)
     *_, last = re.findall(r"\x1b\[1m([^\x1b]*)", str(error)) or [str(error)]
@@ -100,9 +97,8 @@ SCALING = (keras.layers.Rescaling, keras.layers.Normalization)
 def backbone_of(network, preprocessing=None):
     """Returns a `Backbone` with the layers of a Keras network; a ValueError says why it cannot be one.
 
-    Args:
-        network: functional or sequential Keras model from images to features `[B, h, w, c]` or `[B, tokens, c]`.
-        preprocessing: `tfdml.Preprocessing` that it was trained with; None: it scales pixels itself.
+    The functional or sequential network returns features `[B, h, w, c]` or `[B, tokens, c]`. Without the
+    `Preprocessing` that it was trained with, it scales pixels itself.
     """
     try:
         inputs, shape = network.inputs, network.output_shape
@@ -113,14 +109,15 @@ def backbone_of(network, preprocessing=None):
         raise ValueError(
             f"it gives {shape}, no features with positions, [B, h, w, c] or [B, tokens, c]; cut it before its pooling"
         )
-    about = _scaling(network) if preprocessing is None else _scaling_of(preprocessing)
+    names = ("mean", "std", "channels", "image_size", "interpolation")
+    scaling = {name: getattr(preprocessing, name) for name in names} if preprocessing else _own_scaling(network)
     if isinstance(network, keras.Sequential):
         # It has the graph of one, but not its output.
         network = keras.Model(inputs[0], network.outputs[0], name=network.name)
-    return Borrowed(network, "keras", about)
+    return Borrowed(network, "keras", scaling)
 
 
-def _scaling(network):
+def _own_scaling(network):
     first = next((layer for layer in network.layers if not isinstance(layer, keras.layers.InputLayer)), None)
     if not isinstance(first, SCALING):
         raise ValueError(
@@ -133,19 +130,9 @@ def _scaling(network):
     return {"mean": (0.0,) * 3, "std": (1.0,) * 3, "channels": "rgb", "image_size": saved_size(height, width)}
 
 
-def _scaling_of(preprocessing):
-    names = ("mean", "std", "channels", "image_size", "interpolation")
-    return {name: getattr(preprocessing, name) for name in names}
-
-
 @dataclasses.dataclass(frozen=True)
 class InitialModel:
-    """A model from a file whose backbone and weights a new model takes over.
-
-    Args:
-        model: the Keras model.
-        path: value of `--initial_model`, for messages.
-    """
+    """A model from the file of `--initial_model`, whose backbone and weights a new model takes over."""
 
     model: keras.Model
     path: str
@@ -164,45 +151,32 @@ class InitialModel:
 
     def new_backbone(self):
         """Returns a new backbone like the model's, with its weights."""
-        found = self._backbone()
+        of_method = isinstance(self.model, EmbeddingModel)
+        before = self.model.backbone if of_method else self.model
+        if not isinstance(before, Backbone):
+            try:
+                before = backbone_of(before, self.model.preprocessing if of_method else None)
+            except ValueError as error:
+                why = f"the backbone of {_in_words(self.model)} cannot be taken: {str(error).rstrip('.')}"
+                raise ValueError(f"--initial_model={self.path}: {why}.") from None
         # Precision and what trains are those of the new run.
-        config = {name: value for name, value in found.get_config().items() if name not in ("dtype", "trainable")}
-        backbone = type(found).from_config(config)
-        backbone.set_weights(found.get_weights())
+        config = {name: value for name, value in before.get_config().items() if name not in ("dtype", "trainable")}
+        backbone = type(before).from_config(config)
+        backbone.set_weights(before.get_weights())
         backbone.pretrained = True
         return backbone
 
-    def _backbone(self):
-        own = isinstance(self.model, EmbeddingModel)
-        found = self.model.backbone if own else self.model
-        if isinstance(found, Backbone):
-            return found
-        try:
-            return backbone_of(found, self.model.preprocessing if own else None)
-        except ValueError as error:
-            why = f"the backbone of {_told(self.model)} cannot be taken: {str(error).rstrip('.')}"
-            raise ValueError(f"--initial_model={self.path}: {why}.") from None
-
     def hand_over(self, model):
-        """Gives a new model all weights, where it is of the same method and sizes; returns a line that says so.
-
-        Args:
-            model: the model that has `new_backbone`, with variables.
-        """
+        """Gives a model with `new_backbone` all weights, if methods and sizes are the same; returns a line on it."""
         shapes = [[weight.shape for weight in each.weights] for each in (model, self.model)]
         if type(model) is type(self.model) and shapes[0] == shapes[1]:
             model.set_weights(self.model.get_weights())
-            return f"--initial_model={self.path}: all weights of {_told(self.model)}."
-        return f"--initial_model={self.path}: the weights of the backbone, not the others, of {_told(self.model)}."
+            return f"--initial_model={self.path}: all weights of {_in_words(self.model)}."
+        return f"--initial_model={self.path}: the weights of the backbone, not the others, of {_in_words(self.model)}."
 
 
 def check_initial_model(network: NetworkSettings, recorded: dict[str, Any]):
-    """Raises a ValueError if flags do not fit to `--initial_model`, or its file is another one than was recorded.
-
-    Args:
-        network: `NetworkSettings`.
-        recorded: what `initial_model_record` gave when the run began; empty: nothing is known.
-    """
+    """Raises a ValueError if flags do not fit to `--initial_model`, or if its file is not the recorded one."""
     if not network.initial_model:
         return
     for name in names_with(is_in_initial_model=True):
@@ -218,13 +192,12 @@ def check_initial_model(network: NetworkSettings, recorded: dict[str, Any]):
 
 
 def initial_model_record(network: NetworkSettings) -> dict[str, Any]:
-    """Returns the record of `--initial_model`, by which its file is known again; empty without one."""
+    """Returns the record by which the file of `--initial_model` is recognized; empty without one."""
     return {"initial_model": _first_fingerprint(_file(network.initial_model))} if network.initial_model else {}
 
 
-@functools.cache
-def _first_fingerprint(file):
-    return fingerprint(file)
+# Of a file as it was when this process first looked at it.
+_first_fingerprint = functools.cache(fingerprint)
 
 
 def _file(path):
@@ -234,8 +207,7 @@ def _file(path):
     return RunDirectory(path).model_file("best") if Path(path).is_dir() else Path(path)
 
 
-def _told(model):
-    """Returns what a model is, in words."""
+def _in_words(model):
     if not isinstance(model, EmbeddingModel):
         return f"a {type(model).__name__}"
     backbone = f" with the backbone {model.backbone.name}" if model.backbone else " without a backbone of its own"

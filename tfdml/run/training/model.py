@@ -27,10 +27,7 @@ OPTIMIZERS = {True: "adam(learning_rate=0.0001)", False: "adam(learning_rate=0.0
 def without_auto(settings, backbone, labels=()):
     """Returns settings that name an optimizer, what to freeze in batch norm, and how the embedding begins.
 
-    Args:
-        settings: `Settings`.
-        backbone: `Backbone`, whose weights are loaded.
-        labels: class numbers of the training images.
+    The weights of the backbone are loaded; `labels` are class numbers of the training images.
     """
     pretrained = is_pretrained(settings, backbone)
     frozen = "statistics" if pretrained and backbone.has_batch_norm else "none"
@@ -46,16 +43,16 @@ def without_auto(settings, backbone, labels=()):
 
 
 def has_classes(data, labels):
-    """Whether labels `[N]` tell which training images are alike, so that discriminants separate their classes.
+    """Whether labels `[N]` show which training images are alike, so that discriminants separate their classes.
 
-    Of clusters the first ones are random, and so are meta-classes of images.
+    The first clusters are random, and so are meta-classes of images.
     """
     random = data.labels or (data.meta_classes and data.meta_classes_of == "images")
     return not random and (len(labels) == 0 or not each_alone(labels))
 
 
 def is_pretrained(settings, backbone):
-    """Whether a backbone begins with pretrained weights, its own or those that settings name."""
+    """Whether a backbone starts from pretrained weights, its own or those that settings name."""
     return bool(settings.network.initial_weights) or backbone.pretrained
 
 
@@ -65,13 +62,8 @@ LOGGER = logging.getLogger(__name__)
 def build_model(experiment, sampler, *, tell=True):
     """Builds the model with all variables, compiled, under the strategy; the same weights every time.
 
-    Args:
-        experiment: `Experiment`.
-        sampler: sampler bound to the training rows.
-        tell: whether to log which weights were loaded, and what flags that say `auto` stand for.
-
-    Returns:
-        The model, the sampler as its method wraps it, and the `Length` of the run.
+    The sampler is bound to the training rows. With `tell`, it logs which weights were loaded, and what flags that are
+    `auto` stand for. Returns the model, the sampler as its method wraps it, and the `Length` of the run.
     """
     train, tell = experiment.splits.train, tell and experiment.chief
     keras.utils.set_random_seed(experiment.settings.run.seed)
@@ -81,14 +73,20 @@ def build_model(experiment, sampler, *, tell=True):
         backbone = initial.new_backbone() if initial else initial_backbone(network, tell, vector_dims(train))
         _check_input(backbone, train, network.backbone_or_origin)
         if network.lora:
-            _adapt(backbone, network.lora, tell)
+            count = _changed(f"--lora={network.lora}", enable_lora, backbone, network.lora)
+            if tell:
+                message = "--lora=%d: %d layers of %s learn by changes of rank %d."
+                LOGGER.info(message, network.lora, count, backbone.name, network.lora)
         settings = _settings_for(backbone, experiment, tell)
         model = _embedding_model(experiment, settings.network, backbone)
         if settings.batches.remat:
-            _recompute(model, tell)
-        taken = initial.hand_over(model) if initial else ""
-        if taken and tell:
-            LOGGER.info(taken)
+            count = sum(_changed("--remat", recompute_blocks, backbone) for backbone in model.backbones())
+            if tell:
+                LOGGER.info("--remat: gradients compute %d blocks again.", count)
+        if initial:
+            message = initial.hand_over(model)
+            if tell:
+                LOGGER.info(message)
     # Not under the strategy, which would copy its tables to every replica.
     wrapped, length = sampler_of(model, sampler, experiment)
     with experiment.strategy.scope():
@@ -97,53 +95,35 @@ def build_model(experiment, sampler, *, tell=True):
         check_loss(loss, train.num_classes, batches.loss, settings.data.dataset)
         check_pairs(loss, sampler, train.labels if train.attributes is None else train.attributes, batches, run.seed)
         optimizer = make_optimizer(settings.optimization, length, scale_loss=run.precision == "mixed_float16")
-        model.compile(
-            optimizer=optimizer,
-            loss=loss,
-            pieces=batches.pieces,
-            memory=batches.memory or None,
-            jit_compile=run.jit_compile,
-        )
+        options = {"pieces": batches.pieces, "memory": batches.memory or None, "jit_compile": run.jit_compile}
+        model.compile(optimizer=optimizer, loss=loss, **options)
         optimizer.build(model.trainable_variables)
     decay = settings.optimization.layer_decay
     if decay != 1 and tell:
         blocks = model.blocks()
-        rates = [f"{block.name} {decay**power:.3g}" for power, block in enumerate(reversed(blocks), 1)]
-        told = f"{len(blocks)} blocks from head to stem, times the rate: {', '.join(rates)}"
-        LOGGER.info("--layer_decay=%g: %s", decay, told)
+        rates = ", ".join(f"{block.name} {decay**power:.3g}" for power, block in enumerate(reversed(blocks), 1))
+        LOGGER.info("--layer_decay=%g: %d blocks from head to stem, times the rate: %s", decay, len(blocks), rates)
     return model, wrapped, length
 
 
 def loss_of(spec, train):
-    """The loss of a spec, for a training split; of levels it is that of each."""
+    """Returns the loss of a spec for a training split; of levels it is the loss of each."""
     loss = registry.create("loss", spec, classes=train.num_classes)
     if train.level_names and not hooks_of(loss).takes_levels:
         return registry.create("loss", "by_level", loss=loss)
     return loss
 
 
-def _adapt(backbone, rank, tell):
-    """Gives a backbone the low-rank changes that train; logs how many layers have them."""
+def _changed(flag, change, *arguments):
+    """Returns what a function that changes a backbone returns; its errors name the flag."""
     try:
-        count = enable_lora(backbone, rank)
+        return change(*arguments)
     except ValueError as error:
-        raise ValueError(f"--lora={rank}: {error}") from None
-    if tell:
-        LOGGER.info("--lora=%d: %d layers of %s learn by changes of rank %d.", rank, count, backbone.name, rank)
-
-
-def _recompute(model, tell):
-    """Lets gradients compute the blocks of a model's backbones again; logs how many there are."""
-    try:
-        count = sum(recompute_blocks(backbone) for backbone in model.backbones())
-    except ValueError as error:
-        raise ValueError(f"--remat: {error}") from None
-    if tell:
-        LOGGER.info("--remat: gradients compute %d blocks again.", count)
+        raise ValueError(f"{flag}: {error}") from None
 
 
 def _settings_for(backbone, experiment, tell):
-    """The settings without `auto`; logs what took its place, and what has no effect."""
+    """Returns the settings without `auto`; logs what replaced it, and what has no effect."""
     settings = experiment.settings
     before, after = settings.values(), without_auto(settings, backbone, experiment.splits.train.labels)
     chosen = [quoted(f"--{name}={value}") for name, value in after.values().items() if value != before[name]]
@@ -159,7 +139,7 @@ def _settings_for(backbone, experiment, tell):
 
 
 def _embedding_model(experiment, network, backbone):
-    """The method's model of the backbone, with variables."""
+    """Returns the method's model of the backbone, with variables."""
     arguments = {"backbone": backbone}
     # A method without a linear layer has no such size; another one than the default was asked for.
     has_size = registry.takes("method", network.method, "embedding_size")
@@ -186,10 +166,10 @@ def _embedding_model(experiment, network, backbone):
 
 
 def _check_input(backbone, train, spec):
-    """Raises a ValueError if a backbone takes images and the dataset has vectors, or other vectors."""
-    dims, own = vector_dims(train), declared_by(backbone).get("vector_dims")
-    if dims != own:
-        takes = f"vectors of {own} dimensions" if own else "images"
+    """Raises a ValueError if a backbone accepts images and the dataset has vectors, or other vectors."""
+    dims, expected = vector_dims(train), declared_by(backbone).get("vector_dims")
+    if dims != expected:
+        takes = f"vectors of {expected} dimensions" if expected else "images"
         raise ValueError(
             f"--backbone={spec} takes {takes}, and the dataset has {f'vectors of {dims}' if dims else 'images'}. Give "
             f"--backbone={'identity' if dims else 'one of images'}."
@@ -203,13 +183,9 @@ OF_A_CLASS = 10
 
 
 def initial_embedding(experiment, model, step=None, on_choice=None):
-    """Returns a list with the `InitialEmbedding` of a run; none where the embedding begins at random.
+    """Returns a list with the `InitialEmbedding` of a run; empty if the embedding begins at random.
 
-    Args:
-        experiment: `Experiment`.
-        model: the model.
-        step: function that returns the number of steps taken.
-        on_choice: function of the chosen kind and the Recall@1 of each, see `InitialEmbedding`.
+    `step` returns the number of steps taken; for `on_choice` see `InitialEmbedding`.
     """
     network, train = experiment.settings.network, experiment.splits.train
     kind = without_auto(experiment.settings, model.backbone, train.labels).network.initial_embedding
@@ -226,7 +202,7 @@ def initial_embedding(experiment, model, step=None, on_choice=None):
 
 
 def _some(labels, random):
-    """Rows of at most `MOST` images, sorted: as many of each class as may be, but few classes before few images."""
+    """Returns rows of `MOST` images, sorted: as many of each class as possible, but few classes before few images."""
     rows = random.permutation(len(labels))
     classes, sizes = np.unique(labels, return_counts=True)
     by_class = rows[np.argsort(labels[rows], kind="stable")]

@@ -14,13 +14,7 @@ ARGUMENTS = values_of("optimizer_argument")
 
 
 def make_optimizer(settings, length, *, scale_loss=False):
-    """The optimizer that the settings describe.
-
-    Args:
-        settings: `OptimizationSettings`.
-        length: `Length` of the run.
-        scale_loss: whether the loss is scaled, so that gradients in float16 do not vanish.
-    """
+    """Returns the optimizer that the settings describe; `scale_loss` keeps gradients in float16 from vanishing."""
     _, spelled_out = registry.parsed("optimizer", settings.optimizer)
     wanted = _arguments(settings, spelled_out.get("gradient_accumulation_steps") or 1, length)
     arguments = {ARGUMENTS[flag]: value for flag, value in wanted.items()}
@@ -40,7 +34,7 @@ def make_optimizer(settings, length, *, scale_loss=False):
 
 
 def parse_multipliers(items):
-    """`["embedding=10", "proxies=100"]` to `{"embedding": 10.0, "proxies": 100.0}`."""
+    """Returns `{"embedding": 10.0, "proxies": 100.0}` for `["embedding=10", "proxies=100"]`."""
     multipliers = {}
     for item in items:
         group, _, factor = (part.strip() for part in item.partition("="))
@@ -58,14 +52,7 @@ def parse_multipliers(items):
 
 
 def check_loss(loss, classes, spec, dataset):
-    """Raises if a loss, or a term of a sum, was made for fewer classes than are trained on.
-
-    Args:
-        loss: the loss.
-        classes: number of training classes.
-        spec: spec of the loss.
-        dataset: spec of the dataset.
-    """
+    """Raises if a loss, or a term of a sum, was made for fewer classes than are trained on."""
     made_for = hooks_of(loss).classes
     if made_for is not None and made_for < classes:
         raise ValueError(
@@ -75,7 +62,7 @@ def check_loss(loss, classes, spec, dataset):
 
 
 def make_average(decay, model):
-    """The moving average of the model's weights, of a decay; None without one."""
+    """Returns the moving average of the model's weights, of a decay; None without one."""
     if not decay:
         return None
     average = WeightAverage(decay)
@@ -86,7 +73,7 @@ def make_average(decay, model):
 def _arguments(settings, batches, length):
     """Returns flag to the value of the optimizer's argument that it sets, without flags at their defaults.
 
-    `batches` is the number of batches whose gradients the optimizer accumulates: it counts its updates, not batches.
+    The optimizer accumulates the gradients of `batches` batches, and counts its updates.
     """
     values, defaults = vars(settings), vars(OptimizationSettings())
     arguments = {flag: values[flag] for flag in ARGUMENTS if values[flag] != defaults[flag]}
@@ -98,30 +85,23 @@ def _arguments(settings, batches, length):
             logging.getLogger(__name__).warning(message, settings.warmup_epochs, length.epochs)
         updates = settings.warmup_epochs * length.steps_per_epoch / batches
         arguments["warmup_epochs"] = {"backbone": max(round(updates), 1)}
-    if settings.freeze_until:
-        arguments["freeze_until"] = {"backbone": _updates(settings, batches, length)}
+    if steps := settings.freeze_until:
+        if settings.warmup_epochs:
+            raise ValueError("--freeze_until, in steps, and --warmup_epochs both freeze the backbone first; give one.")
+        if steps % batches:
+            within = f"an update of gradient_accumulation_steps={batches}"
+            raise ValueError(f"--freeze_until={steps} ends within {within}; give a multiple.")
+        if steps >= length.steps:
+            message = "--freeze_until=%d of %d steps never trains the backbone."
+            logging.getLogger(__name__).warning(message, steps, length.steps)
+        arguments["freeze_until"] = {"backbone": steps // batches}
     return arguments
-
-
-def _updates(settings, batches, length):
-    """Returns the number of updates in `--freeze_until` steps."""
-    steps = settings.freeze_until
-    if settings.warmup_epochs:
-        raise ValueError("--freeze_until, in steps, and --warmup_epochs both freeze the backbone first; give one.")
-    if steps % batches:
-        raise ValueError(
-            f"--freeze_until={steps} ends within an update of gradient_accumulation_steps={batches}; give a multiple."
-        )
-    if steps >= length.steps:
-        message = "--freeze_until=%d of %d steps never trains the backbone."
-        logging.getLogger(__name__).warning(message, steps, length.steps)
-    return steps // batches
 
 
 def _schedule(optimizer, spec, length):
     before = float(keras.ops.convert_to_numpy(optimizer.learning_rate))
-    about = {"steps_per_epoch": length.steps_per_epoch, "epochs": length.epochs}
-    schedule = registry.create("schedule", spec, learning_rate=before, **about)
+    options = {"steps_per_epoch": length.steps_per_epoch, "epochs": length.epochs}
+    schedule = registry.create("schedule", spec, learning_rate=before, **options)
     changes = schedule.boundaries if isinstance(schedule, keras.optimizers.schedules.PiecewiseConstantDecay) else ()
     late = [last + 1 for last in changes if last + 1 >= length.steps]
     if late:

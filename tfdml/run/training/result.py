@@ -20,10 +20,7 @@ THUMBNAIL = 48
 class Beginning:
     """The model before training and, if its weights are pretrained, their features alone.
 
-    Args:
-        experiment: `Experiment`.
-        backbone: the trained model's backbone.
-        build: function that makes the model as it was before training, but for its initial embedding.
+    `build` makes the model as it was before training, except for its initial embedding.
     """
 
     def __init__(self, experiment, backbone, build):
@@ -38,10 +35,7 @@ class Beginning:
                 self.features = Features(self.model.backbone)
             embeddings = experiment.embed(self.features, test)
             self.scores = experiment.scores(embeddings, test)
-            self.findings = {
-                "features": self.scores.summary(),
-                **baselines_of(experiment, self.features, embeddings),
-            }
+            self.findings = {"features": self.scores.summary(), **baselines_of(experiment, self.features, embeddings)}
         if self.blends or selects_elsewhere:
             for initial in initial_embedding(experiment, self.model, on_choice=self._keep_choice):
                 initial.apply(self.model)
@@ -53,16 +47,9 @@ class Beginning:
 def result_of(experiment, run, model, evaluation, step, build_untrained, assignment=None):
     """Measures the untrained, the best and the final model on the test split, and writes the final files.
 
-    The model may have the weights of the best one afterwards.
-
-    Args:
-        experiment: `Experiment`.
-        run: `RunDirectory`, with the best model in it.
-        model: the final model.
-        evaluation: `RetrievalEvaluation` that watched it.
-        step: number of steps taken.
-        build_untrained: as `Beginning` takes it.
-        assignment: the cluster of each training image; None where there are none.
+    The model is the final one, after `step` steps, which the `RetrievalEvaluation` watched; it may have the weights of
+    the best one afterwards. For `build_untrained` see `Beginning`; `assignment` is the cluster of each training image,
+    or None.
     """
     selected_on, test = experiment.settings.evaluation.evaluate_on, experiment.splits.test
     protocol, best_is_final = experiment.splits.protocol, evaluation.best["step"] == step
@@ -135,17 +122,17 @@ def _blend(experiment, run, model, begun, evaluation):
 def _watched(experiment, model, evaluation, step, features):
     """Returns the metrics of the final, the best and the untrained model on the split evaluated while training.
 
-    `features` is the model of pretrained features, of which they are measured, too; or None.
+    `features` is the model of pretrained features, which is measured too, or None.
     """
     split, metrics = experiment.splits.evaluation, experiment.splits.protocol.while_training
-    last = evaluation.history[-1]
-    final = (
-        last["metrics"] if last["step"] == step else experiment.measure(experiment.embed(model, split), split, metrics)
-    )
-    watched = {"metrics": final, "best": evaluation.best["metrics"], "untrained": evaluation.history[0]["metrics"]}
-    if features:
-        watched["features"] = experiment.measure(experiment.embed(features, split), split, metrics)
-    return watched
+    first, last = evaluation.history[0], evaluation.history[-1]
+
+    def measure(which):
+        return experiment.measure(experiment.embed(which, split), split, metrics)
+
+    final = last["metrics"] if last["step"] == step else measure(model)
+    watched = {"metrics": final, "best": evaluation.best["metrics"], "untrained": first["metrics"]}
+    return {**watched, "features": measure(features)} if features else watched
 
 
 def _learners(experiment, model, embeddings):
@@ -163,14 +150,9 @@ def _learners(experiment, model, embeddings):
 
 
 def diversity_of(experiment, embeddings, count, metrics=None, weights=None):
-    """Measures how learners differ on the test split, see `tfdml.evaluation.diversity`.
+    """Measures how learners, side by side in embeddings `[N, D]`, differ on the test split; see `diversity`.
 
-    Args:
-        experiment: `Experiment`.
-        embeddings: `[N, D]` of the test split.
-        count: number of learners.
-        metrics: the metrics of each learner alone; None: all of the protocol.
-        weights: of the learners together, see `tfdml.evaluation.diversity`; None: all alike.
+    `metrics` are those of each learner alone; None: all of the protocol.
     """
     test, while_training = experiment.splits.test, experiment.splits.protocol.while_training
     return diversity(
@@ -185,15 +167,7 @@ def diversity_of(experiment, embeddings, count, metrics=None, weights=None):
 
 
 def write_projector(experiment, embeddings, run, learners=1, clusters=None):
-    """Writes the test split's embeddings for TensorBoard.
-
-    Args:
-        experiment: `Experiment`.
-        embeddings: `[N, D]`, of `learners` side by side.
-        run: `RunDirectory`.
-        learners: number of learners.
-        clusters: the cluster of each test image, or None.
-    """
+    """Writes the test split's embeddings, of `learners` side by side, for TensorBoard."""
     test = experiment.splits.test
     projector = Projector(
         run.tensorboard,
@@ -212,20 +186,17 @@ def write_projector(experiment, embeddings, run, learners=1, clusters=None):
 
 
 def run_tables(result):
-    """Returns the tables of a run: title to rows, which are name to metrics.
+    """Returns the tables of the result of a run: title to rows, which are name to metrics.
 
-    Where other classes than those of the test chose the best model, their table is the first of two.
-
-    Args:
-        result: what `result.json` holds.
+    If other classes than the test's chose the best model, their table is the first of two.
     """
     selected_on, best = result["selected_on"], result["best"]
     share = f", blend {best['blend']}" if "blend" in best else ""
     names = f"best on {selected_on} (step {best['step']}{share})", f"final (step {result['step']})"
     # Of the test alone it needs no name.
-    parts = {selected_on: result[selected_on], "test": result} if selected_on in result else {"": result}
+    splits = {selected_on: result[selected_on], "test": result} if selected_on in result else {"": result}
     tables = {}
-    for title, scores in parts.items():
+    for title, scores in splits.items():
         rows = {**scores, **scores.get("baselines", {})}
         before = {name: rows[name] for name in ("features", *rows.get("baselines", ()), "untrained") if name in rows}
         tables[title] = {**before, **dict(zip(names, (scores["best"], scores["metrics"]), strict=True))}

@@ -8,13 +8,7 @@ from functools import partial
 import keras
 import tensorflow as tf
 
-from tfdml.callbacks import (
-    ClusterLabels,
-    DivergenceGuard,
-    RetrievalEvaluation,
-    SamplerRefresh,
-    WaitingBackbone,
-)
+from tfdml.callbacks import ClusterLabels, DivergenceGuard, RetrievalEvaluation, SamplerRefresh, WaitingBackbone
 from tfdml.callbacks.base import TrainingParts
 from tfdml.console.progress_bar import verbosity
 from tfdml.registry.loss_hooks import hooks_of
@@ -27,11 +21,7 @@ from tfdml.run.training.run_checkpoint import RunCheckpoint
 
 
 class Progress(keras.callbacks.Callback):
-    """The global step: read by the training dataset at the start of each epoch, by callbacks at any time.
-
-    Args:
-        steps_per_epoch: steps that make an epoch; may be set until training begins.
-    """
+    """The global step: read by the training dataset at the start of each epoch, by callbacks at any time."""
 
     def __init__(self, steps_per_epoch=None):
         super().__init__()
@@ -42,7 +32,7 @@ class Progress(keras.callbacks.Callback):
 
     @property
     def seconds(self):
-        """How long the run has taken, what came before a stop included."""
+        """How long the run has taken, including what came before a stop."""
         return time.monotonic() - self._began
 
     @property
@@ -68,12 +58,7 @@ class Progress(keras.callbacks.Callback):
 
 
 class EpochLog(keras.callbacks.Callback):
-    """Writes an epoch's training metrics, the learning rate of the next step, and what the loss found, to the log.
-
-    Args:
-        log: `RunLog`.
-        step: function that gives the number of steps taken.
-    """
+    """Writes an epoch's training metrics, the learning rate of the next step, and what the loss found, to the log."""
 
     def __init__(self, log, step):
         super().__init__()
@@ -88,19 +73,15 @@ class EpochLog(keras.callbacks.Callback):
         values["learning_rate"] = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
         seconds = round(time.monotonic() - self._began, 3)
         self.log.write("train", self._step(), values, epoch=epoch + 1, seconds=seconds)
-        found = {name: float(f"{value:.6g}") for name, value in self.model.loss_statistics().items()}
-        self.log.write("pairs", self._step(), found, epoch=epoch + 1)
+        statistics = {name: float(f"{value:.6g}") for name, value in self.model.loss_statistics().items()}
+        self.log.write("pairs", self._step(), statistics, epoch=epoch + 1)
 
 
 @dataclasses.dataclass(frozen=True)
 class RunCallbacks:
-    """All callbacks of a run, in the order in which they act, and those that the run asks things of.
+    """All callbacks of a run, in the order in which they act, and those that the run needs again.
 
-    Args:
-        in_order: list of all.
-        evaluation: the `RetrievalEvaluation`.
-        checkpoint: the `RunCheckpoint`.
-        watches: name to callback whose `finding()` belongs to the result.
+    `watches` maps names to callbacks whose `finding()` belongs to the result.
     """
 
     in_order: list[keras.callbacks.Callback]
@@ -110,18 +91,6 @@ class RunCallbacks:
 
     @classmethod
     def of(cls, experiment, model, sampler, batches, progress, length, run, stop):
-        """Creates the callbacks.
-
-        Args:
-            experiment: `Experiment`.
-            model: the compiled model.
-            sampler: the sampler of the training batches.
-            batches: `Batches` of the run.
-            progress: `Progress` of the run.
-            length: its `Length`.
-            run: `RunDirectory`.
-            stop: `StopRequest`.
-        """
         settings, chief = experiment.settings, experiment.chief
         log = RunLog(run.path, enabled=chief, logger=settings.run.logger)
         average = make_average(settings.optimization.ema, model)
@@ -152,26 +121,25 @@ class RunCallbacks:
         )
         guard = DivergenceGuard(step=lambda: progress.step)
         epoch_log = EpochLog(log, step=lambda: progress.step)
-        beginning = initial_embedding(experiment, model, lambda: progress.step, partial(_tell_choice, log, chief))
+        beginning = initial_embedding(experiment, model, lambda: progress.step, partial(_log_choice, log, chief))
         between = [*beginning, *hooks_of(model.loss).callbacks(parts), *averages.values(), *watches.values()]
         steps = settings.optimization.freeze_until
         waiting = [WaitingBackbone(steps, step=lambda: progress.step)] if steps else []
-        return cls(
-            [progress, *waiting, *between, guard, epoch_log, evaluation, checkpoint], evaluation, checkpoint, watches
-        )
+        in_order = [progress, *waiting, *between, guard, epoch_log, evaluation, checkpoint]
+        return cls(in_order, evaluation, checkpoint, watches)
 
     @property
     def assignment(self):
-        """The cluster of each training image; None where the data are not divided."""
+        """The cluster of each training image; None if the data are not divided."""
         return self.watches["clusters"].assignment if "clusters" in self.watches else None
 
     def findings(self):
         """Returns the findings of the watches by name, for the result."""
-        return {name: found for name, watch in self.watches.items() if (found := watch.finding()) is not None}
+        findings = {name: watch.finding() for name, watch in self.watches.items()}
+        return {name: finding for name, finding in findings.items() if finding is not None}
 
 
-def _tell_choice(log, chief, kind, recalls):
-    """Logs how the embedding is initialized, and why."""
+def _log_choice(log, chief, kind, recalls):
     log.write("initial_embedding", 0, recalls, kind=kind)
     if chief:
         scores = ", ".join(f"{name} {100 * recall:.1f}%" for name, recall in recalls.items())
@@ -180,7 +148,7 @@ def _tell_choice(log, chief, kind, recalls):
 
 
 def _refresh_of(parts):
-    """Returns the callback that refreshes the sampler by its name; none where its tables are made from labels alone."""
+    """Returns the callback that refreshes the sampler by its name; none if its tables need labels alone."""
     if not parts.sampler.refresh_every:
         return {}
     refresh = SamplerRefresh(parts.images(), parts.sampler, count=len(parts.labels), **parts.of_passes())
@@ -188,7 +156,7 @@ def _refresh_of(parts):
 
 
 def _labeling_of(parts, clusters):
-    """Returns the callback that labels training images by clusters, by its name; none where they have classes."""
+    """Returns the callback that labels training images by clusters, by its name; none if they have classes."""
     if not clusters:
         return {}
     options = {"every": clusters.every, "iterations": clusters.iterations, "seed": parts.seed}
@@ -197,14 +165,14 @@ def _labeling_of(parts, clusters):
 
 
 def _evaluation(experiment, model, batches, progress, length, run, log, average):
-    """The callback that measures the model while it trains, and saves it where it is the best so far."""
+    """Returns the callback that measures the model while it trains, and saves it if it is the best so far."""
     split, protocol = experiment.splits.evaluation, experiment.splits.protocol
     evaluate_on, (every, unit) = experiment.settings.evaluation.evaluate_on, length.evaluations
 
     def on_evaluation(step, metrics, is_best, seconds):
-        # How many queries there are is no curve.
+        # The number of queries is not a curve.
         curves = {name: value for name, value in metrics.items() if name != "queries"}
-        more = {name: value for name, value in metrics.items() if name == "queries"}
+        more = {"queries": metrics["queries"]} if "queries" in metrics else {}
         log.write("evaluation", step, curves, split=evaluate_on, seconds=round(seconds, 3), **more)
         if is_best and experiment.chief:
             save_best(model, run)

@@ -11,18 +11,11 @@ from tfdml.run.directory.checkpoints import restore, snapshot
 
 
 class RunCheckpoint(keras.callbacks.Callback):
-    """Checkpoints at the end of epochs, every so many steps, and when the run is asked to stop.
+    """Checkpoints at the end of epochs, every so many steps, and when the `StopRequest` asks the run to stop.
 
-    Stands last among the callbacks, so that what it saves includes what the others did.
-
-    Args:
-        folder: `CheckpointFolder`.
-        progress: `Progress` of the run.
-        parts: name to object with `get_state()` and `set_state(state)`, saved along, and so are its Keras `variables`
-            if it has any.
-        every_steps: also save after so many steps; 0 saves at the end of epochs only.
-        stop: `StopRequest`, or None.
-        writes: False for all but the chief of several workers.
+    Stands last among the callbacks, so that what it saves includes what the others did. `parts` maps names to objects
+    with `get_state()` and `set_state(state)`, which are saved along, and so are their Keras `variables`.
+    `every_steps=0` saves at the end of epochs only. Of several workers only the chief `writes`.
     """
 
     def __init__(self, folder, progress, parts, *, every_steps=0, stop=None, writes=True):
@@ -32,7 +25,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         self._metrics_to_restore = None
 
     def resume(self, model, warn):
-        """Restores the model, its optimizer and the parts from the newest checkpoint; False without a checkpoint."""
+        """Restores the model, its optimizer and the parts from the newest checkpoint; False without one."""
         newest = self.folder.read_newest(warn)
         if newest is None:
             return False
@@ -74,7 +67,10 @@ class RunCheckpoint(keras.callbacks.Callback):
         if self.writes:
             variables = self._kept_variables(self.model) + self.model.metrics_variables
             arrays = snapshot(variables, self.model.distribute_strategy)
-            self._check_finite(arrays[: len(self.model.variables)])
+            # A step with a finite loss can leave weights that are not; saved, they would push out the good ones.
+            for name, array in arrays[: len(self.model.variables)]:
+                if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
+                    raise TrainingDiverged(f"The variable {name.partition('|')[2]} is not finite", self.progress.step)
             state = {name: part.get_state() for name, part in self.parts.items()}
             self.folder.write(self.progress.step, arrays, state)
 
@@ -83,12 +79,6 @@ class RunCheckpoint(keras.callbacks.Callback):
         of_parts = [variable for part in self.parts.values() for variable in getattr(part, "variables", [])]
         return model.variables + model.optimizer.variables + of_parts
 
-    def _check_finite(self, arrays):
-        # A step whose loss was finite can leave weights that are not; saved, they would push out the good ones.
-        for name, array in arrays:
-            if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
-                raise TrainingDiverged(f"The variable {name.partition('|')[2]} is not finite", self.progress.step)
-
     def _leave(self):
         raise TrainingStopped(f"Stopped by {self.stop.requested} after step {self.progress.step}, which is saved.")
 
@@ -96,10 +86,8 @@ class RunCheckpoint(keras.callbacks.Callback):
 class BadImages(keras.callbacks.Callback):
     """Logs each image that could not be read, once, and stops a run that has too many of them.
 
-    Args:
-        unreadable: variable, booleans `[N]`: the rows that could not be read so far.
-        most: how many there may be.
-        describe: function of a row that gives what it is called, and what is wrong with it.
+    `unreadable` is a variable, booleans `[N]`: the rows that could not be read so far. There may be `most` of them, and
+    `describe` returns what a row is called, and what is wrong with it.
     """
 
     def __init__(self, unreadable, *, most, describe):
@@ -111,12 +99,8 @@ class BadImages(keras.callbacks.Callback):
         rows = np.flatnonzero(self.unreadable.numpy()).tolist()
         for row in sorted(set(rows) - set(self._logged)):
             self._logged.append(row)
-            logging.getLogger(__name__).warning(
-                "Cannot read %s. Other images of its class stand in for it. (%d of at most %d.)",
-                self.describe(row),
-                len(self._logged),
-                self.most,
-            )
+            message = "Cannot read %s. Other images of its class stand in for it. (%d of at most %d.)"
+            logging.getLogger(__name__).warning(message, self.describe(row), len(self._logged), self.most)
         if len(rows) > self.most:
             raise ValueError(
                 f"{len(rows)} training images cannot be read, more than --max_bad_images={self.most}: "
@@ -124,15 +108,14 @@ class BadImages(keras.callbacks.Callback):
             )
 
     def finding(self):
-        """How many images were bad."""
         return int(np.count_nonzero(self.unreadable.numpy()))
 
     def get_state(self):
         return {"rows": self._logged}
 
     def set_state(self, state):
-        """Goes on with the images of a state, which have been logged."""
+        """Continues with the images of a state, which have been logged."""
         self._logged = list(state["rows"])
-        known = np.zeros(self.unreadable.shape, bool)
-        known[self._logged] = True
-        self.unreadable.assign(known)
+        unreadable = np.zeros(self.unreadable.shape, bool)
+        unreadable[self._logged] = True
+        self.unreadable.assign(unreadable)

@@ -26,12 +26,9 @@ PASSES = 25
 
 
 def make_sampler(spec, splits, evaluation):
-    """The sampler of a spec, bound to the training rows.
+    """Returns the sampler of a spec, bound to the training rows of `Splits`.
 
-    Args:
-        spec: spec of the sampler; `auto`: P×K that fits the classes, views of images without classes, or given pairs.
-        splits: `Splits`.
-        evaluation: `EvaluationSettings`, which say how many classes do not train.
+    `auto` is P×K that fits the classes, views of images without classes, or given pairs.
     """
     sampler = _fitting(splits) if spec == "auto" else registry.create("sampler", spec)
     if not isinstance(sampler, Sampler):
@@ -45,22 +42,23 @@ def make_sampler(spec, splits, evaluation):
         sampler.bind_split(splits.train)
     except ValueError as error:
         if splits.train.attributes is not None:
-            raise ValueError(f"--sampler={spec}: {error} Images have several labels, which are its classes.") from None
-        if not splits.dataset.has_classes and not splits.clusters:
-            own = type(_fitting(splits))
-            fits = "views(images=64)" if own is Views else "given(count=32)"
-            advice = "" if isinstance(sampler, own) else f" Use --sampler='{fits}'."
-            raise ValueError(f"--sampler={spec}: {error} {splits.dataset.name} has no classes.{advice}") from None
-        if splits.dataset.has_classes and each_alone(splits.train.labels):
-            raise ValueError(f"--sampler={spec}: {error} Each class has one image. {WITHOUT_CLASSES}") from None
-        reasons = held_out(evaluation, splits.dataset, splits.evaluation)
-        message = f"--sampler={spec}: {error}"
-        raise ValueError(" ".join([message, *reasons, *["Or hold out fewer."] * bool(reasons)])) from None
+            reasons = ["Images have several labels, which are its classes."]
+        elif not splits.dataset.has_classes and not splits.clusters:
+            fitting = type(_fitting(splits))
+            reasons = [f"{splits.dataset.name} has no classes."]
+            if not isinstance(sampler, fitting):
+                reasons.append(f"Use --sampler='{'views(images=64)' if fitting is Views else 'given(count=32)'}'.")
+        elif splits.dataset.has_classes and each_alone(splits.train.labels):
+            reasons = [f"Each class has one image. {WITHOUT_CLASSES}"]
+        else:
+            reasons = held_out(evaluation, splits.dataset, splits.evaluation)
+            reasons += ["Or hold out fewer."] * bool(reasons)
+        raise ValueError(" ".join([f"--sampler={spec}: {error}", *reasons])) from None
     return sampler
 
 
 def _fitting(splits):
-    """P×K of as many classes as a batch of 64 takes with four images each, and there are; or views, or given pairs."""
+    """Returns P×K for a batch of 64 with four images of a class, if there are as many; or views, or given pairs."""
     labels = splits.train.labels
     if splits.train.relations is not None:
         return Given(min(BATCH // 2, len(splits.train.known_relations)))
@@ -72,19 +70,12 @@ def _fitting(splits):
 
 
 def _pxk(counts):
-    """P×K for classes of so many images."""
     classes = max(2, min(CLASSES, int(np.sum(counts > 1))))
     return PxK(classes, BATCH // classes)
 
 
 def sampler_of(model, sampler, experiment):
-    """The sampler as the model's method wraps it, and the `Length` of the run.
-
-    Args:
-        model: the model, which may not be compiled yet.
-        sampler: what `make_sampler` gives.
-        experiment: `Experiment`.
-    """
+    """Returns the sampler of `make_sampler` as the model's method wraps it, and the `Length` of the run."""
     settings, train, replicas = experiment.settings, experiment.splits.train, experiment.strategy.num_replicas_in_sync
     wrapped = model.wrap_sampler(sampler)
     if wrapped is not sampler:
@@ -102,11 +93,8 @@ def scaled_to_data(settings, classes=None):
 
     Batches get no more classes, images and neighbors than there are, Divide and Conquer no more learners than have two
     classes each, `--meta_classes` and clusters no more than the labels allow, and an epoch that would draw all images
-    more than 25 times becomes one pass.
-
-    Args:
-        settings: `Settings`.
-        classes: names of the classes of each split, as a run has recorded them; None: the dataset chooses.
+    more than 25 times becomes one pass. `classes` are those of each split that a run has recorded; None: the dataset
+    chooses.
     """
     registry.import_modules(settings.run.import_modules)
     changes, seed = {}, settings.run.seed
@@ -124,9 +112,8 @@ def scaled_to_data(settings, classes=None):
     if settings.batches.sampler != "auto" and train.relations is None:
         # An image of several labels is drawn for each of them.
         drawn = train.labels if train.attributes is None else np.nonzero(train.attributes.T)[0]
-        changes["sampler"] = _fitted(
-            settings.batches.sampler, registry.create("sampler", settings.batches.sampler), drawn
-        )
+        spec = settings.batches.sampler
+        changes["sampler"] = _fitted(spec, registry.create("sampler", spec), drawn)
         batches = len(train) // registry.create("sampler", changes["sampler"]).batch_size
         if settings.length.steps_per_epoch > PASSES * max(batches, 1):
             changes["steps_per_epoch"] = 0
@@ -143,7 +130,7 @@ def _fitted(spec, made, labels):
 
 
 def _fitted_method(network, classes):
-    """Returns the spec of the method: if it divides the data among learners, each of them has two classes or more."""
+    """Returns the spec of the method: if it divides the data, each learner has two classes or more."""
     name, arguments = registry.parse(network.method)[0]
     method = registry.registered("method").get(name)
     if not (isinstance(method, type) and issubclass(method, DivideAndConquer)):
@@ -161,17 +148,11 @@ STEPS = 64
 
 
 def check_pairs(loss, sampler, labels, batches, seed):
-    """Raises if the first batches have no pair of one class, or none of two, and warns where few images have one.
+    """Raises if the first batches have no pair of one class, or none of two, and warns if few images have one.
 
     Only for losses that learn from pairs within the batch: those with proxies do without. A loss of given pairs or
-    triplets needs a sampler that draws them.
-
-    Args:
-        loss: the loss; `needs_pairs` says whether it does.
-        sampler: sampler bound to the labels.
-        labels: `[N]` class of each training row, or `[N, C]` booleans, its labels where it has several.
-        batches: `BatchSettings`.
-        seed: seed of the batches.
+    triplets needs a sampler that draws them. `labels` are classes `[N]` of the training rows, or booleans `[N, C]` if
+    they have several.
     """
     hooks = hooks_of(loss)
     if np.ndim(labels) == 2:
@@ -193,34 +174,30 @@ def check_pairs(loss, sampler, labels, batches, seed):
     drawn = sampler.labels_of(rows, sampler.tables()) if sampler.targets == "labels" else tf.gather(labels, rows)
     counts = [np.unique(batch, return_counts=True)[1] for batch in drawn.numpy()]
     with_positive = sum(np.sum(count[count > 1]) for count in counts) / tf.size(rows).numpy()
-    here = f"--sampler={batches.sampler}"
+    here, several = f"--sampler={batches.sampler}", _samplers(lambda sampler: sampler.several_per_class)
     if with_positive == 0:
         raise ValueError(
             f"None of the first {STEPS} batches of {here} has two images of a class, which --loss={batches.loss} "
-            f"needs. Use {_several_per_class()}, whose batches have several images of each class."
+            f"needs. Use {several}, whose batches have several images of each class."
         )
     if len(np.unique(labels)) == 1:
-        logging.getLogger(__name__).warning(
-            "All training images are of one class; --loss=%s needs two classes or more.", batches.loss
-        )
+        message = "All training images are of one class; --loss=%s needs two classes or more."
+        logging.getLogger(__name__).warning(message, batches.loss)
     elif all(len(count) == 1 for count in counts):
         raise ValueError(
             f"Each of the first {STEPS} batches of {here} has images of one class only; --loss={batches.loss} needs "
             "two classes or more."
         )
     if with_positive < 0.5:
-        logging.getLogger(__name__).warning(
+        message = (
             "Only %.1f %% of the images in batches of %s come with another one of their class, which --loss=%s needs. "
-            "Batches of %s have several images of each class.",
-            100 * with_positive,
-            here,
-            batches.loss,
-            _several_per_class(),
+            "Batches of %s have several images of each class."
         )
+        logging.getLogger(__name__).warning(message, 100 * with_positive, here, batches.loss, several)
 
 
 def _check_several(hooks, sampler, attributes, batches, seed):
-    """Raises if a loss takes no images with several labels, or no pair of the first batches has half in common."""
+    """Raises if a loss needs images with one label, or no pair of the first batches has half in common."""
     layer = hooks.make_layer()
     if layer is not None and layer.classes != 1:
         raise ValueError(
@@ -238,12 +215,8 @@ def _check_several(hooks, sampler, attributes, batches, seed):
     )
 
 
-def _several_per_class():
-    return _samplers(lambda sampler: sampler.several_per_class)
-
-
 def _samplers(fits):
-    """Returns the names of the registered samplers for whose class the function `fits` is true."""
+    """Returns the names of the registered samplers for which the function `fits` is true."""
     things = sorted(registry.registered("sampler").items())
     classes = {name: thing for name, thing in things if inspect.isclass(thing)}
     return " or ".join(name for name, each in classes.items() if issubclass(each, Sampler) and fits(each)) or "another"

@@ -34,13 +34,8 @@ LENGTH = names_with(is_length=True)
 def going_on(run, settings, serialized):
     """Returns settings and flags for the folder of a run, and whether they make the run that it holds longer.
 
-    The epochs of a run keep their length: where the flags do not say it, the run does. So its flags, as they are
-    written then, are those of a run of that length from its start.
-
-    Args:
-        run: `RunDirectory`.
-        settings: `Settings` as they were given.
-        serialized: the same as `{name: "--name=value"}`.
+    The epochs of a run keep their length: if the flags do not state it, the run does. So its flags, as they are written
+    then, are those of a run of that length from its start. `serialized` are the settings as `{name: "--name=value"}`.
     """
     as_given = settings, serialized, False
     if not run.has_flags or not run.has_begun():
@@ -49,7 +44,7 @@ def going_on(run, settings, serialized):
     if settings.length == before:
         return as_given
     # By the log, where the flags do not say it; None before the end of the first epoch.
-    ends = (event["step"] // event["epoch"] for event in run.events() if event["event"] == "train")
+    ends = (event["step"] // event["epoch"] for event in run.events("train"))
     of_epoch = before.steps_per_epoch or next(ends, None)
     if not of_epoch or settings.length.steps_per_epoch not in (0, of_epoch):
         return as_given
@@ -57,7 +52,7 @@ def going_on(run, settings, serialized):
     settings = settings.replace(steps_per_epoch=of_epoch)
     if all(kept[name] == saved[name] for name in LENGTH):
         return settings, kept, False
-    earlier, longer = _steps(before, of_epoch), _steps(settings.length, of_epoch)
+    earlier, longer = (steps_of(length, of_epoch) for length in (before, settings.length))
     if run.result() is None or longer <= earlier:
         return as_given
     # Another run is refused as that, before it is told what would make this one longer.
@@ -67,36 +62,27 @@ def going_on(run, settings, serialized):
 
 
 def changes_of_schedules(run, model, callbacks, spec):
-    """Returns a sentence for each schedule that goes on from another value than the one at which the run had ended.
+    """Returns a sentence for each schedule that resumes from another value than the one at which the run had ended.
 
-    Args:
-        run: `RunDirectory`, whose log ends where the run goes on.
-        model: the model with the optimizer as it goes on.
-        callbacks: the callbacks of the run.
-        spec: value of `--schedule`.
+    The log of the run ends where the run resumes, and so does the model's optimizer. `spec` is the value of
+    `--schedule`.
     """
-    step, sentences = 0, []
-    ended = [event for event in run.events() if event["event"] == "train"][-1:]
+    step, sentences, end = 0, [], "at the end of the run, and goes on at"
     now = float(ops.convert_to_numpy(model.optimizer.learning_rate))
-    for event in ended:
+    for event in run.events("train")[-1:]:
         step, was = event["step"], event["learning_rate"]
         if was != now:
-            about = f"was {was:.3g} at the end of the run, and goes on at {now:.3g}"
-            sentences.append(f"--schedule={spec} depends on the length: the learning rate {about}.")
+            change = f"was {was:.3g} {end} {now:.3g}"
+            sentences.append(f"--schedule={spec} depends on the length: the learning rate {change}.")
     for each in callbacks:
         if isinstance(each, TemperatureSchedule) and each.first != each.last:
             now = temperature_at(step, each.first, each.last, each.steps)
-            about = f"was {each.last:g} at the end of the run, and goes on at {now:g}"
-            sentences.append(f"The negative temperature depends on the length: it {about}.")
+            sentences.append(f"The negative temperature depends on the length: it was {each.last:g} {end} {now:g}.")
     return sentences
 
 
-def _steps(length, of_epoch):
-    return steps_of(length) or length.epochs * of_epoch
-
-
 def _check(run, step, earlier, longer, of_epoch):
-    """Raises a ValueError if a run of `earlier` steps, complete after `step`, cannot go on to `longer`."""
+    """Raises a ValueError if a run of `earlier` steps, complete after `step`, cannot become `longer`."""
     if step < earlier:
         raise ValueError(
             f"The run in --run_dir={run.path} stopped after step {step} of {earlier}, as --patience says, and a longer "
@@ -115,29 +101,21 @@ def _check(run, step, earlier, longer, of_epoch):
 
 LOGGER = logging.getLogger(__name__)
 # What TensorFlow raises in a collective operation when a process that takes part is gone.
-LOST_WORKER = (
-    tf.errors.UnavailableError,
-    tf.errors.AbortedError,
-    tf.errors.DeadlineExceededError,
-)
+LOST_WORKER = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
 
 
 def train(settings, run, serialized):
-    """Trains what the settings say in a run directory, or goes on with it, and returns the result.
+    """Trains what the settings state in a run directory, or resumes it, and returns the result.
 
-    A run that is complete goes on where the settings make it longer. Of several workers only the first has the result.
-
-    Args:
-        settings: `Settings`.
-        run: `RunDirectory`.
-        serialized: `{name: "--name=value"}`, to know the run again.
+    A complete run goes on if the settings make it longer. Of several workers only the first has the result. A run is
+    recognized by `serialized`, `{name: "--name=value"}`.
     """
     settings, serialized, longer = going_on(run, settings, serialized)
     run.check_claim(serialized, may_change=LENGTH if longer else ())
     result = run.result()
     if result is not None and not longer:
-        again = "give another --run_dir to train again, or larger --steps to go on"
-        LOGGER.info("The run in %s is complete; %s.", run.path, again)
+        message = "The run in %s is complete; give another --run_dir to train again, or larger --steps to go on."
+        LOGGER.info(message, run.path)
         return result
     asked, devices = settings.length, settings.run.devices
     if asked.steps and asked.epochs:
@@ -188,9 +166,9 @@ def _train(experiment, run, serialized, stop, longer):
     # Only now, when all flags have proven to work together, does the folder become this run's.
     if chief:
         run.claim(serialized)
-        about = to_record(settings.data, experiment.splits.dataset)
-        run.record_dataset({**about, **initial_model_record(settings.network)})
-        LOGGER.info("Training in %s: %s", run.path, length.told(settings.evaluation.evaluate_on))
+        record = to_record(settings.data, experiment.splits.dataset)
+        run.record_dataset({**record, **initial_model_record(settings.network)})
+        LOGGER.info("Training in %s: %s", run.path, length.in_words(settings.evaluation.evaluate_on))
     with stop:
         callbacks = RunCallbacks.of(experiment, model, sampler, batches, progress, length, run, stop)
         evaluation = callbacks.evaluation

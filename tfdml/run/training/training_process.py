@@ -11,11 +11,7 @@ from tfdml.console.startup import PIPE_OF_PARENT, TrainingStopped
 
 
 class StopRequest:
-    """Context in which SIGTERM and Ctrl-C only set `requested`; a second Ctrl-C interrupts at once.
-
-    Args:
-        tell: function without arguments that is called at each of them, too.
-    """
+    """Context in which SIGTERM and Ctrl-C set `requested` and call `tell`; a second Ctrl-C interrupts at once."""
 
     def __init__(self, tell=lambda: None):
         self.requested = None
@@ -47,13 +43,9 @@ ERROR = "Error: "
 def status_of_training(arguments, follow, stopped, **streams):
     """Trains in a process of its own, and returns its exit status. SIGTERM and Ctrl-C stop it, and then this one.
 
-    If this process is killed, the other one ends, too: it would hold the folder of the run.
-
-    Args:
-        arguments: flags of `tfdml.train`.
-        follow: function of the process that returns when it has ended, or closed what it prints to.
-        stopped: sentence of the `TrainingStopped` that is raised if it was stopped.
-        **streams: as `subprocess.Popen` takes them.
+    If this process is killed, the other one ends too: it would hold the folder of the run. `arguments` are flags of
+    `tfdml.train`, and `follow` returns when the process has ended, or closed what it prints to. If it was stopped, the
+    `TrainingStopped` says `stopped`. `streams` are those of `subprocess.Popen`.
     """
     processes = []
     # From a terminal Ctrl-C reaches it, too; SIGTERM beside it does no harm, where one more Ctrl-C would interrupt it.

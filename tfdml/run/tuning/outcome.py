@@ -17,19 +17,11 @@ FIRST = 0
 
 
 class Halving:
-    """A search, which goes on from its state.
+    """A search, which resumes from its `SearchState`.
 
-    Args:
-        state: `SearchState`.
-        save: function without arguments that writes the state.
-        train: function of the number of a trial and of steps; it trains the trial to so many steps, or goes on with it,
-            and returns its `RungScore`, or raises `TrialFailed`.
-        seconds: time that the search may take.
-        drawn: what trials beside the first change, as `draw` returns it.
-        epoch: number of steps of which lengths are multiples.
-        longest: steps of the longest trial at most.
-        progress: `SearchProgress`.
-        clock: function that gives the time in seconds.
+    `save` writes the state. `train` accepts the number of a trial and a number of steps, trains the trial to that many
+    steps, and returns its `RungScore` or raises `TrialFailed`. `drawn` is what trials other than the first change, see
+    `draw`; lengths are multiples of `epoch` steps, and the longest has `longest`. `clock` returns the time in seconds.
     """
 
     def __init__(self, state, save, train, *, seconds, drawn, epoch, longest, progress, clock=time.monotonic):
@@ -46,7 +38,6 @@ class Halving:
         self._save()
 
     def run(self):
-        """Trains what is missing."""
         if self.state.measured:
             self.progress.say(f"Going on after {self.state.seconds / 60:.1f} of {self.seconds / 60:g} minutes.")
         self._forget_kills()
@@ -60,7 +51,7 @@ class Halving:
             self._climb(rung, length)
 
     def _forget_kills(self):
-        """Lets the current rung train trials again that failed by no error of their own, before this process began."""
+        """Lets the current rung retry trials that failed by no error of their own, before this process began."""
         rung, failed = self.state.rungs[-1] if self.state.rungs else [], self.state.failed
         killed = [number for number in rung if failed.get(number, "").startswith((KILLED, TAKEN))]
         for number in killed:
@@ -69,7 +60,7 @@ class Halving:
         rung.sort(key=lambda number: number in killed and number != FIRST)
 
     def _begin(self):
-        """Trains the first trial as long as the shortest rung is, and plans by what that takes."""
+        """Trains the first trial to the end of the shortest rung, and plans by what that takes."""
         length = shortest(self.epoch)
         if not self.state.at(FIRST, length):
             self._take(FIRST, length)
@@ -79,23 +70,28 @@ class Halving:
         try:
             self.state.plan = make_plan(left, cost, self.epoch, self.longest, len(self.drawn))
         except TooShort as short:
-            raise ValueError(_too_short(self.seconds, self.state.seconds, length, cost, short)) from None
+            raise ValueError(
+                f"--minutes={self.seconds / 60:g} are too few: the first {length} steps took "
+                f"{cost.step * length:,.0f} seconds, and to start and to measure {cost.start:,.0f} more. The smallest "
+                f"search trains {short.plan.in_words()}; give --minutes="
+                f"{-(-(self.state.seconds + short.needed) // 60):.0f} or more."
+            ) from None
         self.state.changes += self.drawn[: self.state.plan.drawn]
         self.tick()
         planned = self.state.seconds + self.state.plan.seconds(cost, length)
-        self.progress.say(f"The search trains {self.state.plan.told()}: about {planned / 60:.0f} minutes in all.")
+        self.progress.say(f"The search trains {self.state.plan.in_words()}: about {planned / 60:.0f} minutes in all.")
 
     def _chosen(self, rung):
-        """The numbers of the trials beside the first that a rung trains, best first."""
+        """Returns the numbers of the trials other than the first that a rung trains, best first."""
         if rung == 0:
             return list(range(1, len(self.state.changes)))
         before = self.state.plan.lengths[rung - 1]
-        found = [self.state.at(number, before) for number in self.state.rungs[rung - 1] if number != FIRST]
-        found = sorted((each for each in found if each), key=lambda each: -each.score)
-        return [each.trial for each in found[: going_on(len(found))]]
+        scores = [self.state.at(number, before) for number in self.state.rungs[rung - 1] if number != FIRST]
+        scores = sorted(filter(None, scores), key=lambda each: -each.score)
+        return [each.trial for each in scores[: going_on(len(scores))]]
 
     def _climb(self, rung, length):
-        """Trains the trials of a rung, one after another; those that no longer fit into the time are left out."""
+        """Trains the trials of a rung, one after another; those that no longer fit into the time are dropped."""
         numbers = self.state.rungs[rung]
         for place, number in enumerate(numbers):
             if self.state.at(number, length) or number in self.state.failed:
@@ -109,11 +105,9 @@ class Halving:
             self._take(number, length)
 
     def _fits(self, rung, number, place):
-        lengths, cost = self.state.plan.lengths, self._cost()
-        last = self.state.last(number)
-        own = (last and last.cost) or cost
-        needed = own.of(lengths[rung] - (last.steps if last else 0))
-        return self.state.seconds + needed + self.state.plan.seconds_after(rung, place, cost) <= self.seconds
+        plan, last, cost = self.state.plan, self.state.last(number), self._cost()
+        needed = ((last and last.cost) or cost).of(plan.lengths[rung] - (last.steps if last else 0))
+        return self.state.seconds + needed + plan.seconds_after(rung, place, cost) <= self.seconds
 
     def _take(self, number, length):
         last = self.state.last(number)
@@ -127,7 +121,7 @@ class Halving:
         self.progress.trained(self.state, number, length, length - (last.steps if last else 0))
 
     def _cost(self):
-        """The `Cost` of a trial by those that were trained."""
+        """Returns the `Cost` of a trial, from the trials that were trained."""
         seen = [each.cost for each in self.state.measured if each.cost]
         if not seen:
             # They were complete when the search was stopped.
@@ -135,17 +129,7 @@ class Halving:
         return Cost(statistics.median(each.start for each in seen), statistics.fmean(each.step for each in seen))
 
 
-def _too_short(seconds, spent, length, cost, short):
-    needed = -(-(spent + short.needed) // 60)
-    return (
-        f"--minutes={seconds / 60:g} are too few: the first {length} steps took {cost.step * length:,.0f} seconds, and "
-        f"to start and to measure {cost.start:,.0f} more. The smallest search trains {short.plan.told()}; give "
-        f"--minutes={needed:.0f} or more."
-    )
-
-
 RECIPE = "the recipe"
-# What a search does not tell.
 CAUTION = (
     "The leads are measured on the classes that chose: on other classes expect less. Measure the test once, at the end."
 )
@@ -153,12 +137,9 @@ CAUTION = (
 
 @dataclasses.dataclass(frozen=True)
 class Lead:
-    """How much better the trial that won is than another one.
+    """How much better the trial that won is than another one, by the metric that selects.
 
-    Args:
-        name: which one the other is, in words.
-        difference: of the metric that selects.
-        interval: its 95% interval over classes, `[low, high]`, corrected for the choice among all finalists.
+    The 95% interval over classes is corrected for the choice among all finalists.
     """
 
     name: str
@@ -170,12 +151,11 @@ class Lead:
         """Whether the interval is above 0, so that it is sure."""
         return self.interval[0] > 0
 
-    def told(self, metric):
-        """Returns a sentence that tells it."""
+    def in_words(self, metric):
         low, high = self.interval
         sure = "" if self.better else ", not sure: the interval contains 0"
-        how = f"{self.difference:+.3f} (95% interval {low:+.3f} to {high:+.3f}){sure}"
-        return f"Its {metric} beside that of {self.name}: {how}."
+        lead = f"{self.difference:+.3f} (95% interval {low:+.3f} to {high:+.3f}){sure}"
+        return f"Its {metric} beside that of {self.name}: {lead}."
 
 
 def finalists(state):
@@ -188,63 +168,45 @@ def leads(state, folder, changes):
     """Returns the `Lead` of the trial that won over the recipe, and over the second one.
 
     The best of many equal trials is ahead by chance. So all finalists are compared with each other, and the intervals
-    of all pairs hold together, whichever trial won.
-
-    Args:
-        state: `SearchState`.
-        folder: `SearchDirectory`.
-        changes: settings to replace where runs are measured, name to value.
+    of all pairs hold together, whichever trial won. `changes` replaces settings of the runs that are measured.
     """
     winner, *others = finalists(state)
-    recipe = [each for each in others if each.trial == FIRST]
-    second = [each for each in others[:1] if each not in recipe]
-    # Of a metric that is no mean over queries, and of a single class, there is no interval.
+    # A metric that is not a mean over queries has no interval, and neither has a single class.
     if not others or not winner.interval:
         return []
+    recipe = [each for each in others if each.trial == FIRST]
+    second = [each for each in others[:1] if each not in recipe]
     # One place is left for the winner. Of more finalists the last ones matter least, but the recipe is always compared.
     rest = [*recipe, *(each for each in others if each not in recipe)][: MOST_GROUPS - 1]
     runs = [[str(folder.trial(each.trial))] for each in (*rest, winner)]
-    found = compare_runs(runs, metrics=[state.metric], bootstrap="classes", changes=changes)["metrics"][state.metric]
-    several = found.get("pairs", [found])
+    compared = compare_runs(runs, metrics=[state.metric], bootstrap="classes", changes=changes)["metrics"][state.metric]
+    pairs = compared.get("pairs", [compared])
     # The winner is the last run, the second of its pairs, which are in the order of the others.
-    of_winner = [pair for pair in several if pair.get("second") == several[-1].get("second")]
-    pairs = {each.trial: pair for each, pair in zip(rest, of_winner, strict=True)}
-    named = {RECIPE: recipe, "the second": second}
-    found = {name: pairs[each.trial] for name, trials in named.items() for each in trials}
-    return [Lead(name, pair["difference"], pair["interval"]) for name, pair in found.items()]
+    of_winner = [pair for pair in pairs if pair.get("second") == pairs[-1].get("second")]
+    by_trial = {each.trial: pair for each, pair in zip(rest, of_winner, strict=True)}
+    named = [(RECIPE, each.trial) for each in recipe] + [("the second", each.trial) for each in second]
+    return [Lead(name, by_trial[trial]["difference"], by_trial[trial]["interval"]) for name, trial in named]
 
 
 def table(state):
     """Returns a table of all trials, best first."""
     heads = ["rank", "trial", "steps", state.metric.replace("recall_at_", "Recall@"), "95% interval", "flags"]
-    rows = [
-        [
-            str(rank),
-            f"{each.trial:03}",
-            f"{each.steps:,}",
-            f"{each.score:.3f}",
-            "{:.3f} to {:.3f}".format(*each.interval) if each.interval else "",
-            _about(state, each.trial),
-        ]
-        for rank, each in enumerate(state.ranked(), 1)
-    ]
-    failed = [f"Failed: trial {number:03}, {_about(state, number)}: {why}" for number, why in state.failed.items()]
+    rows = []
+    for rank, each in enumerate(state.ranked(), 1):
+        interval = "{:.3f} to {:.3f}".format(*each.interval) if each.interval else ""
+        numbers = [str(rank), f"{each.trial:03}", f"{each.steps:,}", f"{each.score:.3f}", interval]
+        rows.append([*numbers, _changes(state, each.trial)])
+    failed = [f"Failed: trial {number:03}, {_changes(state, number)}: {why}" for number, why in state.failed.items()]
     return "\n".join([aligned([heads, *rows], left=[5]), *failed])
 
 
 def sentences(state, found):
-    """Returns what a search has found, in sentences.
-
-    Args:
-        state: `SearchState`.
-        found: what `leads` returns.
-    """
+    """Returns what a search has found, and its `leads`, in sentences."""
     winner, *others = finalists(state)
-    won = RECIPE if winner.trial == FIRST else f"trial {winner.trial:03}"
-    lines = [f"Best of {len(state.ranked())} trials: {won}, {_about(state, winner.trial)}."]
-    if won == RECIPE:
-        lines = [f"Best of {len(state.ranked())} trials: {RECIPE}; {_beside_recipe(state, others)}."]
-    lines += [lead.told(state.metric) for lead in found]
+    best = f"trial {winner.trial:03}, {_changes(state, winner.trial)}"
+    if winner.trial == FIRST:
+        best = f"{RECIPE}; {_beside_recipe(state, others)}"
+    lines = [f"Best of {len(state.ranked())} trials: {best}.", *(lead.in_words(state.metric) for lead in found)]
     if len(others) > 1 and found:
         lines.append(f"The intervals are corrected for the choice among the {len(others) + 1} longest trials.")
     if others and not found:
@@ -253,7 +215,7 @@ def sentences(state, found):
 
 
 def _beside_recipe(state, others):
-    """Says what the others were that were not better than the recipe, of which none may be as long."""
+    """Returns in words how the other trials did if the recipe won, of which none may be as long."""
     shorter = state.ranked()[1:]
     if others or not shorter:
         return "no other one was better"
@@ -261,42 +223,34 @@ def _beside_recipe(state, others):
     beside = f" beside its {then.score:.3f}" if then else ""
     return (
         f"no time was left to train another one as long. After {best.steps:,} steps trial {best.trial:03}, "
-        f"{_about(state, best.trial)}, had {best.score:.3f}{beside}: give more --minutes"
+        f"{_changes(state, best.trial)}, had {best.score:.3f}{beside}: give more --minutes"
     )
 
 
 def write_best(state, folder, serialized, longest, epoch=1):
     """Writes the flagfile that trains what won on the real dataset; returns the winner's `RungScore`.
 
-    Args:
-        state: `SearchState`.
-        folder: `SearchDirectory`.
-        serialized: flags of the first trial as they were given, `{name: "--name=value"}`.
-        longest: `--steps` as it was given, or 0.
-        epoch: number of steps of which all lengths are multiples.
+    `serialized` are the flags of the first trial, and `longest` is the value of `--steps`, or 0. All lengths are
+    multiples of `epoch` steps.
     """
     winner = finalists(state)[0]
     flags = {**serialized, **state.changes[winner.trial]}
     flags["steps"] = f"--steps={longest or length_of(flags, winner.steps, epoch)}"
     defaults = tfdml_flags.resolve([])
     lines = [line for name, line in flags.items() if line != defaults[name]]
-    about = f"# Best of {len(state.ranked())} trials of python -m tfdml.tune: {_about(state, winner.trial)}."
-    score = (
-        f"# {state.metric}: {winner.score:.3f} after {winner.steps:,} steps, on training classes that were held out."
-    )
-    write_atomically(folder.best_flags, "\n".join([about, score, *lines, ""]).encode())
+    heads = [
+        f"# Best of {len(state.ranked())} trials of python -m tfdml.tune: {_changes(state, winner.trial)}.",
+        f"# {state.metric}: {winner.score:.3f} after {winner.steps:,} steps, on training classes that were held out.",
+    ]
+    write_atomically(folder.best_flags, "\n".join([*heads, *lines, ""]).encode())
     return winner
 
 
 def length_of(flags, steps, epoch=1):
     """Returns the steps of a run that passes over its images as often as a trial of so many steps.
 
-    A run that holds out the same classes for validation has the same images; one that trains on all has more.
-
-    Args:
-        flags: flags of the run, `{name: "--name=value"}`.
-        steps: steps of the trial.
-        epoch: number of which the result is a multiple: of a prime number of steps there would be no epochs.
+    A run that holds out the same classes for validation has the same images; one that trains on all has more. The
+    result is a multiple of `epoch`: a prime number of steps would have no epochs.
     """
     evaluation = tfdml_flags.parse("\n".join(flags.values()))[0].evaluation
     if evaluation.evaluate_on == "validation":
@@ -304,5 +258,5 @@ def length_of(flags, steps, epoch=1):
     return round(steps / (1 - evaluation.validation_classes) / epoch) * epoch
 
 
-def _about(state, number):
+def _changes(state, number):
     return " ".join(state.changes[number].values()) or RECIPE

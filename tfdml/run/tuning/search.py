@@ -16,9 +16,7 @@ LOGGER = logging.getLogger(__name__)
 class SearchProgress:
     """A bar of all steps in a terminal, and a line for each trial elsewhere.
 
-    Args:
-        seconds: time that the search may take.
-        verbose: 1 for a bar, 2 for lines; None: whether the output is a terminal decides.
+    `verbose` is 1 for a bar and 2 for lines; if None, it depends on whether the output is a terminal.
     """
 
     def __init__(self, seconds, verbose=None):
@@ -27,19 +25,11 @@ class SearchProgress:
         self._bar = None
 
     def say(self, sentence):
-        """Logs a sentence."""
         self.end()
         LOGGER.info(sentence)
 
     def trained(self, state, number, length, steps):
-        """Tells that a trial was trained, or has failed.
-
-        Args:
-            state: `SearchState`.
-            number: number of the trial.
-            length: steps that it should have taken in all.
-            steps: steps that it should have taken now.
-        """
+        """Shows that a trial was trained to `length` steps, `steps` of them now, or that it has failed."""
         if self.verbose == 1 and state.plan:
             # The steps of a trial at the end of a rung are those of all rungs before, too.
             done = sum(each.steps for each in state.ranked())
@@ -53,7 +43,6 @@ class SearchProgress:
             LOGGER.info(f"Trial {number}, {length:,} steps: {reached}; {spent}; {changes}")
 
     def end(self):
-        """Ends the bar, if there is one."""
         if self._bar:
             self._bar.end()
             self._bar = None
@@ -64,18 +53,11 @@ EPOCH = 50
 
 
 def search(settings, serialized, fixed, *, tune_dir, minutes, more=()):
-    """Searches for settings until the time is over, or goes on with it; writes what won.
+    """Searches for settings until the time is over, or continues a search; writes the best ones.
 
-    Args:
-        settings: `Settings` of the first trial.
-        serialized: the same as `{name: "--name=value"}`.
-        fixed: names of flags that no trial changes.
-        tune_dir: folder of the search.
-        minutes: time that it may take.
-        more: other flags for the processes of trials.
-
-    Returns:
-        The `SearchState`, the list of `Lead` of the trial that won, the path of its flagfile, and that of its run.
+    The first trial has the `settings`, and `serialized` as `{name: "--name=value"}`; no trial changes the flags named
+    in `fixed`. `more` are other flags for the processes of trials. Returns the `SearchState`, the list of `Lead` of the
+    trial that won, the path of its flagfile, and the path of its run.
     """
     epoch, longest = lengths_of(settings.length)
     drawn = draw(serialized, fixed, settings.run.seed)
@@ -83,12 +65,12 @@ def search(settings, serialized, fixed, *, tune_dir, minutes, more=()):
         raise ValueError(f"Nothing is left to choose: all of {_flags(SPACE)} are given. Leave out some of them.")
     folder = SearchDirectory(tune_dir)
     set_by_trials = [name for name in SPACE if name not in fixed]
-    known = {**serialized, TIME: f"--{TIME}={minutes:g}", "choice": f"a choice of {_flags(set_by_trials)}"}
-    with folder.claimed(known) as state:
+    identity = {**serialized, TIME: f"--{TIME}={minutes:g}", "choice": f"a choice of {_flags(set_by_trials)}"}
+    with folder.claimed(identity) as state:
         trials = Trials(folder, state, trial_flags(settings, serialized, epoch), more)
-        progress = SearchProgress(60 * minutes)
+        progress, save = SearchProgress(60 * minutes), functools.partial(folder.write, state)
         options = {"drawn": drawn, "epoch": epoch, "longest": longest, "progress": progress}
-        halving = Halving(state, functools.partial(folder.write, state), trials, seconds=60 * minutes, **options)
+        halving = Halving(state, save, trials, seconds=60 * minutes, **options)
         trials.tick = halving.tick
         LOGGER.info("What the processes of trials print is in %s.", folder.log(0).parent / "*.log")
         halving.run()
@@ -99,11 +81,7 @@ def search(settings, serialized, fixed, *, tune_dir, minutes, more=()):
 
 
 def lengths_of(length):
-    """Returns the steps of an epoch, and those of the longest trial at most.
-
-    Args:
-        length: `LengthSettings`.
-    """
+    """Returns the steps of an epoch, and the most steps of a trial, for `LengthSettings`."""
     longest = length.steps or STEPS
     epoch = length.steps_per_epoch or max(1, min(EPOCH, longest // (ETA * shortest(1))))
     if longest < ETA * shortest(epoch):

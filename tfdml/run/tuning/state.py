@@ -23,28 +23,22 @@ SHAPES = ((3, 40), (2, 2))
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """The time of a trial.
-
-    Args:
-        start: seconds of a process beside its steps: imports, the dataset, evaluation.
-        step: seconds of a step.
-    """
+    """Seconds of a trial: of each step, and to start, which means imports, the dataset and evaluation."""
 
     start: float
     step: float
 
     def of(self, steps):
-        """Seconds of a process that takes so many steps; none where there is nothing to do."""
+        """Returns the seconds of a process that takes so many steps; none if there is nothing to do."""
         return self.start + steps * self.step if steps > 0 else 0.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Rungs of successive halving. The first trial, the recipe, climbs all of them beside those that are drawn.
+    """Rungs of successive halving.
 
-    Args:
-        lengths: steps that trials have taken at the end of each rung.
-        drawn: number of trials of the first rung beside the first trial.
+    `lengths` are the steps that trials have taken at the end of each rung. `drawn` trials begin, and with them the
+    first one, the recipe, which climbs all rungs.
     """
 
     lengths: tuple[int, ...]
@@ -56,17 +50,12 @@ class Plan:
         return cls(tuple(first * ETA**rung for rung in range(rungs)), drawn)
 
     def seconds(self, cost, begun=0):
-        """Returns what all of it takes.
-
-        Args:
-            cost: `Cost`.
-            begun: steps that the first trial has taken already.
-        """
+        """Returns what all of it takes at a `Cost`, if the first trial has taken `begun` steps already."""
         first = cost.of(self.lengths[0] - begun)
         return first + self.drawn * cost.of(self.lengths[0]) + self.seconds_after(0, self.drawn, cost)
 
     def seconds_after(self, rung, drawn, cost):
-        """Returns what the rungs after one take in which so many trials beside the first were trained."""
+        """Returns what the rungs after one take in which so many trials other than the first were trained."""
         total = 0.0
         for number in range(rung + 1, len(self.lengths)):
             drawn = going_on(drawn)
@@ -74,48 +63,36 @@ class Plan:
         return total
 
     def counts(self):
-        """Returns the number of trials beside the first of each rung."""
-        counts = [self.drawn]
-        while len(counts) < len(self.lengths):
-            counts.append(going_on(counts[-1]))
-        return counts
+        """Returns the number of trials other than the first of each rung."""
+        rungs = range(len(self.lengths) - 1)
+        return list(itertools.accumulate(rungs, lambda drawn, _: going_on(drawn), initial=self.drawn))
 
     def steps(self):
-        """Returns the number of steps of all trials."""
-        before = (0, *self.lengths)
-        rungs = zip(self.counts(), self.lengths, before, strict=False)
+        rungs = zip(self.counts(), self.lengths, (0, *self.lengths), strict=False)
         return sum((1 + drawn) * (length - shorter) for drawn, length, shorter in rungs)
 
-    def told(self):
-        """Returns words that tell the rungs."""
+    def in_words(self):
         rungs = [f"{drawn} for {length:,} steps" for drawn, length in zip(self.counts(), self.lengths, strict=True)]
         return f"the recipe for {self.lengths[-1]:,} steps, and beside it {', the best '.join(rungs)}"
 
 
 def going_on(drawn):
-    """Returns how many of a rung's trials go on to the next."""
+    """Returns how many of so many trials of a rung go on to the next."""
     return max(1, drawn // ETA)
 
 
 def shortest(epoch):
-    """Returns the steps of the first rung at least."""
+    """Returns the fewest steps of the first rung."""
     return EPOCHS * epoch
 
 
 def make_plan(left, cost, epoch, longest, most):
-    """Returns the `Plan` of as many trials as fit into the time; of trials as long as that allows, if these are all.
+    """Returns the `Plan` with as many trials as fit into the time, or, if all of them fit, with longer trials.
 
-    Their first rung takes about as long as a process needs to start, where that is longer than the shortest.
-
-    Args:
-        left: seconds that are left after the first `shortest(epoch)` steps of the first trial.
-        cost: `Cost` of that trial.
-        epoch: number of steps of which all lengths are multiples.
-        longest: steps of the longest trial at most.
-        most: number of trials that can be drawn, 1 or more.
-
-    Raises:
-        TooShort: there is not enough time for the smallest plan.
+    Their first rung takes about as long as a process needs to start, if that is longer than the shortest. `left`
+    seconds are left after the first `shortest(epoch)` steps of the first trial, which had this `Cost`. Lengths are
+    multiples of `epoch`, and at most `longest`; `most` trials can be drawn. Raises `TooShort` if the smallest plan
+    takes longer.
     """
 
     def fits(plan):
@@ -135,20 +112,15 @@ def make_plan(left, cost, epoch, longest, most):
 
 
 def _last_that(fits, plans):
-    """The last of several plans, each of which takes longer than the one before, that fits; the first one does."""
+    """Returns the last plan that fits; each takes longer than the one before, and the first one fits."""
     return list(itertools.takewhile(fits, plans))[-1]
 
 
 class TooShort(Exception):
-    """There is no time for a search.
-
-    Args:
-        plan: the smallest `Plan`.
-        needed: seconds that it takes, and some more.
-    """
+    """There is no time for a search: the smallest `Plan` takes the seconds `needed`."""
 
     def __init__(self, plan, needed):
-        super().__init__(f"{math.ceil(needed)} seconds are needed.")
+        super().__init__(plan, needed)
         self.plan, self.needed = plan, needed
 
 
@@ -174,24 +146,17 @@ SPACE = {
 
 
 def draw(first, fixed, seed, space=None):
-    """Returns what trials change in the flags of the first one, in random order, each once.
+    """Returns what trials change in the flags of the first one, in random order, each once: `{name: "--name=value"}`.
 
-    Args:
-        first: flags of the first trial, `{name: "--name=value"}`.
-        fixed: names of flags that stay as they are.
-        seed: decides the order.
-        space: as `SPACE`; None: that.
-
-    Returns:
-        List of `{name: "--name=value"}`.
+    `first` are the flags of the first trial, and flags named in `fixed` stay as they are. The default space is `SPACE`.
     """
-    choices = [each for name, each in (space or SPACE).items() if name not in fixed]
-    found = {}
+    choices = [alternatives for name, alternatives in (space or SPACE).items() if name not in fixed]
+    different = {}
     for chosen in itertools.product(*choices):
         flags = {name: f"--{name}={value}" for one in chosen for name, value in one.items() if name not in fixed}
         changes = {name: flag for name, flag in flags.items() if flag != first[name]}
-        found[tuple(changes.items())] = changes
-    drawn = [changes for changes in found.values() if changes]
+        different[tuple(changes.items())] = changes
+    drawn = [changes for changes in different.values() if changes]
     random.Random(seed).shuffle(drawn)
     return drawn
 
@@ -202,14 +167,10 @@ NAMES = {name for choices in SPACE.values() for choice in choices for name in ch
 
 @dataclasses.dataclass(frozen=True)
 class RungScore:
-    """The score of a trial at the end of a rung.
+    """The score of a trial, numbered from 0, after so many steps, at the end of a rung.
 
-    Args:
-        trial: number of the trial, from 0.
-        steps: steps that it has taken.
-        score: the metric that selects, on the classes that are held out.
-        interval: its 95% interval over classes, `[low, high]`; None where there is none.
-        cost: `Cost` of the process that took the last of them; None if nobody has seen it.
+    It is the metric that selects, on the classes that are held out, with its 95% interval over classes, if there is
+    one. `cost` belongs to the process that took the last steps; None if it is unknown.
     """
 
     trial: int
@@ -224,12 +185,12 @@ class SearchState:
     """The content of `tune.json`.
 
     Args:
-        flags: flags of the first trial and of the search, `{name: "--name=value"}`: they tell it from others.
+        flags: flags of the first trial and of the search, `{name: "--name=value"}`, by which it is recognized.
         seconds: time that it has taken.
         metric: name of the metric that selects; empty until the first trial is measured.
-        changes: of each trial what it changes in the flags of the first.
+        changes: for each trial, what it changes in the flags of the first.
         plan: `Plan`; None before the first trial is measured.
-        rungs: of each rung that has begun the numbers of its trials, in their order.
+        rungs: for each rung that has begun, the numbers of its trials, in their order.
         measured: list of `RungScore`.
         failed: number of a trial to why it failed.
     """
@@ -245,25 +206,25 @@ class SearchState:
 
     @classmethod
     def of(cls, content):
-        """Returns the state of the content of a file; a KeyError, TypeError, ValueError or the like if it is none."""
-        known = {field.name: content[field.name] for field in dataclasses.fields(cls)}
-        trials = range(len(known["changes"]))
-        known["measured"] = [_measured(each) for each in known["measured"]]
-        known["failed"] = {int(number): str(reason) for number, reason in known["failed"].items()}
-        if known["plan"] is not None:
-            known["plan"] = _plan(known["plan"])
-        numbers = [*(each.trial for each in known["measured"]), *known["failed"], *sum(known["rungs"], [])]
-        sound = {
-            "flags": all(isinstance(line, str) for line in known["flags"].values()),
-            "seconds": _is_number(known["seconds"]),
-            "metric": isinstance(known["metric"], str),
-            "changes": all(map(_may_change, known["changes"])),
-            "trials": all(number in trials for number in numbers),
-            "rungs": len(known["rungs"]) <= len(known["plan"].lengths if known["plan"] else ()),
-        }
-        if not all(sound.values()):
+        """Returns the state of a file's content; raises a KeyError, TypeError, ValueError or the like for others."""
+        state = cls(**{field.name: content[field.name] for field in dataclasses.fields(cls)})
+        state.measured = [_measured(each) for each in state.measured]
+        state.failed = {int(number): str(reason) for number, reason in state.failed.items()}
+        if state.plan is not None:
+            state.plan = _plan(state.plan)
+        trials = range(len(state.changes))
+        numbers = [*(each.trial for each in state.measured), *state.failed, *sum(state.rungs, [])]
+        sound = (
+            all(isinstance(line, str) for line in state.flags.values())
+            and _is_number(state.seconds)
+            and isinstance(state.metric, str)
+            and all(map(_may_change, state.changes))
+            and all(number in trials for number in numbers)
+            and len(state.rungs) <= len(state.plan.lengths if state.plan else ())
+        )
+        if not sound:
             raise ValueError
-        return cls(**known)
+        return state
 
     def at(self, trial, steps):
         """Returns the `RungScore` of a trial after so many steps, or None."""
@@ -276,8 +237,8 @@ class SearchState:
 
     def ranked(self):
         """Returns the last `RungScore` of each trial, best first: the longer one, then the higher score."""
-        found = [last for number in range(len(self.changes)) if (last := self.last(number))]
-        return sorted(found, key=lambda each: (-each.steps, -each.score, each.trial))
+        scores = [last for number in range(len(self.changes)) if (last := self.last(number))]
+        return sorted(scores, key=lambda each: (-each.steps, -each.score, each.trial))
 
 
 def _measured(each):
@@ -302,7 +263,7 @@ def _is_number(value):
 
 
 def _may_change(changes):
-    """Whether these are flags of the space: others, such as modules to import, would run code of somebody else."""
+    """Whether these are flags of the space: others, such as modules to import, could run anybody's code."""
     return all(
         name in NAMES and line.startswith(f"--{name}=") and len(line.splitlines()) == 1
         for name, line in changes.items()
@@ -310,7 +271,6 @@ def _may_change(changes):
 
 
 FILE, FORMAT, VERSION = "tune.json", "tfdml search of settings", 1
-# The flag of the time that a search may take.
 TIME = "minutes"
 # Letters of a flag in an error.
 LONGEST = 200
@@ -319,11 +279,7 @@ BESIDE = (LOCK, f".writing-{FILE}")
 
 
 class SearchDirectory:
-    """`tune.json`, `best.flags` and `trials/` of a search.
-
-    Args:
-        path: the folder; it need not exist.
-    """
+    """`tune.json`, `best.flags` and `trials/` of a search, in a folder that need not exist."""
 
     def __init__(self, path):
         self.path = Path(path)
@@ -331,20 +287,18 @@ class SearchDirectory:
         self._file = self.path / FILE
 
     def trial(self, number):
-        """The run directory of a trial."""
+        """Returns the run directory of a trial."""
         return folder_in(self.path, "trials", "search") / f"{number:03}"
 
     def log(self, number):
-        """The file with what the processes of a trial print."""
         return self.trial(number).with_suffix(".log")
 
     @contextlib.contextmanager
     def claimed(self, flags):
         """A context in which the folder is this search's alone; gives the `SearchState`.
 
-        Args:
-            flags: `flags` of the state. A ValueError if the folder holds a search with others, or something else. The
-                time may be another one until it has been planned.
+        Raises a ValueError if the folder holds a search with other flags, or something else. The time may change until
+        it has been planned.
         """
         is_new = self.path.is_dir() and all(entry.name in BESIDE for entry in self.path.iterdir())
         if self.path.exists() and not self._file.exists() and not is_new:
@@ -352,14 +306,22 @@ class SearchDirectory:
         self.path.mkdir(parents=True, exist_ok=True)
         with locked(self.path, "search"):
             state = self._read() if self._file.exists() else SearchState(flags)
-            _check_same(self.path, state.flags, flags, () if state.plan else (TIME,))
+            different = [
+                f"{' '.join(state.flags.get(name, 'none').split())[:LONGEST]} there, {line} now"
+                for name, line in flags.items()
+                if state.flags.get(name) != line and (state.plan or name != TIME)
+            ]
+            if different:
+                raise ValueError(
+                    f"--tune_dir={self.path} holds a search with other flags ({'; '.join(different)}). Give the same "
+                    "flags to go on with it, or another --tune_dir."
+                )
             state.flags = flags
             self.trial(0).parent.mkdir(exist_ok=True)
             self.write(state)
             yield state
 
     def write(self, state):
-        """Writes the state in place of the one that is there."""
         write_manifest(self._file, FORMAT, VERSION, dataclasses.asdict(state))
 
     def _read(self):
@@ -369,16 +331,3 @@ class SearchDirectory:
             return SearchState.of(content)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             raise damaged(self._file, "an entry is missing or wrong", advice) from None
-
-
-def _check_same(path, saved, flags, may_change):
-    different = [
-        f"{' '.join(saved.get(name, 'none').split())[:LONGEST]} there, {line} now"
-        for name, line in flags.items()
-        if saved.get(name) != line and name not in may_change
-    ]
-    if different:
-        raise ValueError(
-            f"--tune_dir={path} holds a search with other flags ({'; '.join(different)}). Give the same flags to go on "
-            "with it, or another --tune_dir."
-        )

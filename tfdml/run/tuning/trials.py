@@ -20,11 +20,7 @@ KILLED = "It ended by signal"
 def train_in_process(arguments, log, tick, every=TICK):
     """Trains in a process of its own; returns why it failed, or None. SIGTERM and Ctrl-C stop it, and then this one.
 
-    Args:
-        arguments: flags of `tfdml.train`.
-        log: file to which all that it prints is added.
-        tick: function without arguments that is called while it trains.
-        every: seconds from one call to the next.
+    What it prints is added to the file `log`, and `tick` is called every so many seconds while it trains.
     """
 
     def follow(process):
@@ -46,20 +42,16 @@ def train_in_process(arguments, log, tick, every=TICK):
 
 
 def trial_flags(settings, serialized, epoch):
-    """Returns the flags that all trials have, but for their length and what each changes.
+    """Returns the flags that all trials have, except for their length and what each changes.
 
-    Their dataset has the training classes alone, and as its test those that `--evaluate_on=validation` holds out.
-
-    Args:
-        settings: `Settings` of the run that settings are chosen for.
-        serialized: the same as `{name: "--name=value"}`.
-        epoch: number of steps of an epoch.
+    Their dataset has the training classes alone, and as its test the classes that `--evaluate_on=validation` holds out.
+    An epoch has `epoch` steps.
     """
     data, evaluation = settings.data, settings.evaluation
     seed = validation_seed_of(evaluation, settings.run.seed)
     left_out = f", ignore_images={data.ignore_images!r}" if data.ignore_images else ""
-    about = f"dataset={data.dataset!r}, held_out={evaluation.validation_classes}, seed={seed}{left_out}"
-    changes = {"dataset": f"training_classes({about})", "steps_per_epoch": epoch, **values_of("in_trials")}
+    arguments = f"dataset={data.dataset!r}, held_out={evaluation.validation_classes}, seed={seed}{left_out}"
+    changes = {"dataset": f"training_classes({arguments})", "steps_per_epoch": epoch, **values_of("in_trials")}
     return {**serialized, **written(changes)}
 
 
@@ -68,14 +60,7 @@ class TrialFailed(Exception):
 
 
 class Trials:
-    """Trains trials in a folder of a search, and measures what they take.
-
-    Args:
-        folder: `SearchDirectory`.
-        state: `SearchState`.
-        flags: what `trial_flags` returns.
-        more: other flags for each process.
-    """
+    """Trains trials in a `SearchDirectory`, and measures what they take; `flags` are those of `trial_flags`."""
 
     def __init__(self, folder, state, flags, more=()):
         self.folder, self.state, self.flags, self.more = folder, state, flags, more
@@ -83,11 +68,10 @@ class Trials:
         self.tick = None
 
     def __call__(self, number, steps):
-        """Trains a trial to so many steps, or goes on with it; returns its `RungScore`, or raises `TrialFailed`."""
-        run, cost = RunDirectory(self.folder.trial(number)), None
+        """Trains or resumes a trial to so many steps; returns its `RungScore`, or raises `TrialFailed`."""
+        run = RunDirectory(self.folder.trial(number))
         result = run.result()
-        if result is None or result["step"] < steps:
-            cost = self._train(run, number, steps)
+        cost = self._train(run, number, steps) if result is None or result["step"] < steps else None
         result = run.complete_result()
         best = result["best"]
         self.state.metric = best["selected_by"]
@@ -97,7 +81,7 @@ class Trials:
     def _train(self, run, number, steps):
         # The process of a search that was killed may be about to end.
         run.check_free(ENDING)
-        begun, taken = time.monotonic(), max((event["step"] for event in _epochs(run)), default=0)
+        begun, taken = time.monotonic(), max((event["step"] for event in run.events("train")), default=0)
         flags = {**self.flags, **self.state.changes[number], "steps": f"--steps={steps}"}
         arguments = [*flags.values(), f"--run_dir={run.path}", *self.more]
         failed = train_in_process(arguments, self.folder.log(number), self.tick)
@@ -109,14 +93,9 @@ class Trials:
         return _cost(run, taken, time.monotonic() - begun)
 
 
-def _epochs(run):
-    """The events of the epochs that a run has ended."""
-    return [event for event in run.events() if event["event"] == "train"]
-
-
 def _cost(run, taken, seconds):
-    """The `Cost` of a process that went on after `taken` steps, and took so many seconds; None if it took no step."""
-    epochs = [event for event in _epochs(run) if event["step"] > taken]
+    """Returns the `Cost` of a process that resumed after `taken` steps; None if it took no step."""
+    epochs = [event for event in run.events("train") if event["step"] > taken]
     if not epochs:
         return None
     # In its first epoch TensorFlow makes its graph, and in its last one the model is evaluated.
