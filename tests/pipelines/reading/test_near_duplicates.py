@@ -2,7 +2,6 @@
 
 import io
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,10 +10,9 @@ from PIL import Image, ImageEnhance
 from pipelines.dataset import read_list
 from pipelines.datasets import Split, load
 from pipelines.reading import near_duplicates
-from pipelines.reading.near_duplicates import NearDuplicates, read_near_duplicates, small_images
+from pipelines.reading.near_duplicates import NearDuplicates, in_words, read_near_duplicates, small_images
 from tests.commands import assert_one_error, run
 from tests.serving_fixtures import picture
-from tfdml.reporting.run_page import _near_duplicates
 
 
 def test_all_pairs_are_those_of_loops(monkeypatch):
@@ -106,12 +104,11 @@ def test_the_command_lists_them_and_a_report_shows_their_number(photos, tmp_path
     assert read_list(folder / "near_duplicates.jsonl") == names[:1]
     found = read_near_duplicates(folder, "folder(test_classes=0.5)")
     assert [each[:2] for each in found["found"]] == [names] and found["train"] == found["test"] == 6
-    data = SimpleNamespace(data_dir=str(folder), dataset="folder(test_classes=0.5)")
-    assert told in _near_duplicates(data)
+    assert told in in_words(found)
     # Of another dataset, or of a damaged file, nothing is known.
-    assert _near_duplicates(SimpleNamespace(data_dir=str(folder), dataset="folder(test_classes=0.4)")) is None
-    (folder / "near_duplicates.json").write_text(json.dumps({"dataset": data.dataset}))
-    assert _near_duplicates(data) is None and _near_duplicates(SimpleNamespace(data_dir="", dataset="x")) is None
+    assert read_near_duplicates(folder, "folder(test_classes=0.4)") is None
+    (folder / "near_duplicates.json").write_text(json.dumps({"dataset": "folder(test_classes=0.5)"}))
+    assert read_near_duplicates(folder, "folder(test_classes=0.5)") is None and read_near_duplicates("", "x") is None
     vectors = np.eye(6, dtype=np.float32)
     np.save(tmp_path / "train.npy", vectors)
     np.save(tmp_path / "test.npy", vectors[[0, 0, 5, 5, 5, 5]] + 0.01)
