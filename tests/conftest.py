@@ -50,24 +50,22 @@ def pytest_runtest_setup():
     keras.utils.set_random_seed(0)
 
 
+# Custom gradients of traced functions that are kept within a file of tests.
+MOST_GRADIENTS = 50
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item, nextitem):
-    """Frees the graphs that the tests of a file have traced, which would add up to gigabytes."""
-    if nextitem is not None and nextitem.path == item.path:
-        return
+    """Frees the graphs that tests have traced, which would add up to gigabytes."""
     from tensorflow.python.framework import ops
 
     # TensorFlow keeps the gradient of each custom gradient that it traces, and with the gradient the whole graph.
     registered = ops.gradient_registry._registry
-    for name in [name for name in registered if name.startswith("CustomGradient-")]:
-        del registered[name]
-    gc.collect()
-
-
-def pytest_itemcollected(item):
-    """A nightly test is slow, too."""
-    if item.get_closest_marker("nightly"):
-        item.add_marker("slow")
+    traced = [name for name in registered if name.startswith("CustomGradient-")]
+    if nextitem is None or nextitem.path != item.path or len(traced) > MOST_GRADIENTS:
+        for name in traced:
+            del registered[name]
+        gc.collect()
 
 
 def pytest_generate_tests(metafunc):
