@@ -78,17 +78,17 @@ def open_heic():
         pillow_heif.register_heif_opener()
 
 
-def wrong_header(path):
-    """Returns what is wrong with the header of an image file, or file object; None if nothing is."""
+def wrong_header(path, most_pixels=MOST_PIXELS):
+    """Returns what is wrong with the header of an image file, or file object, of at most so many pixels; or None."""
     is_path = isinstance(path, str | os.PathLike)
     try:
         with open(path, "rb") if is_path else contextlib.nullcontext(path) as file:
-            return _wrong(file)
+            return _wrong(file, most_pixels)
     except OSError as error:
         return f"is not a readable image ({error.strerror or error})"
 
 
-def _wrong(file):
+def _wrong(file, most_pixels):
     from PIL import Image, UnidentifiedImageError
 
     open_heic()
@@ -99,8 +99,8 @@ def _wrong(file):
         with Image.open(file) as image:
             if image.format not in (*READ, *(name for name, *_ in CONVERTED)):
                 return f"is a {image.format}, which is not read; save it as JPEG or PNG"
-            if image.width * image.height > MOST_PIXELS:
-                return f"has {image.width} x {image.height} pixels, more than {MOST_PIXELS:,}; make it smaller"
+            if image.width * image.height > most_pixels:
+                return f"has {image.width} x {image.height} pixels, more than {most_pixels:,}; make it smaller"
     except UnidentifiedImageError:
         file.seek(0)
         start = file.read(12)
