@@ -2,4 +2,4 @@
 
 # `import tfdml` imports files of this package. It must be complete before any of them is imported on its own, as by
 # `from pipelines.datasets import load`.
-import tfdml.registry  # noqa: F401
+import tfdml.console  # noqa: F401

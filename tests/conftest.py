@@ -68,6 +68,12 @@ def pytest_runtest_teardown(item, nextitem):
         gc.collect()
 
 
+def pytest_itemcollected(item):
+    """A nightly test is slow, too."""
+    if item.get_closest_marker("nightly"):
+        item.add_marker("slow")
+
+
 def pytest_generate_tests(metafunc):
     """Runs a test that takes `loss_spec` on every registered loss, and so on: see `specs_by_fixture`."""
     from tests.loss_specs import specs_by_fixture

@@ -63,7 +63,7 @@ def test_from_a_run_to_a_search(tmp_path, monkeypatch):
             done.stderr,
         )
         printed.append(done.stdout)
-    assert len(commands) == 18
+    assert len(commands) == 16
     _, indexed, found, photos, added, deleted, _, _, large, _, searched, as_json, pairs, labeled, *last = printed
     assert "Indexed 64 images" in indexed and "1 of 9 images cannot be read" in photos and "broken.jpg" in photos
     assert found.splitlines()[1].split()[0] == "1.0000" and "test-0000042.jpg" in found.splitlines()[1]

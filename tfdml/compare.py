@@ -11,7 +11,6 @@ from absl import flags
 
 from tfdml.console import command
 from tfdml.console import flags as tfdml_flags
-from tfdml.run.directory.run_directory import groups_of
 
 flags.DEFINE_string("run_dirs", "", "Folders of runs, A,B or A,B,C, or of several of each, A0,A1,A2:B0,B1,B2.")
 tfdml_flags.define_which()
@@ -30,8 +29,11 @@ flags.DEFINE_integer("seed", 0, "Seed of the bootstrap.", lower_bound=0)
 
 
 def main():
+    # Here, because they import NumPy, which help does without.
+    from tfdml.run.directory.run_directory import groups_of
+
     groups = groups_of(flags.FLAGS.run_dirs)
-    # Here, because it takes seconds.
+    # After the folders are checked, because it takes seconds.
     from tfdml.run.experiment.comparison import compare_runs
 
     options = {name: flags.FLAGS[name].value for name in ("metrics", "bootstrap", "samples", "seed")}
