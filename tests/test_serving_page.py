@@ -76,7 +76,10 @@ def test_from_a_run_to_a_search(tmp_path, monkeypatch):
     # Copies; what else is as similar depends on the run.
     assert [line.split()[0] for line in pairs.splitlines()[:3]] == ["1.0000"] * 3 and pairs.endswith(" pairs\n")
     assert labeled.startswith("Threshold ") and len(labeled.splitlines()) == 5
-    updated, filtered, marked, compacted = last
+    updated, filtered = last
+    index = f"--out={tmp_path / 'photo_index'}"
+    marked = ok("tfdml.index", index, f"--delete={tmp_path / 'photos/bus/2.jpg'}", "--nocompact").stdout
+    compacted = ok("tfdml.index", index, "--compact").stdout
     assert "Indexed 12 images" in updated and filtered.startswith("8 of 12 images match; each query is compared")
     assert "it has 11 images" in marked and "has 11 images" in compacted
     if importlib.util.find_spec("fastapi"):

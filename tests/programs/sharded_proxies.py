@@ -64,7 +64,8 @@ def make_model(strategy, seed, optimizer=None, method=tfdml.Single, built=True):
         model = method(keras.Sequential([keras.layers.Conv2D(4, 3)]), embedding_size=6)
         if built:
             model(np.zeros((1, 4, 4, 3), np.float32))
-        model.compile(optimizer or tfdml.optimizers.Adam(0.01), loss=LOSS)
+        # Made here, where its variables belong to the strategy.
+        model.compile(optimizer() if optimizer else tfdml.optimizers.Adam(0.01), loss=LOSS)
         if built:
             model.optimizer.build(model.trainable_variables)
     return model
@@ -90,7 +91,7 @@ def refused(strategy):
     """The errors of what cannot be with shards, and of what can."""
     uses = {
         "nothing": lambda: train(make_model(strategy, 0, built=False)),
-        "lamb": lambda: make_model(strategy, 0, keras.optimizers.Lamb()),
+        "lamb": lambda: make_model(strategy, 0, keras.optimizers.Lamb),
         "turns": lambda: make_model(strategy, 0, method=functools.partial(tfdml.DivideAndConquer, learners=2)),
         "plain": lambda: train_plain_keras(strategy),
         "regularizer": lambda: build_with_regularizer(strategy),
