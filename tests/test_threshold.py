@@ -137,5 +137,7 @@ def test_a_run_gets_the_threshold_of_its_validation_classes(tmp_path, caplog):
     (folder / "model.keras").write_bytes(model)
     (folder / "threshold.json").write_text("[]")
     assert_one_error(
-        run("tfdml.export", f"--run_dir={folder}", f"--out={tmp_path}/again"), "threshold.json is damaged", "fit"
+        run("tfdml.export", f"--run_dir={folder}", f"--out={tmp_path}/again"),
+        "threshold.json is damaged",
+        "Fit the threshold again.",
     )
