@@ -14,31 +14,43 @@ from tfdml.registry.arguments import Count, Positive, Tensor, number
 
 @register("loss", "arc_face")
 class ArcFace(SoftmaxProxyLoss):
-    """ArcFace: cross-entropy of scaled cosines to class proxies, with a wider angle to an image's own class.
+    """Computes the ArcFace loss: a softmax over classes that adds a margin to the angle to an image's own class.
 
-    The loss of an anchor is a softmax of `scale cos θ_j` with `scale cos(θ_y + margin)` for its class y,
-    `-log(exp(s cos(θ_y + m)) / (exp(s cos(θ_y + m)) + sum_j exp(s cos θ_j)))`, j over the other classes: equation (3)
-    of Deng et al., ArcFace: Additive Angular Margin Loss for Deep Face Recognition, 2019.
+    The loss of an anchor is the cross-entropy of a softmax of `scale cos θ_j`, with `scale cos(θ_y + margin)` for its
+    class y: `-log(exp(s cos(θ_y + m)) / (exp(s cos(θ_y + m)) + sum_j exp(s cos θ_j)))`, j over the other classes. It is
+    equation (3) of Deng et al., ArcFace: Additive Angular Margin Loss for Deep Face Recognition, 2019. θ_j is the angle
+    between the anchor and the proxy of class j.
 
-    Example: `model.compile(loss=tfdml.losses.ArcFace(classes=100))`.
+    Use this loss if there are very many classes. Any batches will do, because the loss compares images with proxies and
+    not with each other. The model that you train ends with the layer of proxies, `loss.make_layer()(embeddings)`; the
+    models of `tfdml.methods` create it.
 
     Args:
-        scale: factor s of all cosines.
-        margin: m in radians, by how much the angle to its class shall be smaller than those to others.
-        monotonic: whether `cos θ_y - m sin m` takes the place of `cos(θ_y + m)` where `θ_y + m` is more than a half
-            turn, as the authors' code has it. Without it the equation holds there, too: it rises again, and anchors
-            are pushed to the far side of their proxy.
-        classes: number of classes; the training command fills it in.
-        sampled_classes: classes whose proxies a step sees; None: all.
+        scale: Float. Factor s of all cosines. Larger values make the softmax sharper. Defaults to `64.0`.
+        margin: Float. The margin m in radians, from 0 to below π: the minimum difference between the angle to an
+            image's own class and the angles to others. Defaults to `0.5`.
+        monotonic: Boolean. Whether `cos θ_y - m sin m` replaces `cos(θ_y + m)` if `θ_y + m` is more than half a turn,
+            as in the authors' code. If `False`, the equation also holds there: it rises again, and anchors are pushed
+            to the far side of their proxy. Defaults to `True`.
+        classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
+        sampled_classes: Integer or `None`. Number of classes that a step compares images with: the classes of the batch
+            and a random sample of the others. If `None`, all classes. Defaults to `None`.
         sampling, sharded: see `SoftmaxProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers from 0 to C - 1.
+        labels: `[B]` integer class labels from 0 to C - 1.
         similarities: `[B, C]` cosines of the anchors to the proxies.
 
     Returns:
-        `[B]`; 0 where there is only one class.
+        `[B]`, one loss per anchor. If there is only one class, the loss is 0.
+
+    Example:
+
+    ```python
+    similarities = np.array([[0.7, 0.1, -0.2], [0.3, 0.5, 0.4]], "float32")
+    tfdml.losses.ArcFace(scale=16.0, classes=3)(np.array([0, 1]), similarities)  # 3.135
+    ```
     """
 
     scale: Positive = 64.0
