@@ -34,7 +34,8 @@ class ArcFace(SoftmaxProxyLoss):
             to the far side of their proxy. Defaults to `True`.
         classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
         sampled_classes: Integer or `None`. Number of classes that a step compares images with: the classes of the batch
-            and a random sample of the others. If `None`, all classes. Defaults to `None`.
+            and a random sample of the others. If `None`, all classes. If it is set, the layer also needs the labels:
+            `loss.make_layer()(embeddings, labels)`. Defaults to `None`.
         sampling, sharded: see `SoftmaxProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
@@ -80,28 +81,39 @@ class ArcFace(SoftmaxProxyLoss):
 
 @register("loss", "sub_center_arc_face")
 class SubCenterArcFace(ArcFace):
-    """Sub-center ArcFace: ArcFace with several centers a class, of which the nearest counts, for noisy labels.
+    """Computes the sub-center ArcFace loss, which has several centers per class and is robust to label noise.
 
-    `cos θ_j = max_k cos θ_jk` over the centers k of class j, and `ArcFace` of these: Deng et al., Sub-center ArcFace:
-    Boosting Face Recognition by Large-scale Noisy Web Faces, 2020. An image that is labeled wrong, or unlike the rest
-    of its class, can have a center of its own instead of moving the one of the class.
+    It is `ArcFace` of `cos θ_j = max_k cos θ_jk` over the centers k of class j: Deng et al., Sub-center ArcFace:
+    Boosting Face Recognition by Large-scale Noisy Web Faces, 2020. An image with a wrong label, or one that is unlike
+    the rest of its class, can have its own center instead of moving the center of the class.
 
-    Example: `model.compile(loss=tfdml.losses.SubCenterArcFace(classes=100))`.
+    Use this loss if labels are noisy. Any batches will do, because the loss compares images with proxies and not with
+    each other. The model that you train ends with the layer of proxies, `loss.make_layer()(embeddings)`; the models of
+    `tfdml.methods` create it.
 
     Args:
         scale, margin, monotonic: see `ArcFace`.
-        per_class: centers of each class.
-        classes: number of classes; the training command fills it in.
-        sampled_classes: classes whose proxies a step sees; None: all.
+        per_class: Integer. Number of centers per class. Defaults to `3`.
+        classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
+        sampled_classes: Integer or `None`. Number of classes that a step compares images with: the classes of the batch
+            and a random sample of the others. If `None`, all classes. If it is set, the layer also needs the labels:
+            `loss.make_layer()(embeddings, labels)`. Defaults to `None`.
         sampling, sharded: see `SoftmaxProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers from 0 to C - 1.
+        labels: `[B]` integer class labels from 0 to C - 1.
         similarities: `[B, C, n]` cosines of the anchors to n centers of each class, or `[B, C]`.
 
     Returns:
-        `[B]`; 0 where there is only one class.
+        `[B]`, one loss per anchor. If there is only one class, the loss is 0.
+
+    Example:
+
+    ```python
+    similarities = np.array([[[0.7, 0.1], [0.2, -0.2]], [[0.3, 0.1], [0.4, 0.5]]], "float32")
+    tfdml.losses.SubCenterArcFace(scale=16.0, per_class=2, classes=2)(np.array([0, 1]), similarities)  # 2.355
+    ```
     """
 
     _: KW_ONLY

@@ -30,13 +30,14 @@ class _ExactLoss(keras.losses.Loss):
 
 
 class EmbeddingLoss(Declared, LossHooks, _ExactLoss):
-    """Base of losses on `(labels [B], embeddings [B, d])` with one value for each anchor, `[B]`.
+    """Base class of losses on labels `[B]` and embeddings `[B, d]`, with one value per anchor, `[B]`.
 
-    Works in `keras.Model.compile(loss=...)`. Integer labels of any size are kept apart; values are computed in
-    float32 whatever the policy. Losses on pairs also take categories from coarse to fine, several labels an image, and
-    given pairs, see `tfdml.functional.pairs`.
+    You can pass these losses to `keras.Model.compile(loss=...)`. Integer class labels of any size are kept apart, and
+    values are computed in float32 whatever the dtype policy. Losses on pairs also accept categories from coarse to
+    fine, several labels per image, and given pairs; see `tfdml.functional.pairs`.
 
-    A loss states its arguments as fields, see `tfdml.registry.fields`, and computes its values in `call`:
+    To write your own loss, declare its arguments as fields (see `tfdml.registry.fields`) and compute its values in
+    `call`:
 
     ```python
     class Length(EmbeddingLoss):
@@ -46,13 +47,18 @@ class EmbeddingLoss(Declared, LossHooks, _ExactLoss):
             return ops.maximum(ops.norm(embeddings, axis=1) - self.margin, 0.0)
     ```
 
-    Fields are arguments and attributes, and `get_config` returns them. A class that defines or inherits an `__init__`
-    of its own keeps it, and sets the attributes itself.
+    Fields are arguments and attributes, and `get_config` returns them. A class that defines or inherits its own
+    `__init__` keeps it, and must set the attributes itself.
 
     Args:
-        reduction: Keras' reduction of the `[B]` values.
-        name: name of the loss.
-        dtype: precision of the values, float32 or float64.
+        reduction: Keras reduction of the values `[B]`: `"sum_over_batch_size"`, `"mean"`, `"sum"`,
+            `"mean_with_sample_weight"`, `"none"` or `None`. Defaults to `"sum_over_batch_size"`, the mean over anchors.
+        name: String or `None`. Name of the loss. If `None`, Keras derives it from the name of the class. Defaults to
+            `None`.
+        dtype: Precision of the values: `"float32"` or `"float64"`. Defaults to `"float32"`.
+
+    Raises:
+        ValueError: If `dtype` is neither float32 nor float64.
     """
 
     _: KW_ONLY
@@ -131,13 +137,13 @@ def _warn_of_missing_pairs(name, labels):
 
 
 class ViewLoss(EmbeddingLoss):
-    """Base of losses that compare the views of an image, and no others: rows of one label, the number of the image.
+    """Base class of losses that compare only the views of an image: rows with the same label, the image's number.
 
-    The papers' pairs (z, z') are each row with each other view of its image; a pair stands in both orders, except in
-    `BarlowTwins`. With one class an image, all images of a class are views.
+    The papers' pairs (z, z') are each row with each other view of its image. Each pair counts in both orders, except in
+    `BarlowTwins`. If labels are classes, all images of a class are views of each other.
 
-    The loss takes what its layer gives, a projection of the embedding, which only training needs. The models of
-    `tfdml.methods` make the layer themselves; in plain Keras the model that is trained ends with it,
+    The loss receives the output of its layer, a projection of the embedding that only training needs. The models of
+    `tfdml.methods` create the layer themselves. In plain Keras, the model that you train ends with it,
     `outputs = loss.make_layer()(embeddings)`.
 
     Args:
@@ -171,11 +177,12 @@ class ViewLoss(EmbeddingLoss):
 
 
 class ProjectedLoss(ViewLoss):
-    """Base of losses of views that take projections, those of a layer `Projector`, or embeddings without one.
+    """Base class of view losses on projections by a `Projector` layer, or on embeddings without one.
 
     Args:
-        projector: units of the linear layers between embedding and loss, see `tfdml.layers.Projector`; with `()` the
-            loss takes the embeddings.
+        projector: Sequence of integers. Units of the linear layers between embedding and loss; see
+            `tfdml.layers.Projector`. With `()`, the loss receives the embeddings themselves. Defaults to
+            `(1024, 1024)`.
         reduction, name, dtype: see `EmbeddingLoss`.
     """
 

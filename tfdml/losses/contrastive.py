@@ -32,8 +32,8 @@ class Contrastive(EmbeddingLoss):
 
     Args:
         margin: Float. Distance from which a negative pair costs nothing. Defaults to `1.0`.
-        positive_margin: Float. Positive pairs nearer than this distance cost nothing. Of farther pairs, only the excess
-            counts. Defaults to `0.0`.
+        positive_margin: Float. Positive pairs nearer than this distance cost nothing. For farther pairs, only the
+            excess counts. Defaults to `0.0`.
         squared_positives: Boolean. Whether to square the distances of positive pairs. If `False`, they count linearly,
             as the distances of negative pairs do by default. Defaults to `True`.
         squared_negatives: Boolean. Whether to square the amount by which a negative pair is closer than `margin`.

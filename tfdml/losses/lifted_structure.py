@@ -30,7 +30,7 @@ class LiftedStructure(EmbeddingLoss):
     what the paper trains with. Each end receives half of a pair's value, scaled so that the mean over anchors is J.
 
     Use this loss with large batches. Use batches with several images of each of several classes, for example from
-    `tfdml.data.pxk`. By default it does not normalize embeddings.
+    `tfdml.data.pxk`. By default, it does not normalize embeddings.
 
     Args:
         margin: Float. Distance by which negatives should be farther apart than positives. Defaults to `1.0`.

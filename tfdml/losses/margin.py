@@ -47,7 +47,7 @@ class Margin(EmbeddingLoss):
     `tfdml.data.pxk`. The loss does not normalize embeddings.
 
     A learned boundary is a variable of the layer that `make_layer` returns. The models of `tfdml.methods` create this
-    layer. In plain Keras the model ends with it, `outputs = loss.make_layer()(embeddings, labels)`, and the loss
+    layer. In plain Keras, the model ends with it, `outputs = loss.make_layer()(embeddings, labels)`, and the loss
     receives its output of shape `[B, 1, d + 1]`. A label outside the classes raises an error, or gives NaN in a
     compiled function.
 
@@ -62,7 +62,8 @@ class Margin(EmbeddingLoss):
             distances below this count as this distance, which limits the weight of very near negatives. Defaults to
             `0.5`.
         nonzero_loss_cutoff: Float or `None`. Negatives at this distance or farther are not sampled, unless an anchor
-            has no others. If `None`, there is no limit. Only used with `mining="distance_weighted"`. Defaults to `1.4`.
+            has no others. If `None`, any distance is allowed. Only used with `mining="distance_weighted"`. Defaults to
+            `1.4`.
         mining: Which pairs to use: `"distance_weighted"`, `"nearest"` or `"all"`. Defaults to `"distance_weighted"`.
         classes: Integer or `None`. Number of classes, required for `learn_beta="per_class"`. The training command sets
             it. Defaults to `None`.

@@ -24,7 +24,7 @@ class NPair(EmbeddingLoss):
     - `one_per_class`: equation (2) of Ranked List Loss, N pairs of N classes. p is the next row of the anchor's class
       in the batch; for the last row, it is the first. n is the row at the same place as p, counted within classes, of
       each other class. A batch of pairs is therefore read as N pairs twice, so that each row is the anchor once. With K
-      rows per class it is K such batches. The mean over anchors is the equation's mean.
+      rows per class, it is K such batches. The mean over anchors is the equation's mean.
     - `first_pair_per_class`: the same equation once, with the first two rows of each class. The first is the anchor,
       the second is p, and the second rows of other classes are n. All other rows have a loss of 0. The values are
       multiplied by B / N for N such classes, so that their mean over the batch is the mean over pairs, as
@@ -37,7 +37,7 @@ class NPair(EmbeddingLoss):
     Args:
         margin: Float. Minimum difference between the similarities of positives and negatives. Defaults to `0.0`.
         scale: Float. Factor of all similarities and of the margin, which none of the papers has. With unit-length
-            embeddings dot products are at most 1, and with a scale of 1, anchors that are already right are pulled
+            embeddings, dot products are at most 1, and with a scale of 1, anchors that are already right are pulled
             nearly as much as others. Defaults to `1.0`.
         negatives: Which rows to compare with: `"all"`, `"one_per_class"` or `"first_pair_per_class"`. Defaults to
             `"all"`.

@@ -20,8 +20,8 @@ TEMPERATURES = ("positive_temperature", "negative_temperature")
 class RankedLists(EmbeddingLoss):
     """Base class of ranked list losses: own class within `alpha - margin`, other classes beyond `alpha`.
 
-    The arguments are those of `RankedList`. A loss without `balance` has a balance of 0.5, and a loss without a
-    temperature has a temperature of 0. You can set temperatures during training, and compiled steps see the change. The
+    See `RankedList` for the arguments. A loss without `balance` has a balance of 0.5, and a loss without a temperature
+    has a temperature of 0. You can set temperatures during training, and compiled steps see the change. The
     configuration keeps the initial values.
 
     Args:
@@ -158,7 +158,7 @@ class RankedList(RankedLists):
         queries: Integer or `None`. Number of anchors, which are the first rows. If `None`, every row is an anchor.
 
     Returns:
-        `[B]`, one loss per query. It is 0 if all positives and negatives of the query are where they should be, or
+        `[B]`, one loss per query. It is 0 if all positives and negatives of the query satisfy the boundaries, or are
         missing.
 
     Raises:
@@ -206,7 +206,7 @@ class RankedListSimpler(RankedLists):
         queries: Integer or `None`. Number of anchors, which are the first rows. If `None`, every row is an anchor.
 
     Returns:
-        `[B]`, one loss per query. It is 0 if all positives and negatives of the query are where they should be, or
+        `[B]`, one loss per query. It is 0 if all positives and negatives of the query satisfy the boundaries, or are
         missing.
 
     Example:

@@ -18,8 +18,8 @@ from tfdml.registry.arguments import Count, NotNegative, Positive
 class SoftTriple(ProxyLoss):
     """Computes the SoftTriple loss: a softmax over classes that have several centers each.
 
-    A class can have several kinds of images, each with a center of its own. The loss of an anchor is `-log(exp(scale
-    (S_y - margin)) / (exp(scale (S_y - margin)) + sum_j exp(scale S_j)))`, j over the other classes, where
+    A class can have several kinds of images, each with its own center. The loss of an anchor is `-log(exp(scale (S_y -
+    margin)) / (exp(scale (S_y - margin)) + sum_j exp(scale S_j)))`, j over the other classes, where
     `S_j = sum_k q_k s_jk` is the mean of the cosines s to the centers of class j, weighted by their softmax
     `q_k ~ exp(s_jk / center_temperature)`. It is from Qian et al., SoftTriple Loss: Deep Metric Learning Without
     Triplet Sampling, 2019. The part that merges unnecessary centers depends on the centers alone and is

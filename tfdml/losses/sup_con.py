@@ -23,8 +23,8 @@ class SupCon(EmbeddingLoss):
     - `out`, equation (2): the mean over p of `-log(exp(s_ip / t) / sum_a exp(s_ia / t))`.
     - `in`, equation (3): `-log` of the mean over p of `exp(s_ip / t) / sum_a exp(s_ia / t)`.
 
-    The paper sums over anchors; the default reduction takes the mean. Use this loss for long training and with large
-    batches. Use batches with several images of each of several classes, for example from `tfdml.data.pxk`.
+    The paper sums over anchors; the default reduction averages. Use this loss for long training and with large batches.
+    Use batches with several images of each of several classes, for example from `tfdml.data.pxk`.
 
     Args:
         temperature: Float. Divides the cosines. With lower values, the hardest pairs count more. Defaults to `0.1`.

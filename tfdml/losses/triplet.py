@@ -51,12 +51,13 @@ class Triplet(EmbeddingLoss):
             Defaults to `0.2`.
         mining: Which triplets to use: `"all"`, `"semi_hard"`, `"hard"`, `"batch_hard"`, `"distance_weighted"` or
             `"given"`. Defaults to `"semi_hard"`.
-        squared: Boolean. Whether to square the distances, as in the equation. With plain distances embeddings collapse
+        squared: Boolean. Whether to square the distances, as in the equation. With plain distances, embeddings collapse
             less easily (Wu et al., 2017). Defaults to `True`.
         cutoff: Float. Distances below this count as this distance, which limits the weight of very near negatives. Only
             used with `mining="distance_weighted"`. Defaults to `0.5`.
         nonzero_loss_cutoff: Float or `None`. Negatives at this distance or farther are not sampled, unless an anchor
-            has no others. If `None`, there is no limit. Only used with `mining="distance_weighted"`. Defaults to `1.4`.
+            has no others. If `None`, any distance is allowed. Only used with `mining="distance_weighted"`. Defaults to
+            `1.4`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
