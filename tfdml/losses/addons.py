@@ -156,7 +156,7 @@ class LiftedStructLoss(EmbeddingLoss):
 
 
 def angular_distances(embeddings):
-    """`[B, B]`: 1 less the cosine, from 0 to 2."""
+    """Returns 1 minus the cosine of each pair, `[B, B]` from 0 to 2."""
     return ops.maximum(1.0 - cosines(embeddings), 0.0)
 
 
@@ -170,14 +170,14 @@ DistanceMetric = Annotated[
 
 
 def measure(y_true, y_pred, distance_metric):
-    """`(distances [B, B], positive pairs, negative pairs)` of class numbers `[B]` and embeddings `[B, d]`."""
+    """Returns distances `[B, B]` and the masks of positive and negative pairs."""
     labels, embeddings = check_pairs_input(y_true, y_pred)
     distance = as_function(distance_metric)(embeddings)
     return distance, positive_pairs(labels), negative_pairs(labels)
 
 
 def as_function(distance_metric):
-    """The function that a distance metric names or is, or a ValueError."""
+    """Returns the function of a distance metric, or raises a ValueError if the name is unknown."""
     if callable(distance_metric):
         return distance_metric
     if distance_metric not in DISTANCE_METRICS:

@@ -62,7 +62,7 @@ class ArcFace(SoftmaxProxyLoss):
         return self.of_cosines(*self.check_taken(labels, similarities))
 
     def of_cosines(self, labels: Tensor, cosines: Tensor) -> Tensor:
-        """The values `[B]` of cosines `[B, C]` to classes."""
+        """Computes the losses `[B]` from cosines `[B, C]` to classes."""
         return own_against_others(labels, cosines, scale=self.scale, own=self._widened)
 
     def _widened(self, cosine):

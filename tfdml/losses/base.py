@@ -1,4 +1,4 @@
-"""The base classes of all losses on embeddings, and of those that compare views of an image."""
+"""Base classes of all losses on embeddings and of losses that compare views of an image."""
 
 import warnings
 from collections.abc import Sequence
@@ -85,34 +85,34 @@ class EmbeddingLoss(Declared, LossHooks, _ExactLoss):
         return values if len(labels.shape) == 1 else ops.where(contradictory(labels), float("nan"), values)
 
     def call(self, labels: Tensor, embeddings: Tensor, queries: int | None = None) -> Tensor:
-        """The loss `[B]` of each row; with `queries`, of so many rows, the first, compared with all, see `pairs`."""
+        """Computes the loss of each row, `[B]`, or of the first `queries` rows, which are compared with all rows."""
         raise NotImplementedError(f"{type(self).__name__} has no call of its own.")
 
     @property
     def refuses_memory(self) -> str | None:
-        """None if the loss `takes_queries`, and the sampler draws no pairs for it; see `LossHooks`."""
+        """The reason why the loss cannot use cross-batch memory, or `None` if it can; see `LossHooks`."""
         if self.batch_parts > 1:
             return "its pairs are those that the sampler draws"
         return None if self.takes_queries else "it compares more than each anchor with the other rows"
 
     def warn_of_unused(self, names: Sequence[str], reason: str) -> None:
-        """Warns of arguments that are set, but have no effect with the value of the argument `reason`."""
+        """Warns about arguments that are set but have no effect because of the value of the argument `reason`."""
         for name in names:
             if getattr(self, name) != self.fields[name].default:
                 unused = f"{name}={getattr(self, name)!r} has no effect with {reason}={getattr(self, reason)!r}"
                 warnings.warn(f"{type(self).__name__}: {unused}.", stacklevel=2)
 
     def label_classes(self, embeddings: Tensor) -> int | None:
-        """The number of classes, labels being their numbers, for what `call` takes as embeddings; None: any number."""
+        """Returns the number of classes if labels must be their indices, or `None` if any label is valid."""
 
     def check_input(self, labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns both as `call` computes with them, or raises a ValueError; a loss may take other than embeddings."""
+        """Returns labels and embeddings as `call` uses them, or raises a ValueError if they are invalid."""
         return check_pairs_input(labels, embeddings)
 
     def statistics(self, labels: Tensor, embeddings: Tensor) -> dict[str, Tensor]:
-        """`active_anchors`, the fraction of anchors whose loss is not 0; see `LossHooks.statistics`.
+        """Returns `active_anchors`, the fraction of anchors with a nonzero loss; see `LossHooks.statistics`.
 
-        A loss that mines says what, see `tfdml.functional.statistics`.
+        Losses that mine pairs return statistics of these pairs; see `tfdml.functional.statistics`.
         """
         return {"active_anchors": ops.mean(ops.cast(self.call(labels, embeddings) > 0, "float32"))}
 
@@ -171,7 +171,7 @@ class ViewLoss(EmbeddingLoss):
         return labels, embeddings
 
     def statistics(self, labels: Tensor, embeddings: Tensor) -> dict[str, Tensor]:
-        """Nothing: a loss of views costs something wherever there are two."""
+        """Returns no statistics, because every pair of views has a loss."""
         del labels, embeddings
         return {}
 
@@ -193,6 +193,6 @@ class ProjectedLoss(ViewLoss):
         return Projector(self.projector) if self.projector else None
 
     def projections(self, labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns labels, and projections `[B, d]` at least in float32, of what `call` takes."""
+        """Returns labels and projections `[B, d]`, at least in float32, from the arguments of `call`."""
         embeddings = ops.convert_to_tensor(embeddings)
         return check_pairs_input(labels, embeddings[:, 0] if len(embeddings.shape) == 3 else embeddings)

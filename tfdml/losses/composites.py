@@ -1,4 +1,4 @@
-"""Losses that are made of others: weighted sums, nested dimensions, levels of classes, and divergence."""
+"""Losses that consist of other losses: weighted sums, nested dimensions and levels of classes; and divergence."""
 
 import itertools
 import math
@@ -110,7 +110,7 @@ class WeightedSum(EmbeddingLoss):
 
     @property
     def numbers_anew(self):
-        """Whether no loss takes labels for the numbers of its classes."""
+        """Whether each batch may number its classes again, because no loss uses labels as indices of classes."""
         return self._shapes is None or self._shapes.classes == 1
 
     def label_classes(self, taken):
@@ -122,7 +122,7 @@ class WeightedSum(EmbeddingLoss):
         return sum(weight * loss.call(labels, each, *compared) for (weight, loss), each in pairs)
 
     def statistics(self, labels, taken):
-        """Those of the losses of the sum; where it has several, their places are told, from 0."""
+        """Returns the statistics of all losses. If there are several, names end with the index of the loss, from 0."""
         statistics = {}
         for place, (hooks, each) in enumerate(zip(self._hooks(), self._inputs(taken), strict=True)):
             of_loss = hooks.statistics(labels, each).items()
@@ -199,7 +199,7 @@ class OuterLoss(EmbeddingLoss):
 
     @property
     def batch_parts(self):
-        """As many as the loss takes."""
+        """The number of parts in which the loss expects a batch."""
         return hooks_of(self.loss).batch_parts
 
     def get_config(self):
@@ -269,7 +269,7 @@ class Nested(OuterLoss):
 
     @property
     def refuses_memory(self):
-        """Why the loss does."""
+        """The reason why the loss cannot use cross-batch memory, or `None` if it can."""
         return hooks_of(self.loss).refuses_memory
 
     @property

@@ -83,7 +83,7 @@ class Contrastive(EmbeddingLoss):
         return 2 if self.pairs == "given" else 1
 
     def statistics(self, labels, embeddings):
-        """Of the pairs that cost something, see `mined_pairs`."""
+        """Returns statistics of the pairs that cost something; see `mined_pairs`."""
         labels, embeddings = self.check_input(labels, embeddings)
         distance = distances(embeddings)
         positives = ops.logical_and(positive_pairs(labels), distance > self.positive_margin)

@@ -83,7 +83,7 @@ class LiftedStructure(EmbeddingLoss):
         return positives, distance, violations + distance
 
     def statistics(self, labels, embeddings):
-        """Of the positive pairs that cost something, see `mined_pairs`; each has all negatives."""
+        """Returns statistics of the positive pairs that cost something; see `mined_pairs`. Each has all negatives."""
         labels, embeddings = self.check_input(labels, embeddings)
         positives, distance, costs = self._objectives(labels, embeddings)
         return mined_pairs(distance, ops.logical_and(positives, costs > 0.0))

@@ -142,7 +142,7 @@ class Margin(EmbeddingLoss):
 
     @property
     def refuses_memory(self):
-        """Why it does, where it learns a boundary."""
+        """The reason why the loss cannot use cross-batch memory if it learns a boundary, or else `None`."""
         return None if self.learn_beta == "no" else "the boundary that it learns comes with the images of a batch"
 
     def make_layer(self):
@@ -175,7 +175,7 @@ class Margin(EmbeddingLoss):
         return self.classes if self.learn_beta == "per_class" else None
 
     def statistics(self, labels, embeddings):
-        """Of the pairs of triplets that cost something, see `mined_pairs`; boundaries are means over anchors."""
+        """Returns statistics of the pairs that cost something; see `mined_pairs`. Boundaries are means over anchors."""
         labels, rows = self.check_input(labels, embeddings)
         beta = ops.full((1, 1), self.beta, dtype=rows.dtype)
         if self.learn_beta != "no":

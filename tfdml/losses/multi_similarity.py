@@ -74,7 +74,7 @@ class MultiSimilarity(EmbeddingLoss):
         return pull + push
 
     def statistics(self, labels, embeddings):
-        """Of the pairs that mining leaves, see `mined_pairs`; distances are those at unit length."""
+        """Returns statistics of the pairs that mining keeps; see `mined_pairs`. Embeddings are L2-normalized."""
         labels, embeddings = self.check_input(labels, embeddings)
         pairs = positive_pairs(labels), negative_pairs(labels)
         if self.mining:

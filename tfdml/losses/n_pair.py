@@ -99,17 +99,20 @@ class NPair(EmbeddingLoss):
 
     @property
     def refuses_memory(self):
-        """Why it does, where it reads the batch as pairs."""
+        """The reason why the loss cannot use cross-batch memory if it reads the batch as pairs, or else `None`."""
         return None if self.negatives == "all" else f"with negatives={self.negatives!r} it reads a batch as pairs"
 
 
 def positives_against_negatives(near, far, similarity, margin):
-    """Means `[B]` over p of `log(1 + sum_n exp(s_an - s_ap + margin))`, and 1 for anchors that have one, 0 for others.
+    """Computes each anchor's mean over p of `log(1 + sum_n exp(s_an - s_ap + margin))`, and whether it has one.
 
     Args:
-        near, far: masks `[B, B]` of each anchor's positives p and negatives n.
+        near, far: Masks `[B, B]` of each anchor's positives p and negatives n.
         similarity: `[B, B]`.
-        margin: see `NPair`.
+        margin: Float. See `NPair`.
+
+    Returns:
+        The means `[B]`, and `[B]` with 1 for anchors that have both a positive and a negative, 0 for others.
     """
     gap = (log_sum_exp(far, similarity) + margin)[:, None] - similarity
     count = ops.sum(ops.cast(near, gap.dtype), axis=1)

@@ -1,4 +1,4 @@
-"""The base classes of losses on similarities to class proxies."""
+"""Base classes of losses on similarities to class proxies."""
 
 import warnings
 from dataclasses import KW_ONLY
@@ -80,11 +80,11 @@ class ProxyLoss(EmbeddingLoss):
 
     @property
     def columns(self) -> int | None:
-        """Similarities of a row: those to all classes."""
+        """The number of similarities per row, one for each class."""
         return self.classes
 
     def statistics(self, labels: Tensor, similarities: Tensor) -> dict[str, Tensor]:
-        """Nothing: proxies are compared with every anchor, and to compute the loss again would take long."""
+        """Returns no statistics: every anchor is compared with all proxies, so computing the loss again is slow."""
         del labels, similarities
         return {}
 
@@ -92,7 +92,7 @@ class ProxyLoss(EmbeddingLoss):
         return Proxies(self.known_classes(), per_class=self.per_class)
 
     def known_classes(self) -> int:
-        """The number of classes, or a ValueError that says how to give it."""
+        """Returns the number of classes, or raises a ValueError that explains how to set it."""
         if self.classes is None:
             name = type(self).__name__
             raise ValueError(f"{name} needs the number of training classes to make its proxies: {name}(classes=...).")
@@ -151,7 +151,7 @@ class SoftmaxProxyLoss(ProxyLoss):
 
     @property
     def exponent_scale(self) -> float:
-        """The factor of similarities in exponents."""
+        """The factor of similarities in the exponents of the softmax."""
         return self.scale
 
     @property
@@ -159,10 +159,12 @@ class SoftmaxProxyLoss(ProxyLoss):
         return 1 + self.sampled_classes if self._samples else super().columns
 
     def check_taken(self, labels: Tensor, similarities: Tensor, several: bool = False) -> tuple[Tensor, Tensor]:
-        """Returns both as `call` computes with them; where not all classes are taken, an image's own is the first.
+        """Returns labels and similarities as `call` uses them. If classes are sampled, an image's own class is first.
 
         Args:
-            several: whether similarities may be `[B, C, n]`.
+            labels: `[B]` integer class labels.
+            similarities: Output of the layer that `make_layer` returns.
+            several: Boolean. Whether similarities may be `[B, C, n]`. Defaults to `False`.
         """
         of_shards = self.sharded and len(similarities.shape) == 3 and similarities.shape[1] == 1
         if of_shards:

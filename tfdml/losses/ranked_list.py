@@ -1,4 +1,4 @@
-"""Ranked list loss, and its variant with two arguments."""
+"""Ranked list loss and its simpler variant."""
 
 from dataclasses import KW_ONLY
 from typing import Annotated
@@ -75,7 +75,7 @@ class RankedLists(EmbeddingLoss):
         return self._variables.get(name, 0.0)
 
     def statistics(self, labels, embeddings):
-        """Of the pairs that violate the boundaries, see `mined_pairs`: also their mean weights, (9) and (10)."""
+        """Returns statistics of the pairs that violate the boundaries, and their mean weights; see `mined_pairs`."""
         labels, embeddings = self.check_input(labels, embeddings)
         distance, inner = distances(embeddings), self.alpha - self.margin
         positives = ops.logical_and(positive_pairs(labels), distance > inner)
@@ -225,5 +225,5 @@ class RankedListSimpler(RankedLists):
 
     @property
     def alpha(self) -> float:
-        """The argument of `RankedList`, which follows from the margin."""
+        """The argument `alpha` of `RankedList`, which is computed from the margin."""
         return 1.0 + self.margin / 2.0

@@ -63,7 +63,7 @@ class ThresholdConsistentMargin(EmbeddingLoss):
         return self.positive_weight * _parts_of_mean(pull) + self.negative_weight * _parts_of_mean(push)
 
     def statistics(self, labels, embeddings):
-        """Of the pairs that cost something, see `mined_pairs`; distances are those at unit length."""
+        """Returns statistics of the pairs that cost something; see `mined_pairs`. Embeddings are L2-normalized."""
         labels, embeddings = self.check_input(labels, embeddings)
         similarity = cosines(embeddings)
         positives = ops.logical_and(positive_pairs(labels), similarity < self.positive_margin)

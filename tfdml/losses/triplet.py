@@ -132,9 +132,9 @@ class Triplet(EmbeddingLoss):
         return ops.maximum(distance - negative + self.margin, 0.0), negative
 
     def statistics(self, labels, embeddings):
-        """Of the positive pairs that are in a triplet which costs something, see `mined_pairs`.
+        """Returns statistics of the positive pairs in triplets that cost something; see `mined_pairs`.
 
-        `mined_negative_distance` is that of the negatives of these triplets, where mining takes one for each.
+        If mining selects one negative per positive pair, they include the mean `mined_negative_distance`.
         """
         labels, embeddings = self.check_input(labels, embeddings)
         positives, negatives = positive_pairs(labels), negative_pairs(labels)
