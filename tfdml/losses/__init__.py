@@ -1,4 +1,4 @@
-"""Losses, which are Keras losses: one per file."""
+"""Losses for metric learning, which are Keras losses."""
 
 from tfdml.losses import addons
 from tfdml.losses.angular import Angular

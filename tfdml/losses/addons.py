@@ -17,17 +17,31 @@ from tfdml.registry.arguments import Expected
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class NpairsLoss(EmbeddingLoss):
-    """N-pairs loss of a similarity matrix, in place of `tfa.losses.NpairsLoss`.
+    """Computes the N-pairs loss of a similarity matrix, a replacement for `tfa.losses.NpairsLoss`.
 
-    It is the cross entropy of each row's softmax with its class, shared evenly among the class' columns. On
-    embeddings and class numbers `tfdml.losses.NPair` makes the similarities itself.
+    The loss is the cross-entropy of each row's softmax with its class, divided evenly among the columns of the class.
+    For embeddings and class labels, use `tfdml.losses.NPair`, which computes the similarities itself.
 
     Args:
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        y_true: `[B]` class numbers of rows and columns.
+        y_true: `[B]` integer class labels of rows and columns.
         y_pred: `[B, B]` similarities, usually the products of two batches of embeddings.
+
+    Returns:
+        `[B]`, one loss per row.
+
+    Raises:
+        ValueError: If labels are not `[B]` or similarities are not square.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.addons.NpairsLoss()(labels, embeddings @ embeddings.T)  # 1.244
+    ```
     """
 
     _: KW_ONLY
@@ -52,21 +66,31 @@ Truth = Annotated[bool, _ANY]
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class ContrastiveLoss(EmbeddingLoss):
-    """Contrastive loss of pairs given as distances, in place of `tfa.losses.ContrastiveLoss`.
+    """Computes the contrastive loss of pairs given as distances, a replacement for `tfa.losses.ContrastiveLoss`.
 
-    A pair costs `y d^2 + (1 - y) max(0, margin - d)^2`. On embeddings and class numbers `tfdml.losses.Contrastive`
-    takes all pairs of the batch instead.
+    A pair costs `y d^2 + (1 - y) max(0, margin - d)^2`. For embeddings and class labels, use
+    `tfdml.losses.Contrastive`, which compares all pairs of the batch.
 
     Args:
-        margin: distance from which a pair of two classes costs nothing.
+        margin: Float. Distance from which a pair of two classes costs nothing. Defaults to `1.0`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        y_true: `[B]`, 1 for a pair of one class, 0 for one of two classes.
-        y_pred: `[B]` distances between the two of each pair.
+        y_true: `[B]`, 1 for a pair of one class, 0 for a pair of two classes.
+        y_pred: `[B]` distances between the two images of each pair.
 
     Returns:
-        `[B]`, one value a pair.
+        `[B]`, one loss per pair.
+
+    Raises:
+        ValueError: If labels or distances are neither `[B]` nor `[B, 1]`.
+
+    Example:
+
+    ```python
+    distances = np.array([0.5, 0.8], "float32")
+    tfdml.losses.addons.ContrastiveLoss()(np.array([1, 0]), distances)  # 0.145
+    ```
     """
 
     margin: Number = 1.0
@@ -98,17 +122,29 @@ def _flat(values, name):
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class LiftedStructLoss(EmbeddingLoss):
-    """Lifted structure loss, in place of `tfa.losses.LiftedStructLoss`; 0 where that had no positive pair to divide by.
+    """Computes the lifted structure loss, a replacement for `tfa.losses.LiftedStructLoss`.
 
-    It is `tfdml.losses.LiftedStructure` in its smooth form.
+    It is `tfdml.losses.LiftedStructure` in its smooth form. If a batch has no positive pair, the loss is 0, whereas
+    TensorFlow Addons divided by zero.
 
     Args:
-        margin: by how much negatives shall be farther.
+        margin: Float. Distance by which negatives should be farther apart than positives. Defaults to `1.0`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers.
-        embeddings: `[B, d]`, better not brought to unit length.
+        labels: `[B]` integer class labels.
+        embeddings: `[B, d]`, preferably not L2-normalized.
+
+    Returns:
+        `[B]`, one loss per anchor, as in `tfdml.losses.LiftedStructure`.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.addons.LiftedStructLoss()(labels, embeddings)  # 2.483
+    ```
     """
 
     margin: Number = 1.0
@@ -120,7 +156,7 @@ class LiftedStructLoss(EmbeddingLoss):
 
 
 def angular_distances(embeddings):
-    """`[B, B]`: 1 less the cosine, from 0 to 2."""
+    """Returns 1 minus the cosine of each pair, `[B, B]` from 0 to 2."""
     return ops.maximum(1.0 - cosines(embeddings), 0.0)
 
 
@@ -134,14 +170,14 @@ DistanceMetric = Annotated[
 
 
 def measure(y_true, y_pred, distance_metric):
-    """`(distances [B, B], positive pairs, negative pairs)` of class numbers `[B]` and embeddings `[B, d]`."""
+    """Returns distances `[B, B]` and the masks of positive and negative pairs."""
     labels, embeddings = check_pairs_input(y_true, y_pred)
     distance = as_function(distance_metric)(embeddings)
     return distance, positive_pairs(labels), negative_pairs(labels)
 
 
 def as_function(distance_metric):
-    """The function that a distance metric names or is, or a ValueError."""
+    """Returns the function of a distance metric, or raises a ValueError if the name is unknown."""
     if callable(distance_metric):
         return distance_metric
     if distance_metric not in DISTANCE_METRICS:
@@ -153,12 +189,15 @@ def as_function(distance_metric):
 
 
 class TripletLoss(EmbeddingLoss):
-    """Base of the triplet losses of TensorFlow Addons, which have a `distance_metric`.
+    """Base class of the triplet losses of TensorFlow Addons, which have a `distance_metric`.
 
-    It may be a function; a model with one is loaded where Keras knows that function.
+    The metric can be a function. A model with a function can be loaded only if Keras knows that function.
 
     Args:
         reduction, name, dtype: see `EmbeddingLoss`.
+
+    Raises:
+        ValueError: If `distance_metric` is not a function and not one of the known names.
     """
 
     def check_arguments(self):
@@ -174,22 +213,37 @@ class TripletLoss(EmbeddingLoss):
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class TripletHardLoss(TripletLoss):
-    """Triplet loss of hardest positives and negatives, in place of `tfa.losses.TripletHardLoss`.
+    """Computes the triplet loss of hardest positives and negatives, a replacement for `tfa.losses.TripletHardLoss`.
 
-    It is the hinge or softplus of the farthest positive's distance less the nearest negative's. As in TensorFlow
-    Addons every anchor counts. One without a positive has itself in its place; one without a negative has the farthest
-    row. `tfdml.losses.Triplet(mining="batch_hard")` leaves out anchors without a positive or a negative.
+    The loss is the hinge or softplus of the farthest positive's distance minus the nearest negative's distance. As in
+    TensorFlow Addons, every anchor counts. An anchor without a positive uses itself as the positive, and an anchor
+    without a negative uses the farthest row. `tfdml.losses.Triplet(mining="batch_hard")` ignores anchors without a
+    positive or a negative.
 
     Args:
-        margin: by how much the distances shall differ; without meaning if soft.
-        soft: whether the hinge is a softplus instead: `log(1 + exp(difference))`.
-        distance_metric: `L2`, `squared-L2`, `angular`, or a function from embeddings `[B, d]` to `[B, B]`; a model
-            with a function is loaded where Keras knows that function.
+        margin: Float. Minimum gap between the two distances. Not used if `soft=True`. Defaults to `1.0`.
+        soft: Boolean. Whether to use a softplus instead of the hinge: `log(1 + exp(difference))`. Defaults to `False`.
+        distance_metric: `"L2"`, `"squared-L2"`, `"angular"`, or a function from embeddings `[B, d]` to distances
+            `[B, B]`. A model with a function can be loaded only if Keras knows that function. Defaults to `"L2"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        y_true: `[B]` class numbers.
-        y_pred: `[B, d]` embeddings, usually at unit length.
+        y_true: `[B]` integer class labels.
+        y_pred: `[B, d]` embeddings, usually L2-normalized.
+
+    Returns:
+        `[B]`, one loss per anchor.
+
+    Raises:
+        ValueError: If `distance_metric` is not a function and not one of the known names.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.addons.TripletHardLoss()(labels, embeddings)  # 1.044
+    ```
     """
 
     margin: Number = 1.0
@@ -209,25 +263,36 @@ class TripletHardLoss(TripletLoss):
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class TripletSemiHardLoss(TripletLoss):
-    """Triplet loss of semi-hard negatives, in place of `tfa.losses.TripletSemiHardLoss`.
+    """Computes the triplet loss of semi-hard negatives, a replacement for `tfa.losses.TripletSemiHardLoss`.
 
-    It is the hinge of every positive with the nearest negative beyond it, or else the farthest. The loss of a
-    batch is the mean over positives, 0 without a positive pair. As in TensorFlow Addons a batch of one class has no
-    negative, and the nearest row, the anchor itself, in its place. `tfdml.losses.Triplet(mining="semi_hard")` averages
-    over each anchor's positives first, and squares distances.
+    The loss is the hinge of every positive with the nearest negative that is farther away, or else with the farthest
+    negative. The loss of a batch is the mean over positive pairs, or 0 without a positive pair. As in TensorFlow
+    Addons, a batch of a single class has no negative and uses the nearest row, the anchor itself, instead.
+    `tfdml.losses.Triplet(mining="semi_hard")` averages over each anchor's positives first and squares distances.
 
     Args:
-        margin: by how much the distances shall differ.
-        distance_metric: `L2`, `squared-L2`, `angular`, or a function from embeddings `[B, d]` to `[B, B]`; a model
-            with a function is loaded where Keras knows that function.
+        margin: Float. Minimum gap between the two distances. Defaults to `1.0`.
+        distance_metric: `"L2"`, `"squared-L2"`, `"angular"`, or a function from embeddings `[B, d]` to distances
+            `[B, B]`. A model with a function can be loaded only if Keras knows that function. Defaults to `"L2"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        y_true: `[B]` class numbers.
-        y_pred: `[B, d]` embeddings, usually at unit length.
+        y_true: `[B]` integer class labels.
+        y_pred: `[B, d]` embeddings, usually L2-normalized.
 
     Returns:
         `[B]`, scaled so that their mean is the mean over positive pairs.
+
+    Raises:
+        ValueError: If `distance_metric` is not a function and not one of the known names.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.addons.TripletSemiHardLoss()(labels, embeddings)  # 0.738
+    ```
     """
 
     margin: Number = 1.0

@@ -15,25 +15,35 @@ from tfdml.registry.arguments import number
 
 @register("loss", "angular")
 class Angular(EmbeddingLoss):
-    """Angular loss: bounds the angle under which a negative sees a positive pair.
+    """Computes the angular loss, which bounds the angle at which a negative sees a positive pair.
 
-    The loss of an anchor is the mean over its positives p of `log(1 + sum_n exp(f_apn))`, n its negatives, from Wang et
-    al., Deep Metric Learning with Angular Loss, 2017, where
-    `f_apn = 4 tan^2(alpha) (x_a + x_p) x_n - 2 (1 + tan^2(alpha)) x_a x_p` with embeddings of unit length. It bounds
-    the angle at n in the triangle of n, the middle of a and p, and a point as far from there as a, by alpha.
+    The loss of an anchor is the mean over its positives p of `log(1 + sum_n exp(f_apn))`, where n are its negatives and
+    `f_apn = 4 tan^2(alpha) (x_a + x_p) x_n - 2 (1 + tan^2(alpha)) x_a x_p` with embeddings of unit length. It is from
+    Wang et al., Deep Metric Learning with Angular Loss, 2017. Consider the triangle of n, the midpoint of a and p, and
+    a point as far from that midpoint as a: the loss bounds the angle at n by alpha.
 
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.Angular(alpha=45.0))`.
+    Use this loss to compare with the papers. Use batches with several images of each of several classes, for example
+    from `tfdml.data.pxk`.
 
     Args:
-        alpha: bound of the angle, degrees, above 0; not above 60, since the smallest angle of a triangle never is.
+        alpha: Float above 0 and at most 60. Bound of the angle in degrees. The smallest angle of a triangle is never
+            above 60. Larger values allow wider angles. Defaults to `45.0`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers.
+        labels: `[B]` integer class labels.
         embeddings: `[B, d]` of any length.
 
     Returns:
-        `[B]`; 0 for an anchor without a positive or without a negative.
+        `[B]`, one loss per anchor. Anchors without a positive or without a negative have a loss of 0.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.Angular(alpha=45.0)(labels, embeddings)  # 3.107
+    ```
     """
 
     alpha: Annotated[float, number(above=0, at_most=60, noun="angle in degrees")] = 45.0

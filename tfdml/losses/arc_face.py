@@ -14,31 +14,44 @@ from tfdml.registry.arguments import Count, Positive, Tensor, number
 
 @register("loss", "arc_face")
 class ArcFace(SoftmaxProxyLoss):
-    """ArcFace: cross-entropy of scaled cosines to class proxies, with a wider angle to an image's own class.
+    """Computes the ArcFace loss: a softmax over classes that adds a margin to the angle to an image's own class.
 
-    The loss of an anchor is a softmax of `scale cos θ_j` with `scale cos(θ_y + margin)` for its class y,
-    `-log(exp(s cos(θ_y + m)) / (exp(s cos(θ_y + m)) + sum_j exp(s cos θ_j)))`, j over the other classes: equation (3)
-    of Deng et al., ArcFace: Additive Angular Margin Loss for Deep Face Recognition, 2019.
+    The loss of an anchor is the cross-entropy of a softmax of `scale cos θ_j`, with `scale cos(θ_y + margin)` for its
+    class y: `-log(exp(s cos(θ_y + m)) / (exp(s cos(θ_y + m)) + sum_j exp(s cos θ_j)))`, j over the other classes. It is
+    equation (3) of Deng et al., ArcFace: Additive Angular Margin Loss for Deep Face Recognition, 2019. θ_j is the angle
+    between the anchor and the proxy of class j.
 
-    Example: `model.compile(loss=tfdml.losses.ArcFace(classes=100))`.
+    Use this loss if there are very many classes. Any batches will do, because the loss compares images with proxies and
+    not with each other. The model that you train ends with the layer of proxies, `loss.make_layer()(embeddings)`; the
+    models of `tfdml.methods` create it.
 
     Args:
-        scale: factor s of all cosines.
-        margin: m in radians, by how much the angle to its class shall be smaller than those to others.
-        monotonic: whether `cos θ_y - m sin m` takes the place of `cos(θ_y + m)` where `θ_y + m` is more than a half
-            turn, as the authors' code has it. Without it the equation holds there, too: it rises again, and anchors
-            are pushed to the far side of their proxy.
-        classes: number of classes; the training command fills it in.
-        sampled_classes: classes whose proxies a step sees; None: all.
+        scale: Float. Factor s of all cosines. Larger values make the softmax sharper. Defaults to `64.0`.
+        margin: Float. The margin m in radians, from 0 to below π: the minimum difference between the angle to an
+            image's own class and the angles to others. Defaults to `0.5`.
+        monotonic: Boolean. Whether `cos θ_y - m sin m` replaces `cos(θ_y + m)` if `θ_y + m` is more than half a turn,
+            as in the authors' code. If `False`, the equation also holds there: it rises again, and anchors are pushed
+            to the far side of their proxy. Defaults to `True`.
+        classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
+        sampled_classes: Integer or `None`. Number of classes that a step compares images with: the classes of the batch
+            and a random sample of the others. If `None`, all classes. If it is set, the layer also needs the labels:
+            `loss.make_layer()(embeddings, labels)`. Defaults to `None`.
         sampling, sharded: see `SoftmaxProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers from 0 to C - 1.
+        labels: `[B]` integer class labels from 0 to C - 1.
         similarities: `[B, C]` cosines of the anchors to the proxies.
 
     Returns:
-        `[B]`; 0 where there is only one class.
+        `[B]`, one loss per anchor. If there is only one class, the loss is 0.
+
+    Example:
+
+    ```python
+    similarities = np.array([[0.7, 0.1, -0.2], [0.3, 0.5, 0.4]], "float32")
+    tfdml.losses.ArcFace(scale=16.0, classes=3)(np.array([0, 1]), similarities)  # 3.135
+    ```
     """
 
     scale: Positive = 64.0
@@ -49,7 +62,7 @@ class ArcFace(SoftmaxProxyLoss):
         return self.of_cosines(*self.check_taken(labels, similarities))
 
     def of_cosines(self, labels: Tensor, cosines: Tensor) -> Tensor:
-        """The values `[B]` of cosines `[B, C]` to classes."""
+        """Computes the losses `[B]` from cosines `[B, C]` to classes."""
         return own_against_others(labels, cosines, scale=self.scale, own=self._widened)
 
     def _widened(self, cosine):
@@ -68,28 +81,39 @@ class ArcFace(SoftmaxProxyLoss):
 
 @register("loss", "sub_center_arc_face")
 class SubCenterArcFace(ArcFace):
-    """Sub-center ArcFace: ArcFace with several centers a class, of which the nearest counts, for noisy labels.
+    """Computes the sub-center ArcFace loss, which has several centers per class and is robust to label noise.
 
-    `cos θ_j = max_k cos θ_jk` over the centers k of class j, and `ArcFace` of these: Deng et al., Sub-center ArcFace:
-    Boosting Face Recognition by Large-scale Noisy Web Faces, 2020. An image that is labeled wrong, or unlike the rest
-    of its class, can have a center of its own instead of moving the one of the class.
+    It is `ArcFace` of `cos θ_j = max_k cos θ_jk` over the centers k of class j: Deng et al., Sub-center ArcFace:
+    Boosting Face Recognition by Large-scale Noisy Web Faces, 2020. An image with a wrong label, or one that is unlike
+    the rest of its class, can have its own center instead of moving the center of the class.
 
-    Example: `model.compile(loss=tfdml.losses.SubCenterArcFace(classes=100))`.
+    Use this loss if labels are noisy. Any batches will do, because the loss compares images with proxies and not with
+    each other. The model that you train ends with the layer of proxies, `loss.make_layer()(embeddings)`; the models of
+    `tfdml.methods` create it.
 
     Args:
         scale, margin, monotonic: see `ArcFace`.
-        per_class: centers of each class.
-        classes: number of classes; the training command fills it in.
-        sampled_classes: classes whose proxies a step sees; None: all.
+        per_class: Integer. Number of centers per class. Defaults to `3`.
+        classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
+        sampled_classes: Integer or `None`. Number of classes that a step compares images with: the classes of the batch
+            and a random sample of the others. If `None`, all classes. If it is set, the layer also needs the labels:
+            `loss.make_layer()(embeddings, labels)`. Defaults to `None`.
         sampling, sharded: see `SoftmaxProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers from 0 to C - 1.
+        labels: `[B]` integer class labels from 0 to C - 1.
         similarities: `[B, C, n]` cosines of the anchors to n centers of each class, or `[B, C]`.
 
     Returns:
-        `[B]`; 0 where there is only one class.
+        `[B]`, one loss per anchor. If there is only one class, the loss is 0.
+
+    Example:
+
+    ```python
+    similarities = np.array([[[0.7, 0.1], [0.2, -0.2]], [[0.3, 0.1], [0.4, 0.5]]], "float32")
+    tfdml.losses.SubCenterArcFace(scale=16.0, per_class=2, classes=2)(np.array([0, 1]), similarities)  # 2.355
+    ```
     """
 
     _: KW_ONLY

@@ -11,28 +11,38 @@ from tfdml.registry.arguments import NotNegative
 
 @register("loss", "barlow_twins")
 class BarlowTwins(ProjectedLoss):
-    """Barlow Twins: the correlation of two views is 1 in each dimension, and 0 between dimensions.
+    """Computes the Barlow Twins loss: two views correlate in each dimension, and different dimensions do not.
 
-    `sum_i (1 - C_ii)^2 + weight sum_i sum_j!=i C_ij^2`, C being the correlation over the batch of dimension i of a view
-    with dimension j of another one: equations (1) and (2) of Zbontar et al., Barlow Twins: Self-Supervised Learning
-    via Redundancy Reduction, 2021. Of two views of an image, the one that comes first in the batch is the paper's A and
-    the other its B, as in batches of `tfdml.data.views`; of more views, this holds for each pair. Their projector has
-    three layers of 8192 units.
+    The loss is `sum_i (1 - C_ii)^2 + weight sum_i sum_j!=i C_ij^2`, where C is the correlation over the batch of
+    dimension i of one view with dimension j of another view: equations (1) and (2) of Zbontar et al., Barlow Twins:
+    Self-Supervised Learning via Redundancy Reduction, 2021. For two views of an image, the view that comes first in the
+    batch is the paper's A and the other one its B, as in batches of `tfdml.data.views`. With more views, this holds for
+    each pair. The paper's projector has three layers of 8192 units.
 
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.BarlowTwins())`, with batches of `tfdml.data.views`.
+    Use this loss for images without labels, with batches of `tfdml.data.views`. The model that you train ends with its
+    layer, `loss.make_layer()(embeddings)`; the models of `tfdml.methods` create it.
 
     Args:
-        weight: of the correlations between dimensions.
-        projector: units of the linear layers between embedding and loss, see `tfdml.layers.Projector`; with `()` the
-            loss takes the embeddings.
+        weight: Float. Weight of the correlations between dimensions. Larger values decorrelate them more. Defaults to
+            `0.005`.
+        projector: Sequence of integers. Units of the linear layers between embedding and loss; see
+            `tfdml.layers.Projector`. With `()`, the loss receives the embeddings themselves. Defaults to
+            `(1024, 1024)`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
         labels: `[B]` the number of the image of each view.
-        embeddings: `[B, 1, d]` projections, which the layer `Projector` gives; or `[B, d]`.
+        embeddings: `[B, 1, d]` projections, the output of the layer `Projector`; or `[B, d]` with `projector=()`.
 
     Returns:
-        `[B]`, the same for all rows; 0 for the only view of an image, which C leaves out.
+        `[B]`, the same value for all rows. If a row is the only view of its image, C leaves it out and its value is 0.
+
+    Example:
+
+    ```python
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.BarlowTwins(projector=())(np.array([0, 0, 1, 1]), embeddings)  # 0.01
+    ```
     """
 
     weight: NotNegative = 0.005

@@ -1,4 +1,4 @@
-"""The base classes of all losses on embeddings, and of those that compare views of an image."""
+"""Base classes of all losses on embeddings and of losses that compare views of an image."""
 
 import warnings
 from collections.abc import Sequence
@@ -30,13 +30,14 @@ class _ExactLoss(keras.losses.Loss):
 
 
 class EmbeddingLoss(Declared, LossHooks, _ExactLoss):
-    """Base of losses on `(labels [B], embeddings [B, d])` with one value for each anchor, `[B]`.
+    """Base class of losses on labels `[B]` and embeddings `[B, d]`, with one value per anchor, `[B]`.
 
-    Works in `keras.Model.compile(loss=...)`. Integer labels of any size are kept apart; values are computed in
-    float32 whatever the policy. Losses on pairs also take categories from coarse to fine, several labels an image, and
-    given pairs, see `tfdml.functional.pairs`.
+    You can pass these losses to `keras.Model.compile(loss=...)`. Integer class labels of any size are kept apart, and
+    values are computed in float32 whatever the dtype policy. Losses on pairs also accept categories from coarse to
+    fine, several labels per image, and given pairs; see `tfdml.functional.pairs`.
 
-    A loss states its arguments as fields, see `tfdml.registry.fields`, and computes its values in `call`:
+    To write your own loss, declare its arguments as fields (see `tfdml.registry.fields`) and compute its values in
+    `call`:
 
     ```python
     class Length(EmbeddingLoss):
@@ -46,13 +47,18 @@ class EmbeddingLoss(Declared, LossHooks, _ExactLoss):
             return ops.maximum(ops.norm(embeddings, axis=1) - self.margin, 0.0)
     ```
 
-    Fields are arguments and attributes, and `get_config` returns them. A class that defines or inherits an `__init__`
-    of its own keeps it, and sets the attributes itself.
+    Fields are arguments and attributes, and `get_config` returns them. A class that defines or inherits its own
+    `__init__` keeps it, and must set the attributes itself.
 
     Args:
-        reduction: Keras' reduction of the `[B]` values.
-        name: name of the loss.
-        dtype: precision of the values, float32 or float64.
+        reduction: Keras reduction of the values `[B]`: `"sum_over_batch_size"`, `"mean"`, `"sum"`,
+            `"mean_with_sample_weight"`, `"none"` or `None`. Defaults to `"sum_over_batch_size"`, the mean over anchors.
+        name: String or `None`. Name of the loss. If `None`, Keras derives it from the name of the class. Defaults to
+            `None`.
+        dtype: Precision of the values: `"float32"` or `"float64"`. Defaults to `"float32"`.
+
+    Raises:
+        ValueError: If `dtype` is neither float32 nor float64.
     """
 
     _: KW_ONLY
@@ -79,34 +85,34 @@ class EmbeddingLoss(Declared, LossHooks, _ExactLoss):
         return values if len(labels.shape) == 1 else ops.where(contradictory(labels), float("nan"), values)
 
     def call(self, labels: Tensor, embeddings: Tensor, queries: int | None = None) -> Tensor:
-        """The loss `[B]` of each row; with `queries`, of so many rows, the first, compared with all, see `pairs`."""
+        """Computes the loss of each row, `[B]`, or of the first `queries` rows, which are compared with all rows."""
         raise NotImplementedError(f"{type(self).__name__} has no call of its own.")
 
     @property
     def refuses_memory(self) -> str | None:
-        """None if the loss `takes_queries`, and the sampler draws no pairs for it; see `LossHooks`."""
+        """The reason why the loss cannot use cross-batch memory, or `None` if it can; see `LossHooks`."""
         if self.batch_parts > 1:
             return "its pairs are those that the sampler draws"
         return None if self.takes_queries else "it compares more than each anchor with the other rows"
 
     def warn_of_unused(self, names: Sequence[str], reason: str) -> None:
-        """Warns of arguments that are set, but have no effect with the value of the argument `reason`."""
+        """Warns about arguments that are set but have no effect because of the value of the argument `reason`."""
         for name in names:
             if getattr(self, name) != self.fields[name].default:
                 unused = f"{name}={getattr(self, name)!r} has no effect with {reason}={getattr(self, reason)!r}"
                 warnings.warn(f"{type(self).__name__}: {unused}.", stacklevel=2)
 
     def label_classes(self, embeddings: Tensor) -> int | None:
-        """The number of classes, labels being their numbers, for what `call` takes as embeddings; None: any number."""
+        """Returns the number of classes if labels must be their indices, or `None` if any label is valid."""
 
     def check_input(self, labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns both as `call` computes with them, or raises a ValueError; a loss may take other than embeddings."""
+        """Returns labels and embeddings as `call` uses them, or raises a ValueError if they are invalid."""
         return check_pairs_input(labels, embeddings)
 
     def statistics(self, labels: Tensor, embeddings: Tensor) -> dict[str, Tensor]:
-        """`active_anchors`, the fraction of anchors whose loss is not 0; see `LossHooks.statistics`.
+        """Returns `active_anchors`, the fraction of anchors with a nonzero loss; see `LossHooks.statistics`.
 
-        A loss that mines says what, see `tfdml.functional.statistics`.
+        Losses that mine pairs return statistics of these pairs; see `tfdml.functional.statistics`.
         """
         return {"active_anchors": ops.mean(ops.cast(self.call(labels, embeddings) > 0, "float32"))}
 
@@ -131,13 +137,13 @@ def _warn_of_missing_pairs(name, labels):
 
 
 class ViewLoss(EmbeddingLoss):
-    """Base of losses that compare the views of an image, and no others: rows of one label, the number of the image.
+    """Base class of losses that compare only the views of an image: rows with the same label, the image's number.
 
-    The papers' pairs (z, z') are each row with each other view of its image; a pair stands in both orders, except in
-    `BarlowTwins`. With one class an image, all images of a class are views.
+    The papers' pairs (z, z') are each row with each other view of its image. Each pair counts in both orders, except in
+    `BarlowTwins`. If labels are classes, all images of a class are views of each other.
 
-    The loss takes what its layer gives, a projection of the embedding, which only training needs. The models of
-    `tfdml.methods` make the layer themselves; in plain Keras the model that is trained ends with it,
+    The loss receives the output of its layer, a projection of the embedding that only training needs. The models of
+    `tfdml.methods` create the layer themselves. In plain Keras, the model that you train ends with it,
     `outputs = loss.make_layer()(embeddings)`.
 
     Args:
@@ -165,17 +171,18 @@ class ViewLoss(EmbeddingLoss):
         return labels, embeddings
 
     def statistics(self, labels: Tensor, embeddings: Tensor) -> dict[str, Tensor]:
-        """Nothing: a loss of views costs something wherever there are two."""
+        """Returns no statistics, because every pair of views has a loss."""
         del labels, embeddings
         return {}
 
 
 class ProjectedLoss(ViewLoss):
-    """Base of losses of views that take projections, those of a layer `Projector`, or embeddings without one.
+    """Base class of view losses on projections by a `Projector` layer, or on embeddings without one.
 
     Args:
-        projector: units of the linear layers between embedding and loss, see `tfdml.layers.Projector`; with `()` the
-            loss takes the embeddings.
+        projector: Sequence of integers. Units of the linear layers between embedding and loss; see
+            `tfdml.layers.Projector`. With `()`, the loss receives the embeddings themselves. Defaults to
+            `(1024, 1024)`.
         reduction, name, dtype: see `EmbeddingLoss`.
     """
 
@@ -186,6 +193,6 @@ class ProjectedLoss(ViewLoss):
         return Projector(self.projector) if self.projector else None
 
     def projections(self, labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns labels, and projections `[B, d]` at least in float32, of what `call` takes."""
+        """Returns labels and projections `[B, d]`, at least in float32, from the arguments of `call`."""
         embeddings = ops.convert_to_tensor(embeddings)
         return check_pairs_input(labels, embeddings[:, 0] if len(embeddings.shape) == 3 else embeddings)

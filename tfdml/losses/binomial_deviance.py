@@ -14,29 +14,38 @@ from tfdml.registry.arguments import Positive, number
 
 @register("loss", "binomial_deviance")
 class BinomialDeviance(EmbeddingLoss):
-    """Binomial deviance: a soft hinge on cosines, sharper for negative pairs, each kind averaged for itself.
+    """Computes the binomial deviance: a soft hinge on cosines, averaged separately over positives and negatives.
 
-    A positive pair costs `log(1 + exp(-alpha (s - beta)))`, a negative pair
-    `log(1 + exp(negative_cost alpha (s - beta)))`, s being cosines; the loss is the mean over positive pairs plus the
-    mean over negative pairs (Yi et al., Deep Metric Learning for Person Re-Identification, 2014, in the form of
-    Ustinova and Lempitsky, Learning Deep Embeddings with Histogram Loss, 2016). An anchor's value is its pairs' part of
-    both, times B, so that the mean over anchors is the loss of the batch.
+    A positive pair costs `log(1 + exp(-alpha (s - beta)))` and a negative pair
+    `log(1 + exp(negative_cost alpha (s - beta)))`, where s are cosines. The loss is the mean over positive pairs plus
+    the mean over negative pairs (Yi et al., Deep Metric Learning for Person Re-Identification, 2014, in the form of
+    Ustinova and Lempitsky, Learning Deep Embeddings with Histogram Loss, 2016). An anchor's value is the part of its
+    pairs in both means, times B, so that the mean over anchors is the loss of the batch.
 
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.BinomialDeviance())`.
+    Use this loss to compare with the papers. Use batches with several images of each of several classes, for example
+    from `tfdml.data.pxk`.
 
     Args:
-        alpha: sharpness of the hinge.
-        beta: cosine at which the hinge bends.
-        negative_cost: how much sharper it is for negative pairs.
+        alpha: Float. Sharpness of the hinge. Defaults to `2.0`.
+        beta: Float from -1 to 1. Cosine at which the hinge bends. Defaults to `0.5`.
+        negative_cost: Float. How much sharper the hinge is for negative pairs. Defaults to `25.0`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers.
+        labels: `[B]` integer class labels.
         embeddings: `[B, d]` of any length.
-        queries: number of anchors, which are the first rows; None: every row is one.
+        queries: Integer or `None`. Number of anchors, which are the first rows. If `None`, every row is an anchor.
 
     Returns:
-        `[B]`; 0 for an anchor without any pair.
+        `[B]`, one value per anchor. Anchors without any pair have a value of 0.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.BinomialDeviance()(labels, embeddings)  # 8.691
+    ```
     """
 
     alpha: Positive = 2.0

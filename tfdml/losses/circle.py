@@ -14,29 +14,39 @@ from tfdml.registry.arguments import Positive, number
 
 @register("loss", "circle")
 class Circle(EmbeddingLoss):
-    """Circle loss: each pair has a weight by how far its cosine is from its optimum.
+    """Computes the circle loss, which weights each pair by how far its cosine is from the optimum.
 
-    On cosines s of an anchor to its positives p and negatives n,
-    `log(1 + sum_n exp(scale a_n (s_n - margin)) sum_p exp(-scale a_p (s_p - 1 + margin)))` with the weights
-    `a_n = max(0, s_n + margin)` and `a_p = max(0, 1 + margin - s_p)`: equation (6) of Sun et al., Circle Loss: A
-    Unified Perspective of Pair Similarity Optimization, 2020, for labels of pairs. The value is the mean over anchors.
+    With cosines s of an anchor to its positives p and negatives n, its loss is `log(1 + sum_n exp(scale a_n (s_n -
+    margin)) sum_p exp(-scale a_p (s_p - 1 + margin)))` with the weights `a_n = max(0, s_n + margin)` and
+    `a_p = max(0, 1 + margin - s_p)`. It is equation (6) of Sun et al., Circle Loss: A Unified Perspective of Pair
+    Similarity Optimization, 2020, for pairs.
 
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.Circle(margin=0.4, scale=80.0))`.
+    Use batches with several images of each of several classes, for example from `tfdml.data.pxk`. The defaults are the
+    paper's for retrieval. For faces, it uses `margin=0.25` and `scale=256.0`.
 
     Args:
-        margin: relaxation m; positives are drawn to 1 - m, negatives to m. The paper has 0.4 with a scale of 80 for
-            retrieval, 0.25 with 256 for faces.
-        scale: factor γ of the exponents.
-        differentiate_weights: whether gradients go through the weights, which are constants in the paper's gradients.
+        margin: Float from -1 to 1. The relaxation m: positives are drawn to a cosine of `1 - margin`, negatives to
+            `margin`. Larger values make the loss easier to satisfy. Defaults to `0.4`.
+        scale: Float. Factor γ of the exponents. With larger values, the hardest pairs dominate. Defaults to `80.0`.
+        differentiate_weights: Boolean. Whether gradients flow through the weights, which are constants in the paper's
+            gradients. Defaults to `False`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers.
+        labels: `[B]` integer class labels.
         embeddings: `[B, d]` of any length.
-        queries: number of anchors, which are the first rows; None: every row is one.
+        queries: Integer or `None`. Number of anchors, which are the first rows. If `None`, every row is an anchor.
 
     Returns:
-        `[B]`; 0 for an anchor without a positive or without a negative.
+        `[B]`, one loss per anchor. Anchors without a positive or without a negative have a loss of 0.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.Circle(margin=0.4, scale=8.0)(labels, embeddings)  # 3.125
+    ```
     """
 
     margin: Annotated[float, number(at_least=-1, at_most=1)] = 0.4

@@ -1,4 +1,4 @@
-"""Losses that are made of others: weighted sums, nested dimensions, levels of classes, and divergence."""
+"""Losses that consist of other losses: weighted sums, nested dimensions and levels of classes; and divergence."""
 
 import itertools
 import math
@@ -28,21 +28,29 @@ def _joined(name, join):
 @register_sum("loss")
 @keras.saving.register_keras_serializable(package="tfdml")
 class WeightedSum(EmbeddingLoss):
-    """The sum of several losses, each times its weight: `--loss="triplet+0.5*proxy_anchor"`.
+    """Computes the weighted sum of several losses, such as `--loss="triplet+0.5*proxy_anchor"`.
+
+    If one of the losses has variables, so does the sum: the layer that `make_layer` returns holds the variables of all
+    its losses. The models of `tfdml.methods` create this layer themselves. In plain Keras, the model ends with it,
+    `outputs = loss.make_layer()(embeddings, labels)`. You can omit the labels unless a loss learns boundaries.
+
+    Args:
+        terms: List of `(weight, loss)` pairs. Weights are numbers of at least 0. If a loss has a layer with a
+            regularizer, the regularizer has the loss's weight.
+        reduction, name, dtype: see `EmbeddingLoss`; the reductions of the single losses have no effect.
+
+    Raises:
+        ValueError: If `terms` is empty or has an invalid weight or loss, if more than one loss has proxies that are
+            features of images, or if the losses need batches of given pairs and of given triplets.
 
     Example:
 
     ```python
-    loss = tfdml.losses.WeightedSum([(1.0, tfdml.losses.Triplet()), (0.5, tfdml.losses.ProxyAnchor(classes=100))])
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    loss = tfdml.losses.WeightedSum([(1.0, tfdml.losses.Triplet()), (0.5, tfdml.losses.MultiSimilarity())])
+    loss(labels, embeddings)  # 0.17
     ```
-
-    Where a loss has variables, so has the sum: the layer that `make_layer` gives holds those of all its losses. The
-    models of `tfdml.methods` make it themselves; in plain Keras the model ends with it,
-    `outputs = loss.make_layer()(embeddings, labels)`. The labels may be left out unless a loss learns boundaries.
-
-    Args:
-        terms: list of `(weight, loss)`, weights being 0 or more. A regularizer of a loss' layer gets its loss' weight.
-        reduction, name, dtype: see `EmbeddingLoss`; reductions of the single losses count for nothing.
     """
 
     terms: Sequence[tuple[float, keras.losses.Loss]]
@@ -102,7 +110,7 @@ class WeightedSum(EmbeddingLoss):
 
     @property
     def numbers_anew(self):
-        """Whether no loss takes labels for the numbers of its classes."""
+        """Whether each batch may number its classes again, because no loss uses labels as indices of classes."""
         return self._shapes is None or self._shapes.classes == 1
 
     def label_classes(self, taken):
@@ -114,7 +122,7 @@ class WeightedSum(EmbeddingLoss):
         return sum(weight * loss.call(labels, each, *compared) for (weight, loss), each in pairs)
 
     def statistics(self, labels, taken):
-        """Those of the losses of the sum; where it has several, their places are told, from 0."""
+        """Returns the statistics of all losses. If there are several, names end with the index of the loss, from 0."""
         statistics = {}
         for place, (hooks, each) in enumerate(zip(self._hooks(), self._inputs(taken), strict=True)):
             of_loss = hooks.statistics(labels, each).items()
@@ -158,12 +166,15 @@ PairLoss = Annotated[str | keras.losses.Loss | dict, read_by(_read_pair_loss, "a
 
 
 class OuterLoss(EmbeddingLoss):
-    """Base class of losses that compute with another `loss` on pairs, whose callbacks and parts of batches they have.
+    """Base class of losses that compute with another loss on pairs and have its callbacks and batch parts.
 
     A subclass declares the argument `loss`, a `PairLoss`: a loss without variables, or its spec.
 
     Args:
         reduction, name, dtype: see `EmbeddingLoss`.
+
+    Raises:
+        ValueError: If `loss` has variables, as losses on proxies do.
     """
 
     def check_arguments(self):
@@ -188,7 +199,7 @@ class OuterLoss(EmbeddingLoss):
 
     @property
     def batch_parts(self):
-        """As many as the loss takes."""
+        """The number of parts in which the loss expects a batch."""
         return hooks_of(self.loss).batch_parts
 
     def get_config(self):
@@ -197,29 +208,39 @@ class OuterLoss(EmbeddingLoss):
 
 @register("loss", "nested")
 class Nested(OuterLoss):
-    """Nested loss: the mean of a loss over the first 16, 32, ... dimensions, so that these are embeddings, too.
+    """Computes a loss on the first 16, 32, ... dimensions, which become usable embeddings (Matryoshka).
 
-    The loss of an anchor is `mean_d L(x_1..d / |x_1..d|)`, the mean of a loss L over the first d dimensions: equation
-    (1) of Matryoshka Representation Learning (Kusupati et al., NeurIPS 2022) with equal weights of all d, divided by
-    their number; d is each of `dims`, and the size of the embedding, which always counts. The paper's L is that of a
-    classifier, here it compares pairs.
+    One model then serves embeddings of several sizes. The loss of an anchor is `mean_d L(x_1..d / |x_1..d|)`, the mean
+    of a loss L over the first d dimensions: equation (1) of Matryoshka Representation Learning (Kusupati et al.,
+    NeurIPS 2022) with equal weights of all d, divided by their number. d is each of `dims` and also the size of the
+    embedding. The paper's L is the loss of a classifier; here it compares pairs. Use the batches that `loss` needs.
 
-    Example: `model.compile(loss=tfdml.losses.Nested("triplet(margin=0.1)", dims=(16, 32, 64)))`.
-
-    After training, keep the first N of `dims` and bring them to unit length: `python -m tfdml.export --dims=N` does.
+    After training, keep the first N of `dims` and L2-normalize them, as `python -m tfdml.export --dims=N` does.
 
     Args:
-        loss: the loss L, or its spec: one on pairs, without variables.
-        dims: the numbers d of first dimensions, increasing, at most D.
+        loss: The loss L on pairs, without variables: a loss, its configuration, or its spec, such as
+            `"triplet(margin=0.1)"`.
+        dims: Sequence of integers. The numbers d of first dimensions, increasing, at most the size D of the embedding.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers.
-        embeddings: `[B, D]`, of any length; their first d dimensions are brought to unit length.
-        queries: number of anchors, which are the first rows; None: every row is one.
+        labels: `[B]` integer class labels.
+        embeddings: `[B, D]` of any length. Their first d dimensions are L2-normalized.
+        queries: Integer or `None`. Number of anchors, which are the first rows. If `None`, every row is an anchor.
 
     Returns:
-        `[B]`; 0 where the loss is 0 for each d.
+        `[B]`, one loss per anchor. It is 0 if the loss is 0 for each d.
+
+    Raises:
+        ValueError: If `loss` has variables, or if `dims` do not increase or exceed the size of the embedding.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0, 0], [0.8, 0.6, 0], [0, 1, 1], [0.6, 0.8, 0]], "float32")
+    tfdml.losses.Nested("triplet(margin=0.1)", dims=(2,))(labels, embeddings)  # 0.021
+    ```
     """
 
     loss: PairLoss
@@ -248,7 +269,7 @@ class Nested(OuterLoss):
 
     @property
     def refuses_memory(self):
-        """Why the loss does."""
+        """The reason why the loss cannot use cross-batch memory, or `None` if it can."""
         return hooks_of(self.loss).refuses_memory
 
     @property
@@ -266,24 +287,35 @@ def _check_dims(dims, size=None):
 
 @register("loss", "by_level")
 class ByLevel(OuterLoss):
-    """A loss at each level of a hierarchy of classes: the weighted sum over levels, from coarse to fine.
+    """Computes a loss at each level of a class hierarchy and sums the losses with weights, from coarse to fine.
 
-    The loss of an anchor is `sum_l w_l L_l`, L_l being the loss with the categories of level l in place of classes. So
-    images of one category are drawn together, and those of one class more so. With one level it is the loss.
-
-    Example: `model.compile(loss=tfdml.losses.ByLevel("triplet", weights=(0.3, 1.0)))`, for labels `[B, 2]`.
+    The loss of an anchor is `sum_l w_l L_l`, where L_l is the loss with the categories of level l instead of classes.
+    This draws images of one category together, and images of one class even more. With one level, it is the loss
+    itself. Use the batches that `loss` needs at the finest level.
 
     Args:
-        loss: the loss, or its spec: one on pairs, without variables.
-        weights: of each level, from coarse to fine; None: all alike, which sum to 1.
+        loss: The loss on pairs, without variables: a loss, its configuration, or its spec. Defaults to `"triplet"`.
+        weights: Sequence of floats or `None`. Weight of each level, from coarse to fine. If `None`, all levels have
+            equal weights with a sum of 1. Defaults to `None`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B, L]` categories from coarse to fine; the loss takes others as they are.
+        labels: `[B, L]` categories from coarse to fine. Other labels are passed to the loss as they are.
         embeddings: `[B, d]`.
 
     Returns:
-        `[B]`; 0 where the loss is 0 at each level.
+        `[B]`, one loss per anchor. It is 0 if the loss is 0 at each level.
+
+    Raises:
+        ValueError: If `loss` has variables, or if there is not one weight per level.
+
+    Example:
+
+    ```python
+    labels = np.array([[0, 0], [0, 0], [0, 1], [0, 1], [1, 2], [1, 2]])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8], [-1, 0], [-0.6, 0.8]], "float32")
+    tfdml.losses.ByLevel("triplet", weights=(0.3, 1.0))(labels, embeddings)  # 0.0033
+    ```
     """
 
     loss: PairLoss = "triplet"
@@ -311,13 +343,29 @@ class ByLevel(OuterLoss):
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class Divergence(EmbeddingLoss):
-    """Divergence loss: drives apart what different learners make of the same image.
+    """Computes the divergence loss, which drives apart what different learners compute for the same image.
 
-    No metric loss on its own, since it knows no classes; a method adds it to one. Takes `(labels, learners [B, K, d])`.
+    The loss of an image is `sum_{p != q} max(0, margin - |x_p - x_q|^2)` over its learners p and q, its part of
+    equation (9) of Attention-based Ensemble. It is not a metric loss on its own, because it uses no classes; a method
+    adds it to one.
 
     Args:
-        margin: squared distance from which the loss of two learners is 0.
+        margin: Float. Squared distance from which the loss of two learners is 0. Defaults to `1.0`.
         reduction, name, dtype: see `EmbeddingLoss`.
+
+    Call arguments:
+        labels: `[B]`, not used.
+        learners: `[B, K, d]` embeddings of the same images by K learners.
+
+    Returns:
+        `[B]`, one loss per image. With a single learner, it is 0.
+
+    Example:
+
+    ```python
+    learners = np.array([[[1, 0], [0.8, 0.6]], [[0, 1], [0.6, 0.8]]], "float32")
+    tfdml.losses.Divergence()(np.array([0, 1]), learners)  # 1.2
+    ```
     """
 
     margin: float = 1.0

@@ -15,34 +15,47 @@ from tfdml.registry.arguments import NotNegative
 
 @register("loss", "contrastive")
 class Contrastive(EmbeddingLoss):
-    """Contrastive loss: squared distances of a class, linear or squared hinge between classes.
+    """Computes the contrastive loss: pulls images of one class together and pushes classes apart up to a margin.
 
-    Equation (10) of Attention-based Ensemble, an anchor i's part of it:
-    `sum_j y_ij D_ij^2 + (1 - y_ij) max(0, margin - D_ij)`, D being the Euclidean distance. The mean over anchors is the
-    equation's value. With `squared_negatives` it is `max(0, margin - D_ij)^2`, as in Hadsell et al., Dimensionality
-    Reduction by Learning an Invariant Mapping, 2006, and in Lifted Structure.
+    The loss of an anchor i is `sum_j y_ij D_ij^2 + (1 - y_ij) max(0, margin - D_ij)`, where y_ij is 1 within a class
+    and 0 between classes, and D is the Euclidean distance: an anchor's part of equation (10) of Attention-based
+    Ensemble. The mean over anchors is the equation's value. With `squared_negatives=True`, a negative pair costs
+    `max(0, margin - D_ij)^2`, as in Hadsell et al., Dimensionality Reduction by Learning an Invariant Mapping, 2006,
+    and in Lifted Structure.
 
-    With `pairs="given"` only the pairs of the sampler `pairs` count: row i of the first half with row i of the second.
-    Half of a pair's value goes to each end, so that the mean over the m rows is Lifted Structure's `1 / m` times the
-    sum over `m / 2` pairs.
+    With `pairs="given"`, only the pairs of the sampler `pairs` count: row i of the first half of the batch with row i
+    of the second half. Each end receives half of a pair's loss, so that the mean over the m rows is Lifted Structure's
+    `1 / m` times the sum over `m / 2` pairs.
 
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.Contrastive(margin=1.0))`.
+    The contrastive loss is a simple baseline. Use batches with several images of each of several classes, for example
+    from `tfdml.data.pxk`. The loss does not normalize embeddings.
 
     Args:
-        margin: distance from which another class is left alone.
-        positive_margin: positives nearer than this have loss 0; of farther ones the excess counts.
-        squared_positives: whether distances within a class are squared, or linear as those between classes are.
-        squared_negatives: whether what is missing to the margin is squared.
-        pairs: `all` of the batch, or `given`.
+        margin: Float. Distance from which a negative pair costs nothing. Defaults to `1.0`.
+        positive_margin: Float. Positive pairs nearer than this distance cost nothing. For farther pairs, only the
+            excess counts. Defaults to `0.0`.
+        squared_positives: Boolean. Whether to square the distances of positive pairs. If `False`, they count linearly,
+            as the distances of negative pairs do by default. Defaults to `True`.
+        squared_negatives: Boolean. Whether to square the amount by which a negative pair is closer than `margin`.
+            Defaults to `False`.
+        pairs: Which pairs to use: `"all"` pairs of the batch, or only `"given"` pairs. Defaults to `"all"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers.
+        labels: `[B]` integer class labels.
         embeddings: `[B, d]`.
-        queries: number of anchors, which are the first rows; None: every row is one.
+        queries: Integer or `None`. Number of anchors, which are the first rows. If `None`, every row is an anchor.
 
     Returns:
-        `[B]`; 0 for an anchor without any pair that costs something.
+        `[B]`, one loss per anchor. Anchors without a pair that costs something have a loss of 0.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.Contrastive(margin=1.0)(labels, embeddings)  # 0.864
+    ```
     """
 
     margin: NotNegative = 1.0
@@ -70,7 +83,7 @@ class Contrastive(EmbeddingLoss):
         return 2 if self.pairs == "given" else 1
 
     def statistics(self, labels, embeddings):
-        """Of the pairs that cost something, see `mined_pairs`."""
+        """Returns statistics of the pairs that cost something; see `mined_pairs`."""
         labels, embeddings = self.check_input(labels, embeddings)
         distance = distances(embeddings)
         positives = ops.logical_and(positive_pairs(labels), distance > self.positive_margin)

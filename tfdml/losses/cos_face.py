@@ -8,28 +8,40 @@ from tfdml.registry.arguments import NotNegative, Positive
 
 @register("loss", "cos_face")
 class CosFace(SoftmaxProxyLoss):
-    """CosFace: cross-entropy of scaled cosines to class proxies, with a margin less for an image's own class.
+    """Computes the CosFace loss: a softmax over classes that subtracts a margin from the cosine to the own class.
 
-    The loss of an anchor is a softmax of `scale cos_j` with `scale (cos_y - margin)` for its class y,
-    `-log(exp(s (cos_y - m)) / (exp(s (cos_y - m)) + sum_j exp(s cos_j)))`, j over the other classes: Wang et al.,
-    CosFace: Large Margin Cosine Loss for Deep Face Recognition, 2018.
+    The loss of an anchor is the cross-entropy of a softmax of `scale cos_j`, with `scale (cos_y - margin)` for its
+    class y: `-log(exp(s (cos_y - m)) / (exp(s (cos_y - m)) + sum_j exp(s cos_j)))`, j over the other classes. It is
+    from Wang et al., CosFace: Large Margin Cosine Loss for Deep Face Recognition, 2018.
 
-    Example: `model.compile(loss=tfdml.losses.CosFace(classes=100))`.
+    Use this loss as you would use `ArcFace`; it is gentler. Any batches will do, because the loss compares images with
+    proxies and not with each other. The model that you train ends with the layer of proxies,
+    `loss.make_layer()(embeddings)`; the models of `tfdml.methods` create it.
 
     Args:
-        scale: factor s of all cosines.
-        margin: m, by how much the cosine to its class shall be higher than those to others.
-        classes: number of classes; the training command fills it in.
-        sampled_classes: classes whose proxies a step sees; None: all.
+        scale: Float. Factor s of all cosines. Larger values make the softmax sharper. Defaults to `64.0`.
+        margin: Float. The margin m: the minimum difference between the cosine to an image's own class and the cosines
+            to others. Defaults to `0.35`.
+        classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
+        sampled_classes: Integer or `None`. Number of classes that a step compares images with: the classes of the batch
+            and a random sample of the others. If `None`, all classes. If it is set, the layer also needs the labels:
+            `loss.make_layer()(embeddings, labels)`. Defaults to `None`.
         sampling, sharded: see `SoftmaxProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers from 0 to C - 1.
+        labels: `[B]` integer class labels from 0 to C - 1.
         similarities: `[B, C]` cosines of the anchors to the proxies.
 
     Returns:
-        `[B]`; 0 where there is only one class.
+        `[B]`, one loss per anchor. If there is only one class, the loss is 0.
+
+    Example:
+
+    ```python
+    similarities = np.array([[0.7, 0.1, -0.2], [0.3, 0.5, 0.4]], "float32")
+    tfdml.losses.CosFace(scale=16.0, classes=3)(np.array([0, 1]), similarities)  # 2.109
+    ```
     """
 
     scale: Positive = 64.0
@@ -42,26 +54,38 @@ class CosFace(SoftmaxProxyLoss):
 
 @register("loss", "norm_softmax")
 class NormSoftmax(SoftmaxProxyLoss):
-    """Normalized softmax: cross-entropy of cosines to one proxy of each class, divided by a temperature.
+    """Computes the normalized softmax loss: cross-entropy of cosines to one proxy per class.
 
-    The loss of an anchor is `-log(exp(s_y / T) / sum_j exp(s_j / T))`, s being cosines to proxies and y its class: Zhai
-    and Wu, Classification is a Strong Baseline for Deep Metric Learning, 2019.
+    The loss of an anchor is `-log(exp(s_y / T) / sum_j exp(s_j / T))`, where s are cosines to proxies and y is its
+    class: Zhai and Wu, Classification is a Strong Baseline for Deep Metric Learning, 2019.
 
-    Example: `model.compile(loss=tfdml.losses.NormSoftmax(classes=100))`.
+    This is the plain classification baseline. Any batches will do, because the loss compares images with proxies and
+    not with each other. The model that you train ends with the layer of proxies, `loss.make_layer()(embeddings)`; the
+    models of `tfdml.methods` create it.
 
     Args:
-        temperature: T; smaller makes the loss sharper.
-        classes: number of classes; the training command fills it in.
-        sampled_classes: classes whose proxies a step sees; None: all.
+        temperature: Float. The temperature T, which divides the cosines. Smaller values make the softmax sharper.
+            Defaults to `0.05`.
+        classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
+        sampled_classes: Integer or `None`. Number of classes that a step compares images with: the classes of the batch
+            and a random sample of the others. If `None`, all classes. If it is set, the layer also needs the labels:
+            `loss.make_layer()(embeddings, labels)`. Defaults to `None`.
         sampling, sharded: see `SoftmaxProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers from 0 to C - 1.
+        labels: `[B]` integer class labels from 0 to C - 1.
         similarities: `[B, C]` cosines of the anchors to the proxies.
 
     Returns:
-        `[B]`; 0 where there is only one class.
+        `[B]`, one loss per anchor. If there is only one class, the loss is 0.
+
+    Example:
+
+    ```python
+    similarities = np.array([[0.7, 0.1, -0.2], [0.3, 0.5, 0.4]], "float32")
+    tfdml.losses.NormSoftmax(temperature=0.1, classes=3)(np.array([0, 1]), similarities)  # 0.205
+    ```
     """
 
     temperature: Positive = 0.05

@@ -13,25 +13,35 @@ from tfdml.registry.arguments import Count
 
 @register("loss", "fast_ap")
 class FastAP(EmbeddingLoss):
-    """FastAP: the average precision of each image's ranking of the others, made differentiable by histograms.
+    """Computes the FastAP loss: 1 minus average precision, made differentiable by histograms of distances.
 
-    The loss of an anchor is 1 minus its average precision, `1 - sum_j h+_j H+_j / H_j / N+`, from Cakir et al., Deep
-    Metric Learning to Rank, 2019: h+ is the anchor's soft histogram of squared distances to its N+ positives, on the
-    sphere, hence from 0 to 4; H+ and H are the running sums of it and of that of all others.
+    Each image ranks the other images of the batch by distance, and its positives should come first. The loss of an
+    anchor is 1 minus its average precision, `1 - sum_j h+_j H+_j / H_j / N+`, from Cakir et al., Deep Metric Learning
+    to Rank, 2019. h+ is the anchor's soft histogram of squared distances to its N+ positives, on the sphere and
+    therefore from 0 to 4. H+ is the running sum of h+, and H is the running sum of the histogram of all other rows.
 
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.FastAP(bins=10))`.
+    Use this loss for ranking, with large batches. Use batches with several images of each of several classes, for
+    example from `tfdml.data.pxk`.
 
     Args:
-        bins: steps of the histograms between 0 and 4, which have `bins + 1` nodes.
+        bins: Integer. Number of steps of the histograms between 0 and 4, which have `bins + 1` nodes. Defaults to `10`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers.
+        labels: `[B]` integer class labels.
         embeddings: `[B, d]` of any length.
-        queries: number of anchors, which are the first rows; None: every row is one.
+        queries: Integer or `None`. Number of anchors, which are the first rows. If `None`, every row is an anchor.
 
     Returns:
-        `[B]`; 0 for an anchor without a positive or without a negative.
+        `[B]`, one loss per anchor. Anchors without a positive or without a negative have a loss of 0.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.FastAP(bins=10)(labels, embeddings)  # 0.25
+    ```
     """
 
     bins: Count = 10

@@ -12,29 +12,42 @@ from tfdml.registry.arguments import Positive, number
 
 @register("loss", "generalized_cross_entropy")
 class GeneralizedCrossEntropy(SoftmaxProxyLoss):
-    """Generalized cross-entropy of cosines to class proxies, which bears wrong labels.
+    """Computes the generalized cross-entropy of cosines to class proxies, which is robust to label noise.
 
-    The loss of an anchor is `(1 - p^q) / q`, p being the probability of its class in a softmax of cosines to proxies,
-    `exp(s_y / T) / sum_j exp(s_j / T)`: Zhang and Sabuncu, Generalized Cross Entropy Loss for Training Deep Neural
-    Networks with Noisy Labels, 2018. It is at most `1 / q`, so that images with wrong labels, whose p is small, pull
-    less than with cross-entropy, which is the limit for q = 0. With q = 1 it is `1 - p`.
+    The loss of an anchor is `(1 - p^q) / q`, where p is the probability of its class in a softmax of cosines to
+    proxies, `exp(s_y / T) / sum_j exp(s_j / T)`: Zhang and Sabuncu, Generalized Cross Entropy Loss for Training Deep
+    Neural Networks with Noisy Labels, 2018. It is at most `1 / q`, so images with wrong labels, which have a small p,
+    pull less than with cross-entropy. Cross-entropy is the limit for q = 0. With q = 1, the loss is `1 - p`.
 
-    Example: `model.compile(loss=tfdml.losses.GeneralizedCrossEntropy(q=0.7, classes=100))`.
+    Use this loss if some labels are wrong. Any batches will do, because the loss compares images with proxies and not
+    with each other. The model that you train ends with the layer of proxies, `loss.make_layer()(embeddings)`; the
+    models of `tfdml.methods` create it.
 
     Args:
-        q: how little images pull whose class is improbable, above 0, at most 1.
-        temperature: T; smaller makes the softmax sharper.
-        classes: number of classes; the training command fills it in.
-        sampled_classes: classes whose proxies a step sees; None: all.
+        q: Float above 0 and at most 1. With larger values, images with an improbable class pull less. Defaults to
+            `0.7`.
+        temperature: Float. The temperature T, which divides the cosines. Smaller values make the softmax sharper.
+            Defaults to `0.1`.
+        classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
+        sampled_classes: Integer or `None`. Number of classes that a step compares images with: the classes of the batch
+            and a random sample of the others. If `None`, all classes. If it is set, the layer also needs the labels:
+            `loss.make_layer()(embeddings, labels)`. Defaults to `None`.
         sampling, sharded: see `SoftmaxProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers from 0 to C - 1.
+        labels: `[B]` integer class labels from 0 to C - 1.
         similarities: `[B, C]` cosines of the anchors to the proxies.
 
     Returns:
-        `[B]`; 0 where there is only one class.
+        `[B]`, one loss per anchor. If there is only one class, the loss is 0.
+
+    Example:
+
+    ```python
+    similarities = np.array([[0.7, 0.1, -0.2], [0.3, 0.5, 0.4]], "float32")
+    tfdml.losses.GeneralizedCrossEntropy(q=0.7, classes=3)(np.array([0, 1]), similarities)  # 0.179
+    ```
     """
 
     q: Annotated[float, number(above=0, at_most=1)] = 0.7

@@ -13,26 +13,37 @@ from tfdml.registry.arguments import Count
 
 @register("loss", "histogram")
 class Histogram(EmbeddingLoss):
-    """Histogram loss: the chance that a positive pair is less similar than a negative pair.
+    """Computes the histogram loss: the probability that a positive pair is less similar than a negative pair.
 
-    It is `sum_r h-_r sum_{q<=r} h+_q`, from Ustinova and Lempitsky, Learning Deep Embeddings with Histogram Loss, 2016:
-    h+ and h- are the batch's soft histograms of cosines of positive and of negative pairs, each summing to 1. An
-    anchor's value is the part that its own negative pairs have in it, times B, so that the mean over anchors is the
+    The loss is `sum_r h-_r sum_{q<=r} h+_q`, from Ustinova and Lempitsky, Learning Deep Embeddings with Histogram Loss,
+    2016. h+ and h- are the batch's soft histograms of the cosines of positive and of negative pairs, each with a sum of
+    1. An anchor's value is the part of its negative pairs in the loss, times B, so that the mean over anchors is the
     loss of the batch.
 
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.Histogram(bins=100))`.
+    Use this loss if you do not want to tune a margin. Use batches with several images of each of several classes, for
+    example from `tfdml.data.pxk`.
 
     Args:
-        bins: steps of the histograms between -1 and 1, which have `bins + 1` nodes.
+        bins: Integer. Number of steps of the histograms between -1 and 1, which have `bins + 1` nodes. Defaults to
+            `100`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers.
+        labels: `[B]` integer class labels.
         embeddings: `[B, d]` of any length.
-        queries: number of anchors, which are the first rows; None: every row is one.
+        queries: Integer or `None`. Number of anchors, which are the first rows. If `None`, every row is an anchor.
 
     Returns:
-        `[B]`; 0 for an anchor without a negative, and for all where the batch has no positive pair.
+        `[B]`, one value per anchor. Anchors without a negative have a value of 0. If the batch has no positive pair,
+        all values are 0.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.Histogram(bins=100)(labels, embeddings)  # 0.25
+    ```
     """
 
     bins: Count = 100

@@ -18,32 +18,41 @@ NO_NEGATIVE = -1e30
 
 @register("loss", "lifted_structure")
 class LiftedStructure(EmbeddingLoss):
-    """Lifted structure: each positive pair against all negatives of both its ends, smooth or the hardest only.
+    """Computes the lifted structure loss: each positive pair against all negatives of both of its ends.
 
-    The two objectives of Song et al., Deep Metric Learning via Lifted Structured Feature Embedding, 2016:
+    The two objectives of Song et al., Deep Metric Learning via Lifted Structured Feature Embedding, 2016, are
     `J = 1 / (2 |P|) sum_ij max(0, J_ij)^2` over positive pairs P, where D are Euclidean distances, not squared, and
 
     - `hard`: `J_ij = max(max_k margin - D_ik, max_l margin - D_jl) + D_ij`,
-    - `smooth`: `J_ij = log(sum_k exp(margin - D_ik) + sum_l exp(margin - D_jl)) + D_ij`,
+    - `smooth`: `J_ij = log(sum_k exp(margin - D_ik) + sum_l exp(margin - D_jl)) + D_ij`.
 
-    k being the negatives of i and l those of j. The smooth form bounds the other from above and is what the paper
-    trains with. A pair's value goes half to each end, and is scaled so that the mean over anchors is J.
+    k are the negatives of i, and l are the negatives of j. The smooth form is an upper bound of the hard one and is
+    what the paper trains with. Each end receives half of a pair's value, scaled so that the mean over anchors is J.
 
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.LiftedStructure(margin=1.0))`.
+    Use this loss with large batches. Use batches with several images of each of several classes, for example from
+    `tfdml.data.pxk`. By default, it does not normalize embeddings.
 
     Args:
-        margin: by how much negatives shall be farther.
-        form: `smooth` or `hard`.
-        normalize: whether embeddings are brought to unit length first. The paper leaves them as they are.
+        margin: Float. Distance by which negatives should be farther apart than positives. Defaults to `1.0`.
+        form: `"smooth"` or `"hard"`, the hardest negative only. Defaults to `"smooth"`.
+        normalize: Boolean. Whether to L2-normalize embeddings first. The paper does not. Defaults to `False`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers.
+        labels: `[B]` integer class labels.
         embeddings: `[B, d]`.
 
     Returns:
-        `[B]`; 0 for an anchor without a positive, and for a pair of which no end has a negative, where the sum over
-        negatives is empty and J_ij is minus infinity.
+        `[B]`, one loss per anchor. Anchors without a positive have a loss of 0. So do pairs with no negative at either
+        end, because the sum over negatives is empty and J_ij is minus infinity.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.LiftedStructure(margin=1.0)(labels, embeddings)  # 2.483
+    ```
     """
 
     margin: NotNegative = 1.0
@@ -74,7 +83,7 @@ class LiftedStructure(EmbeddingLoss):
         return positives, distance, violations + distance
 
     def statistics(self, labels, embeddings):
-        """Of the positive pairs that cost something, see `mined_pairs`; each has all negatives."""
+        """Returns statistics of the positive pairs that cost something; see `mined_pairs`. Each has all negatives."""
         labels, embeddings = self.check_input(labels, embeddings)
         positives, distance, costs = self._objectives(labels, embeddings)
         return mined_pairs(distance, ops.logical_and(positives, costs > 0.0))

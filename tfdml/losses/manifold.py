@@ -17,12 +17,18 @@ from tfdml.registry.arguments import NotNegative, Positive
 
 
 class ManifoldLoss(ImageProxyLoss):
-    """Base of proxy N-pair losses on similarities along the manifold, `[B, C]`, those of a `ManifoldProxies` layer.
+    """Base class of proxy N-pair losses on similarities along the manifold, from a `ManifoldProxies` layer.
 
     Args:
-        margin: by how much the proxy of the anchor's class shall be more similar than the others.
-        scale: see `ProxyNPair`; similarities along the manifold differ by far less than dot products.
-        restart, affinity, neighbors: for `make_layer`, see `tfdml.functional.manifold.random_walk`.
+        margin: Float. Minimum difference between the similarity to the proxy of the anchor's class and the similarities
+            to others. Defaults to `0.0005`.
+        scale: Float. See `ProxyNPair`. Similarities along the manifold differ by far less than dot products. Defaults
+            to `1.0`.
+        restart: Float. See `tfdml.functional.manifold.random_walk`. Walks reach farther with a larger value. Defaults
+            to `0.8`.
+        affinity: `"clipped"` or `"shifted"`, see `tfdml.functional.manifold.random_walk`. Defaults to `"clipped"`.
+        neighbors: Integer or `None`. Number of nodes that each node is connected with, see
+            `tfdml.functional.manifold.random_walk`. If `None`, all. Defaults to `None`.
         proxies, proxy_steps, proxy_rate, proxy_tolerance, classes: see `ImageProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
     """
@@ -47,30 +53,47 @@ class ManifoldLoss(ImageProxyLoss):
 
 @register("loss", "contextual_manifold")
 class ContextualManifold(ManifoldLoss):
-    """Contextual manifold loss: an image's similarities to all proxies shall be like those of the proxy of its class.
+    """Computes the contextual manifold loss: an image should see all proxies as the proxy of its class sees them.
 
-    The loss of an anchor is `log(1 + sum_j exp(scale (f_x . f_pj - f_x . f_pk + margin)))`: equation (12) of EDMS,
-    the proxy N-pair loss with dot products of what an image and a proxy see of all proxies along the manifold. The mean
-    over anchors is the equation's value.
+    The loss of an anchor is `log(1 + sum_j exp(scale (f_x . f_pj - f_x . f_pk + margin)))`: equation (12) of EDMS. It
+    is the proxy N-pair loss with dot products of what an image and a proxy see of all proxies along the manifold, that
+    is, of their similarities to all proxies. The mean over anchors is the equation's value.
 
-    Example: `model.compile(loss=tfdml.losses.ContextualManifold(classes=50))`.
+    Use this loss with up to a few hundred proxies. Batches need no positive pairs, but walks lead over the images of
+    the batch. The model that you train ends with the layer of proxies, `loss.make_layer()(embeddings)`; the models of
+    `tfdml.methods` create it.
 
     Args:
-        margin: by how much the proxy of the anchor's class shall be more similar than the others.
-        scale: factor of all similarities, which differ by far less than dot products along the manifold.
-        classes: number of classes; the training command fills it in.
-        restart, affinity, neighbors: of the walk, see `tfdml.functional.manifold.random_walk`.
-        proxies: `learnt`, or features of `images`, or `hard` ones, see `ImageProxyLoss`.
-        proxy_steps, proxy_rate, proxy_tolerance: of `hard`, see `ImageProxyLoss`.
+        margin: Float. Minimum difference between the similarity to the proxy of the anchor's class and the similarities
+            to others. Defaults to `0.0005`.
+        scale: Float. Factor of all similarities and of the margin. Similarities along the manifold differ by far less
+            than dot products. Defaults to `1.0`.
+        classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
+        restart: Float above 0 and below 1. See `tfdml.functional.manifold.random_walk`. Walks reach farther with a
+            larger value. Defaults to `0.8`.
+        affinity: `"clipped"` or `"shifted"`, see `tfdml.functional.manifold.random_walk`. Defaults to `"clipped"`.
+        neighbors: Integer or `None`. Number of nodes that each node of the graph is connected with. If `None`, all.
+            Defaults to `None`.
+        proxies: `"learnt"` proxies, or features of `"images"`, or `"hard"` ones; see `ImageProxyLoss`. Defaults to
+            `"learnt"`.
+        proxy_steps, proxy_rate, proxy_tolerance: for `proxies="hard"`, see `ImageProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers from 0 to C - 1.
-        similarities: `[B, C]` of the anchors to the proxies, of
+        labels: `[B]` integer class labels from 0 to C - 1.
+        similarities: `[B, C]` of the anchors to the proxies, from
             `tfdml.functional.manifold.manifold_similarities(embeddings, proxies, view="contextual")`.
 
     Returns:
-        `[B]`; 0 where there is only one class.
+        `[B]`, one loss per anchor. If there is only one class, the loss is 0.
+
+    Example:
+
+    ```python
+    embeddings, proxies = np.array([[1, 0], [0.6, 0.8]], "float32"), np.array([[0.8, 0.6], [0, 1]], "float32")
+    similarities = tfdml.functional.manifold.manifold_similarities(embeddings, proxies, view="contextual")
+    tfdml.losses.ContextualManifold(scale=16.0, classes=2)(np.array([0, 1]), similarities)  # 0.678
+    ```
     """
 
     view = "contextual"
@@ -78,13 +101,15 @@ class ContextualManifold(ManifoldLoss):
 
 @register("loss", "intrinsic_manifold")
 class IntrinsicManifold(ManifoldLoss):
-    """Intrinsic manifold loss: random walks over the batch from an image reach the proxy of its class most of all.
+    """Computes the intrinsic manifold loss: random walks from an image should reach the proxy of its class most.
 
-    The loss of an anchor is `log(1 + sum_j exp(scale (f_xj - f_xk + margin)))`: equation (11) of EDMS, which has
-    no scale, the proxy N-pair loss with the similarity f_xj of anchor x and proxy p_j along the manifold of batch and
-    proxies. The mean over anchors is the equation's value.
+    The loss of an anchor is `log(1 + sum_j exp(scale (f_xj - f_xk + margin)))`: equation (11) of EDMS, which has no
+    scale. It is the proxy N-pair loss with the similarity f_xj of anchor x and proxy p_j along the manifold of batch
+    and proxies. The mean over anchors is the equation's value.
 
-    Example: `model.compile(loss=tfdml.losses.IntrinsicManifold(classes=50))`.
+    Use this loss with up to a few hundred proxies. Batches need no positive pairs, but walks lead over the images of
+    the batch. The model that you train ends with the layer of proxies, `loss.make_layer()(embeddings)`; the models of
+    `tfdml.methods` create it.
 
     Args:
         margin, scale, classes, restart, affinity, neighbors: see `ContextualManifold`.
@@ -92,12 +117,20 @@ class IntrinsicManifold(ManifoldLoss):
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers from 0 to C - 1.
-        similarities: `[B, C]` of the anchors to the proxies, of
+        labels: `[B]` integer class labels from 0 to C - 1.
+        similarities: `[B, C]` of the anchors to the proxies, from
             `tfdml.functional.manifold.manifold_similarities(embeddings, proxies, view="intrinsic")`.
 
     Returns:
-        `[B]`; 0 where there is only one class.
+        `[B]`, one loss per anchor. If there is only one class, the loss is 0.
+
+    Example:
+
+    ```python
+    embeddings, proxies = np.array([[1, 0], [0.6, 0.8]], "float32"), np.array([[0.8, 0.6], [0, 1]], "float32")
+    similarities = tfdml.functional.manifold.manifold_similarities(embeddings, proxies, view="intrinsic")
+    tfdml.losses.IntrinsicManifold(scale=16.0, classes=2)(np.array([0, 1]), similarities)  # 0.603
+    ```
     """
 
     view = "intrinsic"
@@ -105,27 +138,41 @@ class IntrinsicManifold(ManifoldLoss):
 
 @register("loss", "manifold_n_pair")
 class ManifoldNPair(EmbeddingLoss):
-    """Manifold N-pair loss: random walks over the batch reach a positive more than the images of other classes.
+    """Computes the manifold N-pair loss: random walks over the batch should reach positives more than negatives.
 
-    The loss of an anchor is `log(1 + sum_n exp(scale (f_an - f_ap + margin)))`, the mean over p. EDMS (RW) of the
-    paper's Table 2: the N-pair loss, equation (3) of EDMS, with the similarities f of equation (9) along the manifold
-    of the batch, without proxies. p is each other row of the anchor's class, n every row of another class, as in
-    `NPair` with `negatives="all"`.
+    The loss of an anchor is the mean over p of `log(1 + sum_n exp(scale (f_an - f_ap + margin)))`. It is EDMS (RW) of
+    the paper's Table 2: the N-pair loss, equation (3) of EDMS, with the similarities f of equation (9) along the
+    manifold of the batch, without proxies. p is each other row of the anchor's class and n every row of another class,
+    as in `NPair` with `negatives="all"`.
 
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.ManifoldNPair())`.
+    Use this loss to compare with the paper. Use batches with several images of each of several classes, for example
+    from `tfdml.data.pxk`.
 
     Args:
-        margin: by how much a positive shall be more similar than negatives are.
-        scale: factor of all similarities, which differ by far less than dot products, and of the margin.
-        restart, affinity, neighbors: see `tfdml.functional.manifold.random_walk`.
+        margin: Float. Minimum difference between the similarities of positives and negatives. Defaults to `0.0005`.
+        scale: Float. Factor of all similarities, which differ by far less than dot products, and of the margin.
+            Defaults to `1.0`.
+        restart: Float above 0 and below 1. See `tfdml.functional.manifold.random_walk`. Walks reach farther with a
+            larger value. Defaults to `0.8`.
+        affinity: `"clipped"` or `"shifted"`, see `tfdml.functional.manifold.random_walk`. Defaults to `"clipped"`.
+        neighbors: Integer or `None`. Number of nodes that each node of the graph is connected with. If `None`, all.
+            Defaults to `None`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers.
+        labels: `[B]` integer class labels.
         embeddings: `[B, d]` of any length.
 
     Returns:
-        `[B]`; 0 for an anchor without a positive or without a negative.
+        `[B]`, one loss per anchor. Anchors without a positive or without a negative have a loss of 0.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.ManifoldNPair(scale=16.0)(labels, embeddings)  # 0.997
+    ```
     """
 
     margin: NotNegative = 5e-4

@@ -25,47 +25,68 @@ from tfdml.registry.arguments import Count, NotNegative
 
 @register("loss", "margin")
 class Margin(EmbeddingLoss):
-    """Margin loss: distances of a class below a boundary, others above it; the boundary fixed or learned.
+    """Computes the margin loss: distances within a class stay below a boundary, distances between classes above it.
 
     A pair of anchor i costs `max(0, margin + y_ij (D_ij - beta_i))`, where y_ij is 1 within a class and -1 between
-    classes, and D are Euclidean distances; each triplet costs `nu beta_i` as well (Wu et al., Sampling Matters in Deep
-    Embedding Learning, 2017). So an anchor's class shall be nearer than `beta - margin`, others farther than
-    `beta + margin`. The pairs are those of triplets, which `mining` chooses:
+    classes, and D are Euclidean distances. Each triplet also costs `nu beta_i` (Wu et al., Sampling Matters in Deep
+    Embedding Learning, 2017). An anchor's own class should therefore be nearer than `beta - margin`, and other classes
+    farther away than `beta + margin`. The pairs come from triplets, which `mining` selects:
 
-    - `distance_weighted`: every positive with one negative, drawn by distance, for embeddings at unit length. Nothing
-      is drawn here: a negative counts with its probability, as it does on average over draws, without their noise.
-    - `nearest`: as many negatives as the anchor has positives, the nearest ones at a distance of `cutoff` or more, each
-      with one positive; fewer where there are fewer, and then each positive counts by its share of them.
-    - `all`: every positive with every negative; a pair counts once for each triplet that it is in.
+    - `distance_weighted`: every positive with one negative sampled by distance, for embeddings of unit length. Nothing
+      is actually sampled: each negative counts with its probability, which is the average over draws without their
+      noise.
+    - `nearest`: as many negatives as the anchor has positives, each with one positive. These are the nearest negatives
+      at a distance of at least `cutoff`. If there are fewer such negatives than positives, each positive counts in
+      proportion.
+    - `all`: every positive with every negative. A pair counts once for each triplet that contains it.
 
-    The paper sums. As in its authors' code, the loss of a batch is the sum over pairs divided by the number of pairs
-    whose hinge is not 0, at least by 1. Anchors' values are scaled so that their mean is this loss.
+    The paper sums over pairs. As in its authors' code, the loss of a batch is that sum divided by the number of pairs
+    with a nonzero hinge, and by at least 1. The values of anchors are scaled so that their mean is this loss.
 
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.Margin(beta=1.2))`.
+    Use this loss for fine-grained classes. Use batches with several images of each of several classes, for example from
+    `tfdml.data.pxk`. The loss does not normalize embeddings.
 
-    A boundary that is learned is a variable of the layer that `make_layer` gives. The models of `tfdml.methods` make it
-    themselves; in plain Keras the model ends with it, `outputs = loss.make_layer()(embeddings, labels)`, and the loss
-    takes its `[B, 1, d + 1]`. A label that is no class is an error, or NaN in a compiled function.
+    A learned boundary is a variable of the layer that `make_layer` returns. The models of `tfdml.methods` create this
+    layer. In plain Keras, the model ends with it, `outputs = loss.make_layer()(embeddings, labels)`, and the loss
+    receives its output of shape `[B, 1, d + 1]`. A label outside the classes raises an error, or gives NaN in a
+    compiled function.
 
     Args:
-        beta: the boundary, or where it begins.
-        margin: how far from the boundary distances shall keep.
-        learn_beta: `no` (it is fixed), `one` for all classes, or `per_class`.
-        nu: weight of the boundary itself, which it draws downwards; it counts only where the boundary is learned.
-        cutoff: of `nearest`, and of `distance_weighted`: see `negative_weights` in
-            `tfdml.functional.pairs`.
-        nonzero_loss_cutoff: of `distance_weighted`, see `negative_weights`.
-        mining: `distance_weighted`, `nearest` or `all`.
-        classes: number of classes, for `per_class`; the training command fills it in.
+        beta: Float. The boundary. If it is learned, this is the initial value. Defaults to `1.2`.
+        margin: Float. Minimum gap between the boundary and the distances on either side of it. Defaults to `0.2`.
+        learn_beta: `"no"` for a fixed boundary, `"one"` to learn one boundary for all classes, or `"per_class"`.
+            Defaults to `"no"`.
+        nu: Float. Weight of the boundary itself. Larger values pull it down. Only used if the boundary is learned.
+            Defaults to `0.0`.
+        cutoff: Float. With `mining="nearest"`, the minimum distance of negatives. With `mining="distance_weighted"`,
+            distances below this count as this distance, which limits the weight of very near negatives. Defaults to
+            `0.5`.
+        nonzero_loss_cutoff: Float or `None`. Negatives at this distance or farther are not sampled, unless an anchor
+            has no others. If `None`, any distance is allowed. Only used with `mining="distance_weighted"`. Defaults to
+            `1.4`.
+        mining: Which pairs to use: `"distance_weighted"`, `"nearest"` or `"all"`. Defaults to `"distance_weighted"`.
+        classes: Integer or `None`. Number of classes, required for `learn_beta="per_class"`. The training command sets
+            it. Defaults to `None`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers.
-        embeddings: `[B, d]`, or what the layer gives.
-        queries: number of anchors, which are the first rows; None: every row is one.
+        labels: `[B]` integer class labels.
+        embeddings: `[B, d]`, or the output `[B, 1, d + 1]` of the layer if the boundary is learned.
+        queries: Integer or `None`. Number of anchors, which are the first rows. If `None`, every row is an anchor.
 
     Returns:
-        `[B]`; 0 for an anchor without a positive or without a negative.
+        `[B]`, one loss per anchor. Anchors without a positive or without a negative have a loss of 0.
+
+    Raises:
+        ValueError: If `nonzero_loss_cutoff` is not above `cutoff`.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.Margin(beta=1.2)(labels, embeddings)  # 0.665
+    ```
     """
 
     beta: NotNegative = 1.2
@@ -121,7 +142,7 @@ class Margin(EmbeddingLoss):
 
     @property
     def refuses_memory(self):
-        """Why it does, where it learns a boundary."""
+        """The reason why the loss cannot use cross-batch memory if it learns a boundary, or else `None`."""
         return None if self.learn_beta == "no" else "the boundary that it learns comes with the images of a batch"
 
     def make_layer(self):
@@ -154,7 +175,7 @@ class Margin(EmbeddingLoss):
         return self.classes if self.learn_beta == "per_class" else None
 
     def statistics(self, labels, embeddings):
-        """Of the pairs of triplets that cost something, see `mined_pairs`; boundaries are means over anchors."""
+        """Returns statistics of the pairs that cost something; see `mined_pairs`. Boundaries are means over anchors."""
         labels, rows = self.check_input(labels, embeddings)
         beta = ops.full((1, 1), self.beta, dtype=rows.dtype)
         if self.learn_beta != "no":

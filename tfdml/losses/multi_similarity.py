@@ -13,32 +13,46 @@ from tfdml.registry.arguments import Positive
 
 @register("loss", "multi_similarity")
 class MultiSimilarity(EmbeddingLoss):
-    """Multi-similarity loss: soft hinges on cosines of pairs that are mined against the hardest of the other kind.
+    """Computes the multi-similarity loss: soft hinges on the cosines of mined positive and negative pairs.
 
-    On cosines s of an anchor to its positives p and negatives n,
-    `log(1 + sum_p exp(-alpha (s_p - base))) / alpha + log(1 + sum_n exp(beta (s_n - base))) / beta`, from Wang et al.,
-    Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning, 2019, where the sums are over the pairs
-    that mining leaves: positives with `s_p < max_n s_n + epsilon` and negatives with `s_n > min_p s_p - epsilon`. The
-    paper divides by all anchors, as the mean does.
+    Pairs count more the harder they are, and mining keeps only pairs that compete with the hardest pair of the other
+    kind. With cosines s of an anchor to its positives p and negatives n, its loss is `log(1 + sum_p exp(-alpha (s_p -
+    base))) / alpha + log(1 + sum_n exp(beta (s_n - base))) / beta`, from Wang et al., Multi-Similarity Loss with
+    General Pair Weighting for Deep Metric Learning, 2019. The sums are over the pairs that mining keeps: positives with
+    `s_p < max_n s_n + epsilon` and negatives with `s_n > min_p s_p - epsilon`. The paper divides by the number of all
+    anchors, which is what the mean over anchors does.
 
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.MultiSimilarity())`.
+    The loss mines pairs by itself and is as good as most others. Use batches with several images of each of several
+    classes, for example from `tfdml.data.pxk`.
 
     Args:
-        alpha: sharpness of the positives' sum.
-        beta: sharpness of the negatives' sum.
-        base: the cosine λ from which pairs count more. The paper prints 1 with a beta of 50, with which only negatives
-            that are nearly equal to the anchor count; its authors' code has 0.5 with 40.
-        epsilon: by how much a pair may be easier than the hardest of the other kind and still be kept.
-        mining: whether pairs are mined; if not, all count.
+        alpha: Float. Sharpness of the sum over positives. With larger values, the hardest positives dominate. Defaults
+            to `2.0`.
+        beta: Float. Sharpness of the sum over negatives. With larger values, the hardest negatives dominate. Defaults
+            to `50.0`.
+        base: Float. The cosine λ around which the hinges bend. The paper prints 1 with a beta of 50, with which only
+            negatives that are nearly equal to the anchor count; its authors' code uses 0.5 with 40. Defaults to `0.5`.
+        epsilon: Float. How much easier a pair may be than the hardest pair of the other kind and still be kept. Larger
+            values keep more pairs. Defaults to `0.1`.
+        mining: Boolean. Whether to mine pairs. If `False`, all pairs count. Defaults to `True`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers.
+        labels: `[B]` integer class labels.
         embeddings: `[B, d]` of any length.
-        queries: number of anchors, which are the first rows; None: every row is one.
+        queries: Integer or `None`. Number of anchors, which are the first rows. If `None`, every row is an anchor.
 
     Returns:
-        `[B]`; 0 for an anchor without any pair left. With mining none is left where a kind is missing.
+        `[B]`, one loss per anchor. Anchors for which no pair is left have a loss of 0. With mining, no pair is left if
+        the anchor has no positive or no negative.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.MultiSimilarity()(labels, embeddings)  # 0.339
+    ```
     """
 
     alpha: Positive = 2.0
@@ -60,7 +74,7 @@ class MultiSimilarity(EmbeddingLoss):
         return pull + push
 
     def statistics(self, labels, embeddings):
-        """Of the pairs that mining leaves, see `mined_pairs`; distances are those at unit length."""
+        """Returns statistics of the pairs that mining keeps; see `mined_pairs`. Embeddings are L2-normalized."""
         labels, embeddings = self.check_input(labels, embeddings)
         pairs = positive_pairs(labels), negative_pairs(labels)
         if self.mining:

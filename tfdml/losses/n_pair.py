@@ -14,41 +14,57 @@ from tfdml.registry.arguments import NotNegative, Positive
 
 @register("loss", "n_pair")
 class NPair(EmbeddingLoss):
-    """N-pair loss: a softmax in which a positive wins over an image of each other class, or over all of them.
+    """Computes the N-pair loss: a softmax of each positive against all negatives or one image per other class.
 
-    The loss of an anchor is `log(1 + sum_n exp(scale (s_an - s_ap + margin)))`, s being dot products. Every row is an
-    anchor. Its positives p and negatives n are chosen by `negatives`:
+    The loss of an anchor is `log(1 + sum_n exp(scale (s_an - s_ap + margin)))`, where s are dot products. Every row is
+    an anchor. `negatives` selects its positives p and negatives n:
 
     - `all`: equation (3) of Ensemble Deep Manifold Similarity. p is each other row of the anchor's class, and the value
-      is the mean over p; n is every row of another class.
+      is the mean over p. n is every row of another class.
     - `one_per_class`: equation (2) of Ranked List Loss, N pairs of N classes. p is the next row of the anchor's class
-      in the batch, for the last one the first; n is the row at p's place, counted within classes, of each other class.
-      So a batch of pairs is read as N pairs twice, each row being the anchor once; with K rows a class it is K such
-      batches. The mean over anchors is the equation's mean.
-    - `first_pair_per_class`: the same equation once, with the first two rows of each class: the first is the anchor,
-      the second is p, and those of other classes are n. All other rows cost 0. The values are multiplied by B / N for N
-      such classes, so that their mean over the batch is the mean over pairs, as pytorch-metric-learning computes it. It
-      takes `[B / 2, B / 2]` similarities, where the others take `[B, B]`.
+      in the batch; for the last row, it is the first. n is the row at the same place as p, counted within classes, of
+      each other class. A batch of pairs is therefore read as N pairs twice, so that each row is the anchor once. With K
+      rows per class, it is K such batches. The mean over anchors is the equation's mean.
+    - `first_pair_per_class`: the same equation once, with the first two rows of each class. The first is the anchor,
+      the second is p, and the second rows of other classes are n. All other rows have a loss of 0. The values are
+      multiplied by B / N for N such classes, so that their mean over the batch is the mean over pairs, as
+      pytorch-metric-learning computes it. It computes `[B / 2, B / 2]` similarities, while the other two compute
+      `[B, B]`.
 
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.NPair(margin=0.0))`.
+    The loss is smooth and needs no mining. Use batches with several images of each of several classes, for example from
+    `tfdml.data.pxk`. With `normalize=False`, it does not normalize embeddings.
 
     Args:
-        margin: by how much a positive shall be more similar than negatives are.
-        scale: factor of all similarities; none of the papers has one. At unit length dot products are at most 1, and
-            with a scale of 1 anchors that are right are pulled nearly as much as others.
-        negatives: `all`, `one_per_class` or `first_pair_per_class`.
-        normalize: whether embeddings are brought to unit length first.
-        regularization: factor of each anchor's squared length before that, which keeps it small (Sohn, Improved Deep
-            Metric Learning with Multi-class N-pair Loss Objective, 2016).
+        margin: Float. Minimum difference between the similarities of positives and negatives. Defaults to `0.0`.
+        scale: Float. Factor of all similarities and of the margin, which none of the papers has. With unit-length
+            embeddings, dot products are at most 1, and with a scale of 1, anchors that are already right are pulled
+            nearly as much as others. Defaults to `1.0`.
+        negatives: Which rows to compare with: `"all"`, `"one_per_class"` or `"first_pair_per_class"`. Defaults to
+            `"all"`.
+        normalize: Boolean. Whether to L2-normalize embeddings first. Defaults to `False`.
+        regularization: Float. Factor of each anchor's squared length before normalization, which is added to its loss
+            and keeps the length small (Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective,
+            2016). Defaults to `0.0`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers.
+        labels: `[B]` integer class labels.
         embeddings: `[B, d]`.
-        queries: number of anchors, which are the first rows; None: every row is one.
+        queries: Integer or `None`. Number of anchors, which are the first rows. If `None`, every row is an anchor.
 
     Returns:
-        `[B]`; 0 for an anchor without a positive or without a negative.
+        `[B]`, one loss per anchor. Anchors without a positive or without a negative have a loss of 0.
+
+    Raises:
+        ValueError: If labels are not `[B]` and `negatives` is not `"all"`.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.NPair(scale=16.0)(labels, embeddings)  # 1.339
+    ```
     """
 
     margin: NotNegative = 0.0
@@ -83,17 +99,20 @@ class NPair(EmbeddingLoss):
 
     @property
     def refuses_memory(self):
-        """Why it does, where it reads the batch as pairs."""
+        """The reason why the loss cannot use cross-batch memory if it reads the batch as pairs, or else `None`."""
         return None if self.negatives == "all" else f"with negatives={self.negatives!r} it reads a batch as pairs"
 
 
 def positives_against_negatives(near, far, similarity, margin):
-    """Means `[B]` over p of `log(1 + sum_n exp(s_an - s_ap + margin))`, and 1 for anchors that have one, 0 for others.
+    """Computes each anchor's mean over p of `log(1 + sum_n exp(s_an - s_ap + margin))`, and whether it has one.
 
     Args:
-        near, far: masks `[B, B]` of each anchor's positives p and negatives n.
+        near, far: Masks `[B, B]` of each anchor's positives p and negatives n.
         similarity: `[B, B]`.
-        margin: see `NPair`.
+        margin: Float. See `NPair`.
+
+    Returns:
+        The means `[B]`, and `[B]` with 1 for anchors that have both a positive and a negative, 0 for others.
     """
     gap = (log_sum_exp(far, similarity) + margin)[:, None] - similarity
     count = ops.sum(ops.cast(near, gap.dtype), axis=1)
@@ -147,27 +166,37 @@ def _at_the_next_place(labels):
 
 @register("loss", "nt_xent")
 class NTXent(EmbeddingLoss):
-    """NT-Xent, the loss of SimCLR: a softmax of cosines in which each positive wins over all negatives.
+    """Computes the NT-Xent loss of SimCLR: a softmax of cosines of each positive against all negatives.
 
     The loss of an anchor i is the mean over its positives p of `-log(e_ip / (e_ip + sum_n e_in))` with
-    `e_ij = exp(s_ij / temperature)`, s being cosines and n the rows of other classes: the normalized
+    `e_ij = exp(s_ij / temperature)`, where s are cosines and n are the rows of other classes. This is the normalized
     temperature-scaled cross-entropy, equation (1) of Chen et al., A Simple Framework for Contrastive Learning of Visual
-    Representations, 2020. The paper has one positive for each anchor, the other view of the same image. With several,
-    each of them stands against the negatives alone, where `SupCon` has the other positives in the sum as well.
+    Representations, 2020. The paper has one positive for each anchor, the other view of the same image. If there are
+    several positives, each is compared with the negatives only, whereas `SupCon` also has the other positives in the
+    sum.
 
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.NTXent(temperature=0.1))`.
+    Use this loss for views of images, or for positives that should not compete with each other. Each batch needs
+    several rows with the same label, for example from `tfdml.data.views` or `tfdml.data.pxk`.
 
     Args:
-        temperature: divides the cosines; lower makes the hardest pairs count more.
+        temperature: Float. Divides the cosines. With lower values, the hardest pairs count more. Defaults to `0.1`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers; the number of the image where rows are views of images.
+        labels: `[B]` integer class labels. If rows are views of images, the number of the image.
         embeddings: `[B, d]` of any length.
-        queries: number of anchors, which are the first rows; None: every row is one.
+        queries: Integer or `None`. Number of anchors, which are the first rows. If `None`, every row is an anchor.
 
     Returns:
-        `[B]`; 0 for an anchor without a positive or without a negative.
+        `[B]`, one loss per anchor. Anchors without a positive or without a negative have a loss of 0.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.NTXent(temperature=0.1)(labels, embeddings)  # 0.967
+    ```
     """
 
     temperature: Positive = 0.1

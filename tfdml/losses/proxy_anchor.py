@@ -11,28 +11,39 @@ from tfdml.registry.arguments import NotNegative, Positive
 
 @register("loss", "proxy_anchor")
 class ProxyAnchor(ProxyLoss):
-    """Proxy-Anchor: each proxy pulls the images of its class in the batch and pushes the others, hard ones most.
+    """Computes the Proxy-Anchor loss: each proxy pulls images of its class and pushes others, hard ones the most.
 
-    Equation (4) of Kim et al., Proxy Anchor Loss for Deep Metric Learning, 2020. A proxy pulls the images of its class,
+    Every class has a proxy, a learned vector. A proxy pulls the images of its class in the batch,
     `log(1 + sum_x exp(-scale (s(x, p) - margin)))`, and pushes all others,
-    `log(1 + sum_x exp(scale (s(x, p) + margin)))`. The loss is the mean of the pulls over the proxies whose class is in
-    the batch, plus the mean of the pushes over all proxies. Here a proxy's pull and push are shared out evenly among
-    the images in them, so that the mean of the values is that loss.
+    `log(1 + sum_x exp(scale (s(x, p) + margin)))`. The loss is the mean of the pulls over the proxies with a class in
+    the batch, plus the mean of the pushes over all proxies: equation (4) of Kim et al., Proxy Anchor Loss for Deep
+    Metric Learning, 2020. A proxy's pull and push are divided evenly among the images in them, so that the mean over
+    images is that loss.
 
-    Example: `model.compile(loss=tfdml.losses.ProxyAnchor(classes=100))`.
+    Use this loss if there are many images per class, or for long training. Batches need no positive pairs, because
+    images are compared with proxies and not with each other. The model that you train ends with the layer of proxies,
+    `loss.make_layer()(embeddings)`; the models of `tfdml.methods` create it.
 
     Args:
-        scale: factor α of the exponents.
-        margin: δ; cosines to an image's class shall be above it, those to others below its negative.
-        classes: number of classes; the training command fills it in.
+        scale: Float. Factor α of the exponents. With larger values, the hardest images dominate. Defaults to `32.0`.
+        margin: Float. The margin δ. Cosines to an image's own proxy should be above it, cosines to other proxies below
+            `-margin`. Defaults to `0.1`.
+        classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers from 0 to C - 1.
+        labels: `[B]` integer class labels from 0 to C - 1.
         similarities: `[B, C]` cosines of the images to the proxies.
 
     Returns:
-        `[B]`; the single values depend on the batch, whose mean is meant.
+        `[B]`, the share of each image. Single values depend on the rest of the batch; their mean is the loss.
+
+    Example:
+
+    ```python
+    similarities = np.array([[0.7, 0.1, -0.2], [0.3, 0.5, 0.4]], "float32")
+    tfdml.losses.ProxyAnchor(classes=3)(np.array([0, 1]), similarities)  # 11.734
+    ```
     """
 
     scale: Positive = 32.0

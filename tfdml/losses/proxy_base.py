@@ -1,4 +1,4 @@
-"""The base classes of losses on similarities to class proxies."""
+"""Base classes of losses on similarities to class proxies."""
 
 import warnings
 from dataclasses import KW_ONLY
@@ -18,16 +18,17 @@ LARGEST_COSINE = 1.01
 
 
 class ProxyLoss(EmbeddingLoss):
-    """Base of losses on `(labels [B], similarities [B, C])`, the similarities being those of a `Proxies` layer.
+    """Base class of losses on labels `[B]` and similarities `[B, C]` to class proxies, from a `Proxies` layer.
 
-    The models of `tfdml.methods` make that layer themselves, with `make_layer`; in plain Keras it is the model's last.
-    What is given as similarities must have a column for each of the `classes`, which tells it from embeddings.
+    The models of `tfdml.methods` create that layer with `make_layer`. In plain Keras, it is the last layer of the model
+    that you train. The similarities must have one column for each of the `classes`, which distinguishes them from
+    embeddings.
 
-    Labels are class numbers from 0 to C - 1. Another one is an error where the loss is called with NumPy arrays or
-    eager tensors; inside a compiled function, where nothing can be raised, the loss of its row is NaN.
+    Labels are integers from 0 to C - 1. A label outside this range raises an error if you call the loss with NumPy
+    arrays or eager tensors. In a compiled function, which cannot raise errors, the loss of its row is NaN.
 
     Args:
-        classes: number of classes; the training command fills it in.
+        classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
         reduction, name, dtype: see `EmbeddingLoss`.
     """
 
@@ -79,11 +80,11 @@ class ProxyLoss(EmbeddingLoss):
 
     @property
     def columns(self) -> int | None:
-        """Similarities of a row: those to all classes."""
+        """The number of similarities per row, one for each class."""
         return self.classes
 
     def statistics(self, labels: Tensor, similarities: Tensor) -> dict[str, Tensor]:
-        """Nothing: proxies are compared with every anchor, and to compute the loss again would take long."""
+        """Returns no statistics: every anchor is compared with all proxies, so computing the loss again is slow."""
         del labels, similarities
         return {}
 
@@ -91,7 +92,7 @@ class ProxyLoss(EmbeddingLoss):
         return Proxies(self.known_classes(), per_class=self.per_class)
 
     def known_classes(self) -> int:
-        """The number of classes, or a ValueError that says how to give it."""
+        """Returns the number of classes, or raises a ValueError that explains how to set it."""
         if self.classes is None:
             name = type(self).__name__
             raise ValueError(f"{name} needs the number of training classes to make its proxies: {name}(classes=...).")
@@ -112,22 +113,28 @@ def _may_be_embeddings(similarities):
 
 
 class SoftmaxProxyLoss(ProxyLoss):
-    """Base of losses that compare a class with the others in a sum of exponentials, which a sample can stand for.
+    """Base class of proxy losses with a softmax over classes, which a sample of the classes can represent.
 
-    With `sampled_classes` the layer of `make_layer` is `SampledProxies`, and the loss takes what it computes. Where
-    there are no more classes than that, all are taken. With `sharded` the layer is `ShardedProxies`.
+    With `sampled_classes`, `make_layer` returns a `SampledProxies` layer, and the loss receives its output. If there
+    are no more classes than that, all of them are compared. With `sharded=True`, `make_layer` returns a
+    `ShardedProxies` layer.
 
     A loss calls `check_taken` first in its `call`.
 
     Args:
-        classes: number of classes; the training command fills it in.
-        sampled_classes: classes whose proxies a step sees: those of the batch, and a random sample of the others. None:
-            all.
-        sampling: whether sampled classes count for those that are left out (`corrected`), which keeps the sum of
-            exponentials on average, or for themselves alone (`partial_fc`); see `tfdml.layers.SampledProxies`.
-        sharded: whether each device holds the proxies of a part of the classes instead of all; on one device it changes
-            nothing. For the models of `tfdml.methods`, not for plain Keras.
+        classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
+        sampled_classes: Integer or `None`. Number of classes with proxies in a step: the classes of the batch and a
+            random sample of the others. Larger values need more time and memory. If `None`, all classes. Defaults to
+            `None`.
+        sampling: How sampled classes count in the sum of exponentials. With `"corrected"`, they also represent the
+            classes that are left out, so the sum is right on average. With `"partial_fc"`, they count only for
+            themselves. See `tfdml.layers.SampledProxies`. Defaults to `"corrected"`.
+        sharded: Boolean. Whether each device holds the proxies of a part of the classes instead of all. On one device
+            it changes nothing. For the models of `tfdml.methods`, not for plain Keras. Defaults to `False`.
         reduction, name, dtype: see `EmbeddingLoss`.
+
+    Raises:
+        ValueError: If `sharded` is `True` and `sampled_classes` is set.
     """
 
     _: KW_ONLY
@@ -144,7 +151,7 @@ class SoftmaxProxyLoss(ProxyLoss):
 
     @property
     def exponent_scale(self) -> float:
-        """The factor of similarities in exponents."""
+        """The factor of similarities in the exponents of the softmax."""
         return self.scale
 
     @property
@@ -152,10 +159,12 @@ class SoftmaxProxyLoss(ProxyLoss):
         return 1 + self.sampled_classes if self._samples else super().columns
 
     def check_taken(self, labels: Tensor, similarities: Tensor, several: bool = False) -> tuple[Tensor, Tensor]:
-        """Returns both as `call` computes with them; where not all classes are taken, an image's own is the first.
+        """Returns labels and similarities as `call` uses them. If classes are sampled, an image's own class is first.
 
         Args:
-            several: whether similarities may be `[B, C, n]`.
+            labels: `[B]` integer class labels.
+            similarities: Output of the layer that `make_layer` returns.
+            several: Boolean. Whether similarities may be `[B, C, n]`. Defaults to `False`.
         """
         of_shards = self.sharded and len(similarities.shape) == 3 and similarities.shape[1] == 1
         if of_shards:
@@ -179,18 +188,19 @@ class SoftmaxProxyLoss(ProxyLoss):
 
 
 class ImageProxyLoss(ProxyLoss):
-    """Base of losses on proxies that are learnt, or the features of one image of each class, as in EDMS.
+    """Base class of losses on proxies that are learned, or are features of one image per class, as in EDMS.
 
     Args:
-        proxies: `learnt` trains them to lower the loss. `images` are the features of a random image of each class,
-            drawn once, and computed anew every epoch. `hard` moves these by equation (7) of EDMS to raise the loss, see
-            `tfdml.callbacks.proxies`. The callback `tfdml.callbacks.ImageProxies` computes both; `tfdml.train`
-            adds it.
-        proxy_steps: most steps of (7) from each epoch's features. The paper does not say how many; very many make
-            proxies that stand for no class.
-        proxy_rate: learning rate of these steps.
-        proxy_tolerance: a proxy stays where it is once its gradient is at most this long.
-        classes: number of classes; the training command fills it in.
+        proxies: `"learnt"` trains the proxies to lower the loss. `"images"` uses the features of a random image of each
+            class, drawn once and computed again every epoch. `"hard"` moves these features by equation (7) of EDMS to
+            raise the loss; see `tfdml.callbacks.proxies`. The callback `tfdml.callbacks.ImageProxies` computes both;
+            `tfdml.train` adds it. Defaults to `"learnt"`.
+        proxy_steps: Integer. Maximum number of steps of (7) from each epoch's features. The paper does not specify a
+            number. After very many steps, proxies no longer represent a class. Defaults to `1000`.
+        proxy_rate: Float. Learning rate of these steps. Defaults to `0.001`.
+        proxy_tolerance: Float. A proxy stops moving when the length of its gradient is at most this. Defaults to
+            `0.001`.
+        classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
         reduction, name, dtype: see `EmbeddingLoss`.
     """
 

@@ -9,29 +9,40 @@ from tfdml.registry.arguments import NotNegative, Positive
 
 @register("loss", "proxy_nca")
 class ProxyNCA(SoftmaxProxyLoss):
-    """Proxy-NCA: each class has a proxy, which its images come nearer to than to all other proxies.
+    """Computes the Proxy-NCA loss: each image should be nearer to the proxy of its class than to all other proxies.
 
-    The loss of an anchor is `log sum_z exp(-s d(x, p(z))) + s d(x, p(y))`, z over the other classes: equation (4) of
-    Movshovitz-Attias et al., No Fuss Distance Metric Learning using Proxies, 2017, where d is the squared distance on
-    the sphere, `2 - 2 cos`, and s is 1.
+    Every class has a proxy, a learned vector. The loss of an anchor is `log sum_z exp(-s d(x, p(z))) + s d(x, p(y))`, z
+    over the other classes: equation (4) of Movshovitz-Attias et al., No Fuss Distance Metric Learning using Proxies,
+    2017. Here d is the squared distance on the sphere, `2 - 2 cos`, and s is 1.
 
-    Example: `model.compile(loss=tfdml.losses.ProxyNCA(classes=100))`.
+    Any batches will do, because the loss compares images with proxies and not with each other. The model that you train
+    ends with the layer of proxies, `loss.make_layer()(embeddings)`; the models of `tfdml.methods` create it.
 
     Args:
-        scale: factor s of all distances, by which the sphere grows; larger makes the loss sharper.
-        exclude_positive: whether the anchor's own proxy is left out of the sum, as the definition has it. With it the
-            loss is a softmax over all proxies (Teh et al., ProxyNCA++, 2020).
-        classes: number of classes; the training command fills it in.
-        sampled_classes: classes whose proxies a step sees; None: all.
+        scale: Float. Factor s of all distances. Larger values make the loss sharper. Defaults to `1.0`.
+        exclude_positive: Boolean. Whether to leave the anchor's own proxy out of the sum, as in the definition. If
+            `False`, the loss is a softmax over all proxies (Teh et al., ProxyNCA++, 2020). Defaults to `True`.
+        classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
+        sampled_classes: Integer or `None`. Number of classes that a step compares images with: the classes of the batch
+            and a random sample of the others. If `None`, all classes. If it is set, the layer also needs the labels:
+            `loss.make_layer()(embeddings, labels)`. Defaults to `None`.
         sampling, sharded: see `SoftmaxProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers from 0 to C - 1.
+        labels: `[B]` integer class labels from 0 to C - 1.
         similarities: `[B, C]` cosines of the anchors to the proxies.
 
     Returns:
-        `[B]`; below 0 where the class's proxy is nearer than all others by more than their number makes up for.
+        `[B]`, one loss per anchor. It is negative if the proxy of the anchor's class is nearer than all others by more
+        than their number makes up for.
+
+    Example:
+
+    ```python
+    similarities = np.array([[0.7, 0.1, -0.2], [0.3, 0.5, 0.4]], "float32")
+    tfdml.losses.ProxyNCA(classes=3)(np.array([0, 1]), similarities)  # -0.182
+    ```
     """
 
     scale: Positive = 1.0
@@ -51,29 +62,40 @@ class ProxyNCA(SoftmaxProxyLoss):
 
 @register("loss", "proxy_n_pair")
 class ProxyNPair(ImageProxyLoss):
-    """Proxy N-pair loss: a softmax in which the proxy of an image's class wins over the other proxies, by a margin.
+    """Computes the proxy N-pair loss: the proxy of an image's class should be more similar than other proxies.
 
     The loss of an anchor is `log(1 + sum_j exp(scale (s_xj - s_xk + margin)))`, j over the other classes: equation (4)
     of EDMS, which has no scale. s_xj is the dot product of the anchor x and the proxy p_j at unit length, and k is the
     class of the anchor.
 
-    Example: `model.compile(loss=tfdml.losses.ProxyNPair(classes=100))`.
+    Use this loss for few meta-classes. Any batches will do, because the loss compares images with proxies and not with
+    each other. The model that you train ends with the layer of proxies, `loss.make_layer()(embeddings)`; the models of
+    `tfdml.methods` create it.
 
     Args:
-        margin: by how much the proxy of the anchor's class shall be more similar than the others.
-        scale: factor of all similarities, and of the margin. With 1 anchors that are far on the right side are pulled
-            nearly as much as others, because similarities differ by less than 1.
-        classes: number of classes; the training command fills it in.
-        proxies: `learnt`, or features of `images`, or `hard` ones, see `ImageProxyLoss`.
-        proxy_steps, proxy_rate, proxy_tolerance: of `hard`, see `ImageProxyLoss`.
+        margin: Float. Minimum difference between the similarity to the proxy of the anchor's class and the similarities
+            to others. Defaults to `0.0005`.
+        scale: Float. Factor of all similarities and of the margin. With 1, anchors that are far on the right side are
+            pulled nearly as much as others, because similarities differ by so little. Defaults to `1.0`.
+        classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
+        proxies: `"learnt"` proxies, or features of `"images"`, or `"hard"` ones; see `ImageProxyLoss`. Defaults to
+            `"learnt"`.
+        proxy_steps, proxy_rate, proxy_tolerance: for `proxies="hard"`, see `ImageProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers from 0 to C - 1.
+        labels: `[B]` integer class labels from 0 to C - 1.
         similarities: `[B, C]` of the anchors to the proxies.
 
     Returns:
-        `[B]`; 0 where there is only one class.
+        `[B]`, one loss per anchor. If there is only one class, the loss is 0.
+
+    Example:
+
+    ```python
+    similarities = np.array([[0.7, 0.1, -0.2], [0.3, 0.5, 0.4]], "float32")
+    tfdml.losses.ProxyNPair(scale=16.0, classes=3)(np.array([0, 1]), similarities)  # 0.109
+    ```
     """
 
     margin: NotNegative = 5e-4

@@ -1,4 +1,4 @@
-"""Ranked list loss, and its variant with two arguments."""
+"""Ranked list loss and its simpler variant."""
 
 from dataclasses import KW_ONLY
 from typing import Annotated
@@ -18,14 +18,18 @@ TEMPERATURES = ("positive_temperature", "negative_temperature")
 
 
 class RankedLists(EmbeddingLoss):
-    """Base of losses on the list of each query: its class within `alpha - margin`, others beyond `alpha`.
+    """Base class of ranked list losses: own class within `alpha - margin`, other classes beyond `alpha`.
 
-    Arguments are those of `RankedList`; a loss that has no `balance` has 0.5, and one without a temperature has 0.
-    Temperatures can be set while training, which compiled steps see; the configuration keeps the first ones.
+    See `RankedList` for the arguments. A loss without `balance` has a balance of 0.5, and a loss without a temperature
+    has a temperature of 0. You can set temperatures during training, and compiled steps see the change. The
+    configuration keeps the initial values.
 
     Args:
         final_negative_temperature: see `RankedList`.
         reduction, name, dtype: see `EmbeddingLoss`.
+
+    Raises:
+        ValueError: If `margin` is larger than `alpha`.
     """
 
     _: KW_ONLY
@@ -71,7 +75,7 @@ class RankedLists(EmbeddingLoss):
         return self._variables.get(name, 0.0)
 
     def statistics(self, labels, embeddings):
-        """Of the pairs that violate the boundaries, see `mined_pairs`: also their mean weights, (9) and (10)."""
+        """Returns statistics of the pairs that violate the boundaries, and their mean weights; see `mined_pairs`."""
         labels, embeddings = self.check_input(labels, embeddings)
         distance, inner = distances(embeddings), self.alpha - self.margin
         positives = ops.logical_and(positive_pairs(labels), distance > inner)
@@ -115,41 +119,58 @@ class RankedLists(EmbeddingLoss):
 
 @register("loss", "ranked_list")
 class RankedList(RankedLists):
-    """Ranked list loss: a class within a sphere, others beyond a margin, all violations weighted by hardness.
+    """Computes the ranked list loss: a class within a sphere, others beyond it, hard violations weighted more.
 
-    Equations (8) to (13) of Ranked List Loss, a query's part of (14); the mean over queries is (14). A positive at a
-    distance d costs `v = max(0, d - (alpha - margin))`, a negative `v = max(0, alpha - d)`. Those that cost nothing are
-    left out; the others weigh `exp(temperature v)`, divided by the sum within positives and within negatives:
-    `(1 - balance) sum_p w_p v_p + balance sum_n w_n v_n`.
+    A positive at a distance d costs `v = max(0, d - (alpha - margin))`, a negative `v = max(0, alpha - d)`. Pairs that
+    cost nothing are left out. The others have weights `exp(temperature v)`, normalized among the positives and among
+    the negatives: `(1 - balance) sum_p w_p v_p + balance sum_n w_n v_n`. These are equations (8) to (13) of Ranked List
+    Loss, a query's part of (14); the mean over queries is (14).
 
-    As in the paper the query's gallery is constant to the gradient, so that each row is moved by its own list only. As
-    in its authors' code the weights are, too: then the gradient of a pair is its weight, which differentiating through
-    them could turn round.
+    As in the paper, the query's gallery is constant for the gradient, so that each row is moved by its own list only.
+    As in its authors' code, the weights are constant as well. The gradient of a pair is then its weight, which
+    differentiating through the weights could reverse.
 
-    `positive_temperature` and `negative_temperature` can be set while training, as the callback `TemperatureSchedule`
-    does; with TensorFlow compiled steps see it. The configuration keeps those that the loss was made with.
+    You can set `positive_temperature` and `negative_temperature` during training, as the callback `TemperatureSchedule`
+    does. Compiled TensorFlow steps see the change. The configuration keeps the initial values.
 
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.RankedList(alpha=1.2, margin=0.4))`.
+    Use this loss for classes with inner structure, but try `RankedListSimpler` first. Use batches with several images
+    of each of several classes, for example from `tfdml.data.pxk`. The loss does not normalize embeddings.
 
     Args:
-        alpha: distance that negatives shall keep.
-        margin: how much nearer positives shall be; `alpha - margin` is the diameter of a class.
-        positive_temperature: T_p, how much more the farther positives weigh; below 0 the nearer ones do.
-        negative_temperature: T_n, how much more the nearer negatives weigh; 0 weighs all the same.
-        balance: part λ of the negatives, the positives having the rest.
-        differentiate_weights: whether gradients go through the weights.
-        differentiate_gallery: whether gradients move the rows of the gallery, too.
-        final_negative_temperature: where the callback `TemperatureSchedule` brings `negative_temperature` from step to
-            step, equation (15) of the paper; None: it stays. The training command adds the callback.
+        alpha: Float. Minimum distance to negatives. Defaults to `1.2`.
+        margin: Float, at most `alpha`. How much nearer than `alpha` positives should be; `alpha - margin` is the
+            diameter of a class. Defaults to `0.4`.
+        positive_temperature: Float. T_p. With larger values, farther positives weigh more; below 0, nearer ones do.
+            Defaults to `0.0`.
+        negative_temperature: Float. T_n. With larger values, nearer negatives weigh more; with 0, all weigh the same.
+            Defaults to `10.0`.
+        balance: Float from 0 to 1. Weight λ of the negatives; positives have the rest. Defaults to `0.5`.
+        differentiate_weights: Boolean. Whether gradients flow through the weights. Defaults to `False`.
+        differentiate_gallery: Boolean. Whether gradients also move the rows of the gallery. Defaults to `False`.
+        final_negative_temperature: Float or `None`. Value to which the callback `TemperatureSchedule` changes
+            `negative_temperature` step by step, equation (15) of the paper. The training command adds the callback. If
+            `None`, the temperature stays the same. Defaults to `None`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers.
+        labels: `[B]` integer class labels.
         embeddings: `[B, d]`; unit length in the paper.
-        queries: number of anchors, which are the first rows; None: every row is one.
+        queries: Integer or `None`. Number of anchors, which are the first rows. If `None`, every row is an anchor.
 
     Returns:
-        `[B]`; 0 for a query whose positives and negatives are all where they should be, or missing.
+        `[B]`, one loss per query. It is 0 if all positives and negatives of the query satisfy the boundaries, or are
+        missing.
+
+    Raises:
+        ValueError: If `margin` is larger than `alpha`.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.RankedList(alpha=1.2, margin=0.4)(labels, embeddings)  # 0.305
+    ```
     """
 
     alpha: Positive = 1.2
@@ -163,27 +184,38 @@ class RankedList(RankedLists):
 
 @register("loss", "ranked_list_simpler")
 class RankedListSimpler(RankedLists):
-    """Ranked list loss with a margin around the distance 1 and one temperature: the form to try first.
+    """Computes the ranked list loss with a margin around distance 1 and one temperature.
 
-    RLL-Simpler, section 3.4 of Ranked List Loss: a query's class shall be within `1 - margin / 2`, others beyond
-    `1 + margin / 2`. It is `RankedList` with `alpha = 1 + margin / 2`, the same weight for all positives, and as much
-    of positives as of negatives.
+    This is RLL-Simpler, section 3.4 of Ranked List Loss: a query's class should be within `1 - margin / 2`, and others
+    beyond `1 + margin / 2`. It is `RankedList` with `alpha = 1 + margin / 2`, the same weight for all positives, and
+    equal weight of positives and negatives.
 
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.RankedListSimpler(margin=0.4))`.
+    Try this form before `RankedList`. Use batches with several images of each of several classes, for example from
+    `tfdml.data.pxk`. The loss does not normalize embeddings.
 
     Args:
-        margin: by how much positives shall be nearer than negatives.
-        negative_temperature: how much more the nearer negatives weigh; 0 weighs all the same.
+        margin: Float from 0 to 2. Minimum gap between the distances to positives and to negatives. Defaults to `0.4`.
+        negative_temperature: Float. With larger values, nearer negatives weigh more; with 0, all weigh the same.
+            Defaults to `10.0`.
         differentiate_weights, differentiate_gallery, final_negative_temperature: see `RankedList`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers.
+        labels: `[B]` integer class labels.
         embeddings: `[B, d]`; unit length in the paper.
-        queries: number of anchors, which are the first rows; None: every row is one.
+        queries: Integer or `None`. Number of anchors, which are the first rows. If `None`, every row is an anchor.
 
     Returns:
-        `[B]`; 0 for a query whose positives and negatives are all where they should be, or missing.
+        `[B]`, one loss per query. It is 0 if all positives and negatives of the query satisfy the boundaries, or are
+        missing.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.RankedListSimpler(margin=0.4)(labels, embeddings)  # 0.305
+    ```
     """
 
     margin: Annotated[float, number(at_least=0, at_most=2)] = 0.4
@@ -193,5 +225,5 @@ class RankedListSimpler(RankedLists):
 
     @property
     def alpha(self) -> float:
-        """The argument of `RankedList`, which follows from the margin."""
+        """The argument `alpha` of `RankedList`, which is computed from the margin."""
         return 1.0 + self.margin / 2.0

@@ -15,24 +15,34 @@ from tfdml.registry.arguments import Count
 
 @register("loss", "simsiam")
 class SimSiam(ViewLoss):
-    """SimSiam: the prediction of an image's other view, made from one view; no negatives.
+    """Computes the SimSiam loss: one view of an image predicts the embedding of another view, without negatives.
 
-    The loss of a row is the mean over the other views of its image of `-cos(h(z), stop_gradient(z'))`, h being the
+    The loss of a row is the mean over the other views of its image of `-cos(h(z), stop_gradient(z'))`, where h is the
     predictor: equations (3) and (4) of Chen and He, Exploring Simple Siamese Representation Learning, 2021. The mean
-    over rows is the paper's symmetric loss, from 1 to -1.
+    over rows is the paper's symmetric loss, between 1 and -1.
 
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.SimSiam())`, with batches of `tfdml.data.views`.
+    Use this loss for images without labels, with batches of `tfdml.data.views`. The model that you train ends with its
+    layer, `loss.make_layer()(embeddings)`; the models of `tfdml.methods` create it.
 
     Args:
-        hidden: units of the predictor's hidden layer; None: a quarter of the embedding, as in the paper.
+        hidden: Integer or `None`. Units of the predictor's hidden layer. If `None`, a quarter of the embedding size, as
+            in the paper. Defaults to `None`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
         labels: `[B]` the number of the image of each view.
-        embeddings: `[B, 2, d]` predictions and embeddings, which the layer `Predictor` gives.
+        embeddings: `[B, 2, d]` predictions and embeddings, the output of the layer `Predictor`.
 
     Returns:
-        `[B]`; 0 for the only view of an image.
+        `[B]`, one loss per row. If a row is the only view of its image, its loss is 0.
+
+    Example:
+
+    ```python
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    outputs = np.stack([embeddings, embeddings], axis=1)  # A predictor that changes nothing.
+    tfdml.losses.SimSiam()(np.array([0, 0, 1, 1]), outputs)  # -0.8
+    ```
     """
 
     _: KW_ONLY

@@ -16,31 +16,45 @@ from tfdml.registry.arguments import Count, NotNegative, Positive
 
 @register("loss", "soft_triple")
 class SoftTriple(ProxyLoss):
-    """SoftTriple: cross-entropy of cosines to classes that have several centers each; the loss merges spare ones.
+    """Computes the SoftTriple loss: a softmax over classes that have several centers each.
 
-    The loss of an anchor is
-    `-log(exp(scale (S_y - margin)) / (exp(scale (S_y - margin)) + sum_j exp(scale S_j)))`, j over the other classes,
-    where `S_j = sum_k q_k s_jk` is the mean of the cosines s to the centers of class j, weighted by their softmax
-    `q_k ~ exp(s_jk / center_temperature)`. Qian et al., SoftTriple Loss: Deep Metric Learning Without Triplet Sampling,
-    2019; the part that merges centers depends on them alone and is `tfdml.layers.CenterMerging`.
+    A class can have several kinds of images, each with its own center. The loss of an anchor is `-log(exp(scale (S_y -
+    margin)) / (exp(scale (S_y - margin)) + sum_j exp(scale S_j)))`, j over the other classes, where
+    `S_j = sum_k q_k s_jk` is the mean of the cosines s to the centers of class j, weighted by their softmax
+    `q_k ~ exp(s_jk / center_temperature)`. It is from Qian et al., SoftTriple Loss: Deep Metric Learning Without
+    Triplet Sampling, 2019. The part that merges unnecessary centers depends on the centers alone and is
+    `tfdml.layers.CenterMerging`.
 
-    Example: `model.compile(loss=tfdml.losses.SoftTriple(classes=100))`.
+    Use this loss for classes with several kinds of images. Any batches will do, because the loss compares images with
+    proxies and not with each other. The model that you train ends with the layer of proxies,
+    `loss.make_layer()(embeddings)`; the models of `tfdml.methods` create it.
 
     Args:
-        scale: factor λ of the similarities to classes.
-        center_temperature: γ; smaller makes the nearest center count alone.
-        margin: δ, by how much the similarity to the anchor's class shall be higher than those to others.
-        per_class: centers of each class.
-        merging: weight τ of what merges centers, for `make_layer`, see `tfdml.layers.CenterMerging`; 0: nothing does.
-        classes: number of classes; the training command fills it in.
+        scale: Float. Factor λ of the similarities to classes. Larger values make the softmax sharper. Defaults to
+            `20.0`.
+        center_temperature: Float. The temperature γ. With smaller values, only the nearest center of a class counts.
+            Defaults to `0.1`.
+        margin: Float. The margin δ: the minimum difference between the similarity to the anchor's own class and the
+            similarities to others. Defaults to `0.01`.
+        per_class: Integer. Number of centers per class. Defaults to `10`.
+        merging: Float. Weight τ of the regularizer that merges centers, which `make_layer` adds to the layer; see
+            `tfdml.layers.CenterMerging`. If 0, nothing merges them. Defaults to `0.2`.
+        classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers from 0 to C - 1.
+        labels: `[B]` integer class labels from 0 to C - 1.
         similarities: `[B, C, n]` cosines of the anchors to n centers of each class, or `[B, C]`.
 
     Returns:
-        `[B]`; 0 where there is only one class.
+        `[B]`, one loss per anchor. If there is only one class, the loss is 0.
+
+    Example:
+
+    ```python
+    similarities = np.array([[[0.7, 0.1], [0.2, -0.2]], [[0.3, 0.1], [0.4, 0.5]]], "float32")
+    tfdml.losses.SoftTriple(per_class=2, classes=2)(np.array([0, 1]), similarities)  # 0.012
+    ```
     """
 
     scale: Positive = 20.0

@@ -14,30 +14,38 @@ from tfdml.registry.arguments import Positive
 
 @register("loss", "sup_con")
 class SupCon(EmbeddingLoss):
-    """Supervised contrastive loss: a softmax over the batch that all positives of an image share.
+    """Computes the supervised contrastive loss: a softmax over the batch that all positives of an image share.
 
-    From Khosla et al., Supervised Contrastive Learning, 2020, with cosines s and temperature t; p are the anchor i's
-    positives, a all other rows:
+    Each anchor should be more similar to its positives than to all other rows of the batch. The loss is from Khosla et
+    al., Supervised Contrastive Learning, 2020, with cosines s and temperature t; p are the positives of anchor i, and a
+    are all other rows:
 
     - `out`, equation (2): the mean over p of `-log(exp(s_ip / t) / sum_a exp(s_ia / t))`.
     - `in`, equation (3): `-log` of the mean over p of `exp(s_ip / t) / sum_a exp(s_ia / t)`.
 
-    The paper sums over anchors, where the mean is taken here.
-
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.SupCon(temperature=0.1))`.
+    The paper sums over anchors; the default reduction averages. Use this loss for long training and with large batches.
+    Use batches with several images of each of several classes, for example from `tfdml.data.pxk`.
 
     Args:
-        temperature: divides the cosines; lower makes the hardest pairs count more.
-        form: whether the positives' sum is out of the logarithm or in it.
+        temperature: Float. Divides the cosines. With lower values, the hardest pairs count more. Defaults to `0.1`.
+        form: `"out"` to sum over positives outside the logarithm, or `"in"` to sum inside it. Defaults to `"out"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers.
+        labels: `[B]` integer class labels.
         embeddings: `[B, d]` of any length.
-        queries: number of anchors, which are the first rows; None: every row is one.
+        queries: Integer or `None`. Number of anchors, which are the first rows. If `None`, every row is an anchor.
 
     Returns:
-        `[B]`; 0 for an anchor without a positive.
+        `[B]`, one loss per anchor. Anchors without a positive have a loss of 0.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.SupCon(temperature=0.1)(labels, embeddings)  # 0.967
+    ```
     """
 
     temperature: Positive = 0.1

@@ -13,30 +13,39 @@ from tfdml.registry.arguments import NotNegative
 
 @register("loss", "threshold_consistent_margin")
 class ThresholdConsistentMargin(EmbeddingLoss):
-    """Threshold-consistent margin loss (TCM): hinges that hold all classes to the same two cosines.
+    """Computes the threshold-consistent margin loss (TCM), which holds all classes to the same two cosines.
 
-    The mean of `positive_margin - s` over the positive pairs of the batch with a cosine s below `positive_margin`, plus
-    the mean of `s - negative_margin` over the negative pairs with s above `negative_margin`, from Zhang et al.,
-    Threshold-Consistent Margin Loss for Open-World Deep Metric Learning, 2024. The means are over pairs of the batch,
-    so an anchor's value is its pairs' part of them, times the number of anchors. The paper adds it to another loss:
-    `--loss="multi_similarity+threshold_consistent_margin"`.
+    The loss is the mean of `positive_margin - s` over the positive pairs of the batch with a cosine s below
+    `positive_margin`, plus the mean of `s - negative_margin` over the negative pairs with s above `negative_margin`. It
+    is from Zhang et al., Threshold-Consistent Margin Loss for Open-World Deep Metric Learning, 2024. The means are over
+    pairs of the batch, so an anchor's value is the part of its pairs in them, times the number of anchors.
 
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.ThresholdConsistentMargin())`.
+    Use it if one threshold should suit all classes. Add it to another loss, as the paper does:
+    `--loss="multi_similarity+threshold_consistent_margin"`. Use batches with several images of each of several classes,
+    for example from `tfdml.data.pxk`.
 
     Args:
-        positive_margin: cosine from which a positive pair costs nothing.
-        negative_margin: cosine up to which a negative pair costs nothing.
-        positive_weight: factor of the positives' mean.
-        negative_weight: factor of the negatives' mean.
+        positive_margin: Float. Cosine from which a positive pair costs nothing. Defaults to `0.9`.
+        negative_margin: Float. Cosine up to which a negative pair costs nothing. Defaults to `0.5`.
+        positive_weight: Float. Factor of the positives' mean. Defaults to `1.0`.
+        negative_weight: Float. Factor of the negatives' mean. Defaults to `1.0`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers.
+        labels: `[B]` integer class labels.
         embeddings: `[B, d]` of any length.
-        queries: number of anchors, which are the first rows; None: every row is one.
+        queries: Integer or `None`. Number of anchors, which are the first rows. If `None`, every row is an anchor.
 
     Returns:
-        `[B]`; 0 for an anchor without any pair that costs something.
+        `[B]`, one value per anchor. Anchors without a pair that costs something have a value of 0.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.ThresholdConsistentMargin()(labels, embeddings)  # 0.32
+    ```
     """
 
     positive_margin: float = 0.9
@@ -54,7 +63,7 @@ class ThresholdConsistentMargin(EmbeddingLoss):
         return self.positive_weight * _parts_of_mean(pull) + self.negative_weight * _parts_of_mean(push)
 
     def statistics(self, labels, embeddings):
-        """Of the pairs that cost something, see `mined_pairs`; distances are those at unit length."""
+        """Returns statistics of the pairs that cost something; see `mined_pairs`. Embeddings are L2-normalized."""
         labels, embeddings = self.check_input(labels, embeddings)
         similarity = cosines(embeddings)
         positives = ops.logical_and(positive_pairs(labels), similarity < self.positive_margin)

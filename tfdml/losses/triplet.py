@@ -24,41 +24,60 @@ from tfdml.registry.arguments import NotNegative
 
 @register("loss", "triplet")
 class Triplet(EmbeddingLoss):
-    """Triplet loss over all, mined, distance-weighted or given triplets, with squared distances or plain ones.
+    """Computes the triplet loss: each anchor should be closer to its own class than to others, by a margin.
 
-    Equation (2) of Divide and Conquer: `max(0, d_ap^2 - d_an^2 + margin)`. An anchor's value is the mean over its
-    triplets, which `mining` chooses:
+    A triplet is an anchor, a positive of its class and a negative of another class. The loss of a triplet is
+    `max(0, d_ap^2 - d_an^2 + margin)`, equation (2) of Divide and Conquer, where d are Euclidean distances. The loss of
+    an anchor is the mean over its triplets, which `mining` selects:
 
     - `all`: every positive with every negative.
-    - `semi_hard`: every positive with the nearest negative that is farther than it, or with the farthest negative
-      where none is.
+    - `semi_hard`: every positive with the nearest negative that is farther away than the positive. If there is no such
+      negative, the farthest negative.
     - `hard`: every positive with the nearest negative.
     - `batch_hard`: the farthest positive with the nearest negative.
-    - `distance_weighted`: every positive with a negative drawn by distance (Wu et al., Sampling Matters in Deep
-      Embedding Learning, 2017), for embeddings at unit length. Nothing is drawn here: the value is the expectation over
-      the draws, each negative counting with its probability, so gradients are those of sampling without its noise.
+    - `distance_weighted`: every positive with a negative sampled by distance (Wu et al., Sampling Matters in Deep
+      Embedding Learning, 2017), for embeddings of unit length. Nothing is actually sampled: the value is the
+      expectation, in which each negative counts with its probability, so gradients have no sampling noise.
     - `given`: only the triplets of the sampler `triplets`: row i of the first third of the batch with row i of the
-      second and of the last one. An anchor's value is 3/2 of its triplet's, so that the mean over the m rows is Lifted
-      Structure's `3 / (2m)` times the sum over `m / 3` triplets.
+      second third and row i of the last third. An anchor's value is 3/2 of its triplet's loss, so that the mean over
+      the m rows is Lifted Structure's `3 / (2m)` times the sum over `m / 3` triplets.
 
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.Triplet(margin=0.2, mining="semi_hard"))`.
+    Use batches with several images of each of several classes, for example from `tfdml.data.pxk`. The loss does not
+    normalize embeddings. With a pretrained backbone, avoid `mining="batch_hard"`, because all embeddings may become
+    equal. When you train from random weights, try `squared=False`.
 
     Args:
-        margin: by how much the distances shall differ.
-        mining: `all`, `semi_hard`, `hard`, `batch_hard`, `distance_weighted` or `given`.
-        squared: whether distances are squared, as in the equation, or not, which collapses less easily (Wu et al.,
-            2017).
-        cutoff, nonzero_loss_cutoff: of `distance_weighted`, see `negative_weights` in
-            `tfdml.functional.pairs`.
+        margin: Float. Minimum gap between the two distances. Larger values leave more triplets with a nonzero loss.
+            Defaults to `0.2`.
+        mining: Which triplets to use: `"all"`, `"semi_hard"`, `"hard"`, `"batch_hard"`, `"distance_weighted"` or
+            `"given"`. Defaults to `"semi_hard"`.
+        squared: Boolean. Whether to square the distances, as in the equation. With plain distances, embeddings collapse
+            less easily (Wu et al., 2017). Defaults to `True`.
+        cutoff: Float. Distances below this count as this distance, which limits the weight of very near negatives. Only
+            used with `mining="distance_weighted"`. Defaults to `0.5`.
+        nonzero_loss_cutoff: Float or `None`. Negatives at this distance or farther are not sampled, unless an anchor
+            has no others. If `None`, any distance is allowed. Only used with `mining="distance_weighted"`. Defaults to
+            `1.4`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B]` class numbers.
+        labels: `[B]` integer class labels.
         embeddings: `[B, d]`.
-        queries: number of anchors, which are the first rows; None: every row is one.
+        queries: Integer or `None`. Number of anchors, which are the first rows. If `None`, every row is an anchor.
 
     Returns:
-        `[B]`; 0 for an anchor without a positive or without a negative.
+        `[B]`, one loss per anchor. Anchors without a positive or without a negative have a loss of 0.
+
+    Raises:
+        ValueError: If `nonzero_loss_cutoff` is not above `cutoff`.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.Triplet(mining="hard")(labels, embeddings)  # 0.26
+    ```
     """
 
     margin: NotNegative = 0.2
@@ -113,9 +132,9 @@ class Triplet(EmbeddingLoss):
         return ops.maximum(distance - negative + self.margin, 0.0), negative
 
     def statistics(self, labels, embeddings):
-        """Of the positive pairs that are in a triplet which costs something, see `mined_pairs`.
+        """Returns statistics of the positive pairs in triplets that cost something; see `mined_pairs`.
 
-        `mined_negative_distance` is that of the negatives of these triplets, where mining takes one for each.
+        If mining selects one negative per positive pair, they include the mean `mined_negative_distance`.
         """
         labels, embeddings = self.check_input(labels, embeddings)
         positives, negatives = positive_pairs(labels), negative_pairs(labels)

@@ -14,30 +14,47 @@ EPSILON = 1e-4
 
 @register("loss", "vicreg")
 class VICReg(ProjectedLoss):
-    """VICReg: views of an image agree, each dimension varies over the batch, and dimensions do not vary together.
+    """Computes the VICReg loss: views agree, each dimension varies, and dimensions do not vary together.
 
-    `invariance s + variance (v + v') + covariance (c + c')`, equation (6) of Bardes et al., VICReg:
-    Variance-Invariance-Covariance Regularization, 2022. s is the squared distance of two views, a mean over dimensions
-    as in the paper's Algorithm 1, where equation (5) has the sum. v of the first views and v' of the others are
-    equation (1), the mean over dimensions of `max(0, target - S)`, S being the standard deviation over the batch; c and
-    c' equation (4), the sum of squared covariances between dimensions, divided by d. Pairs stand in both orders here,
-    so that v' is v, and c' is c. Their projector has three layers of 8192 units.
+    The loss is `invariance s + variance (v + v') + covariance (c + c')`, equation (6) of Bardes et al., VICReg:
+    Variance-Invariance-Covariance Regularization, 2022:
 
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.VICReg())`, with batches of `tfdml.data.views`.
+    - s is the squared distance of two views, a mean over dimensions as in the paper's Algorithm 1, whereas equation (5)
+      has the sum.
+    - v of the first views and v' of the others are equation (1), the mean over dimensions of `max(0, target - S)`,
+      where S is the standard deviation over the batch.
+    - c and c' are equation (4), the sum of squared covariances between dimensions, divided by d.
+
+    Each pair counts in both orders here, so that v' is v, and c' is c. The paper's projector has three layers of 8192
+    units.
+
+    Use this loss for images without labels, with batches of `tfdml.data.views`. The model that you train ends with its
+    layer, `loss.make_layer()(embeddings)`; the models of `tfdml.methods` create it.
 
     Args:
-        invariance, variance, covariance: weights of the terms, in the paper λ, μ and ν.
-        target: standard deviation from which a dimension costs nothing, in the paper γ.
-        projector: units of the linear layers between embedding and loss, see `tfdml.layers.Projector`; with `()` the
-            loss takes the embeddings.
+        invariance: Float. Weight of s, in the paper λ. Defaults to `25.0`.
+        variance: Float. Weight of v and v', in the paper μ. Defaults to `25.0`.
+        covariance: Float. Weight of c and c', in the paper ν. Defaults to `1.0`.
+        target: Float. Standard deviation from which a dimension costs nothing, in the paper γ. Defaults to `1.0`.
+        projector: Sequence of integers. Units of the linear layers between embedding and loss; see
+            `tfdml.layers.Projector`. With `()`, the loss receives the embeddings themselves. Defaults to
+            `(1024, 1024)`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
         labels: `[B]` the number of the image of each view.
-        embeddings: `[B, 1, d]` projections, which the layer `Projector` gives; or `[B, d]`.
+        embeddings: `[B, 1, d]` projections, the output of the layer `Projector`; or `[B, d]` with `projector=()`.
 
     Returns:
-        `[B]`, of which s is each row's; 0 for the only view of an image, which the others leave out.
+        `[B]`, one value per row. s is the row's own; v and c are the same for all rows. If a row is the only view of
+        its image, v and c leave it out and its value is 0.
+
+    Example:
+
+    ```python
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.VICReg(projector=())(np.array([0, 0, 1, 1]), embeddings)  # 33.443
+    ```
     """
 
     invariance: NotNegative = 25.0
