@@ -93,6 +93,12 @@ def test_the_example_of_similar_places_adds_up(capsys):
     assert len(each) == 3 and each == pytest.approx([each[0]] * 3, abs=1e-5)
 
 
+def test_the_page_on_metric_learning_shows_what_its_examples_print(capsys):
+    page = (REPOSITORY / "docs/metric_learning.md").read_text(encoding="utf-8")
+    assert run_examples("metric_learning.md")[0] == 3
+    assert capsys.readouterr().out == "".join(re.findall(r"```text\n(.*?)```", page, re.DOTALL))
+
+
 def test_the_line_that_tells_whether_the_installation_worked_tells_it(capsys):
     page = (REPOSITORY / "docs/install.md").read_text(encoding="utf-8")
     line, told = re.search(r'^\$ python -c "(.*)"\n(.*)$', page, re.MULTILINE).groups()
