@@ -1,5 +1,6 @@
 """The examples in the docs run, and their links lead somewhere."""
 
+import ast
 import os
 import re
 import shlex
@@ -97,6 +98,33 @@ def test_the_page_on_metric_learning_shows_what_its_examples_print(capsys):
     page = (REPOSITORY / "docs/metric_learning.md").read_text(encoding="utf-8")
     assert run_examples("metric_learning.md")[0] == 3
     assert capsys.readouterr().out == "".join(re.findall(r"```text\n(.*?)```", page, re.DOTALL))
+
+
+def test_the_examples_of_the_page_on_pitfalls_print_what_it_shows(capsys):
+    with pytest.warns(UserWarning, match="no positive pair"):
+        count, _ = run_examples("pitfalls.md")
+    assert count == 4
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[:2] == ["0.0", "True"] and float(printed[2]) == pytest.approx(0.2)
+    assert printed[3:] == ["12 []", "0.8 0.63 0.8"]
+
+
+# Characters in a row that a quoted message shares with a text of the sources, so that a reworded one is noticed.
+SHARED = 14
+
+
+def test_the_messages_that_the_help_pages_quote_are_those_of_the_program():
+    files = [path for package in ("tfdml", "pipelines") for path in (REPOSITORY / package).glob("**/*.py")]
+    nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    texts = "\n".join(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    pages = [(REPOSITORY / "docs" / name).read_text(encoding="utf-8") for name in ("troubleshooting.md", "pitfalls.md")]
+    blocks = [block for page in pages for block in re.findall(r"```text\n(.*?)\n```", page, re.DOTALL)]
+    # Blocks that start with a prompt show a command and its output.
+    messages = [block for block in blocks if not block.startswith("$ ")]
+    assert len(messages) > 30
+    for message in messages:
+        parts = [message[start : start + SHARED] for start in range(len(message) - SHARED + 1)]
+        assert any(part in texts for part in parts), message
 
 
 def test_the_line_that_tells_whether_the_installation_worked_tells_it(capsys):
