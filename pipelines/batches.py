@@ -16,7 +16,7 @@ from pipelines.sampling import PxK, Views
 from tfdml.registry.arguments import ChannelOrder, Count, ImageSize, Labels, integer
 from tfdml.registry.fields import declared
 
-# Number of images whose pixel range is checked in advance.
+# The pixel range of this many images is checked in advance.
 LOOKED_AT = 8
 
 

@@ -32,7 +32,7 @@ as_it_is = tf.autograph.experimental.do_not_convert
 
 
 class Batch(NamedTuple):
-    """Images of a batch, or of several, before they are read; also a single image, whose values are scalars."""
+    """The images of one or several batches before they are read. For a single image, each field is a scalar."""
 
     # Rows `[n]` of the split.
     rows: tf.Tensor

@@ -4,7 +4,7 @@ Trains configs/emoji.flags with ranked list loss and each of the changes below. 
 rates for each row with one seed and 400 steps. Prints a Markdown table of them, and one of all seeds: mean ± standard
 deviation, in percent, on test classes, of the best and the last models, MAP@R of the best, steps to it, and what
 Recall@1 on validation classes gained in the last quarter of the steps, near 0 where a run is finished. Runs are kept;
-see `tfdml.run.study.study.runs`. docs/emoji.md is about the images; --data_dir says where they are.
+see `tfdml.run.study.runs`. docs/emoji.md is about the images; --data_dir says where they are.
 """
 
 from benchmarks.studies.rows.emoji_ensembles import MORE_RATES
