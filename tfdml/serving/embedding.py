@@ -2,7 +2,7 @@
 
 import collections
 import errno
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -69,15 +69,21 @@ def embed_rows(images, rows, model, *, on_read=None, on_batch=None, batch_size=N
 
 def _batches(images, rows, model, size):
     """Yields batches of rows in order: with the contents of their files, why one cannot be read, and `_embedded`."""
+
+    def embedded(batch, reads):
+        contents, reasons = zip(*reads, strict=True)
+        return batch, contents, reasons, *_embedded(model, contents)
+
+    batches = [rows[start : start + size] for start in range(0, len(rows), size)]
+    if len(batches) == 1:
+        # A query, as a rule, for which threads would take about as long to start as the model to embed it.
+        yield embedded(rows, [_read(images, row) for row in rows])
+        return
     with ThreadPoolExecutor(READS) as readers, ThreadPoolExecutor(CALLS) as callers:
-
-        def embedded(batch, reads):
-            contents, reasons = zip(*[read.result() for read in reads], strict=True)
-            return batch, contents, reasons, *_embedded(model, contents)
-
         begun = collections.deque()
-        for batch in [rows[start : start + size] for start in range(0, len(rows), size)]:
-            begun.append(callers.submit(embedded, batch, [readers.submit(_read, images, row) for row in batch]))
+        for batch in batches:
+            reads = [readers.submit(_read, images, row) for row in batch]
+            begun.append(callers.submit(embedded, batch, map(Future.result, reads)))
             if len(begun) == BEGUN:
                 yield begun.popleft().result()
         while begun:
