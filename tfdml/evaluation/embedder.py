@@ -63,11 +63,8 @@ class Embedder:
         of = f"the {self.of}" if count is None else f"{count:,} {self.of}"
         callbacks, bar = [ProgressLines(of=of)] if lines else [], 0 if lines else self.verbose
         if is_multi_worker(self.model.distribute_strategy):
-            if not isinstance(images, tf.data.Dataset):
-                batches = self.workers.share(-(-len(images) // BATCH))
-                share = images[batches.start * BATCH : batches.stop * BATCH]
-                images = tf.data.Dataset.from_tensor_slices(share).batch(BATCH)
-            (embeddings,) = self.workers.gather(lambda: self._embeddings(images, callbacks, bar))
+            # The share too, so that an error in it is an error on all workers, and none waits for it.
+            (embeddings,) = self.workers.gather(lambda: self._embeddings(self._share(images), callbacks, bar))
         else:
             embeddings = self._checked(self.model.predict(images, verbose=bar, callbacks=callbacks))
         return embeddings[:count]
@@ -85,6 +82,14 @@ class Embedder:
         broken = np.flatnonzero(tf.stack(found)) if found else ()
         if len(broken):
             raise NanWeight(weights[broken[0]].path, self.model)
+
+    def _share(self, images):
+        """Returns this worker's share of the batches of an array; of a dataset, all of it."""
+        if isinstance(images, tf.data.Dataset):
+            return images
+        batches = self.workers.share(-(-len(images) // BATCH))
+        share = images[batches.start * BATCH : batches.stop * BATCH]
+        return tf.data.Dataset.from_tensor_slices(share).batch(BATCH)
 
     def _embeddings(self, batches, callbacks, bar):
         """Returns what `predict` would, which shares each batch with other workers; `()` without a batch."""

@@ -39,11 +39,7 @@ def measure(embeddings, task, metrics, *, distance="cosine", reranking=None, ind
         raise ValueError(f"None of {len(embeddings)} rows is a query or in the gallery. Check their columns.")
     queries, per_query, report = None, {}, None
     if rank_metrics := _of(RankMetric, metrics):
-        pooled = PooledQueries.of(embeddings, task, distance) if task.pooling else None
-        searched = (pooled.embeddings, pooled.task) if pooled else (embeddings, task)
-        queries, per_query, report = _over_queries(*searched, rank_metrics, distance, reranking, index, workers)
-        # Pooled queries are behind the images; each stands for the row of its first image.
-        queries = pooled.first[queries - len(embeddings)] if pooled else queries
+        queries, per_query, report = _over_queries(embeddings, task, rank_metrics, distance, reranking, index, workers)
     labels, values = task.labels[rows], {name: float(np.mean(each)) for name, each in per_query.items()}
     if pair_metrics := _of(PairMetric, metrics):
         pairs = pairs_of_task(embeddings, task, distance)
@@ -73,6 +69,9 @@ def pairs_of_task(embeddings, task, distance):
 
 def _over_queries(embeddings, task, metrics, distance, reranking, index, workers):
     """Returns the queries, ascending, the value of each metric for each query, and the `IndexReport` or None."""
+    pooled = PooledQueries.of(embeddings, task, distance) if task.pooling else None
+    if pooled:
+        embeddings, task = pooled.embeddings, pooled.task
     indexed = None if index is None else index.searched(embeddings, task, metrics, distance)
     # Only exact ranks are the same whichever queries are counted together.
     if indexed is not None:
@@ -91,7 +90,11 @@ def _over_queries(embeddings, task, metrics, distance, reranking, index, workers
         )
     order = np.argsort(queries)
     per_query = {metric.name: of_queries[order] for metric, of_queries in zip(metrics, values, strict=True)}
-    return queries[order], per_query, None if indexed is None else indexed.report()
+    queries = queries[order]
+    if pooled:
+        # Pooled queries are behind the images; each stands for the row of its first image.
+        queries = pooled.first[queries - task.queries[0]]
+    return queries, per_query, None if indexed is None else indexed.report()
 
 
 def _values(metrics, ranks_of):

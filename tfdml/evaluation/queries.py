@@ -62,9 +62,12 @@ class RetrievalTask:
             )
         columns = tuple(map(np.asarray, apart))
         marks = [np.ones(len(labels), bool) if each is None else np.asarray(each, bool) for each in (queries, gallery)]
-        for column in (*columns, *marks):
-            if column.shape != labels.shape:
-                raise ValueError(f"Expected one value for each of {len(labels)} rows, received shape {column.shape}.")
+        for what, arrays in (("value", columns), ("boolean", marks)):
+            for each in arrays:
+                if each.shape != labels.shape:
+                    raise ValueError(
+                        f"Expected one {what} for each of {len(labels)} rows, received shape {each.shape}."
+                    )
         return cls(numbers, *map(np.flatnonzero, marks), columns, pooling)
 
     def countable(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -73,10 +73,11 @@ def picture_figures(captions):
     most, pictures = PICTURES // len(captions), []
     for path, caption in captions.items():
         content = path.read_bytes()
-        source = data_uri(content, TYPES[path.suffix])
         if path.suffix == ".png" and len(content) > most:
             with Image.open(io.BytesIO(content)) as picture:
                 source = jpeg_within(picture, most)
+        else:
+            source = data_uri(content, TYPES[path.suffix])
         pictures.append((source, path.stem.replace("_", " "), caption))
     return html.pictures(pictures)
 
