@@ -234,7 +234,10 @@ class Dataset:
         classes = np.unique(self.train.labels)
         count = round(len(classes) * fraction)
         if not 1 <= count < len(classes):
-            raise ValueError(f"Holding out {fraction} of {len(classes)} training classes leaves no class on one side.")
+            raise ValueError(
+                f"Holding out {fraction} of {len(classes)} training classes leaves no class on one side. Expected a "
+                "fraction that gives both sides at least one class."
+            )
         draws = np.random.default_rng(seed)
         if self.train.class_groups is None:
             return self._holding_out(draws.choice(classes, size=count, replace=False))

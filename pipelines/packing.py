@@ -66,7 +66,8 @@ def pack(dataset, folder, images, on_images=lambda count: None):
         written = _begin(folder, plan)
         for shard in shards:
             with _naming(folder):
-                if shard.name not in written or written[shard.name] != _entry(folder, shard):
+                # A damaged plan may have null here, which must not equal the None of missing files.
+                if written.get(shard.name) is None or written[shard.name] != _entry(folder, shard):
                     written[shard.name] = _write_shard(folder, shard, dataset.splits()[shard.part])
                     _write_plan(folder, plan, written)
             on_images(len(shard.rows))
