@@ -101,6 +101,28 @@ def test_ids_of_the_user(vectors):
         assert ids_of(index.search(vectors=vectors[3:4], k=1)) == [[7]] and len(index) == 3
 
 
+def test_what_another_process_changes_counts_when_images_are_added(vectors, tmp_path):
+    with tfdml.Index(store=tmp_path / "index") as index:
+        index.add(vectors=vectors[:10])
+        assert ids_of(index.search(vectors=vectors[3:4], k=1)) == [[3]]
+        with tfdml.Index.open(tmp_path / "index") as other:
+            other.delete(3, compact=True)
+            assert other.add(vectors=vectors[10:11], ids=[20]).tolist() == [20]
+        assert index.add(vectors=vectors[3:4], ids=[3]).tolist() == [3]
+        with pytest.raises(ValueError, match="has an image 20 already"):
+            index.add(vectors=vectors[11:12], ids=[20])
+        assert ids_of(index.search(vectors=vectors[[3, 10]], k=1)) == [[3], [20]] and len(index) == 11
+
+
+def test_a_search_after_a_deletion_that_is_only_marked_reads_no_vectors(index, vectors, monkeypatch):
+    assert ids_of(index.search(vectors=vectors[3:4], k=1)) == [[3]]
+    read = []
+    monkeypatch.setattr(folder_module, "read_faiss", read.append)
+    index.delete(3)
+    assert ids_of(index.search(vectors=vectors[[3, 4]], k=1))[1] == [4] and len(index) == 59
+    assert 3 not in ids_of(index.search(vectors=vectors[3:4], k=59))[0] and not read
+
+
 def test_a_function_and_a_keras_model(vectors, tmp_path):
     images = np.random.default_rng(2).random((20, 6, 6, 3)).astype(np.float32)
     keras.utils.set_random_seed(0)
@@ -148,6 +170,18 @@ def test_a_keras_model_reads_files_if_it_says_how_they_are_prepared(photos, tmp_
         # Arrays are as the model takes them.
         arrays = model.predict(ImageEmbedder(model).prepare(paths[:2]), verbose=0)
         np.testing.assert_allclose(arrays, embeddings[:2], atol=1e-5)
+
+
+def test_files_in_an_index_of_vectors_of_other_dimensions(photos, vectors, tmp_path):
+    model = tfdml.Single(tfdml.backbones.Small(width=2, stages=1), embedding_size=DIM + 1)
+    model.preprocessing = tfdml.Preprocessing(image_size=SIZE, mean=(127.5,) * 3, std=(63.75,) * 3)
+    with tfdml.Index(store=tmp_path / "index") as index:
+        index.add(vectors=vectors)
+    with tfdml.Index.open(tmp_path / "index", model) as index:
+        with pytest.raises(
+            ValueError, match=rf"Expected vectors of the shape \[count, {DIM}\], received \[1, {DIM + 1}\]"
+        ):
+            index.search(ImageList.of(photos).paths[:1], k=1)
 
 
 def test_what_a_model_needs_to_read_files_is_told(photos):

@@ -84,7 +84,8 @@ class Searcher:
     def reopened(self) -> Self:
         """Returns a `Searcher` of what the index is now, with the same model; itself if the index has not changed."""
         store = self.store.reopened()
-        if store is self.store:
+        # A store that was changed itself may have read another manifest by now.
+        if store is self.store and (not isinstance(store, FolderStore) or store.manifest == self.manifest):
             return self
         found, before = copy.copy(self), self.manifest
         found._open(store)
@@ -93,7 +94,7 @@ class Searcher:
         # Another index in the same place is none that was upgraded.
         if not self._has_own_model or found.manifest.get("upgrades", 0) <= before.get("upgrades", 0):
             raise ValueError(f"The index {self.name} was made anew with another model.")
-        found = type(self)(self.store.address)
+        found = type(self)(store)
         # Loaded now, and not by the first search.
         _ = found.model
         return found
@@ -206,7 +207,7 @@ class Searcher:
         if missing:
             raise ValueError(f"{missing[0]} cannot be read: the file does not exist.")
         kept, found, reasons = embed_rows(files, range(len(files)), model, batch_size=BATCH)
-        embeddings = np.zeros((len(files), self.manifest["dimension"]), np.float32)
+        embeddings = np.zeros((len(files), found.shape[1]), np.float32)
         embeddings[kept] = found
         return embeddings, np.isin(np.arange(len(files)), kept), reasons
 

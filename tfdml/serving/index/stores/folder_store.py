@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import math
+import os
 import shutil
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -89,8 +90,9 @@ class FolderStore(Store):
     def __init__(self, address: str, model: str | None = None, kind: str | None = None, metric: Distance = "cosine"):
         super().__init__(address, model, kind, metric)
         self.folder = IndexFolder(address)
-        # What was read of the files: nothing yet, or nothing since this store has changed them.
+        # What was read of the files, and whether it is to be read again: nothing was read, or they have changed.
         self._manifest = self._index = self._rows = self._live = None
+        self._is_stale = True
 
     def description(self) -> Description | None:
         return self._description(self.folder.manifest()) if self.folder.exists() else None
@@ -100,18 +102,22 @@ class FolderStore(Store):
 
     def open(self) -> None:
         """Reads the files, unless they were read; a ValueError says why there is no index that can be opened."""
-        if self._manifest is None:
+        if self._is_stale:
             manifest = self.folder.manifest()
             self.check()
             self._read(manifest)
 
-    def _read(self, manifest, index=None, rows=None):
-        self._index = self.folder.read_index(manifest) if index is None else index
-        self._rows = self.folder.read_rows(manifest, rows)
-        self._live, self._manifest = Selection.of(self._rows.selected()), manifest
+    def _read(self, manifest):
+        # Of images that are marked as deleted only the marks are new.
+        names, before = ("generation", "index", "images"), self._manifest or {}
+        same = all(manifest[name] == before.get(name) for name in names)
+        index = self._index if same else self.folder.read_index(manifest)
+        rows = self.folder.read_rows(manifest, self._rows if same else None)
+        self._index, self._rows, self._live = index, rows, Selection.of(rows.selected())
+        self._manifest, self._is_stale = manifest, False
 
     def _opened(self):
-        if self._manifest is None:
+        if self._is_stale:
             self.existing()
             self.open()
         return self
@@ -137,10 +143,7 @@ class FolderStore(Store):
             return self
         found = copy.copy(self)
         found.folder = IndexFolder(self.address)
-        # Of images that are marked as deleted only the marks are new.
-        names, before = ("generation", "index", "images"), self._manifest or {}
-        same = all(manifest[name] == before.get(name) for name in names)
-        found._read(manifest, *((self._index, self._rows) if same else ()))
+        found._read(manifest)
         return found
 
     def state(self) -> Any:
@@ -151,17 +154,17 @@ class FolderStore(Store):
         model = self.model or self.folder.manifest()["model"]
         about = {"model": model, "kind": self.kind or "flat", "metric": self.metric, "bad": bad}
         ids = build.add_rows(self.folder, ids, vectors, table, **about)
-        self._manifest = None
+        self._is_stale = True
         return ids
 
     def _delete(self, ids, compact):
         build.delete_ids(self.folder, ids, compact)
-        self._manifest = None
+        self._is_stale = True
 
     def compact(self) -> None:
         """Erases what is only marked as deleted."""
         build.compact_index(self.folder.path)
-        self._manifest = None
+        self._is_stale = True
 
     def search(self, vectors: Embeddings, k: int = 10, where: str | None = None, hidden: Collection[str] = ()) -> Found:
         selection = self._selection(where, hidden)
@@ -191,7 +194,7 @@ class FolderStore(Store):
         return Neighbor(int(rows.ids[row]), self.folder.file_of(rows.paths[row]), rows.labels[row], similarity)
 
     def count(self, where: str | None = None) -> int:
-        return self._selection(where).count if self._manifest or self.folder.exists() else 0
+        return self._selection(where).count if not self._is_stale or self.folder.exists() else 0
 
     def _selection(self, where, hidden=()):
         rows = self.rows
@@ -203,6 +206,8 @@ class FolderStore(Store):
     def find(self, ids: Iterable[int] = (), paths: Iterable[str] = ()) -> dict[int, str]:
         if not self.folder.exists():
             return {}
+        # Those who add rows ask this, and others may have changed the index.
+        self._is_stale |= self.folder.manifest() != self._manifest
         rows, paths = self.rows, set(paths)
         wanted = np.isin(rows.ids, list(ids))
         if paths:
@@ -210,8 +215,11 @@ class FolderStore(Store):
         return {int(rows.ids[row]): rows.paths[row] for row in np.flatnonzero(wanted & ~rows.deleted)}
 
     def file_of(self, id: int) -> str | None:
-        name = super().file_of(id)
-        return None if name is None else self.folder.file_of(name)
+        rows = self.rows
+        found = np.flatnonzero((rows.ids == id) & ~rows.deleted)
+        if not len(found) or os.sep not in rows.paths[found[0]]:
+            return None
+        return self.folder.file_of(rows.paths[found[0]])
 
     def keep_model(self, model: FilePath | None) -> None:
         """Copies an exported model next to the rows if none is there, so that commands find it."""

@@ -179,8 +179,8 @@ INDEXES = """SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = t
 CREATE_NEW = """CREATE TEMPORARY TABLE tfdml_new (id bigint, path text, label text, attributes jsonb, embedding vector)
     ON COMMIT DROP"""
 COPY = "COPY tfdml_new (id, path, label, attributes, embedding) FROM STDIN (FORMAT BINARY)"
-# Milliseconds of a search.
-LONGEST_TEXT = 30_000
+# After so long the server ends a search.
+SEARCH_MILLISECONDS = 30_000
 # Candidates that pgvector allows in a search of a graph, and dimensions in an index of each type.
 MOST_CANDIDATES, MOST_DIMENSIONS = 1000, {"vector": 2000, "halfvec": 4000}
 OPERATORS = {"cosine": ("<#>", "ip_ops"), "euclidean": ("<->", "l2_ops")}
@@ -222,7 +222,7 @@ def type_for(description, wished):
 
 def settings(index, k, exact):
     """Returns what is set for one search by an `ApproximateIndex`, or, if it is exact, for comparing all rows."""
-    found = [f"SET LOCAL statement_timeout = {LONGEST_TEXT}"]
+    found = [f"SET LOCAL statement_timeout = {SEARCH_MILLISECONDS}"]
     if exact:
         # Rows of a filter are still found by indexes of other columns, as bitmaps.
         return [*found, "SET LOCAL enable_indexscan = off"]
@@ -437,8 +437,8 @@ class PostgreSQL(EngineStore):
         description = self.existing()
         with self._connection() as connection:
             there = connection.execute("SELECT to_regclass(%s)", [index_of(self._name)]).fetchone()[0]
-        count = self.count()
-        if there is not None or not count:
+        # Every call of `Index.add` ends here, and counting reads the whole table.
+        if there is not None or not (count := self.count()):
             return
         made = statements_of_index(self._name, self.index_of(description.kind), description.metric, self._type, count)
         with self._transaction() as connection:
