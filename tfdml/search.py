@@ -30,7 +30,7 @@ flags.DEFINE_string(
     "threshold",
     "",
     "Smallest similarity of neighbors, of --label and of --duplicates, or none; empty: what tfdml.threshold has fitted "
-    "for the model, else none. --duplicates has 0.95 if none is values.",
+    "for the model, else none. --duplicates uses 0.95 if there is none.",
 )
 flags.DEFINE_bool("adaptive", False, "Cut each list of neighbors where their similarity falls most.")
 flags.DEFINE_string("label", "", "Folder of images to label by their nearest neighbors, where these are near enough.")

@@ -92,16 +92,17 @@ def join(runs, out, *, asked, weights=None, fit=False, changes=()):
     held_out, why_none = held_out_by_all(runs, changes)
     if fit and held_out is None:
         raise ValueError(f"--fit_weights needs classes that no member was trained on. {why_none}, or give --weights.")
-    watched = held_out and _embedded(held_out, held_out.splits.evaluation, runs, changes)
+    results = [run.complete_result() for run in runs]
+    watched = held_out and _embedded(held_out, held_out.splits.evaluation, runs, results, changes)
     weights, fitted = _fitted(held_out, watched) if fit else (weights or [1.0] * len(runs), {})
     for run, weight in zip(runs, weights, strict=True):
         if not weight:
             LOGGER.info("Left out %s: its fitted weight is 0.", run.path)
     chosen = [place for place, weight in enumerate(weights) if weight]
-    members, weights, count = [runs[place] for place in chosen], [weights[place] for place in chosen], len(chosen)
-    results = [run.complete_result() for run in members]
+    members, results, weights = ([each[place] for place in chosen] for each in (runs, results, weights))
+    count = len(members)
     test, protocol = experiment.splits.test, experiment.splits.protocol
-    embedded = _embedded(experiment, test, members, changes).fused(range(count), weights)
+    embedded = _embedded(experiment, test, members, results, changes).fused(range(count), weights)
     costs = _save(members, weights, out, changes)
     out.record_dataset(runs[0].recorded_dataset())
     if experiment.settings.evaluation.projector:
@@ -168,9 +169,8 @@ def _embeddings(experiment, runs, which, split, changes):
     return embeddings
 
 
-def _embedded(experiment, split, runs, changes):
+def _embedded(experiment, split, runs, results, changes):
     finals = _embeddings(experiment, runs, "final", split, changes)
-    results = [run.complete_result() for run in runs]
     # If no other model is better, the last step's is the best one too.
     others = [result["best"]["step"] != result["step"] or "blend" in result["best"] for result in results]
     bests = iter(_embeddings(experiment, list(itertools.compress(runs, others)), "best", split, changes))

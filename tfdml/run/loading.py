@@ -1,5 +1,6 @@
 """Loads trained models from files, and embeds images with them."""
 
+import functools
 import hashlib
 import itertools
 import threading
@@ -75,9 +76,10 @@ class ImageEmbedder:
             )
         self._prepare, self._lock = Preprocessor.of(self.preprocessing), threading.Lock()
 
-    @property
+    @functools.cached_property
     def dimension(self) -> int:
         """Number of dimensions of the embedding."""
+        # Kept, because it takes as long as embedding an image.
         return self.model(keras.KerasTensor((None, *self.preprocessing.image_shape))).shape[-1]
 
     @property

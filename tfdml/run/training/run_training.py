@@ -43,9 +43,10 @@ def going_on(run, settings, serialized):
     before, saved = run.settings().length, run.serialized()
     if settings.length == before:
         return as_given
-    # By the log, where the flags do not say it; None before the end of the first epoch.
-    ends = (event["step"] // event["epoch"] for event in run.events("train"))
-    of_epoch = before.steps_per_epoch or next(ends, None)
+    of_epoch = before.steps_per_epoch
+    if not of_epoch:
+        # The log tells it after the first epoch.
+        of_epoch = next((event["step"] // event["epoch"] for event in run.events("train")), 0)
     if not of_epoch or settings.length.steps_per_epoch not in (0, of_epoch):
         return as_given
     kept = {**serialized, "steps_per_epoch": f"--steps_per_epoch={of_epoch}"}
