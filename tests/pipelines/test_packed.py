@@ -5,6 +5,7 @@ import json
 import shutil
 import tarfile
 import warnings
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -201,6 +202,14 @@ def test_a_shard_that_is_cut_off_is_refused(folder):
         read(folder)
 
 
+def forget(folder, name):
+    """Removes a file of a shard, whose entry in the plan is damaged, too."""
+    (folder / name).unlink()
+    plan = json.loads((folder / packing.PLAN).read_text())
+    plan["shards"][Path(name).stem] = None
+    (folder / packing.PLAN).write_text(json.dumps(plan))
+
+
 @pytest.mark.parametrize("name", ["train-00000.tar", "test-00000.parquet"])
 def test_packing_again_writes_damaged_shards_anew(birds, folder, name):
     whole = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -210,6 +219,7 @@ def test_packing_again_writes_damaged_shards_anew(birds, folder, name):
         lambda: (folder / name).write_bytes(whole[name][:700]),
         lambda: (folder / name).write_bytes(flipped),
         lambda: (folder / name).unlink(),
+        lambda: forget(folder, name),
     ):
         damage()
         packing.pack(birds, folder, images=4)

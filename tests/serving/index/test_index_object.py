@@ -21,6 +21,7 @@ from tfdml.serving.index import folder as folder_module
 from tfdml.serving.index import searcher as searcher_module
 from tfdml.serving.index.build import compact_index, delete_images, index_images
 from tfdml.serving.index.folder import IndexFolder
+from tfdml.serving.index.stores.folder_store import FolderStore
 
 DIM = 8
 
@@ -56,6 +57,17 @@ def test_later_images_have_other_attributes(index, vectors):
     with pytest.raises(ValueError, match="The column price of the index has a number in each row, received a text"):
         index.add(vectors=vectors[:1], attributes={"price": ["cheap"]})
     assert len(index) == 62
+
+
+def test_a_damaged_index_is_not_copied(vectors, tmp_path):
+    with tfdml.Index() as made:
+        made.add(vectors=vectors)
+        made.save(tmp_path / "index")
+    (rows,) = (tmp_path / "index").glob("*.parquet")
+    rows.write_bytes(rows.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=f"{rows.name} is damaged"):
+        FolderStore(str(tmp_path / "index")).save(tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
 
 
 @pytest.mark.parametrize("kind", ["flat", "ivf(lists=3, probes=3)", "hnsw", "pq(subvectors=8, bits=4, lists=1)"])

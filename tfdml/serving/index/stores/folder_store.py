@@ -231,6 +231,8 @@ class FolderStore(Store):
     def save(self, target: FilePath, model: FilePath | None = None) -> None:
         """Copies all to a new folder, and an exported model if the index has no copy of it."""
         self.existing()
+        # Damaged files are refused before anything is copied.
+        self.open()
         target = Path(target)
         if target.exists():
             raise ValueError(f"{target} exists already; give a new folder.")
