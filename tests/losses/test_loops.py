@@ -301,6 +301,30 @@ def test_large_exponents_do_not_overflow(make_batch, make_similarities, loss, le
         (losses.RankedList, {"margin": 1.3}, "margin from 0 to alpha, which is 1.2, received 1.3"),
         (losses.RankedList, {"balance": 1.1}, "balance to be a number from 0 to 1; received 1.1"),
         (losses.RankedListSimpler, {"margin": 2.1}, "margin to be a number from 0 to 2; received 2.1"),
+        (losses.ArcFace, {"margin": 28.6}, "an angle in radians of 0 or more and below 3.142; received 28.6"),
+        (losses.GeneralizedCrossEntropy, {"q": 0.0}, "q to be a number above 0 and at most 1; received 0.0"),
+        (losses.GeneralizedCrossEntropy, {"q": 1.5}, "q to be a number above 0 and at most 1; received 1.5"),
+        (losses.Margin, {"cutoff": 0}, "cutoff to be a number above 0 and below 2; received 0"),
+        *(
+            (make, {"restart": 1.5}, "restart to be a number above 0 and below 1; received 1.5")
+            for make in (losses.IntrinsicManifold, losses.ContextualManifold, losses.ManifoldNPair)
+        ),
+        *(
+            (make, {argument: 0}, f"{argument} to be a number above 0; received 0")
+            for make, arguments in (
+                (losses.ArcFace, ["scale"]),
+                (losses.BinomialDeviance, ["alpha", "negative_cost"]),
+                (losses.Circle, ["scale"]),
+                (losses.CosFace, ["scale"]),
+                (losses.MultiSimilarity, ["alpha", "beta"]),
+                (losses.NormSoftmax, ["temperature"]),
+                (losses.ProxyAnchor, ["scale"]),
+                (losses.ProxyNCA, ["scale"]),
+                (losses.SoftTriple, ["scale", "center_temperature"]),
+                (losses.SupCon, ["temperature"]),
+            )
+            for argument in arguments
+        ),
     ],
 )
 def test_bad_arguments_are_told(make, arguments, message):

@@ -199,9 +199,9 @@ def convert(source, tensors, show=print):
 
 
 def convert_file(source, published, output):
-    """Converts a file of published weights, of a key of `SOURCES`; returns the number of parameters.
+    """Converts a file of published weights and returns the number of parameters.
 
-    The name of the `Path` to write to ends with `.weights.h5`.
+    The source is a key of `SOURCES`. The name of the `Path` to write to ends with `.weights.h5`.
     """
     backbone = convert(source, SOURCES[source].read(published))
     unfinished = output.with_name(f".writing-{output.name}")

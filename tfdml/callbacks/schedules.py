@@ -97,7 +97,7 @@ class WeightAverage(Declared, keras.callbacks.Callback):
             return
         if not self.model.built:
             raise ValueError("WeightAverage needs a model with weights: call it on a batch before it is trained.")
-        self._averaged = _float_variables(self.model)
+        self._averaged, averages = _float_variables(self.model), []
         with self.model.distribute_strategy.scope():
             for variable in self._averaged:
                 name = f"{variable.path.replace('/', '_')}_average"
@@ -105,7 +105,8 @@ class WeightAverage(Declared, keras.callbacks.Callback):
                     average = variable.copy(name)
                 else:
                     average = keras.Variable(variable.numpy(), name=name, dtype=variable.dtype, trainable=False)
-                self.variables.append(average)
+                averages.append(average)
+        self.variables = averages
 
     def on_train_batch_end(self, batch, logs=None):
         self.steps += 1

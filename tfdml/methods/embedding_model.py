@@ -192,8 +192,8 @@ class EmbeddingModel(Declared, GlobalBatchModel):
         """Keras' compile.
 
         The loss is one of `tfdml.losses`, its spec (`"triplet(margin=0.1)"`), or any `keras.losses.Loss` whose
-        `call(labels [B], embeddings [B, d])` gives `[B]`. A step embeds the batch in so many `pieces`, one after the
-        other, which takes less memory and more time; see `tfdml.methods.step.global_batch_model`. A `memory` of
+        `call(labels [B], embeddings [B, d])` gives `[B]`. A step embeds the batch in this many `pieces`, one after
+        the other, which takes less memory and more time; see `tfdml.methods.step.global_batch_model`. A `memory` of
         `tfdml.memories`, or its spec (`"xbm(size=8192)"`), compares batches with past ones, too.
         """
         loss = registry.create("loss", loss) if isinstance(loss, str) else loss

@@ -34,9 +34,9 @@ MOST_NAMES = 12
 
 @dataclasses.dataclass(frozen=True)
 class LayerRule:
-    """Settings of one variable: multiplier of the learning rate, of which 0 freezes, and whether weight decay applies.
+    """Settings of one variable: the multiplier of its learning rate, and whether weight decay applies.
 
-    It is frozen in the first `frozen_steps`.
+    A multiplier of 0 freezes it. It is also frozen in the first `frozen_steps` steps.
     """
 
     multiplier: float

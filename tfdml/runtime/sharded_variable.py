@@ -26,8 +26,8 @@ class ShardedVariable(keras.Variable):
     that of the variable. In a step each device sees its own shard. `numpy` and `assign` are for use outside of steps,
     and have the whole.
 
-    The initializer and the shape are of the whole; it draws what it would on one device, in the memory of the host. So
-    many rows as `together` are never divided, the first, those behind them, and so on.
+    The initializer and the shape are of the whole; it draws what it would on one device, in the memory of the host.
+    Each group of `together` consecutive rows, counted from the first row, stays on one device.
     """
 
     def __init__(self, initializer, shape, together=1, **kwargs):
