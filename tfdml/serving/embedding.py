@@ -45,10 +45,11 @@ def embed_into(shards, images, model, *, there=None, on_read=None, shard_rows=40
         shards.append(*[[column[row] for row in kept] for column in (images.paths, images.labels)], *found)
 
 
-def embed_rows(images, rows, model, *, on_read=None, on_batch=None, batch_size=None):
+def embed_rows(images, rows, model, *, on_read=None, on_bad=None, on_batch=None, batch_size=None):
     """Embeds some rows of a list; returns those that could be read, their embeddings, and path to reason of others.
 
-    After each batch `on_batch` gets its number of images; other arguments are those of `embed_into`.
+    `on_bad` gets the row and the reason of each image that cannot be read, and may raise. After each batch `on_batch`
+    gets its number of images; other arguments are those of `embed_into`.
     """
     kept, embeddings, bad = [], [np.zeros((0, model.dimension), np.float32)], {}
     size = batch_size or (ON_GPU if tf.config.list_physical_devices("GPU") else ON_CPU)
@@ -57,6 +58,8 @@ def embed_rows(images, rows, model, *, on_read=None, on_batch=None, batch_size=N
             path = images.paths[row]
             if not valid[place]:
                 bad[path] = reasons[place] or _why(contents[place], found[place])
+                if on_bad:
+                    on_bad(row, bad[path])
                 continue
             kept.append(row)
             if on_read:

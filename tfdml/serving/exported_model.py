@@ -205,12 +205,13 @@ class ExportedModel:
         count, encoded = len(split), split.encoded
         paths = [f"Image {row}" for row in range(count)] if encoded else split.images.tolist()
         images, bar = ImageList(paths, [None] * count, split.images if encoded else None), ProgressBar(count, "image")
-        kept, embeddings, bad = embed_rows(images, range(count), self, on_batch=bar.add, batch_size=batch_size)
-        if bad:
-            row = min(set(range(count)) - set(kept))
+
+        def refuse(row, reason):
             name = "" if encoded else f", {paths[row]},"
-            raise ValueError(f"Image {row}{name} cannot be read: {bad[paths[row]]}.")
-        return embeddings
+            raise ValueError(f"Image {row}{name} cannot be read: {reason}.")
+
+        options = {"on_bad": refuse, "on_batch": bar.add, "batch_size": batch_size}
+        return embed_rows(images, range(count), self, **options)[1]
 
 
 def _takes_files(function):
