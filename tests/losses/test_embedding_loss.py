@@ -225,3 +225,21 @@ class SetsItsOwn(EmbeddingLoss):
 def test_an_init_of_its_own_sets_the_arguments(first):
     loss = SetsItsOwn(0.7, first, name="own")
     assert (loss.margin, loss.name, loss.checked) == (0.7, "own", None) and loss.get_config()["margin"] == 0.7
+
+
+def test_a_loss_takes_past_batches_if_its_call_does():
+    """Whatever the class that it derives from takes."""
+
+    class WithGallery(EmbeddingLoss):
+        def call(self, labels, embeddings, queries=None):
+            return ops.sum(embeddings, axis=1)[:queries]
+
+    class WithoutGallery(losses.Triplet):
+        def call(self, labels, embeddings):
+            return super().call(labels, embeddings)
+
+    class Renamed(losses.Triplet):
+        pass
+
+    assert WithGallery().refuses_memory is None and Renamed().refuses_memory is None
+    assert WithoutGallery().refuses_memory == Distances().refuses_memory is not None

@@ -1,5 +1,6 @@
 """Base classes of all losses on embeddings and of losses that compare views of an image."""
 
+import inspect
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
@@ -70,8 +71,13 @@ class EmbeddingLoss(Declared, LossHooks, _ExactLoss):
     needs_pairs = True
     # Whether labels only say which rows are of one class, so that each batch may number the classes anew.
     numbers_anew = True
-    # Whether `call` takes `queries`, so that the loss can compare a batch with past ones.
+    # Whether `call` accepts `queries`, so that the loss can compare a batch with past batches.
     takes_queries = False
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        if "call" in vars(cls):
+            cls.takes_queries = "queries" in inspect.signature(cls.call).parameters
 
     def __call__(self, labels: Tensor, embeddings: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         check_plain_keras(self.sharded)

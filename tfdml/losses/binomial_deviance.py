@@ -52,8 +52,6 @@ class BinomialDeviance(EmbeddingLoss):
     beta: Annotated[float, number(at_least=-1, at_most=1)] = 0.5
     negative_cost: Positive = 25.0
 
-    takes_queries = True
-
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
         above = self.alpha * (cosines(embeddings, queries) - self.beta)

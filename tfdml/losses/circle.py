@@ -53,8 +53,6 @@ class Circle(EmbeddingLoss):
     scale: Positive = 80.0
     differentiate_weights: bool = False
 
-    takes_queries = True
-
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
         positives, negatives = positive_pairs(labels, queries), negative_pairs(labels, queries)

@@ -55,7 +55,6 @@ class WeightedSum(EmbeddingLoss):
 
     terms: Sequence[tuple[float, keras.losses.Loss]]
 
-    takes_queries = True
     # What it declares is joined from its losses, see `LossHooks`.
     needs_pairs = _joined("needs_pairs", any)
     has_statistics = _joined("has_statistics", any)
@@ -245,8 +244,6 @@ class Nested(OuterLoss):
 
     loss: PairLoss
     dims: Annotated[Sequence[int], several(integer(1))]
-
-    takes_queries = True
 
     def check_arguments(self):
         super().check_arguments()

@@ -64,8 +64,6 @@ class Contrastive(EmbeddingLoss):
     squared_negatives: bool = False
     pairs: Literal["all", "given"] = "all"
 
-    takes_queries = True
-
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
         distance = distances(embeddings, queries=queries)

@@ -46,8 +46,6 @@ class FastAP(EmbeddingLoss):
 
     bins: Count = 10
 
-    takes_queries = True
-
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
         squared = 2.0 - 2.0 * cosines(embeddings, queries)

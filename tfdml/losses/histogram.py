@@ -48,8 +48,6 @@ class Histogram(EmbeddingLoss):
 
     bins: Count = 100
 
-    takes_queries = True
-
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
         positives, negatives = positive_pairs(labels, queries), negative_pairs(labels, queries)

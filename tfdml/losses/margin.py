@@ -99,8 +99,6 @@ class Margin(EmbeddingLoss):
     _: KW_ONLY
     classes: Count | None = None
 
-    takes_queries = True
-
     def check_arguments(self):
         check_cutoffs(self.cutoff, self.nonzero_loss_cutoff)
         unused = {"nearest": ["nonzero_loss_cutoff"], "all": ["cutoff", "nonzero_loss_cutoff"]}

@@ -61,8 +61,6 @@ class MultiSimilarity(EmbeddingLoss):
     epsilon: float = 0.1
     mining: bool = True
 
-    takes_queries = True
-
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
         positives, negatives = positive_pairs(labels, queries), negative_pairs(labels, queries)

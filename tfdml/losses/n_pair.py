@@ -73,8 +73,6 @@ class NPair(EmbeddingLoss):
     normalize: bool = False
     regularization: NotNegative = 0.0
 
-    takes_queries = True
-
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
         if self.negatives != "all":
@@ -200,8 +198,6 @@ class NTXent(EmbeddingLoss):
     """
 
     temperature: Positive = 0.1
-
-    takes_queries = True
 
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)

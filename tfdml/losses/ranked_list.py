@@ -35,7 +35,6 @@ class RankedLists(EmbeddingLoss):
     _: KW_ONLY
     final_negative_temperature: float | None = None
 
-    takes_queries = True
     balance = 0.5
     # Temperatures as variables, which compiled functions read anew at each call; they do not do so with an attribute.
     _variables = {}

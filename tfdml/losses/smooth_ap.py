@@ -53,8 +53,6 @@ class SmoothAP(EmbeddingLoss):
     temperature: Positive = 0.01
     include_query: bool = False
 
-    takes_queries = True
-
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
         scores = cosines(embeddings, queries) / self.temperature

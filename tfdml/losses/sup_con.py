@@ -51,8 +51,6 @@ class SupCon(EmbeddingLoss):
     temperature: Positive = 0.1
     form: Literal["out", "in"] = "out"
 
-    takes_queries = True
-
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
         positives = positive_pairs(labels, queries)

@@ -53,8 +53,6 @@ class ThresholdConsistentMargin(EmbeddingLoss):
     positive_weight: NotNegative = 1.0
     negative_weight: NotNegative = 1.0
 
-    takes_queries = True
-
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
         similarity = cosines(embeddings, queries)

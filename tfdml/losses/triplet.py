@@ -86,8 +86,6 @@ class Triplet(EmbeddingLoss):
     cutoff: Cutoff = 0.5
     nonzero_loss_cutoff: LossCutoff = 1.4
 
-    takes_queries = True
-
     def check_arguments(self):
         check_cutoffs(self.cutoff, self.nonzero_loss_cutoff)
         if self.mining != "distance_weighted":
