@@ -57,8 +57,8 @@ def test_a_file_has_all_proxies(folder, devices):
     [
         ("lamb", "Lamb may change a number by more than its own gradients"),
         ("turns", "DivideAndConquer makes the proxies of its learners of each other's"),
-        ("plain", "In plain Keras leave out sharded=True"),
-        ("regularizer", "A regularizer sees all proxies, and a device has a part"),
+        ("plain", "In plain Keras, remove sharded=True"),
+        ("regularizer", "ShardedProxies cannot have a regularizer on several devices"),
     ],
 )
 def test_what_cannot_be_is_told(folder, use, message):

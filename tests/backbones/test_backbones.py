@@ -168,5 +168,5 @@ def test_endpoints_that_methods_take_unless_they_are_told():
     for backbone in (googlenet, bn_inception, small):
         backbone.blocks_after(backbone.method_default("branch"), backbone.method_default("attention_depth"))
         backbone.taps(backbone.method_default("levels"))
-    with pytest.raises(ValueError, match="small has one endpoint, 'stage1', and no stages before it; this method n"):
+    with pytest.raises(ValueError, match="small has one endpoint, 'stage1', and no stages before it. This method n"):
         tfdml.backbones.Small(width=4, stages=1).method_default("branch")

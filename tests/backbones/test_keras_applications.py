@@ -117,7 +117,7 @@ def test_arguments_that_do_not_fit_are_refused():
 def test_a_cut_that_another_path_leads_around():
     """Inside a residual block."""
     backbone = create("backbone", "keras_applications(name='MobileNetV2', endpoints=('block_2_expand',))")
-    with pytest.raises(ValueError, match="mobilenetv2 cannot be split at 'block_2_expand': another path"):
+    with pytest.raises(ValueError, match="mobilenetv2 cannot be split at 'block_2_expand', because another path"):
         backbone.split_at("block_2_expand")
 
 

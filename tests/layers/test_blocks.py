@@ -129,5 +129,5 @@ def test_networks_without_blocks_are_refused():
 
     one = keras.Sequential([keras.layers.Input((8, 8, 3)), keras.layers.Conv2D(4, 3)], name="one")
     for networks, told in (([], "none"), ([Own(name="own")], "own"), ([one], "one"), ([one, one], "one, one")):
-        with pytest.raises(ValueError, match=f"Layer decay needs one backbone .* Received {told};"):
+        with pytest.raises(ValueError, match=f"Layer decay needs one backbone .* Received: {told}\\."):
             blocks_of(networks)

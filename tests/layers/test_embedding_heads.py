@@ -71,7 +71,7 @@ def test_dropout_and_batch_norm_act_in_training_only(features):
         ),
         (
             lambda: MultilevelEmbedding(4)([keras.Input((None, None, 4)), keras.Input((3, 3, 8))]),
-            "images need a fixed size",
+            "images must have a fixed size",
         ),
     ],
 )
@@ -128,11 +128,11 @@ def test_places_add_up_to_the_embedding(features, pooling, norm):
 def test_places_of_what_has_none():
     for head, shape in ((EmbeddingHead(4), (2, 6)), (EmbeddingHead(4, PooledFeatures("first")), (2, 5, 6))):
         head.build(shape)
-        with pytest.raises(ValueError, match="Expected a feature map"):
+        with pytest.raises(ValueError, match="need a feature map"):
             head.places(np.zeros(shape, np.float32))
     head = EmbeddingHead(4, keras.layers.Flatten())
     head.build((2, 3, 3, 6))
-    with pytest.raises(ValueError, match="Expected a head that pools features.*received Flatten"):
+    with pytest.raises(ValueError, match="only known for a head with PooledFeatures.*Received: Flatten"):
         head.places(np.zeros((2, 3, 3, 6), np.float32))
 
 

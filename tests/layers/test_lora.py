@@ -86,7 +86,7 @@ def test_convolutions_of_one_position_change_and_batch_norm_stays(tmp_path):
 
 
 def test_a_network_without_matrices_is_refused():
-    with pytest.raises(ValueError, match="LoRA changes dense layers and 1 × 1 convolutions; small has none"):
+    with pytest.raises(ValueError, match="LoRA changes dense layers and 1 × 1 convolutions, but small has none"):
         enable_lora(tfdml.backbones.Small(width=8, stages=2), 4)
     with pytest.raises(ValueError, match="rank to be an integer of 1 or more"):
         enable_lora(transformer(), 0)
@@ -130,4 +130,4 @@ def test_a_run_goes_on_exactly(tmp_path):
 @pytest.mark.slow
 def test_a_run_without_dense_layers_is_one_line(tmp_path):
     done = run("tfdml.train", *train_flags(tmp_path / "run", "--lora=4"))
-    assert_one_error(done, "--lora=4: LoRA changes dense layers and 1 × 1 convolutions; small has none")
+    assert_one_error(done, "--lora=4: LoRA changes dense layers and 1 × 1 convolutions, but small has none")

@@ -147,8 +147,8 @@ def test_more_than_the_classes_are_all_classes():
 @pytest.mark.parametrize(
     "use, message",
     [
-        (lambda: SampledProxies(3, 4), "sampled to be at most the number of classes, 3, received 4"),
-        (lambda: SampledProxies(9, 4)(np.eye(3)), "SampledProxies needs the labels"),
+        (lambda: SampledProxies(3, 4), "sampled must be at most the number of classes, 3. Received: sampled=4"),
+        (lambda: SampledProxies(9, 4)(np.eye(3)), "SampledProxies also needs the labels"),
         (lambda: losses.CosFace(sampled_classes=3).make_layer(), "CosFace needs the number of training classes"),
     ],
 )

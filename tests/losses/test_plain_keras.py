@@ -102,5 +102,5 @@ def test_batches_of_one_image_are_told_in_a_compiled_step():
 
 def test_an_error_of_a_layer_is_as_it_was_raised():
     layer = NormSoftmax(classes=8, sampled_classes=4).make_layer()
-    with pytest.raises(ValueError, match=r"^SampledProxies needs the labels, too: .*\.$"):
+    with pytest.raises(ValueError, match=r"^SampledProxies also needs the labels\. .*\.$"):
         layer(np.ones((2, 16), np.float32))

@@ -154,10 +154,10 @@ def test_plain_keras_without_the_layer_is_an_error():
     loss = WeightedSum([(1.0, Triplet()), (0.5, ProxyAnchor(classes=8))])
     model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(16)])
     model.compile(loss=loss, run_eagerly=True)
-    with pytest.raises(ValueError, match=r"end with it, outputs = loss.make_layer\(\).*received.*\(4, 16\)"):
+    with pytest.raises(ValueError, match=r"ends with outputs = loss.make_layer\(\).*Received.*\(4, 16\)"):
         model.fit(np.ones((4, 5)), np.arange(4), verbose=0)
     for width in (0, 7, 8):
-        with pytest.raises(ValueError, match="received an output of shape"):
+        with pytest.raises(ValueError, match="Received: an output of shape"):
             loss(np.arange(4), np.ones((4, 1, width), "float32"))
 
 

@@ -177,11 +177,11 @@ def test_copies_without_batch_norm_are_no_hindrance_to_freezing():
 def test_bad_arguments():
     with pytest.raises(ValueError, match="size 10 cannot be split into 3 equal"):
         AttentionEnsemble(Small(width=4), embedding_size=10, learners=3, branch="stage1")
-    with pytest.raises(ValueError, match="4 learners of 4 dimensions have one each, which is 1 or -1 at unit length"):
+    with pytest.raises(ValueError, match="size 4 split into 4 learners has one dimension per learner"):
         AttentionEnsemble(Small(width=4), embedding_size=4, learners=4, branch="stage1")
-    with pytest.raises(ValueError, match="Unknown endpoint 'pool3' of small. Known: stage1"):
+    with pytest.raises(ValueError, match="small has no endpoint 'pool3'. Use one of: stage1"):
         AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="pool3")
-    with pytest.raises(ValueError, match="from 1 to 3 blocks after 'stage1' of small, received 5"):
+    with pytest.raises(ValueError, match="blocks after 'stage1' of small must be from 1 to 3. Received: 5"):
         AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="stage1", attention_depth=5)
     for option in ({"attention_depth": 2}, {"initial_mask": 0.95}):
         with pytest.raises(ValueError, match="have no effect without masks. Pass attention=True"):

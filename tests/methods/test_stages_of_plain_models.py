@@ -73,7 +73,7 @@ def test_stages_have_names_that_can_be_chosen():
     masked = tfdml.AttentionEnsemble(functional(), 8, learners=2, branch="stage2", attention_depth=2)
     assert [layer.name for layer in masked.attention.layers[1:]] == ["attention_c3", "attention_c4"]
     assert tfdml.Multilevel(functional(), 8, endpoints=("stage1", "output")).auxiliary == ("stage1",)
-    with pytest.raises(ValueError, match="Unknown endpoint 'stage6' of .* Known: stage1, .*stage5, output"):
+    with pytest.raises(ValueError, match="has no endpoint 'stage6'. Use one of: stage1, .*stage5, output"):
         tfdml.MultiHead(functional(), 8, learners=2, branch="stage6")
 
 
@@ -92,7 +92,7 @@ def test_a_branch_has_something_to_learn_behind_it():
     features = layers.Conv2D(4, 3, strides=2, name="c2")(features)
     assert tfdml.MultiHead(keras.Model(images, layers.MaxPooling2D()(features)), 8, learners=2).branch == "stage1"
     pooled = keras.Model(images, layers.MaxPooling2D()(layers.MaxPooling2D()(images)), name="pooled")
-    with pytest.raises(ValueError, match="stage of pooled .* with weights behind it; its stages: stage1, stage2. N"):
+    with pytest.raises(ValueError, match="pooled has no stage .* weights after it. Its stages are: stage1, stage2. S"):
         tfdml.MultiHead(pooled, 8, learners=2)
 
 

@@ -67,7 +67,7 @@ def test_a_run_goes_on_exactly(tmp_path):
     [
         (["--layer_decay=0"], "layer_decay to be None or a number above 0"),
         (["--layer_decay=0.5", "--method=multi_head(learners=2)"], "Layer decay needs one backbone"),
-        (["--layer_decay=0.5", "--backbone=small(width=8, stages=1)"], "whose graph has two blocks or more"),
+        (["--layer_decay=0.5", "--backbone=small(width=8, stages=1)"], "with at least two blocks"),
     ],
 )
 def test_bad_flags_are_one_line(tmp_path, more, words):

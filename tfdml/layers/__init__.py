@@ -1,4 +1,4 @@
-"""Layers of methods, and layers with the variables of losses."""
+"""Keras layers: pooling, embeddings and norms for models, and layers with the variables of losses."""
 
 from tfdml.layers.embedding import EmbeddingHead, MultilevelEmbedding, SplitEmbedding
 from tfdml.layers.loss_layer import LossLayer

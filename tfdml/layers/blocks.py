@@ -12,19 +12,18 @@ from tfdml.layers.norms import batch_norms, moves_statistics
 from tfdml.registry.fields import declared
 from tfdml.runtime.keras_internals import calls_of, inner_layers, layers_of
 
-# So large that what padding adds or takes does not hide by how much a network reduces images.
+# At sides this large, padding changes so little that the factor by which a network reduces images is clear.
 SIDE, TIMES = 1024, 4
 
 
 def stages(images, output, *, whole=False):
-    """Returns name to Keras tensor of a network's stages, from shallow to deep.
+    """Returns a dictionary from name to Keras tensor of a network's stages, from shallow to deep.
 
-    `stageN` is the last layer whose features have 1 / 2^N of the images' sides and through which all paths to the
-    output lead. Where paths lead around all such layers, as in NASNet with its links from cell to cell, it is one with
-    the fewest around it: the last of those that join the most. Layers that only pad are none.
+    `stageN` is the last layer that reduces the images' sides to 1 / 2^N and through which all paths to the output
+    lead. If paths lead around every such layer, as the links from cell to cell do in NASNet, it is the layer with the
+    fewest paths around it; among several, the last one that joins the most tensors. Layers that only pad do not count.
 
-    A network has no stages unless its images are `[B, H, W, c]`. If `whole`, the layers of the images' own resolution
-    are a stage, too, `stage0`.
+    Only networks with images `[B, H, W, c]` have stages. If `whole`, `stage0` is the last layer at full resolution.
     """
     if len(images.shape) != 4:
         return {}
@@ -34,7 +33,7 @@ def stages(images, output, *, whole=False):
         before = [sides[id(tensor)] or 0 for tensor in call.input_tensors]
         reduced = sides[id(features)]
         if not side or not reduced or reduced == 1:
-            # Without positions, or with one that is left.
+            # The features have no positions, or only one.
             continue
         halvings = round(math.log2(side / reduced))
         if halvings < (0 if whole else 1) or (around and len(before) == 1):
@@ -43,7 +42,7 @@ def stages(images, output, *, whole=False):
             continue
         rank = (around, -len(before) if around else 0)
         if rank <= by_halvings.get(halvings, (rank,))[0]:
-            # At the end again: from shallow to deep.
+            # Reinsert the stage at the end, which keeps the order from shallow to deep.
             by_halvings.pop(halvings, None)
             by_halvings[halvings] = rank, features
     deepest = max((halvings for halvings, (rank, _) in by_halvings.items() if not rank[0]), default=0)
@@ -51,7 +50,7 @@ def stages(images, output, *, whole=False):
 
 
 def paths_around(calls, output):
-    """Yields each call with one output of use, this output, and how many tensors of before are still needed after."""
+    """Yields each call with one output that is used later, this output, and how many older tensors are used later."""
     uses = Counter(id(tensor) for call in calls for tensor in call.input_tensors)
     uses[id(output)] += 1
     needed = 0
@@ -65,7 +64,7 @@ def paths_around(calls, output):
 
 
 def _sides(calls, images):
-    """Returns the side of each tensor by its id, None without positions, and the images' side."""
+    """Returns a dictionary from id to side of each tensor (None without positions), and the images' side."""
     given_sides = images.shape[1:3]
     height, width = (SIDE if side is None else TIMES * side for side in given_sides)
     enlarged = keras.KerasTensor((images.shape[0], height, width, images.shape[3]), dtype=images.dtype)
@@ -76,7 +75,7 @@ def _sides(calls, images):
                 args, kwargs = call.arguments.fill_in(tensors)
                 outputs = keras.tree.flatten(call.operation.compute_output_spec(*args, **kwargs))
                 tensors |= {id(old): new for old, new in zip(call.outputs, outputs, strict=True)}
-    except Exception:  # Backends raise their own. A network may take one size alone, as one with tokens.
+    except Exception:  # Each backend raises its own error if a network accepts only one size, as those with tokens do.
         tensors = {id(tensor): tensor for call in calls for tensor in call.outputs}
         side = given_sides[0]
     return {key: tensor.shape[1] if len(tensor.shape) == 4 else None for key, tensor in tensors.items()}, side
@@ -86,8 +85,8 @@ class Block(NamedTuple):
     """A block of a network.
 
     Args:
-        name: that of its last layer with weights.
-        variables: its trainable variables.
+        name: name of the last layer with weights in the block.
+        variables: trainable variables of the block.
     """
 
     name: str
@@ -95,33 +94,39 @@ class Block(NamedTuple):
 
 
 def blocks_of(networks: Sequence[keras.Model]) -> list[Block]:
-    """Returns the blocks that training changes, from shallow to deep; a ValueError where there are fewer than two.
+    """Returns the trainable blocks of a network, from shallow to deep.
 
-    A block ends where branches join, as of a residual block or an Inception module; behind a layer that is made of
-    layers, as one of a transformer, also inside of one that is made of several such; and where a stage ends. A norm
-    behind it belongs to it. Networks are a functional Keras model, alone.
+    A block ends when branches join, as in a residual block or an Inception module; after a layer that is made of
+    layers, such as a transformer layer, even if a larger layer contains several of them; and at the end of a stage.
+    A norm after a block belongs to the block.
+
+    Args:
+        networks: a single functional Keras model.
+
+    Raises:
+        ValueError: If there are fewer than two blocks.
     """
     try:
         (network,) = networks
         blocks = _blocks(network)
     except (ValueError, AttributeError):
-        # Several, or of a class of their own, which may do anything in its `call`.
+        # There are several networks, or a subclassed model, which may do anything in its `call`.
         blocks = []
     if len(blocks) < 2:
         names = ", ".join(network.name for network in networks) or "none"
         raise ValueError(
-            "Layer decay needs one backbone whose graph has two blocks or more: a functional Keras model, such as "
-            f"those of tfdml.backbones. Received {names}; name groups of layers in lr_multipliers instead."
+            "Layer decay needs one backbone that is a functional Keras model with at least two blocks, for example one "
+            f"from tfdml.backbones. Received: {names}. To set learning rates for groups of layers, use lr_multipliers."
         )
     return blocks
 
 
 def composed_layers(layer):
-    """Returns the layers inside of one that are made of layers, but for those made of several of such a kind."""
+    """Returns the layers inside a layer that are made of layers. A stack of such layers is replaced by its layers."""
     composed = []
     for each in inner_layers(layer):
-        goes_on = isinstance(each, keras.Model) or _is_stack(each)
-        composed += composed_layers(each) if goes_on else [each] * _is_composed(each)
+        is_opened = isinstance(each, keras.Model) or _is_stack(each)
+        composed += composed_layers(each) if is_opened else [each] * _is_composed(each)
     return composed
 
 
@@ -139,10 +144,10 @@ def _blocks(network):
 
 
 def _runs(network):
-    """Yields the layers of each part of the graph that ends where a block may end."""
+    """Yields the layers of each part of the graph after which a block may end."""
     (images,), (output,) = network.inputs, network.outputs
     calls = calls_of(images, output)
-    # Behind these there is no other path.
+    # Calls that no path leads around.
     alone = {id(call): features for call, features, around in paths_around(calls, output) if not around}
     ends, run, branches = {id(features) for features in stages(images, output, whole=True).values()}, [], []
     for call in calls:
@@ -169,12 +174,12 @@ def _runs(network):
 
 
 def _parts(layers):
-    """Returns runs of layers in turn, one for each layer that is made of layers; the last may be empty."""
+    """Splits layers into runs, each of which ends after a layer that is made of layers; the last may be empty."""
     runs = [[]]
     for layer in layers:
         if _is_stack(layer):
             runs += _parts(inner_layers(layer))
-            # What variables it has itself.
+            # The stack itself may have variables, such as position embeddings.
             runs[-1].append(layer)
             runs.append([])
         elif _is_composed(layer):
@@ -185,7 +190,7 @@ def _parts(layers):
 
 
 def _is_stack(layer):
-    """Whether a layer is made of several of a kind that are made of layers, as those of a transformer."""
+    """Whether a layer contains several composed layers of the same class, as a transformer does."""
     kinds = Counter(type(each) for each in inner_layers(layer) if _is_composed(each))
     return max(kinds.values(), default=0) > 1
 
@@ -197,42 +202,43 @@ def _is_composed(layer):
 
 @declared
 def recompute_blocks(network: keras.Model) -> int:
-    """Lets gradients compute blocks of a network again, for less memory and more time; returns the number of blocks.
+    """Recomputes blocks of a network for gradients, which saves memory but costs time; returns the number of blocks.
 
-    Blocks are layers that are made of layers, as those of transformers. Keras' own `RematScope` fails in a traced step
-    on TensorFlow, which takes no keywords there.
+    Blocks are layers that are made of layers, such as transformer layers. Keras' own `RematScope` fails in a traced
+    step on TensorFlow, which does not accept keyword arguments there.
 
     Args:
-        network: Keras model with variables, without dropout, whose batch norm is frozen.
+        network: Keras model with variables. It must not draw random numbers, and its batch norm must be frozen.
     """
     blocks = [layer for layer in composed_layers(network) if layer.trainable_variables]
     if not blocks:
         raise ValueError(
-            f"{network.name} has no blocks that are layers made of layers, as transformers have; pieces take less "
-            "memory with any network."
+            f"{network.name} has no blocks that are layers made of layers, such as transformer layers, so none can be "
+            "recomputed. To save memory with any network, use pieces."
         )
     for block in blocks:
-        check_repeatable(block, "recomputed blocks", "leave them out")
+        check_repeatable(block, "recomputed blocks", "do not recompute blocks")
         block.call = _recomputed(block.call)
     return len(blocks)
 
 
 def check_repeatable(model, what, instead):
-    """Raises a ValueError where a network does not give the same result for an image each time.
+    """Raises a ValueError if a network can return different results for the same image.
 
-    The error says `what` needs this, and what to do `instead`, in words.
+    The error names `what` needs equal results and what to do `instead`, both in words.
     """
     moving = [layer for layer in batch_norms(model) if moves_statistics(layer)]
     if moving:
         raise ValueError(
             f"{moving[0].name} normalizes with the statistics of a batch, which {what} would change. Freeze batch "
-            f"norm with freeze_batch_norm='statistics' (in a command --freeze_batch_norm=statistics), or {instead}."
+            f"norm with freeze_batch_norm='statistics' (--freeze_batch_norm=statistics on the command line), or "
+            f"{instead}."
         )
     for layer in layers_of(model):
         draws = any(isinstance(value, keras.random.SeedGenerator) for value in vars(layer).values())
         if draws or layer.activity_regularizer is not None:
             does = "draws random numbers" if draws else "has an activity regularizer"
-            raise ValueError(f"{layer.name} {does}, which does not work with {what}; {instead}.")
+            raise ValueError(f"{layer.name} {does}, which does not work with {what}. To fix this, {instead}.")
 
 
 def _recomputed(call):

@@ -13,10 +13,10 @@ POOLINGS = (keras.layers.MaxPooling2D, keras.layers.AveragePooling2D, CeilMaxPoo
 
 
 def copied(part, prefix, *, keep_resolution=False):
-    """Copies a functional model; the copy has its own layers, and weights with the same initial values.
+    """Copies a functional model. The copy has its own layers, and its weights start from the same values.
 
-    If `keep_resolution`, poolings are skipped, and convolutions have stride 1. Where they had more, they pad by
-    themselves, in place of layers before them that pad.
+    If `keep_resolution`, poolings are skipped and convolutions have stride 1. Convolutions that had a larger stride
+    then pad their input themselves, and padding layers before them are skipped.
     """
     made, unstrided, before_padding = [], set(), {}
 
@@ -51,10 +51,10 @@ def copied(part, prefix, *, keep_resolution=False):
 
 
 def perturb_kernels(model, seed):
-    """Changes the values of each kernel by a few percent, so that copies diverge where everything else is equal."""
+    """Changes the values of each kernel by a few percent, so that otherwise equal copies diverge in training."""
     random = np.random.default_rng(seed)
     for layer in layers_of(model):
-        # Of dense layers, convolutions, and a user's own.
+        # Dense layers, convolutions and some custom layers have a kernel.
         if hasattr(layer, "kernel"):
             kernel = np.asarray(layer.kernel)
             layer.kernel.assign(kernel * (1 + PERTURBATION * random.standard_normal(kernel.shape).astype(kernel.dtype)))

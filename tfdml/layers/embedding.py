@@ -1,4 +1,4 @@
-"""Layers that compute embeddings from features: one, one at each depth, or one for each learner."""
+"""Layers that compute embeddings from features: a single one, one per level, or one per learner."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ class LinearPart:
     """A linear layer of an embedding.
 
     Args:
-        before: the layer whose output is its input.
-        kernel, bias: its variables.
-        components: which principal component each dimension begins as.
+        before: layer that computes the input.
+        kernel, bias: variables of the linear layer.
+        components: index of the principal component that each dimension is initialized with.
     """
 
     before: keras.layers.Layer
@@ -34,11 +34,12 @@ class LinearPart:
 
 
 class FeatureEmbedding(Declared, keras.layers.Layer):
-    """Applies a layer to features before its own linear layer.
+    """Base of embedding layers that apply a layer `features` before their own linear layer.
 
     Args:
-        embedding_size: number of dimensions of the embedding.
-        features: Keras layer from features to `[B, n]`. Default: `PooledFeatures()`, which averages over positions.
+        embedding_size: Integer. Number of dimensions of the embedding.
+        features: Keras layer from features to `[B, n]`, or `None`. If `None`, `PooledFeatures()`, which averages over
+            positions. Defaults to `None`.
     """
 
     def __init__(self, embedding_size: Count, features: FeatureLayer = None, **kwargs: Unpack[LayerArguments]):
@@ -47,20 +48,20 @@ class FeatureEmbedding(Declared, keras.layers.Layer):
         self.features = PooledFeatures(dtype=self.dtype_policy, name="features") if features is None else features
 
     def build_features(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """Builds the layer `features`, and returns the shape of its output."""
+        """Builds the layer `features` and returns the shape of its output."""
         # A loaded layer is already built.
         if not self.features.built:
             self.features.build(input_shape)
         return self.features.compute_output_shape(input_shape)
 
     def linear_parts(self) -> list[LinearPart]:
-        """The linear layers, to begin with principal components of their inputs."""
-        raise NotImplementedError(f"{type(self).__name__} needs the method linear_parts().")
+        """Returns the linear layers that can be initialized with principal components of their inputs."""
+        raise NotImplementedError(f"{type(self).__name__} must implement linear_parts().")
 
     def linear_places(self, features: Tensor, kernel: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns what each position of `[B, h, w, c]` contributes to a linear layer behind `features`, and the rest.
+        """Returns what each position of `[B, h, w, c]` contributes to a linear layer after `features`, and the rest.
 
-        These are `[B, h, w, D]` and `[B, D]`: the sum of all over positions, and the rest, are the output in inference.
+        The shapes are `[B, h, w, D]` and `[B, D]`. The sum over positions plus the rest is the output in inference.
         """
         parts, rest = pooled_places(self.features, features)
         kernel, bias = ops.convert_to_tensor(kernel), ops.convert_to_tensor(bias)
@@ -76,21 +77,21 @@ class FeatureEmbedding(Declared, keras.layers.Layer):
 
 
 def pooled_places(layer: keras.layers.Layer, features: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns what each position contributes to a layer that pools, and the rest: `[B, h, w, c]` and `[B, c]`.
+    """Returns what each position contributes to a pooling layer, and the rest: `[B, h, w, c]` and `[B, c]`.
 
     See `PooledFeatures.places`.
     """
     if not isinstance(layer, PooledFeatures):
         raise ValueError(
-            "Expected a head that pools features, and does nothing else but a norm, to tell positions apart; "
-            f"received {type(layer).__name__}."
+            "The contributions of single positions are only known for a head with PooledFeatures, which pools features "
+            f"and applies a norm. Received: {type(layer).__name__}."
         )
     parts, offset = layer.places(features)
     return parts, ops.ones((parts.shape[0], 1)) * offset
 
 
 def at_unit_length(parts, rest, wanted=True):
-    """Divides parts `[B, h, w, K, d]` and the rest `[B, K, d]` by the lengths of their sums, if that is wanted."""
+    """Divides parts `[B, h, w, K, d]` and the rest `[B, K, d]` by the lengths of their sums, if `wanted`."""
     if not wanted:
         return parts, rest
     total = ops.sum(parts, axis=(1, 2)) + rest
@@ -100,12 +101,26 @@ def at_unit_length(parts, rest, wanted=True):
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class EmbeddingHead(FeatureEmbedding):
-    """Pools features, and applies a linear layer, float32 at unit length: `[B, ..., c]` to `[B, embedding_size]`.
+    """Computes an embedding: pools features, applies a linear layer, and L2-normalizes the result.
+
+    Use it as the last layer behind a backbone. Input is `[B, ..., c]`, for example a feature map `[B, h, w, c]`.
 
     Args:
-        embedding_size: dimensions of the embedding.
-        features: Keras layer that pools. Default: `PooledFeatures()`, the average over positions.
-        normalize: whether embeddings are brought to unit length.
+        embedding_size: Integer. Number of dimensions of the embedding.
+        features: Keras layer that pools, or `None`. If `None`, `PooledFeatures()`, which averages over positions.
+            Defaults to `None`.
+        normalize: Boolean. Whether to L2-normalize embeddings. Defaults to `True`.
+        **kwargs: `name`, `dtype` and `trainable` of a Keras layer.
+
+    Returns:
+        `[B, embedding_size]` in float32, or in float64 with such a dtype policy.
+
+    Example:
+
+    ```python
+    features = np.ones((2, 7, 7, 32), "float32")
+    tfdml.layers.EmbeddingHead(8)(features).shape  # (2, 8)
+    ```
     """
 
     def __init__(
@@ -144,21 +159,40 @@ class EmbeddingHead(FeatureEmbedding):
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class MultilevelEmbedding(FeatureEmbedding):
-    """Computes one learner at each of several depths: feature maps to `[B, levels, embedding_size / levels]`.
+    """Computes one part of an embedding at each of several feature levels, from a list of feature maps.
 
-    These are the low, middle and high embeddings of Ranked List Loss (Sec. 4.1.3), at the depths of the three
-    classifiers of GoogLeNet V2. As there, auxiliary levels have a 5 × 5 pooling with stride 3, a 1 × 1 convolution and
-    a hidden layer, the latter two with batch norm. Each level then has a layer `features` of its own, which pools
-    features over all positions where the level is not auxiliary, a linear layer, and normalization in float32. Hidden
-    layers read every position, so all images must have the same size.
+    These are the low, middle and high embeddings of Ranked List Loss (Sec. 4.1.3), at the depths of GoogLeNet V2's
+    three classifiers. As in the paper, auxiliary levels have a 5 × 5 pooling with stride 3, a 1 × 1 convolution and a
+    hidden layer, the latter two with batch norm. Each level ends with its own layer `features`, a linear layer and
+    L2 normalization. For levels that are not auxiliary, `features` pools over all positions.
+
+    Hidden layers read every position, so all images must have the same size. `tfdml.methods.Multilevel` creates this
+    layer for you.
 
     Args:
-        embedding_size: number of dimensions of all levels together.
-        reduced: number of channels after the 1 × 1 convolution of auxiliary levels.
-        hidden: number of units of their hidden layer.
-        features: Keras layer of the last level before its linear layer, of which the other levels have copies.
-            Default: `PooledFeatures()`, the average over positions.
-        auxiliary: for each level, whether it is auxiliary; None: all but the last are.
+        embedding_size: Integer. Number of dimensions of all levels together. It must be a multiple of the number of
+            levels.
+        reduced: Integer. Number of channels after the 1 × 1 convolution of auxiliary levels. Defaults to `128`.
+        hidden: Integer. Number of units of the hidden layer of auxiliary levels. Defaults to `1024`.
+        features: Keras layer before the linear layer of the last level, or `None`. The other levels have copies of it.
+            If `None`, `PooledFeatures()`, which averages over positions. Defaults to `None`.
+        auxiliary: Sequence of booleans, one per level, or `None`. Whether each level is auxiliary. If `None`, all
+            levels except the last are. Defaults to `None`.
+        **kwargs: `name`, `dtype` and `trainable` of a Keras layer.
+
+    Returns:
+        `[B, levels, embedding_size / levels]` in float32, or in float64 with such a dtype policy.
+
+    Raises:
+        ValueError: If `embedding_size` is not a multiple of the number of levels, `auxiliary` does not have one value
+            per level, or the images of an auxiliary level have no fixed size.
+
+    Example:
+
+    ```python
+    middle, high = np.ones((2, 14, 14, 16), "float32"), np.ones((2, 7, 7, 32), "float32")
+    tfdml.layers.MultilevelEmbedding(8, auxiliary=(False, False))([middle, high]).shape  # (2, 2, 4)
+    ```
     """
 
     def __init__(
@@ -179,7 +213,7 @@ class MultilevelEmbedding(FeatureEmbedding):
             raise ValueError(f"An embedding of size {self.embedding_size} cannot be split into {levels} equal levels.")
         auxiliary = (True,) * (levels - 1) + (False,) if self.auxiliary is None else self.auxiliary
         if len(auxiliary) != levels:
-            raise ValueError(f"Expected auxiliary to have {levels} values, one for each level; received {auxiliary}.")
+            raise ValueError(f"auxiliary must have {levels} values, one per level. Received: auxiliary={auxiliary}.")
         size = self.embedding_size // levels
         self.branches = [
             self._branch(number, auxiliary[number], shape, last=number == levels - 1)
@@ -225,7 +259,8 @@ class MultilevelEmbedding(FeatureEmbedding):
         """The layers of an auxiliary level, which end with its layer `features`."""
         if None in shape[1:]:
             raise ValueError(
-                f"A level's hidden layer reads every position, so images need a fixed size; received features {shape}."
+                "The hidden layer of an auxiliary level reads every position, so images must have a fixed size. "
+                f"Received: features of shape {shape}."
             )
         policy, side = {"dtype": self.dtype_policy}, min(5, *shape[1:3])
         layers = [
@@ -249,14 +284,15 @@ def size_of_slice(embedding_size, learners):
         raise ValueError(f"An embedding of size {embedding_size} cannot be split into {learners} equal learners.")
     if embedding_size == learners > 1:
         raise ValueError(
-            f"{learners} learners of {embedding_size} dimensions have one each, which is 1 or -1 at unit length and "
-            "learns nothing. Take fewer learners, or a larger embedding_size."
+            f"An embedding of size {embedding_size} split into {learners} learners has one dimension per learner. "
+            "Normalized to unit length, that is 1 or -1, so it learns nothing. Use fewer learners or a larger "
+            "embedding_size."
         )
     return embedding_size // learners
 
 
 def sliced(initializer, count):
-    """Initializer of a matrix that draws each of `count` slices of columns like the matrix of a separate layer."""
+    """Returns an initializer that draws each of `count` slices of columns like the matrix of a separate layer."""
 
     def draw(shape, dtype=None):
         slice_shape = (shape[0], shape[1] // count)
@@ -267,15 +303,31 @@ def sliced(initializer, count):
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class SplitEmbedding(FeatureEmbedding):
-    """Pools features and applies a linear layer split into K slices: `[B, ..., c]` to `[B, K, embedding_size / K]`.
+    """Computes an embedding that is split into K learners: pooled features, then a linear layer with K slices.
 
-    These are the learners of Divide and Conquer (Sec. 3.2). Together the slices have the parameters of one layer. Each
-    is initialized like a separate layer (Xavier normal), and its embeddings are normalized in float32.
+    These are the learners of Divide and Conquer (Sec. 3.2). Together, the slices have the parameters of one layer.
+    Each slice is initialized like a separate layer (Xavier normal), and its embeddings are L2-normalized.
+    `tfdml.methods.DivideAndConquer` creates this layer for you.
 
     Args:
-        embedding_size: number of dimensions of all learners together.
-        learners: number K of slices, a divisor of `embedding_size`.
-        features: Keras layer that pools. Default: `PooledFeatures()`, the average over positions.
+        embedding_size: Integer. Number of dimensions of all learners together.
+        learners: Integer. Number K of slices, a divisor of `embedding_size`.
+        features: Keras layer that pools, or `None`. If `None`, `PooledFeatures()`, which averages over positions.
+            Defaults to `None`.
+        **kwargs: `name`, `dtype` and `trainable` of a Keras layer.
+
+    Returns:
+        `[B, K, embedding_size / K]` in float32, or in float64 with such a dtype policy.
+
+    Raises:
+        ValueError: If `embedding_size` is not a multiple of `learners`, or a learner would have a single dimension.
+
+    Example:
+
+    ```python
+    features = np.ones((2, 7, 7, 32), "float32")
+    tfdml.layers.SplitEmbedding(embedding_size=8, learners=4)(features).shape  # (2, 4, 2)
+    ```
     """
 
     def __init__(
@@ -302,7 +354,7 @@ class SplitEmbedding(FeatureEmbedding):
         return unit_length(at_least_float32(learners))
 
     def linear_parts(self) -> list[LinearPart]:
-        # Dealt out to the slices in turns.
+        # Components are dealt out to the slices in turn, so that each slice has large ones.
         components = np.arange(self.embedding_size).reshape(self.size_of_each, self.learners).T.ravel()
         return [LinearPart(self.features, self.kernel, self.bias, components)]
 

@@ -1,4 +1,4 @@
-"""LoRA: fine-tuning by matrices of low rank beside those of a frozen network."""
+"""LoRA: fine-tuning with low-rank changes of a frozen network."""
 
 import keras
 
@@ -11,21 +11,24 @@ DENSE = (keras.layers.Dense, keras.layers.EinsumDense)
 
 @declared
 def enable_lora(network: keras.Model, rank: Count) -> int:
-    """Freezes a network but for low-rank changes of its dense layers and 1 × 1 convolutions; returns their number.
+    """Freezes a network and adds trainable low-rank changes to its dense layers and 1 × 1 convolutions.
 
-    The change of a matrix `[c, d]` is a product `[c, rank] [rank, d]`, which begins at zero: Hu et al., LoRA: Low-Rank
-    Adaptation of Large Language Models, 2022. Keras adds it to the matrix when the network is saved. Batch norm is as
-    in inference.
+    The change of a matrix `[c, d]` is a product `[c, rank] [rank, d]` that starts at zero: Hu et al., LoRA: Low-Rank
+    Adaptation of Large Language Models, 2022. Keras adds it to the matrix when the network is saved. Batch norm runs
+    in inference mode.
 
     Args:
         network: Keras model with weights.
         rank: rank of the changes.
+
+    Returns:
+        The number of layers with such a change.
     """
     layers = [layer for layer in layers_of(network) if _is_matrix(layer)]
     if not layers:
         raise ValueError(
-            f"LoRA changes dense layers and 1 × 1 convolutions; {network.name} has none. Fine-tune all of it, or give "
-            "its first layers lower rates."
+            f"LoRA changes dense layers and 1 × 1 convolutions, but {network.name} has none. Fine-tune the whole "
+            "network without LoRA, or set lower learning rates for its first layers."
         )
     for layer in layers_of(network):
         if isinstance(layer, keras.layers.BatchNormalization):
@@ -38,7 +41,7 @@ def enable_lora(network: keras.Model, rank: Count) -> int:
 
 
 def adapted_layers(network):
-    """Returns the layers of a network that have low-rank changes, always in the same order."""
+    """Returns the layers of a network with low-rank changes, always in the same order."""
     adapted = [layer for layer in layers_of(network) if _is_matrix(layer) and layer.lora_enabled]
     return list({id(layer): layer for layer in adapted}.values())
 

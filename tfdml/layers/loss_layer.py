@@ -1,4 +1,4 @@
-"""Layers that hold the variables of a loss, and prepare its inputs."""
+"""Layers that hold the variables of a loss and compute its input."""
 
 import math
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ else:
 
 
 class Layer(Declared, _KerasLayer):
-    """Base of layers whose annotated attributes are their arguments, which `get_config` returns; see `Declared`."""
+    """Base of layers with arguments that are annotated attributes, which `get_config` returns; see `Declared`."""
 
     _: KW_ONLY
     activity_regularizer: Annotated[Regularizer, OF_KERAS] = None
@@ -39,19 +39,42 @@ class Layer(Declared, _KerasLayer):
 
 
 class LossLayer(Layer):
-    """Base of layers that hold the variables of a loss, which `EmbeddingLoss.make_layer` returns.
+    """Base of layers that hold the variables of a loss, such as class proxies.
 
-    A subclass computes the input of the loss from `(embeddings [B, d], labels [B])`; its `compute_output_shape` gives
-    the shape, for a `WeightedSum`. The other methods are for models that divide an embedding into slices, with a layer
-    for each, and for proxies that are features of images; by default they leave the variables as they are.
+    If your own loss has variables, subclass this layer and return it from `EmbeddingLoss.make_layer`. The layer
+    computes the input of the loss from `(embeddings [B, d], labels [B])`. Define `compute_output_shape` as well, so
+    that the loss can be part of a `WeightedSum`.
+
+    The other methods are for models that divide an embedding into slices with one layer each, and for proxies that are
+    features of images. By default, they leave the variables unchanged.
+
+    Args:
+        activity_regularizer, trainable, dtype, autocast, name: see `keras.layers.Layer`. In contrast to Keras, inputs
+            are not cast by default.
+
+    Example:
+
+    ```python
+    class Scaled(tfdml.layers.LossLayer):
+        def build(self, embeddings_shape, labels_shape=None):
+            self.scale = self.add_weight(name="scale", shape=(), initializer="ones")
+
+        def call(self, embeddings, labels=None):
+            return self.scale * embeddings
+
+        def compute_output_shape(self, embeddings_shape, labels_shape=None):
+            return embeddings_shape
+
+    Scaled()(np.ones((2, 8), "float32")).shape  # (2, 8)
+    ```
     """
 
-    # Inputs are not cast: the dtype policy would convert them to half precision.
+    # Inputs are not cast, because a mixed dtype policy would convert them to half precision.
     autocast: Annotated[bool, OF_KERAS] = False
 
-    # Number of classes; labels are 0 to `classes - 1`. 1: any label is valid.
+    # Number of classes, with labels from 0 to `classes - 1`. If 1, any label is valid.
     classes = 1
-    # Number of classes that a batch may have; None: any.
+    # Maximum number of classes in a batch. If None, there is no limit.
     most_classes = None
 
     def __call__(self, *args, **kwargs):
@@ -64,15 +87,15 @@ class LossLayer(Layer):
         """Assigns proxies `[classes, d]` that are features of images."""
 
     def join_slices(self, parts: Sequence[Self]) -> None:
-        """Initializes the variables from those of the layers of an embedding's slices, in their order."""
+        """Initializes the variables from the layers of an embedding's slices, in the order of the slices."""
 
     def split_slices(self, parts: Sequence[Self]) -> None:
-        """Initializes the variables of the layers of an embedding's slices, in their order, from its own."""
+        """Initializes the layers of an embedding's slices, in the order of the slices, from this layer."""
 
 
 def is_computed_by_layer(tensor):
-    """Whether a `LossLayer` computed a tensor; None where tensors keep no attribute, as on JAX."""
-    # Tensors that nobody has marked have no such attribute.
+    """Whether a `LossLayer` computed a tensor; None if tensors cannot have attributes, as on JAX."""
+    # Only tensors that a layer has marked have this attribute.
     marked = getattr(tensor, MARK, False)
     return marked if _set_mark(tensor, marked) else None
 
@@ -87,12 +110,12 @@ def _set_mark(tensor, value):
 
 
 def layer_of(loss):
-    """Returns a new layer with the variables of a loss; None if it has no variables."""
+    """Returns a new layer with the variables of a loss, or None if the loss has none."""
     layer = hooks_of(loss).make_layer()
     if not isinstance(layer, LossLayer | None):
         raise TypeError(
-            f"{type(loss).__name__}.make_layer() returns a {type(layer).__name__}. Expected a tfdml.layers.LossLayer, "
-            "or None if the loss has no variables."
+            f"{type(loss).__name__}.make_layer() must return a tfdml.layers.LossLayer, or None if the loss has no "
+            f"variables. Received: {type(layer).__name__}."
         )
     return layer
 
@@ -104,9 +127,11 @@ PART = instance(LossLayer | None, "a LossLayer or None", each="layers of losses 
 class LossInputs(LossLayer):
     """Concatenates the inputs of each loss of a `WeightedSum`, `[B, 1, n]`.
 
-    The second axis distinguishes it from embeddings `[B, d]`, so that a model without this layer is an error. Parts
-    are, for each loss, the layer that computes its input, or None if it takes the embeddings; factors are the losses'
-    weights in the sum, which also multiply the regularizers of their layers.
+    The second axis distinguishes the output from embeddings `[B, d]`, so that a model without this layer is an error.
+
+    Args:
+        parts: for each loss, the layer that computes its input, or None if its input is the embeddings.
+        factors: weights of the losses in the sum. They also multiply the regularizers of the losses' layers.
 
     Example: `outputs = loss.make_layer()(embeddings, labels)`, where `loss` is a `tfdml.losses.WeightedSum`.
     """
@@ -123,12 +148,12 @@ class LossInputs(LossLayer):
 
     @property
     def classes(self):
-        """The number of classes that all parts have; 1 if any label is valid."""
+        """The smallest number of classes of a part, or 1 if any label is valid."""
         return min((part.classes for part in self.parts if part is not None and part.classes > 1), default=1)
 
     @property
     def most_classes(self):
-        """The most that a batch may have for all parts; None: any number."""
+        """The maximum number of classes in a batch that every part allows, or None if there is no limit."""
         each = (part.most_classes for part in self.parts if part is not None)
         return min((most for most in each if most is not None), default=None)
 
@@ -156,9 +181,9 @@ class LossInputs(LossLayer):
         shapes = None if width is None else self._shapes_within(width)
         if shapes is None:
             raise ValueError(
-                "A WeightedSum with losses that have variables takes its layer's output. Expected the model to end "
-                "with it, outputs = loss.make_layer()(embeddings, labels), "
-                f"received an output of shape {tuple(taken.shape)}."
+                "A WeightedSum that contains losses with variables needs the output of its layer. Expected a model "
+                "that ends with outputs = loss.make_layer()(embeddings, labels). Received: an output of shape "
+                f"{tuple(taken.shape)}."
             )
         values, begin = [], 0
         for shape in shapes:
@@ -174,13 +199,13 @@ class LossInputs(LossLayer):
                 part.assign_image_proxies(proxies)
 
     def join_slices(self, parts):
-        """Initializes each part from those of an embedding's slices."""
+        """Initializes each part from the same part of an embedding's slices."""
         for part, slices in zip(self.parts, zip(*(each.parts for each in parts), strict=True), strict=True):
             if part is not None:
                 part.join_slices(slices)
 
     def split_slices(self, parts):
-        """Initializes the parts of an embedding's slices from its own."""
+        """Initializes the parts of an embedding's slices from the parts of this layer."""
         for part, slices in zip(self.parts, zip(*(each.parts for each in parts), strict=True), strict=True):
             if part is not None:
                 part.split_slices(slices)
@@ -201,7 +226,8 @@ class LossInputs(LossLayer):
         return [(dim,) if part is None else part.compute_output_shape((None, dim))[1:] for part in self.parts]
 
     def _shapes_within(self, width):
-        """The shapes that are `width` numbers in all, or None: sizes grow evenly with the dimensions, or not at all."""
+        """Returns the shapes of the parts that have `width` values in total, or None if there are none."""
+        # Sizes are linear in the number of dimensions, or do not depend on it.
         growth = _size(self._shapes(2)) - _size(self._shapes(1))
         dim = (width - _size(self._shapes(1))) // max(growth, 1) + 1
         shapes = self._shapes(dim)

@@ -1,4 +1,4 @@
-"""Frozen batch norm, local response norm, drop path, and the precision of layers."""
+"""Frozen batch norm, local response normalization, drop path and the precision of layers."""
 
 import contextlib
 from typing import Annotated, Unpack
@@ -15,34 +15,48 @@ from tfdml.runtime.keras_internals import layers_of
 
 @declared
 def freeze_batch_norm(model: keras.layers.Layer, which: FrozenBatchNorm = "statistics") -> None:
-    """Freezes the moving statistics of every batch normalization of a model, and normalizes with them in training too.
+    """Freezes the batch normalization of a model, so that training normalizes with the stored moving statistics.
 
-    A saved model does not store this, except for the models of `tfdml.methods`, which have an argument for it.
+    Use it when you fine-tune a pretrained network with small batches, or with batches of few classes, because their
+    statistics differ from those that inference uses. Saving a model does not store this setting, so call the function
+    again after loading. Only `tfdml.methods` models store it, as their argument `freeze_batch_norm`.
 
     Args:
-        model: Keras model or layer.
-        which: `statistics` leaves scales and offsets trainable; `all` freezes them too; `none` changes nothing.
+        model: Keras model or layer. It is changed in place.
+        which: What to freeze: only the moving `"statistics"`, `"all"` (also scales and offsets), or `"none"`. Defaults
+            to `"statistics"`.
+
+    Raises:
+        ValueError: If the model has no batch normalization.
+
+    Example:
+
+    ```python
+    network = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4), keras.layers.BatchNormalization()])
+    tfdml.layers.freeze_batch_norm(network, "all")
+    len(network.trainable_variables)  # 2
+    ```
     """
     if which == "none":
         return
     norms = batch_norms(model)
     if not norms:
-        raise ValueError(f"{model.name} has no batch normalization to freeze; leave out freeze_batch_norm={which!r}.")
+        raise ValueError(f"{model.name} has no batch normalization to freeze. Remove freeze_batch_norm={which!r}.")
     for layer in norms:
         if which == "all":
-            # Keras then runs it in inference mode, whatever `training` says.
+            # Keras then runs the layer in inference mode, whatever `training` is.
             layer.trainable = False
         else:
             _keep_statistics(layer)
 
 
 def batch_norms(model):
-    """Returns all batch normalization layers of a model, nested ones too."""
+    """Returns all batch normalization layers of a model, including nested layers."""
     return [layer for layer in layers_of(model) if isinstance(layer, keras.layers.BatchNormalization)]
 
 
 def moves_statistics(layer):
-    """Whether training normalizes with the statistics of each batch, and so moves those of a batch normalization."""
+    """Whether training updates the moving statistics of a batch normalization layer."""
     return layer.trainable and not vars(layer).get("keeps_statistics", False)
 
 
@@ -55,13 +69,32 @@ def _keep_statistics(layer):
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class LocalResponseNorm(Layer):
-    """Computes `x / (bias + alpha / size * s)^beta`, where s sums squares over `size` channels, as in Caffe.
+    """Normalizes each value by its neighboring channels, as AlexNet and GoogLeNet do (LRN in Caffe).
 
-    It computes in float32, whatever the dtype policy.
+    The output is `x / (bias + alpha / size * s)^beta`, where `s` is the sum of squares over `size` channels around a
+    value. Use it to rebuild networks that were trained in Caffe. The layer computes in float32, whatever the dtype
+    policy.
 
     Args:
-        size: number of channels, odd; those beyond the first and the last count as zeros.
-        alpha, beta, bias: see the formula; Caffe calls the last one k.
+        size: Integer, odd. Number of channels in the sum. Channels before the first and after the last count as zeros.
+            Defaults to `5`.
+        alpha: Float. Factor of the sum. Defaults to `1e-4`.
+        beta: Float. Exponent. Defaults to `0.75`.
+        bias: Float. Offset, which Caffe calls k. Defaults to `1.0`.
+        activity_regularizer, trainable, dtype, autocast, name: see `keras.layers.Layer`.
+
+    Returns:
+        Features of the same shape and dtype as the input.
+
+    Raises:
+        ValueError: If `size` is even.
+
+    Example:
+
+    ```python
+    features = np.ones((1, 1, 1, 3), "float32")
+    tfdml.layers.LocalResponseNorm(size=3, alpha=3.0)(features)[0, 0, 0, 0]  # 0.439
+    ```
     """
 
     size: Count = 5
@@ -71,7 +104,7 @@ class LocalResponseNorm(Layer):
 
     def check_arguments(self):
         if self.size % 2 == 0:
-            raise ValueError(f"Expected an odd number of channels, received size={self.size}.")
+            raise ValueError(f"size must be an odd number of channels. Received: size={self.size}.")
 
     def call(self, inputs):
         features = ops.cast(inputs, "float32")
@@ -89,19 +122,35 @@ class LocalResponseNorm(Layer):
 def _power(values, exponent):
     if exponent != -0.75:
         return ops.power(values, exponent)
-    # Four times faster than a power, for the usual exponent.
+    # For the usual exponent, two square roots are four times faster than a power.
     inverse = ops.rsqrt(values)
     return inverse * ops.sqrt(inverse)
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class DropPath(Declared, keras.layers.Layer):
-    """Sets a branch `[B, ...]` to zero for a random part of the images in training, and divides the rest by their part.
+    """Drops a residual branch for a random fraction of the images during training (stochastic depth).
 
+    Place it at the end of the branch, before the sum. During training, dropped images `[B, ...]` become zeros, and the
+    others are divided by `1 - rate`, so that the expected value stays the same. In inference, nothing changes. See
     Huang et al., Deep Networks with Stochastic Depth, 2016.
 
     Args:
-        rate: fraction of images whose branch is left out.
+        rate: Float from 0 to less than 1. Fraction of images to drop. Defaults to `0.0`.
+        **kwargs: `name`, `dtype` and `trainable` of a Keras layer.
+
+    Call arguments:
+        inputs: `[B, ...]` output of the branch.
+        training: Boolean. Whether to drop images.
+
+    Returns:
+        Values of the same shape.
+
+    Example:
+
+    ```python
+    tfdml.layers.DropPath(0.5)(np.ones((3, 2), "float32"), training=False)[0, 0]  # 1.0
+    ```
     """
 
     def __init__(self, rate: Annotated[float, number(at_least=0, below=1)] = 0.0, **kwargs: Unpack[LayerArguments]):
@@ -125,7 +174,7 @@ class DropPath(Declared, keras.layers.Layer):
 
 @contextlib.contextmanager
 def layers_in(policy):
-    """Returns a context in which new layers have the precision of a Keras dtype policy; None: the global one."""
+    """Returns a context in which new layers have a Keras dtype policy. If `policy` is None, it is the global policy."""
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(before if policy is None else keras.dtype_policies.get(policy))
     try:

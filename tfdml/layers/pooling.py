@@ -1,4 +1,4 @@
-"""Pooling of feature maps, also with partial windows at the border, to the features of an embedding."""
+"""Pooling of feature maps, including pooling with partial windows at the border."""
 
 from typing import Annotated, Unpack
 
@@ -13,13 +13,14 @@ from tfdml.registry.fields import Declared
 
 
 class CeilPooling(Layer):
-    """Pooling whose last window may extend over the border, as in Caffe, and in PyTorch with `ceil_mode`.
+    """Base of poolings with a last window that may extend over the border, as in Caffe or PyTorch's `ceil_mode`.
 
-    The first window starts at the first row; remaining rows at the end get another window.
+    The first window starts at the first row. Rows that remain at the end get one more window.
 
     Args:
-        pool_size: side of a window, at least `strides`.
-        strides: distance between windows.
+        pool_size: Integer. Side of a window, at least `strides`.
+        strides: Integer. Distance between windows.
+        activity_regularizer, trainable, dtype, autocast, name: see `keras.layers.Layer`.
     """
 
     pool_size: Count
@@ -28,11 +29,11 @@ class CeilPooling(Layer):
     def check_arguments(self):
         if self.strides > self.pool_size:
             raise ValueError(
-                f"Expected 1 <= strides <= pool_size, received strides {self.strides}, pool_size {self.pool_size}."
+                f"strides must be at most pool_size. Received: strides={self.strides}, pool_size={self.pool_size}."
             )
 
     def windows(self, size: int) -> int:
-        """Returns the number of windows along an axis of this size."""
+        """Returns the number of windows along an axis with `size` positions."""
         return -((self.pool_size - size) // self.strides) + 1
 
     def compute_output_shape(self, input_shape):
@@ -42,12 +43,28 @@ class CeilPooling(Layer):
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class CeilAveragePooling(CeilPooling):
-    """Average pooling with partial windows at the border, each divided by its number of positions; see `CeilPooling`.
+    """Averages windows of a feature map and, unlike Keras, keeps partial windows at the border.
 
-    All images must have the same size.
+    Use it to rebuild networks from Caffe, or from PyTorch with `ceil_mode=True`. Each window is divided by the number
+    of its positions inside the map. The height and width of the features must be known.
 
     Args:
-        pool_size, strides: see `CeilPooling`.
+        pool_size: Integer. Side of a window, at least `strides`.
+        strides: Integer. Distance between windows.
+        activity_regularizer, trainable, dtype, autocast, name: see `keras.layers.Layer`.
+
+    Returns:
+        `[B, rows, columns, c]`, with `ceil((size - pool_size) / strides) + 1` windows along each axis.
+
+    Raises:
+        ValueError: If `strides` is larger than `pool_size`.
+
+    Example:
+
+    ```python
+    features = np.arange(16, dtype="float32").reshape(1, 4, 4, 1)
+    tfdml.layers.CeilAveragePooling(3, 2)(features)[0, :, :, 0]  # [[5, 6.5], [11, 12.5]]
+    ```
     """
 
     def call(self, features):
@@ -56,7 +73,7 @@ class CeilAveragePooling(CeilPooling):
             return ops.average_pool(features, self.pool_size, self.strides, padding="valid")
         padded = ops.pad(features, [(0, 0), (0, ends[0]), (0, ends[1]), (0, 0)])
         sums = ops.average_pool(padded, self.pool_size, self.strides, padding="valid") * self.pool_size**2
-        # The number of positions of each window along an axis.
+        # Number of positions inside the map of each window along an axis.
         rows, columns = (
             np.minimum(self.pool_size, size - self.strides * np.arange(self.windows(size)))
             for size in features.shape[1:3]
@@ -66,43 +83,79 @@ class CeilAveragePooling(CeilPooling):
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class CeilMaxPooling(CeilPooling):
-    """Max pooling with partial windows at the border, see `CeilPooling`.
+    """Computes the maximum of windows of a feature map and, unlike Keras, keeps partial windows at the border.
 
-    Features must be non-negative, because it pads with zeros.
+    Use it to rebuild networks from Caffe, or from PyTorch with `ceil_mode=True`. Features must be non-negative, because
+    the layer pads with zeros.
 
     Args:
-        pool_size, strides: see `CeilPooling`.
+        pool_size: Integer. Side of a window, at least `strides`.
+        strides: Integer. Distance between windows.
+        activity_regularizer, trainable, dtype, autocast, name: see `keras.layers.Layer`.
+
+    Returns:
+        `[B, rows, columns, c]`, with `ceil((size - pool_size) / strides) + 1` windows along each axis.
+
+    Raises:
+        ValueError: If `strides` is larger than `pool_size`.
+
+    Example:
+
+    ```python
+    features = np.arange(16, dtype="float32").reshape(1, 4, 4, 1)
+    tfdml.layers.CeilMaxPooling(3, 2)(features)[0, :, :, 0]  # [[10, 11], [14, 15]]
+    ```
     """
 
     def call(self, features):
         height, width = features.shape[1:3]
         if self._ends_as_same(height) and self._ends_as_same(width):
-            # The same windows, without a copy of the features.
+            # Keras' "same" padding has the same windows here and needs no copy of the features.
             return ops.max_pool(features, self.pool_size, self.strides, padding="same")
-        # Fewer rows than a stride never form another window.
+        # Fewer padded rows than a stride never form an additional window.
         end = (0, self.strides - 1)
         padded = ops.pad(features, [(0, 0), end, end, (0, 0)])
         return ops.max_pool(padded, self.pool_size, self.strides, padding="valid")
 
     def _ends_as_same(self, size):
-        """Whether Keras' "same" pads at most one row at the end and none at the beginning."""
+        """Whether Keras' "same" padding adds at most one row, which is then at the end."""
         return size is not None and (-(-size // self.strides) - 1) * self.strides + self.pool_size - size <= 1
 
 
-# Powers and roots need positive numbers.
+# Powers and roots need positive values, so smaller values are replaced by this one.
 SMALLEST = 1e-6
 POOLS = {"avg": ops.mean, "max": ops.max}
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class Pooling(Layer):
-    """Pools features `[B, h, w, c]` or `[B, tokens, c]` over positions to `[B, c]`; `[B, c]` is unchanged.
+    """Pools features over their positions: average, maximum, their sum, generalized mean (GeM) or first token.
+
+    The average is a safe choice. GeM, the generalized mean `mean(x^p)^(1/p)` with a learned exponent, weights strong
+    responses more and is common in image retrieval (Radenović et al., Fine-tuning CNN Image Retrieval, 2018).
 
     Args:
-        kind: `avg`, `max`, the sum of both `avg+max`, or `gem`: the generalized mean `mean(x^p)^(1/p)` of positive
-            values, with a learned p (Radenović et al., Fine-tuning CNN Image Retrieval, 2018). `first` uses the first
-            token, which represents the whole image in transformers.
-        power: initial p of `gem`. 1 is the average; larger values approach the maximum.
+        kind: `"avg"`, `"max"`, `"avg+max"` (the sum of both), `"gem"`, or `"first"` for the first token, which
+            represents the whole image in many transformers. Defaults to `"avg"`.
+        power: Float. Initial exponent p of `"gem"`. With 1, GeM is the average of the positive values; larger values
+            approach the maximum. Defaults to `3.0`.
+        activity_regularizer, trainable, dtype, autocast, name: see `keras.layers.Layer`.
+
+    Call arguments:
+        features: `[B, h, w, c]`, `[B, tokens, c]`, or `[B, c]`, which the layer returns unchanged.
+
+    Returns:
+        `[B, c]`.
+
+    Raises:
+        ValueError: If the features have another shape, or `kind="first"` receives a feature map.
+
+    Example:
+
+    ```python
+    features = np.array([[[[1.0], [2.0]], [[3.0], [6.0]]]], "float32")
+    tfdml.layers.Pooling("gem")(features)  # [[3.979]]
+    ```
     """
 
     kind: PoolingKind = "avg"
@@ -111,13 +164,13 @@ class Pooling(Layer):
     def build(self, input_shape):
         if len(input_shape) not in (2, 3, 4):
             raise ValueError(
-                "Expected features of shape [B, h, w, c], [B, tokens, c] or [B, c] from the backbone, "
-                f"received shape {tuple(input_shape)}."
+                "The backbone must return features of shape [B, h, w, c], [B, tokens, c] or [B, c]. "
+                f"Received: shape={tuple(input_shape)}."
             )
         if self.kind == "first" and len(input_shape) == 4:
             raise ValueError(
-                "Pooling 'first' needs the tokens [B, tokens, c] of a transformer; the backbone returns shape "
-                f"{tuple(input_shape)}. Choose another."
+                "Pooling 'first' needs the tokens [B, tokens, c] of a transformer. The backbone returns shape "
+                f"{tuple(input_shape)}. Use another pooling, such as 'avg'."
             )
         self.exponent = None
         if self.kind == "gem" and len(input_shape) > 2:
@@ -140,15 +193,15 @@ class Pooling(Layer):
     def places(self, features: Tensor) -> Tensor:
         """Returns what each position contributes to the pooled features: `[B, h, w, c]`, which add up to them.
 
-        Multiplied by a number, features give as many times the pooled ones, so these are the sum of each feature times
-        the derivative with respect to it (Euler). Of the average that is a feature divided by the number of positions;
-        of the maximum the maximum, shared equally by the positions that have it; of the generalized mean a share in
-        proportion to `x^p`.
+        Pooling is homogeneous of degree 1, so by Euler's theorem the pooled features are the sum of each feature times
+        the derivative with respect to it. For the average, this is the feature divided by the number of positions. For
+        the maximum, it is the maximum, shared equally by the positions that have it. For the generalized mean, it is a
+        share in proportion to `x^p`.
         """
         if len(features.shape) != 4 or self.kind == "first":
             raise ValueError(
-                "Expected a feature map [B, h, w, c] that is pooled over positions, to tell them apart; received shape "
-                f"{tuple(features.shape)} and pooling {self.kind!r}."
+                "The contributions of single positions need a feature map [B, h, w, c] that is pooled over positions. "
+                f"Received: shape={tuple(features.shape)}, pooling={self.kind!r}."
             )
         features = at_least_float32(features)
 
@@ -172,7 +225,7 @@ class Pooling(Layer):
         # Powers overflow in half precision.
         features = ops.maximum(at_least_float32(features), SMALLEST)
         exponent = ops.cast(self.exponent, features.dtype)
-        # Relative to the largest, which keeps powers within range.
+        # Values relative to the largest one keep the powers within range.
         highest = ops.max(features, axis=positions, keepdims=True)
         mean = ops.mean(ops.power(features / highest, exponent), axis=positions, keepdims=True)
         return ops.squeeze(highest * ops.power(mean, 1.0 / exponent), axis=positions)
@@ -183,12 +236,29 @@ Dropout = Annotated[float, number(at_least=0, below=1)]
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class PooledFeatures(Declared, keras.layers.Layer):
-    """Applies pooling over positions, then a norm, then dropout: features `[B, ..., c]` to `[B, c]`.
+    """Pools features over positions, then applies a norm and dropout.
+
+    Pass it as `features` to `EmbeddingHead` and other embedding layers, which apply a linear layer to the result.
 
     Args:
-        pooling: `avg`, `max`, `avg+max`, `gem` or `first`, see `Pooling`.
-        norm: `none`, `batch` (batch normalization) or `layer` (layer normalization).
-        dropout: fraction of features to drop in training.
+        pooling: `"avg"`, `"max"`, `"avg+max"`, `"gem"` or `"first"`; see `Pooling`. Defaults to `"avg"`.
+        norm: `"none"`, `"batch"` (batch normalization) or `"layer"` (layer normalization). Defaults to `"none"`.
+        dropout: Float from 0 to less than 1. Fraction of features to drop during training. Defaults to `0.0`.
+        **kwargs: `name`, `dtype` and `trainable` of a Keras layer.
+
+    Call arguments:
+        features: `[B, h, w, c]`, `[B, tokens, c]` or `[B, c]`.
+        training: Boolean. Whether batch norm and dropout run in training mode. Defaults to `False`.
+
+    Returns:
+        `[B, c]`.
+
+    Example:
+
+    ```python
+    features = tfdml.layers.PooledFeatures("max", norm="layer")
+    features(np.ones((2, 7, 7, 32), "float32")).shape  # (2, 32)
+    ```
     """
 
     def __init__(
@@ -222,11 +292,11 @@ class PooledFeatures(Declared, keras.layers.Layer):
         return self.dropout(pooled, training=training)
 
     def places(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns what each position of `[B, h, w, c]` contributes to the output, and what none does.
+        """Returns what each position of `[B, h, w, c]` contributes to the output, and an offset.
 
         Returns:
-            `[B, h, w, c]` and the offset `[c]` of the norm: the sum of all over positions, and the offset, are the
-            output in inference. The deviation that a layer norm divides by counts as given.
+            `[B, h, w, c]` and the offset `[c]` of the norm. The sum over positions plus the offset is the output in
+            inference. The standard deviation that a layer norm divides by counts as a constant.
         """
         parts = self.pooling.places(features)
         norm = self.normalization

@@ -1,4 +1,4 @@
-"""Layers of learnable class proxies (whole, sampled, sharded, on a manifold), and of margins for each class."""
+"""Layers with learned class proxies (all, sampled, sharded or on a manifold) and with a learned margin per class."""
 
 from typing import Annotated, Unpack
 
@@ -30,7 +30,7 @@ ProxyRegularizer = Annotated[Regularizer, read_by(keras.regularizers.get, "a Ker
 
 
 class ProxyArguments(LayerArguments, total=False):
-    """Arguments that layers of proxies pass on to `Proxies`."""
+    """Arguments that proxy layers pass on to `Proxies`."""
 
     per_class: int
     initializer: Initializer
@@ -39,18 +39,37 @@ class ProxyArguments(LayerArguments, total=False):
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class Proxies(LossLayer):
-    """Computes cosine similarities of embeddings to learnable proxies of the classes, the input of proxy losses.
+    """Computes cosine similarities of embeddings to learned class proxies, the input of proxy losses.
 
-    The layer normalizes embeddings and proxies. In plain Keras it is the last layer of the model that you train; the
-    layer before it computes the embedding.
-
-    Example: `similarities = Proxies(classes=100)(embeddings)`, then `model.compile(loss=ProxyNCA(classes=100))`.
+    The layer normalizes embeddings and proxies. In plain Keras, make it the last layer of the model that you train; the
+    layer before it computes the embedding that you search with. `loss.make_layer()` of a proxy loss creates this layer
+    with the settings of the loss.
 
     Args:
-        classes: number of classes; labels are 0 to `classes - 1`.
-        per_class: number of proxies per class. The output is `[B, classes]` for one, else `[B, classes, per_class]`.
-        initializer: initializer of the proxies; only their directions matter.
-        regularizer: Keras' regularizer of all proxies, `[classes * per_class, d]`, or None.
+        classes: Integer. Number of classes. Labels are 0 to `classes - 1`.
+        per_class: Integer. Number of proxies per class. Defaults to `1`.
+        initializer: Keras initializer of the proxies, `[classes * per_class, d]`. Only their directions matter.
+            Defaults to `"random_normal"`.
+        regularizer: Keras regularizer of the proxies, `[classes * per_class, d]`, or `None`. Defaults to `None`.
+        **kwargs: `name`, `dtype` and `trainable` of a Keras layer.
+
+    Call arguments:
+        embeddings: `[B, d]`.
+        labels: Not used.
+
+    Returns:
+        `[B, classes]`, or `[B, classes, per_class]` with several proxies per class. In float32, or in float64 if the
+        embeddings are.
+
+    Example:
+
+    ```python
+    inputs = keras.Input((8,))
+    embeddings = keras.layers.Dense(4)(inputs)
+    model = keras.Model(inputs, tfdml.layers.Proxies(classes=100)(embeddings))
+    model.compile("adam", loss=tfdml.losses.ProxyNCA(classes=100))
+    model.output_shape  # (None, 100)
+    ```
     """
 
     def __init__(
@@ -82,7 +101,7 @@ class Proxies(LossLayer):
         return self.similarities(embeddings, self.proxies)
 
     def similarities(self, embeddings: Tensor, proxies: Tensor) -> Tensor:
-        """Returns the output for proxies of some classes, `[classes * per_class, d]`."""
+        """Returns the cosines of embeddings to the proxies of some classes, `[classes * per_class, d]`."""
         embeddings, count = at_least_float32(embeddings), proxies.shape[0]
         proxies = unit_length(ops.cast(proxies, embeddings.dtype))
         similarities = ops.matmul(unit_length(embeddings), ops.transpose(proxies))
@@ -95,24 +114,24 @@ class Proxies(LossLayer):
         return shape[:2] if self.per_class == 1 else shape
 
     def assign_image_proxies(self, proxies):
-        """Assigns proxies `[classes, d]` that are features of images; those that are learnt stay as they are."""
+        """Assigns proxies `[classes, d]` that are features of images. Learned proxies remain unchanged."""
         if not self.trainable:
             self.proxies.assign(proxies)
 
     def join_slices(self, parts):
-        """Initializes the proxies from those of an embedding's slices, so that its cosine is the mean of theirs.
+        """Initializes the proxies from an embedding's slices, so that each cosine is the mean of the slices' cosines.
 
-        Concatenates their directions, scaled to the same length in each slice: the mean of the parts' lengths.
+        It concatenates the slices' proxies, scaled to the same length in each slice: their mean length.
 
         Args:
-            parts: the slices' `Proxies`, in their order.
+            parts: `Proxies` of each slice, in the order of the slices.
         """
         proxies = [part.proxies for part in parts]
         length = ops.mean(ops.stack([ops.norm(each, axis=1, keepdims=True) for each in proxies]), axis=0)
         self.proxies.assign(ops.concatenate([unit_length(each) * length for each in proxies], axis=1))
 
     def split_slices(self, parts):
-        """Initializes the proxies of an embedding's slices from slices of its own."""
+        """Initializes the proxies of an embedding's slices from slices of these proxies."""
         for part, own in zip(parts, ops.split(self.proxies, len(parts), axis=1), strict=True):
             part.proxies.assign(own)
 
@@ -128,29 +147,46 @@ class Proxies(LossLayer):
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class SampledProxies(Proxies):
-    """Computes cosine similarities to proxies of the classes in the batch and of a random sample of the others.
+    """Computes cosine similarities to the proxies of the batch's classes and of a random sample of other classes.
 
-    As in Partial FC (An et al., Killing Two Birds with One Stone, 2022) each call draws `sampled` classes anew: those
-    of the batch, and others with equal chances. So similarities do not take more time and memory with more classes,
-    and gradients move the proxies of drawn classes only. The layer needs the labels, so in plain Keras they are an
-    input of the model, too.
-
-    The output `[B, 1 + sampled]` begins with the similarity to an image's class; where this comes among the others, it
-    is minus infinity. It is NaN for a label that is no class, and where a batch has more classes than are sampled.
-
-    Example: `SampledProxies(classes=1_000_000, sampled=10_000)(embeddings, labels)`.
+    Use it if there are so many classes that similarities to all of them are too slow or do not fit in memory. As in
+    Partial FC (An et al., Killing Two Birds with One Stone, 2022), each call draws `sampled` classes: the classes of
+    the batch, and others with equal probability. Time and memory for similarities then do not depend on the number of
+    classes, and gradients move only the proxies of drawn classes. The layer needs the labels, so in plain Keras, make
+    them an input of the model. Softmax losses with `sampled_classes` create this layer.
 
     Args:
-        classes: number of classes; labels are 0 to `classes - 1`.
-        sampled: number of classes in a step, from the most that a batch has to `classes`.
-        scale: the factor that a softmax has for similarities. The logarithm of the expected count, the chance c to be
-            drawn, is subtracted from exponents, so similarities to drawn classes are raised by `-log(c) / scale`. Then
-            the sum of exponentials over the other classes is on average that over all of them (Bengio and Senécal,
+        classes: Integer. Number of classes. Labels are 0 to `classes - 1`.
+        sampled: Integer. Number of classes per step. At least as many as a batch has, at most `classes`.
+        scale: Float or `None`. Factor of similarities in the softmax of the loss. If it is set, similarities to drawn
+            classes are raised by `-log(c) / scale`, where c is the probability that a class is drawn. The sum of
+            exponentials over the drawn classes is then, on average, the sum over all classes (Bengio and Senécal,
             Adaptive Importance Sampling to Accelerate Training of a Neural Probabilistic Language Model, 2008; Jean et
-            al., On Using Very Large Target Vocabulary for Neural Machine Translation, 2015). None: similarities stay
-            as they are, as in Partial FC.
-        seed: seed of the samples; draws are counted in a variable of the layer. None: that of Keras.
-        per_class, initializer, regularizer: see `Proxies`; a regularizer sees all proxies.
+            al., On Using Very Large Target Vocabulary for Neural Machine Translation, 2015). If `None`, similarities
+            are not corrected, as in Partial FC. Defaults to `None`.
+        seed: Integer or `None`. Seed of the samples. If `None`, Keras' global seed. A variable of the layer counts the
+            draws. Defaults to `None`.
+        **kwargs: arguments of `Proxies`. A regularizer is applied to all proxies, not only to drawn ones.
+
+    Call arguments:
+        embeddings: `[B, d]`.
+        labels: `[B]` integer class labels.
+
+    Returns:
+        `[B, 1 + sampled]`, or `[B, 1 + sampled, per_class]` with several proxies per class. The first column has the
+        similarity to the image's own class, which is minus infinity among the other columns. It is NaN for a label
+        outside of 0 to `classes - 1`, and if the class of an image was not drawn because the batch has more than
+        `sampled` classes.
+
+    Raises:
+        ValueError: If `sampled` is larger than `classes`, or the layer is called without labels.
+
+    Example:
+
+    ```python
+    layer = tfdml.layers.SampledProxies(classes=1_000_000, sampled=1_000)
+    layer(np.ones((2, 8), "float32"), np.array([7, 42])).shape  # (2, 1001)
+    ```
     """
 
     def __init__(
@@ -163,7 +199,7 @@ class SampledProxies(Proxies):
     ):
         super().__init__(classes, **kwargs)
         if sampled > classes:
-            raise ValueError(f"Expected sampled to be at most the number of classes, {classes}, received {sampled}.")
+            raise ValueError(f"sampled must be at most the number of classes, {classes}. Received: sampled={sampled}.")
         self.sampled = sampled
         self.scale = scale
         self.seed = seed
@@ -171,7 +207,7 @@ class SampledProxies(Proxies):
 
     def call(self, embeddings, labels=None):
         if labels is None:
-            raise ValueError("SampledProxies needs the labels, too: call it with (embeddings, labels).")
+            raise ValueError("SampledProxies also needs the labels. Call the layer with (embeddings, labels).")
         embeddings, labels = at_least_float32(embeddings), ops.reshape(ops.cast(labels, "int32"), (-1,))
         chosen, count = self.draw(labels)
         similarities = self._similarities(embeddings, chosen)
@@ -179,7 +215,7 @@ class SampledProxies(Proxies):
         own = ops.sum(ops.where(is_own[:, :, None], similarities, 0.0), axis=1, keepdims=True)
         own = ops.where(ops.any(is_own, axis=1)[:, None, None], own, float("nan"))
         if self.scale is not None:
-            # Classes of the batch are certain to be there.
+            # The batch's own classes are always drawn, so they need no correction.
             raised = ops.where(ops.any(is_own, axis=0), 0.0, -ops.log(count) / self.scale)
             similarities = similarities + ops.cast(raised, similarities.dtype)[None, :, None]
         others = ops.where(is_own[:, :, None], -float("inf"), similarities)
@@ -191,13 +227,13 @@ class SampledProxies(Proxies):
         return self.sampled
 
     def draw(self, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Draws classes: `sampled` ascending numbers, and the expected count of each class that is not in the batch.
+        """Draws classes for a batch with labels `[B]`.
 
-        Args:
-            labels: `[B]` int32.
+        Returns:
+            `[sampled]` ascending classes, and the probability that a class that is not in the batch is drawn.
         """
         keys = keras.random.uniform((self.classes,), dtype="float32", seed=self.draws)
-        # A label that is no class draws one for nothing.
+        # A label out of range draws the first or last class, which does no harm.
         places = ops.clip(labels, 0, self.classes - 1)[:, None]
         keys = ops.scatter_update(keys, places, 2.0 * ops.ones_like(places[:, 0], dtype=keys.dtype))
         present = ops.sum(ops.cast(keys > 1.0, "int32"))
@@ -215,28 +251,45 @@ class SampledProxies(Proxies):
     def _similarities(self, embeddings, chosen):
         """Cosines `[B, sampled, per_class]` to the proxies of chosen classes."""
         rows = chosen[:, None] * self.per_class + ops.arange(self.per_class, dtype="int32")[None, :]
-        # Only these rows have a gradient.
+        # With `take`, only the drawn rows have a gradient.
         proxies = ops.take(self.proxies, ops.reshape(rows, (-1,)), axis=0)
         return ops.reshape(self.similarities(embeddings, proxies), (-1, self.sampled, self.per_class))
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class ShardedProxies(Proxies):
-    """Computes cosine similarities to proxies that are divided among the devices of a strategy, each with its classes.
+    """Computes cosine similarities to proxies that are divided among devices, so that each holds some of the classes.
 
-    The layer is made in the scope of the strategy, and belongs to a model of `tfdml.methods`, whose training step knows
-    that each device has the whole gradient of its proxies. In a step of several devices each takes the embeddings and
-    labels of all of them. The output `[B, 1, 1 + devices]` begins with the similarity to its class. Of its other
-    classes each device gives `log sum_j exp(scale s_j) / scale`, which stands for them in a softmax as one class. No
-    device sees the similarities to the classes of another. The output is NaN for a label that is no class.
-
-    Outside of such a step, and on one device, the output is that of `Proxies`.
+    Use it if there are too many classes for the memory of one device. Create the layer in the scope of a distribution
+    strategy, as part of a `tfdml.methods` model: its training step knows that each device has the complete gradient of
+    its own proxies. Softmax losses with `sharded=True` create this layer.
 
     Args:
-        classes: number of classes; labels are 0 to `classes - 1`.
-        scale: the factor that the softmax has for similarities.
-        per_class: number of proxies per class, of which the nearest counts in a step of several devices.
-        initializer, regularizer: see `Proxies`. Initial values are those of one device; several have no regularizer.
+        classes: Integer. Number of classes. Labels are 0 to `classes - 1`.
+        scale: Float. Factor of similarities in the softmax of the loss.
+        **kwargs: arguments of `Proxies`. If `per_class` is larger than 1, the nearest proxy of a class counts in a step
+            on several devices. Initial values do not depend on the number of devices. On several devices,
+            `regularizer` must be `None`.
+
+    Call arguments:
+        embeddings: `[B, d]`, in a step on several devices the embeddings of all devices.
+        labels: `[B]` integer class labels. Only required in a step on several devices.
+
+    Returns:
+        On a single device, or outside of a training step, the output of `Proxies`. In a step on several devices,
+        `[B, 1, 1 + devices]`: first the similarity to the image's own class, then `log sum_j exp(scale s_j) / scale`
+        over the other classes j of each device, which counts as one class in the softmax. No device needs the
+        similarities to another device's classes. The output is NaN for a label outside of 0 to `classes - 1`.
+
+    Raises:
+        ValueError: If a regularizer is set on several devices, or a step on several devices has no labels.
+
+    Example:
+
+    ```python
+    layer = tfdml.layers.ShardedProxies(classes=100, scale=16.0)
+    layer(np.ones((2, 8), "float32")).shape  # (2, 100)
+    ```
     """
 
     def __init__(self, classes: Count, scale: Positive, **kwargs: Unpack[ProxyArguments]):
@@ -248,7 +301,10 @@ class ShardedProxies(Proxies):
             super().build(input_shape)
             return
         if self.regularizer is not None:
-            raise ValueError("A regularizer sees all proxies, and a device has a part of them. Leave it out.")
+            raise ValueError(
+                "ShardedProxies cannot have a regularizer on several devices, because a regularizer needs all proxies "
+                "and each device holds only some of them. Remove regularizer."
+            )
         self.proxies = ShardedVariable(
             self.initializer,
             (self.classes * self.per_class, input_shape[-1]),
@@ -266,8 +322,8 @@ class ShardedProxies(Proxies):
             return ops.concatenate(parts, axis=1)[:, : self.classes]
         if labels is None:
             raise ValueError(
-                "On several devices ShardedProxies needs embeddings and labels of all of them, which the models of "
-                "tfdml.methods give it. In plain Keras leave out sharded=True."
+                "On several devices, ShardedProxies needs the embeddings and labels of all devices. The models in "
+                "tfdml.methods pass them. In plain Keras, remove sharded=True."
             )
         labels = ops.reshape(ops.cast(labels, "int32"), (-1,))
         taken = self.proxies.add_up(lambda number: self._of_shard(ops.cast(number, "int32"), embeddings, labels))
@@ -290,7 +346,7 @@ class ShardedProxies(Proxies):
         return {**super().get_config(), "scale": self.scale}
 
     def _of_shard(self, number, embeddings, labels):
-        """Returns a device's part of the output, `[B, 1, 1 + devices]`, with zeros in the places of others."""
+        """Returns one device's part of the output, `[B, 1, 1 + devices]`, with zeros for the other devices."""
         similarities = self.similarities(embeddings, ops.convert_to_tensor(self.proxies))
         if self.per_class > 1:
             similarities = ops.max(similarities, axis=2)
@@ -304,27 +360,49 @@ class ShardedProxies(Proxies):
 
 
 def check_plain_keras(sharded):
-    """Raises a ValueError where plain Keras takes a step on several devices with sharded proxies."""
+    """Raises a ValueError if plain Keras trains sharded proxies on several devices."""
     if sharded and shards_in_step() > 1:
         raise ValueError(
-            "Sharded proxies are trained by the models of tfdml.methods, which do not sum the gradients of shards. In "
-            "plain Keras leave out sharded=True."
+            "Only tfdml.methods models can train sharded proxies, because they do not sum the gradients of shards over "
+            "devices. In plain Keras, remove sharded=True."
         )
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class ManifoldProxies(Proxies):
-    """Computes similarities `[B, classes]` of embeddings to proxies along the manifold of the batch and the proxies.
+    """Computes similarities of embeddings to proxies along the manifold of the batch and the proxies.
 
-    The similarities of a row depend on the whole batch. The layer solves a system with `B + classes` unknowns, so it is
-    for few classes, in the paper 50 meta-classes.
-
-    Example: `similarities = ManifoldProxies(classes=50)(embeddings)`.
+    The losses on manifold similarities create this layer; see `tfdml.losses.IntrinsicManifold`. The similarities of a
+    row depend on the whole batch. The layer solves a system with `B + classes` unknowns, so use it with few classes,
+    such as the 50 meta-classes in Aziere and Todorovic, Ensemble Deep Manifold Similarity Learning using Hard Proxies,
+    2019.
 
     Args:
-        classes: number of classes; labels are 0 to `classes - 1`.
-        view, restart, affinity, neighbors: see `tfdml.functional.manifold.manifold_similarities`.
-        **kwargs: see `Proxies`; each class has one proxy.
+        classes: Integer. Number of classes. Labels are 0 to `classes - 1`.
+        view: `"intrinsic"` similarities of random walks, or `"contextual"` comparisons of two such rows of
+            similarities. Defaults to `"intrinsic"`.
+        restart: Float between 0 and 1. α of the random walks. Defaults to `0.8`.
+        affinity: How cosines become affinities: `"clipped"` or `"shifted"`; see `tfdml.functional.manifold`. Defaults
+            to `"clipped"`.
+        neighbors: Integer or `None`. Number of nearest neighbors that each point is connected with. If `None`, all.
+            Defaults to `None`.
+        **kwargs: arguments of `Proxies`, except for `per_class`.
+
+    Call arguments:
+        embeddings: `[B, d]`.
+        labels: Not used.
+
+    Returns:
+        `[B, classes]`.
+
+    Raises:
+        ValueError: If `per_class` is not 1.
+
+    Example:
+
+    ```python
+    tfdml.layers.ManifoldProxies(classes=50)(np.ones((2, 8), "float32")).shape  # (2, 50)
+    ```
     """
 
     def __init__(
@@ -338,7 +416,7 @@ class ManifoldProxies(Proxies):
     ):
         super().__init__(classes, **kwargs)
         if self.per_class != 1:
-            raise ValueError(f"Expected one proxy per class, received per_class={self.per_class}.")
+            raise ValueError(f"per_class must be 1 for ManifoldProxies. Received: per_class={self.per_class}.")
         self.view = view
         self.restart = restart
         self.affinity = affinity
@@ -360,16 +438,31 @@ class ManifoldProxies(Proxies):
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class ClassMargins(LossLayer):
-    """Appends the learnable margin β of each row's class to its embedding, as input of `Margin`: `[B, 1, d + 1]`.
+    """Appends the learned margin β of each row's class to its embedding, the input of `tfdml.losses.Margin`.
 
-    The axis of size 1 tells `Margin` that these are not plain embeddings. The layer needs the labels, so in plain Keras
-    they are an input of the model, too.
-
-    Example: `ClassMargins(classes=100)(embeddings, labels)`.
+    `Margin(learn_beta=True).make_layer()` creates this layer. It needs the labels, so in plain Keras, make them an
+    input of the model.
 
     Args:
-        classes: number of classes; labels are 0 to `classes - 1`. 1: one margin for all.
-        beta: initial margin.
+        classes: Integer. Number of classes. Labels are 0 to `classes - 1`. If 1, all classes share one margin and
+            any label is valid.
+        beta: Float. Initial margin. Defaults to `1.2`.
+        activity_regularizer, trainable, dtype, autocast, name: see `LossLayer`.
+
+    Call arguments:
+        embeddings: `[B, d]`.
+        labels: `[B]` integer class labels.
+
+    Returns:
+        `[B, 1, d + 1]`. The axis of size 1 distinguishes the output from plain embeddings. The margin is NaN for a
+        label outside of 0 to `classes - 1`.
+
+    Example:
+
+    ```python
+    layer = tfdml.layers.ClassMargins(classes=100)
+    layer(np.ones((2, 8), "float32"), np.array([7, 42])).shape  # (2, 1, 9)
+    ```
     """
 
     classes: Count
@@ -391,21 +484,23 @@ class ClassMargins(LossLayer):
         if self.classes == 1:
             numbers = ops.zeros_like(numbers)
         inside = ops.logical_and(numbers >= 0, numbers < self.classes)
-        # A label out of range becomes NaN, because a compiled function cannot raise an error.
+        # The margin of a label out of range is NaN, because a compiled function cannot raise an error.
         chosen = ops.where(inside, ops.take(margins, ops.where(inside, numbers, 0)), float("nan"))
         return ops.concatenate([embeddings, chosen[:, None]], axis=1)[:, None]
 
     def join_slices(self, parts):
-        """Initializes the margins from those of an embedding's slices: its squared distance is the mean of theirs.
+        """Initializes the margins from an embedding's slices, whose squared margins are averaged.
+
+        The squared distance of concatenated embeddings at unit length is the mean of the slices' squared distances.
 
         Args:
-            parts: the slices' `ClassMargins`.
+            parts: `ClassMargins` of each slice.
         """
         squares = ops.stack([ops.square(part.margins) for part in parts])
         self.margins.assign(ops.sqrt(ops.mean(squares, axis=0)))
 
     def split_slices(self, parts):
-        """Initializes the margins of an embedding's slices from its own."""
+        """Initializes the margins of an embedding's slices from these margins."""
         for part in parts:
             part.margins.assign(self.margins)
 

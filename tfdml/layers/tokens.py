@@ -15,15 +15,30 @@ from tfdml.registry.fields import Declared
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class AttentionMasks(Layer):
-    """Computes a mask between 0 and 1 for each learner: `[B, h, w, c]` to `[B, K, h, w, channels]`.
+    """Computes an attention mask between 0 and 1 for each learner of an ensemble.
 
-    Each learner has a 1 x 1 convolution, A'_m of Attention-based Ensemble (Sec. 4), with its own Glorot initialization,
-    followed by a sigmoid: the paper says that masks are from 0 to 1, not by what function.
+    These are the masks of Attention-based Ensemble (Sec. 4). Each learner has a 1 × 1 convolution with its own Glorot
+    initialization, A'_m in the paper, followed by a sigmoid. (The paper only specifies that masks are from 0 to 1.)
+    `tfdml.methods.AttentionEnsemble` creates this layer for you.
 
     Args:
-        learners: number K of masks.
-        channels: number of channels of the masked features.
-        initial: value around which masks begin, by the convolutions' biases.
+        learners: Integer. Number K of masks.
+        channels: Integer. Number of channels of the features to mask.
+        initial: Float between 0 and 1. Value of the masks at the start, which sets the biases. Defaults to `0.5`.
+        activity_regularizer, trainable, dtype, autocast, name: see `keras.layers.Layer`.
+
+    Call arguments:
+        features: `[B, h, w, c]`.
+
+    Returns:
+        `[B, K, h, w, channels]`.
+
+    Example:
+
+    ```python
+    masks = tfdml.layers.AttentionMasks(learners=3, channels=16)
+    masks(np.ones((2, 7, 7, 32), "float32")).shape  # (2, 3, 7, 7, 16)
+    ```
     """
 
     learners: Count
@@ -48,12 +63,29 @@ class AttentionMasks(Layer):
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class TokenFeatures(Layer):
-    """Makes one vector `[B, c]` of tokens `[B, tokens, c]`.
+    """Reduces the tokens of a transformer to one feature vector per image.
 
     Args:
-        kind: `class`, the first token, which represents the whole image; `patches`, the mean of the tokens of patches;
-            `both`, one beside the other, `[B, 2 c]`.
-        prefix: number of tokens before those of patches: the first, and registers.
+        kind: `"class"` uses the first token, which represents the whole image. `"patches"` averages the patch tokens.
+            `"both"` concatenates the two. Defaults to `"class"`.
+        prefix: Integer. Number of tokens before the patch tokens: the class token and registers. Defaults to `1`.
+        activity_regularizer, trainable, dtype, autocast, name: see `keras.layers.Layer`.
+
+    Call arguments:
+        tokens: `[B, tokens, c]`.
+
+    Returns:
+        `[B, c]`, or `[B, 2 c]` with `kind="both"`.
+
+    Raises:
+        ValueError: If `kind` needs the class token and `prefix` is 0.
+
+    Example:
+
+    ```python
+    tokens = np.array([[[1.0], [2.0], [4.0]]], "float32")
+    tfdml.layers.TokenFeatures("both")(tokens)  # [[1, 3]]
+    ```
     """
 
     kind: TokenKind = "class"
@@ -62,7 +94,7 @@ class TokenFeatures(Layer):
     def check_arguments(self):
         if self.kind != "patches" and not self.prefix:
             raise ValueError(
-                f"This transformer has no token of the whole image, which {self.kind!r} needs; take 'patches'."
+                f"This transformer has no token of the whole image, which {self.kind!r} needs. Use 'patches' instead."
             )
 
     def call(self, tokens):
@@ -75,15 +107,27 @@ class TokenFeatures(Layer):
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class CenterMerging(Declared, keras.regularizers.Regularizer):
-    """Regularizer of `Proxies` that merges unnecessary centers of a class.
+    """Regularizer of `Proxies` that merges centers of a class that are not needed.
 
-    `weight sum_c sum_{s < t} sqrt(2 - 2 w_cs . w_ct) / (C n (n - 1))` over the n centers w of each of C classes at unit
-    length, a sum of distances of centers within a class. Qian et al., SoftTriple Loss: Deep Metric Learning Without
-    Triplet Sampling, 2019. Two centers that coincide have a zero gradient.
+    Use it if classes have several centers and you do not know how many they need; `tfdml.losses.SoftTriple` uses it by
+    default. The penalty is `weight sum_c sum_{s < t} sqrt(2 - 2 w_cs . w_ct) / (C n (n - 1))` over the n centers w of
+    each of C classes, normalized to unit length. It is a weighted sum of the distances between centers of a class: Qian
+    et al., SoftTriple Loss: Deep Metric Learning Without Triplet Sampling, 2019. Two centers that coincide have a
+    gradient of 0.
 
     Args:
-        per_class: n, two or more.
-        weight: τ; 0.2 in the paper.
+        per_class: Integer, at least 2. Number n of centers per class.
+        weight: Float. The paper's τ. Larger values merge more centers. Defaults to `0.2`, as in the paper.
+
+    Returns:
+        A scalar.
+
+    Example:
+
+    ```python
+    centers = np.array([[1, 0], [0, 1]], "float32")
+    tfdml.layers.CenterMerging(per_class=2)(centers)  # 0.141
+    ```
     """
 
     per_class: Annotated[int, integer(2)]
@@ -94,10 +138,10 @@ class CenterMerging(Declared, keras.regularizers.Regularizer):
         units = ops.reshape(unit_length(proxies), (-1, self.per_class, proxies.shape[1]))
         squared = 2.0 - 2.0 * ops.matmul(units, ops.transpose(units, (0, 2, 1)))
         squared = squared * (1.0 - ops.eye(self.per_class, dtype=proxies.dtype))
-        # Written so that NaN stays NaN.
+        # The negated comparison keeps NaN as NaN.
         apart = ops.logical_not(squared <= 0.0)
         distances = ops.where(apart, ops.sqrt(ops.where(apart, squared, 1.0)), 0.0)
-        # Every pair occurs twice.
+        # The matrix contains every pair twice.
         return self.weight * ops.sum(distances) / (2.0 * proxies.shape[0] * (self.per_class - 1))
 
     def get_config(self):

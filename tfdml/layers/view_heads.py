@@ -1,4 +1,4 @@
-"""The predictors and projectors of losses on views, and the linear layers that they share."""
+"""Predictors and projectors of self-supervised losses."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -10,14 +10,17 @@ from tfdml.functional.checks import at_least_float32, loss_dtype
 from tfdml.layers.loss_layer import LossLayer
 from tfdml.registry.arguments import Count, Tensor, integer, several
 
-# Added to variances, as Keras' batch norm does.
+# Added to variances, with the default of Keras' batch norm.
 EPSILON = 1e-3
 
 
 class LinearLayers(LossLayer):
-    """Base of layers of a loss that are linear layers, with batch norm and relu between them.
+    """Base of loss layers that apply several linear layers, with batch norm and ReLU between them.
 
-    Batch norm always uses the batch, which is the global one, and so has no moving statistics.
+    Batch norm always uses the statistics of the global batch, so it has no moving statistics.
+
+    Args:
+        activity_regularizer, trainable, dtype, autocast, name: see `LossLayer`.
     """
 
     def build(self, embeddings_shape, labels_shape=None):
@@ -30,7 +33,7 @@ class LinearLayers(LossLayer):
         self.biases = [self._weight(f"bias_{number}", (size,), "zeros") for number, size in enumerate(sizes[1:])]
 
     def layer_sizes(self, dim: int) -> Sequence[int]:
-        """Units of each linear layer for embeddings of `dim` dimensions."""
+        """Returns the units of each linear layer for embeddings with `dim` dimensions."""
         raise NotImplementedError
 
     def project(self, rows: Tensor) -> Tensor:
@@ -52,12 +55,28 @@ class LinearLayers(LossLayer):
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class Predictor(LinearLayers):
-    """Predicts the embedding of another view, by a hidden layer: predictions and embeddings, `[B, 2, d]`.
+    """Predicts the embedding of another view of an image with one hidden layer, the input of `tfdml.losses.SimSiam`.
 
-    Example: `taken = Predictor()(embeddings)`.
+    `SimSiam().make_layer()` creates this layer. The hidden layer is followed by batch norm and ReLU. Batch norm always
+    uses the statistics of the global batch.
 
     Args:
-        hidden: units of the hidden layer; None: a quarter of d.
+        hidden: Integer or `None`. Units of the hidden layer. If `None`, a quarter of the embedding's dimensions.
+            Defaults to `None`.
+        activity_regularizer, trainable, dtype, autocast, name: see `LossLayer`.
+
+    Call arguments:
+        embeddings: `[B, d]`.
+        labels: Not used.
+
+    Returns:
+        `[B, 2, d]`: for each row, the prediction and the embedding.
+
+    Example:
+
+    ```python
+    tfdml.layers.Predictor()(np.ones((4, 8), "float32")).shape  # (4, 2, 8)
+    ```
     """
 
     hidden: Count | None = None
@@ -76,16 +95,28 @@ class Predictor(LinearLayers):
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class Projector(LinearLayers):
-    """Projects embeddings for a loss of views: linear layers, between them batch norm and relu; `[B, 1, size]`.
+    """Projects embeddings for a self-supervised loss with linear layers, and batch norm and ReLU between them.
 
-    The loss learns from the projection, and the embedding before it is what one searches with. Batch norm always uses
-    the batch, which is the global one, and so has no moving statistics. The axis of size 1 tells projections from
-    embeddings.
-
-    Example: `projected = Projector((1024, 1024))(embeddings)`.
+    The loss is computed from the projection; search with the embedding before it. `tfdml.losses.BarlowTwins` and
+    `tfdml.losses.VICReg` create this layer with `make_layer()`. Batch norm always uses the statistics of the global
+    batch.
 
     Args:
-        sizes: units of each linear layer.
+        sizes: Sequence of integers. Units of each linear layer.
+        activity_regularizer, trainable, dtype, autocast, name: see `LossLayer`.
+
+    Call arguments:
+        embeddings: `[B, d]`.
+        labels: Not used.
+
+    Returns:
+        `[B, 1, sizes[-1]]`. The axis of size 1 distinguishes projections from embeddings.
+
+    Example:
+
+    ```python
+    tfdml.layers.Projector((16, 16))(np.ones((4, 8), "float32")).shape  # (4, 1, 16)
+    ```
     """
 
     sizes: Annotated[Sequence[int], several(integer(1))]

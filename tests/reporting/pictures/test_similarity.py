@@ -71,7 +71,7 @@ def test_a_model_without_one_feature_map_says_so(images):
     inputs = keras.Input((16, 16, 3))
     flat = tfdml.Single(keras.Model(inputs, keras.layers.Flatten()(inputs)), embedding_size=4)
     flat(images)
-    with pytest.raises(ValueError, match="Expected a feature map"):
+    with pytest.raises(ValueError, match="need a feature map"):
         similarity_map(flat, *images)
     with pytest.raises(ValueError, match="Expected two images"):
         similarity_map(flat, images[0, 0], images[1, 0])
