@@ -95,5 +95,5 @@ def test_a_layer_that_says_nothing_of_slices_stays_as_it_is():
 
 @pytest.mark.parametrize("make", [WithDense, lambda: WeightedSum([(1.0, WithDense())])], ids=["alone", "in a sum"])
 def test_a_layer_of_another_kind_is_an_error(make):
-    with pytest.raises(TypeError, match=r"WithDense.make_layer\(\) must return a tfdml.layers.LossLayer, .* Received: Dense"):
+    with pytest.raises(TypeError, match=r"WithDense.make_layer\(\) must return a .* Received: Dense"):
         layer_of(make())
