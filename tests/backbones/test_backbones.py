@@ -146,10 +146,10 @@ def test_arguments_of_a_backbone_between_are_passed_on():
             super().__init__(inputs, endpoints, mean=(0,) * 3, std=(1,) * 3, image_size=8, **kwargs)
 
     assert Between(width=3, name="own").name == "own"
-    with pytest.raises(TypeError, match="Backbone takes no argument 'widht'. Its arguments: inputs, endpoints, mean"):
+    with pytest.raises(TypeError, match="Backbone has no argument 'widht'. Its arguments: inputs, endpoints, mean"):
         Between(width=3, widht=3)
     with pytest.raises(
-        TypeError, match="Backbone takes no argument 'autocast'. Its arguments: .*, name, trainable, dtype."
+        TypeError, match="Backbone has no argument 'autocast'. Its arguments: .*, name, trainable, dtype."
     ):
         Between(width=3, autocast=False)
 

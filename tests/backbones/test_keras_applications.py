@@ -100,7 +100,7 @@ def test_python_takes_what_the_spec_takes():
 
 def test_arguments_of_python_are_not_dropped():
     assert KerasApplication("MobileNetV2", alpha=0.35).count_params() == 410_208
-    with pytest.raises(TypeError, match="KerasApplication takes no argument 'weights'. Its arguments: application, en"):
+    with pytest.raises(TypeError, match="KerasApplication has no argument 'weights'. Its arguments: application, en"):
         KerasApplication("MobileNetV2", weights="imagenet")
 
 

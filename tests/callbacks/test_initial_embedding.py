@@ -225,7 +225,7 @@ def test_the_same_under_a_strategy(images):
 
 def test_what_does_not_fit_is_told(images):
     with pytest.raises(
-        ValueError, match="kind to be one of 'pca', 'pca_whitened', 'lda', 'wccn', 'auto'; received 'ica'"
+        ValueError, match="kind to be one of 'pca', 'pca_whitened', 'lda', 'wccn', 'auto'. Received: kind='ica'"
     ):
         InitialEmbedding(images, kind="ica")
     with pytest.raises(ValueError, match="needs class labels. Pass the labels"):

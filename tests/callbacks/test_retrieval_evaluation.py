@@ -137,7 +137,7 @@ def test_what_cannot_be_measured_is_told():
         evaluation.set_model(model)
         with pytest.raises(ValueError, match=words):
             evaluation.on_train_begin()
-    with pytest.raises(ValueError, match="patience to be None or an integer of 1 or more; received -1"):
+    with pytest.raises(ValueError, match="patience to be None or an integer of 1 or more. Received: patience=-1"):
         RetrievalEvaluation(IMAGES, LABELS, patience=-1)
 
 

@@ -114,7 +114,7 @@ def test_a_second_fit_goes_on_with_a_model_that_begins_with_a_random_layer():
 
 @pytest.mark.parametrize("decay", [0, 1, -0.1, 1.5])
 def test_decays_that_average_nothing_are_refused(decay):
-    with pytest.raises(ValueError, match=f"decay to be a number above 0 and below 1; received {decay}"):
+    with pytest.raises(ValueError, match=f"decay to be a number above 0 and below 1. Received: decay={decay}"):
         WeightAverage(decay)
 
 

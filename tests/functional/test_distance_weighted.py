@@ -62,8 +62,8 @@ def test_no_gradient(make_batch):
 @pytest.mark.parametrize(
     "limits, message",
     [
-        ({"cutoff": 0.0}, "cutoff to be a number above 0 and below 2; received 0.0"),
-        ({"cutoff": 2.0}, "cutoff to be a number above 0 and below 2; received 2.0"),
+        ({"cutoff": 0.0}, "cutoff to be a number above 0 and below 2. Received: cutoff=0.0"),
+        ({"cutoff": 2.0}, "cutoff to be a number above 0 and below 2. Received: cutoff=2.0"),
         ({"nonzero_loss_cutoff": 0.5}, "above the cutoff of 0.5, or None, received 0.5"),
         ({"cutoff": 1.6}, "above the cutoff of 1.6, or None, received 1.4"),
     ],

@@ -39,7 +39,7 @@ def test_sizes_need_not_be_known_before():
 @pytest.mark.parametrize("make", [CeilMaxPooling, CeilAveragePooling])
 @pytest.mark.parametrize("size, stride", [(2, 3), (3, 0)])
 def test_windows_that_leave_something_out_are_refused(make, size, stride):
-    with pytest.raises(ValueError, match=f"received {stride}|strides must be at most pool_size"):
+    with pytest.raises(ValueError, match=f"Received: strides={stride}"):
         make(size, stride)
 
 

@@ -236,5 +236,5 @@ def test_what_cannot_be_is_told(use, message):
 
 @pytest.mark.parametrize("argument", [{"sharded": True}, {"sampled_classes": 4}])
 def test_losses_that_are_no_softmax_have_all_proxies_everywhere(argument):
-    with pytest.raises(TypeError, match=f"ProxyAnchor takes no argument '{next(iter(argument))}'"):
+    with pytest.raises(TypeError, match=f"ProxyAnchor has no argument '{next(iter(argument))}'"):
         losses.ProxyAnchor(**argument)

@@ -66,11 +66,11 @@ def test_a_default_is_no_attribute_of_the_class():
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: Distances(marign=1), "Distances takes no argument 'marign'. Did you mean 'margin'? Its arguments: "),
+        (lambda: Distances(marign=1), "Distances has no argument 'marign'. Did you mean 'margin'? Its arguments: "),
         (lambda: Distances(power=1, zzz=1), "'zzz'. Its arguments: margin, power, rows, reduction, name, dtype."),
         (lambda: Distances(1, 1, 1, 1), "Distances: too many positional arguments. Its arguments: margin, power, "),
         (lambda: Distances(1, margin=1), "Distances: multiple values for argument 'margin'. Its arguments: margin, "),
-        (lambda: losses.Triplet(minning="all"), "Triplet takes no argument 'minning'. Did you mean 'mining'?"),
+        (lambda: losses.Triplet(minning="all"), "Triplet has no argument 'minning'. Did you mean 'mining'?"),
     ],
 )
 def test_wrong_arguments_are_told_with_the_right_ones(make, message):
@@ -114,9 +114,9 @@ def test_arguments_with_effect_are_not(spec):
 
 
 def test_arguments_are_checked():
-    with pytest.raises(ValueError, match="expects margin to be a number of 0 or more; received -1"):
+    with pytest.raises(ValueError, match="expects margin to be a number of 0 or more. Received: margin=-1"):
         Distances(margin=-1)
-    with pytest.raises(ValueError, match="Distances expects power to be an integer; received 'a'"):
+    with pytest.raises(ValueError, match="Distances expects power to be an integer. Received: power='a'"):
         Distances(power="a")
     with pytest.raises(ValueError, match="The loss 'cos_face' expects classes to be None or an integer of 1 or more"):
         losses.CosFace(classes=0)

@@ -297,20 +297,20 @@ def test_large_exponents_do_not_overflow(make_batch, make_similarities, loss, le
     [
         (losses.Triplet, {"nonzero_loss_cutoff": 0.1}, "above the cutoff of 0.5, or None, received 0.1"),
         (losses.Margin, {"nonzero_loss_cutoff": 0.1}, "above the cutoff"),
-        (losses.Angular, {"alpha": 61}, "in degrees above 0 and at most 60; received 61"),
+        (losses.Angular, {"alpha": 61}, "in degrees above 0 and at most 60. Received: alpha=61"),
         (losses.RankedList, {"margin": 1.3}, "margin from 0 to alpha, which is 1.2, received 1.3"),
-        (losses.RankedList, {"balance": 1.1}, "balance to be a number from 0 to 1; received 1.1"),
-        (losses.RankedListSimpler, {"margin": 2.1}, "margin to be a number from 0 to 2; received 2.1"),
-        (losses.ArcFace, {"margin": 28.6}, "an angle in radians of 0 or more and below 3.142; received 28.6"),
-        (losses.GeneralizedCrossEntropy, {"q": 0.0}, "q to be a number above 0 and at most 1; received 0.0"),
-        (losses.GeneralizedCrossEntropy, {"q": 1.5}, "q to be a number above 0 and at most 1; received 1.5"),
-        (losses.Margin, {"cutoff": 0}, "cutoff to be a number above 0 and below 2; received 0"),
+        (losses.RankedList, {"balance": 1.1}, "balance to be a number from 0 to 1. Received: balance=1.1"),
+        (losses.RankedListSimpler, {"margin": 2.1}, "margin to be a number from 0 to 2. Received: margin=2.1"),
+        (losses.ArcFace, {"margin": 28.6}, "an angle in radians of 0 or more and below 3.142. Received: margin=28.6"),
+        (losses.GeneralizedCrossEntropy, {"q": 0.0}, "q to be a number above 0 and at most 1. Received: q=0.0"),
+        (losses.GeneralizedCrossEntropy, {"q": 1.5}, "q to be a number above 0 and at most 1. Received: q=1.5"),
+        (losses.Margin, {"cutoff": 0}, "cutoff to be a number above 0 and below 2. Received: cutoff=0"),
         *(
-            (make, {"restart": 1.5}, "restart to be a number above 0 and below 1; received 1.5")
+            (make, {"restart": 1.5}, "restart to be a number above 0 and below 1. Received: restart=1.5")
             for make in (losses.IntrinsicManifold, losses.ContextualManifold, losses.ManifoldNPair)
         ),
         *(
-            (make, {argument: 0}, f"{argument} to be a number above 0; received 0")
+            (make, {argument: 0}, f"{argument} to be a number above 0. Received: {argument}=0")
             for make, arguments in (
                 (losses.ArcFace, ["scale"]),
                 (losses.BinomialDeviance, ["alpha", "negative_cost"]),

@@ -102,7 +102,7 @@ def test_specs():
     "spec, message",
     [
         ("triplet|0.5*proxy_anchor", "Cannot read the spec"),
-        ("triplet|contrastive", "Expected one loss, received a chain of 2.*Write a sum with [+]"),
+        ("triplet|contrastive", "Expected one loss. Received: a chain of 2.*Write a sum with [+]"),
         ("triplet-contrastive", "Cannot read the spec"),
         ("triplet+0.5", "Cannot read the spec"),
         ("triplet*0.5", "Cannot read the weight triplet in"),
@@ -110,7 +110,7 @@ def test_specs():
         ("True*triplet", "Cannot read the weight True in"),
         ("2*(triplet+contrastive)", "Cannot read the spec"),
         ("triplet+tripelt", "Unknown loss 'tripelt'. Did you mean 'triplet'"),
-        ("triplet+contrastive(m=1)", "'contrastive' takes no argument 'm'"),
+        ("triplet+contrastive(m=1)", "'contrastive' has no argument 'm'"),
     ],
 )
 def test_what_is_no_sum_is_told(spec, message):

@@ -96,7 +96,7 @@ def test_pooling_norm_and_dropout_of_levels(batch, tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(again.learner_embeddings(batch[0]), model.learner_embeddings(batch[0]))
-    with pytest.raises(ValueError, match="'none', 'batch', 'layer'; received 'group'"):
+    with pytest.raises(ValueError, match="'none', 'batch', 'layer'. Received: norm='group'"):
         make_model(head=tfdml.heads.Linear(norm="group"))
 
 

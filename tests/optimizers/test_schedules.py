@@ -71,7 +71,7 @@ def test_a_spec_may_say_what_the_run_would():
         ("step(at=(0.01, 1))", "Expected at to be one step or more"),
         ("exponential(every=0.01)", "Expected every to be one step or more"),
         ("cosine(warmup_epochs=4)", "0 <= warmup_epochs < epochs, received 4 and 4"),
-        ("cosine(warmup_epochs=-1)", "received -1"),
+        ("cosine(warmup_epochs=-1)", "Received: warmup_epochs=-1"),
     ],
 )
 def test_what_means_nothing_is_refused(spec, message):

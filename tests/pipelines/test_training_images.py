@@ -92,7 +92,7 @@ def test_the_smallest_image(spec):
 )
 def test_arguments_above_their_bound_are_refused(spec):
     name, argument = spec.split("(")[0], spec.split("(")[1].split("=")[0]
-    with pytest.raises(ValueError, match=f"The transform '{name}' expects {argument} to be .*; received "):
+    with pytest.raises(ValueError, match=f"The transform '{name}' expects {argument} to be .*. Received: {argument}="):
         registry.create("transform", spec)
 
 

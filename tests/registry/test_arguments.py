@@ -138,7 +138,7 @@ def test_wrong_types_and_impossible_numbers_are_told(kind, name):
         for value in impossible(kind, name, argument, default):
             with pytest.raises(ValueError) as error:
                 make(thing, argument, value)
-            start, received = str(error.value).split("; received ")
+            start, received = str(error.value).split(". Received: ")
             owner = name if kind == "layer" else f"The {kind} {name!r}"
             assert start == f"{owner} expects {argument} to be {words}", (argument, value)
             assert received.endswith(".") and len(received) < 90
@@ -147,12 +147,20 @@ def test_wrong_types_and_impossible_numbers_are_told(kind, name):
 @pytest.mark.parametrize(
     "kind, spec, message",
     [
-        ("loss", "triplet(margin='a')", "The loss 'triplet' expects margin to be a number of 0 or more; received 'a'."),
-        ("loss", "triplet + 0.5 * triplet(margin=1e999)", "margin to be a number of 0 or more; received inf."),
+        (
+            "loss",
+            "triplet(margin='a')",
+            "'triplet' expects margin to be a number of 0 or more. Received: margin='a'.",
+        ),
+        ("loss", "triplet + 0.5 * triplet(margin=1e999)", "margin to be a number of 0 or more. Received: margin=inf."),
         ("optimizer", "adam(learning_rate=-1)", "expects learning_rate to be a number above 0 and at most 10, or a "),
-        ("optimizer", "adam(learning_rate=1e9)", "a function of the step; received 1000000000.0."),
-        ("protocol", "query_gallery(metrics=5)", "metrics to be text, or a tuple of one or more texts; received 5."),
-        ("schedule", "step(at=('a',))", "at to be a number above 0, or a tuple of numbers above 0; received ('a',)."),
+        ("optimizer", "adam(learning_rate=1e9)", "a function of the step. Received: learning_rate=1000000000.0."),
+        (
+            "protocol",
+            "query_gallery(metrics=5)",
+            "text, or a tuple of one or more texts. Received: metrics=5.",
+        ),
+        ("schedule", "step(at=('a',))", "at to be a number above 0, or a tuple of numbers above 0. Received: at=('a'"),
     ],
 )
 def test_specs_are_told_what_was_expected_and_received(kind, spec, message):
@@ -188,7 +196,7 @@ def test_a_subclass_is_checked_as_its_base():
             super().__init__(margin=margin)
 
     assert Own(0.5).margin == 0.5
-    with pytest.raises(ValueError, match="margin to be a number of 0 or more; received -1"):
+    with pytest.raises(ValueError, match="margin to be a number of 0 or more. Received: margin=-1"):
         Own(-1)
 
 
@@ -197,7 +205,7 @@ def test_functions_take_tensors_unchecked(make_batch):
     reached = random_walk(rows, proxies, restart=0.3)[0]
     compiled = tf.function(lambda restart: random_walk(rows, proxies, restart=restart)[0])
     np.testing.assert_allclose(compiled(tf.constant(0.3)), reached, rtol=1e-4, atol=1e-6)
-    with pytest.raises(ValueError, match="random_walk expects restart to be a number above 0 and below 1; received 2"):
+    with pytest.raises(ValueError, match="restart to be a number above 0 and below 1. Received: restart=2"):
         random_walk(rows, proxies, restart=2)
 
 

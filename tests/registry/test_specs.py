@@ -70,7 +70,7 @@ def test_what_python_cannot_read_is_told_in_a_line(text):
 
 @pytest.mark.parametrize("text", ["box(3, 4)", "box(1, 2, height=2)", "box(1, *[2])", "box(**{'width': 1})"])
 def test_arguments_need_names(text):
-    with pytest.raises(ValueError, match=r"need their names: write box\(argument=value\)"):
+    with pytest.raises(ValueError, match=r"need names. Write box\(argument=value\)"):
         registry.parse(text)
 
 
@@ -84,10 +84,10 @@ def test_bare_words_get_a_hint(written, hint):
 
 
 def test_quotes_of_a_shell_are_told():
-    with pytest.raises(ValueError, match="Leave out the quotes around it: a flagfile is not read by a shell"):
+    with pytest.raises(ValueError, match="Remove the quotes around it, because no shell reads a flagfile"):
         registry.parse('"triplet(margin=0.3)"')
 
 
 def test_what_is_no_text_is_told():
-    with pytest.raises(ValueError, match="Expected a spec, such as 'name\\(argument=value\\)', received 5"):
+    with pytest.raises(ValueError, match="Expected a spec such as 'name\\(argument=value\\)'. Received: 5"):
         registry.parse(5)

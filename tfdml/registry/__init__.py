@@ -1,4 +1,4 @@
-"""Parts by name, their specs, and their declared and checked arguments."""
+"""Components by name, their specs, and their declared and checked arguments."""
 
 from tfdml.registry.arguments import (
     Count,

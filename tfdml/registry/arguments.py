@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypedDict, Un
 import numpy as np
 from numpy.typing import ArrayLike
 
-# Errors that reading a wrong value may raise.
+# Errors that `Expected.read` may raise for a wrong value.
 REFUSED = (ValueError, TypeError, OverflowError)
 
 
@@ -23,9 +23,9 @@ class Expected:
     """The type and range of an argument.
 
     Args:
-        words: its description in errors, after "expects margin to be".
-        read: function that returns the converted value, or raises one of `REFUSED`.
-        each: the description of several such values.
+        words: description in errors, which follows "expects margin to be".
+        read: function that returns the converted value or raises one of `REFUSED`.
+        each: description of several such values.
     """
 
     words: str
@@ -34,10 +34,10 @@ class Expected:
 
 
 def expected_by(kind: Any) -> Expected | None:
-    """Returns the `Expected` of a type such as `int | None`; None of one that says nothing of values, such as `Any`."""
+    """Returns the `Expected` of a type such as `int | None`, or None if the type allows any value, such as `Any`."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        # The last one is the outermost, where a type that is annotated is annotated again.
+        # If an annotated type is annotated again, the outermost rule is the last one.
         rules = [rule for rule in inner[1:] if isinstance(rule, Expected)]
         return rules[-1] if rules else expected_by(inner[0])
     if origin is Literal:
@@ -56,12 +56,12 @@ def expected_by(kind: Any) -> Expected | None:
 
 
 def number(*, at_least=None, above=None, at_most=None, below=None, noun="number"):
-    """A finite number, converted to float, but not True or False. Errors call it `noun`, such as "angle in degrees"."""
+    """A finite number, converted to float. True and False are errors. Errors call it `noun`, such as "angle"."""
     return _number(noun, numbers.Real, float, at_least, above, at_most, below)
 
 
 def integer(at_least=None, *, at_most=None):
-    """An integer, but not True or False."""
+    """An integer. True and False are errors."""
     return _number("integer", numbers.Integral, int, at_least, None, at_most, None)
 
 
@@ -80,7 +80,7 @@ def _any_text():
 
 
 def path():
-    """The path of a file or folder; an empty path means none."""
+    """The path of a file or folder. An empty path means that there is none."""
     return Expected("a path", lambda value: _of_type(value, str | os.PathLike), each="paths")
 
 
@@ -89,7 +89,7 @@ def one_of(*choices):
     listed = ", ".join(map(repr, choices))
 
     def read(value):
-        # True is equal to 1.
+        # The type is compared as well, because True equals 1.
         equal = [choice for choice in choices if type(choice) is type(value) and choice == value]
         return equal[0] if equal else _refuse(value)
 
@@ -117,10 +117,10 @@ def optional(expected):
 
 
 def or_tensor(expected):
-    """A value as expected, or a tensor or variable, whose value is unknown while a graph is traced."""
+    """A value as expected, or a tensor or variable, which may have no value while a graph is traced."""
 
     def read(value):
-        # Of any library.
+        # Tensors of every library have a shape.
         is_tensor = hasattr(value, "shape") and not isinstance(value, numbers.Number)
         return value if is_tensor else expected.read(value)
 
@@ -128,7 +128,7 @@ def or_tensor(expected):
 
 
 def either(*alternatives):
-    """A value that fits one of several declarations; the first that fits converts it."""
+    """A value that fits one of several declarations. The first one that fits converts it."""
 
     def read(value):
         for expected in alternatives:
@@ -221,34 +221,34 @@ Share = Annotated[float, number(at_least=0, at_most=1)]
 Brightness = Annotated[float, number(at_least=0, at_most=255)]
 
 
-# A tensor of Keras' backend, or a symbolic one: no type covers those of all backends.
+# A tensor of Keras' backend, or a symbolic tensor. No type covers the tensors of all backends.
 Tensor: TypeAlias = Any
-# `[N]`: the class of each image, integers or texts.
+# `[N]`: the class of each image, as integers or texts.
 Labels: TypeAlias = ArrayLike
 # `[N, D]`: the embedding of each image.
 Embeddings: TypeAlias = ArrayLike
-# `[N]`: numbers of images, or a mask of them.
+# `[N]`: indices of images, or a mask.
 Rows: TypeAlias = ArrayLike
 # A random step of a transform: `(image [H, W, 3], seed [2]) -> image`.
 ImageStep: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 FilePath: TypeAlias = Annotated[str | os.PathLike[str], path()]
-# What Keras draws initial values or regularizes with: an object, or its name.
+# A Keras initializer or regularizer, as an object or by name.
 Initializer: TypeAlias = Any
 Regularizer: TypeAlias = Any
 DTypePolicy: TypeAlias = Any
-# Number of the step that a run is in, read from the outside.
+# Returns the current step of a run.
 StepCounter: TypeAlias = Callable[[], int]
 Verbosity: TypeAlias = bool | Literal["auto", 0, 1, 2]
 Distance: TypeAlias = Literal["cosine", "euclidean"]
 ChannelOrder: TypeAlias = Literal["rgb", "bgr"]
 Interpolation: TypeAlias = Literal["bilinear", "bicubic", "lanczos3", "lanczos5"]
-# What of a batch normalization stays as it is in training.
+# Which parts of a batch normalization do not change during training.
 FrozenBatchNorm: TypeAlias = Literal["none", "statistics", "all"]
 PoolingKind: TypeAlias = Literal["avg", "max", "avg+max", "gem", "first"]
-# What stands for an image in a transformer: the token of the whole image, the mean of those of patches, or both.
+# What represents an image in a transformer: the token of the whole image, the mean of the patch tokens, or both.
 TokenKind: TypeAlias = Literal["class", "patches", "both"]
 FeatureNorm: TypeAlias = Literal["none", "batch", "layer"]
-# Of manifold similarities.
+# Arguments of manifold similarities.
 View: TypeAlias = Literal["intrinsic", "contextual"]
 Affinity: TypeAlias = Literal["clipped", "shifted"]
 
@@ -269,16 +269,16 @@ class LayerArguments(ModelArguments, total=False):
 
 
 def nearest(word, words):
-    """Returns a suggestion for an unknown word, or an empty string if none of the words is similar."""
+    """Returns a suggestion for an unknown word, or an empty string if no word is similar."""
     closest = _closest(word, words)
     return f" Did you mean {closest!r}?" if closest else ""
 
 
 def meant(name, *modules):
-    """Returns a suggestion for a name that a module has not, with the module that has it; or an empty string.
+    """Returns a suggestion for a name that a module does not have, or an empty string.
 
-    It may be one in the `__all__` of the modules, or in their `INSTEAD`, which are other packages' names, with what to
-    write here.
+    Suggestions come from the `__all__` of the modules, and from their `INSTEAD`, which maps names from other packages
+    to tfdml's names.
     """
     written = {}
     for module in map(vars, reversed(modules)):
@@ -289,7 +289,7 @@ def meant(name, *modules):
 
 
 def guide(*packages):
-    """Makes packages, and the modules in them, say which name was meant."""
+    """Makes packages and their modules suggest a name in errors about an unknown name."""
     for package in packages:
         inside = f"{package.__name__}."
         for module in [package, *(module for name, module in list(sys.modules.items()) if name.startswith(inside))]:
@@ -297,7 +297,7 @@ def guide(*packages):
 
 
 class Guide(types.ModuleType):
-    """A module whose errors say which of its names was meant, and which class where it is called itself."""
+    """A module with errors that suggest a name, or a class if the module itself is called."""
 
     def __getattr__(self, name):
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}.{meant(name, self)}")
@@ -308,27 +308,27 @@ class Guide(types.ModuleType):
 
 
 def same(word, words):
-    """Returns the one of the words that differs in capitals, hyphens and the like alone; None without any."""
+    """Returns the first of the words that differs only in case, hyphens, underscores or a final "loss", or None."""
 
     def simple(name):
         return re.sub(r"[-_ ]", "", name.lower()).removesuffix("loss")
 
-    # Of a class and a function of one name the first, which is the class.
+    # If a class and a function share a name, the first one is the class.
     return next((other for other in words if simple(other) == simple(word)), None)
 
 
 def _closest(word, words):
-    """Returns the word that is the same but for spelling, or else the most similar one; None without any."""
+    """Returns the word that differs only in spelling (see `same`), else the most similar word, or None."""
     return same(word, words) or next(iter(difflib.get_close_matches(word, list(words), n=1)), None)
 
 
-# Side of an image, in pixels, after it is resized or cropped: specs are in files of others, too.
+# Side of an image in pixels after it is resized or cropped. It is limited because specs can come from other people.
 MOST_SIDE = 4096
 SIDE = integer(1, at_most=MOST_SIDE)
 
 
 class Sides(NamedTuple):
-    """Height and width of images in pixels; as text `256x128`."""
+    """Height and width of images in pixels, written as `256x128`."""
 
     height: int
     width: int
@@ -338,12 +338,12 @@ class Sides(NamedTuple):
 
 
 def sides_of(size: int | tuple[int, int]) -> Sides:
-    """Returns height and width of a size: the side of a square, or a pair."""
+    """Returns the height and width of a size, which is the side of a square or a pair."""
     return Sides(size, size) if isinstance(size, int) else Sides(*size)
 
 
 def saved_size(height: int, width: int) -> int | list[int]:
-    """Returns a size as files have it: the side of a square, or a list of height and width."""
+    """Returns a size as files store it: the side of a square, or a list of height and width."""
     return height if height == width else [height, width]
 
 
@@ -351,7 +351,7 @@ def _read(value):
     if not isinstance(value, list | tuple):
         return SIDE.read(value)
     height, width = map(SIDE.read, value)
-    # A square has one number, so that its settings and files are the same whichever way it was given.
+    # A square becomes one number, so that both ways to write it lead to the same settings and files.
     return height if height == width else Sides(height, width)
 
 

@@ -1,7 +1,8 @@
-"""Arguments as annotations declare them: those in the body of a class, and those in the signature of a function.
+"""Arguments declared by annotations, in the body of a class or in the signature of a function.
 
-There is one reading of both: an annotation says what a value must be, see `tfdml.registry.arguments.expected_by`; if it
-says nothing of values, the type of the default does. A default of None allows None.
+Both are read in the same way: an annotation specifies which values are valid, see
+`tfdml.registry.arguments.expected_by`. If it allows any value, the type of the default decides. A default of None
+allows None.
 """
 
 import functools
@@ -24,8 +25,8 @@ from tfdml.registry.arguments import (
     text,
 )
 
-# Marks an argument that the next base class takes: `Annotated[float, number(above=0), OF_KERAS]`. Without an `Expected`
-# beside it Keras alone checks it, and specs leave it out.
+# Marks an argument of the Keras base class: `Annotated[float, number(above=0), OF_KERAS]`. Without an `Expected` in the
+# annotation, only Keras checks the argument, and specs do not have it.
 OF_KERAS = "of Keras"
 REQUIRED = inspect.Parameter.empty
 NAMED, IN_ORDER = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -38,10 +39,10 @@ Function = TypeVar("Function", bound=Callable)
 if TYPE_CHECKING:
 
     class OfKeras:
-        """What type checkers see in place of Keras' layers and optimizers.
+        """What type checkers see instead of Keras' layers and optimizers.
 
-        Keras chooses the bases of these at run time. Of a class whose bases it does not know, a type checker accepts
-        any argument.
+        Keras chooses their base classes at run time. For a class with unknown bases, a type checker would accept any
+        argument.
         """
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
@@ -50,9 +51,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Field:
-    """An argument: what is expected, or None; its default, or `REQUIRED`; whether it comes after `_: KW_ONLY`.
+    """An argument of a class or function.
 
-    `of_keras` says that the next base class takes it.
+    Args:
+        expected: which values are valid, or None for any value.
+        default: the default, or `REQUIRED`.
+        keyword_only: whether it comes after `_: KW_ONLY`.
+        of_keras: whether it is an argument of the Keras base class.
     """
 
     expected: Expected | None
@@ -62,11 +67,11 @@ class Field:
 
     @classmethod
     def of(cls, kind, default, keyword_only=False):
-        """The field of an annotation, which may be `REQUIRED` for none, and a default."""
+        """Returns the field of an annotation, or `REQUIRED` for a missing annotation, and a default."""
         if get_origin(kind) is Annotated and OF_KERAS in kind.__metadata__:
             has_rule = any(isinstance(rule, Expected) for rule in kind.__metadata__)
             return cls(expected_by(kind) if has_rule else None, default, keyword_only, of_keras=True)
-        # A text as the default says more than that it is one.
+        # A text as the default also excludes an empty text.
         expected = (kind is str and _like(default)) or expected_by(kind) or _like(default)
         if expected and default is None and not _takes_none(expected):
             expected = optional(expected)
@@ -74,13 +79,13 @@ class Field:
 
     @property
     def is_shown(self):
-        """Whether signatures and specs have it."""
+        """Whether signatures and specs include the argument."""
         return self.expected is not None or not self.of_keras
 
 
 @dataclass_transform()
 class Declared:
-    """A class whose annotated attributes are its arguments, as in a dataclass; type checkers read them as such.
+    """Base of classes with arguments that are annotated attributes, as in a dataclass.
 
     ```python
     class Circle(Declared):
@@ -88,17 +93,19 @@ class Declared:
         form: Literal["smooth", "hard"] = "smooth"
     ```
 
-    Each value is checked as its annotation says, and is then an attribute. Fields after `_: KW_ONLY` come last in the
-    order, those of the nearest class first. Defaults are no attributes of the class, where one could hide a property of
-    a base class. Of a class with an `__init__` of its own, the arguments are those of its signature, read and checked
-    in the same way, and the class sets its attributes itself.
+    The annotation of an argument determines which values are valid. A valid value becomes an attribute of the object.
+    Fields after `_: KW_ONLY` come last, and the nearest class comes first among them. A default is not stored as a
+    class attribute, because it could hide a property of a base class.
+
+    If a class defines `__init__`, the parameters of `__init__` are its arguments. They are checked in the same way, but
+    the class sets its attributes itself.
     """
 
-    # The arguments in their order, with those of the base classes.
+    # All arguments in order, including arguments of the base classes.
     fields: ClassVar[Mapping[str, Field]] = MappingProxyType({})
-    # Whether they are the annotated attributes, and not the parameters of an `__init__`.
+    # Whether the arguments are annotated attributes instead of parameters of an `__init__`.
     takes_fields: ClassVar[bool] = True
-    # What errors call the class.
+    # Name of the class in errors.
     owner: ClassVar[str] = ""
 
     def __init_subclass__(cls, **kwargs):
@@ -106,7 +113,7 @@ class Declared:
         cls.owner = cls.__qualname__
         cls.takes_fields = cls.takes_fields and "__init__" not in vars(cls)
         new = _fields_of(cls)
-        # What a base class of Keras takes, it also takes where a class changes the default.
+        # If a class changes the default of a Keras argument, Keras still receives the argument.
         for name in new.keys() & {name for name, field in cls.fields.items() if field.of_keras}:
             new[name] = replace(new[name], of_keras=True)
         every = {**cls.fields, **new}
@@ -118,20 +125,20 @@ class Declared:
             _declare_init(cls, lambda made: _owner(made, cls))
 
     def check_arguments(self) -> None:
-        """Raises a ValueError where arguments do not fit together; each of them is checked before."""
+        """Raises a ValueError if arguments do not fit together. Each argument has been checked by itself before."""
 
     def own_config(self) -> dict[str, Any]:
-        """The arguments, without those that the base class of Keras takes."""
+        """Returns the values of all arguments except those of the Keras base class."""
         return {name: getattr(self, name) for name, field in self.fields.items() if not field.of_keras}
 
 
 def declared(function: Function) -> Function:
-    """Decorator for a function or method, each call of which checks its arguments as annotations declare them."""
+    """Decorator for a function or method that checks the arguments of each call against their annotations."""
     return _checking(function, evaluated(inspect.signature, function), lambda *_: function.__qualname__)
 
 
 def declare_part(thing, owner):
-    """Returns a class or function, each call of which checks its arguments; errors call it `owner`."""
+    """Returns a class or function that checks the arguments of each call. Errors call it `owner`."""
     if not isinstance(thing, type):
         return _checking(thing, evaluated(inspect.signature, thing), lambda *_: owner)
     if issubclass(thing, Declared):
@@ -142,42 +149,42 @@ def declare_part(thing, owner):
 
 
 def _declare_init(cls, owner_of):
-    """Lets the `__init__` of a class check its arguments, which are those of its signature."""
+    """Makes the `__init__` of a class check the arguments in its signature."""
     signature = evaluated(inspect.signature, cls)
     signature = signature.replace(parameters=[inspect.Parameter("self", ONLY_IN_ORDER), *signature.parameters.values()])
     cls.__init__ = _checking(cls.__init__, signature, owner_of)
 
 
 def refuse_unknown(owner, names, arguments):
-    """Raises a TypeError that names the first of some names that is none of the arguments of `owner`."""
+    """Raises a TypeError about the first of some names that is not an argument of `owner`."""
     for name in names:
         if name not in arguments:
             listed = ", ".join(arguments) or "none"
-            raise TypeError(f"{owner} takes no argument {name!r}.{nearest(name, arguments)} Its arguments: {listed}.")
+            raise TypeError(f"{owner} has no argument {name!r}.{nearest(name, arguments)} Its arguments: {listed}.")
 
 
 def checked(owner, name, value, expected):
-    """The value as it is read, or a ValueError that names the argument of `owner`; `expected` may be None."""
+    """Returns the converted value, or raises a ValueError about the argument of `owner`."""
     try:
         return expected.read(value) if expected else value
     except REFUSED:
         received = repr(value)
         if len(received) > LONGEST_VALUE:
             received = f"{received[: LONGEST_VALUE - 3]}..."
-        raise ValueError(f"{owner} expects {name} to be {expected.words}; received {received}.") from None
+        raise ValueError(f"{owner} expects {name} to be {expected.words}. Received: {name}={received}.") from None
 
 
 def evaluated(read, thing):
-    """Returns what `inspect.signature` or `get_annotations` reads, with annotations evaluated where all can be."""
+    """Returns what `inspect.signature` or `get_annotations` reads, with evaluated annotations if all can be."""
     try:
         return read(thing, eval_str=True)
     except (NameError, AttributeError, SyntaxError, TypeError):
-        # They have names that are imported for type checkers only, or are words for people.
+        # Annotations may use names that only type checkers import, or may be plain text.
         return read(thing)
 
 
 def _checking(function, signature, owner_of):
-    """Wraps a function or an `__init__`, whose object is then the argument of `owner_of`."""
+    """Wraps a function or an `__init__`, which passes its object to `owner_of`."""
     fields = {
         name: Field.of(parameter.annotation, parameter.default, parameter.kind is NAMED)
         for name, parameter in signature.parameters.items()
@@ -206,7 +213,7 @@ def _checking(function, signature, owner_of):
 
 
 def _init_of(cls):
-    # In Python every field may stand without its name, but those that Keras checks and those without a default.
+    # In Python, fields may be passed by position, except for Keras' own and keyword-only fields without a default.
     parameters = []
     for name, field in cls.fields.items():
         named = not field.is_shown or (field.keyword_only and field.default is REQUIRED)
@@ -229,7 +236,7 @@ def _init_of(cls):
         super(Declared, self).__init__(**{name: values.pop(name) for name in handed_on})
         for name, value in values.items():
             setattr(self, name, value)
-        # A class with an `__init__` of its own may set later what this asks for.
+        # If a subclass defines `__init__`, it may set the attributes that this reads only later.
         if values or cls is type(self):
             self.check_arguments()
 
@@ -239,26 +246,26 @@ def _init_of(cls):
 
 
 def _fields_of(cls):
-    """The fields that a class declares itself; their defaults are taken out of it."""
+    """Returns the fields that a class declares itself, and removes their defaults from the class."""
     fields, keyword_only = {}, False
     for name, kind in evaluated(inspect.get_annotations, cls).items():
         if kind is KW_ONLY:
             keyword_only = True
         elif not (kind is ClassVar or get_origin(kind) is ClassVar):
             fields[name] = Field.of(kind, vars(cls).get(name, REQUIRED), keyword_only)
-            # An `__init__` of another kind may rely on them.
+            # A class with an `__init__` may rely on its class attributes.
             if name in vars(cls) and cls.takes_fields:
                 delattr(cls, name)
     return fields
 
 
 def _owner(made, cls):
-    """What errors call an object whose `__init__` a class has, or one that inherits it."""
+    """Returns what errors call an object that is created by the `__init__` of a class."""
     return (type(made) if type(made).__init__ is cls.__init__ else cls).owner
 
 
 def _closed(signature):
-    """A signature with the names of the `TypedDict` in place of its `**kwargs: Unpack[...]`."""
+    """Returns a signature with the keys of the `TypedDict` instead of `**kwargs: Unpack[...]`."""
     *named, last = [*signature.parameters.values()] or [None]
     if last is None or last.kind is not inspect.Parameter.VAR_KEYWORD or get_origin(last.annotation) is not Unpack:
         return signature
@@ -276,7 +283,7 @@ def _takes_none(expected):
 
 
 def _like(default):
-    """The `Expected` that follows from a default, or None."""
+    """Returns the `Expected` that follows from a default, or None."""
     if isinstance(default, bool):
         return boolean()
     for kind, expected in ((int, integer), (float, number), (str, text)):
@@ -289,7 +296,7 @@ def _like(default):
 
 @dataclass_transform(frozen_default=True)
 class Value(Declared):
-    """A part that is nothing but its arguments: equal to others with the same, and as it was made."""
+    """Base of immutable components that are equal if their arguments are."""
 
     def __setattr__(self, name, value):
         if name not in self.fields or name in vars(self):

@@ -1,4 +1,4 @@
-"""Hooks of losses: what a loss declares beside the values it computes."""
+"""Loss hooks: what a loss declares in addition to the values that it computes."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,51 +9,50 @@ if TYPE_CHECKING:
     from keras.callbacks import Callback
     from keras.layers import Layer
 else:
-    # Help is printed before Keras is imported.
+    # Keras is not imported here, because help is printed without it.
     Callback = Layer = Any
 
 
 class LossHooks:
     """Declarations of a loss for models, callbacks and `tfdml.train`, with defaults for a loss that declares nothing.
 
-    `tfdml.losses.EmbeddingLoss` inherits them. Other losses of Keras, a user's own too, have the defaults; see
-    `hooks_of`.
+    `tfdml.losses.EmbeddingLoss` inherits them. Any other Keras loss has the defaults; see `hooks_of`.
     """
 
     # Whether each image needs another image of its class in the batch.
     needs_pairs = False
-    # In how many equal parts it takes the batch, row i of one with row i of the others, as `Sampler.parts` says.
+    # Number of equal parts of a batch. Row i of one part belongs to row i of the others; see `Sampler.parts`.
     batch_parts = 1
-    # Number of classes that it was made for; None: any.
+    # Number of classes that the loss was created for. If None, any number.
     classes: int | None = None
-    # How proxies that are features of images are moved, as arguments of `tfdml.callbacks.proxies`; None: it has
-    # none. Only the callback `ImageProxies` sets them.
+    # How to move proxies that are features of images, as arguments of `tfdml.callbacks.proxies`. If None, the loss has
+    # none. Only the callback `ImageProxies` sets such proxies.
     image_proxies: dict[str, Any] | None = None
-    # Whether `statistics` returns anything; if not, its input is not computed a second time.
+    # Whether `statistics` returns anything. If not, its input is not computed a second time.
     has_statistics = True
-    # Whether each device holds a part of its variables.
+    # Whether each device holds a part of the loss's variables.
     sharded = False
-    # Whether it sees the levels of a hierarchy, and not only its classes.
+    # Whether the loss uses the levels of a class hierarchy instead of only the finest classes.
     takes_levels = False
-    # Numbers of first dimensions that it trains as embeddings of their own.
+    # Sizes of leading parts of the embedding that the loss trains as separate embeddings.
     nested_dims: Sequence[int] = ()
 
-    # Why it cannot compare a batch with past ones, as part of a sentence; None: it can, and its `call` takes `queries`.
-    refuses_memory: str | None = "it does not say how anchors are compared with other rows than those of their batch"
+    # Why the loss cannot use cross-batch memory, as part of a sentence. If None, it can, and `call` accepts `queries`.
+    refuses_memory: str | None = "it does not define how to compare anchors with rows outside of their batch"
 
     def statistics(self, labels: Tensor, taken: Tensor) -> dict[str, Tensor]:
-        """Scalars by name that tell whether the loss still learns from a batch; `tfdml.train` logs their means.
+        """Returns scalars by name that show whether the loss still learns from a batch. `tfdml.train` logs their means.
 
-        NaN stands for what the batch has none of.
+        A statistic is NaN if the batch has nothing to compute it from.
 
         Args:
-            labels, taken: as `call` takes them.
+            labels, taken: the arguments of `call`.
         """
         del labels, taken
         return {}
 
     def callbacks(self, parts: Any) -> list[Callback]:
-        """Callbacks that change the loss while it trains; `tfdml.train` adds them.
+        """Returns callbacks that change the loss during training. `tfdml.train` adds them.
 
         Args:
             parts: `tfdml.callbacks.base.TrainingParts`.
@@ -62,22 +61,22 @@ class LossHooks:
         return []
 
     def check_callbacks(self, callbacks: Sequence[Callback]) -> None:
-        """Raises a ValueError if a model of `tfdml.methods` is fitted without a callback that the loss needs.
+        """Raises a ValueError if a `tfdml.methods` model is fitted without a callback that the loss needs.
 
         Args:
-            callbacks: list of callbacks that `fit` has.
+            callbacks: callbacks that were passed to `fit`.
         """
         del callbacks
 
     def make_layer(self) -> Layer | None:
-        """The layer that holds the loss' variables and gives what `call` takes, or None where it takes embeddings.
+        """Returns a layer that holds the loss's variables and computes the input of `call`, or None.
 
-        The layer is a `tfdml.layers.LossLayer`, called with `(embeddings [B, d], labels [B])`. Keras tracks variables
-        of layers only.
+        The layer is a `tfdml.layers.LossLayer`, which is called with `(embeddings [B, d], labels [B])`. Variables need
+        a layer because Keras does not track the variables of losses. If the result is None, `call` receives embeddings.
         """
         return None
 
 
 def hooks_of(loss: Any) -> LossHooks:
-    """Returns the loss itself if it declares hooks, else the defaults: for any other Keras loss, and for None."""
+    """Returns the loss itself if it declares hooks, or the defaults for any other Keras loss and for None."""
     return loss if isinstance(loss, LossHooks) else LossHooks()

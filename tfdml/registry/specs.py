@@ -1,8 +1,8 @@
 """Parses spec strings into names, arguments and weights.
 
-A spec is a name with optional arguments: `triplet` or `triplet(margin=0.1, mining='hard')`. Arguments are
-Python literals, read by `ast.literal_eval`: data, never code. A chain joins specs with `|`, a weighted sum with `+`:
-`triplet + 0.5*proxy_anchor`.
+A **spec** is a name with optional arguments: `triplet` or `triplet(margin=0.1, mining='hard')`. Arguments are Python
+literals, which `ast.literal_eval` reads as data and never executes as code. A chain joins specs with `|`, a weighted
+sum joins them with `+`, for example `triplet + 0.5*proxy_anchor`.
 """
 
 import ast
@@ -14,7 +14,7 @@ LONGEST_SHOWN = 500
 
 
 class SpecError(ValueError):
-    """A spec is wrong, or what it names cannot be made. By its `spec`, commands find the flag that has it."""
+    """A spec is invalid, or its object cannot be created. Commands use `spec` to find the flag that it belongs to."""
 
     def __init__(self, message, spec=""):
         super().__init__(message)
@@ -23,7 +23,7 @@ class SpecError(ValueError):
 
 @contextlib.contextmanager
 def of_spec(spec):
-    """Returns a context whose ValueErrors become a `SpecError` of this spec; errors of other kinds stay as they are."""
+    """Returns a context that turns a ValueError into a `SpecError` of this spec. Other errors remain unchanged."""
     try:
         yield
     except ValueError as error:
@@ -33,7 +33,7 @@ def of_spec(spec):
 
 
 def parse(text):
-    """Splits a spec or a chain into `[(name, {argument: value}), ...]`, evaluating literals only.
+    """Splits a spec or a chain into `[(name, {argument: value}), ...]` and evaluates only literals.
 
     A first argument without a name has the key `FIRST`.
     """
@@ -48,7 +48,7 @@ def written(name, arguments):
 
 
 def parse_sum(text):
-    """Splits a weighted sum into `[(weight, (name, {argument: value})), ...]`; empty if there is no sum or weight."""
+    """Splits a weighted sum into `[(weight, (name, {argument: value})), ...]`. Other specs give an empty list."""
     with _told(text):
         tree = _tree(text)
         if not (isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add | ast.Mult)):
@@ -58,7 +58,7 @@ def parse_sum(text):
 
 @contextlib.contextmanager
 def _told(text):
-    """Returns a context that tells what Python's parser cannot read, and whose errors are a `SpecError`."""
+    """Returns a context that turns every error about a text into a `SpecError`, including Python's syntax errors."""
     try:
         with of_spec(text):
             yield
@@ -76,12 +76,12 @@ def _told(text):
 
 def _tree(text):
     if not isinstance(text, str):
-        raise ValueError(f"Expected a spec, such as 'name(argument=value)', received {text!r}.")
+        raise ValueError(f"Expected a spec such as 'name(argument=value)'. Received: {text!r}.")
     return ast.parse(text.strip(), mode="eval").body
 
 
 def _operands(tree, operator):
-    """Returns the operands of a chain of one operator, from left to right."""
+    """Returns the operands of a chain with one operator, from left to right."""
     operands = []
     while isinstance(tree, ast.BinOp) and isinstance(tree.op, operator):
         operands.append(tree.right)
@@ -105,17 +105,17 @@ def _parse_step(node, text):
         return node.id, {}
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
         quoted = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        hint = " Leave out the quotes around it: a flagfile is not read by a shell." if quoted else ""
+        hint = " Remove the quotes around it, because no shell reads a flagfile." if quoted else ""
         raise ValueError(f"Cannot read the spec {text!r}. Expected name or name(argument=value, ...).{hint}")
     name = node.func.id
     if len(node.args) > 1 or any(keyword.arg is None for keyword in node.keywords):
-        raise ValueError(f"Arguments need their names: write {name}(argument=value), received {text!r}.")
+        raise ValueError(f"Arguments need names. Write {name}(argument=value). Received: {text!r}.")
     arguments = {}
     for first in node.args:
         arguments[FIRST] = _literal(f"The first argument of {name}", "", first, text)
     for keyword in node.keywords:
         if keyword.arg in arguments:
-            raise ValueError(f"The argument {keyword.arg} is given twice in {text!r}.")
+            raise ValueError(f"The argument {keyword.arg} occurs twice in {text!r}.")
         arguments[keyword.arg] = _literal(f"The value of {keyword.arg}", keyword.arg, keyword.value, text)
     return name, arguments
 
@@ -128,6 +128,6 @@ def _literal(what, argument, node, text):
         meant = {"true": "True", "false": "False", "none": "None"}.get(received.lower(), repr(received))
         meant = f"{argument}={meant}" if argument else f"{meant}, or argument={meant}"
         raise ValueError(
-            f"{what} in {text!r} is not a literal. Expected a number, quoted text, a tuple, True, False or None; "
-            f"received {received}. Did you mean {meant}?"
+            f"{what} in {text!r} is not a literal. Expected a number, quoted text, a tuple, True, False or None. "
+            f"Received: {received}. Did you mean {meant}?"
         ) from None

@@ -136,7 +136,7 @@ def test_multipliers_that_cannot_be_read(items):
         ({"clip_norm": 1.0, "optimizer": "adam(clipnorm=2.0)"}, "clipnorm"),
         ({"optimizer": "adam(use_ema=True)"}, "use --ema"),
         ({"schedule": "cosine(warmup_epochs=9)"}, "warmup_epochs < epochs"),
-        ({"lr_multipliers": ["a=-1"]}, "lr_multipliers to be .*numbers of 0 or more; received {.a.: -1.0}"),
+        ({"lr_multipliers": ["a=-1"]}, "lr_multipliers to be .*of 0 or more. Received: lr_multipliers={.a.: -1.0}"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(changes, message):
