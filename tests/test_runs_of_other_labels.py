@@ -242,7 +242,7 @@ def test_another_loss_is_taken_at_each_level_and_a_run_is_measured_again(tmp_pat
         ("photos", "--sampler=views(images=31)", ["needs that many training rows, there are 30", "has no classes"]),
         ("pairs", "--sampler=pxk(classes=4)", ["pairs has no classes. Use --sampler='given(count=32)'"]),
         ("pairs", "--loss=triplet(mining='given')", ["takes batches in 3 parts", "whose batches have 2"]),
-        ("pairs", "--memory=xbm(size=64)", ["Expected labels of shape [batch] with class numbers"]),
+        ("pairs", "--memory=xbm(size=64)", ["Labels must be integer class labels of shape [batch]"]),
         ("pairs", "--loss=proxy_anchor", ["class numbers"]),
         ("clusters", "--labels=clusters(k=16)", ["30 training images are too few for 16 clusters"]),
         ("clusters", "--levels=make", ["no classes"]),

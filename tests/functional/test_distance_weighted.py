@@ -64,8 +64,8 @@ def test_no_gradient(make_batch):
     [
         ({"cutoff": 0.0}, "cutoff to be a number above 0 and below 2. Received: cutoff=0.0"),
         ({"cutoff": 2.0}, "cutoff to be a number above 0 and below 2. Received: cutoff=2.0"),
-        ({"nonzero_loss_cutoff": 0.5}, "above the cutoff of 0.5, or None, received 0.5"),
-        ({"cutoff": 1.6}, "above the cutoff of 1.6, or None, received 1.4"),
+        ({"nonzero_loss_cutoff": 0.5}, "above the cutoff of 0.5. Received: nonzero_loss_cutoff=0.5"),
+        ({"cutoff": 1.6}, "above the cutoff of 1.6. Received: nonzero_loss_cutoff=1.4"),
     ],
 )
 def test_bad_cutoffs_are_told(limits, message):

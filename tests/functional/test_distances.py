@@ -104,12 +104,12 @@ def test_rows_that_are_equal_have_distance_zero_and_gradient_zero():
 @pytest.mark.parametrize(
     "labels, embeddings, message",
     [
-        ([0, 1], [1.0, 2.0], r"embeddings of shape \[batch, dim\], received shape \(2,\)"),
-        ([0, 1], [[[1.0]], [[2.0]]], r"embeddings of shape \[batch, dim\], received shape \(2, 1, 1\)"),
-        (np.ones([2, 2, 2], int), [[1.0], [2.0]], r"labels of shape \[batch\].*received shape \(2, 2, 2\).*argmax"),
-        (0, [[1.0], [2.0]], r"labels of shape \[batch\].*received shape \(\)"),
+        ([0, 1], [1.0, 2.0], r"embeddings of shape \[batch, dim\]. Received: shape=\(2,\)"),
+        ([0, 1], [[[1.0]], [[2.0]]], r"embeddings of shape \[batch, dim\]. Received: shape=\(2, 1, 1\)"),
+        (np.ones([2, 2, 2], int), [[1.0], [2.0]], r"labels of shape \[batch\].*shape=\(2, 2, 2\).*argmax"),
+        (0, [[1.0], [2.0]], r"labels of shape \[batch\].*Received: shape=\(\)"),
         ([0, 1, 2], [[1.0], [2.0]], "3 labels for 2 embeddings"),
-        (np.array([[0.0, 1.0], [0.5, 0.0]]), [[1.0], [2.0]], "the same both ways, and received others. One-hot labels"),
+        (np.array([[0.0, 1.0], [0.5, 0.0]]), [[1.0], [2.0]], "a symmetric matrix. Received: .* Convert one-hot labels"),
     ],
 )
 def test_bad_shapes_are_told(labels, embeddings, message):

@@ -94,7 +94,7 @@ def test_a_label_of_nan_is_named(loss_spec, make_feed):
     labels = np.array([0, 0, 1, np.nan, 1, 2])
     loss = registry.create("loss", loss_spec)
     taken = make_feed(loss, dim=4)(np.zeros(6, int), np.ones((6, 4), np.float32))
-    with pytest.raises(ValueError, match="received NaN at position 3 of 6"):
+    with pytest.raises(ValueError, match="Received: NaN at position 3 of 6"):
         loss(labels, taken)
 
 

@@ -120,5 +120,5 @@ def test_it_is_no_metric_loss():
 
 def test_bad_shapes_are_told():
     for use in (divergence_loss, lambda rows: Divergence()(np.zeros(4), rows)):
-        with pytest.raises(ValueError, match=r"\[batch, learners, dim\], received \(4, 3\)"):
+        with pytest.raises(ValueError, match=r"\[batch, learners, dim\]. Received: shape=\(4, 3\)"):
             use(np.zeros((4, 3), np.float32))

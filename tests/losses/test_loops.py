@@ -295,7 +295,7 @@ def test_large_exponents_do_not_overflow(make_batch, make_similarities, loss, le
 @pytest.mark.parametrize(
     "make, arguments, message",
     [
-        (losses.Triplet, {"nonzero_loss_cutoff": 0.1}, "above the cutoff of 0.5, or None, received 0.1"),
+        (losses.Triplet, {"nonzero_loss_cutoff": 0.1}, "above the cutoff of 0.5. Received: nonzero_loss_cutoff=0.1"),
         (losses.Margin, {"nonzero_loss_cutoff": 0.1}, "above the cutoff"),
         (losses.Angular, {"alpha": 61}, "in degrees above 0 and at most 60. Received: alpha=61"),
         (losses.RankedList, {"margin": 1.3}, "margin from 0 to alpha, which is 1.2, received 1.3"),

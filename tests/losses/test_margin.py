@@ -212,7 +212,7 @@ def test_a_label_without_a_boundary_is_named(make_batch, make_feed):
         assert np.isfinite(loss(labels, make_feed(loss)(labels, embeddings)))
     loss = Margin(learn_beta="per_class", classes=3)
     taken = make_feed(loss)(labels, embeddings)
-    with pytest.raises(ValueError, match="Margin was made for 3 classes: .* from 0 to 2, received 3 at position 4"):
+    with pytest.raises(ValueError, match="Margin was created for 3 classes, .* from 0 to 2. Received: 3 at position 4"):
         loss(labels, taken)
     # Nothing can be raised there.
     assert np.isnan(tf.function(loss)(tf.constant(labels), taken))

@@ -66,7 +66,7 @@ def test_without_a_number_of_classes_there_is_a_warning():
 def test_a_label_beyond_the_classes(label):
     """Named where something can be raised, NaN in a compiled function."""
     loss, similarities, labels = ProxyNCA(classes=4), np.eye(4, dtype=np.float32), np.array([0, 1, label, 3])
-    with pytest.raises(ValueError, match=f"expected labels from 0 to 3, received {label} at position 2"):
+    with pytest.raises(ValueError, match=f"labels must be from 0 to 3. Received: {label} at position 2"):
         loss(labels, similarities)
     assert np.isnan(tf.function(loss)(tf.constant(labels), similarities))
 

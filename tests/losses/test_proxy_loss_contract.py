@@ -38,7 +38,7 @@ def test_a_label_that_is_no_class_gives_nan_or_is_named(loss, similarities):
         labels[3] = label
         assert np.isnan(loss.call(labels, values)[3]), label
         assert np.isnan(compiled(tf.constant(labels), values)), label
-        with pytest.raises(ValueError, match=f"labels from 0 to 6, received {label} at position 3"):
+        with pytest.raises(ValueError, match=f"labels must be from 0 to 6. Received: {label} at position 3"):
             loss(labels, values)
 
 

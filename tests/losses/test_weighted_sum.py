@@ -189,7 +189,7 @@ def test_labels_are_checked_against_the_fewest_classes():
     assert WeightedSum(terms).make_layer().classes == 3
     model = tfdml.Single(tfdml.backbones.Small(width=4, stages=1), embedding_size=4)
     model.compile("sgd", loss=WeightedSum(terms), run_eagerly=True)
-    with pytest.raises(ValueError, match="made for 3 classes: expected labels from 0 to 2, received 3 at position 3"):
+    with pytest.raises(ValueError, match="for 3 classes, so labels must be from 0 to 2. Received: 3 at position 3"):
         model.fit(np.zeros((4, 8, 8, 3)), np.arange(4), verbose=0)
     with pytest.raises(ValueError, match="expected labels from 0 to 2, received another one"):
         model.fit(tf.data.Dataset.from_tensors((np.zeros((4, 8, 8, 3)), np.arange(4))), verbose=0)
@@ -202,7 +202,7 @@ def test_a_label_that_is_no_class_of_a_loss_is_named(make_batch, make_feed):
     assert np.isfinite(loss(labels, taken))
     labels[4] = 3
     with pytest.raises(
-        ValueError, match="WeightedSum was made for 3 classes.*labels from 0 to 2, received 3 at pos.* 4"
+        ValueError, match="WeightedSum was created for 3 classes, .* from 0 to 2. Received: 3 at pos.* 4"
     ):
         loss(labels, taken)
     # Where no loss has classes, labels are any numbers.

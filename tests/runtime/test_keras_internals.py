@@ -168,7 +168,7 @@ def test_an_error_of_tfdml_leaves_keras_as_it_was_raised(symbolic):
     with pytest.raises(ValueError, match="Exception encountered when calling"):
         nested(inputs)
     with pytest.raises(
-        ValueError, match=r"^Expected embeddings of shape \[batch, dim\], received shape \(\w+, 2, 2\)\.$"
+        ValueError, match=r"^Expected embeddings of shape \[batch, dim\]\. Received: shape=\(\w+, 2, 2\)\.$"
     ):
         with keras_internals.errors_as_raised():
             nested(inputs)

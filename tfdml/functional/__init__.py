@@ -1,1 +1,1 @@
-"""Pure functions of Keras tensors: checks, distances, pairs, mining."""
+"""Pure functions of Keras tensors: checks, distances, pairs and mining."""

@@ -13,7 +13,7 @@ def check_pairs_input(labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tenso
     """Returns `(labels, embeddings [B, d] in float32 or float64)`, or raises a ValueError.
 
     Args:
-        labels: `[B]` or `[B, 1]` class numbers, or other labels that `tfdml.functional.pairs` names.
+        labels: `[B]` or `[B, 1]` integer class labels, or another kind of labels; see `check_kind`.
         embeddings: `[B, d]` floating point.
     """
     return _check(labels, embeddings, "embeddings", ("batch", "dim"), check_kind)
@@ -23,16 +23,16 @@ def check_similarities_input(labels: Tensor, similarities: Tensor, several: bool
     """Returns `(labels [B], similarities [B, C] in float32 or float64)`, or raises a ValueError.
 
     Args:
-        labels: `[B]` or `[B, 1]` class numbers.
+        labels: `[B]` or `[B, 1]` integer class labels.
         similarities: `[B, C]` floating point.
-        several: whether they are `[B, C, n]` instead, with n proxies per class.
+        several: whether similarities are `[B, C, n]`, with n proxies per class.
     """
     axes = ("batch", "classes", "per_class")[: 3 if several else 2]
     return _check(labels, similarities, "similarities", axes, check_class_numbers)
 
 
 def at_least_float32(values: Tensor) -> Tensor:
-    """Casts values to float32, unless they are float64: the precision of losses, whatever the dtype policy."""
+    """Casts values to float32, unless they are float64. Losses use this precision, whatever the dtype policy."""
     return ops.cast(values, loss_dtype(values.dtype))
 
 
@@ -42,7 +42,7 @@ def loss_dtype(dtype: Any) -> str:
 
 
 def concrete(values: Tensor) -> np.ndarray | None:
-    """Returns the values as a NumPy array, or None inside a compiled function, where they are unknown."""
+    """Returns the values as a NumPy array, or None if they are unknown because a function is being compiled."""
     try:
         return ops.convert_to_numpy(values)
     except (TypeError, ValueError, NotImplementedError, AttributeError):
@@ -50,12 +50,12 @@ def concrete(values: Tensor) -> np.ndarray | None:
 
 
 def check_classes(labels: Tensor, classes: int | None, name: str = "The loss") -> None:
-    """Raises a ValueError where a label is NaN, or no class of a loss.
+    """Raises a ValueError if a label is NaN or not one of a loss's classes.
 
     Args:
-        labels: `[B]` tensor or array; in a compiled function, where its values are unknown, nothing is checked.
-        classes: number of classes that the loss was made for; None: any.
-        name: what the error calls the loss.
+        labels: `[B]` tensor or array. If its values are unknown, as in a compiled function, nothing is checked.
+        classes: number of classes that the loss was created for. If None, any label is valid.
+        name: name of the loss in the error.
     """
     known = concrete(labels)
     if known is None:
@@ -63,21 +63,21 @@ def check_classes(labels: Tensor, classes: int | None, name: str = "The loss") -
     known = known.reshape(-1)
     (missing,) = np.nonzero(known != known)
     if len(missing):
-        raise ValueError(f"Expected a label for each row, received NaN at position {missing[0]} of {len(known)}.")
+        raise ValueError(f"Every row must have a label. Received: NaN at position {missing[0]} of {len(known)}.")
     if classes is None:
         return
     (wrong,) = np.nonzero((known < 0) | (known >= classes))
     if len(wrong):
         raise ValueError(
-            f"{name} was made for {classes} classes: expected labels from 0 to {classes - 1}, received "
+            f"{name} was created for {classes} classes, so labels must be from 0 to {classes - 1}. Received: "
             f"{known[wrong[0]]} at position {wrong[0]}."
         )
 
 
 def nan_with(values: Tensor, *tensors: Tensor) -> Tensor:
-    """Returns the values, all NaN where a tensor has NaN.
+    """Returns the values, or NaN for all of them if a tensor contains NaN.
 
-    A comparison with NaN is False, so masks and minima may leave it out of what they compute.
+    Without this, NaN could disappear from a loss, because comparisons with NaN are False in masks.
     """
     for tensor in tensors:
         if is_floating(tensor):
@@ -86,23 +86,25 @@ def nan_with(values: Tensor, *tensors: Tensor) -> Tensor:
 
 
 def is_floating(tensor: Tensor) -> bool:
-    """Whether a tensor or array has floating point numbers, and so may have NaN."""
+    """Whether a tensor or array has floating point numbers, which can be NaN."""
     return "float" in standardize_dtype(tensor.dtype)
 
 
 def check_class_numbers(labels: Tensor) -> None:
-    """Raises a ValueError where labels `[B, ...]` are not one class number an image."""
+    """Raises a ValueError if labels `[B, ...]` are not one class label per image."""
     if len(labels.shape) != 1:
         raise ValueError(
-            f"Expected labels of shape [batch] with class numbers, received shape {tuple(labels.shape)}. "
-            "One-hot labels need argmax first."
+            f"Labels must be integer class labels of shape [batch]. Received: shape={tuple(labels.shape)}. "
+            "Convert one-hot labels with argmax first."
         )
 
 
 def check_kind(labels: Tensor) -> None:
-    """Raises a ValueError where labels `[B, ...]` are none of the kinds that `tfdml.functional.pairs` names.
+    """Raises a ValueError if labels are not of a supported kind.
 
-    Whether levels are a tree, and whether any pair is known, is checked where values are known.
+    Supported are class labels `[B]`, levels of a class hierarchy `[B, L]` or `[B, 1, L]`, several labels per image as
+    booleans `[B, C]`, and the relevance of each pair `[B, B]`, floating point. Values are only checked if they are
+    known, which they are not in a compiled function.
     """
     kinds, shape = len(labels.shape), tuple(labels.shape)
     if kinds == 1 or (kinds == 3 and shape[1] == 1):
@@ -115,17 +117,19 @@ def check_kind(labels: Tensor) -> None:
         return
     if known.dtype.kind in "iu" and _is_no_tree(known):
         raise ValueError(
-            f"Expected labels of shape {shape} as categories from coarse to fine, and received a category that is in "
-            "two of the level above it, which is no tree. One-hot labels need argmax first; several labels an image "
-            "are booleans."
+            f"Integer labels of shape {shape} must be categories from coarse to fine, but a category belongs to two "
+            "categories of the level above it, which is not a tree. Convert one-hot labels with argmax first. For "
+            "several labels per image, use booleans."
         )
     if is_matrix and np.any(known != known.T):
         raise ValueError(
-            f"Expected labels of shape {shape}, floating point, as the relevance of each pair, which is the same both "
-            "ways, and received others. One-hot labels need argmax first."
+            f"Floating-point labels of shape {shape} must be the relevance of each pair, a symmetric matrix. "
+            "Received: a matrix that is not symmetric. Convert one-hot labels with argmax first."
         )
     if is_matrix and not np.any(known[~np.eye(len(known), dtype=bool)] >= 0):
-        raise ValueError("No pair of the batch is known: all are below 0. Expected the relevance of some, 0 to 1.")
+        raise ValueError(
+            "The relevance of at least one pair of the batch must be known, from 0 to 1. Received: only values below 0."
+        )
 
 
 def _is_no_tree(levels):
@@ -136,13 +140,16 @@ def _is_no_tree(levels):
 def _check(labels, values, name, axes, check_labels):
     labels, values = ops.convert_to_tensor(labels), ops.convert_to_tensor(values)
     if len(values.shape) != len(axes):
-        raise ValueError(f"Expected {name} of shape [{', '.join(axes)}], received shape {tuple(values.shape)}.")
+        raise ValueError(f"Expected {name} of shape [{', '.join(axes)}]. Received: shape={tuple(values.shape)}.")
     if len(labels.shape) == 2 and labels.shape[1] == 1:
         labels = ops.squeeze(labels, axis=1)
     check_labels(labels)
     if None not in (labels.shape[0], values.shape[0]) and labels.shape[0] != values.shape[0]:
-        raise ValueError(f"Received {labels.shape[0]} labels for {values.shape[0]} {name}; expected as many.")
+        raise ValueError(
+            f"The number of labels must match the number of {name}. Received: {labels.shape[0]} labels for "
+            f"{values.shape[0]} {name}."
+        )
     if is_floating(labels):
         check_classes(labels, None)
-    # Distances are too imprecise in half precision, so losses never use it, whatever the network's dtype policy.
+    # Distances are too imprecise in half precision, so losses never use it, whatever the dtype policy.
     return labels, at_least_float32(values)

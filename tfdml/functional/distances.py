@@ -10,10 +10,10 @@ from tfdml.registry.arguments import Tensor
 def known_gradient(
     function: Callable[[Tensor], tuple[Tensor, Callable[[Tensor], Tensor]]],
 ) -> Callable[[Tensor], Tensor]:
-    """Decorates a `function(tensor)` that returns a value, and a function from the value's gradient to the tensor's.
+    """Decorates a `function(tensor)` that returns a value and a function from the value's gradient to the tensor's.
 
-    It is Keras' `custom_gradient` for functions of one tensor, on every backend. The gradient can use intermediate
-    results of the function, and is itself differentiable for derivatives of second order.
+    This is Keras' `custom_gradient` for functions of one tensor, on every backend. The gradient can use intermediate
+    results of the function and is itself differentiable for second-order derivatives.
     """
 
     @ops.custom_gradient
@@ -21,7 +21,7 @@ def known_gradient(
         value, gradient = function(tensor)
 
         def of_this_backend(*arguments, upstream=None):
-            # PyTorch also passes the tensor, and passes by position what the others pass by name.
+            # PyTorch passes the gradient by position, other backends pass it by name.
             return gradient(arguments[0] if upstream is None else upstream)
 
         return value, of_this_backend
@@ -29,15 +29,19 @@ def known_gradient(
     return differentiable
 
 
-# Squared length up to which a row counts as zeros. Above it the gradient, with the cube of the inverse, is finite.
+# Squared length up to which a row counts as zeros. For longer rows, the cube of the inverse length in the gradient is
+# finite.
 LEAST_SQUARED_LENGTH = 1e-24
 
 
 def squared_distances(embeddings: Tensor, constant_gallery: bool = False, queries: int | None = None) -> Tensor:
-    """Returns squared Euclidean distances `[B, B]` of the rows of `[B, d]`; exactly 0 on the diagonal.
+    """Returns squared Euclidean distances `[B, B]` of the rows of `[B, d]`, exactly 0 on the diagonal.
 
-    With `constant_gallery`, the gradient of a distance moves only the first of its two rows, the query. With `queries`
-    distances are `[queries, B]`, of the first rows to all, and gradients move no others.
+    Args:
+        embeddings: `[B, d]`.
+        constant_gallery: whether the gradient of a distance moves only the first of its two rows, the query.
+        queries: number of first rows that are queries, or None. If set, distances are `[queries, B]`, and gradients
+            move only the queries.
     """
     embeddings = _centered(embeddings)
     others = None if queries is None else ops.stop_gradient(embeddings[queries:])
@@ -47,7 +51,7 @@ def squared_distances(embeddings: Tensor, constant_gallery: bool = False, querie
         squared = _squared_distances(rows, _gallery(rows, others, constant_gallery))
 
         def gradient(upstream):
-            # Written so that NaN stays NaN.
+            # `<=` is False for NaN, so NaN is kept.
             pulls = ops.where(squared <= 0.0, 0.0, upstream)
             return 2.0 * _moved(pulls, rows, others, constant_gallery)
 
@@ -57,9 +61,9 @@ def squared_distances(embeddings: Tensor, constant_gallery: bool = False, querie
 
 
 def distances(embeddings: Tensor, constant_gallery: bool = False, queries: int | None = None) -> Tensor:
-    """Returns Euclidean distances `[B, B]`, equation (1) of Divide and Conquer; the gradient of a distance of 0 is 0.
+    """Returns Euclidean distances `[B, B]`, equation (1) of Divide and Conquer. A distance of 0 has a gradient of 0.
 
-    For `constant_gallery` and `queries` see `squared_distances`.
+    The arguments are the same as for `squared_distances`.
     """
     embeddings = _centered(embeddings)
     others = None if queries is None else ops.stop_gradient(embeddings[queries:])
@@ -77,20 +81,20 @@ def distances(embeddings: Tensor, constant_gallery: bool = False, queries: int |
 
 
 def unit_length(embeddings: Tensor) -> Tensor:
-    """Normalizes vectors `[..., d]` to unit length; a vector of zeros is unchanged and has a gradient of 0."""
+    """L2-normalizes vectors `[..., d]`. A vector of zeros remains unchanged and has a gradient of 0."""
     squared = ops.sum(ops.square(embeddings), axis=-1, keepdims=True)
-    # Written so that NaN stays NaN.
+    # `<=` is False for NaN, so NaN is kept.
     present = ops.logical_not(squared <= LEAST_SQUARED_LENGTH)
     return embeddings * ops.where(present, ops.rsqrt(ops.where(present, squared, 1.0)), 0.0)
 
 
 def beginning_with(rows: Tensor, others: Tensor | None) -> Tensor:
-    """Returns the gallery of rows: themselves, and behind them others, or None."""
+    """Returns the gallery of rows: the rows themselves, followed by `others` unless that is None."""
     return rows if others is None else ops.concatenate([rows, others], axis=0)
 
 
 def both_ways(pulls: Tensor, others: Tensor | None) -> Tensor:
-    """Adds to each element of a pair of rows what the other way round has; others, or None, stand behind the rows."""
+    """Adds the transposed values to the columns of the rows. Columns of `others`, unless None, remain unchanged."""
     if others is None:
         return pulls + ops.transpose(pulls)
     among = pulls[:, : ops.shape(pulls)[0]]
@@ -98,9 +102,9 @@ def both_ways(pulls: Tensor, others: Tensor | None) -> Tensor:
 
 
 def _centered(embeddings):
-    """Subtracts the mean of the rows, which changes no distance, and no gradient.
+    """Subtracts the mean of the rows, which changes neither distances nor gradients.
 
-    Otherwise rounding would hide distances that are much smaller than the lengths of rows.
+    Without this, rounding would hide distances that are much smaller than the rows' lengths.
     """
     return embeddings - ops.stop_gradient(ops.mean(embeddings, axis=0, keepdims=True))
 
@@ -113,21 +117,21 @@ def _squared_distances(rows, gallery):
     squared = ops.matmul(-2.0 * rows, ops.transpose(gallery))
     squared = squared + ops.sum(ops.square(rows), axis=1)[:, None]
     squared = squared + ops.sum(ops.square(gallery), axis=1)[None, :]
-    # Rounding leaves small values of either sign on the diagonal: the gallery begins with the rows.
+    # Rounding leaves small values on the diagonal, which compares rows with themselves.
     numbers = ops.arange(ops.shape(rows)[0], dtype="int32")
     zeros = ops.zeros_like(rows[:, 0])
     return ops.scatter_update(ops.maximum(squared, 0.0), ops.stack([numbers, numbers], axis=1), zeros)
 
 
 def _moved(pulls, rows, others, constant):
-    """`[B, d]`: the sum of all `pulls_ij (x_i - x_j)`, and of `pulls_ji (x_i - x_j)` where both rows move."""
+    """Returns `[B, d]`: for each row i, the sum of `pulls_ij (x_i - x_j)`, plus `pulls_ji (x_i - x_j)` if j moves."""
     if not constant:
         pulls = both_ways(pulls, others)
     return ops.sum(pulls, axis=1, keepdims=True) * rows - ops.matmul(pulls, _gallery(rows, others, constant))
 
 
 def dot_products(rows: Tensor, queries: int | None = None) -> Tensor:
-    """Returns the dot products `[B, B]` of the rows of `[B, d]`; `[queries, B]` of the first rows, see `pairs`."""
+    """Returns the dot products `[B, B]` of the rows of `[B, d]`, or `[queries, B]` of the first rows with all rows."""
     others = None if queries is None else ops.stop_gradient(rows[queries:])
 
     @known_gradient
@@ -135,7 +139,7 @@ def dot_products(rows: Tensor, queries: int | None = None) -> Tensor:
         gallery = beginning_with(rows, others)
 
         def gradient(upstream):
-            # One product; automatic differentiation, which sees the rows as two operands, takes two.
+            # This needs a single product. Automatic differentiation would need two, one for each operand.
             return ops.matmul(both_ways(upstream, others), gallery)
 
         return ops.matmul(rows, ops.transpose(gallery)), gradient
@@ -144,8 +148,5 @@ def dot_products(rows: Tensor, queries: int | None = None) -> Tensor:
 
 
 def cosines(embeddings: Tensor, queries: int | None = None) -> Tensor:
-    """Returns the cosines `[B, B]` of the rows of `[B, d]`; a row of zeros has cosines and a gradient of 0.
-
-    For `queries` see `dot_products`.
-    """
+    """Returns the cosines of the rows of `[B, d]`, as `dot_products` does. For a row of zeros, they are 0."""
     return dot_products(unit_length(embeddings), queries)

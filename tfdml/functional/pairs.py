@@ -1,4 +1,4 @@
-"""Pairs of a batch: masks by label, mining of negatives, partners, and sums of exponentials over masked rows."""
+"""Pairs of a batch: masks by label, mining of negatives, positives, and sums of exponentials over masked rows."""
 
 import math
 from typing import Annotated
@@ -13,16 +13,16 @@ from tfdml.registry.fields import declared
 
 # Dtypes that may be too small for the number of classes.
 SMALL_INTEGERS = ("bool", "int8", "uint8", "int16", "uint16")
-# Label of a row in no pair: an empty place of a gallery, or an image that is left out. For labels in int64.
+# Label (int64) of a row that is in no pair: an empty place of a gallery, or an excluded image.
 NO_IMAGE = -(2**63)
-# Relevance from which a pair is a positive, where relevance is graded.
+# Minimum relevance of a positive pair, if relevance is graded.
 POSITIVE_FROM = 0.5
-# Relevance of pairs of which nothing is known.
+# Relevance of pairs with an unknown relevance.
 UNKNOWN = -1.0
 
 
 def positive_pairs(labels: Tensor, queries: int | None = None) -> Tensor:
-    """Returns the mask `[B, B]` of different rows of the same class; with `queries`, of images only."""
+    """Returns the mask `[B, B]` of different rows of one class. With `queries`, rows `NO_IMAGE` have no pairs."""
     if is_graded(labels):
         return ops.logical_and(relevance(labels, queries) >= POSITIVE_FROM, other_rows(labels, queries))
     labels = finest(labels)
@@ -31,7 +31,7 @@ def positive_pairs(labels: Tensor, queries: int | None = None) -> Tensor:
 
 
 def negative_pairs(labels: Tensor, queries: int | None = None) -> Tensor:
-    """Returns the mask `[B, B]` of rows of different classes; with `queries`, of images only, see `NO_IMAGE`."""
+    """Returns the mask `[B, B]` of rows with different classes. With `queries`, rows `NO_IMAGE` have no pairs."""
     if is_graded(labels):
         differ = ops.logical_and(known_pairs(labels, queries), relevance(labels, queries) == 0.0)
         return ops.logical_and(differ, other_rows(labels, queries))
@@ -47,7 +47,7 @@ def other_rows(labels: Tensor, queries: int | None = None) -> Tensor:
 
 
 def relevance(labels: Tensor, queries: int | None = None) -> Tensor:
-    """Returns the relevance `[B, B]` of each pair, float32 from 0 to 1; 0 where it is not known, see `known_pairs`."""
+    """Returns the relevance `[B, B]` of each pair, float32 from 0 to 1, or 0 if it is unknown; see `known_pairs`."""
     if not is_graded(labels):
         levels = levels_of(labels)
         return ops.mean(ops.cast(levels[:queries, None] == levels[None, :], "float32"), axis=-1)
@@ -58,7 +58,7 @@ def relevance(labels: Tensor, queries: int | None = None) -> Tensor:
 
 
 def known_pairs(labels: Tensor, queries: int | None = None) -> Tensor:
-    """Returns the mask `[B, B]` of pairs whose relevance is known."""
+    """Returns the mask `[B, B]` of pairs with a known relevance."""
     if not is_graded(labels):
         labels = finest(labels)
         known = ops.ones_like(labels[:queries, None] == labels[None, :])
@@ -70,32 +70,33 @@ def known_pairs(labels: Tensor, queries: int | None = None) -> Tensor:
 
 
 def _of_images(labels, queries):
-    """The mask `[queries, B]` of pairs of two images, see `NO_IMAGE`."""
+    """Returns the mask `[queries, B]` of pairs without `NO_IMAGE`."""
     images = labels != NO_IMAGE
     return ops.logical_and(images[:queries, None], images[None, :])
 
 
 def is_graded(labels: Tensor) -> bool:
-    """Whether labels say of a pair more than same or not: several labels an image, or given pairs."""
+    """Whether pairs have more than two grades, as for several labels per image, or for explicit pairs."""
     return len(labels.shape) == 2 and not _is_integer(labels)
 
 
 def levels_of(labels: Tensor) -> Tensor:
-    """Returns the categories `[B, L]` of labels of levels, `[B, 1]` of class numbers."""
+    """Returns the categories `[B, L]` of hierarchical labels, or `[B, 1]` for class labels."""
     if len(labels.shape) == 3:
         return labels[:, 0]
     return labels[:, None] if len(labels.shape) == 1 else labels
 
 
 def finest(labels: Tensor) -> Tensor:
-    """Returns the finest categories `[B]` of labels of levels; class numbers are their own."""
+    """Returns the finest categories `[B]` of hierarchical labels. Class labels are returned unchanged."""
     return labels if len(labels.shape) == 1 else levels_of(labels)[:, -1]
 
 
 def in_batch(labels: Tensor) -> Tensor:
-    """Returns labels that say the same of a batch's pairs, in numbers that floating point represents exactly.
+    """Returns labels that define the same pairs in a batch, as numbers that floating point represents exactly.
 
-    Of a class number that is `batch_ids`; of levels `[B, 1, L]`, of the others the relevance `[B, B]`.
+    For class labels, these are `batch_ids`; for hierarchical labels, the ids of each level, `[B, 1, L]`; for other
+    kinds, the relevance `[B, B]`.
     """
     if len(labels.shape) == 1:
         return batch_ids(labels)
@@ -106,49 +107,49 @@ def in_batch(labels: Tensor) -> Tensor:
 
 
 def no_tree(labels: Tensor) -> Tensor:
-    """Returns whether images of one category are of different ones at the level above it, for labels `[B, L]`."""
+    """Whether images of one category belong to different categories at the level above, for labels `[B, L]`."""
     levels = levels_of(labels)
     same = levels[:, None] == levels[None, :]
     return ops.any(ops.logical_and(same[..., 1:], ops.logical_not(same[..., :-1])))
 
 
 def contradictory(labels: Tensor) -> Tensor:
-    """Returns whether labels are no kind of labels, as one-hot numbers are not: no tree, or not the same both ways."""
+    """Whether the values of labels are invalid, as for one-hot labels: not a tree, or not a symmetric relevance."""
     if is_graded(labels):
         return ops.any(labels != ops.transpose(labels)) if is_floating(labels) else ops.convert_to_tensor(False)
     return no_tree(labels)
 
 
 def given_pairs(labels: Tensor, parts: int, other: int = 1) -> Tensor:
-    """Returns the mask `[B, B]` of row i of the first of equal parts of the batch with row i of another part.
+    """Returns the mask `[B, B]` of pairs of row i of the first part of a batch with row i of another part.
 
     Args:
         labels: `[B]`.
-        parts: number of parts.
-        other: number of the other part, from 1.
+        parts: number of equal parts of the batch.
+        other: index of the other part, from 1.
     """
     rows, size = ops.arange(ops.shape(labels)[0], dtype="int32"), ops.shape(labels)[0] // parts
     return ops.logical_and(rows[:, None] < size, rows[None, :] - rows[:, None] == other * size)
 
 
 def batch_ids(labels: Tensor) -> Tensor:
-    """Replaces each label with the index of the first row of its class, which is a small integer.
+    """Replaces each label with the index of the first row of its class.
 
-    Floating point represents it exactly, unlike labels above 2^24.
+    Floating point represents this small integer exactly, unlike labels above 2^24.
     """
     same = ops.cast(labels[:, None] == labels[None, :], "int32")
     return ops.argmax(same, axis=1)
 
 
 def class_mask(labels: Tensor, classes: int) -> Tensor:
-    """Returns the mask `[B, C]` of each row's own class; all False if its label is not from 0 to C - 1."""
+    """Returns the mask `[B, C]` of each row's own class. It is all False if a label is not from 0 to C - 1."""
     return ops.cast(labels, "int32")[:, None] == ops.arange(classes, dtype="int32")[None, :]
 
 
 def nan_outside(labels: Tensor, classes: int, values: Tensor) -> Tensor:
-    """Returns the values `[B]`, with NaN where a label is not from 0 to C - 1.
+    """Returns the values `[B]`, or NaN for rows with a label that is not from 0 to C - 1.
 
-    A compiled function cannot raise an error, and any number would be wrong.
+    A compiled function cannot raise an error, and any other value would be wrong.
     """
     if standardize_dtype(labels.dtype) in SMALL_INTEGERS:
         labels = ops.cast(labels, "int32")
@@ -165,18 +166,18 @@ def _is_several(labels):
 
 
 def _shared(labels, queries):
-    """How many labels both rows of a pair have, and how many one of them has, `[B, B]`."""
+    """Returns the number of labels that both rows of a pair have, and the number that any of them has, `[B, B]`."""
     has = ops.cast(labels, "float32")
     count, both = ops.sum(has, axis=1), ops.matmul(has[:queries], ops.transpose(has))
     return both, count[:queries, None] + count[None, :] - both
 
 
 def partner_weights(labels: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
-    """Returns the weights `[B, B]` of each row's positives, which sum to 1, and the mask `[B]` of rows that have any.
+    """Returns equal weights `[B, B]` of each row's positives that sum to 1, and the mask `[B]` of rows that have any.
 
     Args:
-        labels: of the kinds that `tfdml.functional.pairs` names.
-        dtype: of the weights.
+        labels: any kind of labels; see `tfdml.functional.checks.check_kind`.
+        dtype: dtype of the weights.
     """
     positives = ops.cast(positive_pairs(labels), dtype)
     count = ops.sum(positives, axis=1)
@@ -184,7 +185,7 @@ def partner_weights(labels: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
 
 
 def centered(rows: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns rows `[B, d]` minus the mean of those that count, 0 for the others, and their number, at least 1."""
+    """Returns rows `[B, d]` minus the mean of the rows that count, 0 for other rows, and their number, at least 1."""
     mask = ops.cast(counts, rows.dtype)
     number = ops.maximum(ops.sum(mask), 1.0)
     mean = ops.sum(mask[:, None] * rows, axis=0) / number
@@ -194,26 +195,26 @@ def centered(rows: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
 def sorted_negatives(distances: Tensor, negatives: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the distances `[B, B]` to negatives in ascending order, and their number `[B]`.
 
-    Elements beyond that number have a value above every distance.
+    Elements after the last negative have a value above every distance.
     """
     beyond = ops.max(distances) + 1.0
     return ops.sort(ops.where(negatives, distances, beyond), axis=1), ops.sum(ops.cast(negatives, "int32"), axis=1)
 
 
 def count_at_most(sorted_values: Tensor, thresholds: Tensor) -> Tensor:
-    """Counts, for each row and threshold `[B, B]`, the row's ascending values `[B, B]` that are not above it."""
-    # Binary search in a row's values, for all thresholds of the row.
+    """Counts, for each row and threshold `[B, B]`, the row's ascending values `[B, B]` up to the threshold."""
+    # One binary search per threshold in the values of its row.
     return ops.vectorized_map(lambda row: ops.searchsorted(*row, side="right"), (sorted_values, thresholds))
 
 
 def hardest_negative(distances: Tensor, negatives: Tensor) -> Tensor:
-    """Returns the distance `[B]` to each anchor's nearest negative; arbitrary if it has none."""
+    """Returns the distance `[B]` to each anchor's nearest negative, or an arbitrary value if it has none."""
     beyond = ops.max(distances) + 1.0
     return ops.min(ops.where(negatives, distances, beyond), axis=1)
 
 
 def hardest_positive(distances: Tensor, positives: Tensor) -> Tensor:
-    """Returns the distance `[B]` to each anchor's farthest positive; 0 if it has none."""
+    """Returns the distance `[B]` to each anchor's farthest positive, or 0 if it has none."""
     return ops.max(ops.where(positives, distances, 0.0), axis=1)
 
 
@@ -229,16 +230,16 @@ def semi_hard_negative(distances: Tensor, negatives: Tensor) -> Tensor:
 
 
 def nearest_beyond(distances: Tensor, negatives: Tensor, count: Tensor, cutoff: float) -> Tensor:
-    """Returns the mask `[B, B]` of each anchor's `count` `[B, 1]` nearest negatives at least `cutoff` away."""
+    """Returns the mask `[B, B]` of each anchor's `count` `[B, 1]` nearest negatives from distance `cutoff` on."""
     far = ops.logical_and(negatives, distances >= cutoff)
     beyond = ops.max(distances) + 1.0
-    # The rank of each row by distance.
+    # Sorting twice yields the rank of each row by distance.
     rank = ops.argsort(ops.argsort(ops.where(far, distances, beyond), axis=1), axis=1)
     return ops.logical_and(far, rank < ops.cast(count, rank.dtype))
 
 
 def log_one_plus_sum_exp(mask: Tensor, exponents: Tensor) -> Tensor:
-    """Computes `log(1 + sum exp(exponents))` `[B]` over the elements of each row `[B, N]` where the mask is True."""
+    """Computes `log(1 + sum exp(exponents))` `[B]` over the elements of each row `[B, N]` inside the mask."""
 
     @known_gradient
     def log_sum(exponents):
@@ -248,19 +249,19 @@ def log_one_plus_sum_exp(mask: Tensor, exponents: Tensor) -> Tensor:
         def gradient(upstream):
             return exponentials * (upstream / (1.0 + below_one + total))[:, None]
 
-        # Written so that a sum far below 1 is not lost in rounding.
+        # In this form, a sum far below 1 is not lost to rounding.
         return highest + ops.log1p(below_one + total), gradient
 
     return log_sum(exponents)
 
 
 def log_sum_exp(mask: Tensor, exponents: Tensor) -> Tensor:
-    """Computes `log(sum exp(exponents))` `[B]` over the elements where the mask `[B, N]` is True; 0 if none is."""
+    """Computes `log(sum exp(exponents))` `[B]` over each row's elements inside the mask, or 0 if there are none."""
 
     @known_gradient
     def log_sum(exponents):
         highest, exponentials, total = _sum_exp(mask, exponents)
-        # The total of no exponentials; otherwise it is 1 or more.
+        # The total is 0 without any element, and at least 1 otherwise.
         total = ops.where(total == 0.0, 1.0, total)
 
         def gradient(upstream):
@@ -272,16 +273,16 @@ def log_sum_exp(mask: Tensor, exponents: Tensor) -> Tensor:
 
 
 def masked_softmax(mask: Tensor, exponents: Tensor) -> Tensor:
-    """Computes the softmax `[B, N]` of each row over the elements where the mask is True; 0 elsewhere."""
+    """Computes the softmax `[B, N]` of each row over its elements inside the mask. Other elements are 0."""
     _, exponentials, total = _sum_exp(mask, exponents)
     return exponentials / ops.where(total == 0.0, 1.0, total)[:, None]
 
 
 def _sum_exp(mask, exponents, at_least=-math.inf):
-    """Returns the highest exponent h `[B]`, `exp(exponents - h)` `[B, N]` (masked: 0), and their sums `[B]`."""
-    # Masked elements could overflow, so they are removed before the exponential, not after.
+    """Returns the highest exponent h `[B]`, `exp(exponents - h)` `[B, N]` (0 outside of the mask), and their sums."""
+    # Excluded elements could overflow, so they are removed before the exponential and not after it.
     masked = ops.where(mask, exponents, -math.inf)
-    # It cancels out of the results, so it needs no gradient.
+    # The highest exponent cancels out of the results, so it needs no gradient.
     highest = ops.stop_gradient(ops.maximum(ops.max(masked, axis=1), at_least))
     highest = ops.where(highest == -math.inf, 0.0, highest)
     exponentials = ops.exp(masked - highest[:, None])
@@ -290,7 +291,7 @@ def _sum_exp(mask, exponents, at_least=-math.inf):
 
 Cutoff = Annotated[float, number(above=0, below=2)]
 LossCutoff = Positive | None
-# Of a function, whose arguments may be unknown while a graph is traced.
+# The arguments of a function can be tensors without values while a graph is traced.
 TracedCutoff = Annotated[float, or_tensor(number(above=0, below=2))]
 TracedLossCutoff = Annotated[float | None, or_tensor(optional(number(above=0)))]
 # Minimum of 1 - d^2 / 4, which is 0 for opposite points.
@@ -306,22 +307,22 @@ def negative_weights(
     cutoff: TracedCutoff = 0.5,
     nonzero_loss_cutoff: TracedLossCutoff = 1.4,
 ) -> Tensor:
-    """Computes the probability `[B, B]` with which each anchor samples each row as its negative.
+    """Computes the probability `[B, B]` that each anchor samples each row as its negative.
 
-    Distances d of random points on the unit sphere of n dimensions have the density
+    Distances d of random points on the unit sphere in n dimensions have the density
     `q(d) ~ d^(n - 2) (1 - d^2 / 4)^((n - 3) / 2)`. A negative is sampled in proportion to `1 / q(d)`, so that no
     distance is sampled more often only because more points have it.
 
     Args:
-        distances: `[B, B]` Euclidean distances of embeddings at unit length; distances above 2 count as 2.
+        distances: `[B, B]` Euclidean distances of L2-normalized embeddings. Distances above 2 count as 2.
         negatives: `[B, B]` mask.
-        dim: dimensions of the embeddings.
-        cutoff: smaller distances count as this one, which limits their weight.
+        dim: number of dimensions of the embeddings.
+        cutoff: smaller distances count as this distance, which limits their weight.
         nonzero_loss_cutoff: negatives at this distance or farther are not sampled, because their loss would be 0. If an
-            anchor has no others, all its negatives are equally likely. None: no limit.
+            anchor has only such negatives, all of them are equally likely. If None, there is no limit.
 
     Returns:
-        `[B, B]`, without gradients; each row sums to 1, or is 0 if the anchor has no negative.
+        `[B, B]`, without gradients. Each row sums to 1, or to 0 if the anchor has no negative.
     """
     check_cutoffs(cutoff, nonzero_loss_cutoff)
     distances = ops.stop_gradient(distances)
@@ -335,15 +336,16 @@ def negative_weights(
 
 
 def check_cutoffs(cutoff: float, nonzero_loss_cutoff: float | None) -> None:
-    """Raises a ValueError if no distance is between the two."""
+    """Raises a ValueError if no distance is between the two cutoffs."""
     if nonzero_loss_cutoff is not None and not nonzero_loss_cutoff > cutoff:
         raise ValueError(
-            f"Expected a nonzero_loss_cutoff above the cutoff of {cutoff}, or None, received {nonzero_loss_cutoff}."
+            f"nonzero_loss_cutoff must be None or above the cutoff of {cutoff}. Received: "
+            f"nonzero_loss_cutoff={nonzero_loss_cutoff}."
         )
 
 
 def _log_density(distances, dim):
-    # In logarithms, because with hundreds of dimensions the density exceeds the range of floating point.
+    # With hundreds of dimensions, the density exceeds the range of floating point, so its logarithm is used.
     dim = ops.cast(dim, distances.dtype)
     remainder = ops.maximum(1.0 - ops.square(distances) / 4.0, LEAST_REMAINDER)
     return (dim - 2.0) * ops.log(distances) + (dim - 3.0) / 2.0 * ops.log(remainder)

@@ -1,4 +1,4 @@
-"""Differentiable histograms, smooth ranks, divergence, and statistics of pairs for logs."""
+"""Differentiable histograms, smooth ranks, divergence, and pair statistics for logs."""
 
 from keras import ops
 
@@ -9,13 +9,13 @@ from tfdml.registry.arguments import Tensor
 def pair_histograms(
     values: Tensor, positives: Tensor, negatives: Tensor, low: float, high: float, bins: int
 ) -> tuple[Tensor, Tensor]:
-    """Computes soft histograms of each row's values, one of its positives and one of its negatives.
+    """Computes two soft histograms of each row's values: one of its positives and one of its negatives.
 
-    The nodes are at equal steps from `low` to `high`. A value counts for the two nodes around it, in proportion to its
-    nearness, and for 1 in total.
+    The nodes are spaced evenly from `low` to `high`. Each value is shared between the two nodes around it, in
+    proportion to how near they are.
 
     Args:
-        values: `[B, N]`; values beyond `low` or `high` count for the last node there.
+        values: `[B, N]`. Values below `low` count as `low`, values above `high` as `high`.
         positives, negatives: masks `[B, N]` without common elements.
         low, high: first and last node.
         bins: number of steps between them.
@@ -24,12 +24,12 @@ def pair_histograms(
         Two tensors `[B, bins + 1]`.
     """
     position = ops.clip((values - low) * (bins / (high - low)), 0.0, float(bins))
-    # Clipped again because of NaN, which must remain in the weight but must not be an index.
+    # The index is clipped again because it must be valid even if a value is NaN. The weight must remain NaN.
     lower = ops.clip(ops.cast(ops.stop_gradient(position), "int32"), 0, bins - 1)
     upper_share = position - ops.cast(lower, position.dtype)
     counted = ops.logical_or(positives, negatives)
     rows, nodes = ops.shape(values)[0], bins + 1
-    # Index of the histogram, two for each row; sums by index need no memory for every value and node.
+    # Each row has two histograms. Sums by index need no memory for each value and node.
     histogram = 2 * ops.arange(rows, dtype="int32")[:, None] + ops.cast(negatives, "int32")
     index = nodes * histogram + lower
 
@@ -48,12 +48,12 @@ def mined_pairs(distance: Tensor, positives: Tensor, negatives: Tensor | None = 
     Args:
         distance: distances `[B, B]`.
         positives: mask `[B, B]` of the positive pairs that the loss learns from.
-        negatives: mask `[B, B]` of the negative pairs; None: nothing is said about them.
+        negatives: mask `[B, B]` of the negative pairs that the loss learns from. If None, they are not described.
 
     Returns:
         Dictionary of scalars: `active_anchors`, the fraction of anchors with such a pair; `mined_positives` and
-        `mined_negatives`, how many an anchor has on average; `mined_positive_distance` and `mined_negative_distance`,
-        their mean distances, NaN if there are none.
+        `mined_negatives`, the mean number of such pairs per anchor; `mined_positive_distance` and
+        `mined_negative_distance`, their mean distances, or NaN without any.
     """
     mined = positives if negatives is None else ops.logical_or(positives, negatives)
     found = {"active_anchors": ops.mean(ops.cast(ops.any(mined, axis=1), distance.dtype))}
@@ -65,7 +65,7 @@ def mined_pairs(distance: Tensor, positives: Tensor, negatives: Tensor | None = 
 
 
 def mean_of(mask: Tensor, values: Tensor) -> Tensor:
-    """Returns the mean of the values `[B, B]` where the mask is True; NaN if it is True nowhere."""
+    """Returns the mean of the values `[B, B]` inside the mask, or NaN if there are none."""
     count = ops.sum(ops.cast(mask, values.dtype))
     total = ops.sum(ops.where(mask, values, 0.0))
     return ops.where(count > 0.0, total / ops.maximum(count, 1.0), float("nan"))
@@ -74,16 +74,16 @@ def mean_of(mask: Tensor, values: Tensor) -> Tensor:
 def divergence_loss(learners: Tensor, *, margin: float = 1.0) -> Tensor:
     """Computes each image's divergence loss `sum_{p != q} max(0, margin - |x_p - x_q|^2)` over its learners p and q.
 
-    This is one image's part of equation (9) of Attention-based Ensemble. As in its sum over p, q, each pair of learners
-    counts twice, once in either order. The paper sums over images. The mean over images divides this sum by their
-    number, as equation (10) does with its own sum.
+    This is one image's part of equation (9) of Attention-based Ensemble. As in its sum over p and q, each pair of
+    learners counts twice, once in each order. The paper sums over images. The mean over images divides this sum by
+    their number, as equation (10) does with its own sum.
 
     Args:
         learners: `[B, K, d]` embeddings of the same images by K learners.
         margin: squared distance from which the loss of two learners is 0.
 
     Returns:
-        `[B]`; 0 for a single learner.
+        `[B]`. For a single learner, the loss is 0.
     """
     learners = check_learners(learners)
     squared_norms = ops.sum(ops.square(learners), axis=2)
@@ -97,19 +97,20 @@ def check_learners(learners: Tensor) -> Tensor:
     """Converts learners `[B, K, d]` to a tensor of float32 or float64."""
     learners = ops.convert_to_tensor(learners)
     if len(learners.shape) != 3:
-        raise ValueError(f"Expected embeddings of shape [batch, learners, dim], received {tuple(learners.shape)}.")
+        raise ValueError(
+            f"Expected embeddings of shape [batch, learners, dim]. Received: shape={tuple(learners.shape)}."
+        )
     return at_least_float32(learners)
 
 
 def smooth_ap_loss_and_slopes(scores: Tensor, positives: Tensor, negatives: Tensor) -> tuple[Tensor, Tensor]:
     """Computes 1 minus the smooth average precision of each row's ranking, and its derivative by each score.
 
-    It processes a row's positives one after another, each against the whole row. A tensor of all pairs of each row
-    would have `B^3` values, and so would the intermediate results of automatic differentiation, so the derivative is
-    explicit.
+    It compares a row's positives with the whole row one after another. A tensor of all pairs of each row would have
+    `B^3` values. The derivative is explicit because automatic differentiation would store as many values.
 
     Args:
-        scores: `[B, N]`, higher is earlier; already divided by the temperature.
+        scores: `[B, N]`, divided by the temperature. Higher scores rank first.
         positives, negatives: masks `[B, N]` without common elements.
 
     Returns:
@@ -121,13 +122,13 @@ def smooth_ap_loss_and_slopes(scores: Tensor, positives: Tensor, negatives: Tens
     def add(number, sums):
         values, slopes = sums
         own = ops.cast(ops.logical_and(positives, place == number + 1), scores.dtype)
-        # The rank of each row's positive of this index among positives, and the number of negatives before it.
+        # The rank of each row's positive with this index among the positives, and the number of negatives before it.
         before = ops.sigmoid(scores - ops.sum(own * scores, axis=1, keepdims=True))
         rank = 1.0 + ops.sum((near - own) * before, axis=1)
         wrong = ops.sum(far * before, axis=1)
         total = rank + wrong
         has_one = ops.sum(own, axis=1)
-        # Each element changes wrong / total by the slope of its sigmoid, the positive by minus their sum.
+        # Each element changes wrong / total by the slope of its sigmoid, and the positive by minus the sum of these.
         slope = far * (rank / total**2)[:, None] - (near - own) * (wrong / total**2)[:, None]
         slope = has_one[:, None] * slope * before * (1.0 - before)
         return values + has_one * wrong / total, slopes + slope - own * ops.sum(slope, axis=1, keepdims=True)

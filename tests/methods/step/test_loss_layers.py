@@ -74,7 +74,7 @@ def test_saved_with_the_model_and_left_out_of_what_serves(batch, tmp_path):
 
 def test_a_label_that_is_no_class_is_named(batch):
     model = model_with(ProxyNCA(classes=3))
-    with pytest.raises(ValueError, match="labels from 0 to 2, received 3 at position 12"):
+    with pytest.raises(ValueError, match="labels must be from 0 to 2. Received: 3 at position 12"):
         model.fit(*batch, batch_size=16, verbose=0)
     # In one sentence, however it is used.
     sentence = r"The loss was made for 3 classes: expected labels from 0 to 2, received another one in a batch\."

@@ -81,7 +81,7 @@ def test_a_missing_optimizer_and_unknown_dimensions_are_named(batch):
 def test_labels_with_a_second_axis_are_checked(batch):
     model = small_model()
     model.compile("sgd", loss="proxy_nca(classes=3)")
-    with pytest.raises(ValueError, match="labels from 0 to 2, received 3 at position 12"):
+    with pytest.raises(ValueError, match="labels must be from 0 to 2. Received: 3 at position 12"):
         model.fit(batch[0], batch[1][:, None], batch_size=16, verbose=0)
 
 
@@ -109,7 +109,7 @@ def test_labels_that_are_no_class_numbers_are_named(batch, make, message, as_dat
     [
         ("triplet", np.full(16, 5), "All 16 labels are 5. A loss on pairs needs images of two classes"),
         ("triplet", np.arange(16)[:, None], "All 16 labels are different.*several images of a class"),
-        ("proxy_nca(classes=16)", np.where(np.arange(16) == 9, np.nan, 1), "received NaN at position 9 of 16"),
+        ("proxy_nca(classes=16)", np.where(np.arange(16) == 9, np.nan, 1), "Received: NaN at position 9 of 16"),
     ],
 )
 def test_labels_of_which_nothing_can_be_learnt_are_refused(batch, loss, labels, message):
