@@ -250,7 +250,7 @@ def test_another_loss_is_taken_at_each_level_and_a_run_is_measured_again(tmp_pat
         ("several labels", "--loss=proxy_anchor", ["--loss=proxy_anchor has variables of classes", "several labels"]),
         ("levels", "--levels=class,body", ["is in several of class", "no tree"]),
         ("levels", "--levels=make,class", ["expected levels of toycars", "it has class, body"]),
-        ("levels", "--loss=proxy_anchor", ["takes a loss on pairs", "ProxyAnchor"]),
+        ("levels", "--loss=proxy_anchor", ["must be a pair-based loss", "ProxyAnchor"]),
     ],
 )
 def test_what_does_not_fit_is_one_line(tmp_path, kind, more, words):

@@ -157,7 +157,7 @@ def test_learners_that_are_merged_later_are_told(batch):
 def test_proxies_that_nothing_computes_are_told(batch):
     model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=6)
     model.compile("sgd", loss=WeightedSum([(1.0, Triplet()), (1.0, ProxyNPair(classes=CLASSES, proxies="hard"))]))
-    with pytest.raises(ValueError, match="which nothing would compute. Pass callbacks=.*ImageProxies"):
+    with pytest.raises(ValueError, match="and no callback computes them. Pass callbacks=.*ImageProxies"):
         model.fit(*batch, verbose=0)
 
 

@@ -225,7 +225,7 @@ def test_a_layer_of_proxies_adds_it_once_a_step():
     "use, message",
     [
         (lambda: ManifoldProxies(5, per_class=2), "per_class must be 1 .* Received: per_class=2"),
-        (lambda: losses.CosFace(classes=9, sharded=True, sampled_classes=4), "are sharded or sampled"),
+        (lambda: losses.CosFace(classes=9, sharded=True, sampled_classes=4), "sampled_classes cannot be combined"),
         (lambda: losses.CosFace(sharded=True).make_layer(), "CosFace needs the number of training classes"),
     ],
 )

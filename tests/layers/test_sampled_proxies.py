@@ -130,7 +130,7 @@ def test_in_plain_keras():
     taken = copy([np.eye(3), LABELS])
     assert taken.shape == (3, 5) and np.isfinite(float(loss(LABELS, taken)))
     assert np.isnan(copy([np.eye(3), np.array([1, CLASSES, 2])])[1, 0])
-    with pytest.raises(ValueError, match=r"expected shape \[batch, classes\] = \[batch, 5\], received shape \(3, 6\)"):
+    with pytest.raises(ValueError, match=r"Expected shape \[batch, classes\] = \[batch, 5\]. Received: shape=\(3, 6\)"):
         loss(LABELS, np.zeros((3, 6)))
 
 

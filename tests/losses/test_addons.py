@@ -279,9 +279,9 @@ def test_an_unknown_distance_metric_names_the_known(make):
 
 def test_bad_shapes_are_told(make_batch):
     labels, embeddings = make_batch(4)
-    with pytest.raises(ValueError, match=r"distances of shape \[batch\].*received shape \(4, 5\)"):
+    with pytest.raises(ValueError, match=r"distances of shape \[batch\].*Received: shape=\(4, 5\)"):
         addons.ContrastiveLoss()(labels, embeddings)
-    with pytest.raises(ValueError, match=r"\[batch, batch\], received shape \(4, 5\)"):
+    with pytest.raises(ValueError, match=r"\[batch, batch\]. Received: shape=\(4, 5\)"):
         addons.NpairsLoss()(labels, embeddings)
     with pytest.raises(ValueError, match=r"\[batch, dim\]"):
         addons.TripletHardLoss()(labels, embeddings[:, 0])

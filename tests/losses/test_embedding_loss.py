@@ -183,7 +183,7 @@ def test_a_field_without_a_default_is_needed():
 
 
 def test_a_loss_without_a_call_is_told():
-    with pytest.raises(NotImplementedError, match="EmbeddingLoss has no call of its own"):
+    with pytest.raises(NotImplementedError, match="EmbeddingLoss must implement call"):
         EmbeddingLoss()(LABELS, EMBEDDINGS)
 
 

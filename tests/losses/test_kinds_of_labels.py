@@ -48,7 +48,10 @@ def test_unknown_pairs_are_left_out(spec, make_batch):
 @pytest.mark.parametrize(
     "labels, message",
     [
-        ([[0, 1], [1, 1], [1, 2], [0, 3]], "a category belongs to two categories of the level above it, which is not a tree"),
+        (
+            [[0, 1], [1, 1], [1, 2], [0, 3]],
+            "a category belongs to two categories of the level above it, which is not a tree",
+        ),
         (np.eye(4, dtype=int), "Convert one-hot labels with argmax first. For several labels per image, use booleans"),
         (-np.ones((4, 4), "float32"), "one pair of the batch must be known.* Received: only values below 0"),
         (np.zeros((4, 2, 2)), r"shape \[batch\].*Received: shape=\(4, 2, 2\)"),

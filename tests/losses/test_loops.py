@@ -298,7 +298,7 @@ def test_large_exponents_do_not_overflow(make_batch, make_similarities, loss, le
         (losses.Triplet, {"nonzero_loss_cutoff": 0.1}, "above the cutoff of 0.5. Received: nonzero_loss_cutoff=0.1"),
         (losses.Margin, {"nonzero_loss_cutoff": 0.1}, "above the cutoff"),
         (losses.Angular, {"alpha": 61}, "in degrees above 0 and at most 60. Received: alpha=61"),
-        (losses.RankedList, {"margin": 1.3}, "margin from 0 to alpha, which is 1.2, received 1.3"),
+        (losses.RankedList, {"margin": 1.3}, "margin must be from 0 to alpha, which is 1.2. Received: margin=1.3"),
         (losses.RankedList, {"balance": 1.1}, "balance to be a number from 0 to 1. Received: balance=1.1"),
         (losses.RankedListSimpler, {"margin": 2.1}, "margin to be a number from 0 to 2. Received: margin=2.1"),
         (losses.ArcFace, {"margin": 28.6}, "an angle in radians of 0 or more and below 3.142. Received: margin=28.6"),

@@ -179,7 +179,7 @@ def test_what_it_declares(loss, feed, make_batch):
 def test_a_loss_in_half_precision_is_refused(one_loss):
     # More than 256 classes in a batch would run together in bfloat16.
     for half in ("bfloat16", "float16", "mixed_bfloat16"):
-        with pytest.raises(ValueError, match=f"float32 or float64, received '{half}'"):
+        with pytest.raises(ValueError, match=f"float32 or float64 for losses. Received: dtype='{half}'"):
             type(one_loss)(**{**one_loss.get_config(), "dtype": half})
 
 

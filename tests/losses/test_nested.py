@@ -55,14 +55,14 @@ def test_a_prefix_of_zeros_has_finite_gradients(make_batch):
     "spec, message",
     [
         ("nested(loss='triplet')", r"needs dims: write nested\(dims="),
-        ("nested(loss='triplet', dims=(4, 2))", "dims that increase.*received dims=.4, 2."),
-        ("nested(loss='triplet', dims=(2, 2))", "dims that increase"),
+        ("nested(loss='triplet', dims=(4, 2))", "dims must increase.*Received: dims=.4, 2."),
+        ("nested(loss='triplet', dims=(2, 2))", "dims must increase"),
         ("nested(loss='triplet', dims=())", "dims to be a tuple of one or more"),
         ("nested(loss='triplet', dims=(0, 2))", "dims to be a tuple of one or more"),
         ("nested(loss='tripelt', dims=(2, 4))", "Unknown loss 'tripelt'"),
-        ("nested(loss='proxy_anchor', dims=(2, 4))", "on pairs, such as triplet, received ProxyAnchor, which has var"),
-        ("nested(loss='triplet+proxy_nca', dims=(2, 4))", "received WeightedSum, which has variables"),
-        ("nested(loss=\"margin(learn_beta='per_class')\", dims=(2, 4))", "received Margin, which has variables"),
+        ("nested(loss='proxy_anchor', dims=(2, 4))", "a pair-based loss .* Received: ProxyAnchor, which has var"),
+        ("nested(loss='triplet+proxy_nca', dims=(2, 4))", "Received: WeightedSum, which has variables"),
+        ("nested(loss=\"margin(learn_beta='per_class')\", dims=(2, 4))", "Received: Margin, which has variables"),
     ],
 )
 def test_what_cannot_be_nested_is_told(spec, message):
@@ -71,11 +71,11 @@ def test_what_cannot_be_nested_is_told(spec, message):
 
 
 def test_more_dims_than_the_embedding_has_are_told(make_batch):
-    with pytest.raises(ValueError, match="dims of at most 5, the size of the embedding, received dims=.2, 6."):
+    with pytest.raises(ValueError, match="dims must be at most 5, the size of the embedding. Received: dims=.2, 6."):
         Nested("triplet", dims=(2, 6))(*make_batch())
     model = small_model()
     model(np.zeros((1, 8, 8, 3), np.float32))
-    with pytest.raises(ValueError, match="dims of at most 16"):
+    with pytest.raises(ValueError, match="dims must be at most 16"):
         model.compile(loss="nested(loss='triplet', dims=(8, 32))")
 
 
@@ -144,7 +144,7 @@ def test_what_it_declares():
 @pytest.mark.parametrize(
     "spec, message",
     [
-        ("by_level(loss='proxy_anchor')", "ByLevel takes a loss on pairs, such as triplet, received ProxyAnchor"),
+        ("by_level(loss='proxy_anchor')", "a pair-based loss in ByLevel, such as 'triplet'. Received: ProxyAnchor"),
         ("by_level(loss='triplet', weights=(-1,))", "weights"),
         ("by_level(loss='triplet', weights=())", "weights"),
     ],
@@ -155,5 +155,5 @@ def test_what_it_does_not_take_is_told(spec, message):
 
 
 def test_a_weight_for_each_level_is_needed(make_batch):
-    with pytest.raises(ValueError, match=r"a weight for each of 2 levels, received weights=\(1.0, 2.0, 3.0\)"):
+    with pytest.raises(ValueError, match=r"one value for each of 2 levels. Received: \(1.0, 2.0, 3.0\)"):
         ByLevel("triplet", weights=(1.0, 2.0, 3.0)).call(LEVELS, make_batch(8)[1])

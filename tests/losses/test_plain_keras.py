@@ -46,7 +46,7 @@ def test_an_embedding_in_place_of_what_the_layer_gives_is_an_error_that_names_th
     model = keras.Model(*embedder_of_16_dimensions())
     model.compile("sgd", loss=loss)
     layer = type(loss.make_layer()).__name__
-    with pytest.raises(ValueError, match=rf"received shape \(.*16\).*{layer}.*loss.make_layer\(\)\(embeddings"):
+    with pytest.raises(ValueError, match=rf"Received: shape=\(.*16\).*{layer}.*loss.make_layer\(\)\(embeddings"):
         model.fit(IMAGES, LABELS, batch_size=8, verbose=0)
 
 
@@ -58,7 +58,7 @@ def test_proxies_that_nothing_sets_are_told():
 
 def test_without_a_number_of_classes_there_is_a_warning():
     similarities = np.eye(4, dtype=np.float32)
-    with pytest.warns(UserWarning, match=r"ProxyAnchor was not told the number of classes.*\(4, 4\)"):
+    with pytest.warns(UserWarning, match=r"classes is not set, so ProxyAnchor cannot check.*\(4, 4\)"):
         ProxyAnchor()(np.arange(4), similarities)
 
 
@@ -77,7 +77,7 @@ def test_embeddings_of_as_many_dimensions_as_classes_are_told(options):
     loss = ProxyAnchor(classes=16)
     model = keras.Model(images, embeddings)
     model.compile("sgd", loss=loss, **options)
-    with pytest.warns(UserWarning, match=r"embeddings of 16 dimensions have this shape.*loss.make_layer\(\)"):
+    with pytest.warns(UserWarning, match=r"Embeddings with 16 dimensions have the same shape.*loss.make_layer\(\)"):
         model.fit(IMAGES, LABELS, batch_size=8, verbose=0)
     right = keras.Model(images, loss.make_layer()(embeddings))
     right.compile("sgd", loss=loss, **options)
@@ -89,7 +89,7 @@ def test_embeddings_of_as_many_dimensions_as_classes_are_told(options):
 
 def test_numbers_that_are_not_cosines_are_told():
     loss = ProxyAnchor(classes=4)
-    with pytest.warns(UserWarning, match=r"embeddings of 4 dimensions have this shape.*loss.make_layer\(\)"):
+    with pytest.warns(UserWarning, match=r"Embeddings with 4 dimensions have the same shape.*loss.make_layer\(\)"):
         loss(np.arange(4), 3.0 * np.eye(4, dtype=np.float32) + 1.0)
 
 

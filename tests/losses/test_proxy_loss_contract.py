@@ -45,7 +45,7 @@ def test_a_label_that_is_no_class_gives_nan_or_is_named(loss, similarities):
 def test_bad_shapes_are_told(loss, similarities):
     labels, values = similarities
     for use in (loss, loss.call):
-        with pytest.raises(ValueError, match=r"\[batch, classes.*received shape \(12,\)"):
+        with pytest.raises(ValueError, match=r"\[batch, classes.*Received: shape=\(12,\)"):
             use(labels, values.reshape(12, -1)[:, 0])
         with pytest.raises(ValueError, match="11 labels for 12"):
             use(labels[1:], values)

@@ -56,7 +56,7 @@ def test_the_loss_takes_projections():
     assert taken.shape == (6, 1, 5) and BarlowTwins(projector=()).make_layer() is None
     expected = BarlowTwins().call([0, 1, 2, 0, 1, 2], taken[:, 0])[0]
     np.testing.assert_allclose(loss([0, 1, 2, 0, 1, 2], taken), expected, rtol=1e-6)
-    with pytest.raises(ValueError, match=r"Projector gives: expected shape \[batch, 1, dim\], received shape \(6, 3\)"):
+    with pytest.raises(ValueError, match=r"Projector. Expected shape \[batch, 1, dim\]. Received: shape=\(6, 3\)"):
         loss([0, 1, 2, 0, 1, 2], rows)
 
 
@@ -132,9 +132,7 @@ def test_the_predictor_has_a_hidden_layer_of_a_quarter():
 
 def test_what_does_not_fit_is_told(taken):
     rows, labels = taken
-    with pytest.raises(
-        ValueError, match=r"Predictor gives: expected shape \[batch, 2, dim\], received shape \(11, 6\)"
-    ):
+    with pytest.raises(ValueError, match=r"Predictor. Expected shape \[batch, 2, dim\]. Received: shape=\(11, 6\)"):
         SimSiam()(labels, rows[:, 0])
     with pytest.warns(UserWarning, match="All labels of the batch are different"):
         SimSiam()(np.arange(11), rows)

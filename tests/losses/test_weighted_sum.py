@@ -127,13 +127,13 @@ def test_only_losses_are_summed(kind, spec):
 @pytest.mark.parametrize(
     "terms, message",
     [
-        ([], "one or more terms"),
-        ([(-1.0, Triplet())], "number of 0 or more, received -1.0"),
-        ([(float("nan"), Triplet())], "number of 0 or more, received nan"),
-        ([(float("inf"), Triplet())], "number of 0 or more, received inf"),
-        ([("1", Triplet())], "number of 0 or more, received '1'"),
-        ([Triplet(), Contrastive()], r"Expected pairs of a weight and a loss, such as \(1.0, Triplet\(\)\)"),
-        ([(1.0, "triplet")], "keras.losses.Loss in each term, received 'triplet'"),
+        ([], "at least one pair"),
+        ([(-1.0, Triplet())], "number of 0 or more. Received: weight=-1.0"),
+        ([(float("nan"), Triplet())], "number of 0 or more. Received: weight=nan"),
+        ([(float("inf"), Triplet())], "number of 0 or more. Received: weight=inf"),
+        ([("1", Triplet())], "number of 0 or more. Received: weight='1'"),
+        ([Triplet(), Contrastive()], r"must be pairs of a weight and a loss, such as \(1.0, Triplet\(\)\)"),
+        ([(1.0, "triplet")], "must have a keras.losses.Loss. Received: 'triplet'"),
         ([(1.0, ProxyAnchor())], "needs the number of training classes"),
         (
             [(1.0, ContextualManifold(classes=3, proxies="hard")), (1.0, ProxyNPair(classes=3, proxies="images"))],

@@ -52,7 +52,7 @@ class NpairsLoss(EmbeddingLoss):
         check_class_numbers(labels)
         rows, columns = similarities.shape
         if None not in (rows, columns) and rows != columns:
-            raise ValueError(f"Expected similarities of shape [batch, batch], received shape {(rows, columns)}.")
+            raise ValueError(f"Expected similarities of shape [batch, batch]. Received: shape={(rows, columns)}.")
         same = ops.cast(labels[:, None] == labels[None, :], similarities.dtype)
         targets = same / ops.sum(same, axis=1, keepdims=True)
         everywhere = ops.ones_like(similarities, dtype="bool")
@@ -66,7 +66,7 @@ Truth = Annotated[bool, _ANY]
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class ContrastiveLoss(EmbeddingLoss):
-    """Computes the contrastive loss of pairs given as distances, a replacement for `tfa.losses.ContrastiveLoss`.
+    """Computes the contrastive loss from the distances of pairs, a replacement for `tfa.losses.ContrastiveLoss`.
 
     A pair costs `y d^2 + (1 - y) max(0, margin - d)^2`. For embeddings and class labels, use
     `tfdml.losses.Contrastive`, which compares all pairs of the batch.
@@ -98,7 +98,7 @@ class ContrastiveLoss(EmbeddingLoss):
     reduction: Reduction | None = "sum_over_batch_size"
     name: str | None = "contrastive_loss"
 
-    # Labels are those of pairs, and no class numbers.
+    # Labels belong to pairs and are not class labels.
     needs_pairs = False
     numbers_anew = False
 
@@ -116,7 +116,7 @@ def _flat(values, name):
     if len(values.shape) == 2 and values.shape[1] == 1:
         values = ops.squeeze(values, axis=1)
     if len(values.shape) != 1:
-        raise ValueError(f"Expected {name} of shape [batch], one a pair, received shape {tuple(values.shape)}.")
+        raise ValueError(f"Expected {name} of shape [batch], one per pair. Received: shape={tuple(values.shape)}.")
     return values
 
 
@@ -163,7 +163,7 @@ def angular_distances(embeddings):
 DISTANCE_METRICS = {"L2": distances, "squared-L2": squared_distances, "angular": angular_distances}
 
 
-# `as_function` checks it.
+# Any value is accepted here, because `as_function` checks it.
 DistanceMetric = Annotated[
     Literal["L2", "squared-L2", "angular"] | Callable[[Any], Any], Expected("a distance", lambda metric: metric)
 ]
@@ -182,8 +182,8 @@ def as_function(distance_metric):
         return distance_metric
     if distance_metric not in DISTANCE_METRICS:
         raise ValueError(
-            f"Unknown distance_metric {distance_metric!r}. Expected one of {', '.join(DISTANCE_METRICS)}, or a "
-            "function from embeddings [batch, dim] to distances [batch, batch]."
+            f"distance_metric must be one of {', '.join(DISTANCE_METRICS)}, or a function from embeddings [batch, dim] "
+            f"to distances [batch, batch]. Received: distance_metric={distance_metric!r}."
         )
     return DISTANCE_METRICS[distance_metric]
 

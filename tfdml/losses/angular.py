@@ -61,16 +61,16 @@ class Angular(EmbeddingLoss):
 
 
 def _log_sum_of_products(similarity, scale, negatives, pairs):
-    """`log sum_n exp(scale (s_an + s_pn))` `[B, B]` for pairs (a, p), over the negatives n of a.
+    """Computes `log sum_n exp(scale (s_an + s_pn))` `[B, B]` for pairs (a, p), over the negatives n of a.
 
-    The sum is a product of matrices, so that no triplet needs memory of its own.
+    The sum is a matrix product, so that triplets are never stored.
     """
     among = ops.where(negatives, similarity, -math.inf)
     highest = ops.stop_gradient(ops.max(among, axis=1, keepdims=True))
-    # Where an anchor has no negative.
+    # The highest value is minus infinity for an anchor without a negative.
     highest = ops.where(highest == -math.inf, 0.0, highest)
     nearest = ops.stop_gradient(ops.max(similarity, axis=1, keepdims=True))
-    # After these shifts an entry is above exp(-24), since alpha has its bound, and one of each anchor is 1.
+    # These shifts keep each entry above exp(-24), because alpha is at most 60, and one entry of each anchor is 1.
     of_anchors, of_positives = ops.exp(scale * (among - highest)), ops.exp(scale * (similarity - nearest))
     sums = ops.matmul(of_anchors, ops.transpose(of_positives))
     return ops.log(ops.where(pairs, sums, 1.0)) + scale * highest + ops.transpose(scale * nearest)

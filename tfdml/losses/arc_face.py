@@ -33,10 +33,7 @@ class ArcFace(SoftmaxProxyLoss):
             as in the authors' code. If `False`, the equation also holds there: it rises again, and anchors are pushed
             to the far side of their proxy. Defaults to `True`.
         classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
-        sampled_classes: Integer or `None`. Number of classes that a step compares images with: the classes of the batch
-            and a random sample of the others. If `None`, all classes. If it is set, the layer also needs the labels:
-            `loss.make_layer()(embeddings, labels)`. Defaults to `None`.
-        sampling, sharded: see `SoftmaxProxyLoss`.
+        sampled_classes, sampling, sharded: see `SoftmaxProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -66,11 +63,11 @@ class ArcFace(SoftmaxProxyLoss):
         return own_against_others(labels, cosines, scale=self.scale, own=self._widened)
 
     def _widened(self, cosine):
-        """The cosine of the angle that is larger by the margin."""
-        # Rounding makes it more than 1.
+        """Returns the cosine of the angle plus the margin."""
+        # Rounding can make cosines larger than 1.
         cosine = ops.clip(cosine, -1.0, 1.0)
         squared_sine = (1.0 - cosine) * (1.0 + cosine)
-        # Where the sine is 0, its gradient is infinite. Written so that NaN stays NaN.
+        # A sine of 0 has an infinite gradient. The negated comparison keeps NaN as NaN.
         between = ops.logical_not(squared_sine <= 0.0)
         sine = ops.where(between, ops.sqrt(ops.where(between, squared_sine, 1.0)), 0.0)
         widened = cosine * math.cos(self.margin) - sine * math.sin(self.margin)
@@ -95,10 +92,7 @@ class SubCenterArcFace(ArcFace):
         scale, margin, monotonic: see `ArcFace`.
         per_class: Integer. Number of centers per class. Defaults to `3`.
         classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
-        sampled_classes: Integer or `None`. Number of classes that a step compares images with: the classes of the batch
-            and a random sample of the others. If `None`, all classes. If it is set, the layer also needs the labels:
-            `loss.make_layer()(embeddings, labels)`. Defaults to `None`.
-        sampling, sharded: see `SoftmaxProxyLoss`.
+        sampled_classes, sampling, sharded: see `SoftmaxProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:

@@ -49,10 +49,10 @@ class BarlowTwins(ProjectedLoss):
 
     def call(self, labels, embeddings):
         labels, rows = self.projections(labels, embeddings)
-        # The diagonal is 0: no row is a view of itself.
+        # The diagonal is 0, because no row is a view of itself.
         pairs = ops.triu(ops.cast(positive_pairs(labels), rows.dtype))
         first, second = ops.sum(pairs, axis=1), ops.sum(pairs, axis=0)
-        # Columns have length 1 over the pairs, by which the equation divides.
+        # Columns are normalized over the pairs, which is the division in the equation.
         weights = pairs / ops.sqrt(ops.maximum(first[:, None] * second, 1.0))
         one, other = (unit_length(ops.transpose(_weighted(rows, times))) for times in (first, second))
         correlation = ops.matmul(one, ops.matmul(weights, ops.transpose(other)))
@@ -63,6 +63,6 @@ class BarlowTwins(ProjectedLoss):
 
 
 def _weighted(rows, times):
-    """Returns rows `[B, d]` minus their mean over pairs, times the root of how many pairs have each."""
+    """Returns rows `[B, d]` minus their mean over pairs, times the square root of each row's number of pairs."""
     mean = ops.sum(times[:, None] * rows, axis=0) / ops.maximum(ops.sum(times), 1.0)
     return ops.sqrt(times)[:, None] * (rows - mean)

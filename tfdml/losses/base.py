@@ -1,4 +1,4 @@
-"""Base classes of all losses on embeddings and of losses that compare views of an image."""
+"""Base classes of all embedding losses and of losses that compare views of an image."""
 
 import inspect
 import warnings
@@ -22,12 +22,12 @@ Reduction = Literal["sum_over_batch_size", "mean", "sum", "mean_with_sample_weig
 
 
 class _ExactLoss(keras.losses.Loss):
-    """A Keras loss of a precision that keeps the classes of a large batch apart: Keras casts labels to it, too."""
+    """A Keras loss in float32 or float64. Keras also casts labels to its dtype, and large labels need the precision."""
 
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
         if self.dtype not in ("float32", "float64"):
-            raise ValueError(f"Losses are computed in float32 or float64, received {kwargs['dtype']!r}.")
+            raise ValueError(f"dtype must be float32 or float64 for losses. Received: dtype={kwargs['dtype']!r}.")
 
 
 class EmbeddingLoss(Declared, LossHooks, _ExactLoss):
@@ -67,9 +67,9 @@ class EmbeddingLoss(Declared, LossHooks, _ExactLoss):
     name: Annotated[str | None, OF_KERAS] = None
     dtype: Annotated[Any, OF_KERAS] = "float32"
 
-    # Hooks are those of `LossHooks`; a loss on embeddings learns from their pairs.
+    # Hooks have the defaults of `LossHooks`, except that a loss on embeddings learns from pairs.
     needs_pairs = True
-    # Whether labels only say which rows are of one class, so that each batch may number the classes anew.
+    # Whether labels only show which rows have the same class, so that each batch may number its classes.
     numbers_anew = True
     # Whether `call` accepts `queries`, so that the loss can compare a batch with past batches.
     takes_queries = False
@@ -87,18 +87,18 @@ class EmbeddingLoss(Declared, LossHooks, _ExactLoss):
             _warn_of_missing_pairs(type(self).__name__, finest(labels))
         numbers = in_batch(labels) if self.numbers_anew else labels
         values = nan_with(super().__call__(numbers, embeddings, sample_weight=sample_weight), embeddings, labels)
-        # A compiled function knows no values that an error could be about.
+        # A compiled function cannot raise an error about values, so the loss is NaN instead.
         return values if len(labels.shape) == 1 else ops.where(contradictory(labels), float("nan"), values)
 
     def call(self, labels: Tensor, embeddings: Tensor, queries: int | None = None) -> Tensor:
         """Computes the loss of each row, `[B]`, or of the first `queries` rows, which are compared with all rows."""
-        raise NotImplementedError(f"{type(self).__name__} has no call of its own.")
+        raise NotImplementedError(f"{type(self).__name__} must implement call(labels, embeddings).")
 
     @property
     def refuses_memory(self) -> str | None:
         """The reason why the loss cannot use cross-batch memory, or `None` if it can; see `LossHooks`."""
         if self.batch_parts > 1:
-            return "its pairs are those that the sampler draws"
+            return "the sampler determines its pairs"
         return None if self.takes_queries else "it compares more than each anchor with the other rows"
 
     def warn_of_unused(self, names: Sequence[str], reason: str) -> None:
@@ -127,23 +127,23 @@ class EmbeddingLoss(Declared, LossHooks, _ExactLoss):
 
 
 def _warn_of_missing_pairs(name, labels):
-    """Warns of labels that leave a loss on pairs nothing to compare, as far as a compiled function knows any."""
+    """Warns if a batch has no positive or no negative pair, unless labels are unknown in a compiled function."""
     values = concrete(labels)
-    # A compiled function may know that a batch has one image.
+    # Even a compiled function may know that a batch has one image.
     values = np.zeros(1) if values is None and labels.shape[0] == 1 else values
     classes = 0 if values is None else len(np.unique(values))
     if classes and classes in (1, len(values)):
         which, missing = ("equal", "negative") if classes == 1 else ("different", "positive")
         batch = "The batch has a single image" if len(values) == 1 else f"All labels of the batch are {which}"
         warnings.warn(
-            f"{batch}, so {name} has no {'' if len(values) == 1 else f'{missing} '}pair to learn from. Batches of "
-            "tfdml.data.pxk have several images of each of several classes.",
+            f"{batch}, so {name} has no {'' if len(values) == 1 else f'{missing} '}pair to learn from. Use batches "
+            "with several images of each of several classes, for example from tfdml.data.pxk.",
             stacklevel=3,
         )
 
 
 class ViewLoss(EmbeddingLoss):
-    """Base class of losses that compare only the views of an image: rows with the same label, the image's number.
+    """Base class of losses that compare only the views of an image, which are rows with the same label.
 
     The papers' pairs (z, z') are each row with each other view of its image. Each pair counts in both orders, except in
     `BarlowTwins`. If labels are classes, all images of a class are views of each other.
@@ -157,9 +157,9 @@ class ViewLoss(EmbeddingLoss):
     """
 
     has_statistics = False
-    refuses_memory = "it takes statistics of a batch, and no pairs of it"
+    refuses_memory = "it computes statistics of a batch and does not compare pairs"
 
-    # Rows that the layer gives for each row of embeddings.
+    # Number of rows that the layer returns for each row of embeddings.
     rows_each = 1
 
     def check_input(self, labels, embeddings):
@@ -169,9 +169,9 @@ class ViewLoss(EmbeddingLoss):
         if len(embeddings.shape) != 3 or embeddings.shape[1] != self.rows_each:
             name = type(self).__name__
             raise ValueError(
-                f"{name} takes what its layer {type(layer).__name__} gives: expected shape [batch, {self.rows_each}, "
-                f"dim], received shape {tuple(embeddings.shape)}. The model that is trained has to end with it: "
-                f"keras.Model(inputs, loss.make_layer()(embeddings)), where `loss` is this {name}."
+                f"{name} needs the output of its layer {type(layer).__name__}. Expected shape [batch, "
+                f"{self.rows_each}, dim]. Received: shape={tuple(embeddings.shape)}. End the model that you train with "
+                f"this layer: keras.Model(inputs, loss.make_layer()(embeddings)), with this {name} as `loss`."
             )
         labels, _ = check_pairs_input(labels, embeddings[:, 0])
         return labels, embeddings

@@ -61,6 +61,6 @@ class BinomialDeviance(EmbeddingLoss):
 
 
 def _share_of_mean(mask, values):
-    """For each row the sum `[B]` over its pairs in the mask, so that the mean over rows is the mean over pairs."""
+    """Returns each row's share `[B]` of the mean over the pairs in the mask, so that their mean is that mean."""
     pairs_a_row = ops.mean(ops.sum(ops.cast(mask, values.dtype), axis=1))
     return ops.sum(ops.where(mask, values, 0.0), axis=1) / ops.where(pairs_a_row == 0.0, 1.0, pairs_a_row)

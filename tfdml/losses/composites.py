@@ -1,4 +1,4 @@
-"""Losses that consist of other losses: weighted sums, nested dimensions and levels of classes; and divergence."""
+"""Losses that consist of other losses (weighted sums, nested dimensions, class hierarchies), and divergence."""
 
 import itertools
 import math
@@ -21,7 +21,7 @@ from tfdml.registry.loss_hooks import hooks_of
 
 
 def _joined(name, join):
-    """The property of a sum that a function makes of the hooks of this name of its losses."""
+    """Returns a property of a sum that joins the hooks with this name of its losses."""
     return property(lambda loss: join([getattr(hooks, name) for hooks in loss._hooks()]))
 
 
@@ -55,7 +55,7 @@ class WeightedSum(EmbeddingLoss):
 
     terms: Sequence[tuple[float, keras.losses.Loss]]
 
-    # What it declares is joined from its losses, see `LossHooks`.
+    # Hooks are joined from the losses of the sum; see `LossHooks`.
     needs_pairs = _joined("needs_pairs", any)
     has_statistics = _joined("has_statistics", any)
     sharded = _joined("sharded", any)
@@ -69,26 +69,28 @@ class WeightedSum(EmbeddingLoss):
     def check_arguments(self):
         terms = self.terms
         if not all(isinstance(term, list | tuple) and len(term) == 2 for term in terms):
-            raise ValueError(f"Expected pairs of a weight and a loss, such as (1.0, Triplet()); received {terms!r}.")
+            raise ValueError(
+                f"terms must be pairs of a weight and a loss, such as (1.0, Triplet()). Received: terms={terms!r}."
+            )
         self.terms = [(weight, _loss_of(loss)) for weight, loss in terms]
         if not self.terms:
-            raise ValueError("Expected one or more terms (weight, loss), received none.")
+            raise ValueError("terms must have at least one pair (weight, loss). Received: none.")
         for weight, _ in self.terms:
             if not (isinstance(weight, int | float) and not isinstance(weight, bool) and 0 <= weight < math.inf):
-                raise ValueError(f"Expected each weight to be a number of 0 or more, received {weight!r}.")
+                raise ValueError(f"Each weight must be a number of 0 or more. Received: weight={weight!r}.")
         of_images = [hooks for hooks in self._hooks() if hooks.image_proxies]
         if len(of_images) > 1:
             raise ValueError(
-                f"{len(of_images)} losses of the sum have proxies that are features of images, and would set each "
-                "other's. Use proxies='learnt' for all but one."
+                f"{len(of_images)} losses of the sum have proxies that are features of images, and would overwrite "
+                "each other's proxies. Use proxies='learnt' for all except one."
             )
         parts = sorted({hooks.batch_parts for hooks in self._hooks()} - {1})
         if len(parts) > 1:
             raise ValueError(
-                f"Losses of the sum take batches in {parts[0]} and in {parts[1]} parts, such as given pairs and given "
-                "triplets, and no batch is both."
+                f"Losses of the sum need batches with {parts[0]} parts and with {parts[1]} parts, as given pairs and "
+                "given triplets do, but a batch has a single number of parts. Use only one of these losses."
             )
-        # Made for the shapes that it tells; models make their own.
+        # Only used for its shapes. Models create their own layer.
         self._shapes = self.make_layer()
 
     def callbacks(self, parts):
@@ -102,14 +104,14 @@ class WeightedSum(EmbeddingLoss):
         if self._shapes is None:
             return super().check_input(labels, taken)
         taken = ops.convert_to_tensor(taken)
-        # Raises for another shape.
+        # This raises an error if the shape is wrong.
         self._shapes.split(taken)
         labels, rows = check_pairs_input(labels, taken[:, 0])
         return labels, rows[:, None]
 
     @property
     def numbers_anew(self):
-        """Whether each batch may number its classes again, because no loss uses labels as indices of classes."""
+        """Whether each batch may number its classes, because no loss uses labels as indices of classes."""
         return self._shapes is None or self._shapes.classes == 1
 
     def label_classes(self, taken):
@@ -147,15 +149,15 @@ class WeightedSum(EmbeddingLoss):
 
 
 def _loss_of(loss):
-    """The loss, or that of a serialized one."""
+    """Returns the loss itself, or the deserialized loss if it is a configuration."""
     loss = keras.saving.deserialize_keras_object(loss) if isinstance(loss, dict) else loss
     if not isinstance(loss, keras.losses.Loss):
-        raise ValueError(f"Expected a keras.losses.Loss in each term, received {loss!r}.")
+        raise ValueError(f"Each term must have a keras.losses.Loss. Received: {loss!r}.")
     return loss
 
 
 def _read_pair_loss(loss):
-    """Raises a ValueError for what is neither a loss, nor its spec, nor its configuration."""
+    """Raises a ValueError if a value is neither a loss nor its spec or configuration."""
     is_config = isinstance(loss, dict) and "class_name" in loss
     if not loss or not (is_config or isinstance(loss, str | keras.losses.Loss)):
         raise ValueError(loss)
@@ -165,7 +167,7 @@ PairLoss = Annotated[str | keras.losses.Loss | dict, read_by(_read_pair_loss, "a
 
 
 class OuterLoss(EmbeddingLoss):
-    """Base class of losses that compute with another loss on pairs and have its callbacks and batch parts.
+    """Base class of losses that apply another pair-based loss and have its callbacks and batch parts.
 
     A subclass declares the argument `loss`, a `PairLoss`: a loss without variables, or its spec.
 
@@ -181,12 +183,12 @@ class OuterLoss(EmbeddingLoss):
         if isinstance(loss, dict):
             loss = keras.saving.deserialize_keras_object(loss)
         elif isinstance(loss, str):
-            # A loss on proxies that knew no number of classes would ask for it, and then be refused.
+            # A proxy loss without a number of classes would ask for it before the error below can explain the problem.
             loss = registry.create("loss", loss, classes=2)
         if layer_of(loss) is not None:
             raise ValueError(
-                f"{type(self).__name__} takes a loss on pairs, such as triplet, received {type(loss).__name__}, which "
-                "has variables for the whole embedding."
+                f"loss must be a pair-based loss in {type(self).__name__}, such as 'triplet'. Received: "
+                f"{type(loss).__name__}, which has variables for the whole embedding."
             )
         self.loss = loss
 
@@ -198,7 +200,7 @@ class OuterLoss(EmbeddingLoss):
 
     @property
     def batch_parts(self):
-        """The number of parts in which the loss expects a batch."""
+        """The number of parts of a batch that the loss expects."""
         return hooks_of(self.loss).batch_parts
 
     def get_config(self):
@@ -271,15 +273,15 @@ class Nested(OuterLoss):
 
     @property
     def nested_dims(self):
-        """The `dims`."""
+        """The argument `dims`."""
         return self.dims
 
 
 def _check_dims(dims, size=None):
     if any(low >= high for low, high in zip(dims, dims[1:], strict=False)):
-        raise ValueError(f"Expected dims that increase, such as (16, 32, 64), received dims={dims}.")
+        raise ValueError(f"dims must increase, for example (16, 32, 64). Received: dims={dims}.")
     if size is not None and dims[-1] > size:
-        raise ValueError(f"Expected dims of at most {size}, the size of the embedding, received dims={dims}.")
+        raise ValueError(f"dims must be at most {size}, the size of the embedding. Received: dims={dims}.")
 
 
 @register("loss", "by_level")
@@ -329,7 +331,7 @@ class ByLevel(OuterLoss):
         count = levels.shape[1]
         weights = (1.0 / count,) * count if self.weights is None else self.weights
         if len(weights) != count:
-            raise ValueError(f"Expected a weight for each of {count} levels, received weights={tuple(weights)}.")
+            raise ValueError(f"weights must have one value for each of {count} levels. Received: {tuple(weights)}.")
         return sum(weight * self.loss.call(levels[:, place], embeddings) for place, weight in enumerate(weights))
 
     def statistics(self, labels, embeddings):

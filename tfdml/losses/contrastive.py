@@ -94,6 +94,6 @@ class Contrastive(EmbeddingLoss):
 
 
 def _drawn_pairs(labels):
-    """The mask of the pairs that the sampler drew, both ways."""
+    """Returns the mask of the pairs that the sampler drew, in both orders."""
     one_way = given_pairs(labels, 2)
     return ops.logical_or(one_way, ops.transpose(one_way))

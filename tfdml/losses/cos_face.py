@@ -23,10 +23,7 @@ class CosFace(SoftmaxProxyLoss):
         margin: Float. The margin m: the minimum difference between the cosine to an image's own class and the cosines
             to others. Defaults to `0.35`.
         classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
-        sampled_classes: Integer or `None`. Number of classes that a step compares images with: the classes of the batch
-            and a random sample of the others. If `None`, all classes. If it is set, the layer also needs the labels:
-            `loss.make_layer()(embeddings, labels)`. Defaults to `None`.
-        sampling, sharded: see `SoftmaxProxyLoss`.
+        sampled_classes, sampling, sharded: see `SoftmaxProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -67,10 +64,7 @@ class NormSoftmax(SoftmaxProxyLoss):
         temperature: Float. The temperature T, which divides the cosines. Smaller values make the softmax sharper.
             Defaults to `0.05`.
         classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
-        sampled_classes: Integer or `None`. Number of classes that a step compares images with: the classes of the batch
-            and a random sample of the others. If `None`, all classes. If it is set, the layer also needs the labels:
-            `loss.make_layer()(embeddings, labels)`. Defaults to `None`.
-        sampling, sharded: see `SoftmaxProxyLoss`.
+        sampled_classes, sampling, sharded: see `SoftmaxProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:

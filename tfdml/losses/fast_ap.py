@@ -53,7 +53,8 @@ class FastAP(EmbeddingLoss):
         positives, negatives = pair_histograms(squared, near, far, low=0.0, high=4.0, bins=self.bins)
         positives_so_far, negatives_so_far = ops.cumsum(positives, axis=1), ops.cumsum(negatives, axis=1)
         so_far = positives_so_far + negatives_so_far
-        # As h+ sums to N+, 1 minus precision is the share of negatives: nothing cancels where the loss is small.
+        # Because h+ sums to N+, 1 minus precision is the share of negatives. Without a difference, nothing cancels when
+        # the loss is small.
         wrong = negatives_so_far / ops.where(so_far == 0.0, 1.0, so_far)
         count = ops.sum(ops.cast(near, squared.dtype), axis=1)
         return ops.sum(positives * wrong, axis=1) / ops.maximum(count, 1.0)

@@ -29,10 +29,7 @@ class GeneralizedCrossEntropy(SoftmaxProxyLoss):
         temperature: Float. The temperature T, which divides the cosines. Smaller values make the softmax sharper.
             Defaults to `0.1`.
         classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
-        sampled_classes: Integer or `None`. Number of classes that a step compares images with: the classes of the batch
-            and a random sample of the others. If `None`, all classes. If it is set, the layer also needs the labels:
-            `loss.make_layer()(embeddings, labels)`. Defaults to `None`.
-        sampling, sharded: see `SoftmaxProxyLoss`.
+        sampled_classes, sampling, sharded: see `SoftmaxProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -56,7 +53,7 @@ class GeneralizedCrossEntropy(SoftmaxProxyLoss):
     def call(self, labels, similarities):
         labels, similarities = self.check_taken(labels, similarities)
         entropy = own_against_others(labels, similarities, scale=self.exponent_scale)
-        # From the logarithm of p, precise where p is near 1.
+        # The logarithm of p keeps the loss precise when p is near 1.
         return -ops.expm1(-self.q * entropy) / self.q
 
     @property

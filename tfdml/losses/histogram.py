@@ -58,6 +58,6 @@ class Histogram(EmbeddingLoss):
 
 
 def _pairs_a_row(mask, dtype):
-    """The mean over rows of their number of pairs, or 1 if no row has a pair."""
+    """Returns the mean number of pairs per row, or 1 if no row has a pair."""
     mean = ops.mean(ops.sum(ops.cast(mask, dtype), axis=1))
     return ops.where(mean == 0.0, 1.0, mean)

@@ -12,7 +12,7 @@ from tfdml.losses.base import EmbeddingLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative
 
-# The violation of an end without a negative.
+# The violation of a row without a negative.
 NO_NEGATIVE = -1e30
 
 
@@ -63,16 +63,16 @@ class LiftedStructure(EmbeddingLoss):
         labels, embeddings = check_pairs_input(labels, embeddings)
         positives, distance, objectives = self._objectives(labels, embeddings)
         costs = ops.where(positives, ops.square(ops.maximum(objectives, 0.0)), 0.0)
-        # Every pair stands in the matrix twice.
+        # The matrix contains every pair twice.
         pairs = ops.maximum(ops.sum(ops.cast(positives, distance.dtype)), 1.0) / 2.0
         batch = ops.cast(ops.shape(distance)[0], distance.dtype)
         return ops.sum(costs, axis=1) / 2.0 * batch / (2.0 * pairs)
 
     def _objectives(self, labels, embeddings):
-        """The mask of positive pairs, distances, and J of each pair, all `[B, B]`."""
+        """Returns the mask of positive pairs, distances and J of each pair, all `[B, B]`."""
         distance = distances(unit_length(embeddings) if self.normalize else embeddings)
         positives, negatives = positive_pairs(labels), negative_pairs(labels)
-        # In place of minus infinity, of which the gradient is NaN: without a negative at either end J is far below 0.
+        # A very low value replaces minus infinity, which has a NaN gradient. J is then far below 0.
         none = ops.logical_not(ops.any(negatives, axis=1))
         if self.form == "hard":
             ends = ops.where(none, NO_NEGATIVE, self.margin - hardest_negative(distance, negatives))

@@ -1,4 +1,4 @@
-"""The manifold losses of EDMS: contextual, intrinsic, and N-pair."""
+"""The manifold losses of EDMS: contextual, intrinsic and N-pair."""
 
 from dataclasses import KW_ONLY
 
@@ -20,15 +20,7 @@ class ManifoldLoss(ImageProxyLoss):
     """Base class of proxy N-pair losses on similarities along the manifold, from a `ManifoldProxies` layer.
 
     Args:
-        margin: Float. Minimum difference between the similarity to the proxy of the anchor's class and the similarities
-            to others. Defaults to `0.0005`.
-        scale: Float. See `ProxyNPair`. Similarities along the manifold differ by far less than dot products. Defaults
-            to `1.0`.
-        restart: Float. See `tfdml.functional.manifold.random_walk`. Walks reach farther with a larger value. Defaults
-            to `0.8`.
-        affinity: `"clipped"` or `"shifted"`, see `tfdml.functional.manifold.random_walk`. Defaults to `"clipped"`.
-        neighbors: Integer or `None`. Number of nodes that each node is connected with, see
-            `tfdml.functional.manifold.random_walk`. If `None`, all. Defaults to `None`.
+        margin, scale, restart, affinity, neighbors: see `ContextualManifold`.
         proxies, proxy_steps, proxy_rate, proxy_tolerance, classes: see `ImageProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
     """
@@ -150,13 +142,7 @@ class ManifoldNPair(EmbeddingLoss):
 
     Args:
         margin: Float. Minimum difference between the similarities of positives and negatives. Defaults to `0.0005`.
-        scale: Float. Factor of all similarities, which differ by far less than dot products, and of the margin.
-            Defaults to `1.0`.
-        restart: Float above 0 and below 1. See `tfdml.functional.manifold.random_walk`. Walks reach farther with a
-            larger value. Defaults to `0.8`.
-        affinity: `"clipped"` or `"shifted"`, see `tfdml.functional.manifold.random_walk`. Defaults to `"clipped"`.
-        neighbors: Integer or `None`. Number of nodes that each node of the graph is connected with. If `None`, all.
-            Defaults to `None`.
+        scale, restart, affinity, neighbors: see `ContextualManifold`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:

@@ -108,7 +108,7 @@ class Margin(EmbeddingLoss):
 
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = self.check_input(labels, embeddings)
-        # The weight of a boundary that is fixed would only change the value.
+        # The cost of a fixed boundary would change the value but no gradient.
         beta, nu = self.beta, 0.0
         if self.learn_beta != "no":
             embeddings, beta, nu = embeddings[:, 0, :-1], embeddings[:, 0, -1:], self.nu
@@ -118,12 +118,12 @@ class Margin(EmbeddingLoss):
         push = ops.maximum(self.margin - distance + beta, 0.0)
         active = ops.sum(pulls * ops.cast(pull > 0, pulls.dtype) + pushes * ops.cast(push > 0, pushes.dtype))
         values = ops.sum(pulls * (pull + nu * beta) + pushes * push, axis=1)
-        # Fewer than one expected pair: most draws have no pair.
+        # The expected number of pairs may be below 1, because most draws then have no pair.
         share = ops.where(active > 0, 1.0 / ops.maximum(active, 1.0), 0.0)
         return values * ops.cast(ops.shape(distance)[0], distance.dtype) * ops.stop_gradient(share)
 
     def _counts(self, labels, distance, dim, queries=None):
-        """In how many triplets a pair is, `[B, B]` of positives and of negatives."""
+        """Returns the number of triplets with each pair: `[B, B]` for positives and `[B, B]` for negatives."""
         negatives = negative_pairs(labels, queries)
         positives = ops.cast(positive_pairs(labels, queries), distance.dtype)
         count = ops.sum(positives, axis=1, keepdims=True)
@@ -135,7 +135,7 @@ class Margin(EmbeddingLoss):
         else:
             cutoffs = {"cutoff": self.cutoff, "nonzero_loss_cutoff": self.nonzero_loss_cutoff}
             draws = negative_weights(distance, negatives, dim, **cutoffs)
-        # A positive with every negative drawn, and the other way round.
+        # Each positive is combined with every drawn negative.
         return positives * ops.sum(draws, axis=1, keepdims=True), draws * count
 
     @property
@@ -150,7 +150,7 @@ class Margin(EmbeddingLoss):
             return ClassMargins(1, beta=self.beta)
         if self.classes is None:
             raise ValueError(
-                "Margin needs the number of training classes to learn one boundary of each: "
+                "Margin needs the number of training classes to learn one boundary per class. Set it with "
                 "Margin(learn_beta='per_class', classes=...)."
             )
         return ClassMargins(self.classes, beta=self.beta)
@@ -161,10 +161,10 @@ class Margin(EmbeddingLoss):
         embeddings = ops.convert_to_tensor(embeddings)
         if len(embeddings.shape) != 3 or embeddings.shape[1] != 1:
             raise ValueError(
-                f"Margin(learn_beta={self.learn_beta!r}) takes embeddings with the margins of their classes behind "
-                f"them: expected shape [batch, 1, dim + 1], received shape {tuple(embeddings.shape)}. The layer "
-                "ClassMargins puts them there, with which the model that is trained has to end: "
-                "loss.make_layer()(embeddings, labels), where `loss` is this Margin."
+                f"Margin(learn_beta={self.learn_beta!r}) needs embeddings followed by the margin of their class. "
+                f"Expected shape [batch, 1, dim + 1]. Received: shape={tuple(embeddings.shape)}. The layer "
+                "ClassMargins appends the margins. End the model that you train with this layer: "
+                "loss.make_layer()(embeddings, labels), with this Margin as `loss`."
             )
         labels, rows = check_pairs_input(labels, embeddings[:, 0])
         return labels, rows[:, None]

@@ -81,11 +81,11 @@ class MultiSimilarity(EmbeddingLoss):
 
 
 def _mined(similarity, positives, negatives, epsilon):
-    """Masks of the pairs that are harder than the hardest of the other kind, up to epsilon."""
+    """Returns the masks of the pairs that are harder than the hardest pair of the other kind, up to epsilon."""
     outside = 2.0 + abs(epsilon)
     most_similar = ops.max(ops.where(negatives, similarity, -outside), axis=1, keepdims=True)
     least_similar = ops.min(ops.where(positives, similarity, outside), axis=1, keepdims=True)
-    # Written so that NaN similarities are kept, and the loss is NaN too.
+    # Comparisons with NaN are False, so pairs with NaN are kept and the loss is NaN.
     easy_positives = similarity >= most_similar + epsilon
     easy_negatives = similarity <= least_similar - epsilon
     return (

@@ -87,7 +87,7 @@ class NPair(EmbeddingLoss):
         return ops.where(weights > 0.0, weights * values, 0.0)
 
     def _of_all_rows(self, labels, rows, queries):
-        """Values `[B]`, and 1 for anchors that have one, 0 for others."""
+        """Returns the loss `[B]` of each anchor, and `[B]` with 1 for anchors that have a loss and 0 for others."""
         near, far = positive_pairs(labels, queries), negative_pairs(labels, queries)
         if self.negatives == "one_per_class":
             place = _at_the_next_place(labels)
@@ -119,7 +119,7 @@ def positives_against_negatives(near, far, similarity, margin):
 
 
 def _of_first_pairs(labels, rows, margin, scale):
-    """Values `[B]`, and B / N for anchors that have one, 0 for others."""
+    """Returns the loss `[B]` of each anchor, and `[B]` with B / N for anchors that have a loss and 0 for others."""
     size = ops.shape(rows)[0]
     anchors, positives, count = _first_pairs(labels)
     places = ops.arange(ops.shape(anchors)[0], dtype="int32")
@@ -135,16 +135,16 @@ def _of_first_pairs(labels, rows, margin, scale):
 
 
 def _first_pairs(labels):
-    """Numbers of the first and the second row of each class that has two, and how many such classes there are.
+    """Returns the indices of the first and the second row of each class with two rows, and the number of such classes.
 
-    There are `B // 2 + 1` places, more than pairs; those past the last pair hold rows without meaning.
+    The indices have `B // 2 + 1` elements. Elements after the last pair have no meaning.
     """
     size = ops.shape(labels)[0]
     order = ops.argsort(labels)
     ascending = ops.take(labels, order)
     no = ops.zeros((1,), dtype="bool")
     repeated = ops.concatenate([no, ascending[1:] == ascending[:-1], no], axis=0)
-    # The class begins at this place, and goes on at the next one.
+    # A pair starts with the first row of a class, if the next row has the same class.
     begins = ops.logical_and(ops.logical_not(repeated[:-1]), repeated[1:])
     number = ops.cumsum(ops.cast(begins, "int32"))
     places = ops.searchsorted(number, ops.arange(1, size // 2 + 2, dtype="int32"))
@@ -153,7 +153,7 @@ def _first_pairs(labels):
 
 
 def _at_the_next_place(labels):
-    """True `[B, B]` where the other row is as far on in its class as the row after the anchor is in the anchor's."""
+    """Returns the mask `[B, B]` of rows at the place in their class that follows the anchor's place in its class."""
     same = labels[:, None] == labels[None, :]
     rows = ops.arange(ops.shape(labels)[0])
     before = ops.logical_and(same, rows[None, :] < rows[:, None])
@@ -202,7 +202,7 @@ class NTXent(EmbeddingLoss):
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
         near, far = positive_pairs(labels, queries), negative_pairs(labels, queries)
-        # Dot products of these are cosines divided by the temperature.
+        # The dot products of these rows are cosines divided by the temperature.
         similarity = dot_products(unit_length(embeddings) / self.temperature**0.5, queries)
         values, weights = positives_against_negatives(near, far, similarity, 0.0)
         return ops.where(weights > 0.0, values, 0.0)

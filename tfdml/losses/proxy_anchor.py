@@ -64,6 +64,6 @@ class ProxyAnchor(ProxyLoss):
 
 
 def _shared_out(mask, values):
-    """Shares `[B]` of each column's value `[C]`, even among the rows of `[B, C]` where the mask is True."""
+    """Returns each row's share `[B]` of the columns' values `[C]`, which are divided among the rows in the mask."""
     count = ops.sum(ops.cast(mask, values.dtype), axis=0)
     return ops.sum(ops.where(mask, values / ops.maximum(count, 1.0), 0.0), axis=1)

@@ -13,7 +13,7 @@ from tfdml.layers.proxies import Proxies, SampledProxies, ShardedProxies
 from tfdml.losses.base import EmbeddingLoss
 from tfdml.registry.arguments import Count, NotNegative, Positive, Tensor, integer
 
-# With what rounding adds in half precision.
+# 1 plus the rounding error of half precision.
 LARGEST_COSINE = 1.01
 
 
@@ -35,7 +35,7 @@ class ProxyLoss(EmbeddingLoss):
     _: KW_ONLY
     classes: Count | None = None
 
-    # Proxies of each class; with more than one, similarities are [B, C, per_class].
+    # Number of proxies per class. If there are several, similarities are [B, C, per_class].
     per_class = 1
 
     needs_pairs = False
@@ -48,8 +48,8 @@ class ProxyLoss(EmbeddingLoss):
         received, name = tuple(similarities.shape), type(self).__name__
         if self.classes is None:
             warnings.warn(
-                f"{name} was not told the number of classes, so it takes what it receives, of shape {received}, for "
-                f"similarities to the classes' proxies. Write {name}(classes=...), so that this is checked.",
+                f"classes is not set, so {name} cannot check that its input of shape {received} contains similarities "
+                f"to class proxies. Set it with {name}(classes=...).",
                 stacklevel=3,
             )
             return check_similarities_input(labels, similarities, several=self.per_class > 1)
@@ -60,17 +60,17 @@ class ProxyLoss(EmbeddingLoss):
             axes = ", ".join(("batch", "classes", "per_class")[: len(expected)])
             layer = type(self.make_layer())
             raise ValueError(
-                f"{name} takes similarities to proxies: expected shape [{axes}] = [batch, "
-                f"{', '.join(map(str, expected[1:]))}], received shape {received}. Embeddings become similarities in "
-                f"the layer {layer.__name__}, with which the model that is trained has to end: "
-                f"keras.Model(inputs, loss.make_layer()(embeddings)), where `loss` is this {name}."
+                f"{name} needs similarities to proxies. Expected shape [{axes}] = [batch, "
+                f"{', '.join(map(str, expected[1:]))}]. Received: shape={received}. The layer {layer.__name__} "
+                "computes similarities from embeddings. End the model that you train with this layer: "
+                f"keras.Model(inputs, loss.make_layer()(embeddings)), with this {name} as `loss`."
             )
         if len(expected) == 2 and _may_be_embeddings(similarities):
             warnings.warn(
-                f"{name}(classes={self.classes}) takes what it receives, of shape {received}, for similarities to "
-                f"proxies, but no layer of tfdml computed it: embeddings of {self.columns} dimensions have this shape, "
-                "too. Let the model that is trained end with the layer of the proxies: "
-                f"keras.Model(inputs, loss.make_layer()(embeddings)), where `loss` is this {name}.",
+                f"{name}(classes={self.classes}) needs similarities to proxies, but no tfdml layer computed its input "
+                f"of shape {received}. Embeddings with {self.columns} dimensions have the same shape. End the model "
+                "that you train with the layer of proxies: "
+                f"keras.Model(inputs, loss.make_layer()(embeddings)), with this {name} as `loss`.",
                 stacklevel=3,
             )
         return check_similarities_input(labels, similarities, several=self.per_class > 1)
@@ -95,14 +95,16 @@ class ProxyLoss(EmbeddingLoss):
         """Returns the number of classes, or raises a ValueError that explains how to set it."""
         if self.classes is None:
             name = type(self).__name__
-            raise ValueError(f"{name} needs the number of training classes to make its proxies: {name}(classes=...).")
+            raise ValueError(
+                f"{name} needs the number of training classes to create its proxies. Set it with {name}(classes=...)."
+            )
         return self.classes
 
 
 def _may_be_embeddings(similarities):
-    """Whether `[B, C]` may not be similarities.
+    """Whether `[B, C]` might be embeddings instead of similarities.
 
-    No layer computed them, and as far as known rows have unit length, or numbers that are not cosines.
+    That is the case if no layer computed them, and the values are unknown, not cosines, or rows of unit length.
     """
     if is_computed_by_layer(similarities) is not False:
         return False
@@ -123,14 +125,14 @@ class SoftmaxProxyLoss(ProxyLoss):
 
     Args:
         classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
-        sampled_classes: Integer or `None`. Number of classes with proxies in a step: the classes of the batch and a
-            random sample of the others. Larger values need more time and memory. If `None`, all classes. Defaults to
-            `None`.
+        sampled_classes: Integer or `None`. Number of classes that a step compares images with: the classes of the batch
+            and a random sample of the others. Larger values need more time and memory. If `None`, all classes. If it is
+            set, the layer also needs the labels: `loss.make_layer()(embeddings, labels)`. Defaults to `None`.
         sampling: How sampled classes count in the sum of exponentials. With `"corrected"`, they also represent the
             classes that are left out, so the sum is right on average. With `"partial_fc"`, they count only for
             themselves. See `tfdml.layers.SampledProxies`. Defaults to `"corrected"`.
-        sharded: Boolean. Whether each device holds the proxies of a part of the classes instead of all. On one device
-            it changes nothing. For the models of `tfdml.methods`, not for plain Keras. Defaults to `False`.
+        sharded: Boolean. Whether each device holds the proxies of a part of the classes instead of all. On one device,
+            it has no effect. It needs a `tfdml.methods` model and does not work in plain Keras. Defaults to `False`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Raises:
@@ -138,7 +140,7 @@ class SoftmaxProxyLoss(ProxyLoss):
     """
 
     _: KW_ONLY
-    # Declared here once more, so that it comes before these arguments, as in other losses on proxies.
+    # Declared here again so that it comes before these arguments, as in other proxy losses.
     classes: Count | None = None
     sampled_classes: Annotated[int, integer(2)] | None = None
     sampling: Literal["corrected", "partial_fc"] = "corrected"
@@ -147,7 +149,10 @@ class SoftmaxProxyLoss(ProxyLoss):
     def check_arguments(self):
         super().check_arguments()
         if self.sharded and self.sampled_classes is not None:
-            raise ValueError("Proxies are sharded or sampled: expected sharded=True or sampled_classes, not both.")
+            raise ValueError(
+                "sharded=True and sampled_classes cannot be combined. "
+                f"Received: sampled_classes={self.sampled_classes}. Set only one of them."
+            )
 
     @property
     def exponent_scale(self) -> float:
@@ -193,8 +198,8 @@ class ImageProxyLoss(ProxyLoss):
     Args:
         proxies: `"learnt"` trains the proxies to lower the loss. `"images"` uses the features of a random image of each
             class, drawn once and computed again every epoch. `"hard"` moves these features by equation (7) of EDMS to
-            raise the loss; see `tfdml.callbacks.proxies`. The callback `tfdml.callbacks.ImageProxies` computes both;
-            `tfdml.train` adds it. Defaults to `"learnt"`.
+            raise the loss; see `tfdml.callbacks.proxies`. The callback `tfdml.callbacks.ImageProxies` computes both
+            kinds; `tfdml.train` adds it. Defaults to `"learnt"`.
         proxy_steps: Integer. Maximum number of steps of (7) from each epoch's features. The paper does not specify a
             number. After very many steps, proxies no longer represent a class. Defaults to `1000`.
         proxy_rate: Float. Learning rate of these steps. Defaults to `0.001`.
@@ -213,9 +218,9 @@ class ImageProxyLoss(ProxyLoss):
     def __call__(self, labels, similarities, sample_weight=None):
         if not self.learns_proxies:
             warnings.warn(
-                f"In plain Keras nothing sets the proxies of {type(self).__name__}(proxies={self.proxies!r}): they "
+                f"In plain Keras, nothing sets the proxies of {type(self).__name__}(proxies={self.proxies!r}). They "
                 "stay random unless you call assign_image_proxies of the loss's layer. Use proxies='learnt', or a "
-                "model of tfdml.methods with tfdml.callbacks.ImageProxies.",
+                "tfdml.methods model with tfdml.callbacks.ImageProxies.",
                 stacklevel=2,
             )
         return super().__call__(labels, similarities, sample_weight=sample_weight)
@@ -235,7 +240,7 @@ class ImageProxyLoss(ProxyLoss):
     def callbacks(self, parts):
         if self.learns_proxies:
             return []
-        # Here, because losses run on Keras backends that callbacks do not run on.
+        # Imported here, because losses run on Keras backends that callbacks do not support.
         from tfdml.callbacks.proxies import ImageProxies
 
         return [ImageProxies(parts.images(), parts.labels, seed=parts.seed, **parts.of_passes())]
@@ -243,12 +248,12 @@ class ImageProxyLoss(ProxyLoss):
     def check_callbacks(self, callbacks):
         if self.learns_proxies:
             return
-        # Here, because losses run on Keras backends that callbacks do not run on.
+        # Imported here, because losses run on Keras backends that callbacks do not support.
         from tfdml.callbacks.proxies import ImageProxies
 
         if not any(isinstance(each, ImageProxies) for each in callbacks):
             raise ValueError(
-                "The loss has proxies that are features of images, which nothing would compute. Pass "
+                "The proxies of the loss are features of images, and no callback computes them. Pass "
                 "callbacks=[tfdml.callbacks.ImageProxies(images, labels)], or use proxies='learnt'."
             )
 

@@ -23,10 +23,7 @@ class ProxyNCA(SoftmaxProxyLoss):
         exclude_positive: Boolean. Whether to leave the anchor's own proxy out of the sum, as in the definition. If
             `False`, the loss is a softmax over all proxies (Teh et al., ProxyNCA++, 2020). Defaults to `True`.
         classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
-        sampled_classes: Integer or `None`. Number of classes that a step compares images with: the classes of the batch
-            and a random sample of the others. If `None`, all classes. If it is set, the layer also needs the labels:
-            `loss.make_layer()(embeddings, labels)`. Defaults to `None`.
-        sampling, sharded: see `SoftmaxProxyLoss`.
+        sampled_classes, sampling, sharded: see `SoftmaxProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -50,7 +47,7 @@ class ProxyNCA(SoftmaxProxyLoss):
 
     def call(self, labels, similarities):
         labels, similarities = self.check_taken(labels, similarities)
-        # Of a difference of distances, 2 - 2 cos, the cosines remain. With one class there is nothing to compare with.
+        # In differences of the distances 2 - 2 cos, only cosines remain. A single class has no class to compare with.
         if self.exclude_positive and similarities.shape[1] > 1:
             return others_over_own(labels, similarities, scale=self.exponent_scale)
         return own_against_others(labels, similarities, scale=self.exponent_scale)

@@ -36,12 +36,14 @@ class RankedLists(EmbeddingLoss):
     final_negative_temperature: float | None = None
 
     balance = 0.5
-    # Temperatures as variables, which compiled functions read anew at each call; they do not do so with an attribute.
+    # Temperatures are variables, because compiled functions read these at each call, but not plain attributes.
     _variables = {}
 
     def check_arguments(self):
         if self.margin > self.alpha:
-            raise ValueError(f"Expected a margin from 0 to alpha, which is {self.alpha!r}, received {self.margin!r}.")
+            raise ValueError(
+                f"margin must be from 0 to alpha, which is {self.alpha!r}. Received: margin={self.margin!r}."
+            )
         self._first = {name: getattr(self, name) for name in TEMPERATURES if name in self.fields}
         options = {"dtype": self.dtype, "trainable": False, "name": "temperature"}
         self._variables = {name: keras.Variable(first, **options) for name, first in self._first.items()}
@@ -62,8 +64,8 @@ class RankedLists(EmbeddingLoss):
         return (1.0 - self.balance) * pull + self.balance * push
 
     def _weighted(self, pairs, violations, temperature):
-        """Equations (11) and (12): the mean `[B]` of each row's violations, weighted by equations (9) and (10)."""
-        # Written so that NaN counts as a violation, and the loss is NaN too.
+        """Returns the weighted mean `[B]` of each row's violations, equations (9) to (12)."""
+        # The negated comparison counts NaN as a violation, so that the loss is NaN.
         violated = ops.logical_and(pairs, ops.logical_not(violations <= 0.0))
         weights = masked_softmax(violated, ops.cast(self._temperature(temperature), violations.dtype) * violations)
         if not self.differentiate_weights:
@@ -92,7 +94,7 @@ class RankedLists(EmbeddingLoss):
     def callbacks(self, parts):
         if self.final_negative_temperature is None:
             return []
-        # Here, because losses run on Keras backends that callbacks do not run on.
+        # Imported here, because losses run on Keras backends that callbacks do not support.
         from tfdml.callbacks.schedules import TemperatureSchedule
 
         first, last = self.negative_temperature, self.final_negative_temperature
@@ -102,14 +104,14 @@ class RankedLists(EmbeddingLoss):
         last = self.final_negative_temperature
         if last is None:
             return
-        # Here, because losses run on Keras backends that callbacks do not run on.
+        # Imported here, because losses run on Keras backends that callbacks do not support.
         from tfdml.callbacks.schedules import TemperatureSchedule
 
         if not any(isinstance(each, TemperatureSchedule) for each in callbacks):
             first = self.negative_temperature
             raise ValueError(
-                f"Nothing would bring the temperature to final_negative_temperature={last}. Pass "
-                f"callbacks=[tfdml.callbacks.TemperatureSchedule({first}, {last}, steps)], or leave it out."
+                f"final_negative_temperature={last} has no effect without a callback. Pass "
+                f"callbacks=[tfdml.callbacks.TemperatureSchedule({first}, {last}, steps)], or remove the argument."
             )
 
     def get_config(self):

@@ -61,6 +61,6 @@ class SmoothAP(EmbeddingLoss):
         found = ops.logical_or(others, itself) if self.include_query else others
         found = ops.logical_and(found, ops.any(others, axis=1, keepdims=True))
         values, slopes = smooth_ap_loss_and_slopes(ops.stop_gradient(scores), found, negatives)
-        # The values, and the slopes as their gradient. What is added is 0.
+        # The added term is 0 and has the slopes as its gradient.
         change = scores - ops.stop_gradient(scores)
         return ops.stop_gradient(values) + ops.sum(ops.stop_gradient(slopes) * change, axis=1)

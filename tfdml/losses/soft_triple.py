@@ -78,7 +78,7 @@ class SoftTriple(ProxyLoss):
 
 
 def _to_classes(similarities, temperature):
-    """The mean `[B, C]` of similarities `[B, C, n]`, weighted by their softmax."""
+    """Returns the mean `[B, C]` of similarities `[B, C, n]`, weighted by their softmax."""
 
     @known_gradient
     def weighted_mean(similarities):
@@ -88,7 +88,7 @@ def _to_classes(similarities, temperature):
         mean = ops.sum(exponentials * similarities, axis=2) / total
 
         def gradient(upstream):
-            # Of a weight q_k: (1 + (s_k - mean) / temperature) q_k. What is [B, C] is computed first.
+            # The derivative is (1 + (s_k - mean) / temperature) q_k for a weight q_k. Factors [B, C] come first.
             factor = upstream / total
             slope = factor / temperature
             return exponentials * (similarities * slope[:, :, None] + (factor - slope * mean)[:, :, None])

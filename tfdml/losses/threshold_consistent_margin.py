@@ -70,6 +70,6 @@ class ThresholdConsistentMargin(EmbeddingLoss):
 
 
 def _parts_of_mean(costs):
-    """Returns values `[B]` whose mean is the mean of those costs `[B, N]` that are not 0."""
+    """Returns each row's share `[B]` of the mean of the nonzero costs `[B, N]`, so that their mean is that mean."""
     count = ops.maximum(ops.sum(ops.cast(costs > 0.0, costs.dtype)), 1.0)
     return ops.sum(costs, axis=1) * (ops.cast(ops.shape(costs)[0], costs.dtype) / count)

@@ -110,9 +110,9 @@ class Triplet(EmbeddingLoss):
         return ops.where(has_triplet, values, 0.0)
 
     def _hinges(self, embeddings, distance, negatives, mining, queries=None):
-        """The loss of each anchor and other row `[B, B]` as a positive pair: the mean over their triplets.
+        """Returns the mean loss of the triplets in which each anchor and other row `[B, B]` are the positive pair.
 
-        Also returns the distance `[B, B]` or `[B, 1]` to the negative of each pair; None where a pair has several.
+        Also returns the distance `[B, B]` or `[B, 1]` to the negative of each pair, or None if pairs have several.
         """
         if mining == "all":
             weights = ops.cast(negatives, distance.dtype)
@@ -138,7 +138,7 @@ class Triplet(EmbeddingLoss):
         positives, negatives = positive_pairs(labels), negative_pairs(labels)
         plain = distances(embeddings)
         distance = ops.square(plain) if self.squared else plain
-        # Where an anchor has one triplet, its negative is the hardest of those that are left.
+        # With one triplet per anchor, its negative is the hardest of the remaining negatives.
         mining = {"batch_hard": "hard", "given": "hard"}.get(self.mining, self.mining)
         if self.mining == "batch_hard":
             positives = ops.logical_and(positives, distance == mine.hardest_positive(distance, positives)[:, None])
@@ -159,14 +159,14 @@ class Triplet(EmbeddingLoss):
 
 
 def _given(labels, positives, negatives):
-    """The masks of the positives and negatives of triplets that the sampler drew."""
+    """Returns the masks of the positives and negatives in the triplets that the sampler drew."""
     return tuple(
         ops.logical_and(pairs, given_pairs(labels, 3, part)) for part, pairs in enumerate((positives, negatives), 1)
     )
 
 
 def _every_triplet(distance, weights, margin):
-    """The hinges to all rows, summed with their weights, from running sums along sorted distances."""
+    """Returns each row's weighted sum of hinges, which it computes from running sums along sorted distances."""
     order = ops.argsort(distance, axis=1)
     ascending = ops.take_along_axis(distance, order, axis=1)
     weights = ops.take_along_axis(weights, order, axis=1)
@@ -176,7 +176,7 @@ def _every_triplet(distance, weights, margin):
 
 
 def _sum_of_first(counts, values):
-    """For each count `[B, B]` the sum of so many of the row's values `[B, B]`, from the left."""
+    """Returns, for each count `[B, B]`, the sum of that many first values of the row."""
     running = ops.cumsum(values, axis=1)
     running = ops.concatenate([ops.zeros_like(running[:, :1]), running], axis=1)
     return ops.take_along_axis(running, counts, axis=1)

@@ -8,7 +8,7 @@ from tfdml.losses.base import ProjectedLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative
 
-# Of equation (2), added to variances.
+# The epsilon of equation (2), which is added to variances.
 EPSILON = 1e-4
 
 
@@ -36,9 +36,7 @@ class VICReg(ProjectedLoss):
         variance: Float. Weight of v and v', in the paper μ. Defaults to `25.0`.
         covariance: Float. Weight of c and c', in the paper ν. Defaults to `1.0`.
         target: Float. Standard deviation from which a dimension costs nothing, in the paper γ. Defaults to `1.0`.
-        projector: Sequence of integers. Units of the linear layers between embedding and loss; see
-            `tfdml.layers.Projector`. With `()`, the loss receives the embeddings themselves. Defaults to
-            `(1024, 1024)`.
+        projector: see `BarlowTwins`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:

@@ -136,7 +136,7 @@ def test_training_fills_the_queue_and_evaluation_leaves_it(batch):
         ("proxy_nca(classes=4)", "xbm", "ProxyNCA takes no memory .* compares images with proxies"),
         ("triplet + proxy_nca(classes=4)", "xbm", "WeightedSum takes no memory"),
         ("lifted_structure", "xbm", "LiftedStructure takes no memory .* more than each anchor"),
-        ("contrastive(pairs='given')", "xbm", "those that the sampler draws"),
+        ("contrastive(pairs='given')", "xbm", "the sampler determines its pairs"),
         ("n_pair(negatives='one_per_class')", "xbm", "reads a batch as pairs"),
         ("margin(learn_beta='one')", "xbm", "the boundary that it learns"),
         (tfdml.losses.addons.TripletHardLoss(), "xbm", "TripletHardLoss takes no memory"),
