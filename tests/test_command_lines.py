@@ -161,7 +161,7 @@ def test_nested_flagfiles_and_later_flags_override(finished, tmp_path):
 def test_a_folder_that_is_no_run_and_a_place_below_a_file_are_refused(tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.tex").write_text("mine")
-    assert_one_error(train(tmp_path / "thesis"), str(tmp_path / "thesis"), "no run of tfdml")
+    assert_one_error(train(tmp_path / "thesis"), str(tmp_path / "thesis"), "is not a tfdml run")
     assert_one_error(train(tmp_path / "thesis" / "chapter.tex"), str(tmp_path / "thesis" / "chapter.tex"), "no run")
     below = tmp_path / "thesis" / "chapter.tex" / "run"
     assert_one_error(train(below), f"Cannot write to --run_dir={below}")
@@ -202,4 +202,4 @@ def test_a_full_disk_leaves_the_earlier_checkpoint_whole(tmp_path):
     assert not list((run_dir / "checkpoints").glob(".writing-*"))
     newest = CheckpointFolder(run_dir / "checkpoints").read_newest(lambda message: pytest.fail(message))
     assert newest[0] == steps(run_dir)[-1]
-    assert f"the one of step {newest[0]} is whole" in done.stderr
+    assert f"The checkpoint of step {newest[0]} still exists" in done.stderr

@@ -58,4 +58,4 @@ def test_training_says_what_it_loaded(tmp_path):
 
 def test_training_without_a_download(tmp_path):
     done = train(tmp_path / "run", "--initial_weights=imagenet")
-    assert_one_error(done, "--initial_weights=imagenet", "small has no download of its own")
+    assert_one_error(done, "--initial_weights=imagenet", "small has no download of ImageNet weights")

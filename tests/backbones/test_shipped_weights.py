@@ -43,9 +43,9 @@ def test_another_network_has_none():
     inputs = keras.Input((8, 8, 3))
     about = {"mean": (0.0,) * 3, "std": (1.0,) * 3, "image_size": 8, "name": "own"}
     network = Backbone(inputs, {"output": keras.layers.Conv2D(4, 3)(inputs)}, **about)
-    with pytest.raises(FileNotFoundError, match="^--initial_weights=toycars: no such file.$"):
+    with pytest.raises(FileNotFoundError, match="^--initial_weights=toycars does not exist.$"):
         load_weights(network, "toycars")
-    with pytest.raises(ValueError, match="^--initial_weights=imagenet: own has no download of its own"):
+    with pytest.raises(ValueError, match="^--initial_weights=imagenet: own has no download of ImageNet weights"):
         load_weights(network, "imagenet")
 
 

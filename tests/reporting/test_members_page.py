@@ -55,7 +55,7 @@ def test_members_that_are_not_joined_have_a_page(ensemble):
     # The ensemble still trains in its folder.
     EnsembleDirectory(ensemble).check_claim(flags.resolve(["--members=3"]))
     done = run("tfdml.report", f"--run_dir={ensemble}", "--only=map")
-    assert_one_error(done, "is not joined yet; name one of its members, such as", "member_000")
+    assert_one_error(done, "is not joined yet. Use one of its members instead, such as", "member_000")
 
 
 def test_a_member_before_its_first_step_has_no_score(ensemble):

@@ -147,7 +147,7 @@ def test_a_comparison_of_three_has_all_pairs(tmp_path):
 
 def test_what_cannot_be_reported(finished):
     assert_one_error(run("tfdml.report"), "Expected --run_dir, the folder of a run, or --run_dirs")
-    assert_one_error(run("tfdml.report", f"--run_dirs={finished}"), "Expected --run_dirs=A,B, or", str(finished))
+    assert_one_error(run("tfdml.report", f"--run_dirs={finished}"), "--run_dirs must be A,B, or", str(finished))
     assert_one_error(run("tfdml.report", f"--run_dirs={finished}", "--only=page"), "one of --run_dirs and --only")
 
 

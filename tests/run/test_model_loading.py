@@ -169,7 +169,7 @@ def test_a_model_without_it_takes_what_is_given(run, tmp_path):
 def test_files_that_are_no_model_are_named(run, tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
         tfdml.load(tmp_path / "nowhere")
-    with pytest.raises(FileNotFoundError, match="no run directory"):
+    with pytest.raises(FileNotFoundError, match="not a tfdml run directory"):
         tfdml.load(tmp_path)
     with pytest.raises(FileNotFoundError, match="no final model yet"):
         tfdml.load(run.path, model="final")
@@ -181,7 +181,7 @@ def test_files_that_are_no_model_are_named(run, tmp_path):
         tfdml.load(tmp_path / "x.weights.h5")
     folder = tmp_path / "folder.h5"
     folder.mkdir()
-    with pytest.raises(FileNotFoundError, match="folder.h5 is no run directory"):
+    with pytest.raises(FileNotFoundError, match="folder.h5 is not a tfdml run directory"):
         tfdml.load(folder)
     keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)]).save(tmp_path / "other.keras")
     with pytest.raises(ValueError, match="other.keras contains a Sequential"):

@@ -165,6 +165,6 @@ def test_weights_that_are_not_finite_are_told_by_their_file(tmp_path, name, wron
     damaged = saved.weights[-1]
     damaged.assign(np.full(damaged.shape, wrong))
     (saved.save_weights if name.endswith(".h5") else saved.save)(tmp_path / name)
-    told = f"--initial_weights={tmp_path / name} has numbers in {damaged.path} that are NaN or infinite"
+    told = f"--initial_weights={tmp_path / name} has NaN or infinite values in {damaged.path}"
     with pytest.raises(ValueError, match=re.escape(told)):
         load_weights(Small(width=4, stages=1), str(tmp_path / name))

@@ -101,7 +101,7 @@ def test_imagenet_says_which_file_to_fetch_and_how_to_convert_it(source):
 
 
 def test_imagenet_for_a_backbone_that_has_none():
-    with pytest.raises(ValueError, match="small has no download of its own. Backbones of keras_applications have one"):
+    with pytest.raises(ValueError, match="no download of ImageNet weights. keras_applications backbones have one"):
         load_weights(create("backbone", "small(width=4, stages=1)"), "imagenet")
 
 

@@ -109,7 +109,7 @@ def test_damaged_file_the_one_before_is_used(two_checkpoints, name, damage):
     assert_is(two_checkpoints.read_newest(messages.append), 1)
     assert len(messages) == 1
     assert str(two_checkpoints.folder / "step-00000002") in messages[0]
-    assert "damaged" in messages[0] and "Using the one before" in messages[0]
+    assert "damaged" in messages[0] and "Using the previous checkpoint" in messages[0]
 
 
 def test_any_flipped_bit_is_found(two_checkpoints):
@@ -140,7 +140,7 @@ def test_all_damaged_is_an_error_that_says_what_to_do(two_checkpoints):
     for step in two_checkpoints.steps():
         truncated(two_checkpoints.folder / f"step-{step:08d}" / "arrays.npz")
     messages = []
-    with pytest.raises(CheckpointError, match="Every checkpoint in .* is damaged.*new --run_dir"):
+    with pytest.raises(CheckpointError, match="All checkpoints in .* are damaged.*new --run_dir"):
         two_checkpoints.read_newest(messages.append)
     assert len(messages) == 2
 
@@ -166,7 +166,7 @@ def test_a_folder_that_was_renamed_is_not_taken_for_another_step(two_checkpoints
     messages = []
     assert_is(two_checkpoints.read_newest(messages.append), 1)
     assert len(messages) == 1 and f"{folder / 'step-00000060'} is damaged" in messages[0]
-    assert "it was written as that of step 2" in messages[0]
+    assert "it was written as the checkpoint of step 2" in messages[0]
 
 
 def model_of(units):
@@ -201,12 +201,12 @@ def test_a_snapshot_of_another_model_is_refused():
     strategy = tf.distribute.get_strategy()
     model = model_of(4)
     arrays = snapshot(kept(model), strategy)
-    with pytest.raises(CheckpointError, match=f"holds {len(arrays) - 1} variables, the model has {len(arrays)}"):
+    with pytest.raises(CheckpointError, match=f"has {len(arrays) - 1} variables but the model has {len(arrays)}"):
         restore(kept(model), arrays[1:], strategy)
     name, array = arrays[0]
-    with pytest.raises(CheckpointError, match=r"shape \(3, 5\) does not fit .*kernel of shape \(3, 4\)"):
+    with pytest.raises(CheckpointError, match=r"shape \(3, 5\) does not match .*kernel of shape \(3, 4\)"):
         restore(kept(model), [(name, np.zeros((3, 5), "float32")), *arrays[1:]], strategy)
-    with pytest.raises(CheckpointError, match="other/kernel.* does not fit"):
+    with pytest.raises(CheckpointError, match="other/kernel.* does not match"):
         restore(kept(model), [("00000|other/kernel", array), *arrays[1:]], strategy)
 
 
@@ -385,7 +385,7 @@ def test_full_disk_leaves_the_earlier_one_whole(two_checkpoints, monkeypatch, at
     assert_is(newest, newest[0])
     # The last flush comes when the new one has its name.
     assert newest[0] == (2 if at < 5 else 3)
-    assert f"the one of step {newest[0]} is whole" in message
+    assert f"The checkpoint of step {newest[0]} still exists" in message
     two_checkpoints.write(3, *content(3))
     assert_is(two_checkpoints.read_newest(never), 3)
 
@@ -396,7 +396,7 @@ def full(descriptor):
 
 def test_full_disk_at_the_first_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(CheckpointError, match="no earlier one is whole"):
+    with pytest.raises(CheckpointError, match="There is no earlier checkpoint"):
         CheckpointFolder(tmp_path).write(3, *content(3))
     assert CheckpointFolder(tmp_path).read_newest(never) is None
 

@@ -52,7 +52,7 @@ def test_what_is_not_what_was_written_is_refused_by_name(run, log, name, damage)
     before = READERS[name](run)
     whole = (run.path / name).read_bytes()
     (run.path / name).write_bytes(damage(whole))
-    with pytest.raises(ValueError, match=f"^{run.path / name} is damaged: its checksum is another one ") as caught:
+    with pytest.raises(ValueError, match=f"^{run.path / name} is damaged: its checksum differs ") as caught:
         READERS[name](RunDirectory(run.path))
     assert "\n" not in str(caught.value) and f"remove {run.path}/checksums.json" in str(caught.value)
     (run.path / name).write_bytes(whole)

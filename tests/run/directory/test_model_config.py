@@ -144,7 +144,7 @@ def test_what_is_not_made_is_refused_wherever_it_stands(part, place):
 
 
 def test_what_is_neither_of_keras_nor_registered_is_named():
-    with pytest.raises(ValueError, match="^it names 'my_parts.Mine', which is not registered: import the module"):
+    with pytest.raises(ValueError, match="^it names 'my_parts.Mine', which is not registered. Import the module"):
         model_files.check_config(layer("Mine", "my_parts"))
 
 
@@ -221,7 +221,7 @@ def test_an_archive_that_is_also_of_the_older_format_is_not_read_as_one(members,
     # The name alone decides, also of a file that does not look like weights by its name.
     for other in ("model", "model.hdf5"):
         renamed = path.rename(tmp_path / other)
-        with pytest.raises(ValueError, match=f"^{renamed} cannot be loaded: the name of a model's file must end in .k"):
+        with pytest.raises(ValueError, match=f"^{renamed} cannot be loaded: the name of a model file must end in .k"):
             tfdml.load(renamed)
         path = renamed
 

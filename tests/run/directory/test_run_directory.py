@@ -98,7 +98,7 @@ def test_a_process_that_is_about_to_end_is_waited_for(run, monkeypatch):
 @pytest.mark.parametrize("name", ["", "thesis.tex"], ids=["a folder", "a file"])
 def test_what_is_no_run_is_refused(tmp_path, name):
     (tmp_path / "thesis.tex").write_text("mine")
-    with pytest.raises(ValueError, match=f"--run_dir={tmp_path / name} exists and is no run of tfdml"):
+    with pytest.raises(ValueError, match=f"--run_dir={tmp_path / name} exists but is not a tfdml run"):
         RunDirectory(tmp_path / name).check_claim(parsed()[1])
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -107,7 +107,7 @@ def test_what_is_no_run_is_refused(tmp_path, name):
 def test_a_folder_below_a_file_is_refused_before_anything_is_done(tmp_path, below):
     (tmp_path / "file").write_text("mine")
     run = RunDirectory(tmp_path / "file" / below)
-    with pytest.raises(OSError, match=f"Cannot write to --run_dir={run.path}: {tmp_path / 'file'} is no folder"):
+    with pytest.raises(OSError, match=f"Cannot write to --run_dir={run.path}: {tmp_path / 'file'} is not a folder"):
         run.check_claim(parsed()[1])
     with pytest.raises(OSError, match=f"Cannot write to --run_dir={run.path}"):
         run.claim(parsed()[1])
@@ -195,7 +195,7 @@ def test_numbers_that_nothing_can_draw_are_damage(run, line):
 def test_model_file(run, which, name):
     path = run.path / name
     run.claim(parsed()[1])
-    with pytest.raises(FileNotFoundError, match=f"{path} does not exist: the run has no {which} model yet"):
+    with pytest.raises(FileNotFoundError, match=f"{path} does not exist, because the run has no {which} model yet"):
         run.model_file(which)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("config.json", bytes(range(256)) * 8)
@@ -216,12 +216,12 @@ def test_each_run_is_a_group_unless_groups_are_given():
 
 @pytest.mark.parametrize("text", ["", "a", "a:", ":a", "a,:b", "a:b,,c", "a,b,c:d:e:f"])
 def test_malformed_groups(text):
-    with pytest.raises(ValueError, match="Expected --run_dirs=A,B, or several of each as A0,A1:B0,B1, of up to 3 gr"):
+    with pytest.raises(ValueError, match="--run_dirs must be A,B, or several runs per group such as A0,A1:B0,B1, wi"):
         groups_of(text, 3)
 
 
 def test_a_run_is_in_one_group_once():
-    with pytest.raises(ValueError, match="Expected different runs in --run_dirs, received a more than once"):
+    with pytest.raises(ValueError, match="--run_dirs must name different runs. Received: a more than once"):
         groups_of("a,b:c,a")
 
 
@@ -346,5 +346,5 @@ def test_flags_that_were_cut_are_refused_also_without_a_checksum(run, lines):
 def test_flags_of_a_run_name_no_other_file(run, tmp_path):
     (tmp_path / "other.flags").write_text("--epochs=9\n")
     path = without_checksum(run, f"--flagfile={tmp_path}/other.flags\n", *LINES)
-    with pytest.raises(ValueError, match=f"^{path} cannot be read: expected --name=value on every line"):
+    with pytest.raises(ValueError, match=f"^{path} cannot be read: every line must be --name=value"):
         run.settings()

@@ -47,7 +47,7 @@ def test_flags_that_are_not_at_their_default(make_record):
 
 
 @pytest.mark.parametrize(
-    "method, size", [("features", "those of the backbone's features"), ("single", 16), ("of_a_users_own(width=2)", 16)]
+    "method, size", [("features", "size of the backbone's features"), ("single", 16), ("of_a_users_own(width=2)", 16)]
 )
 def test_dimensions_are_those_of_the_method(make_record, method, size):
     record = make_record(f"--method={method}", "--embedding_size=16", "--initial_model=/a/model.keras")
@@ -101,7 +101,7 @@ def test_a_complete_run(make_record):
 
 def test_members_that_are_not_joined_are_reported_one_by_one(tmp_path):
     (tmp_path / "member_000").mkdir()
-    with pytest.raises(ValueError, match="is not joined yet; name one of its members, such as .*member_000"):
+    with pytest.raises(ValueError, match="is not joined yet. Use one of its members instead, such as .*member_000"):
         Record.of(tmp_path)
     with pytest.raises(FileNotFoundError, match="no flags.txt"):
         Record.of(tmp_path / "member_000")

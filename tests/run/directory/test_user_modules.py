@@ -37,7 +37,7 @@ def test_a_sent_run_starts_no_program(name, finished, tmp_path):
     sent, mark = naming(finished, tmp_path / "sent", PROGRAM), tmp_path / "mark"
     flags = [flag.format(run=sent, other=finished) for flag in COMMANDS[name]]
     done = Forked(f"tfdml.{name.split()[0]}", *flags, environment={"MARK": str(mark)}).wait()
-    assert_one_error(done, str(sent), f"give --import_modules={PROGRAM} again")
+    assert_one_error(done, str(sent), f"pass --import_modules={PROGRAM} again")
     assert not mark.exists()
 
 
@@ -60,7 +60,7 @@ def test_modules_that_the_user_names_are_imported(finished, tmp_path):
 
 def test_modules_that_are_imported_or_given_are_known():
     check_modules(["json", "a.b"], "runs/a", trusted=["a.b"])
-    with pytest.raises(ValueError, match="runs/a was trained with --import_modules=a.b,c, and a run that somebody"):
+    with pytest.raises(ValueError, match="runs/a was trained with --import_modules=a.b,c. A run from someone else"):
         check_modules(["json", "a.b", "c"], "runs/a")
 
 
@@ -69,7 +69,7 @@ def test_load_trusts_where_it_is_told(file, finished, tmp_path, monkeypatch):
     mark = tmp_path / "mark"
     monkeypatch.setenv("MARK", str(mark))
     path = naming(finished, tmp_path / "sent", PROGRAM) / file
-    with pytest.raises(ValueError, match=f"--import_modules={PROGRAM} again; in Python import the module first, or"):
+    with pytest.raises(ValueError, match=f"--import_modules={PROGRAM} again. In Python, import the module first or"):
         tfdml.load(path)
     assert not mark.exists()
     try:

@@ -140,14 +140,16 @@ def test_other_flags_are_refused_before_anything_is_trained(ensemble, tmp_path):
     ensemble(fails=[2])
     ran, joined, error = ensemble("--loss=triplet")
     assert (ran, joined) == ([], [])
-    assert f"{tmp_path}/ensemble/member_000 holds a run with other flags (--loss=contrastive there" in error
+    assert f"{tmp_path}/ensemble/member_000 contains a run with other flags (--loss=contrastive before" in error
 
 
 def test_the_folder_of_an_ordinary_run_is_refused(ensemble, tmp_path):
     (tmp_path / "ensemble").mkdir()
     RunDirectory(tmp_path / "ensemble").claim(parsed("--loss=contrastive")[1])
     (tmp_path / "ensemble" / "final.keras").touch()
-    assert ensemble()[2] == f"--run_dir={tmp_path}/ensemble holds an ordinary run; give another one for an ensemble."
+    assert ensemble()[2].startswith(
+        f"--run_dir={tmp_path}/ensemble contains a run that is not an ensemble. Use another"
+    )
 
 
 def test_an_ordinary_run_that_took_no_step_makes_room(ensemble, tmp_path):
@@ -159,7 +161,7 @@ def test_an_ordinary_run_that_took_no_step_makes_room(ensemble, tmp_path):
 def test_the_folder_of_something_else_is_refused(ensemble, tmp_path):
     (tmp_path / "ensemble").mkdir()
     (tmp_path / "ensemble" / "thesis.tex").write_text("mine")
-    assert "exists and is no run of tfdml" in ensemble()[2]
+    assert "exists but is not a tfdml run" in ensemble()[2]
 
 
 def test_several_workers_train_one_member_at_a_time(ensemble):
@@ -225,7 +227,7 @@ def test_which_runs_are_joined(three, tmp_path, caplog):
     for pattern, asked in ((three, 3), (three / "member_001", 1), (three / "*1", 1), (tmp_path / "ens*", 3)):
         runs, found = runs_of([str(pattern)])
         assert ([each.path for each in runs], found) == (complete, asked)
-    assert f"Left out {three}/member_002: it is not complete" in caplog.text
+    assert f"Skipped {three}/member_002, because it is not complete" in caplog.text
     assert [each.path for each in runs_of([str(three), str(straight_run())])[0]] == [*complete, straight_run()]
     assert runs_of([str(three), str(straight_run())])[1] == 4
 
@@ -233,11 +235,11 @@ def test_which_runs_are_joined(three, tmp_path, caplog):
 @pytest.mark.parametrize(
     "names, words",
     [
-        ([], "Expected complete runs in --run_dirs, each once; received none"),
-        (["member_001", "."], "each once; received .*/member_001"),
-        (["member_009"], "member_009 is no run directory of tfdml: it has no flags.txt"),
-        (["member_002"], "member_002 is no run directory"),
-        (["copy"], "The run in .*/copy is not complete; repeat its command"),
+        ([], "must name complete runs, each of them once. Received: none"),
+        (["member_001", "."], "each of them once. Received: .*/member_001"),
+        (["member_009"], "member_009 is not a tfdml run directory, because it has no flags.txt"),
+        (["member_002"], "member_002 is not a tfdml run directory"),
+        (["copy"], "The run in .*/copy is not complete. To resume it, repeat its command"),
     ],
 )
 def test_what_cannot_be_joined(three, names, words):
@@ -250,12 +252,12 @@ def test_what_cannot_be_joined(three, names, words):
 def test_an_ensemble_of_other_folders_is_not_trained_again(three):
     shutil.rmtree(three / "member_001")
     shutil.rmtree(three / "member_002")
-    with pytest.raises(ValueError, match="holds an ensemble of runs of other folders"):
+    with pytest.raises(ValueError, match="an ensemble with members in other folders"):
         EnsembleDirectory(three).check_members({}, None)
 
 
 def test_members_have_no_ordinary_run_beside_them(three):
     (three / "flags.txt").unlink()
     EnsembleDirectory(three).check_claim({})
-    with pytest.raises(ValueError, match="exists and is no run of tfdml"):
+    with pytest.raises(ValueError, match="exists but is not a tfdml run"):
         RunDirectory(three).check_claim({})

@@ -208,5 +208,5 @@ def test_a_run_whose_model_has_changed_is_measured_again(tmp_path):
     (tmp_path / records.FILE).write_text(json.dumps(known))
     records.measure(tmp_path, "best")
     (tmp_path / "model.keras").write_bytes(b"another")
-    with pytest.raises(FileNotFoundError, match="is no run directory"):
+    with pytest.raises(FileNotFoundError, match="is not a tfdml run directory"):
         records.measure(tmp_path, "best")

@@ -1,1 +1,1 @@
-"""The files of a run: written while it trains, and read again."""
+"""The files of a run, which are written during training and read again later."""

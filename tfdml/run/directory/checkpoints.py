@@ -1,4 +1,4 @@
-"""Checkpoints of a run on disk, exact, atomic and verified."""
+"""Checkpoints of a run on disk, which are exact, atomic and verified."""
 
 import json
 import shutil
@@ -13,25 +13,25 @@ ARRAYS, STATE, MANIFEST = "arrays.npz", "state.json", "manifest.json"
 
 
 class CheckpointError(OSError):
-    """A checkpoint could not be written or does not fit; the message says what to do."""
+    """A checkpoint could not be written or does not match the model. The message includes what to do."""
 
 
 class CheckpointFolder:
-    """The checkpoints of a run in a folder, which keeps the newest few."""
+    """A folder with the newest checkpoints of a run."""
 
     def __init__(self, folder, keep=3):
         self.folder = Path(folder)
         self.keep = keep
 
     def steps(self):
-        """Returns the steps of the checkpoints that are there, oldest first."""
+        """Returns the steps of the existing checkpoints, oldest first."""
         names = [entry.name for entry in self.folder.glob("step-*") if entry.is_dir()]
         return sorted(int(name.removeprefix("step-")) for name in names if name.removeprefix("step-").isdigit())
 
     def write(self, step, arrays, state):
-        """Writes a checkpoint, then removes what is older than the last few.
+        """Writes a checkpoint, then removes all except the newest `keep` checkpoints.
 
-        `arrays` are pairs of a name and a NumPy array, and `state` is what JSON can hold.
+        `arrays` are pairs of a name and a NumPy array. `state` must be serializable as JSON.
         """
         target, temporary = self._path(step), self.folder / f".writing-{step:08d}"
         try:
@@ -51,32 +51,32 @@ class CheckpointFolder:
         except OSError as error:
             shutil.rmtree(temporary, ignore_errors=True)
             earlier = self.steps()
-            kept = f"the one of step {earlier[-1]} is whole" if earlier else "no earlier one is whole"
+            kept = f"The checkpoint of step {earlier[-1]} still exists" if earlier else "There is no earlier checkpoint"
             raise CheckpointError(
-                f"Cannot write the checkpoint of step {step} to {self.folder}: {error.strerror or error}; {kept}. "
+                f"Cannot write the checkpoint of step {step} to {self.folder}: {error.strerror or error}. {kept}. "
                 "Make room, then run the same command again."
             ) from error
-        # What is later than the newest was damaged and passed over, so it goes first.
+        # Checkpoints of later steps were damaged and skipped, so they are removed first.
         steps = self.steps()
         kept = [earlier for earlier in steps if earlier <= step][-self.keep :]
         for other in set(steps) - set(kept):
             shutil.rmtree(self._path(other), ignore_errors=True)
 
     def read_newest(self, warn):
-        """Returns the newest checkpoint that is whole, `(step, arrays, state)`, or None if there is none.
+        """Returns the newest undamaged checkpoint, `(step, arrays, state)`, or None if there are no checkpoints.
 
-        It is an error if all are damaged. `warn` is called with a message for every damaged one that is passed over.
+        If all are damaged, it raises an error. `warn` is called with a message for each damaged one that it skips.
         """
         for step in reversed(self.steps()):
             try:
                 return (step, *_read(self._path(step), step))
             except MemoryError:
-                # It may be whole.
+                # The checkpoint may be intact.
                 raise
             except BROKEN as error:
-                warn(str(damaged(f"The checkpoint {self._path(step)}", error, "Using the one before.")))
+                warn(str(damaged(f"The checkpoint {self._path(step)}", error, "Using the previous checkpoint.")))
         if self.steps():
-            raise CheckpointError(f"Every checkpoint in {self.folder} is damaged. Train again in a new --run_dir.")
+            raise CheckpointError(f"All checkpoints in {self.folder} are damaged. Train again in a new --run_dir.")
         return None
 
     def _path(self, step):
@@ -84,7 +84,7 @@ class CheckpointFolder:
 
 
 def snapshot(variables, strategy):
-    """Returns `[(name, array), ...]` of Keras variables as this process holds them; names include their place."""
+    """Returns `[(name, array), ...]` of Keras variables as this process holds them. Names include their position."""
 
     def value_of(variable):
         if isinstance(variable, ShardedVariable):
@@ -95,22 +95,23 @@ def snapshot(variables, strategy):
 
 
 def restore(variables, arrays, strategy):
-    """Gives the variables, in all replicas, the values of a snapshot, or raises an error that names the wrong one."""
+    """Assigns the values of a snapshot to the variables in all replicas, or raises an error that names a wrong one."""
     if len(variables) != len(arrays):
         raise CheckpointError(
-            f"The checkpoint holds {len(arrays)} variables, the model has {len(variables)}: it is another model's."
+            f"The checkpoint has {len(arrays)} variables but the model has {len(variables)}, so it belongs to another "
+            "model."
         )
     for (name, array), variable in zip(arrays, variables, strict=True):
         shape = variable.whole_shape if isinstance(variable, ShardedVariable) else tuple(variable.shape)
         if name.partition("|")[2] != variable.path or array.shape != shape:
             raise CheckpointError(
-                f"The checkpoint's variable {name} of shape {array.shape} does not fit the model's {variable.path} "
-                f"of shape {shape}: it is another model's."
+                f"The checkpoint's variable {name} of shape {array.shape} does not match the model's {variable.path} "
+                f"of shape {shape}, so it belongs to another model."
             )
         if isinstance(variable, ShardedVariable):
             variable.assign(array)
             continue
-        # Metrics sum over replicas when they are assigned as a whole; each replica gets what it had.
+        # Assigning a metric as a whole would divide it among replicas, so each replica is assigned separately.
         for replica in strategy.experimental_local_results(variable.value):
             replica.assign(array)
 
@@ -118,16 +119,16 @@ def restore(variables, arrays, strategy):
 def _read(folder, step):
     manifest = json_of(read_bytes(folder / MANIFEST))
     if not isinstance(manifest, dict) or manifest.keys() != {ARRAYS, STATE, "step"}:
-        raise ValueError(f"{MANIFEST} lacks an entry, or has another one")
+        raise ValueError(f"{MANIFEST} has missing or unexpected entries")
     if manifest["step"] != step:
-        raise ValueError(f"it was written as that of step {manifest['step']}")
+        raise ValueError(f"it was written as the checkpoint of step {manifest['step']}")
     for name in (ARRAYS, STATE):
         now = fingerprint(folder / name)
         if now != manifest[name]:
-            raise ValueError(f"{name} has {now['bytes']} bytes and another checksum than was written")
+            raise ValueError(f"{name} has {now['bytes']} bytes and its checksum differs from the written one")
     with np.load(folder / ARRAYS, allow_pickle=False) as stored:
         check_zip(stored.zip)
         arrays = [(str(name), stored[f"array{place}"]) for place, name in enumerate(stored["names"])]
     if not all(isinstance(array, np.ndarray) for _, array in arrays):
-        raise ValueError(f"{ARRAYS} holds something that is no array")
+        raise ValueError(f"{ARRAYS} has an entry that is not an array")
     return arrays, json_of(read_bytes(folder / STATE))

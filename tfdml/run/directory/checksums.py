@@ -1,4 +1,4 @@
-"""`Checksums`: tells whether the files of a run are what was written."""
+"""Checksums that show whether the files of a run are unchanged."""
 
 import hashlib
 from pathlib import Path
@@ -9,23 +9,23 @@ NAME, FORMAT, VERSION = "checksums.json", "checksums of a tfdml run", 1
 
 
 class Checksums:
-    """`checksums.json` of a run directory: of each file, how many bytes were written, and their SHA-256.
+    """`checksums.json` of a run directory, with the size and the SHA-256 of each file as it was written.
 
-    The entry of a file is removed before the file changes and comes back after it, so that a kill leaves a file without
-    one, which is not checked. Nor are the files of a run without a `checksums.json`.
+    The entry of a file is removed before the file changes and written again afterwards. If the process is killed in
+    between, the file has no entry and is not checked. In a run without `checksums.json`, no file is checked.
     """
 
     def __init__(self, folder):
         self.path = Path(folder) / NAME
 
     def write(self, name, content):
-        """Writes a file that holds either the old or the new bytes, whenever the machine stops."""
+        """Writes a file, which has either the old or the new content even if the machine stops."""
         self.forget(name)
         write_atomically(self.path.with_name(name), content)
         self.note(name, hashlib.sha256(content), len(content))
 
     def note(self, name, digest, size):
-        """Writes the entry of a file: the size, and `digest`, a `hashlib.sha256`, of what was written."""
+        """Writes the entry of a file, with the size and `digest`, a `hashlib.sha256`, of the written content."""
         self._write({**self._entries(), name: {"bytes": size, "sha256": digest.hexdigest()}})
 
     def forget(self, name):
@@ -37,27 +37,27 @@ class Checksums:
         return name in self._entries()
 
     def read(self, name, may_grow=False):
-        """Returns the content of a file, or None if there is none; raises a ValueError if it is not what was written.
+        """Returns the content of a file, or None without a file. Raises a ValueError if it differs from its entry.
 
-        With `may_grow`, more may follow what was written, as in a log.
+        With `may_grow`, the file may continue after the content that its entry describes, as a log does.
         """
-        # Before the file, which a run that is still going on makes longer meanwhile.
+        # The entry is read before the file, because a run in progress can append to the file at any time.
         entry, path = self._entries().get(name), self.path.with_name(name)
         content = read_bytes(path) if path.exists() else None
         if not entry or content is not None and entry == _entry_of(content[: entry["bytes"]] if may_grow else content):
             return content
         if entry != self._entries().get(name):
-            # Another process has written it meanwhile.
+            # Another process has written the file in the meantime.
             return self.read(name, may_grow)
         if content is None:
-            raise ValueError(f"{path} is missing. Restore it; or, to do without it, remove {self.path}.")
-        advice = f"Restore it; or, if it is to be read as it is now, remove {self.path}."
-        raise damaged(path, "its checksum is another one than when it was written", advice)
+            raise ValueError(f"{path} is missing. Restore it. To continue without it, remove {self.path}.")
+        advice = f"Restore it. To read it as it is now, remove {self.path}."
+        raise damaged(path, "its checksum differs from the one that was written", advice)
 
     def _entries(self):
         entries = {"format": FORMAT, "version": VERSION, "files": _are_entries}
         try:
-            return read_record(self.path, entries, "Remove it to read the run's files unchecked.")["files"]
+            return read_record(self.path, entries, "Remove it to read the run's files without checks.")["files"]
         except FileNotFoundError:
             return {}
 

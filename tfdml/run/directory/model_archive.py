@@ -1,4 +1,4 @@
-"""The archive of a model, a zip file of Keras, and the modules that a run names."""
+"""The archive of a model, which is a Keras zip file, and the modules that a run imports."""
 
 import io
 import sys
@@ -10,14 +10,14 @@ WEIGHTS, METADATA, CONFIG = "model.weights.h5", "metadata.json", "config.json"
 
 
 def damage_of(path):
-    """Returns why an archive cannot be read, or would fill memory, a text; None if it is whole."""
+    """Returns a text on why an archive cannot be read or would fill memory, or None if it is intact."""
     try:
         with open_file(path) as file, zipfile.ZipFile(file) as archive:
             check_zip(archive)
             if member := archive.testzip():
-                return f"{member} is not what was written"
+                return f"{member} has a wrong checksum"
             if WEIGHTS in archive.namelist():
-                # Here, because what only asks for the checksum of a file is to start at once.
+                # Imported here, because callers that only need the checksum of a file should start fast.
                 import h5py
 
                 content = archive.read(WEIGHTS)
@@ -29,26 +29,26 @@ def damage_of(path):
 
 
 def sha256_of(run, which):
-    """Returns the SHA-256 of the `best` or `final` model of a `RunDirectory`; None if only its results are there."""
+    """Returns the SHA-256 of the `best` or `final` model of a `RunDirectory`, or None if the model is missing."""
     path = {"best": run.model, "final": run.final_model}[which]
     return fingerprint(path)["sha256"] if path.is_file() else None
 
 
 def load_archive(path):
-    """Returns the Keras model of an archive that is whole; a ValueError names its path if Keras cannot make it.
+    """Returns the Keras model of an intact archive, or raises a ValueError with its path if Keras cannot create it.
 
-    Nothing is made of an archive that names what may run code, see `tfdml.run.directory.model_files`.
+    An archive that names anything that may run code is not loaded at all; see `tfdml.run.directory.model_files`.
     """
-    # Here, because what only asks whether a file is whole is to start at once.
+    # Imported here, because callers that only check whether a file is intact should start fast.
     import keras
     import tensorflow as tf
 
     from tfdml.run.directory.model_files import check_config
 
     try:
-        # Of other names Keras reads a file in its older format, even one that is an archive as well.
+        # Keras would read a file with another name in its older format, even if it is also an archive.
         if not str(path).endswith(".keras"):
-            raise ValueError("the name of a model's file must end in .keras")
+            raise ValueError("the name of a model file must end in .keras")
         with zipfile.ZipFile(path) as archive:
             check_config(json_of(archive.read(CONFIG)))
         return keras.models.load_model(path, compile=False)
@@ -57,7 +57,7 @@ def load_archive(path):
 
 
 def metadata_of(path):
-    """Returns what an archive states about when and by which version of Keras it was saved, a dictionary."""
+    """Returns the metadata of an archive, a dictionary with the date and the Keras version that saved it."""
     with zipfile.ZipFile(path) as archive:
         try:
             metadata = json_of(archive.read(METADATA))
@@ -67,15 +67,15 @@ def metadata_of(path):
 
 
 def check_modules(modules, run_dir, trusted=()):
-    """Raises a ValueError if a run's `--import_modules` names modules that nobody but its own folder asks for.
+    """Raises a ValueError if a run's `--import_modules` names modules that only its own folder asks for.
 
-    `trusted` are those that the user names too. Modules that the user has imported need no name.
+    `trusted` are modules that the user names as well. Modules that the user has already imported are also allowed.
     """
     missing = [module for module in modules if module not in trusted and sys.modules.get(module) is None]
     if missing:
         named = ",".join(missing)
         raise ValueError(
-            f"The run in {run_dir} was trained with --import_modules={named}, and a run that somebody sent could name "
-            f"any program. If you trust it, give --import_modules={named} again; in Python import the module first, or "
-            "give trust=True."
+            f"The run in {run_dir} was trained with --import_modules={named}. A run from someone else could name any "
+            f"program here. If you trust it, pass --import_modules={named} again. In Python, import the module first "
+            "or pass trust=True."
         )

@@ -1,4 +1,4 @@
-"""Models and weights on disk: what their files may name, and errors that name the file."""
+"""Models and weights on disk: which classes their files may name, and errors with the name of the file."""
 
 import sys
 import warnings
@@ -13,7 +13,7 @@ from tfdml.backbones.weights import adapted_layers, load_by_name, save_adapter
 from tfdml.files.checked import flush, open_file, vacated
 from tfdml.runtime.keras_internals import not_compiled
 
-# Keras' own words for values: nothing is looked up for them.
+# Keras' class names for plain values, for which it looks nothing up.
 VALUES = ("__keras_tensor__", "__tensor__", "__numpy__", "__bytes__", "__ellipsis__", "__slice__")
 # Layers and models are operations.
 KINDS = (
@@ -36,29 +36,29 @@ RUN_CODE = (
     keras.layers.JaxLayer,
     keras.layers.FlaxLayer,
 )
-# Operations that call what is passed to them. Keras does not export them.
+# Operations that call a function that is passed to them. Keras does not export these classes.
 CALLING = ("Map", "Scan", "AssociativeScan", "Switch", "WhileLoop", "ForiLoop", "Cond", "VectorizedMap")
 FUNCTIONS = ("keras.activations", "keras.losses", "keras.metrics")
-# In the same modules, but not of tensors.
+# Functions in the same modules that are not functions of tensors.
 MAKING = ("get", "deserialize", "serialize")
-# Packages that Keras looks into, and imports.
+# Packages that Keras imports to look up a class.
 LOOKED_INTO = ("keras", "keras_nlp", *INSTALL)
 
 
 def check_config(config):
-    """Raises a ValueError if Keras would make something that may run code of a model's configuration.
+    """Raises a ValueError if Keras would create anything from a model's configuration that may run code.
 
-    Nothing is imported for it except the package of a `Borrowed` backbone. The model is not compiled.
+    The check imports nothing except the package of a `Borrowed` backbone. The model is not compiled.
     """
     if isinstance(config, dict):
-        # Keras leaves that of the model out, and may not know its functions. Those of parts are used.
+        # Keras ignores the model's own compile_config, which may name unknown functions. Keras uses nested ones.
         config = {key: value for key, value in config.items() if key != "compile_config"}
-    # A package that the user has imported is no module of the folder that she happens to be in.
+    # A package that is already imported cannot be a module of the working directory that has its name.
     _check(config, ("keras", *(package for package in INSTALL if package in sys.modules)))
 
 
 def _check(node, packages):
-    """Checks a part of the configuration that may name classes of these packages."""
+    """Checks a part of the configuration, which may name classes from `packages`."""
     if isinstance(node, list):
         for each in node:
             _check(each, packages)
@@ -74,7 +74,7 @@ def _check(node, packages):
 
 def _check_borrowed(config, packages):
     if not isinstance(config, dict):
-        raise ValueError(f"it has a {type(config).__name__} in place of the configuration of a backbone")
+        raise ValueError(f"it has a {type(config).__name__} instead of a backbone's configuration")
     package = config.get("package")
     import_extra(package)
     for key, value in config.items():
@@ -82,14 +82,14 @@ def _check_borrowed(config, packages):
 
 
 def _check_named(node, packages):
-    """Returns the class or function that an object names, None for a value; a ValueError if it may not be made."""
+    """Returns the class or function that an object names, or None for a value. Raises a ValueError if not allowed."""
     kind = node["class_name"]
     if isinstance(kind, str) and kind in VALUES:
         return None
     is_function = kind == "function"
     name = node.get("config") if is_function else kind
     registered, module = name if is_function else node.get("registered_name", name), node.get("module")
-    # Keras reads objects without a module by older rules.
+    # Keras reads objects without a module with older rules.
     if "module" not in node or not all(isinstance(each, str | None) for each in (name, registered, module)):
         raise _refusal(node, name)
     thing = keras.saving.get_registered_object(registered)
@@ -97,7 +97,7 @@ def _check_named(node, packages):
         thing = _function(module, name) if is_function else _of_packages(module, name, packages)
     if thing is None and _root(module) not in (*LOOKED_INTO, "builtins"):
         raise ValueError(
-            f"it names {_named(node, name)}, which is not registered: import the module that registers it first"
+            f"it names {_named(node, name)}, which is not registered. Import the module that registers it first"
         )
     computes = callable(thing) and not isinstance(thing, type) and _is_of(thing, packages)
     if not (computes if is_function else _is_made(thing, packages)):
@@ -108,7 +108,8 @@ def _check_named(node, packages):
 def _refusal(node, name):
     what = "a function" if node["class_name"] == "function" else "a class"
     return ValueError(
-        f"it names {_named(node, name)} as {what}, which tfdml does not load from files: it may run code or use files"
+        f"it names {_named(node, name)} as {what}, which tfdml does not load from files, because it may run code or "
+        "use files"
     )
 
 
@@ -123,7 +124,7 @@ def _function(module, name):
 
 
 def _of_packages(module, name, packages):
-    # What is loaded already: looking for more would import what the file names.
+    # Only loaded modules are searched, because a further search would import a module that the file names.
     loaded = sys.modules.get(module) if _root(module) in packages else None
     return vars(loaded).get(name) if loaded else None
 
@@ -131,15 +132,15 @@ def _of_packages(module, name, packages):
 def _is_made(thing, packages):
     if not isinstance(thing, type) or issubclass(thing, RUN_CODE) or not _is_of(thing, packages):
         return False
-    # Tokenizers of keras-hub read files of words.
+    # keras-hub's tokenizers read vocabulary files.
     if thing.__module__ == "keras.src.ops.core" and thing.__name__ in CALLING or "Tokenizer" in thing.__name__:
         return False
     return _root(thing.__module__) not in LOOKED_INTO or issubclass(thing, KINDS)
 
 
 def _is_of(thing, packages):
-    """Whether something is of these packages, or was registered by tfdml or a user."""
-    # Modules hold objects of any kind.
+    """Whether something belongs to these packages, or was registered by tfdml or a user."""
+    # A module can contain objects of any kind, so `__module__` may be missing.
     root = _root(getattr(thing, "__module__", None))
     return root in packages or root not in LOOKED_INTO
 
@@ -149,52 +150,53 @@ def _root(module):
 
 
 def load_weights(backbone, path):
-    """Gives a backbone its initial weights; returns a line that says what was loaded.
+    """Loads the initial weights of a backbone and returns a line about what was loaded.
 
-    `path` is a `.weights.h5` file, loaded by the names of layers; a file of keras.applications; or `imagenet`, which
-    the backbone downloads; or the name of weights that come with tfdml, such as `toycars` for `small`.
+    `path` is a `.weights.h5` file, which is loaded by layer names; a keras.applications file; `imagenet`, which the
+    backbone downloads; or the name of weights that come with tfdml, such as `toycars` for `small`.
     """
     loaded = _loaded(backbone, path)
     wrong = next((weight.path for weight in backbone.weights if not ops.all(ops.isfinite(weight))), None)
     if wrong is not None:
         raise ValueError(
-            f"--initial_weights={path} has numbers in {wrong} that are NaN or infinite. Expected finite ones. Use "
-            "another file, such as an earlier one of the same model."
+            f"--initial_weights={path} has NaN or infinite values in {wrong}. Weights must be finite. Use another "
+            "file, such as an earlier one of the same model."
         )
     return loaded
 
 
 def _loaded(backbone, path):
-    """Loads weights as `load_weights` does, whatever their values."""
+    """Loads weights as `load_weights` does, but without a check of their values."""
     if path == "imagenet":
         if not backbone.downloads_imagenet:
-            others = "Backbones of keras_applications have one, those of keras_hub and keras_cv come with theirs."
+            others = "keras_applications backbones have one. keras_hub and keras_cv presets include their weights."
             how = advice(backbone) or others
-            raise ValueError(f"--initial_weights=imagenet: {backbone.name} has no download of its own. {how}")
+            raise ValueError(f"--initial_weights=imagenet: {backbone.name} has no download of ImageNet weights. {how}")
         backbone.load_imagenet()
         return "--initial_weights=imagenet: all parameters loaded."
     file = backbone.shipped_weights.get(path, path)
     if not Path(file).exists():
         names = ", ".join(_names(backbone))
-        by_name = f", and {backbone.name} knows by name: {names}" if names else ""
-        raise FileNotFoundError(f"--initial_weights={path}: no such file{by_name}. {advice(backbone)}".strip())
+        by_name = f" Names of weights for {backbone.name}: {names}." if names else ""
+        message = f"--initial_weights={path} does not exist.{by_name} {advice(backbone)}"
+        raise FileNotFoundError(message.strip())
     try:
         open_file(file).close()
         if str(file).endswith(".weights.h5"):
             return f"--initial_weights={path}: {load_by_name(backbone, file)}."
         with warnings.catch_warnings():
-            # Keras warns of each layer that does not fit before it raises; the error says it once.
+            # Keras warns about each layer that does not match before it raises an error, which is enough.
             warnings.simplefilter("ignore")
             backbone.load_weights(file)
     except (ValueError, OSError, KeyError, RuntimeError) as error:
-        # Of damaged files h5py raises the last two. Keras says that objects could not be loaded, then which and why.
+        # h5py raises the last two for damaged files. Keras' message has several lines, which are joined to one.
         reason = " ".join(str(error).split())
-        raise ValueError(f"--initial_weights={path} does not fit the backbone: {reason}") from None
-    return f"--initial_weights={path}: all parameters loaded, in their order."
+        raise ValueError(f"--initial_weights={path} does not match the backbone: {reason}") from None
+    return f"--initial_weights={path}: all parameters loaded, by their order."
 
 
 def ways_to_weights(backbone):
-    """Returns what `load_weights` accepts for a backbone, in words."""
+    """Returns a text on what `load_weights` accepts for a backbone."""
     return f"{', or '.join([*_names(backbone), 'a weights file (.weights.h5)'])}. {advice(backbone)}".strip()
 
 
@@ -203,24 +205,24 @@ def _names(backbone):
 
 
 def save_best(model, run):
-    """Saves the best model of a run so far, and next to it what LoRA has changed."""
+    """Saves the best model of a run so far, and LoRA's changes to a file of their own."""
     save_model(model, run.model)
-    # A user's own method may have no backbone.
+    # A custom method may have no backbone.
     if model.backbone is not None and adapted_layers(model.backbone):
         save_adapter(model.backbone, run.adapter)
 
 
 def load_best(model, run):
-    """Gives a model the weights of the best one of its run, which `save_best` has saved."""
-    # Keras would warn that the file has no state for the optimizer.
+    """Loads the weights of the best model of a run, which `save_best` has saved, into a model."""
+    # A compiled model would make Keras warn that the file has no optimizer state.
     with not_compiled(model):
         model.load_weights(run.model)
 
 
 def save_model(model, path):
-    """Saves a model, without its optimizer, so that `path` holds a whole model at any time.
+    """Saves a model without its optimizer, so that `path` contains a complete model at any time.
 
-    A run resumes from a checkpoint, which has the state of the optimizer.
+    The optimizer's state is in the checkpoint that a run resumes from.
     """
     temporary = path.with_name(f".writing-{path.name}")
     try:
