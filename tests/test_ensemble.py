@@ -103,7 +103,7 @@ def test_runs_whose_models_take_other_images_are_refused(tmp_path):
     model = keras.models.load_model(other / "model.keras", compile=False)
     model.preprocessing = tfdml.Preprocessing(**{**model.preprocessing.get_config(), "transform": "warp"})
     model.save(other / "model.keras")
-    words = "prepare images differently: transform=resize_short|center_crop, and warp."
+    words = "preprocess images differently: transform=resize_short|center_crop and warp."
     assert_one_error(refused(tmp_path, straight_run(), other), str(straight_run()), str(other), words)
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
@@ -116,5 +116,7 @@ def test_bad_flags_end_in_one_line(tmp_path):
     assert_one_error(refused(tmp_path, first, more=["--weights=0"]), "above 0 in --weights for each of 1 members")
     assert_one_error(refused(tmp_path, first, more=["--fit_weights"]), str(first), "--evaluate_on=validation")
     assert_one_error(train(tmp_path / "run", "--member=1"), "--member is the number of one of --members")
-    assert_one_error(train(tmp_path / "run", "--members=2", "--member=2"), "expects --member from 0 to 1, received 2")
+    assert_one_error(
+        train(tmp_path / "run", "--members=2", "--member=2"), "--member must be from 0 to 1 with --members=2"
+    )
     assert list(tmp_path.iterdir()) == []

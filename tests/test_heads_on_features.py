@@ -53,7 +53,7 @@ def test_the_table_has_features_their_whitening_and_the_head(head, features):
     model = tfdml.load(head)
     vectors = np.random.default_rng(0).normal(size=(5, 32)).astype(np.float32)
     assert model.embed(vectors).shape == (5, 16) and "features [N, 32]" in repr(model)
-    with pytest.raises(ValueError, match=r"Expected stored features \[N, 32\], no images"):
+    with pytest.raises(ValueError, match=r"expects stored features of shape \[N, 32\] instead of images"):
         model.embed(np.zeros((2, 24, 24, 3)))
 
 

@@ -45,7 +45,7 @@ def test_more_epochs_end_with_the_same_bits(tmp_path):
     assert_went_on(longer, done)
     assert_same_run(longer, straight)
     assert flags_of(longer) == flags_of(straight)
-    assert "is complete; give another --run_dir" in train(longer, *MUCH).stdout
+    assert "is complete. To train again, use another --run_dir" in train(longer, *MUCH).stdout
 
 
 @pytest.mark.slow

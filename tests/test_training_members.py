@@ -92,7 +92,7 @@ def test_weights_are_fitted_on_the_classes_that_all_members_hold_out(tmp_path):
     flags = ensemble_flags(tmp_path / "other", "--members=0", "--seed=5", "--validation_seed=3")
     assert run("tfdml.train", *flags).returncode == 0
     done = run("tfdml.ensemble", f"--run_dirs={trained()},{tmp_path}/other", f"--out={tmp_path}/no", "--fit_weights")
-    assert_one_error(done, "hold out different ones", "--validation_seed")
+    assert_one_error(done, "have different ones", "--validation_seed")
 
 
 @pytest.mark.nightly

@@ -174,7 +174,7 @@ def test_files_that_are_no_model_are_named(run, tmp_path):
     with pytest.raises(FileNotFoundError, match="no final model yet"):
         tfdml.load(run.path, model="final")
     (tmp_path / "cut.keras").write_bytes((run.path / "model.keras").read_bytes()[:1000])
-    with pytest.raises(ValueError, match="cut.keras is not a Keras model, or is damaged"):
+    with pytest.raises(ValueError, match="cut.keras is not a Keras model or is damaged"):
         tfdml.load(tmp_path / "cut.keras")
     (tmp_path / "x.weights.h5").write_bytes(b"HDF")
     with pytest.raises(ValueError, match="x.weights.h5 is not a .keras file.*Then model.save"):
@@ -217,7 +217,7 @@ def test_images_that_cannot_be_read_are_named_with_their_position(run, embedder,
         (tf.constant([["a.jpg"]]), r"paths or contents of files \[N\], received shape \(1, 1\)"),
         (5, "Expected paths, contents of files, or arrays of pixels; received int"),
         ({"image": np.zeros((8, 8, 3))}, "received dict"),
-        (tf.data.Dataset.range(3), "Expected a dataset of paths, or of pixels"),
+        (tf.data.Dataset.range(3), "elements of the dataset must be paths, or pixels"),
         (tf.data.Dataset.from_tensors(np.zeros((8, 8, 3))).repeat(), "repeats forever"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Trains the members of an ensemble, and joins complete runs to one model."""
+"""Trains the members of an ensemble and joins complete runs to one model."""
 
 import gc
 import itertools
@@ -27,7 +27,7 @@ from tfdml.run.training.training_process import ERROR, status_of_training
 
 
 def check_members(runs, changes):
-    """Returns the `Experiment` that all runs are measured by; raises if they do not belong together."""
+    """Returns the `Experiment` that measures all runs. Raises an error if they do not belong together."""
     read, prepared = {}, {}
     for run in runs:
         run.model_file("final")
@@ -42,22 +42,22 @@ def check_members(runs, changes):
     check_alike({run_dir: experiment for run_dir, (_, experiment) in read.items()}, "Join")
     (first_dir, first), *others = prepared.items()
     for run_dir, other in others:
-        different = [f"{name}={first[name]}, and {other[name]}" for name in first if first[name] != other[name]]
+        different = [f"{name}={first[name]} and {other[name]}" for name in first if first[name] != other[name]]
         if different:
             raise ValueError(
-                f"{first_dir} and {run_dir} prepare images differently: {'; '.join(different)}. Join runs whose models "
-                "take the same images."
+                f"{first_dir} and {run_dir} preprocess images differently: {'; '.join(different)}. Only join runs with "
+                "the same preprocessing."
             )
     return next(iter(read.values()))[1]
 
 
 def held_out_by_all(runs, changes):
-    """Returns the `Experiment` whose split of evaluation no run was trained on, or None, and why there is none."""
+    """Returns the `Experiment` with an evaluation split that no run was trained on, or None and the reason."""
     read = {}
     for run in runs:
         settings = run.settings()
         if settings.evaluation.evaluate_on != "validation":
-            return None, f"{run.path} holds none out: train with --evaluate_on=validation"
+            return None, f"{run.path} has no validation classes: train with --evaluate_on=validation"
         on_held_out = on_validation(changes, run.path)
         seed = validation_seed_of(settings.evaluation, settings.run.seed)
         source = (*_images_of(run), {**on_held_out, "validation_seed": seed})
@@ -67,12 +67,15 @@ def held_out_by_all(runs, changes):
     for run_dir, (_, other) in others:
         one, another = first.splits.evaluation, other.splits.evaluation
         if not np.array_equal(one.identities, another.identities):
-            return None, f"{first_dir} and {run_dir} hold out different ones: train all with one --validation_seed"
+            return (
+                None,
+                f"{first_dir} and {run_dir} have different ones: train all runs with the same --validation_seed",
+            )
     return first, None
 
 
 def _images_of(run):
-    """Returns what decides which images a run is measured on."""
+    """Returns the settings and the record that determine which images a run is measured on."""
     data = run.settings().data
     return data.dataset, data.data_dir, data.ignore_images, run.recorded_dataset()
 
@@ -80,24 +83,28 @@ def _images_of(run):
 def join(runs, out, *, asked, weights=None, fit=False, changes=()):
     """Joins the best and the final models of complete runs, measures them, and writes models and result to `out`.
 
-    There should be `asked` members. Their weights, `alpha` of equation (1) of EDMS, are positive, and 1 if None; with
-    `fit`, they are fitted on the validation split that all runs have held out. `changes` replaces settings, see
-    `trained`.
+    Args:
+        runs: run directories of the members.
+        out: run directory of the ensemble.
+        asked: number of members that there should be.
+        weights: positive weights of the members, `alpha` in equation (1) of EDMS. If None, all are 1.
+        fit: whether to fit the weights on the validation split of all runs.
+        changes: settings to replace; see `trained`.
     """
-    # All are measured as the first one is.
+    # All runs are measured with the settings of the first run.
     first = runs[0].settings().evaluation
     measuring = {"protocol": first.protocol, "metrics": first.metrics, "select_by": first.select_by}
     changes = {**AMONG_RUNS, **measuring, **dict(changes)}
     experiment = check_members(runs, changes)
     held_out, why_none = held_out_by_all(runs, changes)
     if fit and held_out is None:
-        raise ValueError(f"--fit_weights needs classes that no member was trained on. {why_none}, or give --weights.")
+        raise ValueError(f"--fit_weights needs classes that no member was trained on. {why_none}, or set --weights.")
     results = [run.complete_result() for run in runs]
     watched = held_out and _embedded(held_out, held_out.splits.evaluation, runs, results, changes)
     weights, fitted = _fitted(held_out, watched) if fit else (weights or [1.0] * len(runs), {})
     for run, weight in zip(runs, weights, strict=True):
         if not weight:
-            LOGGER.info("Left out %s: its fitted weight is 0.", run.path)
+            LOGGER.info("Skipped %s, because its fitted weight is 0.", run.path)
     chosen = [place for place, weight in enumerate(weights) if weight]
     members, results, weights = ([each[place] for place in chosen] for each in (runs, results, weights))
     count = len(members)
@@ -126,7 +133,7 @@ def join(runs, out, *, asked, weights=None, fit=False, changes=()):
         "selected_on": selected["selected_on"],
         "step": max(result["step"] for result in results),
         **fitted,
-        # Also of the first m of them together, Figure 4 of EDMS.
+        # This includes the first m members together, as in Figure 4 of EDMS.
         **({"learners": diversity_of(experiment, embedded.best, count, weights=weights)} if count > 1 else {}),
         "cost": costs,
         "seconds": round(sum(result["seconds"] for result in results), 1),
@@ -136,7 +143,7 @@ def join(runs, out, *, asked, weights=None, fit=False, changes=()):
 
 
 def join_aside(runs, out, **options):
-    """Joins runs in the folder `out`, which is whole or not there; returns the result, and its `RunDirectory`."""
+    """Joins runs in the folder `out`, which exists only once it is complete; returns result and `RunDirectory`."""
     with whole_folder(out, "ensemble") as folder:
         unfinished = RunDirectory(folder)
         modules = dict.fromkeys(module for run in runs for module in run.settings().run.import_modules)
@@ -149,7 +156,7 @@ def join_aside(runs, out, **options):
 
 
 class Embedded(NamedTuple):
-    """Embeddings of a split by the final and the best models: of each member in a list, or of all together."""
+    """Embeddings of a split by the final and the best models: a list with each member's, or those of the ensemble."""
 
     final: object
     best: object
@@ -159,7 +166,7 @@ class Embedded(NamedTuple):
 
 
 def _embeddings(experiment, runs, which, split, changes):
-    """Returns embeddings `[N, d]` at unit length by the model of each run, one of which is in memory at a time."""
+    """Returns L2-normalized embeddings `[N, d]` by each run's model. Only one model is in memory at a time."""
     embeddings = []
     for run in runs:
         model = trained_model(run.path, which, changes)
@@ -171,14 +178,14 @@ def _embeddings(experiment, runs, which, split, changes):
 
 def _embedded(experiment, split, runs, results, changes):
     finals = _embeddings(experiment, runs, "final", split, changes)
-    # If no other model is better, the last step's is the best one too.
+    # If no other model is better, the final model is also the best one.
     others = [result["best"]["step"] != result["step"] or "blend" in result["best"] for result in results]
     bests = iter(_embeddings(experiment, list(itertools.compress(runs, others)), "best", split, changes))
     return Embedded(finals, [next(bests) if other else final for final, other in zip(finals, others, strict=True)])
 
 
 def _fitted(held_out, watched):
-    """Returns the weights that suit the validation classes best, and what they reach there."""
+    """Returns the weights with the best score on the validation classes, and a record of that score."""
     split, protocol = held_out.splits.evaluation, held_out.splits.protocol
     name = held_out.monitor
     metric = [metric for metric in protocol.metrics if metric.name == name]
@@ -192,7 +199,7 @@ def _fitted(held_out, watched):
 
 
 def _watched(held_out, embedded):
-    """Returns the metrics of the final and the best models together on the validation classes."""
+    """Returns the metrics of the joined final models and of the joined best models on the validation classes."""
     split, protocol = held_out.splits.evaluation, held_out.splits.protocol
     return {
         "metrics": protocol(embedded.final, split, protocol.while_training),
@@ -201,7 +208,7 @@ def _watched(held_out, embedded):
 
 
 def _save(runs, weights, out, changes):
-    """Saves the best and the final models of the members as one model each; returns their cost."""
+    """Saves the joined best models and the joined final models; returns their cost."""
     for which, path in (("final", out.final_model), ("best", out.model)):
         models = [trained_model(run.path, which, changes) for run in runs]
         ensemble = MemberEnsemble(models, weights)
@@ -212,7 +219,7 @@ def _save(runs, weights, out, changes):
 
 
 def ensemble_tables(result):
-    """Returns the tables of the result of an ensemble: title to rows, which are name to metrics."""
+    """Returns the tables of an ensemble's result: a dictionary from title to rows, which map names to metrics."""
     count, members = len(result["members"]), result["members"]
     alone = result["learners"]["alone"] if "learners" in result else [result["best"]]
     rows = {member["run_dir"]: metrics for member, metrics in zip(members, alone, strict=True)}
@@ -228,13 +235,13 @@ LOGGER = logging.getLogger(__name__)
 
 
 def seed_of(seed, number):
-    """Returns the seed of a member; in an ensemble of another seed the same number has another one."""
-    # Not their sum: ensembles of neighboring seeds would share all members but one.
+    """Returns the seed of a member, which differs between ensembles with different seeds."""
+    # With sums of seed and number, ensembles with neighboring seeds would share all members except one.
     return int(np.random.SeedSequence((seed, number)).generate_state(1)[0]) >> 1
 
 
 def member_flags(settings, serialized, number):
-    """Returns the flags of a member, an ordinary run: its seed, and the validation classes that all share."""
+    """Returns the flags of a member, which is a run with its own seed and the ensemble's validation classes."""
     seed = settings.run.seed
     shared = validation_seed_of(settings.evaluation, seed)
     changes = {"members": 0, "seed": seed_of(seed, number), "validation_seed": shared}
@@ -242,29 +249,29 @@ def member_flags(settings, serialized, number):
 
 
 def train_member(settings, run, serialized, number):
-    """Trains or resumes one member in this process; returns its result, of several workers to the first."""
+    """Trains or resumes one member in this process and returns its result (on the first of several workers)."""
     count = settings.run.members
     if not 0 <= number < count:
-        raise ValueError(f"--members={count} expects --member from 0 to {count - 1}, received {number}.")
+        raise ValueError(f"--member must be from 0 to {count - 1} with --members={count}. Received: --member={number}.")
     run.check_members(serialized, lambda each: member_flags(settings, serialized, each))
     of_member = member_flags(settings, serialized, number)
     return train(flags.parse("\n".join(of_member.values()))[0], run.member(number), of_member)
 
 
 def train_ensemble(settings, run, serialized, more=()):
-    """Trains the members that are not complete one after another, each in a process, and joins those that are.
+    """Trains the incomplete members one after another, each in its own process, and joins all complete members.
 
-    `run` is an `EnsembleDirectory`, and `more` are other flags for each process. Returns the result of the ensemble, or
-    None if no member is complete, and a sentence on members that failed, or `""`.
+    `run` is an `EnsembleDirectory`, and `more` are additional flags for each process. Returns the result of the
+    ensemble, or None if no member is complete, and a sentence about members that failed, or `""`.
     """
     if settings.run.devices == "workers":
-        raise ValueError("--devices=workers trains one member at a time: give --member=0, then --member=1, and so on.")
+        raise ValueError("--devices=workers trains one member per command. Set --member=0, then --member=1, and so on.")
     count = settings.run.members
     check_client(settings.run.logger)
     run.check_members(serialized, lambda each: member_flags(settings, serialized, each))
     result = run.joined(count)
     if result is not None:
-        LOGGER.info("The ensemble in %s is complete; give another --run_dir to train again.", run.path)
+        LOGGER.info("The ensemble in %s is complete. To train again, use another --run_dir.", run.path)
         return result, ""
     failed = _train_missing(settings, run, serialized, more)
     complete = [run.member(number) for number in range(count) if number not in failed]
@@ -276,20 +283,20 @@ def train_ensemble(settings, run, serialized, more=()):
         return result, ""
     reasons = "; ".join(f"{run.member(number).path}: {reason}" for number, reason in failed.items())
     return result, (
-        f"{len(failed)} of {count} members failed: {reasons.rstrip('.')}. Give the same command with "
-        f"--member={next(iter(failed))} to train it alone, or without to train all that are missing."
+        f"{len(failed)} of {count} members failed: {reasons.rstrip('.')}. Repeat the command to train all missing "
+        f"members, or add --member={next(iter(failed))} to train only that one."
     )
 
 
 def _train_missing(settings, run, serialized, more):
-    """Trains the members that are not complete; returns number to reason of those that failed."""
+    """Trains the incomplete members; returns a dictionary from number to reason of the members that failed."""
     failed, count = {}, settings.run.members
     for number in range(count):
         member = run.member(number)
         try:
             is_complete = member.result() is not None
         except ValueError:
-            # Its own process says how its file is damaged.
+            # The member's own process explains how its file is damaged.
             is_complete = False
         if is_complete:
             LOGGER.info("Member %d of %d is complete: %s", number + 1, count, member.path)
@@ -297,14 +304,14 @@ def _train_missing(settings, run, serialized, more):
         LOGGER.info("Member %d of %d: %s", number + 1, count, member.path)
         of_member = member_flags(settings, serialized, number)
         try:
-            # The process of a command that was killed may be ending.
+            # The training process of a killed command may still be ending.
             member.check_free(ENDING)
         except ValueError as taken:
             reason = str(taken)
         else:
             reason = run_member([*of_member.values(), f"--run_dir={member.path}", *more])
         if reason and not run.members():
-            # The flags do not work together, for no member.
+            # The flags are invalid, so all members would fail.
             raise ValueError(reason)
         if reason:
             failed[number] = reason
@@ -313,14 +320,14 @@ def _train_missing(settings, run, serialized, more):
 
 
 def run_member(arguments):
-    """Trains in a process of its own; returns why it failed, or None. SIGTERM and Ctrl-C stop it, and then this one."""
+    """Trains in a new process; returns why it failed, or None. SIGTERM and Ctrl-C stop that process, then this one."""
     last = ""
 
     def follow(process):
         nonlocal last
         for line in process.stderr:
             last = line.strip() or last
-            # Its error is printed with the name of the member.
+            # An error is not printed here, because it is logged with the number of the member.
             if not line.startswith(ERROR):
                 sys.stderr.write(line)
 

@@ -1,4 +1,4 @@
-"""Loads trained models from files, and embeds images with them."""
+"""Loads trained models from files and embeds images with them."""
 
 import functools
 import hashlib
@@ -29,16 +29,16 @@ from tfdml.run.directory.model_archive import check_modules, damage_of, load_arc
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.runtime.workers import ALONE
 
-# So many images at most are prepared one after another: until a dataset of them is made takes longer.
+# Up to this number, images are prepared one after another, because creating a dataset of them would be slower.
 FEW = 4
-# Specs of elements that have one shape and one type.
+# Specs of elements with a single shape and type.
 SPECS = tf.TensorSpec | tf.RaggedTensorSpec
-# What the digest of a Keras model begins with.
+# Prefix of the digest of a Keras model.
 KERAS = "keras-"
 
 
 def digest_of(model: keras.Model) -> str:
-    """Returns a hash of the weights of a Keras model, which stands for the hash of an exported one."""
+    """Returns a hash of the weights of a Keras model, which corresponds to the hash of an exported model."""
     digest = hashlib.sha256()
     for weight in model.weights:
         value = np.asarray(weight)
@@ -48,15 +48,29 @@ def digest_of(model: keras.Model) -> str:
 
 
 class ImageEmbedder:
-    """Embeds images with a model, after preprocessing them as the model's file says. `tfdml.load` creates it.
+    """A trained model together with its preprocessing, which embeds image files, pixels or datasets.
+
+    `tfdml.load` creates it from a run directory or a `.keras` file. Its attribute `model` is the Keras model.
 
     Args:
-        model: model of a method.
-        preprocessing: `tfdml.Preprocessing`; None: `model.preprocessing`.
-        source: the file of the model, for messages.
+        model: A `tfdml.methods` model.
+        preprocessing: A `tfdml.Preprocessing` or `None`. If `None`, `model.preprocessing`. Defaults to `None`.
+        source: The file of the model, which errors mention. Defaults to `""`.
+
+    Raises:
+        ValueError: If `preprocessing` is `None` and the model has none.
+
+    Example:
+
+    ```python
+    model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=16)
+    model.preprocessing = tfdml.Preprocessing.of(model, image_size=32)
+    embedder = tfdml.ImageEmbedder(model)
+    embedder.embed(np.zeros((2, 48, 48, 3), "uint8")).shape  # (2, 16)
+    ```
     """
 
-    # Of an exported model it is the folder; see `serving.embedders.AnyEmbedder`.
+    # The folder of an exported model, which this embedder does not have; see `serving.embedders.AnyEmbedder`.
     path = None
 
     def __init__(
@@ -70,8 +84,8 @@ class ImageEmbedder:
         if self.preprocessing is None:
             raise ValueError(
                 f"{source or model.name} has no preprocessing. Set model.preprocessing before saving the model: "
-                "tfdml.Preprocessing.of(model) if it has a backbone of tfdml, otherwise "
-                "tfdml.Preprocessing(image_size=..., mean=..., std=...). Or give it with "
+                "tfdml.Preprocessing.of(model) if it has a tfdml backbone, otherwise "
+                "tfdml.Preprocessing(image_size=..., mean=..., std=...). Or pass it to "
                 "tfdml.load(file, preprocessing=...)."
             )
         self._prepare, self._lock = Preprocessor.of(self.preprocessing), threading.Lock()
@@ -79,12 +93,12 @@ class ImageEmbedder:
     @functools.cached_property
     def dimension(self) -> int:
         """Number of dimensions of the embedding."""
-        # Kept, because it takes as long as embedding an image.
+        # The value is cached, because computing it is as slow as embedding an image.
         return self.model(keras.KerasTensor((None, *self.preprocessing.image_shape))).shape[-1]
 
     @property
     def metric(self) -> str:
-        """How embeddings are compared, `cosine` or `euclidean`."""
+        """How to compare embeddings, `"cosine"` or `"euclidean"`."""
         return "cosine" if self.model.normalize else "euclidean"
 
     @property
@@ -93,16 +107,19 @@ class ImageEmbedder:
         return digest_of(self.model)
 
     def embed_readable(self, images: Images) -> tuple[np.ndarray, np.ndarray]:
-        """Returns embeddings `[N, D]`, float32, and whether each image could be read, `[N]`.
+        """Returns embeddings of images and whether each image could be read, without an error if one could not.
 
         Args:
-            images: few images, as `embed` takes them, which raises an error if one cannot be read.
+            images: A few images in a form that `embed` accepts.
+
+        Returns:
+            `[N, D]` float32 embeddings, with zeros for unreadable images, and `[N]` booleans.
         """
         prepared = [self._prepared(image) for image in listed(images)]
         readable = np.array([each is not None for each in prepared], bool)
         vectors = np.zeros((len(prepared), self.dimension), np.float32)
         if readable.any():
-            # Keras makes the function that predicts at the first call.
+            # The lock is needed because Keras creates its prediction function at the first call.
             batch = np.stack([image for image in prepared if image is not None])
             with self._lock:
                 vectors[readable] = self._embedder(0).of_batch(batch)
@@ -117,7 +134,7 @@ class ImageEmbedder:
 
     @declared
     def embed(self, images: Images, batch_size: Count = 128, verbose: Verbosity = 0) -> np.ndarray:
-        """Returns the embeddings `[N, D]` of images, float32: the same as in evaluation.
+        """Computes the embeddings of images with the same preprocessing as in evaluation.
 
         Args:
             images: one of
@@ -126,12 +143,19 @@ class ImageEmbedder:
                 - the contents of an image file (`bytes`), or a list of them;
                 - an array `[H, W, 3]` or `[N, H, W, 3]` of RGB pixels from 0 to 255, of any dtype, or a list of
                   arrays of any size;
-                - a `tf.data.Dataset` of paths, contents or such pixels, batched or not; of a tuple, only the first
-                  element;
-                - of a model that was trained on stored features, such features `[N, D]`.
+                - a `tf.data.Dataset` of paths, contents or such pixels, batched or not. If elements are tuples, only
+                  the first entry is used;
+                - stored features `[N, D]`, if the model was trained on such features.
 
-            batch_size: number of images that the network processes at once.
-            verbose: as in `keras.Model.predict`: 1 or "auto" shows a progress bar, 0 does not.
+            batch_size: Integer. Number of images that the network processes at once. Defaults to `128`.
+            verbose: Whether to show a progress bar, as in `keras.Model.predict`: `0`, `1` or `"auto"`. Defaults to
+                `0`.
+
+        Returns:
+            `[N, D]` float32 embeddings. A single image has `N = 1`.
+
+        Raises:
+            ValueError: If an image cannot be read, or the images have none of these forms.
 
         Example: `tfdml.load("runs/quickstart").embed(["car.jpg", "other_car.jpg"])`.
         """
@@ -153,10 +177,13 @@ class ImageEmbedder:
         return self._embed_arrays(images, batch_size, verbose)
 
     def prepare(self, images: Images) -> np.ndarray:
-        """Returns images as the network `model` takes them, float32 `[N, H, W, 3]`.
+        """Preprocesses images for the Keras model, so that `model(prepare(images))` are their embeddings.
 
         Args:
-            images: paths of image files or arrays of pixels, as `embed` takes them.
+            images: Paths, contents of image files, or arrays of pixels, in a form that `embed` accepts.
+
+        Returns:
+            `[N, H, W, 3]` float32.
 
         Example: `loaded.model(loaded.prepare(["car.jpg", "other_car.jpg"]))`.
         """
@@ -169,7 +196,7 @@ class ImageEmbedder:
             if len(split) > FEW:
                 with naming_image(split):
                     return next(iter(evaluation_batches(split, self._prepare, batch_size=len(split)))).numpy()
-            # No other error than those of images.
+            # Every error in this block is about an image.
             with naming_image(split, blames=lambda error: True):
                 read = file_reader(split)
                 return np.stack([self._prepare(read(row), seed).numpy() for row in range(len(split))])
@@ -177,11 +204,15 @@ class ImageEmbedder:
         return np.stack([self._prepare.from_pixels(tf.cast(image, tf.float32), seed).numpy() for image in images])
 
     def embed_split(self, split: Split, batch_size: int = 128, verbose: Verbosity = "auto") -> np.ndarray:
-        """Returns the embeddings `[N, D]` of the images of a `pipelines.datasets.Split`, cropped to its boxes.
+        """Computes the embeddings of the images of a dataset split, cropped to their boxes if it has any.
 
         Args:
-            split: a dataset's split, such as `pipelines.datasets.load("toycars").test`.
-            batch_size, verbose: as of `embed`.
+            split: A `pipelines.datasets.Split`, such as `pipelines.datasets.load("toycars").test`.
+            batch_size: Integer. Number of images that the network processes at once. Defaults to `128`.
+            verbose: Whether to show a progress bar: `0`, `1` or `"auto"`. Defaults to `"auto"`.
+
+        Returns:
+            `[N, D]` float32 embeddings.
         """
         batches = evaluation_batches(split, self._prepare, batch_size=min(batch_size, len(split)))
         with naming_image(split):
@@ -200,7 +231,10 @@ class ImageEmbedder:
     def _embed_vectors(self, vectors, batch_size, verbose):
         dims = self.preprocessing.dims
         if vectors.ndim != 2 or vectors.shape[1] != dims:
-            raise ValueError(f"Expected stored features [N, {dims}], no images; received shape {vectors.shape}.")
+            raise ValueError(
+                f"The model expects stored features of shape [N, {dims}] instead of images. Received: "
+                f"shape={vectors.shape}."
+            )
         if not len(vectors):
             return self._nothing()
         batches = tf.data.Dataset.from_tensor_slices(vectors).batch(batch_size)
@@ -222,15 +256,15 @@ class ImageEmbedder:
         shape = dataset.element_spec.shape if isinstance(dataset.element_spec, SPECS) else tf.TensorShape(None)
         if shape.rank not in (3, 4) or shape[-1] not in (3, None):
             raise ValueError(
-                "Expected a dataset of paths, or of pixels [height, width, 3] or [batch, height, width, 3]; received "
-                f"elements {dataset.element_spec}."
+                "The elements of the dataset must be paths, or pixels [height, width, 3] or [batch, height, width, 3]. "
+                f"Received: {dataset.element_spec}."
             )
         if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
-            raise ValueError("Expected a finite dataset, received one that repeats forever; use dataset.take(...).")
+            raise ValueError("The dataset must be finite, but it repeats forever. Use dataset.take(...).")
         for first in dataset.take(1):
             _warn_unless_pixels([first if shape.rank == 3 else first[0]])
             dataset = dataset.unbatch() if shape.rank == 4 else dataset
-            # Keras' `predict` warns at the end of a dataset of unknown length.
+            # Keras' `predict` would warn at the end of a dataset with unknown length.
             bar, embeddings = ProgressBar(None, "batch", verbose=None if verbose == "auto" else verbose), []
             for images in self._batches(dataset, batch_size):
                 embeddings.append(self.model.predict_on_batch(images))
@@ -251,7 +285,7 @@ class ImageEmbedder:
         return self._embedder(verbose)(batches, count).astype(np.float32, copy=False)
 
     def _embedder(self, verbose):
-        # Other workers need not embed these images.
+        # These images belong to this process alone, so other workers do not take part.
         return Embedder(self.model, verbose=verbose, workers=ALONE)
 
     def _nothing(self):
@@ -259,7 +293,7 @@ class ImageEmbedder:
 
 
 def _warn_unless_pixels(arrays):
-    """Warns of the first array that cannot be pixels from 0 to 255."""
+    """Warns about the first array that cannot be pixels from 0 to 255."""
     for position, array in enumerate(arrays):
         if reason := why_no_pixels(np.asarray(array), position):
             warnings.warn(reason, stacklevel=4)
@@ -273,48 +307,64 @@ def load(
     preprocessing: Preprocessing | None = None,
     trust: bool = False,
 ) -> ImageEmbedder:
-    """Loads a trained model with its preprocessing, to embed images.
+    """Loads a trained model with its preprocessing, ready to embed images.
 
-    The model's file includes the preprocessing, so a copy of that file alone is enough.
+    Use it with the directory of a training run, or with a `.keras` file that you saved or received. The file includes
+    the preprocessing, so no other file is needed. tfdml does not load files that could run code; see `trust`.
 
     Args:
-        run_or_file: a run directory, or a `.keras` file.
-        model: the model of the run directory, `best` or `final`.
-        preprocessing: `tfdml.Preprocessing` for a model that was saved without one; None: the model's own.
-        trust: whether to import the modules that the run names in its `--import_modules`, which are programs. Those
-            that you have imported need no trust.
+        run_or_file: A run directory, or a `.keras` file with a `tfdml.methods` model.
+        model: Which model of a run directory to load: `"best"` by the validation metric, or `"final"`. Defaults to
+            `"best"`.
+        preprocessing: A `tfdml.Preprocessing` for a model that was saved without one, or `None`. If `None`, the
+            model's own. Defaults to `None`.
+        trust: Boolean. Whether to import the modules that the run lists in its `--import_modules`, which can run any
+            code. Modules that you have already imported need no trust. Defaults to `False`.
 
     Returns:
-        An `ImageEmbedder`; its `model` is the Keras model.
+        An `ImageEmbedder`. Its `model` is the Keras model.
 
-    Example: `embeddings = tfdml.load("runs/quickstart").embed(["car.jpg", "other_car.jpg"])`.
+    Raises:
+        FileNotFoundError: If `run_or_file` does not exist, or the run has no such model yet.
+        ValueError: If the file is damaged, has no `tfdml.methods` model or no preprocessing, or needs a module that is
+            neither imported nor trusted.
+
+    Example:
+
+    ```python
+    model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=16)
+    model.preprocessing = tfdml.Preprocessing.of(model, image_size=32)
+    model.build((None, 32, 32, 3))
+    model.save("model.keras")
+    tfdml.load("model.keras").embed(np.zeros((2, 48, 48, 3), "uint8")).shape  # (2, 16)
+    ```
     """
     path = Path(run_or_file)
     if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist: expected a run directory, or a .keras file.")
+        raise FileNotFoundError(f"{path} does not exist. Expected a run directory or a .keras file.")
     if path.suffix == ".h5" and path.is_file():
         raise ValueError(
-            f"{path} is not a .keras file, and a file of weights does not contain their model. Expected a run "
-            "directory, or a .keras file. Make the model as it was trained, build it, and call "
+            f"{path} is not a .keras file, and a file with weights does not include the model. Expected a run "
+            "directory or a .keras file. Create the model as it was trained, build it, and call "
             "model.load_weights(file). Then model.save('model.keras') saves both."
         )
     folder = path if path.is_dir() else path.parent
-    # The flags name modules that register parts of the model.
+    # The flags name modules that register components of the model.
     settings = RunDirectory(folder).settings() if path.is_dir() or (folder / "flags.txt").is_file() else None
     modules = settings.run.import_modules if settings else ()
     check_modules(modules, folder, trusted=modules if trust else ())
     registry.import_modules(modules)
     file = RunDirectory(path).model_file(model) if path.is_dir() else path
-    # That of a run has been looked at: it is read whole for that.
+    # `model_file` has already checked a run's file. The check reads the whole file.
     if not path.is_dir() and (damage := damage_of(file)):
-        raise ValueError(f"{file} is not a Keras model, or is damaged: {damage}.")
+        raise ValueError(f"{file} is not a Keras model or is damaged: {damage}.")
     loaded = load_archive(file)
     if not isinstance(loaded, EmbeddingModel):
-        raise ValueError(f"Expected a model of tfdml.methods, but {file} contains a {type(loaded).__name__}.")
+        raise ValueError(f"{file} must contain a tfdml.methods model. Received: a {type(loaded).__name__}.")
     loaded.preprocessing = preprocessing or loaded.preprocessing
     return ImageEmbedder(loaded, source=file)
 
 
 def is_loadable(path: FilePath) -> bool:
-    """Whether `load` is for a path, by what it looks like: a file, or the folder of a run."""
+    """Whether a path looks like something that `load` accepts: a file, or the folder of a run."""
     return Path(path).is_file() or RunDirectory(path).has_flags

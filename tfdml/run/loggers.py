@@ -15,26 +15,26 @@ from tfdml.files.checked import naming, read_record, write_record
 from tfdml.run.directory.run_directory import LogLines, RunDirectory
 from tfdml.run.directory.run_record import Record
 
-# Where and how a run computes, which changes no result, or only what is measured.
+# Flags on where and how a run computes, which change no result, or only what is measured.
 LEFT_OUT = names_with(changes_result=False)
-# Name of the project or experiment unless a variable of the environment says another one.
+# Name of the project or experiment unless an environment variable sets another one.
 PROJECT = "tfdml"
 
 
 def write_hparams(run, result):
-    """Writes the settings of a complete run, and its scores, for the HParams tab.
+    """Writes the settings and the scores of a complete run for TensorBoard's HParams tab.
 
-    They are in a folder of their own, so that the tab shows these scores instead of all curves. If an ensemble is
-    joined again, its new scores replace the old ones.
+    They have a separate folder, so that the tab shows these scores instead of all curves. If an ensemble is joined
+    again, its new scores replace the old ones.
     """
-    # Here, because a run needs it only at its end.
+    # Imported here, because a run needs it only at its end.
     from tensorboard.plugins.hparams import api
 
     folder = run.tensorboard_of("hparams")
     shutil.rmtree(folder, ignore_errors=True)
     with tf.summary.create_file_writer(str(folder)).as_default(step=result["step"]):
         record = Record(run, result)
-        # The settings that were changed, or say most.
+        # These are the most informative settings and all settings that differ from their default.
         names = sorted({*record.main(), "epochs", *record.changed()}.difference(LEFT_OUT))
         values, texts = record.settings.values(), record.flags()
         hparams = {name: values[name] if isinstance(values[name], int | float) else texts[name] for name in names}
@@ -54,14 +54,14 @@ def scores_of(result):
 
 
 class TensorBoardLogger:
-    """Writes scalars, and the row of TensorBoard's HParams tab."""
+    """Writes scalars for TensorBoard, and a row for its HParams tab."""
 
     def __init__(self, run):
         self._run, self._folder = run, str(run.tensorboard)
         self._writer = None
 
     def write(self, step, scalars):
-        # At the first of them: the writer makes a file.
+        # The writer is created for the first scalars, because it creates a file.
         self._writer = self._writer or tf.summary.create_file_writer(self._folder)
         with self._writer.as_default(step=step):
             for name, value in scalars.items():
@@ -73,13 +73,13 @@ class TensorBoardLogger:
 
 
 class ClientLogger:
-    """Logs with the client of another program, and continues without it if it fails during training.
+    """Base of loggers that use the client of another program. If the client fails during training, training continues.
 
-    The first numbers of a new run come before its first step: if they fail, nothing is lost yet, and the run ends.
-    `logger.json` keeps the number that the other program gives the run, so that a run that continues is the same there.
+    The first values of a new run are logged before its first step. If that fails, nothing is lost yet, and the run
+    ends. `logger.json` stores the id of the run in the other program, so that a resumed run continues there.
     """
 
-    # As `--logger` takes it, which is the module, too; and the name of the program.
+    # The value of `--logger`, which is also the name of the module, and the name of the program.
     name = program = ""
 
     def __init__(self, run):
@@ -90,7 +90,7 @@ class ClientLogger:
         self._call(self._write, step, scalars)
 
     def finish(self, result):
-        # The result is on disk.
+        # The result is already on disk, so an error must not end the run.
         self._begun = True
         self._call(self._finish, result)
 
@@ -103,22 +103,19 @@ class ClientLogger:
             if not self._begun:
                 if isinstance(error, ValueError):
                     raise
-                raise ValueError(f"--logger={self.name} does not log: {error}") from error
+                raise ValueError(f"--logger={self.name} cannot log: {error}") from error
             self._failed = True
-            # A client tries for minutes before it gives up, at every call.
-            message = (
-                "--logger=%s has failed (%s) and gets nothing more of this run, which goes on; metrics.jsonl has all "
-                "numbers."
-            )
+            # The client is not called again, because it would retry for minutes at every call.
+            message = "--logger=%s failed (%s). Training continues without it, and metrics.jsonl contains all values."
             logging.getLogger(__name__).warning(message, self.name, error)
         self._begun = True
 
     def known_number(self):
-        """Returns the number of the run, text; None if the program does not know it yet."""
+        """Returns the id of the run as text, or None if the program does not have the run yet."""
         path = self._run.logger
         if not path.is_file():
             return None
-        record = read_record(path, {"logger": str, "number": str}, "Without it the run is logged anew.")
+        record = read_record(path, {"logger": str, "number": str}, "If you remove it, the run is logged as a new run.")
         return record["number"] if record["logger"] == self.name else None
 
     def keep_number(self, number):
@@ -129,8 +126,8 @@ class ClientLogger:
 class MLflowLogger(ClientLogger):
     """Logs to MLflow: flags as parameters, scalars as metrics by step, the run directory as a tag.
 
-    MLflow's own variables name the place: `MLFLOW_TRACKING_URI`, or a store in the working directory, and
-    `MLFLOW_EXPERIMENT_NAME`, or `tfdml`.
+    MLflow's environment variables determine where: `MLFLOW_TRACKING_URI` (by default a store in the working directory)
+    and `MLFLOW_EXPERIMENT_NAME` (by default `tfdml`).
     """
 
     name, program = "mlflow", "MLflow"
@@ -149,7 +146,7 @@ class MLflowLogger(ClientLogger):
         self._client.set_terminated(self._number, "FINISHED")
 
     def _begin(self):
-        """Makes the run in MLflow, or continues it."""
+        """Creates the run in MLflow, or continues it."""
         if self._client:
             return
         from mlflow import MlflowClient
@@ -164,12 +161,12 @@ class MLflowLogger(ClientLogger):
             self._client.update_run(self._number, status="RUNNING")
         except MlflowException as error:
             raise ValueError(
-                f"MLflow does not know the run {self._number} of {self._run.path} ({error}). Check "
-                f"MLFLOW_TRACKING_URI; without {self._run.logger} the run is logged anew."
+                f"MLflow does not have the run {self._number} of {self._run.path} ({error}). Check "
+                f"MLFLOW_TRACKING_URI. To log a new run, remove {self._run.logger}."
             ) from None
 
     def _new(self):
-        """Makes a run with the flags as parameters, and returns its number."""
+        """Creates a run with the flags as parameters and returns its id."""
         from mlflow.entities import Param
 
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
@@ -188,13 +185,14 @@ class MLflowLogger(ClientLogger):
 class WandbLogger(ClientLogger):
     """Logs to Weights & Biases: flags as the configuration, scalars by step, scores as the summary.
 
-    Its own variables name the place, such as `WANDB_PROJECT`, or `tfdml`, and `WANDB_MODE=offline`.
+    Its environment variables determine where, for example `WANDB_PROJECT` (by default `tfdml`) and
+    `WANDB_MODE=offline`.
     """
 
     name, program = "wandb", "Weights & Biases"
 
     def _write(self, step, scalars):
-        # Steps of its own only grow, and after a checkpoint some come again.
+        # W&B's own step cannot decrease, but a run that resumes from a checkpoint repeats some steps.
         self._there.log({"step": int(step), **{name: float(value) for name, value in scalars.items()}})
 
     def _finish(self, result):
@@ -203,12 +201,12 @@ class WandbLogger(ClientLogger):
 
     @functools.cached_property
     def _there(self):
-        """The run there, a new one or the one that this run continues."""
+        """The run in Weights & Biases, which is new or was created before this run resumed."""
         import wandb
 
         number, path = self.known_number(), self._run.path.absolute()
         if number and wandb.run and wandb.run.id == number:
-            # Another logger of this process has begun it.
+            # Another logger of this process has created it.
             return wandb.run
         project = os.environ.get("WANDB_PROJECT", PROJECT)
         config = {**self._run.settings().values(), "run_dir": str(path)}
@@ -218,26 +216,27 @@ class WandbLogger(ClientLogger):
         return there
 
 
-# Each is made of a `RunDirectory`, and has `write(step, scalars)` and `finish(result)`, which another one may call.
+# Each is created from a `RunDirectory` and has `write(step, scalars)` and `finish(result)`. A different object for the
+# same run may call `finish`.
 LOGGERS = {"tensorboard": TensorBoardLogger, "mlflow": MLflowLogger, "wandb": WandbLogger}
 
 
 def check_client(name):
-    """Raises an ImportError if the client of a logger is missing: before there is a run that would be lost."""
+    """Raises an ImportError if the client of a logger is missing. Call it before training, so that no run is lost."""
     logger = LOGGERS[name]
     if issubclass(logger, ClientLogger) and importlib.util.find_spec(name) is None:
-        raise ImportError(f"--logger={name} needs {logger.program}: pip install 'tfdml[{name}]'.")
+        raise ImportError(f"--logger={name} needs {logger.program}. Install it with: pip install 'tfdml[{name}]'.")
 
 
 def log_result(run, result):
-    """Logs the settings and the scores of a complete run, or of an ensemble, whose flags name the logger."""
+    """Logs the settings and the scores of a complete run or ensemble with the logger that its flags name."""
     LOGGERS[run.settings().run.logger](run).finish(result)
 
 
 class RunLog:
-    """Writes events under the global step to `metrics.jsonl`, and their scalars to the logger that `--logger` names.
+    """Writes events with the global step to `metrics.jsonl`, and their scalars to the logger that `--logger` names.
 
-    Only the chief of several workers has it `enabled`.
+    If there are several workers, it is `enabled` only on the chief.
     """
 
     def __init__(self, run_dir, enabled=True, logger="tensorboard"):
@@ -246,7 +245,7 @@ class RunLog:
         self._logger = LOGGERS[logger](RunDirectory(run_dir)) if enabled else None
 
     def write(self, event, step, values, **more):
-        """Appends an event; numbers in `values` become scalars `event/name`."""
+        """Appends an event. Numbers in `values` become scalars `event/name`."""
         begins = not self._events
         self._events += 1
         if not self.enabled:
@@ -254,28 +253,28 @@ class RunLog:
         line = json.dumps({"event": event, "step": step, **more, **values})
         with naming(self._lines.path):
             if begins:
-                # What stands in the log is of a run that ended before its first checkpoint.
+                # Existing lines belong to a run that ended before its first checkpoint.
                 self._lines.keep([])
             self._lines.append(f"{line}\n".encode())
-        # A metric may have no value, such as the distance of pairs where there are none.
+        # A metric may have no value, such as the distance of pairs in a batch without pairs.
         self._logger.write(step, {f"{event}/{name}": value for name, value in values.items() if value is not None})
 
     def get_state(self):
         return {"events": self._events}
 
     def set_state(self, state):
-        """Takes back the events that came after the state, since the steps that made them come again.
+        """Removes the events after the state, because the steps that wrote them are repeated.
 
-        TensorBoard drops them where an earlier step follows; with `--load_fast=false` it shows both.
+        TensorBoard drops such events when an earlier step follows. With `--load_fast=false`, it shows both.
         """
         self._events = state["events"]
         if not self.enabled:
             return
         lines = self._lines.read()
         if len(lines) < self._events:
-            # There is no checksum, which would have told: somebody has removed them.
+            # With a checksum, reading would have failed. Somebody has removed both.
             lost = self._events - len(lines)
-            logging.getLogger(__name__).warning("%s lacks %d events, which curves are without.", self._lines.path, lost)
+            logging.getLogger(__name__).warning("%s lacks %d events, so curves have a gap.", self._lines.path, lost)
             self._events = len(lines)
         if lines:
             self._lines.keep(lines[: self._events])

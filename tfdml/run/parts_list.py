@@ -1,4 +1,4 @@
-"""The list of all parts that a run can have, and of the recipes that combine them."""
+"""The list of all components that a run can use, and of the configurations that combine them."""
 
 import re
 from pathlib import Path
@@ -8,9 +8,9 @@ from tfdml.console.flags import recipes, recipes_folder
 
 
 def parts_list(modules):
-    """Returns lines on the parts of every kind, with their arguments, and on the flagfiles of recipes, by kind.
+    """Returns, by kind, one line per component with its arguments, and one line per flagfile in `configs`.
 
-    The user's modules are imported first, because they register parts.
+    The user's modules are imported first, because they register components.
     """
     registry.import_modules(modules)
     parts = {kind: registry.describe(kind) for kind in registry.ROOMS}
@@ -19,7 +19,7 @@ def parts_list(modules):
 
 
 def _first_sentence(path):
-    """Returns the beginning of the comment of a flagfile, up to the first period or colon."""
+    """Returns the start of a flagfile's comment, up to the first period or colon."""
     lines = path.read_text(encoding="utf-8").splitlines()
     text = " ".join(line[2:] for line in lines if line.startswith("# "))
     return re.match(r"(.*?)([:.]\s|$)", text)[1].rstrip(".")

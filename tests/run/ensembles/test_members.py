@@ -104,7 +104,7 @@ def test_a_failed_member_is_named_and_the_others_are_joined(ensemble, tmp_path, 
     ran, joined, error = ensemble(fails=[1])
     assert (ran, joined) == ([0, 1, 2], [NAMES[0], NAMES[2]])
     assert error.startswith(f"1 of 3 members failed: {tmp_path}/ensemble/member_001: no memory for 1. ")
-    assert "with --member=1 to train it alone" in error
+    assert "add --member=1 to train only that one" in error
     assert "Member 2 of 3 failed: no memory for 1." in caplog.messages
     # Only it is trained again, and then all are joined.
     assert ensemble() == ([1], NAMES, "")
@@ -165,13 +165,13 @@ def test_the_folder_of_something_else_is_refused(ensemble, tmp_path):
 
 
 def test_several_workers_train_one_member_at_a_time(ensemble):
-    assert "give --member=0, then --member=1" in ensemble("--devices=workers")[2]
+    assert "Set --member=0, then --member=1" in ensemble("--devices=workers")[2]
 
 
 @pytest.mark.parametrize("number", [-1, 3])
 def test_the_number_of_a_member_is_checked(tmp_path, number):
     settings, serialized = parsed("--members=3")
-    with pytest.raises(ValueError, match=f"--members=3 expects --member from 0 to 2, received {number}"):
+    with pytest.raises(ValueError, match=f"--member must be from 0 to 2 with --members=3. Received: --member={number}"):
         train_member(settings, EnsembleDirectory(tmp_path / "run"), serialized, number)
 
 

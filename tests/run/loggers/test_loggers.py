@@ -91,7 +91,7 @@ def test_a_run_that_mlflow_has_lost_is_told(tmp_path, monkeypatch):
     begun(tmp_path, "--logger=mlflow")
     RunLog(tmp_path, logger="mlflow").write("train", 1, {"loss": 1.0})
     runs.clear()
-    with pytest.raises(ValueError, match=rf"does not know the run run0 of {tmp_path} .*without {tmp_path}/logger"):
+    with pytest.raises(ValueError, match=rf"does not have the run run0 of {tmp_path} .*remove {tmp_path}/logger"):
         RunLog(tmp_path, logger="mlflow").write("train", 2, {"loss": 1.0})
     (tmp_path / "logger.json").unlink()
     RunLog(tmp_path, logger="mlflow").write("train", 2, {"loss": 1.0})
@@ -113,7 +113,7 @@ def test_a_client_that_fails_does_not_end_training(tmp_path, monkeypatch, caplog
     assert [json.loads(line)["step"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()] == [1, 2, 3]
     log_result(run, RESULT)
     # Of training and of its result, each once.
-    assert caplog.text.count("--logger=mlflow has failed (the server is away)") == 2
+    assert caplog.text.count("--logger=mlflow failed (the server is away)") == 2
     assert runs["run0"]["metrics"] == [("train/loss", 1.0, 1)] and runs["run0"]["status"] == "RUNNING"
 
 
@@ -121,7 +121,7 @@ def test_a_client_that_fails_at_once_ends_the_run_in_one_line(tmp_path, monkeypa
     stub_clients.wandb(monkeypatch)
     monkeypatch.setattr(sys.modules["wandb"], "init", failing)
     begun(tmp_path, "--logger=wandb")
-    with pytest.raises(ValueError, match="--logger=wandb does not log: the server is away"):
+    with pytest.raises(ValueError, match="--logger=wandb cannot log: the server is away"):
         RunLog(tmp_path, logger="wandb").write("train", 1, {"loss": 1.0})
 
 
@@ -160,7 +160,7 @@ def test_a_damaged_number_is_told(content, tmp_path, monkeypatch):
     stub_clients.mlflow(monkeypatch)
     begun(tmp_path, "--logger=mlflow")
     (tmp_path / "logger.json").write_text(content)
-    with pytest.raises(ValueError, match=r"logger\.json is damaged: .*\. Without it the run is logged anew"):
+    with pytest.raises(ValueError, match=r"logger\.json is damaged: .*\. If you remove it, the run is logged"):
         RunLog(tmp_path, logger="mlflow").write("train", 1, {"loss": 1.0})
 
 
