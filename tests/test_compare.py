@@ -90,7 +90,7 @@ def test_metrics_of_pairs_over_classes():
     assert each["interval"][0] < each["difference"] < each["interval"][1]
     assert [line.split()[1] for line in table if line.startswith("roc_auc ")] == [f"{each['a']:.3f}"]
     done = run("tfdml.compare", f"--run_dirs={a},{b}", "--bootstrap=queries", *flags)
-    assert_one_error(done, "roc_auc: metrics of pairs are no means over queries. Compare them with --bootstrap=classes")
+    assert_one_error(done, "roc_auc: pair metrics are not means over queries. Compare them with --bootstrap=classes")
 
 
 def test_three_runs():

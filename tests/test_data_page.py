@@ -62,8 +62,8 @@ def test_too_many_classes_in_a_batch_are_explained(tmp_path):
     flags = ["--dataset=folder(test_classes=0.3)", f"--data_dir={tmp_path}/photos", "--sampler=pxk(classes=8)"]
     flags.append("--validation_classes=0.3")
     done = run("tfdml.train", *MODEL_FLAGS, *flags, "--evaluate_on=validation", f"--run_dir={tmp_path}/run")
-    by_share = "3 of 10 classes are the test, by test_classes=0.3 in --dataset."
-    by_validation = "2 of 7 training classes are held out for validation, by --evaluate_on=validation and "
+    by_share = "3 of 10 classes are held out for the test (test_classes=0.3 in --dataset)."
+    by_validation = "2 of 7 training classes are held out for validation (--evaluate_on=validation and "
     share = "--validation_classes=0.3."
     told = "--sampler=pxk(classes=8): pxk(classes=8) needs that many classes"
     assert_one_error(done, told, "have 5. Lower classes.", by_share, by_validation + share, "Or hold out fewer.")

@@ -163,7 +163,7 @@ def test_photos_are_indexed_searched_and_clustered(tmp_path):
 def test_metrics_that_need_classes_are_named_in_one_line():
     done = ok("tfdml.evaluate", f"--run_dir={straight('photos')}", "--metrics=recall_at_1,alignment")
     assert "alignment" in json.loads(done.stdout.splitlines()[-1])
-    assert "photos has no classes, so these metrics are left out: recall_at_1." in done.stderr
+    assert "photos has no classes, so these metrics are skipped: recall_at_1." in done.stderr
 
 
 def test_pairs_train_and_are_measured():

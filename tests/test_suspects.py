@@ -67,14 +67,14 @@ def test_embeddings_without_names_and_of_other_rows(folder):
     assert "page" not in found and all(re.fullmatch(r"train#\d+", name) for name in read_list(found["list"]))
     np.savez(path / "other.npz", embeddings=arrays["embeddings"], labels=arrays["labels"][::-1])
     done = run("tfdml.suspects", f"--embeddings={path}/a.npz,{path}/other.npz")
-    assert_one_error(done, "have other images or labels. Give embeddings of the same rows")
+    assert_one_error(done, "have different images or labels. Use embeddings of the same rows")
 
 
 def test_classes_of_other_names_are_other_labels(tmp_path):
     for names in ("ab", "cd"):
         np.savez(tmp_path / f"{names}.npz", embeddings=np.eye(4), labels=np.repeat(list(names), 2))
     paths = [tmp_path / "ab.npz", tmp_path / "cd.npz"]
-    with pytest.raises(ValueError, match="have other images or labels"):
+    with pytest.raises(ValueError, match="have different images or labels"):
         JudgedImages.of_files(paths)
     assert len(JudgedImages.of_files([paths[0]] * 2).judges) == 2
 
@@ -85,7 +85,7 @@ def test_a_run_judges_its_images(tmp_path):
     found = last_json(done)
     assert found["images"] == 64 and found["suspects"] == len(read_list(found["list"]))
     done = run("tfdml.suspects", f"--run_dirs={straight_run()}", "--split=validation")
-    assert_one_error(done, "has held out no classes for validation")
+    assert_one_error(done, "has no validation classes")
 
 
 @pytest.mark.parametrize(

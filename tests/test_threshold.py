@@ -104,7 +104,7 @@ def test_bad_flags_are_told(flags, words):
 def test_a_run_without_validation_classes_says_what_it_is_fitted_on(finished):
     given = (f"--run_dir={finished}", "--far=0.05", "--samples=100")
     done = run("tfdml.threshold", *given)
-    assert_one_error(done, "has held out no classes", "--evaluate_on=validation, or give --split=test")
+    assert_one_error(done, "has no validation classes", "--evaluate_on=validation, or use --split=test")
     done = run("tfdml.threshold", *given, "--split=test")
     assert "It is fitted on the test classes, so its rates on them are optimistic." in done.stdout
     assert last_json(done)["split"] == "test"
@@ -133,7 +133,7 @@ def test_a_run_gets_the_threshold_of_its_validation_classes(tmp_path, caplog):
     assert read_card(tmp_path / "exported") == metadata
     model = (folder / "model.keras").read_bytes()
     (folder / "model.keras").write_bytes(b"another model")
-    assert threshold_of(folder, "best") is None and "is of another best model than the run has now" in caplog.text
+    assert threshold_of(folder, "best") is None and "belongs to a different best model" in caplog.text
     (folder / "model.keras").write_bytes(model)
     (folder / "threshold.json").write_text("[]")
     assert_one_error(

@@ -134,7 +134,7 @@ def test_what_the_command_refuses_of_pairs(archive):
     given = (f"--embeddings={archive}/named.npz", f"--pairs={archive}/pairs.csv")
     for flag, words in {
         "--bootstrap=classes": "--pairs verifies pairs, which does not use --bootstrap",
-        "--metrics=recall_at_1": "such as roc_auc; received recall_at_1",
+        "--metrics=recall_at_1": "such as roc_auc. Received: recall_at_1",
         "--metrics=opis": "received opis",
         f"--pairs={archive}/none.txt": "none.txt does not exist",
     }.items():

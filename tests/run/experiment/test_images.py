@@ -30,7 +30,7 @@ def test_images_stay_in_memory_where_they_fit(kind, monkeypatch, caplog):
 def test_what_stays_in_memory_is_told(caplog):
     caplog.set_level(logging.INFO)
     assert images(verbose=2)._keeps(5 * 2**20)
-    assert caplog.messages == ["Images of evaluation stay in memory, 5 MiB; not with --cache_memory=0."]
+    assert caplog.messages == ["Evaluation images stay in memory (5 MiB). To turn this off: --cache_memory=0."]
 
 
 class Images:

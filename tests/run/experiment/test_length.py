@@ -38,13 +38,13 @@ def test_epochs_are_equally_long_and_make_the_steps(given, batches, steps_per_ep
 
 
 def test_steps_that_epochs_do_not_divide_are_told():
-    with pytest.raises(ValueError, match="--steps=100 is not a multiple of --steps_per_epoch=30"):
+    with pytest.raises(ValueError, match="--steps=100 must be a multiple of --steps_per_epoch=30"):
         length(9, steps=100, steps_per_epoch=30)
 
 
 @pytest.mark.parametrize("steps, instead", [(2003, 1980), (5006, 4980)])
 def test_steps_without_epochs_of_about_a_pass_over_the_images_are_told(steps, instead):
-    with pytest.raises(ValueError, match=f"--steps={steps} cannot be divided .* 60 steps.* Give --steps={instead}"):
+    with pytest.raises(ValueError, match=f"--steps={steps} cannot be divided .* 60 steps.* Use --steps={instead}"):
         length(60, steps=steps)
 
 

@@ -31,7 +31,7 @@ def test_the_folder_and_the_way_to_write_the_protocol_may_differ():
 @pytest.mark.parametrize(
     "other, words",
     [
-        (experiment(dataset="sop"), "b and c have different datasets: folder, and sop"),
+        (experiment(dataset="sop"), "b and c have different datasets: folder and sop"),
         (experiment(protocol="query_gallery(junk=-1)"), r"different protocols: .*junk=None.*, and .*junk=-1"),
         (experiment(protocol="self_retrieval"), "different protocols: QueryGallery.*, and SelfRetrieval"),
         (experiment(protocol="query_gallery(metrics=('map', 'mrr'))"), "different metrics: .*, and map,mrr. Choose"),
@@ -54,7 +54,7 @@ def test_only_means_over_queries_are_compared():
 
     assert names("map", "nmi") == ["map"]
     for metrics, specs in ((("map", "nmi"), ("map", "nmi")), (("nmi",), ())):
-        with pytest.raises(ValueError, match="Expected --metrics that are means over queries.* received nmi"):
+        with pytest.raises(ValueError, match="--metrics must be means over queries.* Received: nmi"):
             names(*metrics, specs=specs)
 
 
@@ -67,7 +67,7 @@ def test_metrics_of_pairs_are_compared_where_classes_are_drawn():
 
     assert names(("map", "roc_auc", "opis")) == [["map"], ["roc_auc", "opis"]]
     assert names(("roc_auc",)) == [[], ["roc_auc"]] and names(("map",), "queries") == [["map"], []]
-    with pytest.raises(ValueError, match="roc_auc: metrics of pairs are no means over queries.*--bootstrap=classes"):
+    with pytest.raises(ValueError, match="roc_auc: pair metrics are not means over queries.*--bootstrap=classes"):
         names(("map", "roc_auc"), "queries")
-    with pytest.raises(ValueError, match="Expected --metrics that are means over queries"):
+    with pytest.raises(ValueError, match="--metrics must be means over queries"):
         names(("nmi", "roc_auc"))

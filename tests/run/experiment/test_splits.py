@@ -59,7 +59,7 @@ def test_meta_classes_of_images(photos):
 
 
 def test_too_many_meta_classes_are_told(photos):
-    with pytest.raises(ValueError, match="--meta_classes=99: 99 meta-classes need as many classes, but.*partition the"):
+    with pytest.raises(ValueError, match="--meta_classes=99: 99 .* need at least 99 classes, but.*partition the"):
         splits_of(photos, "--meta_classes=99")
 
 
@@ -73,9 +73,9 @@ def test_mistakes_are_in_training_classes_alone(photos):
 
 
 def test_a_fold_needs_the_number_of_folds(photos):
-    with pytest.raises(ValueError, match="--fold=3 needs --folds"):
+    with pytest.raises(ValueError, match="--fold=3 also needs the number of folds"):
         splits_of(photos, "--evaluate_on=validation", "--fold=3")
-    with pytest.raises(ValueError, match="--fold=3 needs --folds"):
+    with pytest.raises(ValueError, match="--fold=3 also needs the number of folds"):
         splits_of(photos, "--fold=3")
 
 
@@ -88,7 +88,7 @@ def test_a_resumed_run_has_as_many_images_as_when_it_began(photos):
     fewer = dataclasses.replace(splits.dataset, test=test)
     fewer = dataclasses.replace(splits, dataset=fewer, test=test, evaluation=test)
     with pytest.raises(
-        ValueError, match="The test split of folder has 3 images, and had .* when the run in runs/a began"
+        ValueError, match="The test split of folder has 3 images, but had .* when the run in runs/a started"
     ):
         check_images(record, fewer, "runs/a")
 
@@ -98,7 +98,7 @@ def test_a_test_image_that_only_the_end_reads_may_be_removed(photos, caplog):
     record = to_record(DataSettings(dataset="folder", data_dir=str(photos)), splits.dataset)
     test, train = splits.test.where(np.arange(3)), splits.dataset.train.where(np.arange(5))
     check_images(record, dataclasses.replace(splits, dataset=dataclasses.replace(splits.dataset, test=test)), "runs/a")
-    assert "The test split of folder has 3 images" in caplog.text and "of the images that are there" in caplog.text
+    assert "The test split of folder has 3 images" in caplog.text and "only includes the existing images" in caplog.text
     fewer = dataclasses.replace(splits.dataset, test=test, train=train)
     with pytest.raises(ValueError, match="The train split of folder has 5 images"):
         check_images(record, dataclasses.replace(splits, dataset=fewer), "runs/a")
@@ -109,7 +109,7 @@ def test_a_split_without_two_images_of_a_class_is_told_before_training(photos):
     check_queries(splits)
     single = np.unique(splits.test.labels, return_index=True)[1]
     alone = dataclasses.replace(splits, test=splits.test.where(single))
-    told = "Each class of the test split has one image, and recall_at_1 needs two or more.*use --dataset=photos"
+    told = "Each class of the test split has one image, but recall_at_1 needs at least two.*use --dataset=photos"
     with pytest.raises(ValueError, match=told):
         check_queries(alone)
     no_query = dataclasses.replace(splits.test, is_query=np.zeros(len(splits.test), bool))
@@ -136,7 +136,7 @@ def test_a_list_of_bad_images_that_was_cut_is_told_where_a_run_is_measured(photo
     (tmp_path / "bad.txt").write_text(f"{splits_of(photos).test.images[0]}\n")
     caplog.clear()
     experiment.trained(run.path, "best")
-    assert f"when the run in {run.path} began. The numbers are those of other images." in caplog.text
+    assert f"when the run in {run.path} started. Scores now come from different images." in caplog.text
 
 
 def test_a_file_below_the_folder_of_the_images_moves_with_it():
@@ -150,7 +150,7 @@ def test_images_of_one_class_measure_nothing(photos):
     assert of_one_class(splits) == []
     one = splits.test.where(splits.test.labels == splits.test.labels[0])
     (sentence,) = of_one_class(dataclasses.replace(splits, evaluation=one))
-    assert sentence.startswith(f"The validation split has {len(one)} images of one class: every neighbor is right")
+    assert sentence.startswith(f"The validation split has {len(one)} images of one class, so every neighbor is right")
     (sentence,) = of_one_class(dataclasses.replace(splits, evaluation=one, test=one))
     assert sentence.startswith("The test split has ")
 
@@ -220,7 +220,7 @@ def test_all_partitions_into_even_parts_are_equally_probable():
 def test_too_many_meta_classes_of_images_are_an_error():
     labels = np.repeat([4, 8, 9], 2)
     with pytest.raises(
-        ValueError, match=r"7 meta-classes need as many images, but the labels have 6\. Use at most 6\."
+        ValueError, match=r"7 meta-classes need at least 7 images, but the labels have 6\. Use at most 6\."
     ):
         random_meta_classes(labels, 7, seed=0, of="images")
     assert sorted(random_meta_classes(labels, 6, seed=0, of="images")) == list(range(6))
@@ -233,5 +233,5 @@ def test_arguments_are_checked(wrong):
 
 
 def test_labels_are_a_list_of_classes():
-    with pytest.raises(ValueError, match=r"Expected labels of shape \[images\], received shape \(2, 1\)\."):
+    with pytest.raises(ValueError, match=r"Expected labels of shape \[images\]. Received: shape=\(2, 1\)\."):
         random_meta_classes([[0], [1]], 2, seed=0)

@@ -85,7 +85,8 @@ def test_an_index_has_the_threshold_of_its_model(index):
     assert Threshold(0.5).accepts(0.5) and not Threshold(0.5).accepts(0.49) and Threshold().accepts(-1)
     assert threshold_for(searcher).in_words(1000) == (
         "Threshold 0.9000: tfdml.threshold fitted it for a false accept rate of 0.01 on 8 classes of toycars "
-        "(validation). By chance it accepts about 8 of 1,000 images of other classes. --threshold=none takes none."
+        "(validation). By chance, it accepts about 8 of 1,000 images of other classes. "
+        "To use no threshold, set --threshold=none."
     )
     card = read_card(index / "model")
     del card["threshold"]

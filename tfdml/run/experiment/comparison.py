@@ -10,16 +10,20 @@ from tfdml.evaluation.metrics import PairMetric, RankMetric, metric_of
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import AMONG_RUNS, trained
 
-# What test splits must share beside the names of the images, whose folder may be another one.
+# Columns that must be equal in test splits, in addition to the names of the images without their folders.
 COLUMNS = ("labels", "class_names", "cameras", "groups", "is_query", "is_gallery")
 
 
 def compare_runs(groups, which="best", metrics=(), *, bootstrap="classes", samples=2000, seed=0, changes=()):
-    """Compares the runs A and B, or several of each, or of more groups, query by query.
+    """Compares groups of runs query by query; returns the dictionary that `python -m tfdml.compare` prints as JSON.
 
-    `groups` are lists of run directories, and `metrics` specs, empty for the protocol's that are means over queries.
-    Metrics of pairs are compared with `bootstrap="classes"` alone, and not with `"queries"`. `changes` replaces
-    settings, see `trained`. Returns what `python -m tfdml.compare` prints as JSON.
+    Args:
+        groups: lists of run directories, one list per group.
+        which: `best` or `final` models.
+        metrics: specs of metrics. If empty, the metrics of the protocol that are means over queries.
+        bootstrap: what to resample, `classes` or `queries`. Pair metrics need `classes`.
+        samples, seed: number and seed of the resamples.
+        changes: settings to replace; see `trained`.
     """
     run_dirs = dict(zip(string.ascii_lowercase, groups, strict=False))
     every = list(itertools.chain(*groups))
@@ -65,9 +69,9 @@ def compare_runs(groups, which="best", metrics=(), *, bootstrap="classes", sampl
 
 
 def compared_metrics(experiment, specs=(), bootstrap="classes"):
-    """Returns the metrics that runs are compared by: means over queries, and of pairs, if classes are drawn.
+    """Returns the metrics to compare runs by: means over queries, and pair metrics if classes are resampled.
 
-    If the `specs` of `--metrics` are empty, they are the protocol's means over queries.
+    If the `specs` of `--metrics` are empty, these are the protocol's means over queries.
     """
     protocol = experiment.splits.protocol
     of_pairs = [metric for metric in protocol.metrics if isinstance(metric, PairMetric)] if specs else []
@@ -75,9 +79,12 @@ def compared_metrics(experiment, specs=(), bootstrap="classes"):
         return means_over_queries(protocol, specs), []
     names = ",".join(metric.name for metric in of_pairs)
     if bootstrap != "classes":
-        raise ValueError(f"{names}: metrics of pairs are no means over queries. Compare them with --bootstrap=classes.")
+        raise ValueError(f"{names}: pair metrics are not means over queries. Compare them with --bootstrap=classes.")
     if len(protocol.tasks(experiment.splits.test)) > 1:
-        raise ValueError(f"{names}: this protocol measures several searches, and has no single set of pairs.")
+        raise ValueError(
+            f"{names}: this protocol measures several searches, so it has no single set of pairs. Remove pair metrics "
+            "from --metrics."
+        )
     others = [spec for spec in specs if not isinstance(metric_of(spec), PairMetric)]
     return (means_over_queries(protocol.with_metrics(others), specs) if others else []), of_pairs
 
@@ -85,35 +92,35 @@ def compared_metrics(experiment, specs=(), bootstrap="classes"):
 def means_over_queries(protocol, specs=()):
     """Returns the metrics of a protocol that are means over queries.
 
-    If the `specs` of `--metrics` are not empty, all metrics of the protocol must be such means.
+    If the `specs` of `--metrics` are not empty, all metrics must be such means.
     """
     over_queries = [metric for metric in protocol.metrics if isinstance(metric, RankMetric)]
     others = [metric.name for metric in protocol.metrics if metric not in over_queries]
     if not over_queries or (specs and others):
         raise ValueError(
-            "Runs are compared query by query. Expected --metrics that are means over queries, such as recall_at_1; "
-            f"received {','.join(others)}."
+            "Runs are compared query by query, so --metrics must be means over queries, such as recall_at_1. "
+            f"Received: {','.join(others)}."
         )
     return over_queries
 
 
 def check_alike(experiments, doing="Compare"):
-    """Raises if not all runs are measured on the same queries in the same way; errors advise on `doing`."""
+    """Raises an error unless all runs are measured on the same queries in the same way; `doing` starts its advice."""
     for (first_dir, first), (second_dir, second) in itertools.pairwise(experiments.items()):
         for what, property_of, advice in (
-            ("datasets", lambda each: each.settings.data.dataset, f"{doing} runs of one dataset."),
-            ("protocols", _protocol, f"{doing} runs of one protocol."),
-            ("metrics", _metrics, "Choose them by --metrics."),
+            ("datasets", lambda each: each.settings.data.dataset, f"{doing} runs on the same dataset."),
+            ("protocols", _protocol, f"{doing} runs with the same protocol."),
+            ("metrics", _metrics, "Set --metrics."),
         ):
             one, other = property_of(first), property_of(second)
             if one != other:
-                raise ValueError(f"{first_dir} and {second_dir} have different {what}: {one}, and {other}. {advice}")
+                raise ValueError(f"{first_dir} and {second_dir} have different {what}: {one} and {other}. {advice}")
         one, other = first.splits.test, second.splits.test
-        # The names of images without their folders, which may be others.
+        # Identities are the names of images without their folder, which may differ.
         if not all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("identities", *COLUMNS)):
             raise ValueError(
-                f"{first_dir} and {second_dir} have different test images ({len(one)} and {len(other)}), so different "
-                "queries. Check their --data_dir and --ignore_images, and whether the images have changed since."
+                f"{first_dir} and {second_dir} have different test images ({len(one)} and {len(other)}), so their "
+                "queries differ. Check their --data_dir and --ignore_images, and whether the images have changed since."
             )
 
 

@@ -1,4 +1,4 @@
-"""The data and devices of a run, made from its settings."""
+"""The data and devices of a run, created from its settings."""
 
 import dataclasses
 import logging
@@ -24,8 +24,11 @@ from tfdml.runtime.workers import Workers
 def set_up(settings):
     """Sets up TensorFlow, Keras and the user's modules for `RunSettings`; returns the `tf.distribute.Strategy`."""
     if settings.jit_compile and settings.deterministic:
-        raise ValueError("--jit_compile needs --nodeterministic: XLA has no deterministic form of some operations.")
-    # First of all: TensorFlow's devices cannot be set up after it has computed something.
+        raise ValueError(
+            "--jit_compile cannot be combined with --deterministic, because XLA has no deterministic form of some "
+            "operations. Set --nodeterministic."
+        )
+    # This comes first, because TensorFlow's devices cannot be set up after it has computed something.
     strategy = start_tensorflow(settings.devices, settings.deterministic)
     registry.import_modules(settings.import_modules)
     keras.mixed_precision.set_global_policy(settings.precision)
@@ -37,19 +40,19 @@ def set_up(settings):
 def start_tensorflow(devices, deterministic):
     """Sets up threads, precision and devices of TensorFlow; returns the `tf.distribute.Strategy` of `--devices`."""
     if deterministic:
-        # TensorFlow sums three gradients or more in the order in which their buffers come free, which depends on
-        # timing where operations run at once. Its deterministic operations do not cover this; one thread does.
-        # Operations themselves may use all cores.
+        # TensorFlow sums three or more gradients in the order in which their buffers become free. If operations run in
+        # parallel, this order depends on timing, which deterministic operations do not cover. With a single thread,
+        # operations run one after another; each of them may still use all cores.
         tf.config.threading.set_inter_op_parallelism_threads(1)
-    # Where a GPU computes the model, the cores prepare images, one each: sharing the small operations on an image
-    # among cores takes longer than they do.
+    # If a GPU computes the model, each core prepares its own images. Dividing the small operations on an image among
+    # cores would be slower.
     on_gpu = not devices.startswith("cpu") and tf.config.list_physical_devices("GPU")
     if on_gpu and not os.environ.get("TF_NUM_INTRAOP_THREADS"):
         tf.config.threading.set_intra_op_parallelism_threads(1)
-    # On some GPUs TensorFlow would otherwise round float32 products to ten bits, in distances and losses too.
+    # On some GPUs, TensorFlow would otherwise round float32 products to ten bits, even in distances and losses.
     tf.config.experimental.enable_tensor_float_32_execution(False)
-    # What is set as TensorFlow starts holds for the functions of input pipelines, whose graphs each pass would improve
-    # anew, for a quarter of a second and no gain; what is set later, for all other functions.
+    # Graph optimization is off while TensorFlow starts, which applies to the functions of input pipelines. There, it
+    # would cost 0.25 seconds in each pass and gain nothing. It is on afterwards, for all other functions.
     _improve_graphs(False)
     try:
         strategy = strategy_for(devices)
@@ -63,13 +66,13 @@ def _improve_graphs(wanted):
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not wanted})
 
 
-# Settings of runs that are opened in one process, for which TensorFlow is set up once.
+# Settings that runs share if one process opens them, because TensorFlow is set up only once.
 AMONG_RUNS = values_of("among_runs")
 
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """Splits of a dataset, how their images are read, and how a model is measured on them under a strategy."""
+    """The splits of a dataset, with the settings and the strategy to read their images and to measure a model."""
 
     settings: Settings
     strategy: tf.distribute.Strategy
@@ -78,7 +81,7 @@ class Experiment:
 
     @classmethod
     def of(cls, settings, strategy, **splits):
-        """Reads the dataset that the settings name; `splits` are `classes` and `test_only` of `Splits.of`."""
+        """Reads the dataset in the settings. `splits` are the arguments `classes` and `test_only` of `Splits.of`."""
         seed, verbose = settings.run.seed, verbosity(is_chief(strategy))
         splits = Splits.of(settings.data, settings.evaluation, seed, **splits)
         images = ImageData(settings.images, strategy, train=splits.train, seed=seed, verbose=verbose)
@@ -86,12 +89,12 @@ class Experiment:
 
     @property
     def chief(self):
-        """Whether this process writes: the only one, or the first of several workers."""
+        """Whether this process writes files, which the only process or the first of several workers does."""
         return is_chief(self.strategy)
 
     @property
     def protocol_spec(self):
-        """The spec that names the protocol: the settings', or the dataset's."""
+        """The spec of the protocol, from the settings or else from the dataset."""
         return protocol_spec(self.splits.dataset, self.settings.evaluation)
 
     @property
@@ -100,7 +103,7 @@ class Experiment:
         return self.splits.protocol.selecting(self.settings.evaluation.select_by)
 
     def measure(self, embeddings, split, metrics=None):
-        """Returns the values of a split's metrics by name; all workers measure together. None: all of the protocol."""
+        """Returns the values of metrics by name, by default of all the protocol's. All workers measure together."""
         return self.scores(embeddings, split, metrics).summary()
 
     def scores(self, embeddings, split, metrics=None):
@@ -108,14 +111,14 @@ class Experiment:
         return self.splits.protocol.scores(embeddings, split, metrics, Workers.of(self.strategy))
 
     def embed(self, model, split, tolerant=False):
-        """Returns embeddings of a split's images; for `tolerant` see `ImageData.evaluation`."""
+        """Returns the embeddings of a split's images. For `tolerant`, see `ImageData.evaluation`."""
         with self.naming_unreadable():
             images = self.images.evaluation(split, model, tolerant)
             of = f"{self.splits.part_of(split)} images".lstrip()
             return Embedder(model, verbose=verbosity(self.chief), of=of)(images, len(split))
 
     def naming_unreadable(self):
-        """A context whose errors name images that cannot be read."""
+        """Returns a context in which errors name the images that cannot be read."""
         others = [self.splits.evaluation, self.splits.test]
         return naming_unreadable(self.splits.train, others, tolerant=self.settings.images.max_bad_images > 0)
 
@@ -123,33 +126,33 @@ class Experiment:
 def trained(run_dir, which, changes=(), *, test_only=True):
     """Returns the experiment of a run directory, on one machine, and its `best` or `final` model.
 
-    `changes` replaces settings, name to value; of `import_modules` the user's own, see `check_modules`. With
-    `test_only`, only the test split is read.
+    `changes` maps names of settings to new values. Its `import_modules` are the modules that the user trusts; see
+    `check_modules`. With `test_only`, only the test split is read.
     """
     settings, strategy, model, classes = _opened(run_dir, which, dict(changes))
     experiment = Experiment.of(settings, strategy, classes=classes, test_only=test_only)
     if "dataset" not in dict(changes):
-        # Images may be gone or new, as where a list that leaves some out was cut.
+        # Images may be missing or new, for example because a list of ignored images was cut.
         recorded, parts = RunDirectory(run_dir).recorded_dataset(), ["test"] if test_only else ["train", "test"]
         if changed := changed_images(recorded, experiment.splits.dataset, run_dir, parts):
-            logging.getLogger(__name__).warning("%s The numbers are those of other images.", changed)
+            logging.getLogger(__name__).warning("%s Scores now come from different images.", changed)
     return experiment, model
 
 
 def trained_model(run_dir, which, changes=()):
-    """Returns the `best` or `final` model of a run directory; its dataset need not be there."""
+    """Returns the `best` or `final` model of a run directory, without reading the dataset."""
     return _opened(run_dir, which, dict(changes))[2]
 
 
 def _opened(run_dir, which, changes):
     """Returns settings, strategy and model of a run, and the classes of its splits if it recorded them."""
     if not run_dir:
-        raise ValueError("--run_dir is missing: the folder of a run.")
+        raise ValueError("--run_dir is missing. Set it to the folder of a run.")
     run = RunDirectory(run_dir)
     settings = run.settings()
     check_modules(settings.run.import_modules, run.path, trusted=changes.get("import_modules", ()))
     if run.result() is None and run.model_file(which).is_file():
-        logging.getLogger(__name__).warning("The run in %s is not complete: its best model so far is used.", run.path)
+        logging.getLogger(__name__).warning("The run in %s is not complete. Using its best model so far.", run.path)
     recorded = {} if "dataset" in changes else run.recorded_dataset()
     if "dataset" in recorded.get("flags", {}):
         changes = {"dataset": recorded["flags"]["dataset"], **changes}
@@ -162,6 +165,6 @@ def _opened(run_dir, which, changes):
 
 
 def _moved(path, before, now):
-    """Returns a path in the folder `before` as one in the folder `now`, and any other path as it is."""
+    """Returns a path in the folder `before` as the same path in the folder `now`. Other paths remain unchanged."""
     inside = path and before and Path(path).is_relative_to(before)
     return str(Path(now) / Path(path).relative_to(before)) if inside else path

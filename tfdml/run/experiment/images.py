@@ -1,4 +1,4 @@
-"""Batches of a run's images, as its settings say."""
+"""Batches of a run's images, according to its settings."""
 
 import functools
 import logging
@@ -18,15 +18,15 @@ from tfdml.run.training.run_checkpoint import BadImages
 from tfdml.runtime.workers import Workers
 
 LOGGER = logging.getLogger(__name__)
-# Bytes of a number of a prepared image.
+# Bytes per value of a prepared image.
 FLOAT = 4
 
 
 class ImageData:
-    """Makes datasets of prepared images, through a cache and with substitutes for bad images if these are wanted.
+    """Creates datasets of prepared images, optionally with a cache and with substitutes for bad images.
 
-    `train` is the split that is trained on, or None; `seed` decides on training batches and their augmentation.
-    `verbose` is Keras' verbosity of the bar that shows how a cache is filled.
+    `train` is the training split, or None. `seed` determines training batches and their augmentation. `verbose` is
+    Keras' verbosity of the progress bar for filling the cache.
     """
 
     def __init__(self, settings, strategy, *, train=None, seed=0, verbose=0):
@@ -42,12 +42,12 @@ class ImageData:
 
     @functools.cached_property
     def _substitutes(self):
-        """The `Substitutes` of bad training images, or None; only training needs them."""
+        """The `Substitutes` of bad training images, or None. Only training needs them."""
         needed = self.settings.max_bad_images and not vector_dims(self.train)
         return Substitutes(self.train.labels) if needed else None
 
     def preprocessing(self, model, transform=None):
-        """Returns how images are prepared for the model's backbone, as data; by default for evaluation."""
+        """Returns the `Preprocessing` of images for the model's backbone, by default for evaluation."""
         if dims := declared_by(model).get("vector_dims"):
             return VectorPreprocessing(dims)
         settings = self.settings
@@ -55,11 +55,11 @@ class ImageData:
         return Preprocessing.of(model, settings.image_size, **options)
 
     def preprocessor(self, model, transform):
-        """Returns how images are prepared for the model's backbone, as a function."""
+        """Returns the function that prepares images for the model's backbone."""
         return Preprocessor.of(self.preprocessing(model, transform))
 
     def check(self, model):
-        """Traces both transforms if a cache comes first, so that what does not fit together is an error at once."""
+        """Traces both transforms if a cache is filled first, so that incompatible settings are an error at once."""
         if self.settings.cache == "none" or declared_by(model).get("vector_dims"):
             return
         for transform in (self.settings.train_transform, self.settings.test_transform):
@@ -67,20 +67,20 @@ class ImageData:
             prepare.get_concrete_function(tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int64))
 
     def training(self, model, sampler, progress, length, weight_power=0.0):
-        """Returns the training dataset with passes of `length` steps; images count as `--class_weights` states."""
+        """Returns the training dataset with passes of `length` steps and the image weights of `--class_weights`."""
         split = self.train
         preprocessor = self.preprocessor(model, self.settings.train_transform)
         if self.settings.max_bad_images and not sampler.uses_classes:
             raise ValueError(
-                "--max_bad_images replaces an image by another one of its class, and there are no classes. List bad "
-                "images in --ignore_images."
+                "--max_bad_images needs classes, because it replaces a bad image by another image of its class. List "
+                "bad images in --ignore_images instead."
             )
         if sampler.several_views:
             check_views(preprocessor, f"--train_transform={self.settings.train_transform}")
         if weight_power and (not sampler.uses_classes or split.attributes is not None):
             raise ValueError(
-                f"--class_weights={weight_power} counts images of classes, and these images have none of their own. "
-                "Leave it out."
+                f"--class_weights={weight_power} needs images with a single class each, and these images have none. "
+                "Remove it."
             )
         read, prepare = self._cache.through(split, preprocessor)
         options = {
@@ -104,31 +104,31 @@ class ImageData:
         return training_batches(split, sampler, prepare, **options)
 
     def evaluation(self, split, model, tolerant=False, again=False):
-        """Returns this worker's share of the batches of a split's images, as evaluation sees them.
+        """Returns this worker's share of the batches of a split's images, prepared for evaluation.
 
-        An image that cannot be read is an error; with `tolerant` it is zeros if training tolerates some. With `again`
-        there are several passes over this dataset, for which images stay in memory if they may.
+        An unreadable image raises an error. With `tolerant`, it becomes zeros if training tolerates bad images.
+        With `again`, the dataset is read several times, so images stay in memory if the settings allow it.
         """
         preprocessor = self.preprocessor(model, self.settings.test_transform)
         read, prepare = self._cache.through(split, preprocessor)
         share, size = Workers.of(self.strategy).share, self.settings.eval_batch_size
         batches = len(share(-(-len(split) // size)))
         needed = batches * size * math.prod(preprocessor.image_shape) * FLOAT
-        # Vectors are in memory, or too many for it.
+        # Vectors are already in memory, or do not fit.
         keep = again and not vector_dims(split) and self._keeps(needed)
         options = {"batch_size": size, "read": read, "share": share, "keep": keep}
         return evaluation_batches(split, prepare, tolerant=tolerant and self.settings.max_bad_images > 0, **options)
 
     def _keeps(self, size):
-        """Whether `--cache` lets prepared images of so many bytes stay in memory; logs it."""
+        """Whether prepared images with `size` bytes may stay in memory, which it logs."""
         keeps = self.settings.cache == "none" and size <= min(self._memory, free_memory() / 4)
         if keeps and self.verbose:
             mebibytes = f"{size / 2**20:,.0f}"
-            LOGGER.info("Images of evaluation stay in memory, %s MiB; not with --cache_memory=0.", mebibytes)
+            LOGGER.info("Evaluation images stay in memory (%s MiB). To turn this off: --cache_memory=0.", mebibytes)
         return keeps
 
     def bad_images(self):
-        """Returns the callback that counts training images that cannot be read; None if none are tolerated."""
+        """Returns the callback that counts unreadable training images, or None if training tolerates none."""
         if self._substitutes is None:
             return None
         split = self.train
@@ -140,9 +140,9 @@ class ImageData:
 
 
 class Batches:
-    """Builds the datasets of training and evaluation, each once: tracing their graphs takes up to a second.
+    """The datasets of training and evaluation, each of which is built once because tracing is slow (up to a second).
 
-    Building them proves that the images, the transforms and the sampler fit together.
+    Building them shows whether the images, the transforms and the sampler work together.
     """
 
     def __init__(self, experiment, model, sampler, progress):
@@ -151,6 +151,6 @@ class Batches:
         self.evaluation = images.evaluation(experiment.splits.evaluation, model, again=True)
         power = experiment.settings.batches.class_weights
         make = functools.partial(images.training, model, sampler, progress, weight_power=power)
-        # Function of a number of steps that returns the training dataset with passes of that length.
+        # Returns the training dataset with passes of a number of steps.
         self.training = functools.cache(make)
         self.training(progress.steps_per_epoch)

@@ -1,4 +1,4 @@
-"""Images whose labels are judged by embeddings, and clusters in the embedding of a run."""
+"""Images with labels that embeddings judge, and clusters in the embedding of a run."""
 
 import dataclasses
 import os
@@ -15,7 +15,7 @@ from tfdml.run.experiment.splits import on_validation
 
 
 class Judge(NamedTuple):
-    """A model: the rows `[n]` that it judges, their embeddings `[n, d]`, and how these are compared."""
+    """What a model contributes: the rows `[n]` that it judges, their embeddings `[n, d]` and the distance."""
 
     rows: np.ndarray
     embeddings: np.ndarray
@@ -24,10 +24,14 @@ class Judge(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class JudgedImages:
-    """Images, and the models that judge their labels.
+    """Images and the models that judge their labels.
 
-    `labels` are class numbers `[N]`, and `names` N names, as `--ignore_images` reads them. The split has the images; it
-    is None if they are not there.
+    Args:
+        labels: class labels `[N]`.
+        class_names: dictionary from label to name.
+        names: N names of images, as `--ignore_images` reads them.
+        judges: list of `Judge`.
+        split: split with the images, or None if there are only embeddings.
     """
 
     labels: np.ndarray
@@ -38,18 +42,21 @@ class JudgedImages:
 
     @classmethod
     def of_files(cls, paths, labels="", *, data_dir="", part="train", distance="cosine"):
-        """Reads files that any software has written: the same images in each, embedded by several models.
+        """Reads files with embeddings of the same images by several models, which any software may have written.
 
-        Files and folders, see `EmbeddingFiles.read`, name images by an array `names` or by their paths, relative to
-        `data_dir`. `labels` is the `.npy` file with the labels of `.npy` files; rows without names belong to the split
-        `part`. The distance is `cosine` or `euclidean`.
+        Args:
+            paths: files or folders, see `EmbeddingFiles.read`. They name images by an array `names` or by paths.
+            labels: `.npy` file with the labels of `.npy` files.
+            data_dir: folder that paths are relative to.
+            part: split of rows without names.
+            distance: `cosine` or `euclidean`.
         """
         files = [EmbeddingFiles.read(path, labels) for path in paths]
         first, names = files[0], [_names(path) for path in paths]
         for path, each, named in zip(paths[1:], files[1:], names[1:], strict=True):
             if _labels(each) != _labels(first) or named != names[0]:
                 raise ValueError(
-                    f"{paths[0]} and {path} have other images or labels. Give embeddings of the same rows."
+                    f"{paths[0]} and {path} have different images or labels. Use embeddings of the same rows."
                 )
         judges = [Judge(np.arange(len(first.labels)), each.embeddings, distance) for each in files]
         split, in_list = None, []
@@ -65,19 +72,21 @@ class JudgedImages:
     def of_runs(cls, run_dirs, part, which="best", changes=()):
         """Embeds images with the `best` or `final` models of runs on one dataset.
 
-        `part` is `train`, `test`, or `validation`: of each run the training classes that it has held out. `changes`
-        replaces settings of the runs.
+        `part` is `train`, `test` or `validation`. With `validation`, each run judges the training classes that it has
+        held out. `changes` replaces settings of the runs.
         """
         judges, first, experiment = [], None, None
         changes = {**AMONG_RUNS, **dict(changes)}
         for run_dir in run_dirs:
-            settings = on_validation(changes, run_dir, "--split=train") if part == "validation" else changes
+            settings = on_validation(changes, run_dir, "use --split=train") if part == "validation" else changes
             experiment, model = trained(run_dir, which, settings, test_only=part == "test")
             dataset = experiment.splits.dataset
             split = dataset.test if part == "test" else dataset.train
             first = split if first is None else first
             if not (np.array_equal(split.labels, first.labels) and np.array_equal(split.identities, first.identities)):
-                raise ValueError(f"{run_dirs[0]} and {run_dir} have other images or labels. Give runs on one dataset.")
+                raise ValueError(
+                    f"{run_dirs[0]} and {run_dir} have different images or labels. Use runs on the same dataset."
+                )
             held_out = np.isin(split.labels, experiment.splits.evaluation.labels)
             rows = np.flatnonzero(held_out) if part == "validation" else np.arange(len(split))
             distance = experiment.splits.protocol.distance
@@ -96,22 +105,22 @@ def _labels(file):
 
 
 def _names(path):
-    """Returns the names of the images of a file or a folder; None if it names none."""
+    """Returns the names of the images in a file or a folder, or None if there are no names."""
     has_names = os.path.isdir(path) or (str(path).endswith(".npz") and "names" in read_arrays(path))
     return list(named_embeddings(path)[1]) if has_names else None
 
 
-# Training images that are embedded to find the means of clusters, and typical images.
+# Maximum number of training images to embed for the means of clusters and for typical images.
 MOST_TRAINING = 4000
 
 
 def embedded_sample(experiment, model, train):
-    """Embeds the training images, or a random sample; returns their rows, ascending, and their embeddings."""
+    """Embeds the training images or a random sample; returns their ascending rows and their embeddings."""
     rows = np.arange(len(train))
     if len(rows) > MOST_TRAINING:
         random = np.random.default_rng(experiment.settings.run.seed)
         rows = np.sort(random.choice(rows, MOST_TRAINING, replace=False))
-        # A cache would keep what is read once.
+        # A cache would not help, because each image is read once.
         settings = dataclasses.replace(experiment.settings.images, cache="none")
         train = train.where(rows)
         experiment = dataclasses.replace(experiment, images=ImageData(settings, experiment.strategy))
@@ -119,9 +128,9 @@ def embedded_sample(experiment, model, train):
 
 
 def clusters_of(embeddings, experiment, model, train, assignment):
-    """Returns the cluster `[N]` of each test image: the one whose mean, of training images, is nearest.
+    """Returns the cluster `[N]` of each test image, which is the cluster with the nearest mean of training images.
 
-    `assignment` is the cluster of each training image; None, like the result, if there are none.
+    `assignment` is the cluster of each training image. If it is None, so is the result.
     """
     if assignment is None:
         return None
@@ -130,10 +139,10 @@ def clusters_of(embeddings, experiment, model, train, assignment):
 
 
 def nearest_means(embeddings, points, clusters):
-    """Returns for each embedding `[N, d]` the cluster whose mean, of points `[P, d]` in clusters `[P]`, is nearest."""
+    """Returns for each embedding `[N, d]` the cluster with the nearest mean, of points `[P, d]` in clusters `[P]`."""
     numbers, places, counts = np.unique(clusters, return_inverse=True, return_counts=True)
     means = np.zeros([len(numbers), points.shape[1]])
     np.add.at(means, places, points)
     means /= counts[:, None]
-    # Squared distances, except for what all clusters have in common.
+    # These are squared distances without the term that all clusters have in common.
     return numbers[np.argmin(np.sum(means**2, axis=1) - 2 * embeddings @ means.T, axis=1)]

@@ -1,6 +1,6 @@
-"""Embeddings of labeled images or pairs: what they are measured by, and thresholds that are fitted to them.
+"""Embeddings of labeled images or pairs, and their metrics and thresholds.
 
-Those of files are measured without TensorFlow, whose import takes about as long.
+Embeddings from files are measured without TensorFlow, because its import is about as slow as the measurement.
 """
 
 from pathlib import Path
@@ -24,8 +24,8 @@ from tfdml.run.directory.run_directory import RunDirectory
 class LabeledEmbeddings(NamedTuple):
     """Embeddings `[N, d]` of labeled images, and the `Protocol` that measures them.
 
-    `facts` are what is measured in words, name to value. `rows` is what the protocol reads of the embedded images: a
-    `Split`, or `EmbeddingFiles`.
+    `facts` describes what is measured, from name to value. `rows` is a `Split` or `EmbeddingFiles`, from which the
+    protocol reads labels and other columns of the embedded images.
     """
 
     facts: dict
@@ -38,18 +38,18 @@ class LabeledEmbeddings(NamedTuple):
         return self.protocol.scores(self.embeddings, self.rows)
 
     def per_class(self, scores):
-        """Returns the means over the queries of each class, by its name."""
+        """Returns the means over the queries of each class, by the name of the class."""
         names, means = self.rows.class_names or {}, scores.per_class(self.rows.labels)
         return {str(names.get(label, label)): values for label, values in means.items()}
 
     def intervals(self, scores, of_classes):
-        """Returns bootstrap intervals of means over queries, and, if classes are drawn, of metrics of pairs."""
+        """Returns bootstrap intervals of means over queries, and of pair metrics if classes are resampled."""
         intervals, clusters = {}, None
         metrics = [metric for metric in self.protocol.metrics if isinstance(metric, PairMetric)]
         if of_classes:
             clusters = self.rows.labels[scores.queries] if scores.per_query else None
             of_pairs = [metric for metric in metrics if scores.values[metric.name] is not None]
-            # A mean over several searches has no single set of pairs.
+            # A protocol with several searches has no single set of pairs.
             if of_pairs and len(self.protocol.tasks(self.rows)) == 1:
                 intervals = metric_intervals(self.protocol.pairs(self.embeddings, self.rows), of_pairs)
         if scores.per_query or not intervals:
@@ -58,11 +58,14 @@ class LabeledEmbeddings(NamedTuple):
 
 
 def embeddings_of_files(embeddings, labels="", protocol="", metrics=(), index="", modules=()):
-    """Returns the `LabeledEmbeddings` of a file of embeddings, or of a folder of `tfdml.embed`.
+    """Returns the `LabeledEmbeddings` of a file with embeddings, or of a `tfdml.embed` folder.
 
-    `labels` is a file of labels, if the embeddings have none with them. Without a protocol's spec, it is
-    `self_retrieval`, or `query_gallery` if rows are marked as queries; empty specs of metrics and index are the
-    protocol's own. `modules` register the user's parts.
+    Args:
+        embeddings: path of the file or folder.
+        labels: file with labels, if the embeddings do not include any.
+        protocol: spec. If empty, `self_retrieval`, or `query_gallery` if rows are marked as queries.
+        metrics, index: specs. If empty, the protocol's own.
+        modules: modules that register the user's components.
     """
     registry.import_modules(modules)
     files = EmbeddingFiles.read(embeddings, labels)
@@ -74,14 +77,13 @@ def embeddings_of_files(embeddings, labels="", protocol="", metrics=(), index=""
 def embeddings_of_run(run_dir, which, index, changes):
     """Returns the `LabeledEmbeddings` of a run's test split, by its `best` or `final` model.
 
-    `index` is the spec of the index that is searched, by default the protocol's; `changes` replaces settings of the
-    run.
+    `index` is the spec of the index to search, by default the protocol's. `changes` replaces settings of the run.
     """
     from tfdml.run.experiment.experiment import trained
     from tfdml.run.experiment.splits import measurable
 
     if "dataset" in changes:
-        # The folder of the run's own dataset is that of other datasets of its name, too.
+        # The folder of the run's dataset also applies to other datasets with the same name.
         changes = {**values_of("on_another_dataset"), **changes}
         before = RunDirectory(run_dir).settings().data.dataset
         if registry.parse(changes["dataset"])[0][0] != registry.parse(before)[0][0]:
@@ -96,16 +98,16 @@ def embeddings_of_run(run_dir, which, index, changes):
 
 
 def embeddings_of_model(make_embedder, path, dataset, data_dir="", protocol="", metrics=(), index="", modules=()):
-    """Returns the `LabeledEmbeddings` of a dataset's test split, as a model embeds it.
+    """Returns the `LabeledEmbeddings` of a dataset's test split by any model.
 
-    `make_embedder` makes an `ImageEmbedder` or `ExportedModel` of the path. The protocol is by default the dataset's;
-    other arguments are those of `embeddings_of_files`.
+    `make_embedder` creates an `ImageEmbedder` or `ExportedModel` from `path`. The protocol is the dataset's by default.
+    For other arguments, see `embeddings_of_files`.
     """
     from pipelines.datasets import load
     from tfdml.run.experiment.splits import measurable
 
     registry.import_modules(modules)
-    # Before a dataset is read: a wrong path is told at once.
+    # The embedder is created before the dataset is read, so that a wrong path raises an error at once.
     embedder = make_embedder(path)
     images = load(dataset, data_dir=data_dir, test_only=True)
     spec = protocol or images.protocol
@@ -120,7 +122,7 @@ def embeddings_of_split(run_dir, which, split, changes):
     from tfdml.run.experiment.splits import on_validation
 
     if split == "validation":
-        changes = on_validation(changes, run_dir, "--split=test, to fit on the test classes")
+        changes = on_validation(changes, run_dir, "use --split=test to fit on the test classes")
     experiment, model = trained(run_dir, which, changes, test_only=split == "test")
     images = experiment.splits.test if split == "test" else experiment.splits.evaluation
     facts = {
@@ -138,16 +140,19 @@ METRICS = ("roc_auc", "equal_error_rate", "tar_at_far_0.1", "tar_at_far_0.01", "
 
 
 def verified_pairs(file, metrics=(), *, embeddings="", folder="", make_embedder=None, modules=()):
-    """Measures decisions by cosine similarity about the pairs of a file.
+    """Measures decisions by cosine similarity about the pairs in a file.
 
-    By default, the metrics are those of `METRICS` that so many pairs have. Embeddings are read from a file with names,
-    or computed from images in a folder by the `ImageEmbedder` or `ExportedModel` that `make_embedder` returns.
-    `modules` register the user's parts of its model.
+    By default, these are all `METRICS` for which there are enough pairs. Embeddings are read from a file with names, or
+    computed from images in a folder by the `ImageEmbedder` or `ExportedModel` that `make_embedder` returns. `modules`
+    register the user's components of its model.
     """
     chosen = metrics_of(tuple(metrics) or METRICS)
     others = [metric.name for metric in chosen if not (isinstance(metric, PairMetric) and metric.of_counts)]
     if others:
-        raise ValueError(f"--pairs measures decisions about pairs, such as roc_auc; received {', '.join(others)}.")
+        raise ValueError(
+            "With --pairs, --metrics must measure decisions about pairs, such as roc_auc. Received: "
+            f"{','.join(others)}."
+        )
     pairs = PairList.read(file)
     if embeddings:
         vectors, names = named_embeddings(embeddings)

@@ -2,17 +2,17 @@
 
 import dataclasses
 
-# Steps of a run that says neither steps nor epochs; about as many where an epoch is said.
+# Default number of steps, rounded to whole epochs if --steps_per_epoch is set.
 STEPS = 2000
-# Evaluations of a run that says its steps, and not when it is evaluated.
+# Default number of evaluations of a run with --steps.
 EVALUATIONS = 10
-# Evaluations on validation classes without improvement after which a run stops that says none.
+# Default number of evaluations on validation classes without improvement after which a run stops.
 PATIENCE = 5
-# The part of such a run whose evaluations do not count for that.
+# The fraction of such a run in which evaluations do not count toward the patience.
 WARM_UP = 0.2
-# How many times longer or shorter than a pass over the training images an epoch may be that follows from --steps.
+# Maximum ratio between the length of an epoch that follows from --steps and a pass over the training images.
 MOST_APART = 4
-# Rise of a metric in the last quarter of a run from which the command says so.
+# Minimum rise of a metric in the last quarter of a run that the command mentions.
 NOTEWORTHY = 0.01
 
 
@@ -20,8 +20,8 @@ NOTEWORTHY = 0.01
 class Length:
     """How many steps and epochs a run trains, and when it is evaluated.
 
-    It is evaluated after so many `epochs` or `steps`. It stops after `patience` evaluations without improvement, unless
-    that is None; evaluations before the step `patience_from` do not count.
+    `evaluations` is the number of `epochs` or `steps` between two evaluations. The run stops after `patience`
+    evaluations without improvement, unless that is None. Evaluations before the step `patience_from` do not count.
     """
 
     steps: int
@@ -33,7 +33,7 @@ class Length:
 
     @classmethod
     def of(cls, settings, evaluation, batches):
-        """Returns the length that settings state, for training images that are so many batches."""
+        """Returns the length of a run with these settings, if a pass over the training images has `batches` batches."""
         asked, of_epoch = steps_of(settings), _steps_per_epoch(settings, batches)
         epochs = asked // of_epoch if asked else settings.epochs
         evaluations = _evaluations(evaluation, asked, epochs, of_epoch)
@@ -46,7 +46,7 @@ class Length:
         return cls(steps, epochs, of_epoch, evaluations, patience, patience_from)
 
     def in_words(self, split):
-        """Returns how long the run trains, and when it is evaluated on the split of this name."""
+        """Returns a sentence on how long the run trains and when it is evaluated on a split, given by its name."""
         every, unit = self.evaluations
         often = unit.removesuffix("s") if every == 1 else f"{every:,} {unit}"
         epochs = f"{self.epochs:,} epoch{'s' * (self.epochs > 1)} of {self.steps_per_epoch:,}"
@@ -54,7 +54,7 @@ class Length:
 
 
 def steps_of(settings, of_epoch=0):
-    """Returns the number of steps of `LengthSettings`, whose epochs have so many; by default 0 if it is in epochs."""
+    """Returns the number of steps of `LengthSettings`. If it is set in epochs, these have `of_epoch` steps."""
     if settings.steps or settings.epochs:
         return settings.steps or settings.epochs * of_epoch
     of_epoch = settings.steps_per_epoch or 1
@@ -65,12 +65,12 @@ def _steps_per_epoch(settings, batches):
     of_epoch, steps = settings.steps_per_epoch, steps_of(settings)
     if steps and of_epoch and steps % of_epoch:
         raise ValueError(
-            f"--steps={steps} is not a multiple of --steps_per_epoch={of_epoch}. Give one that is, or leave out "
+            f"--steps={steps} must be a multiple of --steps_per_epoch={of_epoch}. Change --steps, or remove "
             "--steps_per_epoch."
         )
     if of_epoch or not steps:
         return of_epoch or max(batches, 1)
-    # Epochs of equal length, of about the batches in the training images.
+    # Epochs have equal lengths, which are close to a pass over the training images.
     batches = max(batches, 1)
 
     def is_far(size):
@@ -79,21 +79,22 @@ def _steps_per_epoch(settings, batches):
     size = min(_divisors(steps), key=lambda size: (is_far(size), abs(size - batches)))
     if is_far(size) and steps > batches:
         raise ValueError(
-            f"--steps={steps} cannot be divided into epochs of about {batches} steps, a pass over the training "
-            f"images. Give --steps={round(steps / batches) * batches}, or --steps_per_epoch, the length of an epoch."
+            f"--steps={steps} cannot be divided into epochs of about {batches} steps, which is a pass over the "
+            f"training images. Use --steps={round(steps / batches) * batches}, or set the length of an epoch with "
+            "--steps_per_epoch."
         )
     return size
 
 
 def _evaluations(evaluation, asked, epochs, of_epoch):
-    """Returns when a run is evaluated; `asked` is its length if that is in steps."""
+    """Returns when a run is evaluated. `asked` is its number of steps if --steps is set."""
     if evaluation.eval_every:
         whole = epochs if evaluation.eval_unit == "epochs" else epochs * of_epoch
-        # A shorter run is evaluated at its end: otherwise its best model would be the untrained one.
+        # A shorter run is evaluated at its end, because its best model would otherwise be the initial one.
         return min(evaluation.eval_every, whole), evaluation.eval_unit
     if not asked:
         return 1, "epochs"
-    # The last step is evaluated, too; of a prime number of steps, only that.
+    # The last step is always evaluated. With a prime number of steps, it is the only one.
     sizes = [size for size in _divisors(asked) if size * 2 * EVALUATIONS >= asked]
     return min(sizes, key=lambda size: abs(size - asked / EVALUATIONS)), "steps"
 
@@ -103,7 +104,7 @@ def _divisors(steps):
 
 
 def late_rise(history, metric):
-    """Returns a sentence if a metric still rose in the last quarter of a `RetrievalEvaluation`'s history, or None."""
+    """Returns a sentence if a metric still rose in the last quarter of a `RetrievalEvaluation` history, or None."""
     last = history[-1]["step"]
     earlier = [entry["metrics"][metric] for entry in history if entry["step"] <= 0.75 * last]
     late = [entry["metrics"][metric] for entry in history if entry["step"] > 0.75 * last]

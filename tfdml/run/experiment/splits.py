@@ -1,4 +1,4 @@
-"""Which rows train, which are evaluated during training, and which are the test."""
+"""The rows of a dataset for training, for evaluation during training, and for the test."""
 
 import dataclasses
 import logging
@@ -22,22 +22,21 @@ from tfdml.registry.fields import declared
 from tfdml.run.directory.run_directory import RunDirectory
 
 
-def on_validation(changes, run_dir, otherwise="another run"):
+def on_validation(changes, run_dir, otherwise="use another run"):
     """Returns settings that evaluate on the classes that a run has held out for validation.
 
-    `changes` are other settings to use instead of the run's. If it has held out none, the error advises `otherwise`.
+    `changes` are other settings to replace. If there are no such classes, the error suggests `otherwise`.
     """
     values = RunDirectory(run_dir).settings().values()
     if values["evaluate_on"] != "validation":
         raise ValueError(
-            f"The run in {run_dir} has held out no classes for validation. Train with --evaluate_on=validation, or "
-            f"give {otherwise}."
+            f"The run in {run_dir} has no validation classes. Train with --evaluate_on=validation, or {otherwise}."
         )
     return {**changes, **{name: values[name] for name in names_with(is_of_validation=True)}}
 
 
 def measurable(dataset, metrics):
-    """Returns those metric specs that the dataset can be measured by, and logs which are left out."""
+    """Returns the metric specs that work for the dataset, and logs the other ones."""
     if dataset.has_classes:
         return metrics
     test = dataset.test
@@ -49,7 +48,7 @@ def measurable(dataset, metrics):
 
     left_out = [spec for spec in metrics if not can_be_measured(metric_of(spec))]
     if left_out:
-        message = "%s has no classes, so these metrics are left out: %s."
+        message = "%s has no classes, so these metrics are skipped: %s."
         logging.getLogger(__name__).warning(message, dataset.name, ", ".join(left_out))
     return [spec for spec in metrics if spec not in left_out]
 
@@ -61,18 +60,18 @@ def random_meta_classes(labels, count: Count, *, seed: Seed, of: Literal["classe
     The paper's Sec. 1 allows both kinds of partition: a meta-class has "only a part of images belonging to one class,
     or images from several distinct image classes". It does not state sizes; here they are as even as possible.
 
-    - `classes`: whole classes are merged, as in DREML, which the paper follows. The numbers of classes of two
-      meta-classes differ by at most 1; the numbers of images may differ by more.
-    - `images`: images are divided whatever their class. The numbers of images differ by at most 1. The images of a
-      class mostly belong to different meta-classes, and a loss on these pushes them apart.
+    - `classes`: whole classes are merged, as in DREML, which the paper follows. The numbers of classes in two
+      meta-classes differ by at most 1, but the numbers of images may differ by more.
+    - `images`: images are divided regardless of their class. The numbers of images differ by at most 1. The images of a
+      class mostly belong to different meta-classes, so a loss on meta-classes pushes them apart.
 
     Example: `meta_classes = random_meta_classes(labels, 50, seed=0)`.
 
     Args:
-        labels: `[M]` class of each image, numbers or names. With `classes`, the order of images does not matter; with
-            `images`, only their number does.
-        count: K.
-        seed: Integer. Another seed gives another partition.
+        labels: `[M]` class of each image, as integers or names. With `classes`, the order of images does not matter.
+            With `images`, only their number matters.
+        count: number K of meta-classes.
+        seed: seed of the partition.
         of: `classes` or `images`.
 
     Returns:
@@ -80,27 +79,27 @@ def random_meta_classes(labels, count: Count, *, seed: Seed, of: Literal["classe
     """
     labels = np.asarray(labels)
     if labels.ndim != 1:
-        raise ValueError(f"Expected labels of shape [images], received shape {labels.shape}.")
+        raise ValueError(f"Expected labels of shape [images]. Received: shape={labels.shape}.")
     things, parts = np.unique(labels, return_inverse=True) if of == "classes" else (labels, np.arange(len(labels)))
     size = len(things)
     if count > size:
         instead = f"Use at most {size}" + (", or partition the images." if of == "classes" else ".")
-        raise ValueError(f"{count} meta-classes need as many {of}, but the labels have {size}. {instead}")
+        raise ValueError(f"{count} meta-classes need at least {count} {of}, but the labels have {size}. {instead}")
     return (np.random.default_rng(seed).permutation(size) % count).astype(np.int64)[parts]
 
 
 @dataclasses.dataclass(frozen=True)
 class Splits:
-    """A dataset's rows, as the flags divide them.
+    """The rows of a dataset, divided according to the flags.
 
     Args:
         dataset: the `Dataset`.
-        train: split that is trained on, classes or meta-classes numbered from 0; None if only a test split was read.
+        train: training split, with classes or meta-classes numbered from 0, or None if only the test split was read.
         evaluation: split that `--evaluate_on` names.
-        test: split of the test.
+        test: test split.
         protocol: `Protocol` that measures a split.
-        clusters: `Clusters` that label the training images, whose labels are random numbers of clusters before the
-            first clustering; None: classes do.
+        clusters: `Clusters` that label the training images. Labels are random clusters before the first clustering. If
+            None, classes are the labels.
     """
 
     dataset: Dataset
@@ -112,12 +111,12 @@ class Splits:
 
     @classmethod
     def of(cls, data, evaluation, seed, *, classes=None, test_only=False):
-        """Reads the dataset; for `classes` and `test_only` see `pipelines.datasets.load`."""
+        """Reads the dataset. For `classes` and `test_only`, see `pipelines.datasets.load`."""
         options = {"data_dir": data.data_dir, "ignore_images": data.ignore_images}
         dataset = load(data.dataset, classes=classes, test_only=test_only, **options)
         dataset = with_levels(dataset, data.levels) if data.levels else dataset
         train, evaluated = _train_and_evaluation(dataset, evaluation, seed)
-        # Losses with proxies count on numbers without a gap.
+        # Proxy losses need labels without gaps.
         labels = registry.create("labels", data.labels) if data.labels else None
         train = None if train is None else labeled(train.numbered(), data, seed, labels)
         clusters = labels if isinstance(labels, Clusters) else None
@@ -127,18 +126,18 @@ class Splits:
         return cls(dataset, train, evaluated, dataset.test, protocol, clusters)
 
     def measured(self):
-        """Returns the splits that a run measures by name: `test`, and `validation` if that is another one."""
+        """Returns the splits that a run measures, by name: `test`, and `validation` if it is a different split."""
         validation = {} if self.evaluation is self.test else {"validation": self.evaluation}
         return {"test": self.test, **validation}
 
     def part_of(self, split):
-        """Returns which part of the dataset a split is, such as `test`; empty if it is none of them as a whole."""
+        """Returns the name of a split, such as `test`, or an empty text if it is not a complete split."""
         by_name = {"test": self.test, "training": self.train, "validation": self.evaluation}
         return next((name for name, each in by_name.items() if each is split), "")
 
 
 def labeled(train, data, seed, labels=None):
-    """Returns the training split, whose classes count from 0, labeled as `--meta_classes` and `--labels` ask."""
+    """Returns the training split, with classes from 0, labeled according to `--meta_classes` and `--labels`."""
     if data.meta_classes:
         try:
             merged = random_meta_classes(train.labels, data.meta_classes, seed=seed, of=data.meta_classes_of)
@@ -148,9 +147,9 @@ def labeled(train, data, seed, labels=None):
     if labels is None:
         return train
     if data.levels or data.meta_classes:
-        raise ValueError(f"--labels={data.labels} takes the place of classes. Leave out --levels and --meta_classes.")
+        raise ValueError(f"--labels={data.labels} replaces classes. Remove --levels and --meta_classes.")
     if train.relations is not None:
-        raise ValueError(f"--labels={data.labels}: of these images pairs are known. Leave it out.")
+        raise ValueError(f"--labels={data.labels} cannot be used for a dataset with known pairs. Remove it.")
     try:
         first = labels.first(train.labels, seed)
     except ValueError as error:
@@ -159,15 +158,15 @@ def labeled(train, data, seed, labels=None):
 
 
 def protocol_spec(dataset, evaluation):
-    """Returns the spec of the protocol: the settings', or `levels` for classes with levels, or the dataset's."""
+    """Returns the spec of the protocol: from the settings, `levels` for a class hierarchy, or the dataset's own."""
     return evaluation.protocol or ("levels" if dataset.test.level_names else dataset.protocol)
 
 
 def to_record(data, dataset):
-    """Returns the record of a dataset, by which a run is measured on the same rows later, from any folder.
+    """Returns the record of a dataset, with which a run can be measured on the same rows later, from any folder.
 
-    Its entries are the number of `images` of each split, and, if `flags.txt` does not state all, `flags` to replace, by
-    name, and names of the `classes` of each split.
+    Its entries are the number of `images` of each split and, if `flags.txt` is not sufficient, `flags` to replace by
+    name and the names of the `classes` of each split.
     """
     record = {"images": {part: len(split) for part, split in dataset.splits().items()}}
     spec = from_anywhere(data.dataset, data.data_dir)
@@ -179,41 +178,42 @@ def to_record(data, dataset):
 
 
 def check_images(record, splits, run_dir):
-    """Raises if training or evaluation have another number of images than recorded; warns of the test's."""
-    # Of a test that only the end reads an image may be found then that cannot be read, and be removed.
+    """Raises an error if the number of training or evaluation images has changed; warns about the test images."""
+    # If only the end of a run reads the test images, a user may remove an unreadable one at that point.
     at_the_end = ["test"] if "validation" in splits.measured() else []
     others = [part for part in splits.dataset.splits() if part not in at_the_end]
     if changed := changed_images(record, splits.dataset, run_dir, others):
         raise ValueError(f"{changed} Restore its images, or train again in another --run_dir.")
     if changed := changed_images(record, splits.dataset, run_dir, at_the_end):
-        logging.getLogger(__name__).warning("%s The result is of the images that are there.", changed)
+        logging.getLogger(__name__).warning("%s The result only includes the existing images.", changed)
 
 
 def changed_images(record, dataset, run_dir, parts):
-    """Returns which split has another number of images than when a run began; empty if none has.
+    """Returns a sentence on a split that has a different number of images than at the start of a run, or an empty text.
 
-    `record` is what `to_record` returned then, and `parts` are names of splits. Splits that were not read do not count.
+    `record` is the result of `to_record` at that time, and `parts` are names of splits to check. Splits that were not
+    read are skipped.
     """
     for part, split in dataset.splits().items():
         count = record.get("images", {}).get(part, len(split))
         if part in parts and len(split) != count:
             return (
-                f"The {part} split of {dataset.name} has {len(split):,} images, and had {count:,} when the run in "
-                f"{run_dir} began."
+                f"The {part} split of {dataset.name} has {len(split):,} images, but had {count:,} when the run in "
+                f"{run_dir} started."
             )
     return ""
 
 
 def check_queries(splits):
-    """Raises if a split that is measured by ranks has no query with another image of its class."""
+    """Raises an error if a split has rank metrics but no query with another image of its class."""
     ranked = [each for each in splits.protocol.metrics if isinstance(each, RankMetric) and not each.graded]
     if not ranked or not splits.dataset.has_classes:
         return
     for name, split in splits.measured().items():
         if each_alone(split.labels):
             raise ValueError(
-                f"Each class of the {name} split has one image, and {ranked[0].name} needs two or more. Expected "
-                f"several images of each class. {WITHOUT_CLASSES}"
+                f"Each class of the {name} split has one image, but {ranked[0].name} needs at least two. "
+                f"{WITHOUT_CLASSES}"
             )
         if not any(class_members(task)[1].any() for task in splits.protocol.tasks(split)):
             raise ValueError(
@@ -223,46 +223,46 @@ def check_queries(splits):
 
 
 def of_one_class(splits):
-    """Returns a sentence for each split that is measured and has images of a single class."""
+    """Returns a sentence for each measured split with images of a single class."""
     effects = {
-        "test": "its scores say nothing. Measure images of several classes.",
-        "validation": "no step can be better. Hold out more, by --validation_classes.",
+        "test": "its scores are meaningless. Measure images of several classes.",
+        "validation": "no step can be better than another. Hold out more classes with --validation_classes.",
     }
     return [
-        f"The {name} split has {len(split):,} images of one class: every neighbor is right, and {effects[name]}"
+        f"The {name} split has {len(split):,} images of one class, so every neighbor is right and {effects[name]}"
         for name, split in splits.measured().items()
         if len(np.unique(split.labels)) == 1
     ]
 
 
 def held_out(evaluation, dataset, evaluated):
-    """Returns a sentence for each group of classes that does not train: how many, of how many, by which setting."""
+    """Returns a sentence for each group of held-out classes, with their number and the setting that determines it."""
     test, train = dataset.test.num_classes, dataset.train.num_classes
     sentences = []
     if dataset.undivided:
         share = f"test_classes={dataset.undivided.test_classes}"
-        sentences.append(f"{test} of {test + train} classes are the test, by {share} in --dataset.")
+        sentences.append(f"{test} of {test + train} classes are held out for the test ({share} in --dataset).")
     if evaluation.evaluate_on == "validation":
         by_fraction = f"--validation_classes={evaluation.validation_classes}"
         share = f"--folds={evaluation.folds}" if evaluation.folds else by_fraction
         sentences.append(
-            f"{evaluated.num_classes} of {train} training classes are held out for validation, by "
-            f"--evaluate_on=validation and {share}."
+            f"{evaluated.num_classes} of {train} training classes are held out for validation "
+            f"(--evaluate_on=validation and {share})."
         )
     return sentences
 
 
 def validation_seed_of(evaluation, seed):
-    """Returns the seed that decides which classes validate, by default the seed of the run."""
+    """Returns the seed that selects validation classes, by default the seed of the run."""
     return seed if evaluation.validation_seed == -1 else evaluation.validation_seed
 
 
 def _train_and_evaluation(dataset, evaluation, seed):
     if evaluation.fold and not evaluation.folds:
-        raise ValueError(f"--fold={evaluation.fold} needs --folds, their number.")
+        raise ValueError(f"--fold={evaluation.fold} also needs the number of folds. Set --folds.")
     if evaluation.evaluate_on == "test":
         if evaluation.folds:
-            raise ValueError("--folds needs --evaluate_on=validation: folds are made of the training classes.")
+            raise ValueError("--folds divides the training classes, so it needs --evaluate_on=validation.")
         return dataset.train, dataset.test
     seed = validation_seed_of(evaluation, seed)
     if evaluation.folds:

@@ -1,4 +1,4 @@
-"""Thresholds of similarity: how they are fitted, stored with a run, read again and applied."""
+"""Similarity thresholds: how they are fitted, stored with a run, read and applied."""
 
 import dataclasses
 import logging
@@ -17,17 +17,18 @@ FILE = "threshold.json"
 
 
 def for_people(similarity, distance):
-    """Returns a similarity as people read it: a cosine, or a Euclidean distance, whose similarity is minus it."""
+    """Returns a similarity for display: a cosine, or the Euclidean distance that is its negative."""
     return -similarity if distance == "euclidean" else similarity
 
 
 @dataclasses.dataclass(frozen=True)
 class Threshold:
-    """The similarity from which two images count as of one class, or an image gets a label.
+    """The similarity from which two images count as the same class, or an image receives a label.
 
     Args:
-        value: the smallest similarity that is accepted, a cosine or minus a Euclidean distance. If `None`, all are.
-        fitted: facts about its fit, such as what `fit_threshold` returns. If `None`, a user has set it.
+        value: minimum similarity to accept, a cosine or the negative of a Euclidean distance. If `None`, all are
+            accepted.
+        fitted: facts about the fit, such as the result of `fit_threshold`. If `None`, a user has set the threshold.
     """
 
     value: float | None = None
@@ -42,17 +43,18 @@ class Threshold:
         return self.value is None or similarity >= self.value
 
     def in_words(self, count: int) -> str:
-        """Returns where a fitted threshold comes from and what it means in an index of so many images."""
+        """Returns where a fitted threshold comes from and what it means in an index with `count` images."""
         fit = self.fitted
         rule = f"a false accept rate of {fit['far']:g}" if "far" in fit else f"a precision of {fit['precision']:g}"
-        # As far as is known.
+        # Some of these facts may be unknown.
         classes = f" on {fit['classes']:,} classes" if isinstance(fit.get("classes"), int) else ""
         data = f" of {fit['dataset']}" if fit.get("dataset") else ""
         split = f" ({fit['split']})" if fit.get("split") else ""
         chance = fit["false_accept_rate"] * count
         return (
-            f"Threshold {self.value:.4f}: tfdml.threshold fitted it for {rule}{classes}{data}{split}. By chance it "
-            f"accepts about {chance:.2g} of {count:,} images of other classes. --threshold=none takes none."
+            f"Threshold {self.value:.4f}: tfdml.threshold fitted it for {rule}{classes}{data}{split}. By chance, it "
+            f"accepts about {chance:.2g} of {count:,} images of other classes. To use no threshold, set "
+            "--threshold=none."
         )
 
 
@@ -66,24 +68,24 @@ def fit(labeled, rule, samples, seed):
 
 
 def write_threshold(run_dir, threshold):
-    """Writes the `Threshold` that `fit` returns into the directory of a run."""
+    """Writes the `Threshold` that `fit` returns to a run directory."""
     write_record(Path(run_dir, FILE), threshold.fitted, indent=2)
 
 
 def threshold_of(run_dir, which="best", distance=None):
-    """Returns the `Threshold` of the `best` or `final` model of a run, and of a distance if one is given; or None."""
+    """Returns the `Threshold` of the `best` or `final` model of a run, or None. `distance`, if set, must match."""
     file = Path(run_dir, FILE)
     if not file.is_file():
         return None
     entries = {"threshold": float, "distance": str, "model": str, "sha256": str, "run_dir": str}
     fitted = read_record(file, entries, "Fit the threshold again.")
-    # Where the run is matters to nobody who has its export.
+    # The location of the run does not matter for its export.
     del fitted["run_dir"]
     if fitted["model"] != which or distance not in (None, fitted["distance"]):
         return None
     if fitted.pop("sha256") != sha256_of(RunDirectory(run_dir), which):
         logging.getLogger(__name__).warning(
-            "%s is of another %s model than the run has now, and is not used; fit it again.", file, which
+            "%s belongs to a different %s model than the run has now, so it is not used. Fit it again.", file, which
         )
         return None
     return Threshold.of(fitted)
