@@ -26,13 +26,13 @@ def test_a_study_is_declared_by_a_module_unless_there_is_such_a_file(tmp_path, m
 
 @pytest.mark.parametrize("given", [["lifte"], ["a.flags"], ["no.such.module"], [LIFTED, "configs/study.flags"]])
 def test_what_is_neither_a_flagfile_nor_a_module_is_told(given):
-    message = rf"Expected flagfiles, or a module that declares a study; there is no {re.escape(given[0])}\."
+    message = rf"Expected flagfiles, or a module that declares a study. Received: {re.escape(given[0])}, which does not exist\."
     with pytest.raises(ValueError, match=message):
         study.study_of(given, [], ["recall_at_1"])
 
 
 def test_a_module_without_a_study_is_told():
-    with pytest.raises(ValueError, match="Expected the module json to declare STUDY, a Study of tfdml.run.study.study"):
+    with pytest.raises(ValueError, match="The module json must declare STUDY, a tfdml.run.study.study.Study"):
         study.study_of(["json"], [], ["recall_at_1"])
 
 

@@ -189,7 +189,7 @@ def test_ctrl_c_while_the_run_of_a_study_imports_tensorflow(tmp_path):
     done = study.kill(signal.SIGINT)
     assert (done.returncode, done.stdout) == (75, "")
     first, *_, last = done.stderr.splitlines()
-    assert first.startswith("Run 1 of 2: ") and last.startswith("The study stopped with this run.")
+    assert first.startswith("Run 1 of 2: ") and last.startswith("The study stopped in this run.")
     assert "Traceback" not in done.stderr
 
 

@@ -141,7 +141,7 @@ def test_wrong_types_and_impossible_numbers_are_told(kind, name):
             start, received = str(error.value).split(". Received: ")
             owner = name if kind == "layer" else f"The {kind} {name!r}"
             assert start == f"{owner} expects {argument} to be {words}", (argument, value)
-            assert received.endswith(".") and len(received) < 90
+            assert received.startswith(f"{argument}=") and received.endswith(".") and len(received) < 90 + len(argument)
 
 
 @pytest.mark.parametrize(

@@ -151,17 +151,17 @@ def test_a_seed_is_the_mean_of_its_folds(tmp_path):
 
 def test_rows_with_other_runs_are_not_compared(tmp_path):
     first, second = measured_runs(tmp_path / "a", [[5] * 4]), measured_runs(tmp_path / "b", [[5] * 4, [6] * 4])
-    with pytest.raises(ValueError, match="as many runs each, on the same test classes"):
+    with pytest.raises(ValueError, match="the same number of runs, and all runs the same test classes"):
         records.interval(first, second)
-    with pytest.raises(ValueError, match="as many runs each, on the same test classes"):
+    with pytest.raises(ValueError, match="the same number of runs, and all runs the same test classes"):
         records.interval(first, measured_runs(tmp_path / "c", [[5] * 5]))
-    with pytest.raises(ValueError, match="the same groups of test classes in every measured.json"):
+    with pytest.raises(ValueError, match="Every measured.json must have the same groups of test classes"):
         records.interval(first, measured_runs(tmp_path / "d", [[5] * 4], groups=[0, 0, 1, 1]))
 
 
 def test_runs_without_classes_are_not_compared(tmp_path):
     (tmp_path / records.FILE).write_text(json.dumps({"model": "final"}))
-    with pytest.raises(ValueError, match="no Recall@1 of classes, .* Leave out --intervals and --pairwise"):
+    with pytest.raises(ValueError, match="no Recall@1 per class .* Remove --intervals and --pairwise"):
         records.interval([tmp_path], [tmp_path])
 
 
@@ -192,7 +192,7 @@ def test_seeds_make_no_equal_rows_different(tmp_path):
 def test_what_another_study_measured_is_said(tmp_path):
     (tmp_path / records.FILE).write_text(json.dumps({"model": "best", "queries": [1], "right": [1]}))
     records.measure(tmp_path, "best")
-    with pytest.raises(ValueError, match="of the best model without its learners, and there is no model"):
+    with pytest.raises(ValueError, match="describes the best model without its learners, and the run has no model"):
         records.measure(tmp_path, "best", learners=4)
 
 

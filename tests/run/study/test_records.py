@@ -67,7 +67,7 @@ def test_a_study_goes_on_from_its_records(trained, tmp_path):
 
 
 def test_what_an_older_record_lacks_is_said(tmp_path):
-    with pytest.raises(FileNotFoundError, match="so that the run is trained again"):
+    with pytest.raises(FileNotFoundError, match="to train the run again"):
         measured(tmp_path)
 
 
@@ -97,7 +97,7 @@ def test_files_may_lie_elsewhere_on_another_machine(trained, tmp_path):
 def test_random_weights_are_not_those_of_a_file(trained, tmp_path):
     study(tmp_path, "first", "--initial_weights=imagenet", only=["plain"])
     study(tmp_path, "second", "--initial_weights=weights/imagenet.weights.h5", only=["plain"])
-    with pytest.raises(ValueError, match="--initial_weights=imagenet; received --initial_weights=. Give the same"):
+    with pytest.raises(ValueError, match="--initial_weights=imagenet. Received: --initial_weights=. Use the same"):
         study(tmp_path, "third", only=["plain"])
 
 
@@ -105,7 +105,7 @@ def test_other_images_and_weights_are_refused(trained, tmp_path):
     first = ["--data_dir=photos/birds", "--initial_weights=weights/a.weights.h5"]
     study(tmp_path, "first", *first, only=["plain"])
     for number, other in enumerate(("--data_dir=photos/cars", "--initial_weights=weights/b.weights.h5")):
-        with pytest.raises(ValueError, match=f"received {other.split('=')[0]}=.*{other.split('/')[-1]}. Give the same"):
+        with pytest.raises(ValueError, match=f"Received: {other.split('=')[0]}=.*{other.split('/')[-1]}. Use the same"):
             study(tmp_path, str(number), *first, other, only=["plain"])
 
 
@@ -138,10 +138,14 @@ def test_an_ensemble_without_some_of_its_members_is_not_complete(trained, tmp_pa
 def test_runs_of_other_images_are_not_taken(trained, tmp_path):
     study(tmp_path, "first", "--data_dir=photos/birds", only=["plain"])
     study(tmp_path, "first", "--data_dir=moved/birds", only=["plain"])
-    with pytest.raises(ValueError, match="received --data_dir=.*/photos/cars. Give the same, or --runs"):
+    with pytest.raises(
+        ValueError, match="Received: --data_dir=.*/photos/cars. Use the same value, or another folder with --runs"
+    ):
         study(tmp_path, "first", "--data_dir=photos/cars", only=["plain"])
     (tmp_path / "plain.flags").write_text("--ignore_images=bad.txt")
-    with pytest.raises(ValueError, match="received --ignore_images=.*bad.txt. Give the same, or --runs"):
+    with pytest.raises(
+        ValueError, match="Received: --ignore_images=.*bad.txt. Use the same value, or another folder with --runs"
+    ):
         study(tmp_path, "first", "--data_dir=photos/birds", only=["plain"])
 
 
@@ -166,7 +170,7 @@ def test_a_record_that_was_cut_is_passed_over(trained, tmp_path, caplog):
     whole = file.read_text()
     file.write_text(whole + whole[:50])
     study(tmp_path, "first", only=["long"])
-    assert "study.jsonl, line 2 is no record" in caplog.text
+    assert "study.jsonl, line 2 is not a record" in caplog.text
     assert records.read(file).keys() == {"plain-seed0", "plain-epochs=7-seed0"}
 
 

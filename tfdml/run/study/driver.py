@@ -1,4 +1,4 @@
-"""Trains the missing runs of a study, searches settings, and makes its tables."""
+"""Trains the missing runs of a study, searches settings and creates its tables."""
 
 import itertools
 import statistics
@@ -14,44 +14,50 @@ from tfdml.run.study.study import Difference, Flags, Number, Study
 from tfdml.run.study.tables import MetricOf, Table, spread_of, steps_to_best
 
 METRIC = "recall_at_1"
-# The same whatever seeds a study is given, so that parts of it on several machines choose alike.
+# This seed does not depend on the seeds of a study, so that parts of it on several machines choose the same settings.
 SEED = "0"
 
 
 class Search(NamedTuple):
-    """Settings that were tried for the rows of a study, and what they reached.
+    """Settings that were tried for the rows of a study, and their scores.
 
-    `tried` maps each row to pairs of a setting's flags and its score on validation classes; `searching` are the flags
-    of the runs that search alone.
+    `tried` maps each row to pairs of a setting's flags and its score on validation classes. `searching` contains the
+    flags that only the runs of the search have.
     """
 
     tried: dict
     searching: list
 
     def setting(self, name):
-        """The flags of a row's setting that is best on validation classes."""
+        """Returns the flags of a row's best setting on validation classes."""
         return max(self.tried[name], key=lambda setting: setting[1])[0]
 
     def budget(self):
-        """A sentence that says what was tried."""
+        """Returns a sentence on what was tried."""
         count = len(next(iter(self.tried.values())))
-        more = f", and with {' '.join(f'`{flag}`' for flag in self.searching)}" if self.searching else ""
-        return f"Validation chose among {count} settings of each of these rows, with seed {SEED}{more}:"
+        more = f" and {' '.join(f'`{flag}`' for flag in self.searching)}" if self.searching else ""
+        return f"For each of these rows, validation chose among {count} settings with seed {SEED}{more}:"
 
 
 def search(rows, settings, folder, searching=(), records=None, which="best"):
     """Trains each row with each of its settings and the seed 0, and returns the `Search`.
 
-    `rows` and `settings` map names of rows to their flags, a flagfile first, and to lists of flags to try. The runs of
-    the chosen settings do not have the flags `searching`. Of the `best` or `final` model, `which` selects the one that
-    counts.
+    Args:
+        rows: dictionary from name of a row to its flags, a flagfile first.
+        settings: dictionary from name of a row to a list of settings to try, each a list of flags.
+        folder: folder of the run directories.
+        searching: flags that only the runs of the search have.
+        records: file with records of runs, or None.
+        which: whether the `best` or the `final` models count.
     """
     counts = {name: len(settings[name]) for name in rows}
     if len(set(counts.values())) != 1:
-        raise ValueError(f"Expected as many settings for each row, received {counts}.")
+        raise ValueError(f"Each row must have the same number of settings. Received: {counts}.")
     for name, flags in rows.items():
         if resolved([*flags, *searching])["evaluate_on"] != "--evaluate_on=validation":
-            raise ValueError(f"The row {name!r} needs --evaluate_on=validation: settings are not chosen on the test.")
+            raise ValueError(
+                f"The row {name!r} needs --evaluate_on=validation, because settings must not be chosen on the test set."
+            )
     planned = trials_of(rows, settings, searching)
     results = complete([runs_of(flags, [SEED], folder)[0] for _, _, flags in planned], records)
     tried = {name: [] for name in rows}
@@ -62,14 +68,14 @@ def search(rows, settings, folder, searching=(), records=None, which="best"):
 
 def trials_of(rows, settings, searching):
     """Returns the runs of a search, each as the name of its row, its setting and all its flags; see `search`."""
-    # Rows that differ in such a flag alone share the runs of their search.
+    # Rows that differ only in such a flag share the runs of their search.
     replaced = {_name(flag) for flag in searching}
     kept = {name: [flag for flag in flags if _name(flag) not in replaced] for name, flags in rows.items()}
     return [(name, setting, [*kept[name], *setting, *searching]) for name in rows for setting in settings[name]]
 
 
 def reached(result, which):
-    """Returns what the result of a run reached on validation classes, by which a search chooses."""
+    """Returns the score of a run's result on validation classes, by which a search chooses."""
     return result["validation"]["best" if which == "best" else "metrics"][METRIC]
 
 
@@ -81,8 +87,8 @@ def _name(flag):
 class Outcome:
     """The results of a study.
 
-    `results` and `run_dirs` map each row to one entry per seed: of several folds, the mean of their results, and the
-    list of their run directories. `search` is None if there was nothing to choose.
+    `results` and `run_dirs` map each row to one entry per seed. With several folds, an entry is the mean of their
+    results, or the list of their run directories. `search` is None if there was nothing to choose.
     """
 
     study: Study
@@ -91,7 +97,7 @@ class Outcome:
     search: Search | None
 
     def every_run(self):
-        """Name of the row to all its run directories."""
+        """Returns a dictionary from name of a row to all its run directories."""
         return {
             name: [each for seed in seeds for each in (seed if isinstance(seed, list) else [seed])]
             for name, seeds in self.run_dirs.items()
@@ -99,22 +105,27 @@ class Outcome:
 
 
 def run_study(study, seeds, flags=(), only=(), folder="", records="", measured=False):
-    """Trains what is missing of a study, and returns the `Outcome`.
+    """Trains the missing runs of a study and returns the `Outcome`.
 
-    `flags` are of training for all rows, and `only` names rows, all if empty. The file `records` keeps the results of
-    complete runs, and brings back those that it has. With `measured`, runs are measured once more, as comparisons of
-    rows need it, even if the study does not ask for it.
+    Args:
+        study: the `Study`.
+        seeds: list of seeds.
+        flags: training flags for all rows.
+        only: names of the rows to train. If empty, all rows.
+        folder: folder of the run directories. If empty, the study's.
+        records: file that stores the results of complete runs, from which runs without a directory are restored.
+        measured: whether to measure runs again for comparisons of rows, even if the study does not ask for it.
     """
     folder = folder or study.folder
     rows, searched = _flags_of_rows(study, only, flags, folder, records)
-    # For each row a list of its seeds, each a list of its folds.
+    # Each row has a list of seeds, and each seed a list of folds.
     planned = {}
     for name, row in rows.items():
         folds = folds_of(row) if study.every_fold else [[]]
         planned[name] = list(zip(*(runs_of([*row, *fold], seeds, folder) for fold in folds), strict=True))
     measures = study.measured or measured or records
     measuring = partial(measure, which=study.which, learners=study.learners) if measures else None
-    # All seeds of a fold before those of the next one.
+    # All seeds of a fold are trained before the seeds of the next fold.
     every = [run for of_seeds in planned.values() for of_fold in zip(*of_seeds, strict=True) for run in of_fold]
     results = {run.path: result for run, result in zip(every, complete(every, records, measuring), strict=True)}
     return Outcome(
@@ -132,17 +143,19 @@ def _flags_of_rows(study, only, flags, folder, records):
     """Returns the flags of each row by its name, and the `Search` that chose some of them, or None."""
     unknown = [name for name in only if name not in study.rows]
     if unknown:
-        raise ValueError(f"There is no row {unknown[0]!r}. Rows are: {'; '.join(study.rows)}.")
+        raise ValueError(f"The study has no row {unknown[0]!r}. Its rows are: {'; '.join(study.rows)}.")
     names = list(only or study.rows)
     followed = {name: study.follow.get(name, name) for name in names}
     rows = {name: [*study.flags(name), *flags] for name in study.rows}
     shared = {_name(flag) for flag in flags}
     for name in dict.fromkeys([*names, *followed.values()]):
         setting = study.settings.get(study.follow.get(name, name), [[]])[0]
-        # With another value of a flag that it sets, the name of a row would not be true.
+        # If a flag of a row had another value, the name of the row would be wrong.
         both = [flag for flag in (*study.rows[name], *setting) if _name(flag) in shared]
         if both:
-            raise ValueError(f"The row {name!r} has {both[0]}. Leave out the flag, or the row: --row=NAME chooses.")
+            raise ValueError(
+                f"The row {name!r} already sets {both[0]}. Remove the flag, or select other rows with --row=NAME."
+            )
         resolved(rows[name])
     if not study.settings:
         return {name: rows[name] for name in names}, None
@@ -152,10 +165,10 @@ def _flags_of_rows(study, only, flags, folder, records):
 
 
 def beginnings(study, results):
-    """Returns the rows of `features` and of `untrained`, each once for all rows of the study that share it."""
+    """Returns the rows for `features` and `untrained`, each once for all rows of the study that share it."""
     rows = []
     for which in ("features", "untrained"):
-        # The scores of every seed, as text, to the rows that have them.
+        # Maps the scores of all seeds, as text, to the rows that have them.
         in_common = {}
         for name, of_seeds in results.items():
             if all(which in result for result in of_seeds):
@@ -173,15 +186,15 @@ def beginnings(study, results):
 
 
 OF_PAIRS = (
-    "How much higher Recall@1 of the second is, with intervals that hold for all pairs together with 95 %, and "
-    "p-values corrected for their number:"
+    "Difference in Recall@1, second minus first, in percentage points, with simultaneous 95% confidence intervals and "
+    "p-values corrected for the number of pairs:"
 )
 
 
 def tables_of(outcome, intervals=False, pairwise=False):
-    """Returns the list of `Table` of an `Outcome`, the table of its rows first.
+    """Returns the list of `Table` of an `Outcome`, with the table of its rows first.
 
-    With `intervals`, each row is compared with the first; with `pairwise`, all rows with each other.
+    With `intervals`, each row is compared with the first row. With `pairwise`, all rows are compared with each other.
     """
     study, run_dirs, search = outcome.study, outcome.run_dirs, outcome.search
     tables = [_table_of_rows(outcome, intervals)]
@@ -221,7 +234,7 @@ def _table_of_rows(outcome, intervals):
 
 
 def _tables_of_pairs(run_dirs):
-    """Compares all rows: which ones each is better than by more than chance, best first, and all pairs.
+    """Compares all rows: a table of which rows each row is significantly better than, and a table of all pairs.
 
     Every difference is the second minus the first. The second row of a pair is the better one.
     """
@@ -247,18 +260,18 @@ def _tables_of_pairs(run_dirs):
 
 
 def of_flagfiles(flagfiles, flags, metrics, required=True):
-    """Returns the study whose rows are flagfiles, which are chosen by the first of the metrics on validation classes.
+    """Returns a study with one row per flagfile, which compares them by the first of the metrics.
 
-    `flags` are of training for all of them. If `required`, a metric that runs have not measured is an error, and
-    otherwise an empty cell.
+    `flags` are training flags for all rows. A metric that runs have not measured is an error if `required`, else an
+    empty cell.
     """
     missing = [flagfile for flagfile in flagfiles if not Path(located(flagfile)).is_file()]
     if missing or not flagfiles:
-        received = f"there is no {missing[0]}" if missing else "received none"
-        raise ValueError(f"Expected flagfiles, or a module that declares a study; {received}.")
+        received = f"{missing[0]}, which does not exist" if missing else "none"
+        raise ValueError(f"Expected flagfiles, or a module that declares a study. Received: {received}.")
     rows = {Path(flagfile).stem: [f"--flagfile={flagfile}"] for flagfile in flagfiles}
     if len(rows) < len(set(flagfiles)):
-        raise ValueError(f"Expected flagfiles with different names, received {', '.join(flagfiles)}.")
+        raise ValueError(f"Flagfiles must have different names. Received: {', '.join(flagfiles)}.")
     settings = [settings_of([*row, *flags], metrics if required else metrics[:1]) for row in rows.values()]
     validated = any(each.evaluation.evaluate_on == "validation" for each in settings)
     return Study(
@@ -275,13 +288,13 @@ def of_flagfiles(flagfiles, flags, metrics, required=True):
 
 
 def settings_of(row, metrics):
-    """Returns the settings of a row; raises a ValueError if its runs measure only some metrics of the table."""
+    """Returns the settings of a row. Raises a ValueError if its runs do not measure all metrics of the table."""
     settings, _ = parse("\n".join(resolved(row).values()))
     measured = settings.evaluation.metrics
     if measured and (missing := [metric for metric in metrics if metric not in measured]):
         raise ValueError(
-            f"{row[0].partition('=')[2]} measures {','.join(measured)}, and not {missing[0]}. Give --metrics of the "
-            "study that it measures, or --set=--metrics=... for all runs."
+            f"{row[0].partition('=')[2]} measures {','.join(measured)}, but not {missing[0]}. Use --metrics that all "
+            "runs measure, or change the runs with --set=--metrics=..."
         )
     return settings
 
@@ -311,7 +324,7 @@ def validation_of(results, metric):
 
 
 def chosen_by_validation(results, metric):
-    """Returns which row's best models are best on validation classes; None if that is unknown."""
+    """Returns a sentence on the row with the best models on validation classes, or None if that is unknown."""
     if len(results) < 2 or not all("validation" in run for runs in results.values() for run in runs):
         return None
     best = max(results, key=lambda name: statistics.mean(run["validation"]["best"][metric] for run in results[name]))
@@ -319,5 +332,5 @@ def chosen_by_validation(results, metric):
 
 
 def short(metric):
-    """Returns a metric's name in a table."""
+    """Returns the short name of a metric for a table."""
     return metric.replace("recall_at_", "R@")

@@ -1,4 +1,4 @@
-"""The runs of a study over seeds and folds, each in a directory of its own."""
+"""The runs of a study over seeds and folds, each in its own directory."""
 
 import hashlib
 import logging
@@ -22,30 +22,30 @@ LONGEST_NAME = 200
 
 
 class Run(NamedTuple):
-    """A run of a study: the flags of its training, and its directory."""
+    """A run of a study, with its training flags and its directory."""
 
     arguments: list
     path: Path
 
 
 def runs_of(row, seeds, folder):
-    """Returns the runs of a row, one for each seed; `row` lists its flags, its flagfile first."""
+    """Returns the runs of a row, one per seed. `row` lists its flags, with the flagfile first."""
     paths = {seed: Path(folder) / f"{run_name(row)}-seed{seed}" for seed in seeds}
     return [Run([*row, f"--seed={seed}", f"--run_dir={path}"], path) for seed, path in paths.items()]
 
 
 def complete(runs, records=None, measure=None):
-    """Trains what is missing of a list of `Run`, and returns their results.
+    """Trains the incomplete runs in a list of `Run` and returns the results of all.
 
-    The file `records` keeps what complete runs reached; `measure` is called with each run directory.
+    The file `records` stores the results of complete runs. `measure` is called with each run directory.
     """
     recorded = read(records) if records else {}
-    # First of all, so that nothing is trained in vain: refuses results of a flagfile that has changed since.
+    # These checks come first, so that nothing is trained in vain if a flagfile has changed since.
     for run in runs:
         serialized = resolved(run.arguments)
         if run.path.name in recorded and not run.path.exists():
             restore(recorded[run.path.name], run.path, serialized)
-        # One that was stopped before its members were joined has no flags.
+        # An ensemble that was stopped before its members were joined has no flags.
         EnsembleDirectory(run.path).check_claim(serialized)
         check_images(run.path, serialized)
     results = []
@@ -54,7 +54,7 @@ def complete(runs, records=None, measure=None):
         result = run.result()
         # An ensemble that has joined only some of its members is not complete.
         if result is None or len(result.get("members", ())) < result.get("asked", 0):
-            # The process of a study that was killed may be about to end.
+            # The training process of a killed study may still be ending.
             run.check_free(ENDING)
             logging.getLogger(__name__).info("Run %d of %d: %s", number, len(runs), path)
             train(arguments)
@@ -67,7 +67,7 @@ def complete(runs, records=None, measure=None):
 
 
 def resolved(arguments):
-    """Returns every flag of training by its name, `--name=value`; an error names the flagfile."""
+    """Returns all training flags by name, as `--name=value`. An error mentions the flagfile."""
     try:
         return resolve(arguments)
     except flags.Error as error:
@@ -75,32 +75,32 @@ def resolved(arguments):
 
 
 def run_name(row):
-    """Returns the name of a run: its flagfile and what was changed in it, except for where files are."""
+    """Returns the name of a run: its flagfile and the flags that change it, except for places of files."""
     flagfile, *changes = row
     changes = [change for change in changes if change.partition("=")[0] not in PLACES]
     whole = "-".join([Path(flagfile.partition("=")[2]).stem, *changes])
     name = re.sub(r"[^\w.=,-]+", "_", whole.replace("--", ""))
     if len(name) <= LONGEST_NAME:
         return name
-    # Names that begin alike stay different.
+    # The hash distinguishes names that start with the same characters.
     return f"{name[: LONGEST_NAME - 9]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
 
 
 def train(arguments):
-    """Trains in a process of its own, as a user would; raises `TrainingStopped` or `CalledProcessError`."""
-    stopped = "The study stopped with this run. The same command goes on from there."
+    """Trains in a new process, as a user would. Raises `TrainingStopped` or `CalledProcessError`."""
+    stopped = "The study stopped in this run. To resume it, repeat the command."
     status = status_of_training(arguments, subprocess.Popen.wait, stopped, stdout=subprocess.DEVNULL)
     if status:
         raise subprocess.CalledProcessError(status, command_line("python", "-m", "tfdml.train", *arguments))
 
 
 def curve(run_dir, metric="recall_at_1"):
-    """Returns the values of a metric while a run trained, step to value, in order; empty for an ensemble."""
+    """Returns the learning curve of a metric, from step to value in order. It is empty for an ensemble."""
     return {event["step"]: event[metric] for event in RunDirectory(run_dir).events() if metric in event}
 
 
 def folds_of(row):
-    """Returns the flags that make each fold of a row's runs; one fold without flags if there are no folds."""
+    """Returns the flags for each fold of a row's runs, or one fold without flags if the row has no folds."""
     settings, _ = parse("\n".join(resolved(row).values()))
     if any(flag.startswith("--fold=") for flag in row):
         return [[]]
@@ -108,7 +108,7 @@ def folds_of(row):
 
 
 def mean_of(results):
-    """Returns the mean of the results of several folds: all numbers of each model, and the seconds."""
+    """Returns the mean of the results of several folds, with the numbers of all models and the seconds."""
     if len(results) == 1:
         return results[0]
     kept = ("features", "untrained", "metrics", "best", "validation", "seconds")
@@ -117,7 +117,7 @@ def mean_of(results):
 
 
 def _mean(values):
-    """Averages numbers, or, by name, dictionaries of numbers that all folds have; None if one has no value."""
+    """Averages numbers, or the entries of dictionaries that all folds have. Returns None if a value is missing."""
     if isinstance(values[0], dict):
         numeric = dict | float | int | None
         numbers = [name for name in values[0] if all(isinstance(value.get(name, ""), numeric) for value in values)]

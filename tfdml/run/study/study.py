@@ -1,4 +1,4 @@
-"""Studies: rows of flags that are trained over seeds, and how modules declare them."""
+"""Studies: rows of flags that are trained with several seeds, and how modules declare them."""
 
 import importlib
 import importlib.util
@@ -11,26 +11,31 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A study: the rows that it trains, and the columns of its table.
+    """A study, with the rows that it trains and the columns of its table.
 
     Args:
-        flagfile: path of the flagfile that every row changes; if empty, the first flag of each row is its own.
-        rows: name of the row to its flags, a list such as `["--method=single"]`.
-        columns: head of the column to a function of a row's results and run directories that returns its cell, see
-            `tfdml.run.study.tables`.
-        folder: folder of the run directories unless `--runs` names another.
-        settings: name of the row to the settings among which validation chooses, each a list of flags, and the same
-            number for each row; empty if there is nothing to choose.
-        searching: flags of the runs that search alone, such as fewer members.
-        follow: name of a row without settings to the row whose chosen setting it has.
-        which: `best` or `final` model, by which settings are chosen, rows differ and learners are measured.
-        learners: see `tfdml.run.study.records.measure`.
-        differences: pairs of names of rows; a table shows how much higher Recall@1 of each second one is.
-        head: head of the names of the rows.
-        curve: metric of the learning curves.
-        measured: whether runs are measured once more even if no option asks for it.
-        every_fold: whether a row is trained on each of its `--folds`; a seed's result is then the mean of its folds.
-        conclusion: function of the results, by names of rows, that returns a line below the table, or None.
+        flagfile: path of the flagfile that every row changes. If empty, each row starts with its own flagfile.
+        rows: dictionary from name of a row to its flags, a list such as `["--method=single"]`.
+        columns: dictionary from heading of a column to a function of a row's results and run directories that returns
+            its cell; see `tfdml.run.study.tables`.
+        folder: default folder of the run directories, which `--runs` replaces.
+        settings: dictionary from name of a row to the settings among which validation chooses, each a list of flags.
+            Each row must have the same number. If empty, there is nothing to choose. Defaults to `{}`.
+        searching: flags that only the runs of the search have, such as fewer members. Defaults to `()`.
+        follow: dictionary from name of a row without settings to the row with the chosen setting that it uses. Defaults
+            to `{}`.
+        which: whether the `"best"` or `"final"` models choose settings and are compared and measured. Defaults to
+            `"best"`.
+        learners: see `tfdml.run.study.records.measure`. Defaults to `0`.
+        differences: pairs of names of rows. A table shows Recall@1 of the second minus Recall@1 of the first. Defaults
+            to `()`.
+        head: heading of the names of the rows. Defaults to `"row"`.
+        curve: metric of the learning curves. Defaults to `"recall_at_1"`.
+        measured: whether runs are measured again even if no option requires it. Defaults to `True`.
+        every_fold: whether each row is trained on all its `--folds`. The result of a seed is then the mean of its
+            folds. Defaults to `False`.
+        conclusion: function of the results, by names of rows, that returns a line below the table or None. If `None`,
+            there is no such line. Defaults to `None`.
     """
 
     flagfile: str
@@ -50,13 +55,13 @@ class Study:
     conclusion: Callable | None = None
 
     def flags(self, name):
-        """Returns the flags of a row, its flagfile first."""
+        """Returns the flags of a row, with its flagfile first."""
         return [*[f"--flagfile={self.flagfile}"] * bool(self.flagfile), *self.rows[name]]
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A value for each seed; the text multiplies them by `scale`, 100 for percent, and formats them by `form`."""
+    """One value per seed. The text multiplies values by `scale` (100 for percent) and formats them with `form`."""
 
     values: list
     scale: float = 100.0
@@ -69,7 +74,7 @@ class Spread:
         return " ± ".join(f"{self.scale * number:{self.form}}" for number in shown)
 
     def numbers(self):
-        """Returns mean, standard deviation if there are several, and the value of each seed, not scaled."""
+        """Returns the mean, the standard deviation of several seeds, and the value of each seed, without scaling."""
         values = [float(value) for value in self.values]
         deviation = {"std": statistics.stdev(values)} if len(values) > 1 else {}
         return {"mean": statistics.mean(values), **deviation, "seeds": values}
@@ -77,7 +82,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Difference:
-    """How much higher Recall@1 is, with its 95% interval, as fractions; the text is in percent."""
+    """A difference in Recall@1 with its 95% confidence interval, as fractions. The text is in percentage points."""
 
     mean: float
     low: float
@@ -92,7 +97,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Number:
-    """A number; the text multiplies it by `scale`, and formats it by `form`."""
+    """A number. The text multiplies it by `scale` and formats it with `form`."""
 
     value: float
     form: str = ".1f"
@@ -124,22 +129,22 @@ def text_of(cell):
 
 
 def numbers_of(cell):
-    """Returns what JSON holds of a cell: a number, a text, or a dictionary or list of them."""
+    """Returns the JSON value of a cell: a number, a text, or a dictionary or list of them."""
     return cell if isinstance(cell, str | int | float) else cell.numbers()
 
 
 def declared_by(name):
-    """Returns the `STUDY` that a module declares; None if `name` is a file, such as `configs/a.flags`, or unknown."""
+    """Returns the `STUDY` that a module declares, or None if `name` is unknown or a file such as `configs/a.flags`."""
     if Path(name).is_file() or not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", name):
         return None
     try:
         is_module = importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:
-        # The package of a name with dots is missing.
+        # The parent package of the name is missing.
         is_module = False
     if not is_module:
         return None
     study = vars(importlib.import_module(name)).get("STUDY")
     if not isinstance(study, Study):
-        raise ValueError(f"Expected the module {name} to declare STUDY, a Study of tfdml.run.study.study.")
+        raise ValueError(f"The module {name} must declare STUDY, a tfdml.run.study.study.Study.")
     return study

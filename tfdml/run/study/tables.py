@@ -1,4 +1,4 @@
-"""Tables of studies: columns, cells, and formats."""
+"""Tables of studies: columns, cells and formats."""
 
 import csv
 import io
@@ -16,9 +16,10 @@ from tfdml.run.study.study import Flags, Number, Spread, numbers_of, text_of
 
 @dataclass(frozen=True)
 class Table:
-    """A table: its name in JSON and in names of CSV files, heads, and rows of cells, see `tfdml.run.study.study`.
+    """A table with headings and rows of cells; see `tfdml.run.study.study`.
 
-    The caption is a sentence above the table, the note one below it.
+    JSON and the names of CSV files use its `name`. The caption is a sentence above the table, the note a sentence
+    below it.
     """
 
     name: str
@@ -30,9 +31,9 @@ class Table:
 
 @dataclass(frozen=True)
 class MetricOf:
-    """Column of a metric of the `best` models, or of the last ones, `metrics`.
+    """Column with a metric of the `best` models or of the final models (`metrics`).
 
-    A metric that was not measured is an error, or, if it is not `required`, an empty cell.
+    A metric that was not measured is an error if it is `required`, else an empty cell.
     """
 
     which: str
@@ -46,11 +47,11 @@ class MetricOf:
 
 
 def spread_of(scores, name):
-    """Returns the cell of a metric from the scores of each seed; empty if one has no value, as without pairs."""
+    """Returns the cell of a metric from the scores of each seed. It is empty if a seed has no value."""
     missing = [each for each in scores if name not in each]
     if missing:
         names = ", ".join(each for each, value in missing[0].items() if isinstance(value, float))
-        raise ValueError(f"Expected a metric that the runs have measured, {names}; received {name}.")
+        raise ValueError(f"The runs have not measured the metric {name}. Use one of: {names}.")
     values = [each[name] for each in scores]
     return "" if None in values else Spread(values)
 
@@ -61,63 +62,63 @@ def measured_learners(run_dirs):
 
 
 def recall_of_learners(learners):
-    """Returns mean Recall@1 of the learners of each run alone, from the entries `learners` of results."""
+    """Returns the mean Recall@1 of the single learners of each run, from the entries `learners` of results."""
     return Spread([statistics.mean(one["recall_at_1"] for one in each["alone"]) for each in learners])
 
 
 def recall_of_measured(results, run_dirs):
-    """Column of the Recall@1 of learners alone, as they were measured."""
+    """Column with the mean Recall@1 of single learners, from the measures of runs."""
     return recall_of_learners(measured_learners(run_dirs))
 
 
 def recall_alone(results, run_dirs):
-    """Column of the Recall@1 of learners alone, of results that have any."""
+    """Column with the mean Recall@1 of single learners, from results with learners."""
     learners = learners_of(results)
     return recall_of_learners(learners) if learners else ""
 
 
 def learners_of(results):
-    """Returns the entry `learners` of each result that has one."""
+    """Returns the entry `learners` of all results with such an entry."""
     return [result["learners"] for result in results if "learners" in result]
 
 
 def correlation(results, run_dirs):
-    """Column of how much learners correlate."""
+    """Column with the mean correlation of learners."""
     return Number(statistics.mean(each["correlation"] for each in measured_learners(run_dirs)), ".3f")
 
 
 def gained_late(results, run_dirs):
-    """Column of how much Recall@1 gained in the last quarter of the steps, near 0 if it has flattened."""
+    """Column with the gain of Recall@1 in the last quarter of the steps, which is near 0 if the curve is flat."""
     return Spread([gain_of(curve(path)) for path in run_dirs])
 
 
 def gain_of(values):
-    """Returns how much the values of a learning curve gain in its last quarter."""
+    """Returns the gain of a learning curve in its last quarter."""
     end = max(values)
-    # Between two evaluations as if it rose evenly.
+    # Values between two evaluations are interpolated.
     return values[end] - np.interp(0.75 * end, list(values), list(values.values()))
 
 
 def steps_to_best(results, run_dirs):
-    """Column of the steps after which runs had their best model: mean ± standard deviation."""
+    """Column with the steps of the best models: mean ± standard deviation."""
     return Spread([result["best"]["step"] for result in results], scale=1, form=",.0f")
 
 
-# Of a study on validation classes: the best model there beside the last one, and whether the run was finished.
+# Columns of a study on validation classes: the best and the final model, and whether training was long enough.
 BEST_AND_LAST = {"Recall@1": MetricOf("best"), "of the last model": MetricOf("metrics")}
 FINISHED = {"steps to the best": steps_to_best, "gain in the last quarter": gained_late}
 
 
-# What has a meaning in LaTeX, to what writes it.
+# Characters with a meaning in LaTeX, and how to write them.
 LATEX = {each: f"\\{each}" for each in "&%$#_{}"}
 LATEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
 LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
-# Two of them would be one longer stroke.
+# Without braces, LaTeX would join two hyphens to a dash.
 LATEX |= {"-": "{-}"}
 
 
 def as_markdown(tables):
-    """Returns tables as Markdown, with their sentences."""
+    """Returns tables as Markdown, with their captions and notes."""
     parts = [part for table in tables for part in (table.caption, _markdown(table), table.note) if part]
     return "\n\n".join(parts) + "\n"
 
@@ -133,7 +134,7 @@ def _markdown(table):
 
 
 def as_latex(tables):
-    """Returns tables as LaTeX, for the package booktabs."""
+    """Returns tables as LaTeX for the package booktabs."""
     return "\n".join(_latex(table) for table in tables)
 
 
@@ -152,14 +153,14 @@ def _latex(table):
 
 
 def as_csv(tables):
-    """Returns tables as CSV, with an empty line between two: a cell of several numbers has a column for each."""
+    """Returns tables as CSV, separated by empty lines. A cell with several numbers has a column for each of them."""
     return "\n".join(_csv(table) for table in tables)
 
 
 def _csv(table):
     by_head = [zip(table.heads, row, strict=True) for row in table.rows]
     rows = [dict(pair for head, cell in cells for pair in _flat(head, cell)) for cells in by_head]
-    # In the order of the heads, whichever row has a number first: a seed alone has no deviation.
+    # Columns keep the order of the headings even if the first row has no number, as the deviation of a single seed.
     columns = zip(table.heads, *table.rows, strict=True)
     names = dict.fromkeys(name for head, *cells in columns for cell in cells for name, _ in _flat(head, cell))
     file = io.StringIO()
@@ -170,7 +171,7 @@ def _csv(table):
 
 
 def _flat(head, cell):
-    """Returns pairs of names and values of a cell: none if it is empty, one, or one for each number of several."""
+    """Returns pairs of names and values of a cell: none if it is empty, and one per number otherwise."""
     value = numbers_of(cell)
     if isinstance(value, dict):
         return [(f"{head} {name}", each) for name, each in value.items() if not isinstance(each, list)]
@@ -178,7 +179,7 @@ def _flat(head, cell):
 
 
 def as_json(tables):
-    """Returns tables as JSON: name of the table to its rows, objects by the heads, and its sentences."""
+    """Returns tables as JSON, from name to rows (objects with the headings as keys), caption and note."""
     content = {}
     for table in tables:
         rows = [dict(zip(table.heads, map(numbers_of, row), strict=True)) for row in table.rows]
@@ -191,7 +192,7 @@ FORMATS = {"markdown": as_markdown, "csv": as_csv, "latex": as_latex, "json": as
 
 
 def write_tables(tables, form, out):
-    """Writes tables to a file in one of `FORMATS`; as CSV, all except the first to files of their own next to it."""
+    """Writes tables to a file in one of `FORMATS`. As CSV, each further table has its own file next to the first."""
     path = Path(out)
     files = {path: tables}
     if form == "csv":
