@@ -26,7 +26,7 @@ def test_a_study_is_declared_by_a_module_unless_there_is_such_a_file(tmp_path, m
 
 @pytest.mark.parametrize("given", [["lifte"], ["a.flags"], ["no.such.module"], [LIFTED, "configs/study.flags"]])
 def test_what_is_neither_a_flagfile_nor_a_module_is_told(given):
-    message = rf"Expected flagfiles, or a module that declares a study. Received: {re.escape(given[0])}, which does not exist\."
+    message = rf"or a module that declares a study. Received: {re.escape(given[0])}, which does not exist\."
     with pytest.raises(ValueError, match=message):
         study.study_of(given, [], ["recall_at_1"])
 
