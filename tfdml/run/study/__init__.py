@@ -1,1 +1,1 @@
-"""Studies: rows of runs, over seeds, and their tables."""
+"""Studies: rows of runs with several seeds, and their tables."""
