@@ -131,8 +131,9 @@ POOLS = {"avg": ops.mean, "max": ops.max}
 class Pooling(Layer):
     """Pools features over their positions: average, maximum, their sum, generalized mean (GeM) or first token.
 
-    The average is a safe choice. GeM, the generalized mean `mean(x^p)^(1/p)` with a learned exponent, weights strong
-    responses more and is common in image retrieval (Radenović et al., Fine-tuning CNN Image Retrieval, 2018).
+    GeM, the generalized mean `mean(x^p)^(1/p)` with a learned exponent, is between the average and the maximum. It
+    gives strong responses more weight and is common in image retrieval (Radenović et al., Fine-tuning CNN Image
+    Retrieval, 2018).
 
     Args:
         kind: `"avg"`, `"max"`, `"avg+max"` (the sum of both), `"gem"`, or `"first"` for the first token, which

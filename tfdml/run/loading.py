@@ -314,8 +314,8 @@ def load(
 
     Args:
         run_or_file: A run directory, or a `.keras` file with a `tfdml.methods` model.
-        model: Which model of a run directory to load: `"best"` by the validation metric, or `"final"`. Defaults to
-            `"best"`.
+        model: Which model of a run directory to load: the `"best"` one of all evaluations during training, or the
+            `"final"` one. Defaults to `"best"`.
         preprocessing: A `tfdml.Preprocessing` for a model that was saved without one, or `None`. If `None`, the
             model's own. Defaults to `None`.
         trust: Boolean. Whether to import the modules that the run lists in its `--import_modules`, which can run any

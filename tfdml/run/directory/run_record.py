@@ -145,8 +145,8 @@ class Record:
         try:
             self.run.check_free()
         except (ValueError, OSError) as error:
-            # A ValueError shows that the folder is locked. With an OSError, the folder cannot be written, so no
-            # process can be training in it.
+            # A ValueError shows that the folder is locked. With an OSError, the folder cannot be written, so the lock
+            # is unknown.
             return isinstance(error, ValueError)
         return False
 
