@@ -64,7 +64,7 @@ def test_too_many_classes_in_a_batch_are_explained(tmp_path):
     done = run("tfdml.train", *MODEL_FLAGS, *flags, "--evaluate_on=validation", f"--run_dir={tmp_path}/run")
     by_share = "3 of 10 classes are held out for the test (test_classes=0.3 in --dataset)."
     by_validation = "2 of 7 training classes are held out for validation (--evaluate_on=validation and "
-    share = "--validation_classes=0.3."
+    share = "--validation_classes=0.3)."
     told = "--sampler=pxk(classes=8): pxk(classes=8) needs that many classes"
     assert_one_error(done, told, "have 5. Lower classes.", by_share, by_validation + share, "Or hold out fewer.")
 
