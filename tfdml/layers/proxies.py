@@ -95,7 +95,7 @@ class Proxies(LossLayer):
         return shape[:2] if self.per_class == 1 else shape
 
     def assign_image_proxies(self, proxies):
-        """Assigns proxies `[classes, d]` that are features of images; those that are learnt stay as they are."""
+        """Assigns proxies `[classes, d]` that are features of images; those that are learned stay as they are."""
         if not self.trainable:
             self.proxies.assign(proxies)
 

@@ -80,7 +80,7 @@ class WeightedSum(EmbeddingLoss):
         if len(of_images) > 1:
             raise ValueError(
                 f"{len(of_images)} losses of the sum have proxies that are features of images, and would set each "
-                "other's. Use proxies='learnt' for all but one."
+                "other's. Use proxies='learned' for all but one."
             )
         parts = sorted({hooks.batch_parts for hooks in self._hooks()} - {1})
         if len(parts) > 1:

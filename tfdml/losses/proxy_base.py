@@ -11,10 +11,16 @@ from tfdml.functional.checks import check_similarities_input, concrete
 from tfdml.layers.loss_layer import is_computed_by_layer
 from tfdml.layers.proxies import Proxies, SampledProxies, ShardedProxies
 from tfdml.losses.base import EmbeddingLoss
-from tfdml.registry.arguments import Count, NotNegative, Positive, Tensor, integer
+from tfdml.registry.arguments import Count, NotNegative, Positive, Tensor, integer, one_of
 
 # With what rounding adds in half precision.
 LARGEST_COSINE = 1.01
+KINDS_OF_PROXIES = one_of("learned", "images", "hard")
+
+
+def _kind_of_proxies(value):
+    """Returns a kind of proxies; accepts the old spelling, which saved models and flags of earlier runs have."""
+    return KINDS_OF_PROXIES.read("learned" if isinstance(value, str) and value == "learnt" else value)
 
 
 class ProxyLoss(EmbeddingLoss):
@@ -191,10 +197,10 @@ class ImageProxyLoss(ProxyLoss):
     """Base class of losses on proxies that are learned, or are features of one image per class, as in EDMS.
 
     Args:
-        proxies: `"learnt"` trains the proxies to lower the loss. `"images"` uses the features of a random image of each
-            class, drawn once and computed again every epoch. `"hard"` moves these features by equation (7) of EDMS to
-            raise the loss; see `tfdml.callbacks.proxies`. The callback `tfdml.callbacks.ImageProxies` computes both;
-            `tfdml.train` adds it. Defaults to `"learnt"`.
+        proxies: `"learned"` trains the proxies to lower the loss. `"images"` uses the features of a random image of
+            each class, drawn once and computed again every epoch. `"hard"` moves these features by equation (7) of EDMS
+            to raise the loss; see `tfdml.callbacks.proxies`. The callback `tfdml.callbacks.ImageProxies` computes both;
+            `tfdml.train` adds it. Defaults to `"learned"`.
         proxy_steps: Integer. Maximum number of steps of (7) from each epoch's features. The paper does not specify a
             number. After very many steps, proxies no longer represent a class. Defaults to `1000`.
         proxy_rate: Float. Learning rate of these steps. Defaults to `0.001`.
@@ -205,7 +211,9 @@ class ImageProxyLoss(ProxyLoss):
     """
 
     _: KW_ONLY
-    proxies: Literal["learnt", "images", "hard"] = "learnt"
+    proxies: Annotated[Literal["learned", "images", "hard"], KINDS_OF_PROXIES._replace(read=_kind_of_proxies)] = (
+        "learned"
+    )
     proxy_steps: Annotated[int, integer(0)] = 1000
     proxy_rate: Positive = 1e-3
     proxy_tolerance: NotNegative = 1e-3
@@ -214,7 +222,7 @@ class ImageProxyLoss(ProxyLoss):
         if not self.learns_proxies:
             warnings.warn(
                 f"In plain Keras nothing sets the proxies of {type(self).__name__}(proxies={self.proxies!r}): they "
-                "stay random unless you call assign_image_proxies of the loss's layer. Use proxies='learnt', or a "
+                "stay random unless you call assign_image_proxies of the loss's layer. Use proxies='learned', or a "
                 "model of tfdml.methods with tfdml.callbacks.ImageProxies.",
                 stacklevel=2,
             )
@@ -223,7 +231,7 @@ class ImageProxyLoss(ProxyLoss):
     @property
     def learns_proxies(self) -> bool:
         """Whether gradients move the proxies."""
-        return self.proxies == "learnt"
+        return self.proxies == "learned"
 
     @property
     def image_proxies(self):
@@ -249,7 +257,7 @@ class ImageProxyLoss(ProxyLoss):
         if not any(isinstance(each, ImageProxies) for each in callbacks):
             raise ValueError(
                 "The loss has proxies that are features of images, which nothing would compute. Pass "
-                "callbacks=[tfdml.callbacks.ImageProxies(images, labels)], or use proxies='learnt'."
+                "callbacks=[tfdml.callbacks.ImageProxies(images, labels)], or use proxies='learned'."
             )
 
     def make_layer(self):
