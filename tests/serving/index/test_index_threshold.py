@@ -49,7 +49,7 @@ def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model") / "exported"
     shutil.copytree(exported(), folder)
     network = {"model": "best", "method": "divide_and_conquer", "backbone": "small", "head": "linear"}
-    facts = {**network, "weights": "random", "weights_licence": "none needed", "scores": {}}
+    facts = {**network, "weights": "random", "weights_license": "none needed", "scores": {}}
     facts |= {"data": {"dataset": "toycars", "protocol": "", "queries": None, "selected_on": None, "projected": ""}}
     facts |= {"sha256": model_hash(folder), "tolerant": False, "lite": None, "onnx": False}
     embedding = {"dimension": 16, "metric": "cosine", "learners": 2, "learner_dimension": 8, "projection": ""}
