@@ -162,12 +162,8 @@ def test_baselines_stand_in_the_table(tmp_path):
     ).stdout
     found = result(tmp_path / "run")
     rows = [line.split("  ")[0] for line in told.splitlines()]
-    assert [name for name in rows if name in ("features", "pca_whitened", "linear", "untrained")] == [
-        "features",
-        "pca_whitened",
-        "linear",
-        "untrained",
-    ]
+    kinds = ["pretrained features", "pca_whitened", "linear", "before training"]
+    assert [name for name in rows if name in kinds] == kinds
     assert found["baselines"]["pca_whitened"]["recall_at_1"] == pytest.approx(
         found["untrained"]["recall_at_1"], abs=0.05
     )

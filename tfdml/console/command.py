@@ -12,7 +12,7 @@ from pathlib import Path
 from absl import app, flags
 from absl import logging as absl_logging
 
-from tfdml.console import startup
+from tfdml.console import scores, startup
 from tfdml.console.flags import command_line, expanded, topics
 from tfdml.console.startup import TrainingStopped, disk_sentence, error_sentence, tensorflow_reason
 
@@ -29,7 +29,8 @@ def help_text(about, command, arguments, values, defining):
     """
     usage = " ".join(filter(None, ["Usage:", command, arguments, "[--flag=value ...]"]))
     modules = values.flags_by_module_dict()
-    names = [flag.name for module in defining for flag in modules.get(module, [])]
+    # Old spellings of flags are accepted, but not shown.
+    names = [flag.name for module in defining for flag in modules.get(module, []) if not flag.help.startswith("Alias")]
     shared = {topic: some for topic, some in topics().items() if set(some) <= set(names)}
     rest = [name for name in names if not any(name in some for some in shared.values())]
     sections = [
@@ -215,22 +216,35 @@ def aligned(rows, left=(0,)):
 
 
 def print_result(tables, run_dir, sentences=""):
-    """Prints what a run or an ensemble reaches, and the sentences about it.
+    """Prints the scores of a run or an ensemble, and the sentences about them.
 
-    `tables` are title to rows, which are name to metrics; the last row says which metrics are shown.
+    `tables` maps titles to rows, which map names to metrics; the last row determines which metrics are shown.
     """
     for title, rows in tables.items():
         shown = [metric for metric in list(rows.values())[-1] if metric != "queries"]
-        lines = [[title, *(metric.replace("recall_at_", "Recall@") for metric in shown)]]
+        lines = [[title, *map(scores.titled, shown)]]
         for name, metrics in rows.items():
-            values = map(metrics.get, shown)
-            lines.append([name, *("-" if value is None else f"{value:.3f}" for value in values)])
+            lines.append([name, *(scores.score(metric, metrics.get(metric)) for metric in shown)])
         print(f"\n{aligned(lines)}")
     print(f"\n{sentences}\n\nRun directory: {run_dir}" if sentences else f"\nRun directory: {run_dir}")
 
 
+def print_scores(values, intervals=None):
+    """Prints metrics in a table, with their 95% confidence intervals if there are any."""
+    intervals = intervals or {}
+    rows = [[scores.titled(name), scores.score(name, value)] for name, value in values.items() if name != "queries"]
+    if intervals:
+        ends = [
+            scores.interval(name, intervals[name]) if intervals.get(name) else ""
+            for name in values
+            if name != "queries"
+        ]
+        rows = [["", "score", "95% CI"], *([*row, each] for row, each in zip(rows, ends, strict=True))]
+    print(f"{aligned(rows)}\n")
+
+
 def own_modules(names):
-    """Returns the flag that names a user's own modules, in a list; none where there are none."""
+    """Returns the flag `--import_modules` with these names in a list, which is empty if there are no names."""
     return [f"--import_modules={','.join(names)}"] if names else []
 
 

@@ -42,7 +42,8 @@ def test_what_a_plan_takes():
     assert of_three.seconds_after(1, 3, QUICK) == pytest.approx(2 * (10 + 60))
     assert of_three.seconds_after(2, 1, QUICK) == 0
     assert of_three.in_words() == (
-        "the recipe for 900 steps, and beside it 9 for 100 steps, the best 3 for 300 steps, the best 1 for 900 steps"
+        "the default settings for 900 steps, and 9 alternatives: all of them for 100 steps, the best 3 for 300 steps, "
+        "the best 1 for 900 steps"
     )
 
 

@@ -179,8 +179,8 @@ def test_lines_of_trials(state, caplog):
     progress.trained(state, 1, 100, 100)
     progress.end()
     assert caplog.messages == [
-        "Trial 0, 100 steps: recall_at_1 0.500; 1.5 of 10 minutes; the recipe",
-        "Trial 1, 100 steps: failed: The loss is NaN.; 1.5 of 10 minutes; --loss=circle",
+        "Trial 0, 100 steps: Recall@1 50.0% (the default settings; 1.5 of 10 minutes)",
+        "Trial 1, 100 steps: failed: The loss is NaN (--loss=circle; 1.5 of 10 minutes)",
     ]
 
 

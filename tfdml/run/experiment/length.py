@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from tfdml.console import scores
+
 # Steps of a run that says neither steps nor epochs; about as many where an epoch is said.
 STEPS = 2000
 # Evaluations of a run that says its steps, and not when it is evaluated.
@@ -50,7 +52,7 @@ class Length:
         every, unit = self.evaluations
         often = unit.removesuffix("s") if every == 1 else f"{every:,} {unit}"
         epochs = f"{self.epochs:,} epoch{'s' * (self.epochs > 1)} of {self.steps_per_epoch:,}"
-        return f"{self.steps:,} steps, {epochs}; evaluated on {split} every {often}."
+        return f"{self.steps:,} steps ({epochs} steps), evaluated on the {split} set every {often}."
 
 
 def steps_of(settings, of_epoch=0):
@@ -111,6 +113,6 @@ def late_rise(history, metric):
     if rise < NOTEWORTHY:
         return None
     return (
-        f"{metric} still rose by {rise:.3f} in the last quarter of the steps: train longer, such as --steps={2 * last} "
-        "in the same --run_dir."
+        f"{scores.titled(metric)} still rose by {scores.difference(metric, rise, sign='')} in the last quarter of the "
+        f"steps. To train longer, repeat the command with the same --run_dir and, for example, --steps={2 * last}."
     )

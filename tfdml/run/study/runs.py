@@ -88,7 +88,7 @@ def run_name(row):
 
 def train(arguments):
     """Trains in a process of its own, as a user would; raises `TrainingStopped` or `CalledProcessError`."""
-    stopped = "The study stopped with this run. The same command goes on from there."
+    stopped = "The study stopped with this run. To resume, repeat the same command."
     status = status_of_training(arguments, subprocess.Popen.wait, stopped, stdout=subprocess.DEVNULL)
     if status:
         raise subprocess.CalledProcessError(status, command_line("python", "-m", "tfdml.train", *arguments))

@@ -17,6 +17,8 @@ from tfdml import registry
 from tfdml.backbones import Identity
 from tfdml.callbacks import InitialEmbedding
 from tfdml.callbacks.base import TrainingParts, steps_taken
+from tfdml.console import scores as shown
+from tfdml.console.flags import command_line
 from tfdml.evaluation.statistics import bootstrap_intervals, resampled_means
 from tfdml.methods import Single
 from tfdml.registry.arguments import sides_of
@@ -24,26 +26,29 @@ from tfdml.registry.loss_hooks import hooks_of
 from tfdml.run.training.model import loss_of
 from tfdml.run.training.run_sampler import make_sampler
 
-# The learning rate, and the side of images, that are advised.
+# The learning rate and the image size that are advised.
 RATE, SIDE = 0.0001, 224
-# What to try where training has won nothing, and whether the values of flags have tried it.
+# What to try if training has gained nothing, and whether a run with these values of flags has tried it.
 ADVICE = {
-    "a mean of the first and the final weights, --blend": lambda values: values["blend"],
-    "embeddings of several depths, --method=multilevel": lambda values: "multilevel" in values["method"],
-    f'a lower learning rate, --optimizer="adam(learning_rate={RATE})"': lambda values: _rate(values) <= RATE,
-    "a backbone that learns more slowly, --lr_multipliers=backbone=0.1": lambda values: (
+    "averaging the weights before and after training (--blend)": lambda values: values["blend"],
+    "several feature levels (--method=multilevel)": lambda values: "multilevel" in values["method"],
+    f'a lower learning rate (--optimizer="adam(learning_rate={RATE})")': lambda values: _rate(values) <= RATE,
+    "a lower learning rate for the backbone alone (--lr_multipliers=backbone=0.1)": lambda values: (
         "backbone" in str(values["lr_multipliers"])
     ),
-    f"larger images, --image_size={SIDE}": lambda values: _side(values) >= SIDE,
+    f"larger images (--image_size={SIDE})": lambda values: _side(values) >= SIDE,
 }
 ADVISED = 3
+# Flags that export the pretrained network as a run with them has it.
+OF_EXPORT = ("backbone", "initial_weights", "image_size")
 
 
 def gain_of(features, best, labels, metric):
-    """Returns how much higher a metric of the best model is than of the features, from `Scores` of one split.
+    """Returns how much better the best model is than the pretrained features, from the `Scores` of both on one split.
 
-    If the metric is not a mean over queries, the first that is one is taken instead. The keys are `metric`, `features`,
-    `best`, their `difference` and its `interval` over classes. None if no metric is such a mean, or there is one class.
+    If `metric` is not a mean over queries, the first metric that is one replaces it. The keys are `metric`, `features`,
+    `best`, their `difference` and its 95% confidence `interval` over classes. Returns None if no metric is such a mean
+    or if there is only one class.
     """
     names = [metric] if metric in best.per_query else list(best.per_query)
     if not names or len(np.unique(labels[best.queries])) < 2:
@@ -56,28 +61,38 @@ def gain_of(features, best, labels, metric):
 
 
 def gain_in_words(result, settings):
-    """Returns sentences about the gain in a result, and what to try if it is not sure; empty without one."""
+    """Returns the verdict about the gain in a result and, if training did not help, a line with advice.
+
+    Returns an empty text if the result has no gain, because the backbone is not pretrained.
+    """
     gain = result.get("gain")
     if not gain:
         return ""
-    low, high = (f"{100 * bound:.1f}" for bound in gain["interval"])
-    won, name, interval = 100 * gain["difference"], gain["metric"], f"95% interval {low} to {high}"
-    untrained = result["best"]["step"] == 0
-    if gain["interval"][0] > 0:
-        winner = "The embedding before training wins" if untrained else "Training won"
-        nothing = f" No step made it better.{_advice(settings.values())}" if untrained else ""
-        return f"{winner} {won:.1f} points of {name} over the pretrained features ({interval}).{nothing}"
-    kept = " The best model is the untrained one." if untrained else ""
-    lost = f"Training did not win anything for sure: {name} is {won:+.1f} points"
-    if gain["interval"][1] < 0 and not untrained:
-        lost = f"Training lost {-won:.1f} points of {name}"
-    return f"{lost} beside the pretrained features ({interval}).{kept}{_advice(settings.values())}"
+    metric, low, high = gain["metric"], *gain["interval"]
+    on_test = f"{shown.titled(metric)} on the test set"
+    before, after = f"{shown.score(metric, gain['features'])} (pretrained features)", shown.score(metric, gain["best"])
+    by = f"{shown.difference(metric, gain['difference'])} (95% CI {shown.interval(metric, (low, high), sign='+')})"
+    if result["best"]["step"] == 0:
+        verdict = (
+            "Training did not improve the model: the best model is the initial embedding, before training. Its "
+            f"{on_test} is {after}, compared with {before}: {by}."
+        )
+    elif low > 0:
+        return f"Training improved {on_test} from {before} to {after}: {by}."
+    elif high < 0:
+        verdict = f"Training lowered {on_test} from {before} to {after}: {by}."
+    else:
+        verdict = (
+            f"Training did not clearly improve {on_test}: it changed from {before} to {after}, {by}. The interval "
+            "contains 0, so the change may be due to chance."
+        )
+    return f"{verdict}\n{_advice(settings.values())}"
 
 
 def untried(values):
-    """Returns what may help training and has not been tried, such as `larger images, --image_size=224`.
+    """Returns what may help training and has not been tried, such as `larger images (--image_size=224)`.
 
-    `values` maps names of flags to values, of a run that starts from a pretrained backbone.
+    `values` maps names of flags to their values in a run that starts from a pretrained backbone.
     """
     if values["backbone"].startswith("identity"):
         # There is no backbone that could learn.
@@ -86,9 +101,15 @@ def untried(values):
 
 
 def _advice(values):
-    """Returns a sentence with the first things that flags have not tried; empty if they have tried all."""
+    """Returns what to do next: what a run with these flags has not tried, or else how to do without training."""
     left = untried(values)
-    return f" Try {', or '.join([', '.join(left[:-1]), left[-1]] if left[1:] else left)}." if left else ""
+    tried = ", or ".join([", ".join(left[:-1]), left[-1]] if left[1:] else left)
+    sentences = [f"What to do next: try {tried}." if left else "What to do next: check the labels (tfdml.suspects)."]
+    if values["initial_weights"] and not values["backbone"].startswith("identity"):
+        chosen = [f"--{name}={values[name]}" for name in OF_EXPORT if values[name]]
+        export = command_line("python", "-m", "tfdml.export", *chosen, "--out=exported/1")
+        sentences.append(f"To use the pretrained network without training: {export}")
+    return "\n".join(sentences)
 
 
 def _rate(values):

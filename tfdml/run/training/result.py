@@ -4,6 +4,7 @@ import numpy as np
 
 from pipelines.images.decoding import thumbnails
 from tfdml.callbacks import Projector
+from tfdml.console.scores import BEFORE_TRAINING
 from tfdml.evaluation import cost, diversity
 from tfdml.evaluation.evaluate import breakdown
 from tfdml.evaluation.statistics import class_intervals
@@ -186,18 +187,19 @@ def write_projector(experiment, embeddings, run, learners=1, clusters=None):
 
 
 def run_tables(result):
-    """Returns the tables of the result of a run: title to rows, which are name to metrics.
+    """Returns the tables of a run's result: they map titles to rows, which map names of models to metrics.
 
-    If other classes than the test's chose the best model, their table is the first of two.
+    If validation classes selected the best model, their table is the first of two.
     """
     selected_on, best = result["selected_on"], result["best"]
-    share = f", blend {best['blend']}" if "blend" in best else ""
+    share = f", {best['blend']:.0%} trained weights" if "blend" in best else ""
     names = f"best on {selected_on} (step {best['step']}{share})", f"final (step {result['step']})"
-    # Of the test alone it needs no name.
+    # The table of the test set needs no title if it is the only one.
     splits = {selected_on: result[selected_on], "test": result} if selected_on in result else {"": result}
     tables = {}
     for title, scores in splits.items():
         rows = {**scores, **scores.get("baselines", {})}
-        before = {name: rows[name] for name in ("features", *rows.get("baselines", ()), "untrained") if name in rows}
+        kinds = [kind for kind in ("features", *rows.get("baselines", ()), "untrained") if kind in rows]
+        before = {BEFORE_TRAINING.get(kind, kind): rows[kind] for kind in kinds}
         tables[title] = {**before, **dict(zip(names, (scores["best"], scores["metrics"]), strict=True))}
     return tables

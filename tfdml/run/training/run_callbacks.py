@@ -143,8 +143,8 @@ def _log_choice(log, chief, kind, recalls):
     log.write("initial_embedding", 0, recalls, kind=kind)
     if chief:
         scores = ", ".join(f"{name} {100 * recall:.1f}%" for name, recall in recalls.items())
-        best = "has the best Recall@1 on held-out training classes"
-        logging.getLogger(__name__).info("--initial_embedding=%s %s: %s.", kind, best, scores)
+        message = "Initial embedding: --initial_embedding=%s has the best Recall@1 on held-out training classes (%s)."
+        logging.getLogger(__name__).info(message, kind, scores)
 
 
 def _refresh_of(parts):

@@ -80,7 +80,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         return model.variables + model.optimizer.variables + of_parts
 
     def _leave(self):
-        raise TrainingStopped(f"Stopped by {self.stop.requested} after step {self.progress.step}, which is saved.")
+        raise TrainingStopped(f"Stopped by {self.stop.requested} after step {self.progress.step}, and saved.")
 
 
 class BadImages(keras.callbacks.Callback):

@@ -68,17 +68,18 @@ def changes_of_schedules(run, model, callbacks, spec):
     The log of the run ends where the run resumes, and so does the model's optimizer. `spec` is the value of
     `--schedule`.
     """
-    step, sentences, end = 0, [], "at the end of the run, and goes on at"
+    step, sentences, end = 0, [], "at the end of the run and resumes at"
     now = float(ops.convert_to_numpy(model.optimizer.learning_rate))
     for event in run.events("train")[-1:]:
         step, was = event["step"], event["learning_rate"]
         if was != now:
             change = f"was {was:.3g} {end} {now:.3g}"
-            sentences.append(f"--schedule={spec} depends on the length: the learning rate {change}.")
+            sentences.append(f"--schedule={spec} depends on the length of the run: the learning rate {change}.")
     for each in callbacks:
         if isinstance(each, TemperatureSchedule) and each.first != each.last:
             now = temperature_at(step, each.first, each.last, each.steps)
-            sentences.append(f"The negative temperature depends on the length: it was {each.last:g} {end} {now:g}.")
+            change = f"it was {each.last:g} {end} {now:g}"
+            sentences.append(f"The negative temperature depends on the length of the run: {change}.")
     return sentences
 
 
@@ -86,17 +87,18 @@ def _check(run, step, earlier, longer, of_epoch):
     """Raises a ValueError if a run of `earlier` steps, complete after `step`, cannot become `longer`."""
     if step < earlier:
         raise ValueError(
-            f"The run in --run_dir={run.path} stopped after step {step} of {earlier}, as --patience says, and a longer "
-            "one would, too. Give another --run_dir."
+            f"The run in --run_dir={run.path} cannot be made longer: --patience stopped it after step {step} of "
+            f"{earlier}, and would stop a longer run at the same step. Use another --run_dir."
         )
     if longer % of_epoch:
         raise ValueError(
-            f"The run in --run_dir={run.path} has epochs of {of_epoch} steps, and --steps={longer} is no multiple of "
-            f"them. Give --steps={-(-longer // of_epoch) * of_epoch}, or another --run_dir."
+            f"--steps={longer} must be a multiple of {of_epoch}, because the run in --run_dir={run.path} has epochs of "
+            f"{of_epoch} steps. Set --steps={-(-longer // of_epoch) * of_epoch}, or use another --run_dir."
         )
     if not run.has_checkpoint:
         raise ValueError(
-            f"The run in --run_dir={run.path} cannot be made longer: its checkpoints are gone. Give another --run_dir."
+            f"The run in --run_dir={run.path} cannot be made longer because its checkpoints are gone. Use another "
+            "--run_dir."
         )
 
 
@@ -115,12 +117,16 @@ def train(settings, run, serialized):
     run.check_claim(serialized, may_change=LENGTH if longer else ())
     result = run.result()
     if result is not None and not longer:
-        message = "The run in %s is complete; give another --run_dir to train again, or larger --steps to go on."
+        message = (
+            "The run in %s is already complete. To train it longer, set --steps to a larger number. To start a new "
+            "run, set another --run_dir."
+        )
         LOGGER.info(message, run.path)
         return result
     asked, devices = settings.length, settings.run.devices
     if asked.steps and asked.epochs:
-        LOGGER.info("--steps=%d is the length of the run; --epochs=%d needs --steps=0.", asked.steps, asked.epochs)
+        message = "The run trains for --steps=%d and ignores --epochs=%d. To train for epochs, set --steps=0."
+        LOGGER.info(message, asked.steps, asked.epochs)
     for sentence in settings.without_effect():
         LOGGER.warning(sentence)
     # A run that has begun goes on with the classes that it had.
@@ -145,10 +151,10 @@ def train(settings, run, serialized):
         if devices != "workers":
             raise
         if stop.requested:
-            raise TrainingStopped(f"Stopped by {stop.requested}, and by the first worker, which saves.") from error
+            raise TrainingStopped(f"Stopped by {stop.requested}. The first worker saves the run.") from error
         raise OSError(
-            "Another worker was lost, and training cannot go on without it. Start all workers again with the same "
-            f"command; they go on from the last checkpoint in {run.checkpoints}."
+            "Another worker was lost, and training cannot continue without it. Start all workers again with the same "
+            f"command. They resume from the last checkpoint in {run.checkpoints}."
         ) from error
     if experiment.chief:
         log_result(run, result)
@@ -176,7 +182,7 @@ def _train(experiment, run, serialized, stop, longer):
         if chief:
             put_back(run)
         if callbacks.checkpoint.resume(model, LOGGER.warning) and chief:
-            LOGGER.info("Going on with %s after step %d.", run.path, progress.step)
+            LOGGER.info("Resuming %s after step %d.", run.path, progress.step)
             schedule = settings.optimization.schedule
             for sentence in changes_of_schedules(run, model, callbacks.in_order, schedule) if longer else ():
                 LOGGER.info(sentence)
@@ -189,7 +195,9 @@ def _train(experiment, run, serialized, stop, longer):
         if not evaluation.exhausted:
             _fit(experiment, model, batches, callbacks.in_order, progress, length)
     if evaluation.exhausted:
-        ending = f"Stopped after step {progress.step}: {evaluation.patience} evaluations brought no better model."
+        ending = (
+            f"Stopped early after step {progress.step}: no improvement in the last {evaluation.patience} evaluations."
+        )
     else:
         ending = late_rise(evaluation.history, evaluation.monitor)
     if ending and chief:

@@ -3,6 +3,7 @@
 import functools
 import logging
 
+from tfdml.console import scores
 from tfdml.console.progress_bar import ProgressBar, verbosity
 from tfdml.run.experiment.length import STEPS
 from tfdml.run.tuning import outcome
@@ -37,10 +38,12 @@ class SearchProgress:
             self._bar.add(steps)
         elif self.verbose == 2:
             spent = f"{state.seconds / 60:.1f} of {self.seconds / 60:g} minutes"
-            changes = " ".join(state.changes[number].values()) or "the recipe"
-            score = state.at(number, length)
-            reached = f"{state.metric} {score.score:.3f}" if score else f"failed: {state.failed[number]}"
-            LOGGER.info(f"Trial {number}, {length:,} steps: {reached}; {spent}; {changes}")
+            changes = " ".join(state.changes[number].values()) or outcome.RECIPE
+            found = state.at(number, length)
+            reached = f"failed: {state.failed[number].rstrip('.')}"
+            if found:
+                reached = f"{scores.titled(state.metric)} {scores.score(state.metric, found.score)}"
+            LOGGER.info(f"Trial {number}, {length:,} steps: {reached} ({changes}; {spent})")
 
     def end(self):
         if self._bar:
@@ -62,7 +65,9 @@ def search(settings, serialized, fixed, *, tune_dir, minutes, more=()):
     epoch, longest = lengths_of(settings.length)
     drawn = draw(serialized, fixed, settings.run.seed)
     if not drawn:
-        raise ValueError(f"Nothing is left to choose: all of {_flags(SPACE)} are given. Leave out some of them.")
+        raise ValueError(
+            f"There is nothing to search for, because all of {_flags(SPACE)} are set. Remove some of them."
+        )
     folder = SearchDirectory(tune_dir)
     set_by_trials = [name for name in SPACE if name not in fixed]
     identity = {**serialized, TIME: f"--{TIME}={minutes:g}", "choice": f"a choice of {_flags(set_by_trials)}"}
@@ -72,7 +77,7 @@ def search(settings, serialized, fixed, *, tune_dir, minutes, more=()):
         options = {"drawn": drawn, "epoch": epoch, "longest": longest, "progress": progress}
         halving = Halving(state, save, trials, seconds=60 * minutes, **options)
         trials.tick = halving.tick
-        LOGGER.info("What the processes of trials print is in %s.", folder.log(0).parent / "*.log")
+        LOGGER.info("The output of the trials is written to %s.", folder.log(0).parent / "*.log")
         halving.run()
         progress.end()
         leads = outcome.leads(state, folder, {"import_modules": list(settings.run.import_modules)})
@@ -86,8 +91,8 @@ def lengths_of(length):
     epoch = length.steps_per_epoch or max(1, min(EPOCH, longest // (ETA * shortest(1))))
     if longest < ETA * shortest(epoch):
         raise ValueError(
-            f"Expected --steps of {ETA * shortest(epoch)} or more, the longest trial, where epochs have {epoch} steps; "
-            f"received {longest}."
+            f"--steps, the length of the longest trial, must be at least {ETA * shortest(epoch)} if an epoch has "
+            f"{epoch} steps. Received: --steps={longest}."
         )
     return epoch, longest
 

@@ -72,8 +72,10 @@ class Plan:
         return sum((1 + drawn) * (length - shorter) for drawn, length, shorter in rungs)
 
     def in_words(self):
-        rungs = [f"{drawn} for {length:,} steps" for drawn, length in zip(self.counts(), self.lengths, strict=True)]
-        return f"the recipe for {self.lengths[-1]:,} steps, and beside it {', the best '.join(rungs)}"
+        counts = ["all of them", *(f"the best {drawn}" for drawn in self.counts()[1:])]
+        rungs = [f"{count} for {length:,} steps" for count, length in zip(counts, self.lengths, strict=True)]
+        alternatives = f"{self.drawn} alternative{'s' * (self.drawn > 1)}"
+        return f"the default settings for {self.lengths[-1]:,} steps, and {alternatives}: {', '.join(rungs)}"
 
 
 def going_on(drawn):
