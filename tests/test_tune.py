@@ -98,9 +98,12 @@ def test_a_kill_while_a_trial_starts_ends_it_and_the_next_search_trains_it(anima
         ([], "--data_dir is missing. Set it to the folder of your images"),
         (
             ["--data_dir=photos", "--epochs=3"],
-            "--steps is the length of the longest trials, which does not use --epochs",
+            "--epochs has no effect here, because --steps is the length of the longest trials",
         ),
-        (["--data_dir=photos", "--folds=3"], "The search holds out --validation_classes, which does not use --folds"),
+        (
+            ["--data_dir=photos", "--folds=3"],
+            "--folds has no effect here, because a search holds out --validation_classes",
+        ),
         (["--data_dir=photos", "--devices=workers"], "--devices=workers cannot be used here"),
         (["--data_dir=photos", "--minutes=-1"], "flag --minutes"),
         (["--data_dir=photos", "--steps=5"], "must be at least 6 if an epoch has"),

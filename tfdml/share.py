@@ -1,4 +1,4 @@
-"""Writes a preset of a run: the model, its checksum and a model card, in a folder to share or to upload.
+"""Saves the model of a run as a preset to share: a folder with the model, its checksum and a model card.
 
 python -m tfdml.share --run_dir=runs/quickstart --out=presets/cars
 python -m tfdml.share --run_dir=runs/quickstart --out=presets/cars --license=apache-2.0 --upload=hf://owner/cars
@@ -9,10 +9,10 @@ from absl import flags
 from tfdml.console import command
 from tfdml.console import flags as tfdml_flags
 
-tfdml_flags.define_run_dir("Folder of a run.")
+tfdml_flags.define_run_dir("Directory of the run to share.")
 tfdml_flags.define_which()
 tfdml_flags.define_debug()
-flags.DEFINE_string("out", "", "Folder for the preset; must be empty or not exist.")
+flags.DEFINE_string("out", "", "Folder for the preset. It must be empty or not exist.")
 flags.DEFINE_string(
     "license",
     "",
@@ -36,9 +36,9 @@ def main():
     new_folder(values.out, "the preset", "--out")
     about = {"license": values.license or None, "changes": command.given("import_modules")}
     share_run(values.run_dir, values.which, values.out, upload=values.upload, **about)
-    print(f"Wrote the preset {values.out}: tfdml.from_preset({values.out!r}) loads it.")
+    print(f"Saved the preset to {values.out}. Load it with tfdml.from_preset({values.out!r}).")
     if values.upload:
-        print(f"Uploaded it: tfdml.from_preset({values.upload!r}) loads it.")
+        print(f"Uploaded the preset. Load it with tfdml.from_preset({values.upload!r}).")
 
 
 if __name__ == "__main__":

@@ -254,36 +254,36 @@ def free_path(name):
 
 
 def refuse_unused(names, reason):
-    """Raises a ValueError if one of these flags was given, which the command would not read.
+    """Raises a ValueError if one of these flags is set, because the command would ignore it.
 
-    `reason` says what the command does without them, such as "--run_dirs compares runs".
+    `reason` is a clause that follows "because", such as "--pairs verifies pairs".
     """
     for name in names:
         if flags.FLAGS[name].present:
-            raise ValueError(f"{reason}, which does not use --{name}. Leave it out.")
+            raise ValueError(f"--{name} has no effect here, because {reason}. Remove it.")
 
 
 def check_file(name):
-    """Raises a ValueError if the file that a flag names, if any, cannot be written: before there is work to lose."""
+    """Raises a ValueError before any work is done if the file that a flag names cannot be written."""
     if not flags.FLAGS[name].value:
         return
     path = Path(flags.FLAGS[name].value)
     if path.is_dir():
-        raise ValueError(f"--{name}={path} is a folder. Give a file in it.")
+        raise ValueError(f"--{name}={path} is a folder. Set it to a file.")
     if not path.parent.is_dir():
-        raise ValueError(f"--{name}={path}: there is no folder {path.parent}. Make it first, or give another one.")
+        raise ValueError(f"--{name}={path}: the folder {path.parent} does not exist. Create it, or use another folder.")
     if not os.access(path.parent, os.W_OK):
-        raise ValueError(f"--{name}={path}: {path.parent} is read-only. Give another folder.")
+        raise ValueError(f"--{name}={path}: {path.parent} is read-only. Use another folder.")
 
 
 def check_folder(name):
-    """Raises a ValueError if the folder that a flag names cannot be made or written: before there is work to lose."""
+    """Raises a ValueError before any work is done if the folder that a flag names cannot be created or written."""
     path = Path(flags.FLAGS[name].value)
     nearest = next(each for each in (path, *path.absolute().parents) if each.exists())
     if not nearest.is_dir():
-        raise ValueError(f"--{name}={path}: {nearest} is a file. Give a folder.")
+        raise ValueError(f"--{name}={path}: {nearest} is a file. Set --{name} to a folder.")
     if not os.access(nearest, os.W_OK):
-        raise ValueError(f"--{name}={path}: {nearest} is read-only. Give another folder.")
+        raise ValueError(f"--{name}={path}: {nearest} is read-only. Use another folder.")
 
 
 def _parse(argv, arguments, others):

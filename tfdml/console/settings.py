@@ -398,7 +398,7 @@ class EvaluationSettings:
         0,
         "Number of folds of the training classes; 0: hold out --validation_classes.",
         lower_bound=0,
-        why_not_searched="The search holds out --validation_classes",
+        why_not_searched="a search holds out --validation_classes",
         in_opened_run=0,
         is_of_validation=True,
     )
@@ -406,7 +406,7 @@ class EvaluationSettings:
         0,
         "The fold of --folds to hold out, counted from 0.",
         lower_bound=0,
-        why_not_searched="The search holds out --validation_classes",
+        why_not_searched="a search holds out --validation_classes",
         in_opened_run=0,
         is_of_validation=True,
     )

@@ -326,7 +326,7 @@ def test_the_command_shares_a_run(tmp_path):
     out = tmp_path / "cars"
     done = run("tfdml.share", f"--run_dir={straight_run()}", f"--out={out}", "--license=mit")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"Wrote the preset {out}: tfdml.from_preset('{out}') loads it.\n"
+    assert done.stdout == f"Saved the preset to {out}. Load it with tfdml.from_preset('{out}').\n"
     expected = tfdml.load(straight_run()).embed(IMAGES)
     np.testing.assert_array_equal(tfdml.from_preset(out).embed(IMAGES), expected)
     assert front_matter(out)["license"] == "mit"
