@@ -41,7 +41,7 @@ def test_help_of_training_shows_every_flag_by_topic_with_its_default():
     shown = shown_flags(done.stdout)
     assert shown.keys() == {*names, "run_dir", "member", "scale_to_data", "list", "debug"}
     assert (shown["epochs"], shown["loss"], shown["projector"], shown["data_dir"]) == ("0", "triplet", "true", "")
-    assert "Dimensions of the embedding. (a positive integer)" in done.stdout
+    assert "Number of dimensions of the embedding. (a positive integer)" in done.stdout
     assert "(one of float32, mixed_bfloat16, mixed_float16)" in done.stdout.replace("\n      ", " ")
     found = [name for some in flags.topics().values() for name in some]
     assert [name for name in shown if name in found] == found and sorted(found) == names
@@ -163,7 +163,7 @@ def test_training_without_flags_says_first_what_it_does_where_and_how_long():
     what, where, starting = done.stdout.splitlines()
     for word in ("--dataset=toycars", "--backbone=small", "--loss=triplet", "2,000 steps", "20 minutes", "--help"):
         assert word in what
-    folder = where.split()[4].rstrip(";")
+    folder = where.split()[2].rstrip(".")
     assert folder.startswith("runs/") and f"--run_dir={folder}" in where and starting == "Starting TensorFlow ..."
     assert not (ROOT / folder).exists()
 

@@ -1,7 +1,7 @@
 """Base classes of losses on similarities to class proxies."""
 
 import warnings
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -15,12 +15,12 @@ from tfdml.registry.arguments import Count, NotNegative, Positive, Tensor, integ
 
 # With what rounding adds in half precision.
 LARGEST_COSINE = 1.01
-KINDS_OF_PROXIES = one_of("learned", "images", "hard")
-
-
-def _kind_of_proxies(value):
-    """Returns a kind of proxies; accepts the old spelling, which saved models and flags of earlier runs have."""
-    return KINDS_OF_PROXIES.read("learned" if isinstance(value, str) and value == "learnt" else value)
+# Saved models and flags of earlier runs contain the old spelling.
+OLD_SPELLING = "learnt"
+_KINDS = one_of("learned", "images", "hard")
+KIND_OF_PROXIES = replace(
+    _KINDS, read=lambda value: _KINDS.read("learned" if isinstance(value, str) and value == OLD_SPELLING else value)
+)
 
 
 class ProxyLoss(EmbeddingLoss):
@@ -211,9 +211,7 @@ class ImageProxyLoss(ProxyLoss):
     """
 
     _: KW_ONLY
-    proxies: Annotated[Literal["learned", "images", "hard"], KINDS_OF_PROXIES._replace(read=_kind_of_proxies)] = (
-        "learned"
-    )
+    proxies: Annotated[Literal["learned", "images", "hard"], KIND_OF_PROXIES] = "learned"
     proxy_steps: Annotated[int, integer(0)] = 1000
     proxy_rate: Positive = 1e-3
     proxy_tolerance: NotNegative = 1e-3
