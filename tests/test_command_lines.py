@@ -34,7 +34,7 @@ def shown_table(stdout):
 
 
 BAD_FLAGS = {
-    "mistyped_flag": (["--epoch=3"], ["epoch", "Write --epochs."]),
+    "mistyped_flag": (["--epoch=3"], ["epoch", "Use --epochs."]),
     "nearly_a_flag": (["--epocs=3"], ["epocs", "Did you mean: epochs?"]),
     "learning_rate": (["--learning_rate=0.1"], ["--learning_rate", "--optimizer='adam(learning_rate=0.001)'"]),
     "no_number": (["--epochs=many"], ["--epochs must be an integer. Received: --epochs=many."]),

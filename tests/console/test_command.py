@@ -112,7 +112,7 @@ def test_helpfull_shows_flags_of_absl_too():
 
 def test_a_mistyped_flag_is_told_before_tensorflow_is_imported():
     done = Command("tfdml.train", "--epoch=3", environment=TELLING).wait()
-    assert done.returncode == 1 and "Write --epochs." in done.stderr
+    assert done.returncode == 1 and "Use --epochs." in done.stderr
     assert "tfdml" in done.stderr and "tensorflow" not in done.stderr and "keras" not in done.stderr
 
 

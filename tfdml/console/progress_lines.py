@@ -42,9 +42,9 @@ def _loss_in(logs):
 
 
 class ProgressLines(keras.callbacks.Callback):
-    """Prints a line every ten seconds of training or of a pass over images: which batch it is at.
+    """Prints the current batch every ten seconds, during training or while images are embedded.
 
-    `of` is what a pass embeds, such as `1,000 test images`.
+    `of` is what is embedded, such as `1,000 test images`.
     """
 
     def __init__(self, every=EVERY, of="the images"):
@@ -52,7 +52,7 @@ class ProgressLines(keras.callbacks.Callback):
         self.every, self.of = every, of
 
     def on_epoch_begin(self, epoch, logs=None):
-        # Keras prints the number of the epoch.
+        # The number of the epoch is printed by Keras.
         self._begin()
 
     def on_train_batch_end(self, batch, logs=None):

@@ -145,7 +145,7 @@ def test_a_process_that_a_killed_search_left_is_told(made, tmp_path, monkeypatch
 def test_a_full_disk_stops_the_search_and_no_trial_is_given_up(made):
     """As the command of a trial tells it, and as a checkpoint does."""
     for told in (
-        "Cannot write runs/a: no space is left on the disk. Make room, then give the same command again.",
+        "Cannot write runs/a: no space is left on the disk. Make room, then repeat the command.",
         str(CheckpointError("Cannot write the checkpoint of step 4: No space left; Make room, then run it again.")),
     ):
         of_search, _ = made(fail=told)
