@@ -105,7 +105,7 @@ def test_principal_components_are_those_of_given_images(tmp_path):
         (["--which=final"], "--which has no effect here, because --backbone exports the pretrained features"),
         (["--dims=4"], "--dims and --images need each other"),
         (["--images=photos"], "--dims and --images need each other"),
-        (["--initial_weights="], "has random weights, whose features are of no use without training"),
+        (["--initial_weights="], "has random weights, and its features are useless without training"),
         (["--dims=4", "--images=none/such"], "none/such: no such folder or file"),
     ],
 )

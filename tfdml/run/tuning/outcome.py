@@ -20,9 +20,9 @@ FIRST = 0
 class Halving:
     """A search, which resumes from its `SearchState`.
 
-    `save` writes the state. `train` accepts the number of a trial and a number of steps, trains the trial to that many
-    steps, and returns its `RungScore` or raises `TrialFailed`. `drawn` is what trials other than the first change, see
-    `draw`; lengths are multiples of `epoch` steps, and the longest has `longest`. `clock` returns the time in seconds.
+    `save` writes the state. `train` accepts the number of a trial and a number of steps, trains the trial up to that
+    step, and returns its `RungScore` or raises `TrialFailed`. `drawn` are the alternatives from `draw`. Lengths are
+    multiples of `epoch` steps and at most `longest`. `clock` returns the time in seconds.
     """
 
     def __init__(self, state, save, train, *, seconds, drawn, epoch, longest, progress, clock=time.monotonic):
@@ -32,7 +32,7 @@ class Halving:
         self._seen = clock()
 
     def tick(self):
-        """Counts the time, and saves it: a search that is killed has spent it."""
+        """Counts and saves the time, so that it is not lost if the search is killed."""
         now = self._clock()
         self.state.seconds += now - self._seen
         self._seen = now
@@ -52,16 +52,16 @@ class Halving:
             self._climb(rung, length)
 
     def _forget_kills(self):
-        """Lets the current rung retry trials that failed by no error of their own, before this process began."""
+        """Makes the current rung retry trials of an earlier process that were killed."""
         rung, failed = self.state.rungs[-1] if self.state.rungs else [], self.state.failed
         killed = [number for number in rung if failed.get(number, "").startswith((KILLED, TAKEN))]
         for number in killed:
             del failed[number]
-        # After those that are measured: what follows a trial needs time. The first one is trained in any case.
+        # Retry them last, so that they take no time from the others. The first trial is always trained.
         rung.sort(key=lambda number: number in killed and number != FIRST)
 
     def _begin(self):
-        """Trains the first trial to the end of the shortest rung, and plans by what that takes."""
+        """Trains the first trial to the end of the shortest rung, and plans the search by the time that this takes."""
         length = shortest(self.epoch)
         if not self.state.at(FIRST, length):
             self._take(FIRST, length)
@@ -83,7 +83,7 @@ class Halving:
         self.progress.say(f"The search trains {self.state.plan.in_words()}. It takes about {planned / 60:.0f} minutes.")
 
     def _chosen(self, rung):
-        """Returns the numbers of the trials other than the first that a rung trains, best first."""
+        """Returns the numbers of the alternatives that a rung trains, best first."""
         if rung == 0:
             return list(range(1, len(self.state.changes)))
         before = self.state.plan.lengths[rung - 1]
@@ -92,12 +92,12 @@ class Halving:
         return [each.trial for each in scores[: going_on(len(scores))]]
 
     def _climb(self, rung, length):
-        """Trains the trials of a rung, one after another; those that no longer fit into the time are dropped."""
+        """Trains the trials of a rung, one after another, and drops those that no longer fit into the time."""
         numbers = self.state.rungs[rung]
         for place, number in enumerate(numbers):
             if self.state.at(number, length) or number in self.state.failed:
                 continue
-            # The first one is never left out: everything is compared with it.
+            # The first trial is never dropped, because all others are compared with it.
             if number != FIRST and not self._fits(rung, number, place):
                 self.progress.say(f"No time is left for {len(numbers) - place} of the trials with {length:,} steps.")
                 self.state.rungs[rung] = numbers[:place]
@@ -114,7 +114,7 @@ class Halving:
         last = self.state.last(number)
         try:
             self.state.measured.append(self._train(number, length))
-            # It may have failed before, for want of its weights.
+            # It may have failed before, for example because weights could not be downloaded.
             self.state.failed.pop(number, None)
         except TrialFailed as failed:
             self.state.failed[number] = str(failed)
@@ -122,10 +122,10 @@ class Halving:
         self.progress.trained(self.state, number, length, length - (last.steps if last else 0))
 
     def _cost(self):
-        """Returns the `Cost` of a trial, from the trials that were trained."""
+        """Returns the typical `Cost` of a trial."""
         seen = [each.cost for each in self.state.measured if each.cost]
         if not seen:
-            # They were complete when the search was stopped.
+            # All trials were complete when the search resumed.
             return Cost(0.0, 0.0)
         return Cost(statistics.median(each.start for each in seen), statistics.fmean(each.step for each in seen))
 

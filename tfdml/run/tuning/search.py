@@ -15,9 +15,9 @@ LOGGER = logging.getLogger(__name__)
 
 
 class SearchProgress:
-    """A bar of all steps in a terminal, and a line for each trial elsewhere.
+    """Shows a bar of all steps in a terminal, or otherwise a line for each trial.
 
-    `verbose` is 1 for a bar and 2 for lines; if None, it depends on whether the output is a terminal.
+    `verbose` is 1 for a bar and 2 for lines. If None, it depends on whether the output is a terminal.
     """
 
     def __init__(self, seconds, verbose=None):
@@ -30,9 +30,9 @@ class SearchProgress:
         LOGGER.info(sentence)
 
     def trained(self, state, number, length, steps):
-        """Shows that a trial was trained to `length` steps, `steps` of them now, or that it has failed."""
+        """Shows that a trial was trained up to `length` steps, `steps` of them now, or that it failed."""
         if self.verbose == 1 and state.plan:
-            # The steps of a trial at the end of a rung are those of all rungs before, too.
+            # The steps of a trial include those of earlier rungs.
             done = sum(each.steps for each in state.ranked())
             self._bar = self._bar or ProgressBar(state.plan.steps(), "step", max(0, done - steps), verbose=1)
             self._bar.add(steps)
@@ -51,16 +51,16 @@ class SearchProgress:
             self._bar = None
 
 
-# Steps of an epoch: a trial that is stopped goes on from the end of one.
+# Steps per epoch: a trial that is stopped resumes from the end of an epoch.
 EPOCH = 50
 
 
 def search(settings, serialized, fixed, *, tune_dir, minutes, more=()):
-    """Searches for settings until the time is over, or continues a search; writes the best ones.
+    """Starts or resumes a search, runs it until the time is over, and writes the best settings.
 
-    The first trial has the `settings`, and `serialized` as `{name: "--name=value"}`; no trial changes the flags named
-    in `fixed`. `more` are other flags for the processes of trials. Returns the `SearchState`, the list of `Lead` of the
-    trial that won, the path of its flagfile, and the path of its run.
+    The first trial has the `settings`, which `serialized` contains as `{name: "--name=value"}`. No trial changes the
+    flags named in `fixed`. `more` are additional flags for the processes of trials. Returns the `SearchState`, a list
+    of `Lead` of the best trial, the path of its flagfile, and the path of its run.
     """
     epoch, longest = lengths_of(settings.length)
     drawn = draw(serialized, fixed, settings.run.seed)
@@ -86,7 +86,7 @@ def search(settings, serialized, fixed, *, tune_dir, minutes, more=()):
 
 
 def lengths_of(length):
-    """Returns the steps of an epoch, and the most steps of a trial, for `LengthSettings`."""
+    """Returns the steps per epoch and the maximum number of steps of a trial for `LengthSettings`."""
     longest = length.steps or STEPS
     epoch = length.steps_per_epoch or max(1, min(EPOCH, longest // (ETA * shortest(1))))
     if longest < ETA * shortest(epoch):
