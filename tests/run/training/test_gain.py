@@ -195,6 +195,8 @@ def test_a_linear_layer_is_trained_with_any_loss(monkeypatch, flags):
 
 def test_baselines_of_classes_are_refused_before_training_where_there_are_none():
     experiment, _ = experiment_of("--baselines=pca,lda,linear", "--labels=images")
-    with pytest.raises(ValueError, match="--baselines=lda,linear: these tell classes apart, and no class has two"):
+    with pytest.raises(
+        ValueError, match="--baselines=lda,linear need classes with several images, but no class has two"
+    ):
         gain.check_baselines(experiment)
     gain.check_baselines(experiment_of("--baselines=pca", "--labels=images")[0])

@@ -1,4 +1,4 @@
-"""What training adds to the pretrained features: baselines, blends of weights, and the gain."""
+"""What training gains over the pretrained features: baselines, weight interpolation, and the verdict."""
 
 import dataclasses
 import math
@@ -113,48 +113,48 @@ def _advice(values):
 
 
 def _rate(values):
-    """Returns the learning rate; `auto` has the advised one, and others a higher one if they do not state it."""
+    """Returns the learning rate. `auto` uses the advised one, and the defaults of all others are higher."""
     name, arguments = registry.parse(values["optimizer"])[0]
     return arguments.get("learning_rate", RATE if name == "auto" else math.inf)
 
 
 def _side(values):
-    """Returns the longer side of images; the backbone's own is the one that suits it."""
+    """Returns the longer side of the images. The default size of a backbone suits it, so it counts as advised."""
     return max(sides_of(values["image_size"])) if values["image_size"] else SIDE
 
 
-# Steps of the linear layer.
+# Training steps of the baseline `linear`.
 STEPS = 1000
-# Baselines that are of use, or possible, only with classes.
+# Baselines that need classes.
 OF_CLASSES = ("lda", "wccn", "linear")
 
 
 def baselines_of(experiment, features, tested):
-    """Returns metrics on the test split of the baselines that `--baselines` names.
+    """Returns the test metrics of the baselines in `--baselines`.
 
-    `features` is the model of the features before training, and `tested` are those of the test split, `[N, c]`.
+    `features` is the model of the pretrained features, and `tested` are the features of the test split, `[N, c]`.
     """
     names = experiment.settings.network.baselines
     if not names:
         return {}
-    # Training has gone on without images that cannot be read.
+    # Tolerant, because training has skipped images that cannot be read.
     vectors = experiment.embed(features, experiment.splits.train, tolerant=True)
     embedded = {name: _head(experiment, vectors, name).predict(tested, verbose=0) for name in names}
     return {"baselines": {name: experiment.measure(each, experiment.splits.test) for name, each in embedded.items()}}
 
 
 def check_baselines(experiment):
-    """Raises a ValueError if `--baselines` need classes, and no class has two training images."""
+    """Raises a ValueError if `--baselines` need classes but no class has two training images."""
     named = [name for name in experiment.settings.network.baselines if name in OF_CLASSES]
     if named and each_alone(experiment.splits.train.labels):
         raise ValueError(
-            f"--baselines={','.join(named)}: these tell classes apart, and no class has two training images. Leave "
-            "them out; pca and pca_whitened need no classes."
+            f"--baselines={','.join(named)} need classes with several images, but no class has two training images. "
+            "Remove them; pca and pca_whitened need no classes."
         )
 
 
 def _head(experiment, vectors, name):
-    """Returns a linear layer on vectors `[N, c]` of the training images: as it begins, or, as `linear`, trained."""
+    """Returns the linear layer of a baseline on training features `[N, c]`; only `linear` is trained."""
     settings, train = experiment.settings, experiment.splits.train
     labels = train.labels
     keras.utils.set_random_seed(settings.run.seed)
@@ -169,24 +169,24 @@ def _head(experiment, vectors, name):
     levels = {"hierarchy": train.hierarchy, "level_names": train.level_names}
     split, step = Split(StoredVectors([vectors]), labels, **levels), tf.Variable(0, dtype=tf.int64)
     batches = training_batches(split, sampler, None, seed=seed, step=step, steps_per_epoch=STEPS)
-    # A loss that changes while it trains does so here, too.
+    # Losses that change during training need their callbacks.
     length = {"steps": STEPS, "steps_per_epoch": STEPS, "step": lambda: steps_taken(head)}
     parts = {"images": lambda: vectors, "labels": labels, "sampler": sampler, "seed": seed, "log": None, "verbose": 0}
     head.fit(batches, verbose=0, callbacks=hooks_of(loss).callbacks(TrainingParts(**length, **parts)))
     return head
 
 
-# The part of the final weights in a mean of both.
+# Weights of the final model in the interpolation.
 SHARES = (0.25, 0.5, 0.75)
 
 
 @dataclasses.dataclass(frozen=True)
 class Blend:
-    """The mean of the first and the final weights of a run that is best on the classes that select.
+    """The best interpolation between the initial and the final weights of a run (WiSE-FT).
 
-    What a pretrained network knows and training has made it forget comes back in part, as in Wortsman et al., "Robust
-    fine-tuning of zero-shot models", CVPR 2022. `share` is the part of the final weights, and `metrics` is what the
-    model reaches with it.
+    It recovers some of what a pretrained network forgets during fine-tuning, as in Wortsman et al., "Robust fine-tuning
+    of zero-shot models", CVPR 2022. `share` is the weight of the final model, and `metrics` are measured on the classes
+    that select the best model.
     """
 
     share: float
@@ -194,11 +194,10 @@ class Blend:
 
     @classmethod
     def best(cls, experiment, model, first, monitor):
-        """Measures blends of a final `model` with the `first` weights on the classes that select; it keeps its weights.
+        """Measures interpolations between the `first` weights and a final `model`, which keeps its weights.
 
-        Of those that are hardly worse than the best one, by one standard error over classes of the metric `monitor`,
-        the one with the largest part of the final weights is taken: few classes to select by would choose at random
-        among them.
+        Chooses the largest share of the final weights with a metric `monitor` within one standard error over classes of
+        the best one. A choice by the metric alone would be random if there are few classes.
         """
         split, metrics = experiment.splits.evaluation, experiment.splits.protocol.while_training
         final, blends = model.get_weights(), []
@@ -212,7 +211,7 @@ class Blend:
 
 
 def between(first, final, share):
-    """Returns weights of which a share is the final ones; numbers that are not floats, such as seeds, are final."""
+    """Returns interpolated weights. Values that are not floats, such as random seeds, are the final ones."""
     return [
         ((1 - share) * before + share * after).astype(after.dtype)
         if backend.is_float_dtype(backend.standardize_dtype(after.dtype))
@@ -222,7 +221,7 @@ def between(first, final, share):
 
 
 def _is_worse(scores, best, monitor, labels):
-    """Whether scores are lower than the best ones by more than a standard error."""
+    """Whether scores are below the best ones by more than one standard error."""
     behind = best.values[monitor] - scores.values[monitor]
     if monitor not in best.per_query or behind <= 0:
         return behind > 0
@@ -232,19 +231,19 @@ def _is_worse(scores, best, monitor, labels):
 
 
 def set_aside(run):
-    """Keeps the best model of a step next to the one that replaces it: a run that resumes compares with it."""
+    """Keeps the best model of a step when an interpolation replaces it, because a longer run compares with it."""
     for path, aside in _kept(run):
         if path.is_file():
             path.rename(aside)
 
 
 def put_back(run):
-    """Gives the best model of a step its place again."""
+    """Restores the best model of a step."""
     for path, aside in _kept(run):
         if aside.is_file():
             aside.rename(path)
 
 
 def _kept(run):
-    """Returns the files of the best model, and where they are kept aside."""
+    """Returns the files of the best model and the paths that they are moved to."""
     return [(run.model, run.path / "best_step.keras"), (run.adapter, run.path / "best_step_adapter.weights.h5")]
