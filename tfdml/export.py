@@ -33,9 +33,9 @@ DIMS = (
     "of the training embeddings, or of --images. 0 keeps all dimensions."
 )
 flags.DEFINE_integer("dims", 0, DIMS, lower_bound=0)
-LITE = "Also write model.tflite for LiteRT, with weights of this type. Its input are resized pixels."
+LITE = "Also write model.tflite for LiteRT, with weights of this type. Its inputs are resized pixels."
 flags.DEFINE_enum("lite", "none", ("none", "float32", "float16", "int8"), LITE)
-flags.DEFINE_bool("onnx", False, "Also write model.onnx for ONNX Runtime. Its input are resized pixels.")
+flags.DEFINE_bool("onnx", False, "Also write model.onnx for ONNX Runtime. Its inputs are resized pixels.")
 flags.DEFINE_string(
     "data_dir", "", "Folder of the dataset, which --dims may need. If not set, the folder that the run used."
 )

@@ -1,4 +1,8 @@
-"""Trains an embedding: `python -m tfdml.train --flagfile=configs/quickstart.flags`."""
+"""Trains an embedding model: `python -m tfdml.train --data_dir=photos`.
+
+python -m tfdml.train --data_dir=photos --run_dir=runs/photos
+python -m tfdml.train --flagfile=configs/quickstart.flags
+"""
 
 import datetime
 import functools

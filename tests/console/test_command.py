@@ -91,7 +91,7 @@ def test_the_package_and_the_program_list_the_commands(program):
         done = printed(*way)
         assert done.returncode == 0
         assert [line for line in done.stdout.splitlines() if line.startswith("  train ")] == [
-            "  train            Trains an embedding"
+            "  train            Trains an embedding model"
         ]
     with_main = {path.stem for path in (ROOT / "tfdml").glob("*.py") if '__name__ == "__main__"' in path.read_text()}
     assert with_main - {"__main__"} == set(COMMANDS)

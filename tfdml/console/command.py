@@ -41,7 +41,7 @@ def help_text(about, command, arguments, values, defining):
         "The values shown are the defaults. --flagfile=FILE reads flags from a file. Files that ship with tfdml, "
         "such as configs/quickstart.flags, are found from any folder. --helpfull also shows the flags of absl."
     )
-    return "\n\n".join([about.strip(), usage, *sections, end])
+    return "\n\n".join([about.strip(), usage, *sections, textwrap.fill(end, WIDTH, break_on_hyphens=False)])
 
 
 def _described(flag):

@@ -197,7 +197,7 @@ class DataSettings:
     labels: str = flag(
         "",
         "Labels to train with instead of the classes: clusters(k=100, every=2) uses cluster assignments, images "
-        "makes each image its own class, and exchanged(share=0.2) adds label noise. If not set, the classes.",
+        "makes each image its own class, and exchanged(share=0.2) adds label noise. If not set, the classes are used.",
     )
     levels: tuple[str, ...] = flag(
         (),
@@ -286,8 +286,8 @@ class NetworkSettings:
     )
     initial_weights: str = flag(
         "",
-        "Initial weights of the backbone: imagenet, which are downloaded, toycars, which are included for "
-        "small(width=16), or a Keras weights file (.weights.h5). If not set, random weights.",
+        "Initial weights of the backbone: imagenet (downloaded), toycars (included, for small(width=16)) or a Keras "
+        "weights file (.weights.h5). If not set, the weights are random.",
         is_place=True,
         recipe="imagenet",
         is_of_network=True,
@@ -392,7 +392,7 @@ class LengthSettings:
 
     epochs: int = flag(
         0,
-        "Number of epochs. Set --steps to 0 to use it. 0 uses --steps.",
+        "Number of epochs. Only used if --steps is 0.",
         is_length=True,
         lower_bound=0,
         why_not_searched="--steps is the length of the longest trials",
