@@ -39,7 +39,7 @@ def test_the_best_model_is_between_the_pretrained_and_the_final_one(tmp_path):
     found = result(run_dir)
     share = found["best"]["blend"]
     assert found["best"]["step"] == found["step"] == 8
-    assert f"best on validation (step 8, blend {share})" in done.stdout
+    assert f"best on validation (step 8, blend: {share:.0%} trained)" in done.stdout
     watched = found["validation"]
     others = [event["metrics"]["recall_at_1"] for event in (watched, {"metrics": watched["untrained"]})]
     assert watched["best"]["recall_at_1"] > max(others)

@@ -192,7 +192,7 @@ def run_tables(result):
     If validation classes selected the best model, their table is the first of two.
     """
     selected_on, best = result["selected_on"], result["best"]
-    share = f", {best['blend']:.0%} trained weights" if "blend" in best else ""
+    share = f", blend: {best['blend']:.0%} trained" if "blend" in best else ""
     names = f"best on {selected_on} (step {best['step']}{share})", f"final (step {result['step']})"
     # The table of the test set needs no title if it is the only one.
     splits = {selected_on: result[selected_on], "test": result} if selected_on in result else {"": result}
