@@ -168,7 +168,7 @@ def newest_arrays(run_dir):
 
 def assert_went_on(run_dir, done):
     """The command went on from a checkpoint; one that starts anew leaves the same bits."""
-    found = re.search(rf"Going on with {re.escape(str(run_dir))} after step (\d+)\.", done.stdout)
+    found = re.search(rf"Resuming {re.escape(str(run_dir))} after step (\d+)\.", done.stdout)
     assert found and int(found[1]) > 0, done.stdout
 
 

@@ -78,7 +78,10 @@ def test_a_damaged_shard_leaves_no_table(embedded, tmp_path):
 def test_the_command_and_its_errors(embedded, tmp_path):
     given, out = f"--embeddings={embedded}", f"--out={tmp_path}/found.parquet"
     done = ok("tfdml.cluster", given, out, "--clusters=3")
-    assert f"Wrote the clusters of 89 images to {tmp_path}/found.parquet: 29 to 30 images each." in done.stdout
+    assert (
+        f"Clustered 89 images into 3 clusters of 29 to 30 images, and wrote them to {tmp_path}/found.parquet."
+        in done.stdout
+    )
     for flags, words in [
         ([given, out], "--clusters is missing"),
         ([given, "--clusters=3"], "--out is missing"),

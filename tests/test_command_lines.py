@@ -20,20 +20,21 @@ from tests.run_helpers import (
 )
 from tfdml import registry
 from tfdml.backbones import Small
+from tfdml.console import scores
 from tfdml.run.directory.checkpoints import CheckpointFolder
 
 
 def shown_table(stdout):
     """The rows of the table: name to numbers."""
     rows = [line.rsplit(None, len(METRICS) - 1) for line in stdout.splitlines()]
-    return {row[0].strip(): row[1:] for row in rows if row and row[0].startswith(("untrained", "best", "final"))}
+    return {row[0].strip(): row[1:] for row in rows if row and row[0].startswith(("before training", "best", "final"))}
 
 
 # Bad flags
 
 
 BAD_FLAGS = {
-    "mistyped_flag": (["--epoch=3"], ["epoch", "Write --epochs."]),
+    "mistyped_flag": (["--epoch=3"], ["epoch", "Use --epochs."]),
     "nearly_a_flag": (["--epocs=3"], ["epocs", "Did you mean: epochs?"]),
     "learning_rate": (["--learning_rate=0.1"], ["--learning_rate", "--optimizer='adam(learning_rate=0.001)'"]),
     "no_number": (["--epochs=many"], ["--epochs must be an integer. Received: --epochs=many."]),
@@ -110,16 +111,15 @@ def test_the_same_command_again_prints_the_table_again(finished):
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
     done = run("tfdml.train", *straight_flags(finished))
     assert done.returncode == 0 and done.stderr == ""
-    assert f"The run in {finished} is complete" in done.stdout
+    assert f"The run in {finished} is already complete" in done.stdout
     given, rows = result(finished), shown_table(done.stdout)
     expected = {
-        "untrained": given["untrained"],
+        "before training": given["untrained"],
         f"best on test (step {given['best']['step']})": given["best"],
         f"final (step {given['step']})": given["metrics"],
     }
     assert rows == {
-        name: [f"{metrics[key]:.3f}" if key in metrics else "-" for key in METRICS[:-1]]
-        for name, metrics in expected.items()
+        name: [scores.score(key, metrics.get(key)) for key in METRICS[:-1]] for name, metrics in expected.items()
     }
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("*")} == before
 

@@ -135,24 +135,28 @@ def test_search_and_index_bad_input(tmp_path):
         (
             "tfdml.search",
             ["--index=x", f"--picture={tmp_path}/none/found.png", "query.jpg"],
-            f"--picture={tmp_path}/none/found.png: there is no folder {tmp_path}/none",
+            f"--picture={tmp_path}/none/found.png: the folder {tmp_path}/none does not exist",
         ),
         ("tfdml.search", ["--index=x", f"--picture={tmp_path}", "query.jpg"], f"--picture={tmp_path} is a folder"),
-        ("tfdml.search", ["--index=x", "--picture=found.xyz", "query.jpg"], "--picture=found.xyz does not end as"),
+        ("tfdml.search", ["--index=x", "--picture=found.xyz", "query.jpg"], "--picture=found.xyz must end like"),
         # Pillow only reads it.
-        ("tfdml.search", ["--index=x", "--picture=found.psd", "query.jpg"], "--picture=found.psd does not end as"),
+        ("tfdml.search", ["--index=x", "--picture=found.psd", "query.jpg"], "--picture=found.psd must end like"),
         ("tfdml.export", ["--run_dir=none", "--out=."], "--out=. cannot be replaced; give a folder by a name of its"),
         # Before the run is opened.
         (
             "tfdml.evaluate",
             ["--run_dir=none", f"--per_query={tmp_path}/none/values.csv"],
-            f"--per_query={tmp_path}/none/values.csv: there is no folder {tmp_path}/none",
+            f"--per_query={tmp_path}/none/values.csv: the folder {tmp_path}/none does not exist",
         ),
-        ("tfdml.search", ["--index=x"], "Expected one of: images to search for, --duplicates, and --label"),
+        (
+            "tfdml.search",
+            ["--index=x"],
+            "Set exactly one of: the paths of images to search for, --duplicates, and --label",
+        ),
         (
             "tfdml.search",
             ["--index=x", "--label=y", "--threshold=1", "--validation=z"],
-            "Expected --threshold or --validation",
+            "--threshold and --validation cannot both be set",
         ),
         (
             "tfdml.search",
@@ -161,7 +165,7 @@ def test_search_and_index_bad_input(tmp_path):
         ),
         ("tfdml.embed", [f"--images={tmp_path}", "--out=x"], "--model is missing"),
         ("tfdml.embed", ["--model=x", f"--images={tmp_path}/*.jpg", "--out=x"], "finds no images"),
-        ("tfdml.embed", ["--images=x", "--", "--direct_num_workers=2"], "options behind -- need --runner"),
+        ("tfdml.embed", ["--images=x", "--", "--direct_num_workers=2"], "options after -- need --runner"),
         ("tfdml.embed", ["--images=x", "--runner=DirectRunner", "y"], "Unexpected argument 'y'"),
         ("tfdml.index", ["--images=x"], "--out is missing"),
         ("tfdml.index", ["--delete=x", "--out=gs://bucket/index"], "is on no file system of this machine"),

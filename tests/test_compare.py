@@ -60,9 +60,11 @@ def test_two_runs():
     assert alone["a"] - alone["b"] == pytest.approx((recall["a"] - recall["b"]) * found["queries"])
     assert table[:2] == [f"A: {a}", f"B: {b}"]
     (row,) = [line.split() for line in table if line.startswith("Recall@1 ")]
-    assert row[1:4] == [f"{recall['a']:.3f}", f"{recall['b']:.3f}", f"{recall['difference']:+.3f}"]
+    points = f"{100 * recall['difference']:+.1f}"
+    assert row[1:5] == [f"{recall['a']:.1%}", f"{recall['b']:.1%}", points, "points"]
     assert row[-1] == (recall["better"] or "-").upper()
-    assert f"Of {found['queries']} queries, only A gets {alone['a']} right at rank 1, and only B {alone['b']}." in table
+    right = f"{alone['a']} are right at rank 1 only in A, and {alone['b']} only in B."
+    assert f"Of {found['queries']} queries, {right}" in table
 
 
 def test_several_seeds_over_classes():
@@ -88,7 +90,7 @@ def test_metrics_of_pairs_over_classes():
     assert list(found["metrics"]) == ["recall_at_1", "roc_auc"]
     assert each["difference"] == pytest.approx(each["b"] - each["a"])
     assert each["interval"][0] < each["difference"] < each["interval"][1]
-    assert [line.split()[1] for line in table if line.startswith("roc_auc ")] == [f"{each['a']:.3f}"]
+    assert [line.split()[2] for line in table if line.startswith("roc auc ")] == [f"{each['a']:.3f}"]
     done = run("tfdml.compare", f"--run_dirs={a},{b}", "--bootstrap=queries", *flags)
     assert_one_error(done, "roc_auc: pair metrics are not means over queries. Compare them with --bootstrap=classes")
 
@@ -108,7 +110,7 @@ def test_three_runs():
     assert table[:3] == [f"{name.upper()}: {path}" for name, path in runs.items()]
     (row,) = [line.split() for line in table if line.startswith("Recall@1  C - B")]
     last = found["metrics"]["recall_at_1"]["pairs"][2]
-    assert row[4] == f"{last['difference']:+.3f}" and row[-1] == (last["better"] or "-").upper()
+    assert row[4] == f"{100 * last['difference']:+.1f}" and row[-1] == (last["better"] or "-").upper()
 
 
 def test_runs_that_cannot_be_compared(tmp_path):

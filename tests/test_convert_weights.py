@@ -36,7 +36,7 @@ BAD_FLAGS = {
     # Told before the file is read.
     "no_folder": (
         ["--source=caffe_googlenet", "--input=/none/x", "--output=/none/x.weights.h5"],
-        ["--output=/none/x.weights.h5: there is no folder /none"],
+        ["--output=/none/x.weights.h5: the folder /none does not exist"],
     ),
     "no_such_file": (["--source=caffe_googlenet", "--input=/none/x", "--output=x.weights.h5"], ["/none/x"]),
     "damaged": (["--source=caffe_googlenet", f"--input={__file__}", "--output=x.weights.h5"], [__file__, "caffemodel"]),

@@ -66,7 +66,9 @@ def test_too_many_classes_in_a_batch_are_explained(tmp_path):
     by_validation = "2 of 7 training classes are held out for validation (--evaluate_on=validation and "
     share = "--validation_classes=0.3)."
     told = "--sampler=pxk(classes=8): pxk(classes=8) needs that many classes"
-    assert_one_error(done, told, "have 5. Lower classes.", by_share, by_validation + share, "Or hold out fewer.")
+    assert_one_error(
+        done, told, "have 5. Lower classes.", by_share, by_validation + share, "Or hold out fewer classes."
+    )
 
 
 def test_the_table_of_the_page_is_read(tmp_path):

@@ -232,7 +232,10 @@ def test_a_broken_photo_takes_one_line_and_not_those_of_tensorflows_log(tmp_path
     searched = Command("tfdml.search", f"--index={tmp_path}/index", f"{photos}/cut.jpg").wait()
     assert (embedded.returncode, embedded.stderr) == (0, ""), embedded.stderr
     assert (indexed.returncode, indexed.stderr) == (0, ""), indexed.stderr
-    assert "2 of 3 images cannot be read" in indexed.stdout and "2 of 3 images cannot be read" in embedded.stdout
+    assert (
+        "Skipped 2 of 3 images that cannot be read" in indexed.stdout
+        and "Skipped 2 of 3 images that cannot be read" in embedded.stdout
+    )
     (line,) = searched.stderr.splitlines()
     assert searched.returncode == 1 and line.startswith(f"Error: {photos}/cut.jpg cannot be read")
 

@@ -111,10 +111,13 @@ def test_a_head_alone_takes_features(head, tmp_path):
     [
         (
             ["--backbone=small"],
-            "--backbone=small takes images, and the dataset has vectors of 32. Give --backbone=ident",
+            "--backbone=small accepts images, but the dataset contains vectors of 32 dimensions. Set --backbone=ident",
         ),
-        (["--backbone=identity(vector_dims=7)"], "takes vectors of 7 dimensions, and the dataset has vectors of 32"),
-        (["--sampler=views(images=8)"], "draws views of images, and embeddings has vectors. Use pxk."),
+        (
+            ["--backbone=identity(vector_dims=7)"],
+            "accepts vectors of 7 dimensions, but the dataset contains vectors of 32",
+        ),
+        (["--sampler=views(images=8)"], "draws views of images, but embeddings contains feature vectors. Use pxk."),
         (
             [f"--dataset={CARS}", "--backbone=identity"],
             "identity requires vector_dims, because its inputs are vectors and not images",
@@ -162,12 +165,8 @@ def test_baselines_stand_in_the_table(tmp_path):
     ).stdout
     found = result(tmp_path / "run")
     rows = [line.split("  ")[0] for line in told.splitlines()]
-    assert [name for name in rows if name in ("features", "pca_whitened", "linear", "untrained")] == [
-        "features",
-        "pca_whitened",
-        "linear",
-        "untrained",
-    ]
+    kinds = ["pretrained features", "pca_whitened", "linear", "before training"]
+    assert [name for name in rows if name in kinds] == kinds
     assert found["baselines"]["pca_whitened"]["recall_at_1"] == pytest.approx(
         found["untrained"]["recall_at_1"], abs=0.05
     )

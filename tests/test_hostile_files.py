@@ -240,7 +240,7 @@ READERS = {
 @pytest.mark.parametrize("make", [pipe, a_socket, endless], ids=["pipe", "socket", "device"])
 def test_what_is_no_file_is_refused_by_name(tmp_path, name, make):
     make(tmp_path / name)
-    with pytest.raises((ValueError, OSError), match=rf"{tmp_path / name} is a (pipe|socket|device), and no file"):
+    with pytest.raises((ValueError, OSError), match=rf"{tmp_path / name} is a (pipe|socket|device)"):
         READERS[name](tmp_path / name)
 
 
@@ -282,10 +282,10 @@ def test_flagfiles_of_flagfiles_are_read_where_they_are_named(tmp_path):
     assert expanded(["--epochs=3", "--flagfile", str(first), "file", "--", "--flagfile=none"]) == read
     pipe(tmp_path / "third.flags")
     second.write_text(f"--flagfile={tmp_path}/third.flags\n")
-    with pytest.raises(OSError, match=f"{tmp_path}/third.flags is a pipe, and no file"):
+    with pytest.raises(OSError, match=f"{tmp_path}/third.flags is a pipe"):
         expanded([f"--flagfile={first}"])
     second.write_bytes(b"--epochs=3\n\xff")
-    with pytest.raises(ValueError, match=f"--flagfile={second} cannot be read: it is not UTF-8 text, from byte 11 on"):
+    with pytest.raises(ValueError, match=f"--flagfile={second} cannot be read: byte 11 is not valid UTF-8 text"):
         expanded([f"--flagfile={first}"])
     with pytest.raises(ValueError, match="--flagfile has no value"):
         expanded(["--flagfile"])
@@ -295,7 +295,7 @@ def test_a_flagfile_that_names_itself_is_an_error(tmp_path):
     first, second = tmp_path / "first.flags", tmp_path / "second.flags"
     first.write_text(f"--flagfile={second}\n")
     second.write_text(f"--seed=2\n--flagfile={first}\n")
-    with pytest.raises(ValueError, match=f"{first} leads back to itself: {first} names {second} names {first}"):
+    with pytest.raises(ValueError, match=f"{first} includes itself: {first} includes {second} includes {first}"):
         expanded([f"--flagfile={first}"])
 
 

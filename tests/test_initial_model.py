@@ -39,7 +39,7 @@ def test_the_best_model_is_between_the_pretrained_and_the_final_one(tmp_path):
     found = result(run_dir)
     share = found["best"]["blend"]
     assert found["best"]["step"] == found["step"] == 8
-    assert f"best on validation (step 8, blend {share})" in done.stdout
+    assert f"best on validation (step 8, blend: {share:.0%} trained)" in done.stdout
     watched = found["validation"]
     others = [event["metrics"]["recall_at_1"] for event in (watched, {"metrics": watched["untrained"]})]
     assert watched["best"]["recall_at_1"] > max(others)
@@ -84,7 +84,7 @@ SHORT = ["--epochs=1", "--steps_per_epoch=2"]
 @pytest.mark.slow
 def test_it_begins_where_the_other_ended(tmp_path):
     done = ok("tfdml.train", *flags_from(straight_run(), tmp_path / "run", *ON_VALIDATION, *SHORT))
-    told = f"--initial_model={straight_run()}: all weights of a Single with the backbone small."
+    told = f"--initial_model={straight_run()}: loaded all weights of a Single with the backbone small."
     assert done.stdout.count(told) == 1 and "--optimizer=adam" not in done.stderr
     best = result(straight_run())["best"]
     for name in ("recall_at_1", "map_at_r", "nmi"):

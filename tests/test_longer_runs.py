@@ -45,7 +45,7 @@ def test_more_epochs_end_with_the_same_bits(tmp_path):
     assert_went_on(longer, done)
     assert_same_run(longer, straight)
     assert flags_of(longer) == flags_of(straight)
-    assert "is complete. To train again, use another --run_dir" in train(longer, *MUCH).stdout
+    assert "is already complete. To train it longer, set --steps" in train(longer, *MUCH).stdout
 
 
 @pytest.mark.slow
@@ -78,10 +78,10 @@ def test_schedules_that_depend_on_the_length_are_told(tmp_path):
     told = [line for line in done.stdout.splitlines() if "depends on the length" in line]
     assert len(told) == 2
     assert told[0].startswith(
-        "--schedule=cosine(warmup_epochs=0.5, floor=0.1) depends on the length: the learning rate"
+        "--schedule=cosine(warmup_epochs=0.5, floor=0.1) depends on the length of the run: the learning rate"
     )
-    assert "was 0.001 at the end of the run, and goes on at 0.0041" in told[0]
-    assert told[1].endswith("it was 0 at the end of the run, and goes on at 6.66667.")
+    assert "was 0.001 at the end of the run and resumes at 0.0041" in told[0]
+    assert told[1].endswith("it was 0 at the end of the run and resumes at 6.66667.")
     assert result(run_dir)["step"] == (EPOCHS + 1) * STEPS_PER_EPOCH
 
 
@@ -91,12 +91,11 @@ def test_what_cannot_go_on_is_refused(tmp_path):
     shutil.copytree(straight_run(), run_dir)
     before = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
     done = run("tfdml.train", *straight_flags(run_dir, "--steps=50"))
-    told = f"has epochs of {STEPS_PER_EPOCH} steps, and --steps=50 is no multiple of them. Give --steps=60"
-    assert_one_error(done, told)
+    assert_one_error(done, f"has epochs of {STEPS_PER_EPOCH} steps. Set --steps=60")
     assert before == {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
     shutil.rmtree(run_dir / "checkpoints")
     done = run("tfdml.train", *straight_flags(run_dir, "--epochs=3"))
-    assert_one_error(done, "cannot be made longer: its checkpoints are gone")
+    assert_one_error(done, "cannot be made longer because its checkpoints are gone")
     (run_dir / "result.json").unlink()
     (run_dir / "checksums.json").unlink()
     # As it was before: what is not complete has its own flags.

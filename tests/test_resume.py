@@ -65,7 +65,7 @@ def test_killed_twice_with_a_damaged_checkpoint(tmp_path):
     done = ok("tfdml.train", *flags)
     assert f"{damaged} is damaged" in done.stderr and "Using the previous checkpoint" in done.stderr
     assert len(done.stderr.splitlines()) == 1
-    assert f"Going on with {run_dir} after step {before}." in done.stdout
+    assert f"Resuming {run_dir} after step {before}." in done.stdout
     assert_same_run(run_dir, straight_run())
 
 

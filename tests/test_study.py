@@ -68,14 +68,14 @@ def test_flags_that_the_command_does_not_have_are_those_of_training(monkeypatch,
 
 @pytest.mark.parametrize("seeds", ["0,0", "1,x", "00,0", ""])
 def test_seeds_that_are_none_or_come_twice_are_told(seeds):
-    with flagsaver.flagsaver(), pytest.raises(ValueError, match=f"Expected --seeds=0,1,2, each once, received {seeds}"):
+    with flagsaver.flagsaver(), pytest.raises(ValueError, match=f"Received: --seeds={seeds}"):
         _, *rest = flags.FLAGS(["study", LIFTED, f"--seeds={seeds}"])
         study.main(rest)
 
 
 def test_a_file_that_cannot_be_written_is_told_before_anything_is_trained(tmp_path):
     done = run("tfdml.study", LIFTED, f"--out={tmp_path}/none/table.csv")
-    assert_one_error(done, f"--out={tmp_path}/none/table.csv: there is no folder {tmp_path}/none")
+    assert_one_error(done, f"--out={tmp_path}/none/table.csv: the folder {tmp_path}/none does not exist")
 
 
 @pytest.mark.nightly

@@ -42,14 +42,14 @@ def test_photos_in_the_wrong_folder(folder):
     listed = read_list(found["list"])
     assert sorted(listed) == sorted(wrong)
     assert listed[0] in done.stdout and "2 of 2" in done.stdout
-    assert "2 images are nearer to another class than to their own, by 96 judgements of 2 models on 48" in done.stdout
+    assert "2 of 48 images are closer to another class than to their own" in done.stdout
     text = (path / "out" / "index.html").read_text()
     assert listed[0] in text and "data:image/jpeg" in text and not re.search(r"https?://", text)
     gallery = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])["gallery"]
     reasons = [json.loads(line)["reason"] for line in (path / "out" / "suspects.jsonl").read_text().splitlines()]
     assert [query["note"] for query in gallery["queries"]] == [reason.partition(" than ")[0] for reason in reasons]
     done = run("tfdml.suspects", files, f"--out={path}/few", "--share=0.01")
-    assert last_json(done)["doubted"] == 2 and "Listed are the 1 most doubtful." in done.stdout
+    assert last_json(done)["doubted"] == 2 and "The list contains the 1 most doubtful of them." in done.stdout
     assert read_list(path / "few" / "suspects.jsonl") == listed[:1]
     options = {"data_dir": str(path / "photos")}
     whole = load("folder(test_classes=0.5)", **options)
@@ -91,13 +91,13 @@ def test_a_run_judges_its_images(tmp_path):
 @pytest.mark.parametrize(
     "flags, words",
     [
-        ([], "Expected --run_dirs, folders of runs, or --embeddings, one alone; received neither"),
+        ([], "Set exactly one of --run_dirs and --embeddings. Received: neither"),
         (["--run_dirs=a", "--embeddings=b"], "received both"),
-        (["--run_dirs=a", "--labels=b"], "which does not use --labels"),
-        (["--embeddings=a.npz", "--which=final"], "which does not use --which"),
+        (["--run_dirs=a", "--labels=b"], "--labels has no effect here"),
+        (["--embeddings=a.npz", "--which=final"], "--which has no effect here"),
         (["--embeddings=a.npz", "--split=validation"], "--split=validation is of runs"),
         (["--embeddings=none.npz"], "none.npz does not exist"),
-        ([f"--embeddings={__file__}", f"--out={__file__}/list"], "test_suspects.py is a file. Give a folder"),
+        ([f"--embeddings={__file__}", f"--out={__file__}/list"], "test_suspects.py is a file. Set --out to a folder"),
     ],
 )
 @pytest.mark.slow

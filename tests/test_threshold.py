@@ -74,26 +74,29 @@ def test_the_command_fits_embeddings(archive):
     pairs = RetrievalPairs.of(arrays["embeddings"], RetrievalTask.of(arrays["labels"]))
     assert found["threshold"] == fit_threshold(pairs, far=0.01, samples=200)["threshold"]
     assert found["protocol"] == "self_retrieval" and found["far"] == 0.01 and "run_dir" not in found
-    limit = f"Accept pairs with a similarity of at least {found['threshold']:.4f}; over 40 classes"
-    assert done.stdout.startswith(f"{limit}, the 95% interval is ") and "of the same class it accepts" in done.stdout
+    limit = f"Accept pairs with a similarity of at least {found['threshold']:.4f} (95% CI over 40 classes: "
+    assert done.stdout.startswith(limit) and "pairs of the same class (" in done.stdout
     given = (f"--embeddings={archive}", "--far=0.05", "--samples=100")
     done = run("tfdml.threshold", *given, "--protocol=self_retrieval(distance='euclidean')")
     found, low, high = last_json(done), *(-bound for bound in reversed(last_json(done)["interval"]))
-    assert found["threshold"] < 0 and f"distance of at most {-found['threshold']:.4f}; " in done.stdout
-    assert f"the 95% interval is {low:.4f} to {high:.4f}." in done.stdout
+    assert found["threshold"] < 0 and f"distance of at most {-found['threshold']:.4f} (" in done.stdout
+    assert f"(95% CI over 40 classes: {low:.4f} to {high:.4f})." in done.stdout
 
 
 @pytest.mark.parametrize(
     "flags, words",
     [
-        ([], "Expected --run_dir, the folder of a run, or --embeddings, one alone; received neither"),
-        (["--run_dir=a", "--embeddings=b"], "one alone; received both"),
-        (["--embeddings=a.npz"], "Expected one of --far and --precision, between 0 and 1"),
-        (["--embeddings=a.npz", "--far=0.1", "--precision=0.9"], "Expected one of --far and --precision"),
+        ([], "Set exactly one of --run_dir and --embeddings. Received: neither"),
+        (["--run_dir=a", "--embeddings=b"], "Received: both"),
+        (["--embeddings=a.npz"], "Set exactly one of --far and --precision to a number between 0 and 1"),
+        (["--embeddings=a.npz", "--far=0.1", "--precision=0.9"], "Set exactly one of --far and --precision"),
         (["--embeddings=a.npz", "--far=1"], "between 0 and 1"),
-        (["--embeddings=a.npz", "--far=0.1", "--split=test"], "which does not use --split"),
-        (["--run_dir=a", "--far=0.1", "--labels=b.npy"], "which does not use --labels"),
-        (["--embeddings=a.npz", "--far=0.1", "--into=b"], "--into needs a folder of tfdml.embed, which says its model"),
+        (["--embeddings=a.npz", "--far=0.1", "--split=test"], "--split has no effect here"),
+        (["--run_dir=a", "--far=0.1", "--labels=b.npy"], "--labels has no effect here"),
+        (
+            ["--embeddings=a.npz", "--far=0.1", "--into=b"],
+            "--into needs --embeddings to be a folder written by tfdml.embed",
+        ),
     ],
 )
 def test_bad_flags_are_told(flags, words):
@@ -106,7 +109,7 @@ def test_a_run_without_validation_classes_says_what_it_is_fitted_on(finished):
     done = run("tfdml.threshold", *given)
     assert_one_error(done, "has no validation classes", "--evaluate_on=validation, or use --split=test")
     done = run("tfdml.threshold", *given, "--split=test")
-    assert "It is fitted on the test classes, so its rates on them are optimistic." in done.stdout
+    assert "The threshold was fitted on the test classes, so these rates are optimistic." in done.stdout
     assert last_json(done)["split"] == "test"
 
 

@@ -59,8 +59,8 @@ def test_stopped_in_the_first_member_and_killed_in_the_second(tmp_path):
     done = command.until(lambda: max(steps(first), default=0) >= 3).kill(signal.SIGTERM)
     assert done.returncode == 75, done.stderr
     stopped, ensemble = done.stderr.splitlines()
-    assert re.fullmatch(r"Stopped by SIGTERM after step \d+, which is saved\. .*", stopped)
-    assert ensemble == "The ensemble stopped with this member. The same command goes on from there."
+    assert re.fullmatch(r"Stopped by SIGTERM after step \d+, and saved\. .*", stopped)
+    assert ensemble == "The ensemble stopped with this member. To resume, repeat the same command."
     assert not (first / "result.json").exists() and not second.exists()
 
     command = Command("tfdml.train", *flags)
@@ -72,7 +72,7 @@ def test_stopped_in_the_first_member_and_killed_in_the_second(tmp_path):
     done = Command("tfdml.train", *flags).wait()
     assert done.returncode == 0, done.stderr
     assert f"Member 1 of 2 is complete: {first}" in done.stdout
-    assert re.search(rf"Going on with {second} after step \d+\.", done.stdout)
+    assert re.search(rf"Resuming {second} after step \d+\.", done.stdout)
     assert before == {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in first.rglob("*") if path.is_file()}
     for member in (first, second):
         assert_same_run(member, trained() / member.name)

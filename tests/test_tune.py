@@ -49,7 +49,7 @@ def test_a_search_that_is_killed_goes_on_and_never_opens_the_test(animals, tmp_p
 
     done = ok("tfdml.tune", *given)
     lines = done.stdout.splitlines()
-    assert [line for line in lines if line.startswith("Going on after ")]
+    assert [line for line in lines if line.startswith("Resuming after ")]
     told = [line.partition(":")[0] for line in lines if line.startswith("Trial ")]
     assert told[:2] == ["Trial 1, 4 steps", "Trial 2, 4 steps"] and len(told) == 4
     assert {line.split(", ")[1] for line in told[2:]} == {"12 steps"} and told[2].startswith("Trial 0")
@@ -58,7 +58,7 @@ def test_a_search_that_is_killed_goes_on_and_never_opens_the_test(animals, tmp_p
     (heads,) = [line.split() for line in lines if line.startswith("rank ")]
     assert heads[:4] == ["rank", "trial", "steps", "Recall@1"]
     (won,) = [line for line in lines if line.startswith("Best of 3 trials: ")]
-    assert [line for line in lines if line.startswith("Its recall_at_1 beside that of the ")]
+    assert [line for line in lines if line.startswith("Recall@1 compared with the ")]
 
     best = flags.resolve([f"--flagfile={search / 'best.flags'}"])
     assert best["dataset"] == "--dataset=folder(test_classes=0.3)" and best["steps"] == "--steps=12"
@@ -95,21 +95,24 @@ def test_a_kill_while_a_trial_starts_ends_it_and_the_next_search_trains_it(anima
 @pytest.mark.parametrize(
     "given, told",
     [
-        ([], "--data_dir is missing: the folder of your images"),
+        ([], "--data_dir is missing. Set it to the folder of your images"),
         (
             ["--data_dir=photos", "--epochs=3"],
-            "--steps is the length of the longest trials, which does not use --epochs",
+            "--epochs has no effect here, because --steps is the length of the longest trials",
         ),
-        (["--data_dir=photos", "--folds=3"], "The search holds out --validation_classes, which does not use --folds"),
-        (["--data_dir=photos", "--devices=workers"], "leave out --devices=workers"),
+        (
+            ["--data_dir=photos", "--folds=3"],
+            "--folds has no effect here, because a search holds out --validation_classes",
+        ),
+        (["--data_dir=photos", "--devices=workers"], "--devices=workers cannot be used here"),
         (["--data_dir=photos", "--minutes=-1"], "flag --minutes"),
-        (["--data_dir=photos", "--steps=5"], "Expected --steps of 6 or more"),
+        (["--data_dir=photos", "--steps=5"], "must be at least 6 if an epoch has"),
         (
             [
                 *("--data_dir=photos", "--loss=circle", "--optimizer=adam", "--method=single", "--image_size=64"),
                 "--train_transform=warp",
             ],
-            "Nothing is left to choose",
+            "There is nothing to search for",
         ),
     ],
 )

@@ -94,7 +94,7 @@ def test_its_recipes_are_found_from_any_folder(installed, tmp_path):
     printed = run(
         "-m", "tfdml.train", "--flagfile=configs/quickstart.flags", "--help", cwd=tmp_path, PYTHONPATH=str(installed)
     )
-    assert printed.startswith("Trains an embedding: `python -m tfdml.train --flagfile=configs/quickstart.flags`.")
+    assert printed.startswith("Trains an embedding model: `python -m tfdml.train --data_dir=photos`.")
 
 
 def test_its_program_runs_commands_before_tensorflow_is_imported(wheel, installed, tmp_path):

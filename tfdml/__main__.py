@@ -13,7 +13,7 @@ ASKING = ((), ("--help",), ("-h",), ("help",))
 
 
 def main():
-    """Runs the command that the first argument names, with the others; without one prints what commands there are."""
+    """Runs the command that the first argument names; without arguments, prints a list of the commands."""
     name, others = sys.argv[1] if len(sys.argv) > 1 else "", sys.argv[2:]
     if tuple(sys.argv[1:]) in ASKING:
         print(listing())
@@ -22,11 +22,11 @@ def main():
         os.execv(sys.executable, [sys.executable, "-m", f"tfdml.{name}", *others])
     else:
         meant = "".join(f" Did you mean {each!r}?" for each in difflib.get_close_matches(name, COMMANDS, n=1))
-        sys.exit(f"Error: Unknown command {name!r}.{meant} Known: {', '.join(COMMANDS)}.")
+        sys.exit(f"Error: Unknown command {name!r}.{meant} The commands are: {', '.join(COMMANDS)}.")
 
 
 def listing():
-    """Returns a line for each command, and how to run one."""
+    """Returns how to run a command, and one line per command."""
     width = max(map(len, COMMANDS))
     lines = [f"  {name:{width}}  {summary(name)}" for name in COMMANDS]
     return "\n".join(
@@ -37,13 +37,14 @@ def listing():
             "",
             *lines,
             "",
-            "tfdml COMMAND --help shows its flags. For data: python -m pipelines.check and pack.",
+            "For the flags of a command, run tfdml COMMAND --help. To check or pack a dataset, run python -m "
+            "pipelines.check or python -m pipelines.pack.",
         ]
     )
 
 
 def summary(name):
-    """Returns the first sentence of a command's docstring; to import it would define its flags."""
+    """Returns the first sentence of a command's docstring, without importing it, which would define its flags."""
     text = ast.get_docstring(ast.parse(Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")))
     return re.match(r"(.*?)[:.](\s|$)", text, re.DOTALL)[1]
 

@@ -1,7 +1,7 @@
-"""Compares runs query by query: `python -m tfdml.compare --run_dirs=runs/a,runs/b`. Prints one line of JSON, last.
+"""Compares runs query by query: `python -m tfdml.compare --run_dirs=runs/a,runs/b`. The last line is JSON.
 
-The runs of several seeds are averaged for each query: `--run_dirs=a0,a1,a2:b0,b1,b2`. Of more than two, A,B,C or
-A0,A1:B0,B1:C0,C1, all pairs are compared.
+Runs with different seeds are averaged for each query: `--run_dirs=a0,a1,a2:b0,b1,b2`. With more than two runs or groups
+of runs, such as A,B,C or A0,A1:B0,B1:C0,C1, all pairs are compared.
 """
 
 import json
@@ -9,31 +9,38 @@ import string
 
 from absl import flags
 
-from tfdml.console import command
+from tfdml.console import command, scores
 from tfdml.console import flags as tfdml_flags
 
-flags.DEFINE_string("run_dirs", "", "Folders of runs, A,B or A,B,C, or of several of each, A0,A1,A2:B0,B1,B2.")
+flags.DEFINE_string(
+    "run_dirs", "", "Run directories to compare, such as A,B,C, or groups of runs, such as A0,A1,A2:B0,B1,B2."
+)
 tfdml_flags.define_which()
 tfdml_flags.define_debug()
-flags.DEFINE_list("metrics", [], "Metrics, such as recall_at_1,map; empty: the protocol's that are means over queries.")
+flags.DEFINE_list(
+    "metrics",
+    [],
+    "Metrics, such as recall_at_1,map. If not set, all metrics of the protocol that are means over queries.",
+)
 flags.DEFINE_enum(
     "bootstrap",
     "classes",
     ["queries", "classes"],
-    "What is drawn for 95% intervals. Queries of one class are not independent, so queries make them too narrow.",
+    "What the bootstrap resamples for 95% confidence intervals. Queries of the same class are not independent, so "
+    "intervals over queries are too narrow. Pair metrics need classes.",
 )
-flags.DEFINE_string("data_dir", "", "Folder of the dataset, if it has moved; empty: the run's own.")
+flags.DEFINE_string("data_dir", "", "Folder of the dataset. If not set, the folder that the run used.")
 tfdml_flags.define_import_modules()
 flags.DEFINE_integer("samples", 2000, "Number of bootstrap resamples.", lower_bound=100)
-flags.DEFINE_integer("seed", 0, "Seed of the bootstrap.", lower_bound=0)
+flags.DEFINE_integer("seed", 0, "Random seed of the bootstrap.", lower_bound=0)
 
 
 def main():
-    # Here, because they import NumPy, which help does without.
+    # Imported here, because NumPy would slow down --help.
     from tfdml.run.directory.run_directory import groups_of
 
     groups = groups_of(flags.FLAGS.run_dirs)
-    # After the folders are checked, because it takes seconds.
+    # Imported after the folders are checked, because the import takes seconds.
     from tfdml.run.experiment.comparison import compare_runs
 
     options = {name: flags.FLAGS[name].value for name in ("metrics", "bootstrap", "samples", "seed")}
@@ -44,54 +51,50 @@ def main():
 
 
 def print_comparison(comparison):
-    """Prints what `compare_runs` returns."""
+    """Prints the result of `compare_runs`."""
     names = [letter for letter in string.ascii_lowercase if letter in comparison]
     print("".join(f"{name.upper()}: {', '.join(comparison[name])}\n" for name in names))
     queries, alone = comparison["queries"], comparison["right_alone"]
     if len(names) == 2:
         rows = [_row_of_two(metric, values) for metric, values in comparison["metrics"].items()]
-        print(command.aligned([["", "A", "B", "B - A", "95% interval", "better"], *rows]))
-        print(f"\nOf {queries} queries, only A gets {alone['a']} right at rank 1, and only B {alone['b']}.\n")
+        print(command.aligned([["", "A", "B", "B - A", "95% CI", "better"], *rows]))
+        print(f"\nOf {queries} queries, {alone['a']} are right at rank 1 only in A, and {alone['b']} only in B.\n")
         return
-    metrics = {_title(metric): values for metric, values in comparison["metrics"].items()}
-    means = [[title, *(_mean(values[name]) for name in names)] for title, values in metrics.items()]
+    metrics = comparison["metrics"]
+    means = [[scores.titled(name), *(_mean(name, values[run]) for run in names)] for name, values in metrics.items()]
     print(command.aligned([["", *map(str.upper, names)], *means]))
-    print("\nAll pairs, with intervals that hold for those of a metric together, and p-values corrected for them:\n")
-    pairs = [_row_of_pair(title, pair) for title, values in metrics.items() for pair in values["pairs"]]
-    print(command.aligned([["", "pair", "difference", "95% interval", "p", "better"], *pairs]))
+    print("\nAll pairs, with simultaneous 95% confidence intervals and corrected p-values for each metric:\n")
+    pairs = [_row_of_pair(metric, pair) for metric, values in metrics.items() for pair in values["pairs"]]
+    print(command.aligned([["", "pair", "difference", "95% CI", "p", "better"], *pairs]))
     counts = ", ".join(f"{name.upper()} {count}" for name, count in alone.items())
-    print(f"\nOf {queries} queries at rank 1, each alone gets right: {counts}.\n")
+    print(f"\nNumber of the {queries} queries that are right at rank 1 in one run only: {counts}.\n")
 
 
 def _row_of_two(metric, pair):
-    means = [f"{pair[name]:.3f}{_deviation(pair, f'{name}_std')}" for name in "ab"]
-    return [_title(metric), *means, *_difference(pair), _better(pair)]
+    means = [f"{scores.score(metric, pair[name])}{_deviation(metric, pair, f'{name}_std')}" for name in "ab"]
+    return [scores.titled(metric), *means, *_difference(metric, pair), _better(pair)]
 
 
-def _row_of_pair(title, pair):
+def _row_of_pair(metric, pair):
     between = f"{pair['second']} - {pair['first']}".upper()
-    return [title, between, *_difference(pair), f"{pair['p']:.2g}", _better(pair)]
+    return [scores.titled(metric), between, *_difference(metric, pair), f"{pair['p']:.2g}", _better(pair)]
 
 
-def _difference(pair):
-    return f"{pair['difference']:+.3f}", "{:+.3f} to {:+.3f}".format(*pair["interval"])
+def _difference(metric, pair):
+    return scores.difference(metric, pair["difference"]), scores.interval(metric, pair["interval"], sign="+")
 
 
 def _better(pair):
     return (pair["better"] or "-").upper()
 
 
-def _mean(values):
-    low, high = values["interval"]
-    return f"{values['mean']:.3f}{_deviation(values, 'std')} ({low:.3f} to {high:.3f})"
+def _mean(metric, values):
+    mean = f"{scores.score(metric, values['mean'])}{_deviation(metric, values, 'std')}"
+    return f"{mean} ({scores.interval(metric, values['interval'])})"
 
 
-def _deviation(values, name):
-    return f" ± {values[name]:.3f}" if name in values else ""
-
-
-def _title(metric):
-    return metric.replace("recall_at_", "Recall@")
+def _deviation(metric, values, name):
+    return f" ± {scores.bare(metric, values[name])}" if name in values else ""
 
 
 if __name__ == "__main__":

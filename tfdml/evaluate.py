@@ -1,4 +1,4 @@
-"""Evaluates a run, a model's file, or embeddings of any software. Prints one line of JSON, last.
+"""Evaluates a run, a model file or embeddings. Prints the scores; the last line is JSON with fractions from 0 to 1.
 
 python -m tfdml.evaluate --run_dir=runs/quickstart
 python -m tfdml.evaluate --model=model.keras --dataset=toycars
@@ -13,25 +13,48 @@ from absl import flags
 from tfdml.console import command
 from tfdml.console import flags as tfdml_flags
 
-tfdml_flags.define_run_dir("Folder of a run.")
+tfdml_flags.define_run_dir("Directory of the run to evaluate.")
 tfdml_flags.define_which()
 tfdml_flags.define_debug()
-flags.DEFINE_string("dataset", "", "Dataset spec to evaluate on; empty: the run's own.")
-flags.DEFINE_string("data_dir", "", "Folder of the dataset; empty: the run's own, for a dataset of its name.")
-flags.DEFINE_string("protocol", "", "Protocol spec; empty: the run's own, or the dataset's.")
-flags.DEFINE_list("metrics", [], "Metrics, such as recall_at_1,map_at_r,nmi; empty: the run's own, or the protocol's.")
-flags.DEFINE_string("index", "", "How galleries are searched: exact, ivf(...), hnsw(...); empty: as the protocol says.")
-flags.DEFINE_string("model", "", "Instead of a run: .keras file or SavedModel, to evaluate on --dataset.")
-flags.DEFINE_string("embeddings", "", "Instead of a run: .npy, .npz or .parquet file, or folder of tfdml.embed.")
-flags.DEFINE_string("labels", "", "With --embeddings=FILE.npy: .npy file with the labels.")
-flags.DEFINE_string("pairs", "", "Pairs to verify instead, of images in --data_dir: a,b,same.csv, or LFW's pairs.txt.")
-tfdml_flags.define_import_modules()
-flags.DEFINE_bool("per_class", False, "Also print the means over the queries of each class.")
-flags.DEFINE_string("per_query", "", "CSV file to write the values of each query to; empty: none.")
-flags.DEFINE_enum(
-    "bootstrap", "none", ["none", "queries", "classes"], "What to draw for 95% bootstrap intervals; none: no intervals."
+flags.DEFINE_string(
+    "dataset", "", "Spec of the dataset to evaluate on, such as toycars(seed=1). If not set, the dataset of the run."
 )
-# Flags that say how a split is measured.
+flags.DEFINE_string(
+    "data_dir", "", "Folder of the dataset. If not set, the folder that the run used, for a dataset of the same name."
+)
+flags.DEFINE_string(
+    "protocol", "", "Evaluation protocol spec. If not set, the protocol of the run or, without a run, of the dataset."
+)
+flags.DEFINE_list(
+    "metrics", [], "Metrics, such as recall_at_1,map_at_r,nmi. If not set, the metrics of the run or the protocol."
+)
+flags.DEFINE_string(
+    "index",
+    "",
+    "How to search for neighbors: exact, or approximately with ivf(...) or hnsw(...). If not set, as the protocol "
+    "specifies.",
+)
+flags.DEFINE_string("model", "", "Instead of a run, a .keras file or SavedModel to evaluate on --dataset.")
+flags.DEFINE_string(
+    "embeddings", "", "Instead of a run, a .npy, .npz or .parquet file, or a folder written by tfdml.embed."
+)
+flags.DEFINE_string("labels", "", "With --embeddings=FILE.npy, the .npy file with the labels.")
+flags.DEFINE_string(
+    "pairs",
+    "",
+    "File with pairs of images in --data_dir to verify: a CSV file with the columns a, b and same, or LFW's pairs.txt.",
+)
+tfdml_flags.define_import_modules()
+flags.DEFINE_bool("per_class", False, "Also print the mean scores of the queries of each class.")
+flags.DEFINE_string("per_query", "", "CSV file for the scores of each query. If not set, they are not written.")
+flags.DEFINE_enum(
+    "bootstrap",
+    "none",
+    ["none", "queries", "classes"],
+    "What the bootstrap resamples for 95% confidence intervals. Prefer classes if there are at least a few dozen: "
+    "queries of the same class are not independent. none computes no intervals.",
+)
+# Flags that specify how a split is measured.
 OF_SPLITS = ("dataset", "protocol", "index", "labels", "per_class", "per_query", "bootstrap")
 
 
@@ -39,16 +62,18 @@ def main():
     values = flags.FLAGS
     named = [name for name in ("run_dir", "model", "embeddings") if values[name].value]
     if len(named) != 1:
-        expected = "one of --run_dir, the folder of a run, --model, and --embeddings"
-        raise ValueError(f"Expected {expected}; received {len(named)}.")
+        received = " and ".join(f"--{name}" for name in named) or "none of them"
+        raise ValueError(f"Set exactly one of --run_dir, --model and --embeddings. Received: {received}.")
     if named[0] != "embeddings":
-        command.refuse_unused(["labels"], f"--{named[0]} reads the labels of a dataset")
+        command.refuse_unused(["labels"], f"--{named[0]} uses the labels of a dataset")
     if named[0] != "run_dir":
-        command.refuse_unused(["which"], f"--{named[0]} names what is measured")
+        command.refuse_unused(["which"], f"--{named[0]} evaluates a single model")
     command.check_file("per_query")
     if values.pairs:
         command.refuse_unused(OF_SPLITS, "--pairs verifies pairs")
-        print(json.dumps({named[0]: values[named[0]].value, "pairs": values.pairs, **_verified()}))
+        found = _verified()
+        command.print_scores({name: found[name] for name in found if isinstance(found[name], float)})
+        print(json.dumps({named[0]: values[named[0]].value, "pairs": values.pairs, **found}))
         return
     labeled = _embeddings(named[0])
     scores = labeled.scores()
@@ -62,7 +87,8 @@ def main():
         if values.per_query:
             scores.write_per_query(values.per_query)
     finally:
-        # Also where there is an error in what was asked beside them: they took all of the time.
+        # Printed even if one of the other requests fails, because the scores took most of the time.
+        command.print_scores(scores.values, summary.get("intervals"))
         print(json.dumps(summary))
 
 
@@ -70,7 +96,7 @@ def _embeddings(named):
     values = flags.FLAGS
     if named != "embeddings" or values.import_modules:
         command.import_package()
-    # Here, because it may import NumPy, which help does without.
+    # Imported here, because NumPy would slow down --help.
     from tfdml.run.experiment import labeled_embeddings
 
     if named == "run_dir":
@@ -81,10 +107,12 @@ def _embeddings(named):
     if named == "embeddings":
         for name in ("dataset", "data_dir"):
             if values[name].value:
-                raise ValueError(f"--{name} is for runs and models; --embeddings needs none.")
+                raise ValueError(
+                    f"--{name} cannot be used with --embeddings, only with --run_dir or --model. Remove it."
+                )
         return labeled_embeddings.embeddings_of_files(values.embeddings, values.labels, **options)
     if not values.dataset:
-        raise ValueError("--model needs --dataset, the spec of the dataset to evaluate on.")
+        raise ValueError("--model needs --dataset. Set it to the dataset to evaluate on, for example --dataset=folder.")
     from tfdml.serving.embedders import embedder_of
 
     return labeled_embeddings.embeddings_of_model(embedder_of, values.model, values.dataset, values.data_dir, **options)
@@ -110,5 +138,5 @@ def _embedder():
 
 
 if __name__ == "__main__":
-    # Embeddings of files are measured without TensorFlow, whose import takes about as long.
+    # Stored embeddings are evaluated without TensorFlow, because importing it takes about as long as the evaluation.
     command.run(main, imports=False)

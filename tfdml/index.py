@@ -1,7 +1,7 @@
-"""Makes an index of images: `python -m tfdml.index --model=exported/1 --images=photos --out=index`.
+"""Creates or changes an image index: `python -m tfdml.index --model=exported/1 --images=photos --out=index`.
 
-An interrupted command goes on where it stopped when it is repeated. Later images are added with --add, and images are
-deleted with --delete. Filters of searches ask for the columns of a table of --attributes.
+If the command is interrupted, repeat it to resume. Use --add to add images later, --delete to delete images, and
+--attributes to store columns, such as prices, that searches can filter by.
 
 python -m tfdml.index --images=new_photos --out=index --add --attributes=prices.csv
 python -m tfdml.index --delete=photos/a.jpg,photos/b.jpg --out=index
@@ -13,44 +13,60 @@ from absl import flags, logging
 from tfdml.console import command
 from tfdml.console import flags as tfdml_flags
 
-flags.DEFINE_string("model", "", "Folder of an exported model, see python -m tfdml.export; --add needs none.")
 flags.DEFINE_string(
-    "images", "", "What to index: a folder, a pattern, a list or table of paths, or the spec of a dataset."
+    "model",
+    "",
+    "Folder of an exported model, see python -m tfdml.export. Not needed with --add, which uses the index's own copy.",
 )
-flags.DEFINE_string("embeddings", "", "Instead of --images: folder that tfdml.embed has written with --model.")
-flags.DEFINE_string("data_dir", "", "Folder of a dataset.")
-flags.DEFINE_enum("split", "test", ["train", "test"], "Split of a dataset.")
+flags.DEFINE_string("images", "", "Images to index: a folder, a pattern, a list or table of paths, or a dataset spec.")
 flags.DEFINE_string(
-    "out", "", "The index: a folder, postgresql://user@host/db?table=photos, or qdrant://host:6333/photos."
+    "embeddings", "", "Instead of --images, a folder that tfdml.embed has written with the same --model."
+)
+flags.DEFINE_string("data_dir", "", "Folder of the dataset, if --images is a dataset spec.")
+flags.DEFINE_enum("split", "test", ["train", "test"], "Split of the dataset, if --images is a dataset spec.")
+flags.DEFINE_string(
+    "out",
+    "",
+    "Folder or address of the index, such as photo_index, postgresql://user@host/db?table=photos or "
+    "qdrant://host:6333/photos.",
 )
 flags.DEFINE_string(
     "kind",
     "flat",
-    "flat: compares with all images. For millions of images ivf or hnsw, and pq for little memory, with arguments such "
-    "as ivf(probes=32).",
+    "Kind of index. flat compares each query with all images. For millions of images, use ivf or hnsw, which are "
+    "faster but approximate, or pq, which needs less memory. Arguments are possible, such as ivf(probes=32).",
 )
-flags.DEFINE_bool("add", False, "Add --images to the index.")
-flags.DEFINE_bool(
-    "update", False, "With --add: images that the index has already are embedded again, and replace the earlier ones."
-)
+flags.DEFINE_bool("add", False, "Add --images to an existing index.")
+flags.DEFINE_bool("update", False, "With --add, embed images again that are already in the index, and replace them.")
 flags.DEFINE_string(
     "attributes",
     "",
-    "Table, .csv or .parquet, with a column path and others, for --where of tfdml.search; empty: none.",
+    "A .csv or .parquet table with a column path and other columns, which --where of tfdml.search can filter by. If "
+    "not set, the index has no attributes.",
 )
 flags.DEFINE_bool(
     "compact",
     None,
-    "Erase deleted images from all files, which builds the index anew. Default: with --delete. With --nocompact it "
-    "only marks them, which takes no time, and they are erased when a fifth is deleted.",
+    "Erase deleted images from all files, which rebuilds the index. If not set, --delete does so. With --nocompact, "
+    "images are only marked as deleted, which is fast; they are erased when 20% of the images are deleted.",
 )
-flags.DEFINE_list("delete", [], "Paths of images to delete from the index.")
-flags.DEFINE_bool("upgrade", False, "Embed all images by --model, beside the index, which uses it at the end.")
-flags.DEFINE_integer(
-    "batch_size", None, "Images that the model embeds at once. Default: 64 on a GPU, 8 without.", lower_bound=1
+flags.DEFINE_list("delete", [], "Paths of images to delete from the index, separated by commas.")
+flags.DEFINE_bool(
+    "upgrade",
+    False,
+    "Embed all images of the index again with a new --model. The index keeps the old model until this is complete.",
 )
 flags.DEFINE_integer(
-    "workers", 1, "Shards of --embeddings that are loaded at once into PostgreSQL or a server of Qdrant.", lower_bound=1
+    "batch_size",
+    None,
+    "Number of images that the model embeds at once. If not set, 64 on a GPU and 8 on a CPU.",
+    lower_bound=1,
+)
+flags.DEFINE_integer(
+    "workers",
+    1,
+    "Number of shards of --embeddings that are loaded at once into PostgreSQL or a Qdrant server.",
+    lower_bound=1,
 )
 tfdml_flags.define_debug()
 
@@ -60,15 +76,15 @@ def main():
 
     values = flags.FLAGS
     if not values.out:
-        raise ValueError("--out is missing: the folder or address of the index.")
+        raise ValueError("--out is missing. Set it to the folder or address of the index.")
     sources = sum(map(bool, (values.images, values.embeddings, values.delete, values.upgrade)))
     if sources != 1 and not (values.compact and not sources):
-        raise ValueError("Expected one of --images, --embeddings, --delete, --compact and --upgrade.")
+        raise ValueError("Set exactly one of --images, --embeddings, --delete, --compact and --upgrade.")
     in_engine = is_engine(values.out)
     _check(values, in_engine)
-    # TensorFlow logs how it reads the model.
+    # TensorFlow would log how it loads the model.
     logging.set_verbosity(logging.WARNING)
-    # An index in a folder has a copy of its model.
+    # An index in a folder includes a copy of its model.
     own = [f"--model={values.model}"] if in_engine else []
     if values.images or values.embeddings:
         query = _add(values, in_engine)
@@ -84,27 +100,29 @@ def main():
 
 def _check(values, in_engine):
     if values.embeddings and (values.add or not values.model):
-        raise ValueError("--embeddings makes a new index, with --model, which computed them, and without --add.")
+        raise ValueError(
+            "--embeddings creates a new index. Set --model to the model that computed them, and remove --add."
+        )
     if values.update and not values.add:
-        raise ValueError("--update goes with --add, which goes on with an index.")
+        raise ValueError("--update needs --add. Set both to replace images of an existing index.")
     if values.upgrade and not values.model:
-        raise ValueError("--upgrade takes the new model: --model=exported/2.")
+        raise ValueError("--upgrade needs --model. Set it to the new model, for example --model=exported/2.")
     if values.add or values.upgrade:
-        command.refuse_unused(["kind"], "--add and --upgrade go on with the index that is there")
+        command.refuse_unused(["kind"], "--add and --upgrade keep the kind of the existing index")
     if values.images or values.embeddings or values.upgrade:
-        command.refuse_unused(["compact"], "--images and --embeddings add to an index")
+        command.refuse_unused(["compact"], "--images, --embeddings and --upgrade delete nothing")
     if not (values.images or values.embeddings):
-        command.refuse_unused(["attributes"], "--delete, --compact and --upgrade add nothing")
+        command.refuse_unused(["attributes"], "--delete, --compact and --upgrade add no images")
     if in_engine:
         from tfdml.serving.index.stores.store import store_name
 
-        command.refuse_unused(["compact"], f"{store_name(values.out)} erases what is deleted at once")
+        command.refuse_unused(["compact"], f"{store_name(values.out)} erases deleted images immediately")
     if not values.embeddings or not in_engine:
-        command.refuse_unused(["workers"], "--embeddings are loaded into an engine by several")
+        command.refuse_unused(["workers"], "only --embeddings can be loaded into a vector database by several workers")
 
 
 def _add(values, in_engine):
-    """Makes an index, or adds images to one; returns the path of one of these images."""
+    """Creates an index or adds images to it; returns the path of one of these images."""
     from tfdml.files.shards import EmbeddingShards
     from tfdml.serving.image_list import ImageList
     from tfdml.serving.index.attributes import read_attributes
@@ -117,7 +135,7 @@ def _add(values, in_engine):
         paths = sorted(EmbeddingShards(source).paths())
     else:
         if not ImageList.is_dataset(values.images):
-            command.refuse_unused(["data_dir", "split"], "--images reads files from the working folder")
+            command.refuse_unused(["data_dir", "split"], "--images reads files from the working directory")
         source = ImageList.of(values.images, data_dir=values.data_dir, split=values.split)
         paths = source.paths
     about = {"model": values.model, "kind": values.kind}
@@ -132,9 +150,9 @@ def _add(values, in_engine):
         count, bad = index_images(values.out, source, **about, **of_images, add=values.add)
     if bad:
         path, reason = min(bad.items())
-        print(f"{len(bad):,} of {count + len(bad):,} images cannot be read and are left out, first {path}: {reason}")
+        print(f"Skipped {len(bad):,} of {count + len(bad):,} images that cannot be read. The first is {path}: {reason}")
         if not in_engine:
-            print(f"All are listed in {values.out}/bad_images.jsonl")
+            print(f"For the full list, see {values.out}/bad_images.jsonl")
     print(f"Indexed {count:,} images in {values.out}.")
     first = next((path for path in paths if path not in bad), paths[0])
     return first if in_engine else IndexFolder(values.out).file_of(first)
@@ -152,9 +170,9 @@ def _delete(values, in_engine):
     else:
         deleted, left = delete_images(values.out, values.delete, compact=values.compact is not False)
     if not deleted:
-        print(f"{values.out} has {left:,} images. {values.delete[0]} is not among them, and nothing is left to delete.")
+        print(f"{values.delete[0]} is not in {values.out}, so there is nothing to delete. It has {left:,} images.")
     else:
-        print(f"Deleted {deleted:,} images from {values.out}; it has {left:,} images.")
+        print(f"Deleted {deleted:,} images from {values.out}. It has {left:,} images now.")
 
 
 def _upgrade(values, in_engine):
@@ -163,9 +181,9 @@ def _upgrade(values, in_engine):
 
     count = (upgrade_engine if in_engine else upgrade_index)(values.out, values.model, batch_size=values.batch_size)
     if count:
-        print(f"{values.out} has the model {values.model} now, which has embedded {count:,} images.")
+        print(f"Upgraded {values.out} to the model {values.model}: embedded {count:,} images.")
     else:
-        print(f"{values.out} has the model {values.model} already, and nothing is left to do.")
+        print(f"{values.out} already uses the model {values.model}. There is nothing to do.")
 
 
 if __name__ == "__main__":

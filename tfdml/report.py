@@ -1,4 +1,4 @@
-"""Writes the report of a run, complete or still going on, into its folder `report/`: a page, and the pictures in it.
+"""Writes an HTML report of a run, which may still be training, into the folder `report/` of the run.
 
 python -m tfdml.report --run_dir=runs/quickstart
 python -m tfdml.report --run_dirs=runs/a,runs/b
@@ -12,35 +12,43 @@ from absl import flags
 from tfdml.console import command
 from tfdml.console import flags as tfdml_flags
 
-tfdml_flags.define_run_dir("Folder of a run.")
+tfdml_flags.define_run_dir("Directory of the run.")
 flags.DEFINE_string(
-    "run_dirs", "", "In place of --run_dir: folders of runs to compare, A,B,C, or of several of each, A0,A1:B0,B1."
+    "run_dirs",
+    "",
+    "Instead of --run_dir, run directories to compare, such as A,B,C, or groups of runs, such as A0,A1:B0,B1.",
 )
-flags.DEFINE_string("data_dir", "", "Folder of the dataset, if it has moved; empty: the run's own.")
+flags.DEFINE_string("data_dir", "", "Folder of the dataset. If not set, the folder that the run used.")
 tfdml_flags.define_import_modules()
-flags.DEFINE_string("out", "", "HTML file to write; empty: index.html, or comparison.html, in report/ of the run.")
+flags.DEFINE_string(
+    "out", "", "HTML file to write. If not set, report/index.html or report/comparison.html in the run directory."
+)
 tfdml_flags.define_debug()
-flags.DEFINE_list("only", [], "Pictures to draw, such as learners, or page; empty: the page with all that the run has.")
-flags.DEFINE_list("channels", [], "Channels of attention to draw, such as 350; empty: where learners differ most.")
-flags.DEFINE_list("learners", [], "Learners whose attention to draw, such as 0,1,2; empty: all.")
+flags.DEFINE_list(
+    "only", [], "Figures to draw, such as learners, or page. If not set, the page with all figures that the run has."
+)
+flags.DEFINE_list(
+    "channels", [], "Attention channels to draw, such as 350. If not set, the channels in which learners differ most."
+)
+flags.DEFINE_list("learners", [], "Learners to draw the attention of, such as 0,1,2. If not set, all learners.")
 
 
 def main():
     values = flags.FLAGS
     if values.out and Path(values.out).is_dir():
-        raise ValueError(f"--out={values.out} is a folder. Give a file in it, such as index.html.")
-    # Here, because it takes seconds.
+        raise ValueError(f"--out={values.out} is a folder. Set it to a file, for example {values.out}/index.html.")
+    # Imported here, because the import takes seconds.
     from tfdml.reporting.reports import report_comparison, report_run
 
     changes = command.given("data_dir", "import_modules")
     if values.run_dirs:
         for name in ("run_dir", "only", "channels", "learners"):
             if values[name].value:
-                raise ValueError(f"Expected one of --run_dirs and --{name}.")
+                raise ValueError(f"--run_dirs and --{name} cannot both be set. Remove one of them.")
         print(f"Wrote {report_comparison(values.run_dirs, values.out, changes)}")
         return
     if not values.run_dir:
-        raise ValueError("Expected --run_dir, the folder of a run, or --run_dirs, several.")
+        raise ValueError("Set --run_dir to the directory of a run, or --run_dirs to several.")
     chosen = {name: numbers for name in ("channels", "learners") if (numbers := numbers_of(name))}
     settings = report_run(values.run_dir, values.only, values.out, changes, chosen)
     if settings and settings.network.backbone != "identity":
@@ -55,7 +63,7 @@ def numbers_of(name):
     try:
         return [int(text) for text in texts]
     except ValueError:
-        raise ValueError(f"Expected --{name} as numbers such as 0,1,2; received {','.join(texts)}.") from None
+        raise ValueError(f"--{name} must be a list of integers, such as 0,1,2. Received: {','.join(texts)}.") from None
 
 
 if __name__ == "__main__":

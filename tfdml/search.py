@@ -1,4 +1,4 @@
-"""Searches an index for images that are similar to others: `python -m tfdml.search --index=index query.jpg`.
+"""Searches an index for similar images: `python -m tfdml.search --index=index query.jpg`.
 
 python -m tfdml.search --index=index --picture=found.png query.jpg other.jpg
 python -m tfdml.search --index=index --where="label in ('mug', 'cup') and price < 20" query.jpg
@@ -16,51 +16,57 @@ from absl import flags, logging
 from tfdml.console import command
 from tfdml.console import flags as tfdml_flags
 
-flags.DEFINE_string("index", "", "Folder or address of the index, see python -m tfdml.index.")
-flags.DEFINE_string("model", "", "Folder of the exported model; empty: the index's own copy.")
-flags.DEFINE_integer("k", 5, "Number of neighbors that are shown, or that vote for a label.", lower_bound=1)
-flags.DEFINE_enum("format", "table", ["table", "json"], "What is printed.")
-flags.DEFINE_string("picture", "", "Image file to draw queries and neighbors in, such as found.png; empty: none.")
-flags.DEFINE_bool(
-    "duplicates", False, "List the pairs of images in the index with at least the similarity --threshold."
+flags.DEFINE_string("index", "", "Folder or address of an index, see python -m tfdml.index.")
+flags.DEFINE_string("model", "", "Folder of the exported model. If not set, the copy in the index is used.")
+flags.DEFINE_integer("k", 5, "Number of neighbors to show, or that vote for a label.", lower_bound=1)
+flags.DEFINE_enum("format", "table", ["table", "json"], "Output format.")
+flags.DEFINE_string(
+    "picture", "", "Image file that shows queries and neighbors, such as found.png. If not set, no picture is drawn."
 )
-flags.DEFINE_bool("groups", False, "With --duplicates: list groups of images that such pairs connect.")
-flags.DEFINE_string("where", "", "Filter of neighbors by columns of the index, such as price < 20; empty: none.")
+flags.DEFINE_bool("duplicates", False, "List pairs of images in the index with a similarity of at least --threshold.")
+flags.DEFINE_bool("groups", False, "With --duplicates, list groups of images instead of pairs.")
+flags.DEFINE_string(
+    "where", "", "Only find images with these attributes, such as price < 20. If not set, all images can be found."
+)
 flags.DEFINE_string(
     "threshold",
     "",
-    "Smallest similarity of neighbors, of --label and of --duplicates, or none; empty: what tfdml.threshold has fitted "
-    "for the model, else none. --duplicates uses 0.95 if there is none.",
+    "Minimum similarity of neighbors, labels and duplicates, or none for no minimum. If not set, the threshold that "
+    "tfdml.threshold has fitted for the model is used, if there is one. The default of --duplicates is 0.95.",
 )
-flags.DEFINE_bool("adaptive", False, "Cut each list of neighbors where their similarity falls most.")
-flags.DEFINE_string("label", "", "Folder of images to label by their nearest neighbors, where these are near enough.")
+flags.DEFINE_bool("adaptive", False, "Cut each list of neighbors at the largest drop in similarity.")
+flags.DEFINE_string(
+    "label", "", "Folder of images to label by their nearest neighbors. Images below the threshold are labeled unknown."
+)
 flags.DEFINE_string(
     "validation",
     "",
-    "With --label, in place of --threshold: a folder with a folder of images for each label, some of them not in the "
-    "index. They determine the threshold.",
+    "With --label and instead of --threshold, a folder with one subfolder of images per label; some labels should "
+    "not be in the index. The threshold is fitted to these images.",
 )
-flags.DEFINE_float("precision", 0.95, "Fraction of the labels that have to be right on --validation.", 0.0, 1.0)
+flags.DEFINE_float("precision", 0.95, "Fraction of the labels that must be right on --validation.", 0.0, 1.0)
 tfdml_flags.define_debug()
-# Smallest similarity of duplicates unless --threshold sets one.
+# Minimum similarity of duplicates if --threshold is not set.
 DUPLICATES = 0.95
 
 
 def main(queries):
     values = flags.FLAGS
     if not values.index:
-        raise ValueError("--index is missing: the folder of an index, see python -m tfdml.index.")
+        raise ValueError("--index is missing. Set it to the folder or address of an index, see python -m tfdml.index.")
     if sum([bool(queries), values.duplicates, bool(values.label)]) != 1:
-        raise ValueError("Expected one of: images to search for, --duplicates, and --label.")
+        raise ValueError("Set exactly one of: the paths of images to search for, --duplicates, and --label.")
     if values.threshold and values.validation:
-        raise ValueError("Expected --threshold or --validation, which determines one; received both.")
+        raise ValueError(
+            "--threshold and --validation cannot both be set, because --validation determines a threshold."
+        )
     if not queries:
-        command.refuse_unused(["picture", "where", "adaptive"], "--duplicates and --label print a list")
+        command.refuse_unused(["picture", "where", "adaptive"], "--duplicates and --label only print a list")
     if not values.duplicates:
-        command.refuse_unused(["groups"], "This searches without --duplicates")
+        command.refuse_unused(["groups"], "--duplicates is not set")
     command.check_file("picture")
     command.import_package()
-    # TensorFlow logs how it reads the model.
+    # TensorFlow would log how it loads the model.
     logging.set_verbosity(logging.WARNING)
     from tfdml.serving.index.searcher import searcher_of
 
@@ -77,18 +83,18 @@ def main(queries):
 
 
 def _check_picture(path):
-    """Raises a ValueError if a picture cannot be written to a path because of its ending; empty: there is none."""
+    """Raises a ValueError if the ending of a path, which may be empty, is not that of an image format."""
     from PIL import Image
 
-    # Pillow reads some formats that it does not write.
+    # Pillow can read some formats that it cannot write.
     if path and Image.registered_extensions().get(Path(path).suffix.lower()) not in Image.SAVE:
-        raise ValueError(f"--picture={path} does not end as an image file does, such as found.png.")
+        raise ValueError(f"--picture={path} must end like an image file, for example found.png.")
 
 
 def print_neighbors(searcher, queries, setting, form, *, k, where="", adaptive=False, picture=""):
-    """Prints the neighbors of images, and draws them if `picture` is the path of a file.
+    """Prints the neighbors of images and, if `picture` is a path, draws them.
 
-    A threshold that --threshold sets, the `setting`, leaves out what is less similar, a fitted one marks it. The form
+    If --threshold is set to `setting`, less similar neighbors are left out. A fitted threshold only marks them. `form`
     is `table` or `json`.
     """
     from tfdml.serving.index.contact_sheet import draw
@@ -112,17 +118,18 @@ def print_neighbors(searcher, queries, setting, form, *, k, where="", adaptive=F
         print(json.dumps(rows))
         return
     if where:
-        how = "each query is compared with all of them" if nearest.exact else "the search is approximate"
-        print(f"{nearest.matching:,} of {len(searcher):,} images match; {how}.")
+        how = "Each query is compared with all of them" if nearest.exact else "The search is approximate"
+        print(f"{nearest.matching:,} of {len(searcher):,} images match the filter. {how}.")
     for query, neighbors, all_of_them in zip(queries, shown, nearest, strict=True):
         print(query)
         _print_rows([_row(each, threshold) for each in neighbors])
         if all_of_them and not neighbors:
-            print(f"  none from --threshold={threshold.value:g} on; the nearest has {all_of_them[0].similarity:.4f}")
+            nearest_has = f"the nearest image has {all_of_them[0].similarity:.4f}"
+            print(f"  no image with a similarity of at least --threshold={threshold.value:g}; {nearest_has}")
 
 
 def _threshold(searcher, setting, form):
-    """Returns the `Threshold` of a search, and prints where it comes from if --threshold sets none."""
+    """Returns the `Threshold` of a search, and prints its origin if it was fitted."""
     from tfdml.serving.index.threshold import difference, threshold_for
 
     threshold = threshold_for(searcher, setting)
@@ -146,7 +153,7 @@ def _row(neighbor, threshold):
 def print_duplicates(searcher, setting, form, groups=False):
     """Prints the pairs of near-duplicates in an index, or the groups that they connect.
 
-    A threshold that was fitted says which images are of one class, and not which are nearly the same.
+    Fitted thresholds are not used: they separate classes, and images of one class are not duplicates.
     """
     from tfdml.serving.index.labeling import duplicate_groups, duplicates
     from tfdml.serving.index.threshold import NONE, threshold_for
@@ -182,8 +189,8 @@ def print_labels(searcher, folder, setting, form, *, k, validation="", precision
         threshold = _threshold(searcher, setting, form)
         if threshold.value is None and setting != NONE:
             raise ValueError(
-                "--label needs --threshold, or --validation, a folder of images with labels, or a model whose "
-                "threshold python -m tfdml.threshold has fitted."
+                "--label needs a threshold. Set --threshold, set --validation to a folder of labeled images, or fit a "
+                "threshold for the model with python -m tfdml.threshold."
             )
     labeled = label_images(searcher, ImageList.of(folder).paths, k, threshold)
     if form == "json":
@@ -206,12 +213,13 @@ def _print_calibration(calibration):
     fit = calibration.fitted
     if fit["indexed"]:
         print(
-            f"{fit['indexed']:,} of {fit['images']:,} validation images are in the index, and are not their own "
-            "neighbors here. Better leave them out of the index: a threshold is for images that it lacks."
+            f"{fit['indexed']:,} of {fit['images']:,} validation images are in the index, and were not counted as "
+            "their own neighbors. Use validation images that are not in the index, because the threshold is for new "
+            "images."
         )
     print(
-        f"Threshold {calibration.value:.4f}: {fit['precision']:.1%} of the labels are right, and {fit['labeled']:.1%} "
-        f"of {fit['images']:,} validation images have one."
+        f"Threshold {calibration.value:.4f}: {fit['labeled']:.1%} of {fit['images']:,} validation images get a label, "
+        f"and {fit['precision']:.1%} of these labels are right."
     )
 
 

@@ -1,4 +1,4 @@
-"""Serves an index over HTTP, with a page to search it: `python -m tfdml.serve --index=index`.
+"""Serves an index over HTTP, with a search page for the browser: `python -m tfdml.serve --index=index`.
 
 TFDML_TOKEN=secret python -m tfdml.serve --index=index --host=0.0.0.0 --port=80
 curl -F image=@query.jpg -F k=5 -H "Authorization: Bearer secret" http://localhost/search
@@ -17,22 +17,32 @@ from tfdml.console import flags as tfdml_flags
 
 TOKEN = "TFDML_TOKEN"
 
-flags.DEFINE_string("index", "", "Folder or address of the index, see python -m tfdml.index.")
-flags.DEFINE_string("model", "", "Folder of the exported model; empty: the index's own copy.")
+flags.DEFINE_string("index", "", "Folder or address of an index, see python -m tfdml.index.")
+flags.DEFINE_string("model", "", "Folder of the exported model. If not set, the copy in the index is used.")
 flags.DEFINE_string(
-    "host", "127.0.0.1", "Address to listen on. With the default only this machine reaches it; 0.0.0.0 lets others in."
+    "host",
+    "127.0.0.1",
+    "Address to listen on. The default is only reachable from this machine. Use 0.0.0.0 to allow other machines.",
 )
-flags.DEFINE_integer("port", 8000, "Port to listen on; 0: one that is free.", 0, 65535)
-flags.DEFINE_string("threshold", "", "Smallest similarity that is accepted, or none; empty: the fitted one.")
+flags.DEFINE_integer("port", 8000, "Port to listen on. 0 selects a free port.", 0, 65535)
+flags.DEFINE_string(
+    "threshold",
+    "",
+    "Minimum similarity for a result to be accepted, or none. If not set, the fitted threshold of the model.",
+)
 flags.DEFINE_integer("batch_size", 32, "Number of images that the model embeds at once.", lower_bound=1)
 flags.DEFINE_integer("max_bytes", 20_000_000, "Maximum size of an image file, in bytes.", lower_bound=1)
 flags.DEFINE_integer("max_pixels", 25_000_000, "Maximum number of pixels of an image.", 1, 100_000_000)
-flags.DEFINE_integer("max_waiting", 64, "Maximum number of waiting requests; others get status 503.", lower_bound=1)
-flags.DEFINE_integer("max_connections", 256, "Maximum number of open connections; others get 503.", lower_bound=1)
+flags.DEFINE_integer(
+    "max_waiting", 64, "Maximum number of waiting requests. Further requests get status 503.", lower_bound=1
+)
+flags.DEFINE_integer(
+    "max_connections", 256, "Maximum number of open connections. Further ones get status 503.", lower_bound=1
+)
 flags.DEFINE_bool(
     "allow_anonymous",
     False,
-    f"Let other machines in without a token; by default they need the one in the variable {TOKEN}.",
+    f"Allow requests from other machines without a token. By default, they need the token in the variable {TOKEN}.",
 )
 tfdml_flags.define_debug()
 
@@ -40,13 +50,13 @@ tfdml_flags.define_debug()
 def check():
     values, token = flags.FLAGS, os.environ.get(TOKEN, "")
     if not values.index:
-        raise ValueError("--index is missing: the folder of an index, see python -m tfdml.index.")
+        raise ValueError("--index is missing. Set it to the folder or address of an index, see python -m tfdml.index.")
     if not (token.isascii() and token.isprintable()) or " " in token:
-        raise ValueError(f"{TOKEN} must be letters, digits and signs of ASCII, without spaces.")
+        raise ValueError(f"{TOKEN} must consist of printable ASCII characters without spaces.")
     if not (_is_local(values.host) or token or values.allow_anonymous):
         raise ValueError(
-            f"--host={values.host} lets other machines in: set the variable {TOKEN} to a secret that clients have to "
-            "send, or give --allow_anonymous."
+            f"--host={values.host} lets other machines in. Set the variable {TOKEN} to a secret that clients must "
+            "send, or set --allow_anonymous."
         )
     for package in ("fastapi", "prometheus_client", "python_multipart", "uvicorn"):
         if importlib.util.find_spec(package) is None:
@@ -63,14 +73,14 @@ def main():
     from tfdml.serving.index.threshold import threshold_for
 
     values = flags.FLAGS
-    # TensorFlow logs how it reads the model.
+    # TensorFlow would log how it loads the model.
     logging.set_verbosity(logging.WARNING)
-    # TensorFlow has a thread for each core; the network would wait for one while all decode.
+    # TensorFlow has one thread per core. More threads keep the network from waiting while all of them decode images.
     tf.config.threading.set_inter_op_parallelism_threads((os.cpu_count() or 1) + DECODERS)
     searcher = searcher_of(values.index, values.model or None)
-    # Loads the model, and makes its functions: the first requests are to wait for nothing.
+    # Loads the model and traces its functions, so that the first request does not have to wait.
     _warm_up(searcher)
-    # Of the index as it is now: one of another model may take its place.
+    # Recomputed when the index changes, because its model may change with it.
     threshold_of = functools.lru_cache(maxsize=1)(lambda searcher: threshold_for(searcher, values.threshold))
     print_threshold(searcher, threshold_of(searcher), values.threshold)
     limits = Limits(values.max_bytes, values.max_pixels, values.max_waiting, connections=values.max_connections)
@@ -80,12 +90,12 @@ def main():
     with listen(values.host, values.port) as bound:
         host = f"[{values.host}]" if ":" in values.host else values.host
         address = f"http://{host}:{bound.getsockname()[1]}/"
-        message = f"{len(searcher):,} images at {address}; Ctrl-C ends the service."
+        message = f"Serving {len(searcher):,} images at {address} (press Ctrl-C to stop)"
         Server(app, limits, lambda: print(message)).run([bound])
 
 
 def _warm_up(searcher):
-    """Embeds an image in both ways in which the service does."""
+    """Embeds an image in both ways that the service uses."""
     from PIL import Image
 
     file = io.BytesIO()
@@ -95,22 +105,24 @@ def _warm_up(searcher):
 
 
 def print_threshold(searcher, threshold, setting=""):
-    """Prints which threshold is in force, and warns if the images of the index differ from those it was fitted on."""
+    """Prints the threshold in use, and warns if the index differs from the images that it was fitted on."""
     from tfdml.serving.index.threshold import difference
 
     if threshold.fitted is not None:
         print(threshold.in_words(len(searcher)))
     elif threshold.value is not None:
-        print(f"Threshold {threshold.value:g}: --threshold sets it.")
+        print(f"Using the threshold {threshold.value:g}, which --threshold sets.")
     else:
-        why = "because of --threshold=none" if setting else "because tfdml.threshold has fitted none for this model"
-        print(f'There is no threshold, {why}. /label never rejects a label, and answers "accepted": null.')
+        why = (
+            "because of --threshold=none" if setting else "because none was fitted for this model with tfdml.threshold"
+        )
+        print(f'No threshold is used, {why}. /label accepts all labels and returns "accepted": null.')
     if warning := difference(searcher, threshold):
         logging.warning(warning)
 
 
 def _is_local(host):
-    """Whether only programs of the same machine reach a host."""
+    """Whether a host is only reachable from the same machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

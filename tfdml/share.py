@@ -1,7 +1,7 @@
-"""Writes a preset of a run: the model, its checksum and a model card, in a folder to share or to upload.
+"""Saves the model of a run as a preset to share: a folder with the model, its checksum and a model card.
 
 python -m tfdml.share --run_dir=runs/quickstart --out=presets/cars
-python -m tfdml.share --run_dir=runs/quickstart --out=presets/cars --licence=apache-2.0 --upload=hf://owner/cars
+python -m tfdml.share --run_dir=runs/quickstart --out=presets/cars --license=apache-2.0 --upload=hf://owner/cars
 """
 
 from absl import flags
@@ -9,12 +9,22 @@ from absl import flags
 from tfdml.console import command
 from tfdml.console import flags as tfdml_flags
 
-tfdml_flags.define_run_dir("Folder of a run.")
+tfdml_flags.define_run_dir("Directory of the run to share.")
 tfdml_flags.define_which()
 tfdml_flags.define_debug()
-flags.DEFINE_string("out", "", "Folder for the preset; must be empty or not exist.")
-flags.DEFINE_string("licence", "", "The model's licence as hubs name it, such as apache-2.0; empty: the card has none.")
-flags.DEFINE_string("upload", "", "Upload it, too: hf://owner/name or kaggle://owner/model/keras/variation.")
+flags.DEFINE_string("out", "", "Folder for the preset. It must be empty or not exist.")
+flags.DEFINE_string(
+    "license",
+    "",
+    "License of the model, as hubs name it, such as apache-2.0. If not set, the model card has no license.",
+)
+flags.DEFINE_alias("licence", "license")
+flags.DEFINE_string(
+    "upload",
+    "",
+    "Where to upload the preset: hf://owner/name or kaggle://owner/model/keras/variation. If not set, it is not "
+    "uploaded.",
+)
 tfdml_flags.define_import_modules()
 
 
@@ -24,11 +34,11 @@ def main():
 
     values = flags.FLAGS
     new_folder(values.out, "the preset", "--out")
-    about = {"licence": values.licence or None, "changes": command.given("import_modules")}
+    about = {"license": values.license or None, "changes": command.given("import_modules")}
     share_run(values.run_dir, values.which, values.out, upload=values.upload, **about)
-    print(f"Wrote the preset {values.out}: tfdml.from_preset({values.out!r}) loads it.")
+    print(f"Saved the preset to {values.out}. Load it with tfdml.from_preset({values.out!r}).")
     if values.upload:
-        print(f"Uploaded it: tfdml.from_preset({values.upload!r}) loads it.")
+        print(f"Uploaded the preset. Load it with tfdml.from_preset({values.upload!r}).")
 
 
 if __name__ == "__main__":

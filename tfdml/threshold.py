@@ -1,4 +1,4 @@
-"""Fits the similarity from which two images count as the same class. Prints one line of JSON, last.
+"""Fits a similarity threshold above which two images count as the same class. The last line is JSON.
 
 python -m tfdml.threshold --run_dir=runs/quickstart --far=1e-3
 python -m tfdml.threshold --embeddings=validation.npz --precision=0.95
@@ -14,46 +14,64 @@ from absl import flags
 from tfdml.console import command
 from tfdml.console import flags as tfdml_flags
 
-tfdml_flags.define_run_dir("Folder of a run, which gets threshold.json.")
+tfdml_flags.define_run_dir("Directory of a run. The threshold is written to its threshold.json.")
 tfdml_flags.define_which()
 tfdml_flags.define_debug()
-flags.DEFINE_float("far", 0.0, "The highest rate at which pairs of different classes are accepted, such as 0.001.")
-flags.DEFINE_float("precision", 0.0, "Instead: the lowest share of accepted pairs that are of the same class.")
-flags.DEFINE_enum("split", "validation", ["validation", "test"], "Which classes of a run to fit on.")
-flags.DEFINE_string("data_dir", "", "Folder of the dataset, if it has moved; empty: the run's own.")
-flags.DEFINE_string("embeddings", "", "Instead of a run: .npy, .npz or .parquet file, or folder of tfdml.embed.")
+flags.DEFINE_float(
+    "far",
+    0.0,
+    "Maximum false accept rate: the fraction of pairs of different classes that are accepted, such as 0.001.",
+)
+flags.DEFINE_float(
+    "precision",
+    0.0,
+    "Instead of --far, the minimum fraction of accepted pairs that are of the same class, such as 0.95.",
+)
+flags.DEFINE_enum("split", "validation", ["validation", "test"], "Classes of the run to fit the threshold on.")
+flags.DEFINE_string("data_dir", "", "Folder of the dataset. If not set, the folder that the run used.")
+flags.DEFINE_string(
+    "embeddings", "", "Instead of a run, a .npy, .npz or .parquet file, or a folder written by tfdml.embed."
+)
 flags.DEFINE_string(
     "into",
     "",
-    "Exported model or index that gets the threshold. Its model must be the run's, or the one that computed the "
-    "--embeddings, a folder of tfdml.embed.",
+    "Exported model or index to store the threshold in. Its model must be the model of the run, or the model that "
+    "computed --embeddings, which must then be a folder written by tfdml.embed.",
 )
-flags.DEFINE_string("labels", "", "With --embeddings=FILE.npy: .npy file with the labels.")
-flags.DEFINE_string("protocol", "", "With --embeddings: protocol spec; empty: self_retrieval, or query_gallery.")
+flags.DEFINE_string("labels", "", "With --embeddings=FILE.npy, the .npy file with the labels.")
+flags.DEFINE_string(
+    "protocol",
+    "",
+    "With --embeddings, the protocol spec. If not set, self_retrieval, or query_gallery if queries are marked.",
+)
 tfdml_flags.define_import_modules()
 flags.DEFINE_integer("samples", 2000, "Number of bootstrap resamples.", lower_bound=100)
-flags.DEFINE_integer("seed", 0, "Seed of the bootstrap.", lower_bound=0)
+flags.DEFINE_integer("seed", 0, "Random seed of the bootstrap.", lower_bound=0)
 
 
 def main():
     values = flags.FLAGS
     if bool(values.run_dir) == bool(values.embeddings):
         received = "both" if values.run_dir else "neither"
-        raise ValueError(f"Expected --run_dir, the folder of a run, or --embeddings, one alone; received {received}.")
+        raise ValueError(f"Set exactly one of --run_dir and --embeddings. Received: {received}.")
     rates = [name for name in ("far", "precision") if values[name].present]
     if len(rates) != 1 or not 0 < values[rates[0]].value < 1:
-        raise ValueError("Expected one of --far and --precision, between 0 and 1: --far=0.001, or --precision=0.95.")
+        raise ValueError(
+            "Set exactly one of --far and --precision to a number between 0 and 1, such as --far=0.001 or "
+            "--precision=0.95."
+        )
     if values.run_dir:
-        command.refuse_unused(["labels", "protocol"], "--run_dir reads those of the run")
+        command.refuse_unused(["labels", "protocol"], "--run_dir uses the labels and the protocol of the run")
     else:
-        command.refuse_unused(["which", "split", "data_dir"], "--embeddings are what is fitted on")
+        command.refuse_unused(["which", "split", "data_dir"], "the threshold is fitted on all --embeddings")
     if values.into and values.embeddings and not os.path.isdir(values.embeddings):
         raise ValueError(
-            f"--into needs a folder of tfdml.embed, which says its model; --embeddings={values.embeddings}."
+            "--into needs --embeddings to be a folder written by tfdml.embed, which records the model. Received: "
+            f"--embeddings={values.embeddings}."
         )
     if values.run_dir or values.import_modules or values.into:
         command.import_package()
-    # Here, because they import NumPy, which help does without.
+    # Imported here, because NumPy would slow down --help.
     from tfdml.run.experiment.labeled_embeddings import embeddings_of_files, embeddings_of_split
     from tfdml.run.experiment.threshold import fit, write_threshold
 
@@ -74,7 +92,7 @@ def main():
 
 
 def in_words(threshold):
-    """Returns what a `Threshold` means, in sentences."""
+    """Returns sentences that explain a `Threshold`."""
     from tfdml.run.experiment.threshold import for_people
 
     fit = threshold.fitted
@@ -83,14 +101,14 @@ def in_words(threshold):
     accepted, pairs = fit["accepted"], fit["pairs"]
     on_test = fit.get("split") == "test"
     return (
-        f"Accept pairs with a {measure} {limit:.4f}; over {fit['classes']} classes, the 95% interval is "
-        f"{min(ends):.4f} to {max(ends):.4f}. Of {pairs['same']:,} pairs of the same class it accepts "
-        f"{accepted['same']:,} ({fit['true_accept_rate']:.1%}), of {pairs['different']:,} pairs of different classes "
-        f"{accepted['different']:,} ({fit['false_accept_rate']:.2g})."
-        + (" It is fitted on the test classes, so its rates on them are optimistic." if on_test else "")
+        f"Accept pairs with a {measure} {limit:.4f} (95% CI over {fit['classes']} classes: {min(ends):.4f} to "
+        f"{max(ends):.4f}).\nThis accepts {accepted['same']:,} of {pairs['same']:,} pairs of the same class "
+        f"({fit['true_accept_rate']:.1%}) and {accepted['different']:,} of {pairs['different']:,} pairs of different "
+        f"classes (a false accept rate of {fit['false_accept_rate']:.2g})."
+        + ("\nThe threshold was fitted on the test classes, so these rates are optimistic." if on_test else "")
     )
 
 
 if __name__ == "__main__":
-    # Embeddings of files need no TensorFlow, whose import takes seconds.
+    # Stored embeddings do not need TensorFlow, which takes seconds to import.
     command.run(main, imports=False)

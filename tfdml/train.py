@@ -1,4 +1,8 @@
-"""Trains an embedding: `python -m tfdml.train --flagfile=configs/quickstart.flags`."""
+"""Trains an embedding model: `python -m tfdml.train --data_dir=photos`.
+
+python -m tfdml.train --data_dir=photos --run_dir=runs/photos
+python -m tfdml.train --flagfile=configs/quickstart.flags
+"""
 
 import datetime
 import functools
@@ -13,21 +17,30 @@ from tfdml.run.experiment.length import STEPS
 
 TRAINING_FLAGS = tfdml_flags.define_training()
 tfdml_flags.define_run_dir(
-    "Folder of the run; the same flags resume a run in it, larger --steps go on. Default: runs/<time>."
+    "Directory of the run. If it holds a run with the same flags, training resumes; a larger --steps makes a complete "
+    "run longer. If not set, the run is stored in runs/<time>."
 )
 tfdml_flags.define_debug()
-flags.DEFINE_integer("member", None, "Train this member of --members alone, from 0 on. Default: all, then join them.")
+flags.DEFINE_integer(
+    "member",
+    None,
+    "Train only this member of --members, counted from 0, for example to train members on several machines. If not "
+    "set, all members are trained and then joined.",
+)
 flags.DEFINE_bool(
     "scale_to_data",
     False,
-    "Fit flags to the dataset that is there, so that a paper's recipe runs on a few classes of few images: classes, "
-    "images and neighbors in a batch, learners with clusters, --meta_classes, clusters of --labels, and the length of "
-    "an epoch. The values that fit are printed, and are the run's own.",
+    "Reduce flags to values that fit the dataset, so that the configuration of a paper runs on a few classes with "
+    "few images: classes, images and neighbors per batch, learners with clusters, --meta_classes, clusters of "
+    "--labels, and the length of an epoch. The command prints the new values and stores them with the run.",
 )
-flags.DEFINE_bool("list", False, "Print every dataset, backbone, method, loss, sampler, recipe, ... and exit.")
+flags.DEFINE_bool(
+    "list", False, "Print all datasets, backbones, methods, losses, samplers and other components, and exit."
+)
 WITHOUT_FLAGS = (
-    f"No flag says what to train: --backbone=small learns --dataset=toycars, drawn cars, with --loss=triplet, for "
-    f"{STEPS:,} steps. That takes some 20 minutes on two CPU cores. Ctrl-C stops it; --help shows all flags."
+    "No dataset is set, so this run uses the defaults: it trains --backbone=small on the drawn cars of "
+    f"--dataset=toycars with --loss=triplet for {STEPS:,} steps, which takes about 20 minutes on two CPU cores. Press "
+    "Ctrl-C to stop it. To train on your own photos, set --data_dir. For all flags, see --help."
 )
 
 
@@ -46,16 +59,16 @@ def main():
         result = _train(settings, run_dir)
     except TrainingStopped as stopped:
         again = tfdml_flags.command_line("python", "-m", "tfdml.train", *sys.argv[1:], f"--run_dir={run_dir}")
-        how = "The same command goes on from there." if named else f"This command goes on from there: {again}"
+        how = "To resume, repeat the same command." if named else f"To resume, run {again}"
         raise TrainingStopped(f"{stopped} {how}") from None
     if result:
         command.print_next("tfdml.report", f"--run_dir={run_dir}", *command.own_modules(settings.run.import_modules))
 
 
 def _train(settings, run_dir):
-    """Trains a run, an ensemble or one of its members, and prints what it reaches.
+    """Trains a run, an ensemble or one of its members, and prints the scores.
 
-    Returns the result in the folder; None if there is none yet, or another worker has it.
+    Returns the result in the directory, or None if it is not complete or if another worker has it.
     """
     from tfdml.run.directory.run_directory import RunDirectory
     from tfdml.run.directory.run_record import EnsembleDirectory
@@ -65,7 +78,9 @@ def _train(settings, run_dir):
     number, count, serialized = flags.FLAGS.member, settings.run.members, tfdml_flags.serialize(TRAINING_FLAGS)
     if not count:
         if number is not None:
-            raise ValueError("--member is the number of one of --members; give their number, too.")
+            raise ValueError(
+                f"--member={number} needs --members, the number of members of the ensemble. Set --members too."
+            )
         run = RunDirectory(run_dir)
         result = train(settings, run, serialized)
         _print_run(result, run)
@@ -73,7 +88,7 @@ def _train(settings, run_dir):
     ensemble = EnsembleDirectory(run_dir)
     if number is not None:
         _print_run(train_member(settings, ensemble, serialized, number), ensemble.member(number))
-        print(f"\nWhen all {count} members are complete, give the command without --member to join them.")
+        print(f"\nWhen all {count} members are complete, run the same command without --member to join them.")
         return None
     result, failed = train_ensemble(settings, ensemble, serialized, ["--debug"] * flags.FLAGS.debug)
     if result:
@@ -84,7 +99,7 @@ def _train(settings, run_dir):
 
 
 def _print_run(result, run):
-    """Prints the result of a run, if this worker has it."""
+    """Prints the result of a run if this worker has it."""
     from tfdml.run.training.gain import gain_in_words
     from tfdml.run.training.result import run_tables
 
@@ -93,43 +108,43 @@ def _print_run(result, run):
 
 
 def _scale_to_data(run_dir):
-    """Sets flags to values that fit the dataset, and prints them."""
+    """Sets flags to values that fit the dataset and prints them."""
     from tfdml.run.directory.run_directory import RunDirectory
     from tfdml.run.training.run_sampler import scaled_to_data
 
-    # A run that has begun keeps its classes, where a folder has new ones since.
+    # A run keeps the classes that it started with, even if the folder has new ones now.
     classes = RunDirectory(run_dir).recorded_dataset().get("classes")
     changed = []
     for name, value in scaled_to_data(tfdml_flags.settings_of(TRAINING_FLAGS), classes).items():
         before, flags.FLAGS[name].value = flags.FLAGS[name].value, value
         changed.append(f"--{name}={value} instead of {before}")
-    print(f"--scale_to_data: {'; '.join(changed) or 'all flags fit the dataset, and none changes'}.")
+    print(f"--scale_to_data: {'; '.join(changed) or 'all flags fit the dataset; none was changed'}.")
 
 
 def begin():
-    """Prints what happens, and where, before TensorFlow is imported."""
+    """Prints what the command will do, and where, before TensorFlow is imported."""
     if flags.FLAGS.list:
         return
     if flags.FLAGS.devices == "workers" and not flags.FLAGS.run_dir:
-        raise ValueError("--devices=workers needs --run_dir, a folder that all workers share.")
+        raise ValueError("--devices=workers needs --run_dir. Set it to a folder that all workers share.")
     if not any(flags.FLAGS[name].present for name in TRAINING_FLAGS):
         print(WITHOUT_FLAGS)
     if recipe := tfdml_flags.complete(flags.FLAGS):
         listed = tfdml_flags.command_line(*recipe)
-        print(f"--data_dir without --dataset is a folder of photos. Flags that are not given: {listed}")
+        print(f"Training on a folder of photos. For flags that you did not set, these defaults are used: {listed}")
     if tfdml_flags.without_network(flags.FLAGS):
-        print("--dataset has features, which no network computes: --backbone=identity.")
+        print("--dataset contains precomputed features, so no network computes them: using --backbone=identity.")
     run_dir, named = _folder()
     tfdml_flags.check_outside(flags.FLAGS, "run_dir", run_dir)
     if not named:
-        print(f"The run is in {run_dir}; with --run_dir={run_dir} the same flags go on with it.")
+        print(f"Run directory: {run_dir}. To resume this run later, repeat the command with --run_dir={run_dir}.")
     print("Starting TensorFlow ...")
 
 
 @functools.cache
 def _folder():
-    """Returns the folder of the run, and whether a flag names it."""
-    # To the millisecond: several may be started at once.
+    """Returns the directory of the run and whether a flag sets it."""
+    # Milliseconds keep runs apart that start in the same second.
     return flags.FLAGS.run_dir or f"runs/{datetime.datetime.now():%Y%m%d-%H%M%S-%f}"[:-3], bool(flags.FLAGS.run_dir)
 
 

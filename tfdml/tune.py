@@ -1,7 +1,7 @@
-"""Searches for the settings of a run within a time: `python -m tfdml.tune --data_dir=photos --minutes=30`.
+"""Searches for the best training settings in a given time: `python -m tfdml.tune --data_dir=photos --minutes=30`.
 
-Trials train on some of the training classes and are measured on the others; none looks at the test. Flags of training
-that are given stay as they are; of loss, learning rate, method, image size and crops those that are not are chosen.
+The search chooses loss, learning rate, method, image size and crops, except for those that you set with flags. Each
+trial trains on some of the training classes and is evaluated on the others; the test set is never used.
 """
 
 from absl import flags
@@ -12,10 +12,12 @@ from tfdml.console.settings import values_of
 from tfdml.console.startup import TrainingStopped
 
 TRAINING_FLAGS = tfdml_flags.define_training()
-flags.DEFINE_string("tune_dir", "runs/tune", "Folder of the search; the same flags go on with a search in it.")
-flags.DEFINE_float("minutes", 30.0, "Time that the search may take.", lower_bound=0.0)
+flags.DEFINE_string(
+    "tune_dir", "runs/tune", "Directory of the search. If it holds a search with the same flags, that search resumes."
+)
+flags.DEFINE_float("minutes", 30.0, "Maximum duration of the search, in minutes.", lower_bound=0.0)
 tfdml_flags.define_debug()
-# Names of the flags on the command line, before the recipe fills in others.
+# Names of the flags on the command line, before the defaults for photos are added.
 fixed = []
 
 
@@ -29,29 +31,32 @@ def main():
     try:
         state, leads, flagfile, run_dir = search(settings, serialized, fixed, **options)
     except TrainingStopped as stopped:
-        raise TrainingStopped(f"{stopped} The same command goes on from there.") from None
+        raise TrainingStopped(f"{stopped} To resume, repeat the same command.") from None
     print(f"\n{outcome.table(state)}\n")
     print("\n".join(outcome.sentences(state, leads)))
     best = tfdml_flags.command_line("python", "-m", "tfdml.train", f"--flagfile={flagfile}")
-    print(f"\nThis trains it, and measures the test: {best}\nThe trial itself is a run: {run_dir}")
+    print(
+        f"\nTo train with the best settings and evaluate on the test set: {best}\nRun directory of the trial: {run_dir}"
+    )
 
 
 def begin():
-    """Checks flags, and prints what happens, before TensorFlow is imported."""
+    """Checks flags and prints what the command will do, before TensorFlow is imported."""
     if not flags.FLAGS.data_dir:
-        raise ValueError("--data_dir is missing: the folder of your images, as python -m tfdml.train takes it.")
+        raise ValueError("--data_dir is missing. Set it to the folder of your images, as for python -m tfdml.train.")
     for name, reason in values_of("why_not_searched").items():
         command.refuse_unused([name], reason)
     if flags.FLAGS.devices == "workers":
-        raise ValueError("A search runs on one machine; leave out --devices=workers.")
+        raise ValueError("--devices=workers cannot be used here, because a search runs on one machine. Remove it.")
     fixed.extend(name for name in TRAINING_FLAGS if flags.FLAGS[name].present)
     recipe = tfdml_flags.complete(flags.FLAGS, any_dataset=True)
     tfdml_flags.check_outside(flags.FLAGS, "tune_dir", flags.FLAGS.tune_dir)
     if tfdml_flags.without_network(flags.FLAGS):
         fixed.extend(tfdml_flags.OF_IMAGES)
     listed = tfdml_flags.command_line(*recipe)
-    print(f"The recipe that the search begins with has, beside the flags that are given: {listed}")
-    print(f"The search is in {flags.FLAGS.tune_dir}; the same command goes on with it.\nStarting TensorFlow ...")
+    print(f"The search starts from the default settings. For flags that you did not set, these are: {listed}")
+    print(f"Search directory: {flags.FLAGS.tune_dir}. To resume the search later, repeat the same command.")
+    print("Starting TensorFlow ...")
 
 
 if __name__ == "__main__":

@@ -129,17 +129,17 @@ def test_each_learner_has_proxies_of_its_own_features(batch):
         np.testing.assert_allclose(layer.proxies, learners[callback.rows, k], atol=1e-5)
 
 
-def test_in_a_weighted_sum_learnt_proxies_stay(batch):
+def test_in_a_weighted_sum_learned_proxies_stay(batch):
     model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=6)
     terms = [(1.0, ProxyNPair(classes=CLASSES)), (2.0, ContextualManifold(classes=CLASSES, proxies="images"))]
     model.compile("sgd", loss=WeightedSum(terms))
     model(batch[0][:1])
     (layer,) = model.loss_layers.learners
-    learnt = np.array(layer.parts[0].proxies)
+    learned = np.array(layer.parts[0].proxies)
     callback = ImageProxies(*batch)
     callback.set_model(model)
     callback.on_epoch_begin(0)
-    np.testing.assert_array_equal(layer.parts[0].proxies, learnt)
+    np.testing.assert_array_equal(layer.parts[0].proxies, learned)
     features = unit(model(batch[0]).numpy())
     np.testing.assert_allclose(layer.parts[1].proxies, features[callback.rows], atol=1e-5)
 
@@ -201,3 +201,13 @@ def test_a_run_on_meta_classes(tmp_path):
     assert [event["step"] for event in found] == [0, 3]
     assert all(0 < event["similarity_to_image"] <= 1 for event in found)
     assert result(tmp_path / "run")["metrics"]["queries"] == 64
+
+
+def test_the_old_spelling_of_learned_is_accepted():
+    """Flags of earlier runs and saved models have it."""
+    loss = tfdml.registry.create("loss", "proxy_n_pair(proxies='learnt')")
+    assert loss.proxies == loss.get_config()["proxies"] == "learned"
+    old = {**ContextualManifold().get_config(), "proxies": "learnt"}
+    assert ContextualManifold.from_config(old).learns_proxies
+    with pytest.raises(ValueError, match="'learned', 'images', 'hard'"):
+        ProxyNPair(proxies="taught")

@@ -264,4 +264,4 @@ def test_a_run_tells_what_it_won(tmp_path):
     difference = found["best"]["recall_at_1"] - found["features"]["recall_at_1"]
     assert found["gain"]["difference"] == pytest.approx(difference)
     assert gain_in_words(found, RunDirectory(tmp_path / "run").settings()) in done.stdout
-    assert done.stdout.count("\nfeatures ") == 2 and "features" in found["validation"]
+    assert done.stdout.count("\npretrained features ") == 2 and "features" in found["validation"]

@@ -41,7 +41,7 @@ def test_help_of_training_shows_every_flag_by_topic_with_its_default():
     shown = shown_flags(done.stdout)
     assert shown.keys() == {*names, "run_dir", "member", "scale_to_data", "list", "debug"}
     assert (shown["epochs"], shown["loss"], shown["projector"], shown["data_dir"]) == ("0", "triplet", "true", "")
-    assert "Dimensions of the embedding. (a positive integer)" in done.stdout
+    assert "Number of dimensions of the embedding. (a positive integer)" in done.stdout
     assert "(one of float32, mixed_bfloat16, mixed_float16)" in done.stdout.replace("\n      ", " ")
     found = [name for some in flags.topics().values() for name in some]
     assert [name for name in shown if name in found] == found and sorted(found) == names
@@ -91,7 +91,7 @@ def test_the_package_and_the_program_list_the_commands(program):
         done = printed(*way)
         assert done.returncode == 0
         assert [line for line in done.stdout.splitlines() if line.startswith("  train ")] == [
-            "  train            Trains an embedding"
+            "  train            Trains an embedding model"
         ]
     with_main = {path.stem for path in (ROOT / "tfdml").glob("*.py") if '__name__ == "__main__"' in path.read_text()}
     assert with_main - {"__main__"} == set(COMMANDS)
@@ -112,7 +112,7 @@ def test_helpfull_shows_flags_of_absl_too():
 
 def test_a_mistyped_flag_is_told_before_tensorflow_is_imported():
     done = Command("tfdml.train", "--epoch=3", environment=TELLING).wait()
-    assert done.returncode == 1 and "Write --epochs." in done.stderr
+    assert done.returncode == 1 and "Use --epochs." in done.stderr
     assert "tfdml" in done.stderr and "tensorflow" not in done.stderr and "keras" not in done.stderr
 
 
@@ -163,7 +163,7 @@ def test_training_without_flags_says_first_what_it_does_where_and_how_long():
     what, where, starting = done.stdout.splitlines()
     for word in ("--dataset=toycars", "--backbone=small", "--loss=triplet", "2,000 steps", "20 minutes", "--help"):
         assert word in what
-    folder = where.split()[4].rstrip(";")
+    folder = where.split()[2].rstrip(".")
     assert folder.startswith("runs/") and f"--run_dir={folder}" in where and starting == "Starting TensorFlow ..."
     assert not (ROOT / folder).exists()
 

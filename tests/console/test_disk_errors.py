@@ -16,7 +16,7 @@ from tfdml.serving.image_list import ImageList
 from tfdml.serving.index.build import index_images
 from tfdml.serving.index.contact_sheet import draw
 
-MAKE_ROOM = "no space is left on the disk. Make room, then give the same command again."
+MAKE_ROOM = "no space is left on the disk. Make room, then repeat the command."
 
 
 def system_error(number, *files):
@@ -35,9 +35,9 @@ def full(*given, **options):
         (system_error(errno.ENOSPC, "from/a.pb", None, "to/a.pb"), f"Cannot write to/a.pb: {MAKE_ROOM}"),
         (
             system_error(errno.EROFS, "out/.writing-1"),
-            "Cannot write out/1: the disk is read-only. Give another folder.",
+            "Cannot write out/1: the disk is read-only. Use another folder.",
         ),
-        (system_error(errno.ENOENT, "a.jpg"), "Cannot use a.jpg: there is no such file or folder."),
+        (system_error(errno.ENOENT, "a.jpg"), "Cannot use a.jpg: the file or folder does not exist."),
         # A port, such as 80, which is no file.
         (system_error(errno.EACCES), "Permission denied."),
         (system_error(errno.EMFILE, "a.jpg"), "Cannot use a.jpg: Too many open files."),
@@ -93,7 +93,7 @@ def test_a_full_disk_while_an_index_is_made(tmp_path, monkeypatch):
 def test_an_error_that_names_its_file_keeps_it():
     with pytest.raises(OSError) as caught, naming("out"):
         open("/none/such")
-    assert error_sentence(caught.value) == "Cannot use /none/such: there is no such file or folder."
+    assert error_sentence(caught.value) == "Cannot use /none/such: the file or folder does not exist."
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ def test_an_error_that_names_its_file_keeps_it():
     [
         (
             system_error(errno.EROFS, "out/1"),
-            "Error: Cannot write out/1: the disk is read-only. Give another folder.\n",
+            "Error: Cannot write out/1: the disk is read-only. Use another folder.\n",
         ),
         (
             MemoryError("112 GiB"),
-            "Error: Not enough memory: 112 GiB. Take smaller images or batches, or fewer images.\n",
+            "Error: Not enough memory: 112 GiB. Use smaller images, smaller batches or fewer images.\n",
         ),
     ],
 )

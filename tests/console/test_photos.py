@@ -47,7 +47,9 @@ def test_a_folder_that_is_divided_stays_so(tmp_path):
 @pytest.mark.parametrize("count", [1, 3, 5])
 def test_too_few_classes_to_hold_some_out(tmp_path, count):
     data = f"--data_dir={folders(tmp_path, count)}"
-    with pytest.raises(ValueError, match=f"has {count} class folders, too few .*Expected 6 class folders or more"):
+    with pytest.raises(
+        ValueError, match=f"has {count} class folders, which are too few .*Expected 6 class folders or more"
+    ):
         completed(data)
     completed(data, "--evaluate_on=test")
 
@@ -55,7 +57,9 @@ def test_too_few_classes_to_hold_some_out(tmp_path, count):
 def test_too_few_classes_beside_a_test(tmp_path):
     folders(tmp_path / "train", 3)
     (tmp_path / "test").mkdir()
-    with pytest.raises(ValueError, match="has 3 class folders in train, too few .*Expected 4 class folders in .*train"):
+    with pytest.raises(
+        ValueError, match="has 3 class folders in train, which are too few .*Expected 4 class folders in .*train"
+    ):
         completed(f"--data_dir={tmp_path}")
 
 
@@ -79,7 +83,7 @@ def test_runs_are_not_among_the_images(tmp_path, monkeypatch, dataset, folder, i
     if not inside:
         flags_module.check_outside(values, "run_dir", folder)
         return
-    with pytest.raises(ValueError, match=f"--run_dir={folder} is in --data_dir=.*, where all folders are read as"):
+    with pytest.raises(ValueError, match=f"--run_dir={folder} is inside --data_dir=.*, where all folders are read as"):
         flags_module.check_outside(values, "run_dir", folder)
 
 
@@ -90,9 +94,7 @@ def test_what_is_given_stays(tmp_path):
 
 
 def test_a_missing_folder_is_no_folder_of_photos(tmp_path):
-    with pytest.raises(
-        ValueError, match="photos: without --dataset that is a folder of photos, and there is no folder"
-    ):
+    with pytest.raises(ValueError, match="photos does not exist. Without --dataset, it must be a folder of photos"):
         completed(f"--data_dir={tmp_path / 'photos'}")
 
 

@@ -17,7 +17,7 @@ def test_a_value_is_replaced_by_the_name_of_its_flag():
 
 
 def test_a_name_that_is_no_flag_is_told():
-    with pytest.raises(TypeError, match="Expected names of flags, received cachee, sede."):
+    with pytest.raises(TypeError, match="There are no flags with these names: cachee, sede."):
         Settings().replace(seed=3, sede=3, cachee="none")
 
 
@@ -66,11 +66,17 @@ def test_names_with_a_property_are_in_the_order_of_the_settings():
         (("--meta_classes=5", "--meta_classes_of=images", "--eval_every=5", "--eval_unit=steps"), None),
         (("--validation_classes=0.2", "--validation_seed=-1", "--meta_classes_of=classes"), None),
         (("--dataset=embeddings(path='a.npz')", "--eval_batch_size=9"), None),
-        (("--validation_classes=0.3",), "--validation_classes=0.3 has no effect: it needs --evaluate_on=validation"),
+        (
+            ("--validation_classes=0.3",),
+            "--validation_classes=0.3 has no effect, because it needs --evaluate_on=validation",
+        ),
         (("--evaluate_on=validation", "--folds=4", "--validation_classes=0.3"), "without --folds."),
-        (("--meta_classes_of=images",), "--meta_classes_of=images has no effect: it needs --meta_classes."),
-        (("--eval_unit=steps",), "--eval_unit=steps has no effect: it needs --eval_every."),
-        (("--dataset=embeddings(path='a.npz')", "--cache=bytes"), "--cache=bytes has no effect: it needs a dataset of"),
+        (("--meta_classes_of=images",), "--meta_classes_of=images has no effect, because it needs --meta_classes."),
+        (("--eval_unit=steps",), "--eval_unit=steps has no effect, because it needs --eval_every."),
+        (
+            ("--dataset=embeddings(path='a.npz')", "--cache=bytes"),
+            "--cache=bytes has no effect, because it needs a dataset of",
+        ),
     ],
 )
 def test_flags_without_an_effect_are_told(arguments, words):

@@ -133,7 +133,7 @@ def test_the_command_verifies_embeddings(archive):
 def test_what_the_command_refuses_of_pairs(archive):
     given = (f"--embeddings={archive}/named.npz", f"--pairs={archive}/pairs.csv")
     for flag, words in {
-        "--bootstrap=classes": "--pairs verifies pairs, which does not use --bootstrap",
+        "--bootstrap=classes": "--bootstrap has no effect here, because --pairs verifies pairs",
         "--metrics=recall_at_1": "such as roc_auc. Received: recall_at_1",
         "--metrics=opis": "received opis",
         f"--pairs={archive}/none.txt": "none.txt does not exist",

@@ -57,7 +57,7 @@ def test_unknown_pairs_are_left_out(spec, make_batch):
         (np.zeros((4, 2, 2)), r"shape \[batch\].*Received: shape=\(4, 2, 2\)"),
     ],
 )
-def test_labels_of_which_nothing_can_be_learnt_are_named(make_batch, labels, message):
+def test_labels_of_which_nothing_can_be_learned_are_named(make_batch, labels, message):
     with pytest.raises(ValueError, match=message):
         registry.create("loss", "triplet")(np.array(labels), make_batch(4)[1])
 

@@ -48,7 +48,7 @@ MORE = ["--layer_decay=0.5", "--optimizer=adam(learning_rate=0.003)"]
 @pytest.mark.slow
 def test_a_run_prints_its_blocks(tmp_path):
     done = train(tmp_path / "run", *MORE, "--epochs=1", "--steps_per_epoch=2")
-    told = "--layer_decay=0.5: 2 blocks from head to stem, times the rate: stage2_"
+    told = "--layer_decay=0.5: learning rate multipliers of 2 blocks: stage2_"
     assert done.returncode == 0 and told in done.stdout and " 0.5, stage1_" in done.stdout, done.stderr
 
 

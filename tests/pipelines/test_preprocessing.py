@@ -106,7 +106,7 @@ def test_a_square_has_one_size_however_it_is_written():
 
 @pytest.mark.parametrize("size", ["-1", "7", "4097", "8.0", "256x", "x128", "axb", "0x128", "7x7", "5000x10", "8x8x3"])
 def test_sizes_that_the_flag_refuses(size):
-    expected = "Expected a side such as 224, or height x width such as 256x128, each from 8 to 4096; or 0, the backb"
+    expected = "Expected a side such as 224, or height x width such as 256x128, each from 8 to 4096; or 0 for the de"
     with pytest.raises(Exception, match=f"--image_size=.*: {expected}"):
         flags.resolve([f"--image_size={size}"])
 

@@ -101,7 +101,7 @@ def test_losses_with_classes_and_batches_without_pairs_are_told(split):
     settings = BatchSettings()
     check_pairs(registry.create("loss", "triplet"), sampler, split.attributes, settings, 0)
     proxies = registry.create("loss", "proxy_anchor(classes=30)")
-    with pytest.raises(ValueError, match="has variables of classes, and these images have several labels"):
+    with pytest.raises(ValueError, match="has one variable per class, but these images are multi-label"):
         check_pairs(proxies, sampler, split.attributes, settings, 0)
     uniform = registry.create("sampler", "uniform(batch_size=2)")
     uniform.bind(np.arange(30))

@@ -46,8 +46,8 @@ def test_members_that_are_not_joined_have_a_page(ensemble):
     rows = [re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>.*?</tr>", text)]
     assert rows[:3] == [
         ["Member", "State", "Step", "of", "Best Recall@1 while training", "at step"],
-        ["member_000", "complete", "3,000", "3,000", "0.700", "1,000"],
-        ["member_001", "stopped", "1,000", "3,000", "0.700", "1,000"],
+        ["member_000", "complete", "3,000", "3,000", "70.0%", "1,000"],
+        ["member_001", "stopped", "1,000", "3,000", "70.0%", "1,000"],
     ]
     (chart,) = re.findall(r'<figure class="chart">.*?</figure>', text, re.DOTALL)
     assert all(f"</svg>member_00{number}</li>" in chart for number in range(2))

@@ -111,7 +111,7 @@ def test_a_run_without_a_model_has_a_page(finished):
 @pytest.mark.slow
 def test_a_comparison_tells_who_is_right():
     _, text, data = comparison()
-    assert f"A: {straight_run().name} and 1 more" in text and text.count(" ± 0.000") and "Of several runs" in text
+    assert f"A: {straight_run().name} and 1 more" in text and text.count(" ± 0.0") and "Of several runs" in text
     assert "B: final &lt;b&gt;" in text and "final <b>" not in text and "no process trains it" in text
     gallery = data["gallery"]
     assert len(gallery["models"]) == 2 and gallery["kinds"][-1] == "Random"

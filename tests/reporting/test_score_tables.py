@@ -41,8 +41,9 @@ def words(html):
 
 def test_a_run_that_goes_on_is_measured_for_the_report(tmp_path):
     told = words(score_tables(record(tmp_path), subject()))
-    assert "Test split, measured for this report Model Recall@1 Best so far (step 10) 0.750 0.500 to 1.000" in told
-    assert "Validation split, while training Model Recall@1 Untrained (step 0) 0.125 Latest (step 20) 0.500" in told
+    assert "Test split, measured for this report Model Recall@1 Best so far (step 10) 75.0% 50.0 to 100.0" in told
+    while_training = "Model Recall@1 Before training (step 0) 12.5% Latest (step 20) 50.0%"
+    assert f"Validation split, while training {while_training}" in told
     assert told.endswith("Small numbers are 95% bootstrap intervals over classes.")
 
 
@@ -56,8 +57,12 @@ def test_a_complete_run_has_the_scores_of_its_result(tmp_path):
     part = {"untrained": {"recall_at_1": 0.1}, "metrics": {"recall_at_1": 0.6}}
     result = {**part, "best": BEST, "step": 20, "validation": {**part, "best": {"recall_at_1": 0.8}}}
     test, validation = words(score_tables(record(tmp_path, result), subject())).split(" Validation split ")
-    assert test == "Test split Model Recall@1 Untrained 0.100 Best (step 10) 0.750 0.500 to 1.000 Final (step 20) 0.600"
-    assert validation.startswith("Model Recall@1 Untrained 0.100 Best (step 10) 0.800 Final (step 20) 0.600 Small")
+    assert test == (
+        "Test split Model Recall@1 Before training 10.0% Best (step 10) 75.0% 50.0 to 100.0 Final (step 20) 60.0%"
+    )
+    assert validation.startswith(
+        "Model Recall@1 Before training 10.0% Best (step 10) 80.0% Final (step 20) 60.0% Small"
+    )
 
 
 def test_a_result_says_what_its_scores_are_made_of(tmp_path):
@@ -66,5 +71,5 @@ def test_a_result_says_what_its_scores_are_made_of(tmp_path):
     nearest = {"class": 0.5, "make": 0.375, "none": 0.125}
     result = {**part, "best": BEST, "step": 20, "by_class_size": sizes, "nearest": nearest}
     told = words(score_tables(record(tmp_path, result), subject()))
-    assert "Classes classes images Recall@1 head 2 1,200 0.500 tail 3 6 –" in told
-    assert "Shares with the nearest Images the class 0.500 the make 0.375 nothing 0.125" in told
+    assert "Classes classes images Recall@1 head 2 1,200 50.0% tail 3 6 –" in told
+    assert "Shares with the nearest Images the class 50.0% the make 37.5% nothing 12.5%" in told

@@ -24,7 +24,7 @@ loaded.embeds(["car.jpg"])  # marked
 tfdml.ImageEmbedder("model.keras")  # marked
 tfdml.from_preset("hf://owner/cars", revision="v1")  # marked
 tfdml.upload_preset("hf://owner/cars")  # marked
-tfdml.save_preset(loaded.model, "presets/cars", license="mit")  # marked
+tfdml.save_preset(loaded.model, "presets/cars", license=3)  # marked
 
 searcher = Searcher("photo_index", models="exported/1")  # marked
 searcher = Searcher("photo_index")

@@ -28,7 +28,7 @@ network: keras.Model = loaded.model
 pixels = network(loaded.prepare([Path("car.jpg")]))
 made = tfdml.ImageEmbedder(tfdml.Single(tfdml.backbones.Small()))
 
-tfdml.save_preset(made.model, "presets/cars", licence="apache-2.0")
+tfdml.save_preset(made.model, "presets/cars", license="apache-2.0")
 tfdml.upload_preset("hf://owner/cars", Path("presets/cars"))
 shared: np.ndarray = tfdml.from_preset("hf://owner/cars").embed("car.jpg")
 

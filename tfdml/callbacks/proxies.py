@@ -152,7 +152,7 @@ class ImageProxies(EmbeddingCallback):
             raise ValueError(
                 f"Proxies that are features of images need a layer of the loss for each learner; {self.model.name} has "
                 f"{len(layers)} for {self.model.learner_count} learners, because it merges them later. Use "
-                "proxies='learnt'."
+                "proxies='learned'."
             )
         parts = np.split(self.embed(), len(layers), axis=1)
         statistics = [self._renew(*each) for each in zip(layers, parts, strict=True)]

@@ -1,4 +1,4 @@
-"""Runs a command: help, errors in one sentence, hints, and exit statuses, shared by all commands."""
+"""Runs a command: help, error messages, hints and exit statuses, which all commands share."""
 
 import itertools
 import logging
@@ -12,7 +12,7 @@ from pathlib import Path
 from absl import app, flags
 from absl import logging as absl_logging
 
-from tfdml.console import startup
+from tfdml.console import scores, startup
 from tfdml.console.flags import command_line, expanded, topics
 from tfdml.console.startup import TrainingStopped, disk_sentence, error_sentence, tensorflow_reason
 
@@ -22,14 +22,15 @@ ASKED_BY = ("--help", "-help", "-?", "--helpshort", "-helpshort")
 
 
 def help_text(about, command, arguments, values, defining):
-    """Returns the help text of a command, which begins with the docstring `about` of its module.
+    """Returns the help text of a command, which starts with the docstring `about` of its module.
 
-    `arguments` is the name of its positional arguments, which may be empty; `defining` are the names that absl gives to
-    the modules that define its flags.
+    `arguments` describes the positional arguments and may be empty. `defining` are absl's names of the modules that
+    define the flags.
     """
     usage = " ".join(filter(None, ["Usage:", command, arguments, "[--flag=value ...]"]))
     modules = values.flags_by_module_dict()
-    names = [flag.name for module in defining for flag in modules.get(module, [])]
+    # Old spellings of flags are accepted, but not shown.
+    names = [flag.name for module in defining for flag in modules.get(module, []) if not flag.help.startswith("Alias")]
     shared = {topic: some for topic, some in topics().items() if set(some) <= set(names)}
     rest = [name for name in names if not any(name in some for some in shared.values())]
     sections = [
@@ -37,14 +38,14 @@ def help_text(about, command, arguments, values, defining):
         for topic, some in {"This command" if shared else "Flags": rest, **shared}.items()
     ]
     end = (
-        "The values shown are defaults. --flagfile=FILE reads flags from a file, which may be one of tfdml's recipes, "
-        "such as configs/quickstart.flags, from any folder. --helpfull also shows absl's flags."
+        "The values shown are the defaults. --flagfile=FILE reads flags from a file. Files that ship with tfdml, "
+        "such as configs/quickstart.flags, are found from any folder. --helpfull also shows the flags of absl."
     )
-    return "\n\n".join([about.strip(), usage, *sections, end])
+    return "\n\n".join([about.strip(), usage, *sections, textwrap.fill(end, WIDTH, break_on_hyphens=False)])
 
 
 def _described(flag):
-    # absl puts the choices first.
+    # absl adds the choices before the text.
     choices, text = re.fullmatch(r"(?:<(.*?)>: )?(.*)", flag.help, re.DOTALL).groups()
     kind = f"one of {choices.replace('|', ', ')}" if choices else flag.parser.syntactic_help
     default = (flag.default_as_str or "").strip("'")
@@ -53,7 +54,7 @@ def _described(flag):
 
 
 RATE = "--optimizer='adam(learning_rate=0.001)'"
-# Its name to the flag in its place.
+# Names of flags in other programs, and the flags to use instead.
 WRITE = {
     "arch": "--backbone",
     "batch_size": "--sampler='pxk(classes=32, per_class=4)', which is a batch of 32 x 4 images",
@@ -78,14 +79,14 @@ WRITE = {
 
 
 def in_place_of(name, known):
-    """Returns a sentence that names the flag to write in place of an unknown one, if it is `known`; or else None."""
+    """Returns a sentence with the flag to use instead of an unknown one if that flag is `known`, or else None."""
     written = WRITE.get(name, "")
     flag = written.removeprefix("--").partition("=")[0].partition(",")[0]
-    return f"Unknown flag --{name}. Write {written}." if flag in known else None
+    return f"Unknown flag --{name}. Use {written}." if flag in known else None
 
 
 def flag_sentence(message):
-    """Returns absl's message about the value of a flag, or if it is in Python's words, what the flag expects."""
+    """Returns absl's message about a flag's value, or the expected type if the message is a Python error."""
     match = re.fullmatch(r"flag --(\w+)=(.*?): (.*)", message, re.DOTALL)
     if not match:
         return message
@@ -101,16 +102,16 @@ def flag_sentence(message):
 
 
 STOPPED_STATUS = 75
-# Flags that only print long text.
+# Flags that only print a long text.
 READ_BY_PEOPLE = {*ASKED_BY, "--helpfull", "--list"}
-# Whose messages commands print.
+# Packages whose messages are printed.
 PACKAGES = ("tfdml", "pipelines")
-# Value of TensorFlow's variable for the level of its log.
+# Value of TF_CPP_MIN_LOG_LEVEL.
 ONLY_FATAL = "3"
 
 
 class _Plain(logging.Formatter):
-    """Formats the messages of the log as commands print lines: without time, process and place in the code."""
+    """Formats log messages like printed lines: without time, process and line of code."""
 
     def format(self, record):
         message = super().format(record)
@@ -118,7 +119,7 @@ class _Plain(logging.Formatter):
 
 
 class _Messages(logging.Handler):
-    """Prints what the packages report at level INFO; Python code that imports them sees it if it sets up logging."""
+    """Prints messages of level INFO. In Python code, they are only visible if the user configures logging."""
 
     stream = "stdout"
 
@@ -135,7 +136,7 @@ def _is_message(record):
 
 
 def print_messages(stream="stdout"):
-    """Prints the messages of tfdml and pipelines on a stream of `sys`, and leaves warnings to absl's handler."""
+    """Prints messages of tfdml and pipelines to a stream of `sys`; absl's handler prints warnings."""
     MESSAGES.stream = stream
     for package in PACKAGES:
         logging.getLogger(package).setLevel(logging.INFO)
@@ -144,23 +145,25 @@ def print_messages(stream="stdout"):
 
 
 def run(main, arguments="", before=None, others=False, imports=True, reads_images=False, messages="stdout"):
-    """Runs a command under absl. Expected errors print one line; `--debug` adds the traceback.
+    """Runs a command with absl. Expected errors print one line; `--debug` adds the traceback.
 
-    `main` is called after TensorFlow is imported, unless `imports` is False: then it calls `import_package` where it is
-    needed. `before` is called before that import, which takes some seconds. If `arguments` names positional arguments
-    for `--help`, `main` receives the list of them, and is called without TensorFlow; with `others` also flags that the
-    command does not have.
-
-    `reads_images` says that the command lists the images that cannot be read, and goes on. TensorFlow's own log would
-    say the same of each image in many lines, so it is silent unless `--debug` or the environment asks for it.
-    `messages` is the stream for messages of the log: `stderr` where other programs read what `main` prints.
+    Args:
+        main: Function that runs the command, called after TensorFlow is imported.
+        arguments: Description of the positional arguments for `--help`. If it is not empty, `main` is called with the
+            list of positional arguments and before TensorFlow is imported.
+        before: Function to call before TensorFlow is imported, which takes seconds.
+        others: Whether `main` also gets flags that the command does not define.
+        imports: Whether to import TensorFlow. If not, `main` calls `import_package` when it needs it.
+        reads_images: Whether the command lists unreadable images and continues. TensorFlow would log many lines for
+            each of these images, so its log is disabled, unless `--debug` or the environment enables it.
+        messages: Stream for log messages: `stderr` if other programs read the output of `main`.
     """
 
     def guarded(argv):
         if argv[1:] and not arguments:
-            print(f"Error: Unexpected argument {argv[1]!r}; options start with --.", file=sys.stderr)
+            print(f"Error: Unexpected argument {argv[1]!r}. Flags start with --.", file=sys.stderr)
             sys.exit(1)
-        # A line is seen when it is printed, where output goes to a file, too.
+        # Show each line immediately, even if the output is redirected to a file.
         sys.stdout.reconfigure(line_buffering=True)
         absl_logging.get_absl_handler().setFormatter(_Plain())
         print_messages(messages)
@@ -184,11 +187,11 @@ def run(main, arguments="", before=None, others=False, imports=True, reads_image
             _end(f"{_flag_of(error)}{error_sentence(error)}")
         except _tensorflow_errors() as error:
             reason = tensorflow_reason(error)
-            _end(disk_sentence(reason) or f"TensorFlow failed: {reason} (--debug shows where)")
+            _end(disk_sentence(reason) or f"TensorFlow failed: {reason} (for the traceback, add --debug)")
         except MemoryError as error:
-            _end(f"Not enough memory: {error}. Take smaller images or batches, or fewer images.")
+            _end(f"Not enough memory: {error}. Use smaller images, smaller batches or fewer images.")
         except Exception as error:
-            _end(f"{type(error).__name__}: {error} (--debug shows where)")
+            _end(f"{type(error).__name__}: {error} (for the traceback, add --debug)")
         finally:
             startup.end_on_interrupt()
 
@@ -197,17 +200,17 @@ def run(main, arguments="", before=None, others=False, imports=True, reads_image
 
 
 def given(*names):
-    """Returns name to value of those of these flags that have one."""
+    """Returns `{name: value}` of those of these flags that are set."""
     return {name: flags.FLAGS[name].value for name in names if flags.FLAGS[name].value}
 
 
 def print_next(module, *words):
-    """Prints the command that comes next, a module with flags and arguments, as a shell takes it when it is pasted."""
+    """Prints the command to run next, ready to be pasted into a shell."""
     print(f"Next: {command_line('python', '-m', module, *words)}")
 
 
 def aligned(rows, left=(0,)):
-    """Returns rows of texts as a table; columns with numbers in `left` are aligned at the left, others at the right."""
+    """Returns rows of texts as a table; the columns in `left` are left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     sides = [str.ljust if column in left else str.rjust for column in range(len(widths))]
     lines = ("  ".join(side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)) for row in rows)
@@ -215,22 +218,35 @@ def aligned(rows, left=(0,)):
 
 
 def print_result(tables, run_dir, sentences=""):
-    """Prints what a run or an ensemble reaches, and the sentences about it.
+    """Prints the scores of a run or an ensemble, and the sentences about them.
 
-    `tables` are title to rows, which are name to metrics; the last row says which metrics are shown.
+    `tables` maps titles to rows, which map names to metrics; the last row determines which metrics are shown.
     """
     for title, rows in tables.items():
         shown = [metric for metric in list(rows.values())[-1] if metric != "queries"]
-        lines = [[title, *(metric.replace("recall_at_", "Recall@") for metric in shown)]]
+        lines = [[title, *map(scores.titled, shown)]]
         for name, metrics in rows.items():
-            values = map(metrics.get, shown)
-            lines.append([name, *("-" if value is None else f"{value:.3f}" for value in values)])
+            lines.append([name, *(scores.score(metric, metrics.get(metric)) for metric in shown)])
         print(f"\n{aligned(lines)}")
     print(f"\n{sentences}\n\nRun directory: {run_dir}" if sentences else f"\nRun directory: {run_dir}")
 
 
+def print_scores(values, intervals=None):
+    """Prints metrics in a table, with their 95% confidence intervals if there are any."""
+    intervals = intervals or {}
+    rows = [[scores.titled(name), scores.score(name, value)] for name, value in values.items() if name != "queries"]
+    if intervals:
+        ends = [
+            scores.interval(name, intervals[name]) if intervals.get(name) else ""
+            for name in values
+            if name != "queries"
+        ]
+        rows = [["", "score", "95% CI"], *([*row, each] for row, each in zip(rows, ends, strict=True))]
+    print(f"{aligned(rows)}\n")
+
+
 def own_modules(names):
-    """Returns the flag that names a user's own modules, in a list; none where there are none."""
+    """Returns the flag `--import_modules` with these names in a list, which is empty if there are no names."""
     return [f"--import_modules={','.join(names)}"] if names else []
 
 
@@ -240,47 +256,47 @@ def free_path(name):
 
 
 def refuse_unused(names, reason):
-    """Raises a ValueError if one of these flags was given, which the command would not read.
+    """Raises a ValueError if one of these flags is set, because the command would ignore it.
 
-    `reason` says what the command does without them, such as "--run_dirs compares runs".
+    `reason` is a clause that follows "because", such as "--pairs verifies pairs".
     """
     for name in names:
         if flags.FLAGS[name].present:
-            raise ValueError(f"{reason}, which does not use --{name}. Leave it out.")
+            raise ValueError(f"--{name} has no effect here, because {reason}. Remove it.")
 
 
 def check_file(name):
-    """Raises a ValueError if the file that a flag names, if any, cannot be written: before there is work to lose."""
+    """Raises a ValueError before any work is done if the file that a flag names cannot be written."""
     if not flags.FLAGS[name].value:
         return
     path = Path(flags.FLAGS[name].value)
     if path.is_dir():
-        raise ValueError(f"--{name}={path} is a folder. Give a file in it.")
+        raise ValueError(f"--{name}={path} is a folder. Set it to a file.")
     if not path.parent.is_dir():
-        raise ValueError(f"--{name}={path}: there is no folder {path.parent}. Make it first, or give another one.")
+        raise ValueError(f"--{name}={path}: the folder {path.parent} does not exist. Create it, or use another folder.")
     if not os.access(path.parent, os.W_OK):
-        raise ValueError(f"--{name}={path}: {path.parent} is read-only. Give another folder.")
+        raise ValueError(f"--{name}={path}: {path.parent} is read-only. Use another folder.")
 
 
 def check_folder(name):
-    """Raises a ValueError if the folder that a flag names cannot be made or written: before there is work to lose."""
+    """Raises a ValueError before any work is done if the folder that a flag names cannot be created or written."""
     path = Path(flags.FLAGS[name].value)
     nearest = next(each for each in (path, *path.absolute().parents) if each.exists())
     if not nearest.is_dir():
-        raise ValueError(f"--{name}={path}: {nearest} is a file. Give a folder.")
+        raise ValueError(f"--{name}={path}: {nearest} is a file. Set --{name} to a folder.")
     if not os.access(nearest, os.W_OK):
-        raise ValueError(f"--{name}={path}: {nearest} is read-only. Give another folder.")
+        raise ValueError(f"--{name}={path}: {nearest} is read-only. Use another folder.")
 
 
 def _parse(argv, arguments, others):
-    """Parses flags and returns the positional arguments; prints help and exits if asked to."""
+    """Parses flags and returns the positional arguments. For `--help`, prints the help and exits."""
     asked = argv[: argv.index("--")] if "--" in argv else argv
     if READ_BY_PEOPLE & set(asked):
-        # Piped to `head`, the process ends with its reader, like other commands.
+        # If the output is piped to `head`, exit without an error when `head` exits.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if set(ASKED_BY) & set(asked):
         main = sys.modules["__main__"]
-        # absl names the running module by its file.
+        # absl uses the file name for the module that is run.
         modules = sys.argv[0], "tfdml.console.flags"
         print(help_text(main.__doc__, f"python -m {startup.module_run()}", arguments, flags.FLAGS, modules))
         sys.exit(0)
@@ -295,30 +311,30 @@ def _parse(argv, arguments, others):
         unknown = isinstance(error, flags.UnrecognizedFlagError)
         message = in_place_of(error.flagname, flags.FLAGS) if unknown else flag_sentence(str(error))
         message = " ".join((message or str(error).replace(" ?", "?")).split())
-        print(f"Error: {message} (--help shows all flags)", file=sys.stderr)
+        print(f"Error: {message} (for all flags, see --help)", file=sys.stderr)
         sys.exit(1)
     for flag in map(flags.FLAGS.__getitem__, flags.FLAGS):
-        # As a shell does, but not behind `--out=`.
+        # Shells do not expand ~ after `--out=`.
         if isinstance(flag.value, str) and flag.value.startswith("~"):
             flag.value = os.path.expanduser(flag.value)
     return rest
 
 
 def import_package():
-    """Imports TensorFlow and all of tfdml, quietly."""
+    """Imports TensorFlow and all of tfdml without their log messages."""
     startup.import_package()
     logging.getLogger("tensorflow").setLevel(logging.WARNING)
 
 
 def _tensorflow_errors():
-    """TensorFlow's errors, for an `except`; empty if the command has not imported TensorFlow."""
+    """Returns the classes of TensorFlow errors, or none if the command has not imported TensorFlow."""
     module = sys.modules.get("tensorflow")
     return (module.errors.OpError,) if module else ()
 
 
 def _flag_of(error):
-    """Returns the flag that has the spec of an error, as the beginning of the message; empty if the message has it."""
-    # Without it there was no spec to read.
+    """Returns the flag with the invalid spec as a prefix for a message, unless the message already contains it."""
+    # If the module is not imported, no spec was parsed.
     specs = sys.modules.get("tfdml.registry.specs")
     if not (specs and isinstance(error, specs.SpecError)):
         return ""
@@ -330,7 +346,7 @@ def _flag_of(error):
 
 
 def _end(message):
-    """Exits with an error message; call it in an `except` block."""
+    """Exits with an error message. Call it in an `except` block, because `--debug` raises the error again."""
     if "debug" in flags.FLAGS and flags.FLAGS.debug:
         raise
     print(f"Error: {' '.join(message.split())}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The flags of all commands, flagfiles, and flags that follow from the data."""
+"""The flags of all commands, flagfiles, and default flags that depend on the data."""
 
 import dataclasses
 import difflib
@@ -17,22 +17,22 @@ from tfdml.console.settings import IMAGES, AbsolutePath, DataSettings, ImageSize
 NAMES = ("--flagfile", "-flagfile")
 GIVEN = tuple(f"{name}=" for name in NAMES)
 COMMENTS = ("#", "//")
-# What a shell puts where a command has `<(...)`: a pipe that can be read once only.
+# Paths that a shell substitutes for `<(...)`: a pipe, which can only be read once.
 OF_THE_SHELL = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# Where the recipes are: in an installed package, and in the repository.
+# Folders of the shipped flagfiles: in an installed package, and in the repository.
 RECIPES = (os.path.join(PACKAGE, "configs"), os.path.join(os.path.dirname(PACKAGE), "configs"))
 
 
 def expanded(arguments):
-    """Returns arguments of a command with the flags of flagfiles in their place, also of those that flagfiles name."""
+    """Returns the arguments of a command with each --flagfile replaced by its flags; flagfiles can be nested."""
     flags, reading = [], [("", iter(arguments))]
     while reading:
         argument = next(reading[-1][1], None)
         if argument is None:
             reading.pop()
         elif argument == "--":
-            # absl reads no flags after it.
+            # absl stops reading flags here.
             return [*flags, argument, *(each for _, rest in reversed(reading) for each in rest)]
         elif argument in NAMES or argument.startswith(GIVEN):
             named = next(reading[-1][1], None) if argument in NAMES else argument.partition("=")[2]
@@ -41,8 +41,8 @@ def expanded(arguments):
             path = located(named)
             above = [each for each, _ in reading[1:]]
             if path in above:
-                names = " names ".join([*above[above.index(path) :], path])
-                raise ValueError(f"--flagfile={named} leads back to itself: {names}. Remove one of these lines.")
+                names = " includes ".join([*above[above.index(path) :], path])
+                raise ValueError(f"--flagfile={named} includes itself: {names}. Remove one of these lines.")
             if path.startswith(OF_THE_SHELL):
                 flags.append(f"--flagfile={path}")
             elif path:
@@ -53,9 +53,9 @@ def expanded(arguments):
 
 
 def located(path):
-    """Returns the path of a flagfile, or if there is none, of the recipe of that name, which ships with tfdml.
+    """Returns the path of a flagfile or, if it does not exist, of the flagfile with this name that ships with tfdml.
 
-    For a recipe such as `configs/quickstart.flags`, `quickstart.flags` is enough.
+    `quickstart.flags` is short for the shipped file `configs/quickstart.flags`.
     """
     path = os.path.expanduser(path)
     folder, name = os.path.split(os.path.normpath(path))
@@ -64,12 +64,12 @@ def located(path):
 
 
 def recipes_folder():
-    """Returns the folder of the recipes."""
+    """Returns the folder of the shipped flagfiles."""
     return next(filter(os.path.isdir, RECIPES), RECIPES[0])
 
 
 def recipes():
-    """Returns the sorted names of the recipes' files."""
+    """Returns the sorted names of the shipped flagfiles."""
     folder = recipes_folder()
     return sorted(name for name in os.listdir(folder) if name.endswith(".flags")) if os.path.isdir(folder) else []
 
@@ -84,31 +84,32 @@ def _flags_in(path, named):
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
         kind = "pipe" if stat.S_ISFIFO(mode) else "socket" if stat.S_ISSOCK(mode) else "device"
-        # Reading it may never end.
-        raise OSError(f"--flagfile={named} cannot be read: {path} is a {kind}, and no file.")
+        # Reading it might never finish.
+        raise OSError(f"--flagfile={named} cannot be read, because {path} is a {kind}, not a file.")
     try:
         lines = [line.strip() for line in Path(path).read_bytes().decode().splitlines()]
     except UnicodeDecodeError as error:
-        reason = f"it is not UTF-8 text, from byte {error.start:,} on"
-        raise ValueError(f"--flagfile={named} cannot be read: {reason}.") from None
+        reason = f"byte {error.start:,} is not valid UTF-8 text"
+        raise ValueError(f"--flagfile={named} cannot be read: {reason}. Expected a text file of flags.") from None
     return [line for line in lines if line and not line.startswith(COMMENTS)]
 
 
-# What docs/choosing.md advises to begin with.
+# The default configuration for photos.
 RECIPE = values_of("recipe")
-# Flags about images and the network that embeds them, of which stored features have neither.
+# Flags for images and the network that embeds them, which do not apply to stored features.
 OF_IMAGES = {*names_with(needs=IMAGES), *names_with(is_of_network=True)}
 TEST_CLASSES = 0.3
-# Classes that validation holds out at least, where there are so many.
+# Minimum number of validation classes, if there are enough classes.
 VALIDATION = 3
-# Two of which train, and two of which choose the best model: with one class every neighbor is right.
+# Two classes for training and two for validation, because every neighbor is right if there is a single class.
 FEWEST = 4
 
 
 def complete(values, *, any_dataset=False):
-    """Gives training flags the values of the recipe, and returns their texts `--name=value`.
+    """Sets training flags to the default configuration for photos; returns them as `--name=value`.
 
-    It does so for flags that are not given, if `--data_dir` is and `--dataset` is not, or may be, with `any_dataset`.
+    It only sets flags that are not set, and only if `--data_dir` is set and `--dataset` is not. With `any_dataset`,
+    `--dataset` may be set as well.
     """
     data_dir, named = values["data_dir"].value, values["dataset"].present
     if not data_dir or (named and not any_dataset):
@@ -118,8 +119,8 @@ def complete(values, *, any_dataset=False):
         if named:
             return []
         raise ValueError(
-            f"--data_dir={data_dir}: without --dataset that is a folder of photos, and there is no folder there. For a "
-            "dataset that makes its files, such as toycars, give --dataset, too."
+            f"--data_dir={data_dir} does not exist. Without --dataset, it must be a folder of photos. If you want a "
+            "dataset that creates its files, such as toycars, set --dataset too."
         )
     divided = (root / "test").is_dir()
     folders = sum(each.is_dir() for each in (root / "train" if divided else root).glob("[!.]*"))
@@ -128,8 +129,8 @@ def complete(values, *, any_dataset=False):
     if folders and train < FEWEST and not (named or validation_given):
         what = f"{FEWEST} class folders in {root}/train" if divided else "6 class folders"
         raise ValueError(
-            f"{root} has {folders} class folders{' in train' if divided else ''}, too few to hold classes out that "
-            f"choose the best model and others for the test. Expected {what} or more."
+            f"{root} has {folders} class folders{' in train' if divided else ''}, which are too few to hold out some "
+            f"classes for validation and others for the test set. Expected {what} or more."
         )
     few = {"validation_classes": round(min(0.5, VALIDATION / train), 2)} if 0 < train < VALIDATION / 0.2 else {}
     dataset = "folder" if divided else f"folder(test_classes={TEST_CLASSES})"
@@ -141,20 +142,20 @@ def complete(values, *, any_dataset=False):
 
 
 def check_outside(values, name, folder):
-    """Raises a ValueError if the `folder` of a flag would be read as images, such as one below `--data_dir=.`."""
+    """Raises a ValueError if the `folder` of a flag is inside the folder of images, such as below `--data_dir=.`."""
     dataset, root = values["dataset"].value, Path(values["data_dir"].value).resolve()
     whole = dataset.startswith("photos") or "test_classes=" in dataset
     read = [root] if whole else [root / "train", root / "test"]
     if values["data_dir"].value and dataset.startswith(("folder", "photos")):
         if any(Path(folder).resolve().is_relative_to(each) for each in read):
             raise ValueError(
-                f"--{name}={folder} is in --data_dir={values['data_dir'].value}, where all folders are read as images. "
-                f"Give --{name}, a folder elsewhere."
+                f"--{name}={folder} is inside --data_dir={values['data_dir'].value}, where all folders are read as "
+                f"classes of images. Set --{name} to a folder elsewhere."
             )
 
 
 def without_network(values):
-    """Gives `--backbone` the value identity if it is not given and the dataset has vectors; returns whether it did."""
+    """Sets `--backbone=identity` if it is not set and the dataset has stored features; returns whether it has."""
     missing = _has_vectors(values) and not values["backbone"].present
     if missing and not values["initial_model"].value:
         values["backbone"].value = "identity"
@@ -162,7 +163,7 @@ def without_network(values):
 
 
 def _fitting(recipe, values):
-    """The part of a recipe that fits flags that are given: to another network, or to features, which need none."""
+    """Returns the flags of a recipe that fit the other flags: another network, or stored features without a network."""
     backbone = values["backbone"]
     left_out = ()
     if _has_vectors(values):
@@ -170,7 +171,7 @@ def _fitting(recipe, values):
     elif values["initial_model"].value:
         left_out = names_with(is_in_initial_model=True)
     elif backbone.present and not backbone.value.startswith("keras_applications("):
-        # Others bring their weights, or have none.
+        # Other backbones include their weights, or have none.
         left_out = ("initial_weights",)
     return {name: value for name, value in recipe.items() if name not in left_out}
 
@@ -180,9 +181,9 @@ def _has_vectors(values):
 
 
 class PathParser(flags.ArgumentParser):
-    """Converts a path to an absolute one, so that a run's flags mean the same in every working directory.
+    """Makes paths absolute, so that the flags of a run have the same meaning in every working directory.
 
-    Paths that begin with `~` and URLs such as `gs://bucket` are unchanged.
+    Paths that start with `~` and URLs such as `gs://bucket` are unchanged.
     """
 
     syntactic_help = "a path"
@@ -195,7 +196,7 @@ LEAST, MOST = 8, 4096
 
 
 class SizeParser(flags.ArgumentParser):
-    """Converts the side of a square to an integer, and `256x128` to (height, width); of equal sides one is enough."""
+    """Converts the side of a square to an integer, and a size such as `256x128` to (height, width)."""
 
     syntactic_help = "a side, or HEIGHTxWIDTH"
 
@@ -204,21 +205,21 @@ class SizeParser(flags.ArgumentParser):
         height, width = (int(match[1]), int(match[2] or match[1])) if match else (-1, -1)
         if argument != "0" and not (LEAST <= height <= MOST and LEAST <= width <= MOST):
             raise ValueError(
-                f"Expected a side such as 224, or height x width such as 256x128, each from {LEAST} to {MOST}; or 0, "
-                "the backbone's own."
+                f"Expected a side such as 224, or height x width such as 256x128, each from {LEAST} to {MOST}; or 0 "
+                "for the default size of the backbone."
             )
         return height if height == width else (height, width)
 
 
 class SizeSerializer(flags.ArgumentSerializer):
-    """Writes what `SizeParser` reads."""
+    """Converts the values of `SizeParser` to text."""
 
     def serialize(self, value):
         return str(value) if isinstance(value, int) else "x".join(map(str, value))
 
 
 def define_training(values=flags.FLAGS, only=None):
-    """Defines the flags that describe a training run, or `only` some of them, and returns their names, sorted."""
+    """Defines the flags of a training run, or `only` some of them; returns their sorted names."""
     fields = [field for of_topic in _fields().values() for field in of_topic if only is None or field.name in only]
     for field in fields:
         _define(field, values)
@@ -226,7 +227,7 @@ def define_training(values=flags.FLAGS, only=None):
 
 
 def topics():
-    """Returns `{topic: names of flags}` of training."""
+    """Returns a dictionary from topics of training to names of flags."""
     return {heading: [field.name for field in fields] for heading, fields in _fields().items()}
 
 
@@ -243,7 +244,7 @@ def _define(field, values):
     else:
         DEFINE[field.type](field.name, default, text, flag_values=values, **bounds)
     if field.type is float:
-        # Bounds let nan pass.
+        # absl's bounds checks accept NaN.
         flags.register_validator(field.name, math.isfinite, "expected a finite number", flag_values=values)
     if about.valid:
         flags.register_validator(field.name, *about.valid, flag_values=values)
@@ -261,7 +262,7 @@ def _define_size(name, default, text, flag_values):
     flags.DEFINE(SizeParser(), name, str(default), text, flag_values, serializer=SizeSerializer())
 
 
-# Type of a field to what defines its flag.
+# Functions that define a flag, by the type of its field.
 DEFINE = {
     bool: flags.DEFINE_bool,
     int: flags.DEFINE_integer,
@@ -282,21 +283,21 @@ def define_which():
 
 
 def define_import_modules():
-    text = "Your own modules to import; those of a run are only if they are named here."
+    text = "Your own Python modules to import. For security, modules of a run are only imported if you list them here."
     flags.DEFINE_list("import_modules", [], text)
 
 
 def define_debug():
-    flags.DEFINE_bool("debug", False, "Show the traceback of an error.")
+    flags.DEFINE_bool("debug", False, "Show the traceback if an error occurs.")
 
 
 def command_line(*words):
-    """Returns words, such as `python`, `-m` and `--loss=triplet(mining='hard')`, as one line that a shell takes."""
+    """Returns words, such as `python`, `-m` and `--loss=triplet(mining='hard')`, as a line to paste into a shell."""
     return " ".join(map(quoted, words))
 
 
 def quoted(word):
-    """Returns a word as a shell takes it, in double quotes where those are enough: specs have single ones in them."""
+    """Quotes a word for a shell, in double quotes if possible, because specs contain single quotes."""
     word = str(word)
     if shlex.quote(word) == word or set('"$`\\!') & set(word):
         return shlex.quote(word)
@@ -305,17 +306,17 @@ def quoted(word):
 
 
 def settings_of(names, values=flags.FLAGS):
-    """Returns the `Settings` that the named flags say. Everything but commands sees only these."""
+    """Returns the `Settings` of the named flags. Only commands read flags; all other code uses these settings."""
     return Settings().replace(**{name: values[name].value for name in names})
 
 
 def serialize(names, values=flags.FLAGS):
-    """Returns `{name: "--name=value"}` of the named flags."""
+    """Returns the named flags as `{name: "--name=value"}`."""
     return {name: values[name].serialize() or f"--{name}=" for name in names}
 
 
 def written(values):
-    """Returns `{name: "--name=value"}` of values by the names of their flags."""
+    """Returns `{name: value}` as `{name: "--name=value"}`."""
     flag_values = flags.FlagValues()
     define_training(flag_values, only=values)
     for name, value in values.items():
@@ -324,7 +325,7 @@ def written(values):
 
 
 def resolve(arguments):
-    """Parses command line arguments of training; returns `{name: "--name=value"}`."""
+    """Parses command-line arguments of training; returns them as `{name: "--name=value"}`."""
     values = flags.FlagValues()
     names = define_training(values)
     define_run_dir("", values)
@@ -333,7 +334,7 @@ def resolve(arguments):
 
 
 def parse(text):
-    """Parses a saved flags file; returns `(settings, {name: "--name=value"})`."""
+    """Parses the text of a saved flags file; returns `(settings, {name: "--name=value"})`."""
     values = flags.FlagValues()
     names = define_training(values)
     values(["flags.txt", *text.splitlines()])

@@ -1,24 +1,28 @@
-"""Progress of work that counts things, such as images."""
+"""Progress of work on a number of items, such as images."""
 
 import sys
 import time
 
-# Seconds from one line to the next.
+# Seconds between lines.
 EVERY = 10.0
 
 
 def verbosity(chief=True):
-    """Returns Keras' verbosity: a bar in a terminal, lines in a file; nothing of workers other than the chief."""
+    """Returns Keras' verbosity: a bar in a terminal, lines in a file, and nothing for workers other than the chief."""
     if not chief:
         return 0
     return 1 if sys.stdout.isatty() else 2
 
 
 class ProgressBar:
-    """Shows how much is done: a bar with the time left in a terminal, and a line after `every` seconds elsewhere.
+    """Shows progress: a bar in a terminal, or otherwise a line every `every` seconds.
 
-    `total` is None if nobody knows how many there are. Those `done` before do not count for the speed. `verbose` is 1
-    for a bar, 2 for lines, 0 for nothing; None: whether the output is a terminal decides.
+    Args:
+        total: Number of items, or None if it is unknown.
+        unit: Name of one item, such as "image".
+        done: Number of items that are already done. They do not count for the speed.
+        verbose: 1 for a bar, 2 for lines, 0 for nothing. If None, it depends on whether the output is a terminal.
+        every: Seconds between lines.
     """
 
     def __init__(self, total, unit, done=0, verbose=None, every=EVERY):
@@ -26,7 +30,7 @@ class ProgressBar:
         self.verbose = verbosity() if verbose is None else verbose
         self._bar = None
         if self.verbose == 1:
-            # Here, because it takes seconds, and not every command has loaded it.
+            # Imported here, because the import takes seconds and not every command needs it.
             import keras
 
             self._bar = keras.utils.Progbar(total, unit_name=unit)
@@ -35,7 +39,7 @@ class ProgressBar:
         self._printed = time.monotonic()
 
     def add(self, count):
-        """Counts `count` more as done."""
+        """Counts `count` more items as done."""
         self.done += count
         if self._bar:
             self._bar.add(count)
@@ -48,30 +52,30 @@ class ProgressBar:
             print(f"{count} {self.unit}s{self._speed.in_words(rest)}", flush=True)
 
     def end(self):
-        """Ends a bar whose total nobody knew."""
+        """Completes the bar, which is needed if the total is unknown."""
         if self._bar:
             self._bar.update(self.done, finalize=True)
 
 
 class Speed:
-    """How fast work goes on after its first part, for which TensorFlow makes its graph."""
+    """The speed of the work, not counting the first items, during which TensorFlow traces its graph."""
 
     def __init__(self):
         self._done, self._begun = 0, None
 
     def add(self, count):
-        """Counts `count` things more as done."""
+        """Counts `count` more items as done."""
         if self._begun is not None:
             self._done += count
         elif count:
             self._begun = time.monotonic()
 
     def in_words(self, rest):
-        """Returns how many a second are done, and how long the `rest`, if it is known, will take; empty at first."""
+        """Returns the speed and the time left for the `rest`, if it is known; empty before there is a speed."""
         if not self._done:
             return ""
         speed = self._done / max(time.monotonic() - self._begun, 1e-9)
-        words = f", {speed:,.3g} a second"
+        words = f", {speed:,.3g} per second"
         if rest is None:
             return words
         left = rest / speed

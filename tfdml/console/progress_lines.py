@@ -1,44 +1,50 @@
-"""Progress of training, and of passes over images for output that is not a terminal."""
+"""Progress of training, and of passes over images if the output is not a terminal."""
 
 import time
 
 import keras
 
+from tfdml.console import scores
 from tfdml.console.progress_bar import EVERY, Speed
 
-# Metrics of retrieval that are shown next to the one that selects the best model, the first that is measured.
+# Metrics to show next to the one that selects the best model: the first of these that is measured.
 SECOND = ("map_at_r", "recall_at_1")
-SHOWN = 3
+SHOWN = 2
 
 
 class EpochProgress(keras.callbacks.ProgbarLogger):
-    """Keras' own progress of training with three metrics at most: the loss, the one that selects the model and another.
+    """Keras' progress of training with the loss alone, and a line with two scores after each evaluation.
 
-    List it after the callbacks whose metrics it shows. The log of the run has all metrics. `prefix` is that of metrics
-    of retrieval, such as `validation`, which `monitor` lacks, the metric that selects the best model.
+    The log of the run has all metrics. List this callback after the callbacks whose metrics it shows. In Keras' logs,
+    the metrics of an evaluation start with `prefix`, such as `validation`; `monitor` is the metric, without the prefix,
+    that selects the best model.
     """
 
     def __init__(self, prefix, monitor):
         super().__init__()
-        self.prefix, self.first = f"{prefix}_", ("loss", *(f"{prefix}_{name}" for name in (monitor, *SECOND)))
+        self.prefix, self.first = prefix, (monitor, *SECOND)
 
     def on_train_batch_end(self, batch, logs=None):
-        super().on_train_batch_end(batch, self._shown(logs))
+        super().on_train_batch_end(batch, _loss_in(logs))
 
     def on_epoch_end(self, epoch, logs=None):
-        super().on_epoch_end(epoch, self._shown(logs))
+        super().on_epoch_end(epoch, _loss_in(logs))
+        start = f"{self.prefix}_"
+        found = {name.removeprefix(start): value for name, value in (logs or {}).items() if name.startswith(start)}
+        names = [name for name in dict.fromkeys((*self.first, *found)) if name in found][:SHOWN]
+        if names and self.verbose:
+            shown = ", ".join(f"{scores.titled(name)} {scores.score(name, found[name])}" for name in names)
+            print(f"{self.prefix}: {shown}", flush=True)
 
-    def _shown(self, logs):
-        logs = logs or {}
-        others = [name for name in logs if name.startswith(self.prefix)]
-        names = [name for name in dict.fromkeys((*self.first, *others)) if name in logs]
-        return {name: logs[name] for name in names[:SHOWN]}
+
+def _loss_in(logs):
+    return {name: value for name, value in (logs or {}).items() if name == "loss"}
 
 
 class ProgressLines(keras.callbacks.Callback):
-    """Prints a line every ten seconds of training or of a pass over images: which batch it is at.
+    """Prints the current batch every ten seconds, during training or while images are embedded.
 
-    `of` is what a pass embeds, such as `1,000 test images`.
+    `of` is what is embedded, such as `1,000 test images`.
     """
 
     def __init__(self, every=EVERY, of="the images"):
@@ -46,7 +52,7 @@ class ProgressLines(keras.callbacks.Callback):
         self.every, self.of = every, of
 
     def on_epoch_begin(self, epoch, logs=None):
-        # Keras prints the number of the epoch.
+        # The number of the epoch is printed by Keras.
         self._begin()
 
     def on_train_batch_end(self, batch, logs=None):

@@ -1,4 +1,4 @@
-"""Starts and ends commands: Ctrl-C, TensorFlow's log, the words of errors, and the version of tfdml."""
+"""Starts and ends commands: Ctrl-C, the TensorFlow log, error messages, and the version of tfdml."""
 
 import contextlib
 import errno
@@ -13,25 +13,25 @@ import threading
 NOISE = ("absl::InitializeLog", "oneDNN custom operations", "cpu_feature_guard", "To enable the following instructions")
 INTERRUPTED_STATUS = 130
 
-# Modules with these names, or in packages with these names, are commands if run by `python -m`: they parse their flags
-# before they import TensorFlow, so that --help, a mistyped flag and Ctrl-C take effect at once.
+# Modules in these packages are commands if they are run with `python -m`. They parse their flags before they import
+# TensorFlow, so that --help, Ctrl-C and errors about mistyped flags are immediate.
 COMMAND_LINES = ("tfdml", "pipelines")
 
-# Packages that a command hides while it imports TensorFlow and Keras, which import them where they are installed, for
-# converters, wrappers and galleries: that takes as long again as all the rest. TensorFlow itself imports Keras.
+# Packages that commands hide while they import TensorFlow and Keras. If they are installed, Keras imports them for
+# converters and wrappers, which would double the import time.
 HIDDEN = ("jax", "matplotlib", "scipy", "sklearn")
 
-# The environment's variable with the number of a pipe, of which the process that started this one holds the other end.
+# Environment variable with the file descriptor of a pipe. The parent process holds the other end.
 PIPE_OF_PARENT = "TFDML_PIPE_OF_PARENT"
 
-# File descriptor of standard error; another one while `import_keras_quietly` captures 2.
+# File descriptor of standard error. It is a different one while `import_keras_quietly` captures descriptor 2.
 _standard_error = 2
-# Whether `import tfdml` postponed the imports to `import_package`; None before it.
+# Whether `import tfdml` postponed its imports to `import_package`. None before the first import.
 _postponed = None
 
 
 def begin():
-    """Begins `import tfdml`; returns True if it should import everything, False in a command."""
+    """Prepares `import tfdml`; returns whether it should import everything, which is False in commands."""
     global _postponed
     if _postponed is None:
         _postponed = module_run().partition(".")[0] in COMMAND_LINES
@@ -39,7 +39,7 @@ def begin():
             _end_with_parent()
         try:
             _check_pipelines()
-            # Commands would fail later, when they lock a folder; `import tfdml` needs no locks.
+            # Fail now rather than when a command locks a folder. `import tfdml` needs no locks.
             if _postponed and importlib.util.find_spec("fcntl") is None:
                 raise ImportError(
                     f"tfdml's commands lock folders with fcntl, which Python on {sys.platform} lacks. Use Linux, "
@@ -55,15 +55,15 @@ def begin():
 
 
 def _end_with_parent():
-    """Ends this process at once when the one that started it ends, even by SIGKILL, if that one passed a pipe."""
-    # Not for the processes that this one starts.
+    """Ends this process as soon as its parent ends, even by SIGKILL, if the parent passed a pipe."""
+    # The variable must not be inherited by child processes.
     pipe = os.environ.pop(PIPE_OF_PARENT, "")
     if not pipe:
         return
     os.set_inheritable(int(pipe), False)
 
     def wait():
-        # Nobody writes, so this returns when the other end is closed.
+        # Nothing is ever written, so this returns when the other end is closed.
         os.read(int(pipe), 1)
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -71,34 +71,35 @@ def _end_with_parent():
 
 
 def _check_pipelines():
-    """Raises an ImportError where another package hides `pipelines`, the one beside this package."""
+    """Raises an ImportError if Python finds another package named `pipelines` before tfdml's."""
     needed = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))), "pipelines")
     spec = importlib.util.find_spec("pipelines")
     folders = list(spec.submodule_search_locations or [spec.origin]) if spec else []
     if not any(os.path.realpath(folder) == os.path.realpath(needed) for folder in folders):
         raise ImportError(
-            f"tfdml needs its own package pipelines, {needed}, and Python finds {folders[0] if folders else 'none'}. "
-            "Rename that one, or start Python in another folder."
+            f"tfdml needs its own package pipelines in {needed}, but Python finds {folders[0] if folders else 'none'}. "
+            "Rename the other package, or start Python in another folder."
         )
 
 
 def import_package():
-    """Imports what `import tfdml` postponed in a command."""
+    """Performs the imports that `import tfdml` postponed in a command."""
     global _postponed
     if _postponed:
         _postponed = False
-        # TensorFlow uses oneDNN by itself on the newest processors only; on those before it is faster, too.
+        # TensorFlow only uses oneDNN by default on the newest processors, but it is faster on older ones as well.
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
         with without_collections():
             import_keras_quietly(["tensorflow", "keras"], HIDDEN)
             importlib.reload(sys.modules["tfdml"])
-            # Imported objects are never freed, and every full collection would traverse them for a third of a second.
+            # Imported objects are never freed. Without this, every full garbage collection would traverse them, which
+            # takes 0.3 s.
             gc.freeze()
 
 
 @contextlib.contextmanager
 def without_collections():
-    """Returns a context for imports: collections of garbage would find nothing, and take half a second."""
+    """Returns a context without garbage collection, which would take 0.5 s during imports and find nothing."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -109,19 +110,19 @@ def without_collections():
 
 
 def module_run():
-    """Returns the name of the module that `python -m`, or the program `tfdml`, runs, or an empty string."""
+    """Returns the name of the module that `python -m` or the program `tfdml` runs, or an empty string."""
     if sys.argv and sys.argv[0] == "-m":
-        # Python is still looking for the module. The arguments after its name are in `sys.argv`, too.
+        # Python is still looking for the module. `sys.argv` already contains the arguments after its name.
         return sys.orig_argv[-len(sys.argv)]
     specification = vars(sys.modules["__main__"]).get("__spec__")
     if specification:
         return specification.name
-    # The script that pip makes is the program `tfdml`, which only chooses a command.
+    # The script `tfdml` that pip creates only selects a command.
     return "tfdml.__main__" if sys.argv and os.path.basename(sys.argv[0]) == "tfdml" else ""
 
 
 def end_on_interrupt():
-    """Makes Ctrl-C end the process with one line, unless Ctrl-C is ignored, as in the background."""
+    """Makes Ctrl-C end the process with one line, unless Ctrl-C is ignored, as for background processes."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
 
@@ -133,10 +134,10 @@ def raise_on_interrupt():
 
 
 def import_keras_quietly(modules=("keras",), hidden=()):
-    """Imports modules, of Keras by default, and drops known log noise of its backend from standard error.
+    """Imports modules, by default Keras, and removes known log noise of its backend from standard error.
 
-    TensorFlow's log level does not reach these lines: they are written before its logging is set up. The packages in
-    `hidden` are not found meanwhile.
+    The log level of TensorFlow does not apply to these lines, because they are written before logging is configured.
+    The packages in `hidden` cannot be imported during this time.
     """
     global _standard_error
     import tempfile
@@ -149,7 +150,7 @@ def import_keras_quietly(modules=("keras",), hidden=()):
     _standard_error = os.dup(2)
     with tempfile.TemporaryFile() as written:
         os.dup2(written.fileno(), 2)
-        # What is None here cannot be imported.
+        # Modules that are None here cannot be imported.
         sys.modules.update(dict.fromkeys(hidden))
         try:
             for module in modules:
@@ -167,22 +168,22 @@ def import_keras_quietly(modules=("keras",), hidden=()):
 
 
 def _end(number, frame):
-    # No exception: imports in progress would turn it into others, and print a traceback.
+    # An exception would be replaced by other errors during imports, and print a traceback.
     del number, frame
     os.write(_standard_error, b"Interrupted.\n")
     os._exit(INTERRUPTED_STATUS)
 
 
-# Lines of an error before its message: headings, and a stack of files.
+# Lines of a TensorFlow error before its message: headings and a stack trace.
 BEFORE_REASON = re.compile(
     r"Graph execution error|Detected at node|\d+ root error|<stack traces unavailable>|\s+File \"|\t? *\[\[\{\{"
 )
 
 
 def tensorflow_reason(error: Exception) -> str:
-    """Returns the message of a TensorFlow error in one line, without a full stop and the names of its operation.
+    """Returns the message of a TensorFlow error in one line, without a period and without names of operations.
 
-    In an error from a graph the message comes after the place where the operation was defined.
+    For an error in a graph, the message comes after the stack trace of the operation's definition.
     """
     lines = [line for line in error.message.split("\n") if line.strip() and not BEFORE_REASON.match(line)]
     message = re.sub(r"^\s*\(\d+\) *\w+:|\{\{.*?\}\}|\[Op:.*", "", (lines or [error.message])[0]).strip()
@@ -191,35 +192,35 @@ def tensorflow_reason(error: Exception) -> str:
     return message.rstrip(".")
 
 
-# All errors of a full disk say it, wherever they come from.
+# All messages about a full disk contain these words.
 ROOM = "Make room"
-# Error of the system to what is wrong and what to do.
+# What is wrong and what to do, by error number of the operating system.
 ADVICE = {
-    errno.ENOSPC: f"no space is left on the disk. {ROOM}, then give the same command again.",
-    errno.EDQUOT: f"your share of the disk is used up. {ROOM}, then give the same command again.",
-    errno.EFBIG: "files may not be that large here. Give another folder, or ask for a higher limit.",
-    errno.EROFS: "the disk is read-only. Give another folder.",
-    errno.EACCES: "you have no permission. Give another folder, or change the permissions.",
-    errno.ENOENT: "there is no such file or folder.",
-    errno.ENOTDIR: "a part of the path is a file, not a folder.",
+    errno.ENOSPC: f"no space is left on the disk. {ROOM}, then repeat the command.",
+    errno.EDQUOT: f"your disk quota is exceeded. {ROOM}, then repeat the command.",
+    errno.EFBIG: "the file would be larger than this file system or your limits allow. Use another folder.",
+    errno.EROFS: "the disk is read-only. Use another folder.",
+    errno.EACCES: "permission denied. Use another folder, or change the permissions.",
+    errno.ENOENT: "the file or folder does not exist.",
+    errno.ENOTDIR: "part of the path is a file, not a folder.",
     errno.EISDIR: "it is a folder, not a file.",
 }
-# Those that only writing meets.
+# Errors that only occur when writing.
 OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 UNFINISHED = re.compile(r"(?<=/)\.writing-|\.tmp[0-9a-f]{8,}$")
 
 
 def is_full(text):
-    """Whether what a command has printed says that the disk is full, which is no fault of its flags."""
+    """Whether the output of a command reports a full disk, which does not depend on its flags."""
     return ROOM in text
 
 
 def error_sentence(error):
-    """Returns the sentence to print for an error; one that was written for people stays as it is."""
+    """Returns the message to print for an error; only errors of the operating system are reworded."""
     if not isinstance(error, OSError) or error.errno is None:
         return str(error)
-    # Of a copy the second is the file that is written.
+    # If a file is copied, the second name is the file that is written.
     file = error.filename2 or error.filename
     if file or error.errno in OF_WRITING:
         return _sentence(error.errno, file)
@@ -227,7 +228,7 @@ def error_sentence(error):
 
 
 def disk_sentence(reason):
-    """Returns the sentence to print for a reason that TensorFlow gives, if it is the disk, or None."""
+    """Returns the message to print for a TensorFlow error if it is caused by the disk, or None."""
     for number in (*OF_WRITING, errno.EACCES):
         match = re.search(rf"(?:(\S+?)[;:] )?{os.strerror(number)}", reason)
         if match:
@@ -237,13 +238,13 @@ def disk_sentence(reason):
 
 def _sentence(number, file):
     what = "write" if number in OF_WRITING else "use"
-    # Files have their other names only while they are written.
+    # Files have temporary names while they are written.
     name = UNFINISHED.sub("", str(file or "a file"))
     return f"Cannot {what} {name}: {ADVICE.get(number, os.strerror(number) + '.')}"
 
 
 class TrainingStopped(RuntimeError):
-    """Raised when training stops on request; its state is saved."""
+    """Raised when training stops on request, after its state is saved."""
 
 
 __version__ = "0.1.0"

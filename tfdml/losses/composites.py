@@ -82,7 +82,7 @@ class WeightedSum(EmbeddingLoss):
         if len(of_images) > 1:
             raise ValueError(
                 f"{len(of_images)} losses of the sum have proxies that are features of images, and would overwrite "
-                "each other's proxies. Use proxies='learnt' for all except one."
+                "each other's proxies. Use proxies='learned' for all except one."
             )
         parts = sorted({hooks.batch_parts for hooks in self._hooks()} - {1})
         if len(parts) > 1:

@@ -66,8 +66,8 @@ class ContextualManifold(ManifoldLoss):
         affinity: `"clipped"` or `"shifted"`, see `tfdml.functional.manifold.random_walk`. Defaults to `"clipped"`.
         neighbors: Integer or `None`. Number of nodes that each node of the graph is connected with. If `None`, all.
             Defaults to `None`.
-        proxies: `"learnt"` proxies, or features of `"images"`, or `"hard"` ones; see `ImageProxyLoss`. Defaults to
-            `"learnt"`.
+        proxies: `"learned"` proxies, or features of `"images"`, or `"hard"` ones; see `ImageProxyLoss`. Defaults to
+            `"learned"`.
         proxy_steps, proxy_rate, proxy_tolerance: for `proxies="hard"`, see `ImageProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
 

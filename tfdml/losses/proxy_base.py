@@ -1,7 +1,7 @@
 """Base classes of losses on similarities to class proxies."""
 
 import warnings
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -11,10 +11,16 @@ from tfdml.functional.checks import check_similarities_input, concrete
 from tfdml.layers.loss_layer import is_computed_by_layer
 from tfdml.layers.proxies import Proxies, SampledProxies, ShardedProxies
 from tfdml.losses.base import EmbeddingLoss
-from tfdml.registry.arguments import Count, NotNegative, Positive, Tensor, integer
+from tfdml.registry.arguments import Count, NotNegative, Positive, Tensor, integer, one_of
 
 # 1 plus the rounding error of half precision.
 LARGEST_COSINE = 1.01
+# Saved models and flags of earlier runs contain the old spelling.
+OLD_SPELLING = "learnt"
+_KINDS = one_of("learned", "images", "hard")
+KIND_OF_PROXIES = replace(
+    _KINDS, read=lambda value: _KINDS.read("learned" if isinstance(value, str) and value == OLD_SPELLING else value)
+)
 
 
 class ProxyLoss(EmbeddingLoss):
@@ -196,10 +202,10 @@ class ImageProxyLoss(ProxyLoss):
     """Base class of losses on proxies that are learned, or are features of one image per class, as in EDMS.
 
     Args:
-        proxies: `"learnt"` trains the proxies to lower the loss. `"images"` uses the features of a random image of each
+        proxies: `"learned"` trains the proxies to lower the loss. `"images"` uses the features of a random image of each
             class, drawn once and computed again every epoch. `"hard"` moves these features by equation (7) of EDMS to
             raise the loss; see `tfdml.callbacks.proxies`. The callback `tfdml.callbacks.ImageProxies` computes both
-            kinds; `tfdml.train` adds it. Defaults to `"learnt"`.
+            kinds; `tfdml.train` adds it. Defaults to `"learned"`.
         proxy_steps: Integer. Maximum number of steps of (7) from each epoch's features. The paper does not specify a
             number. After very many steps, proxies no longer represent a class. Defaults to `1000`.
         proxy_rate: Float. Learning rate of these steps. Defaults to `0.001`.
@@ -210,7 +216,7 @@ class ImageProxyLoss(ProxyLoss):
     """
 
     _: KW_ONLY
-    proxies: Literal["learnt", "images", "hard"] = "learnt"
+    proxies: Annotated[Literal["learned", "images", "hard"], KIND_OF_PROXIES] = "learned"
     proxy_steps: Annotated[int, integer(0)] = 1000
     proxy_rate: Positive = 1e-3
     proxy_tolerance: NotNegative = 1e-3
@@ -219,7 +225,7 @@ class ImageProxyLoss(ProxyLoss):
         if not self.learns_proxies:
             warnings.warn(
                 f"In plain Keras, nothing sets the proxies of {type(self).__name__}(proxies={self.proxies!r}). They "
-                "stay random unless you call assign_image_proxies of the loss's layer. Use proxies='learnt', or a "
+                "stay random unless you call assign_image_proxies of the loss's layer. Use proxies='learned', or a "
                 "tfdml.methods model with tfdml.callbacks.ImageProxies.",
                 stacklevel=2,
             )
@@ -228,7 +234,7 @@ class ImageProxyLoss(ProxyLoss):
     @property
     def learns_proxies(self) -> bool:
         """Whether gradients move the proxies."""
-        return self.proxies == "learnt"
+        return self.proxies == "learned"
 
     @property
     def image_proxies(self):
@@ -254,7 +260,7 @@ class ImageProxyLoss(ProxyLoss):
         if not any(isinstance(each, ImageProxies) for each in callbacks):
             raise ValueError(
                 "The proxies of the loss are features of images, and no callback computes them. Pass "
-                "callbacks=[tfdml.callbacks.ImageProxies(images, labels)], or use proxies='learnt'."
+                "callbacks=[tfdml.callbacks.ImageProxies(images, labels)], or use proxies='learned'."
             )
 
     def make_layer(self):

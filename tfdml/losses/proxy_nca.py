@@ -75,8 +75,8 @@ class ProxyNPair(ImageProxyLoss):
         scale: Float. Factor of all similarities and of the margin. With 1, anchors that are far on the right side are
             pulled nearly as much as others, because similarities differ by so little. Defaults to `1.0`.
         classes: Integer or `None`. Number of classes. The training command sets it. Defaults to `None`.
-        proxies: `"learnt"` proxies, or features of `"images"`, or `"hard"` ones; see `ImageProxyLoss`. Defaults to
-            `"learnt"`.
+        proxies: `"learned"` proxies, or features of `"images"`, or `"hard"` ones; see `ImageProxyLoss`. Defaults to
+            `"learned"`.
         proxy_steps, proxy_rate, proxy_tolerance: for `proxies="hard"`, see `ImageProxyLoss`.
         reduction, name, dtype: see `EmbeddingLoss`.
 

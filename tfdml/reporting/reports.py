@@ -19,6 +19,7 @@ from tfdml.reporting.gallery import gallery_of_several
 from tfdml.reporting.page import html
 from tfdml.reporting.run_page import state, subject_of, titled_curves, write_page, write_text
 from tfdml.reporting.tables import is_score, number, titled
+from tfdml.reporting.tables import score as scored
 from tfdml.run.directory.run_directory import RunDirectory, environment, groups_of
 from tfdml.run.directory.run_record import EnsembleDirectory, Record
 from tfdml.run.experiment.comparison import check_alike, means_over_queries
@@ -174,7 +175,8 @@ def _members_table(records):
         score, step = (best[metric], best["step"]) if best else (None, None)
         if best and shown == "score":
             shown = metric
-        rows.append([name, state, *map(number, (record.step, record.steps(), score, step))])
+        shown_score = number(score) if score is None else scored(metric, score)
+        rows.append([name, state, *map(number, (record.step, record.steps())), shown_score, number(step)])
     head = ["Member", "State", "Step", "of", f"Best {titled(shown)} while training", "at step"]
     return html.table(head, rows, "How far each member is", "numbers")
 

@@ -4,15 +4,12 @@ import numpy as np
 from markupsafe import Markup
 from PIL import Image
 
+from tfdml.console import scores as text
+from tfdml.console.scores import titled
 from tfdml.evaluation.metrics import RankMetric
 from tfdml.evaluation.scores import Scores
 from tfdml.evaluation.statistics import class_intervals
 from tfdml.reporting.page import SIDES, WORDS, code, html, joined, jpeg, jpeg_within, paragraph
-
-# Names of metrics as papers write them, and what they begin with.
-NAMES = {"r_precision": "R-precision", "map_at_r": "MAP@R", "map": "mAP", "mrr": "MRR"}
-BEGINNINGS = {"recall_at_": "Recall@", "precision_at_": "Precision@", "cmc_at_": "CMC@"}
-CAPITALS = ("nmi", "ami", "ari", "f1")
 
 
 def scores_table(caption, rows, intervals=None, deviations=None, first="Model"):
@@ -24,10 +21,10 @@ def scores_table(caption, rows, intervals=None, deviations=None, first="Model"):
     columns = list(dict.fromkeys(name for metrics in rows.values() for name in metrics if is_score(name, metrics)))
 
     def cell(row, column):
-        shown, deviation = number(rows[row].get(column)), deviations.get(row, {}).get(column)
-        shown = shown if deviation is None else f"{shown} ± {deviation:.3f}"
-        interval = intervals.get(row, {}).get(column)
-        return shown if interval is None else Markup("{}<small>{:.3f} to {:.3f}</small>").format(shown, *interval)
+        shown, deviation = score(column, rows[row].get(column)), deviations.get(row, {}).get(column)
+        shown = shown if deviation is None else f"{shown} ± {text.bare(column, deviation)}"
+        ends = intervals.get(row, {}).get(column)
+        return shown if ends is None else Markup("{}<small>{}</small>").format(shown, text.interval(column, ends))
 
     lines = [[row, *(cell(row, column) for column in columns)] for row in rows]
     return html.table([first, *map(titled, columns)], lines, caption, "numbers")
@@ -40,13 +37,9 @@ def is_score(name, metrics):
     return known and name not in ("queries", "step", "seconds", "epoch")
 
 
-def titled(name):
-    """Returns the name of a metric as it is written in text."""
-    if name in NAMES or name in CAPITALS:
-        return NAMES.get(name, name.upper())
-    for beginning, written in BEGINNINGS.items():
-        name = name.replace(beginning, written)
-    return name.replace("_", " ")
+def score(name, value):
+    """Returns the value of a metric, in percent if it is a share; a count as it is, and a dash for None."""
+    return number(value) if value is None or isinstance(value, int) else text.score(name, value)
 
 
 def number(value):
@@ -74,7 +67,7 @@ def compared_runs(main, flags):
 def differences_table(first, second, comparison):
     """Returns the paired differences of the second run from the first one, as `compare` returns them."""
     words = {"a": "worse", "b": "better", None: ""}
-    cells = [_difference(pair, words[pair["better"]]) for pair in comparison.values()]
+    cells = [_difference(metric, pair, words[pair["better"]]) for metric, pair in comparison.items()]
     caption = f"Difference from {first}, query by query"
     explanation = (
         "Small numbers are 95% bootstrap intervals over classes of the mean difference. A run is better or worse where "
@@ -87,12 +80,12 @@ def differences_table(first, second, comparison):
 def pairs_table(comparison):
     """Returns the differences of all runs, whose names begin with a letter, as `compare_all` returns them."""
 
-    def cell(pair):
+    def cell(metric, pair):
         word = {pair["second"]: "better", pair["first"]: "worse"}.get(pair["better"], "")
-        return _difference(pair, word, f", p = {pair['p']:.2g}")
+        return _difference(metric, pair, word, f", p = {pair['p']:.2g}")
 
     rows = [
-        [f"{pairs[0]['second'][0]} − {pairs[0]['first'][0]}", *map(cell, pairs)]
+        [f"{pairs[0]['second'][0]} − {pairs[0]['first'][0]}", *map(cell, comparison, pairs)]
         for pairs in zip(*(of_metric["pairs"] for of_metric in comparison.values()), strict=True)
     ]
     explanation = (
@@ -111,10 +104,11 @@ def right_table(right, queries):
     return html.table(["Run", "Right", "Right alone"], rows, caption, "numbers")
 
 
-def _difference(pair, word, more=""):
-    difference, low, high = (f"{value:+.3f}".replace("-", "−") for value in (pair["difference"], *pair["interval"]))
+def _difference(metric, pair, word, more=""):
+    difference = text.difference(metric, pair["difference"]).replace("-", "−")
+    ends = text.interval(metric, pair["interval"], sign="+").replace("-", "−")
     form = "<strong>{} {}</strong>" if word else "<span>{}</span>"
-    return Markup(form + "<small>{} to {}{}</small>").format(*filter(None, [difference, word]), low, high, more)
+    return Markup(form + "<small>{}{}</small>").format(*filter(None, [difference, word]), ends, more)
 
 
 def learners_tables(learners, names=None, cost=None):
@@ -129,7 +123,12 @@ def learners_tables(learners, names=None, cost=None):
     monitor = columns[0]
     head = ["Learner", *map(titled, columns), f"{titled(monitor)} with all before it", "Right alone"]
     rows = [
-        [name, *(number(alone[k][column]) for column in columns), number(first[k][monitor]), learners["only_one"][k]]
+        [
+            name,
+            *(score(column, alone[k][column]) for column in columns),
+            score(monitor, first[k][monitor]),
+            learners["only_one"][k],
+        ]
         for k, name in enumerate(names or range(len(alone)))
     ]
     caption = (
@@ -247,7 +246,7 @@ def score_tables(record, subject):
         if evaluations := [event for event in record.events if event["event"] == "evaluation"]:
             first, latest = evaluations[0], evaluations[-1]
             rows = {
-                f"{'Latest' if event['step'] else 'Untrained'} (step {event['step']:,})": event
+                f"{'Latest' if event['step'] else 'Before training'} (step {event['step']:,})": event
                 for event in (first, latest)
             }
             tables.append(scores_table(f"{first['split'].capitalize()} split, while training", rows))
@@ -264,7 +263,8 @@ def means_over_queries(subject):
 
 def _of_result(result, intervals):
     best, final = f"Best (step {result['best']['step']:,})", f"Final (step {result['step']:,})"
-    names = {"features": "Features", "untrained": "Untrained", "best": best, "metrics": final}
+    before = {kind: name.capitalize() for kind, name in text.BEFORE_TRAINING.items()}
+    names = {**before, "best": best, "metrics": final}
     tables = []
     for caption, scores in (("Test split", result), ("Validation split", result.get("validation"))):
         if scores:
@@ -274,7 +274,7 @@ def _of_result(result, intervals):
     if sizes := result.get("by_class_size"):
         tables.append(scores_table("Test split, by the number of images of a class", sizes, first="Classes"))
     if nearest := result.get("nearest"):
-        lines = [["nothing" if level == "none" else f"the {level}", number(share)] for level, share in nearest.items()]
+        lines = [["nothing" if level == "none" else f"the {level}", f"{share:.1%}"] for level, share in nearest.items()]
         caption = "Test split, mistakes by severity"
         tables.append(html.table(["Shares with the nearest", "Images"], lines, caption, "numbers"))
     return tables

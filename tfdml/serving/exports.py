@@ -147,10 +147,10 @@ def write_export(model, out, about, *, projection=None, tolerant=False, lite=Non
 
 
 def _facts_of_network(network, backbone):
-    """Returns the facts of a card that `NetworkSettings` and a backbone say; nobody may know the licence of weights."""
-    source, licence = _weights_of(network, backbone)
+    """Returns the facts of a card about the network; the license of its initial weights may be unknown."""
+    source, license = _weights_of(network, backbone)
     named = {"backbone": network.backbone_or_origin, "head": network.head}
-    return {**named, "weights": source, "weights_licence": licence}
+    return {**named, "weights": source, "weights_license": license}
 
 
 def _weights_of(network, backbone):

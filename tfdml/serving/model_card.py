@@ -76,7 +76,7 @@ def rows_of_network(facts):
         "backbone": f"`{facts['backbone']}`",
         "head": f"`{facts['head']}`",
         "initial weights": facts["weights"],
-        "licence of the initial weights": facts["weights_licence"],
+        "license of the initial weights": facts.get("weights_license", facts.get("weights_licence")),
         "trained on": _trained_on(facts["data"]),
     }
 

@@ -113,7 +113,7 @@ PLACE = "folder or address of this preset"
 def readme(facts, name):
     """Returns the text of README.md: of `facts_of_model`, of `facts_of_run` if there is a run, and others."""
     rows = {**(rows_of_network(facts) if "method" in facts else {}), **rows_of_embedding(facts)}
-    rows["licence"] = facts.get("licence") or "not stated"
+    rows["license"] = facts.get("license") or "not stated"
     rows["versions"] = ", ".join(f"{package} {version}" for package, version in facts["versions"].items())
     parts = [
         front_matter(facts, name) + f"\n# {name}",
@@ -130,8 +130,8 @@ def readme(facts, name):
 def front_matter(facts, name):
     """Returns what hubs read, in YAML: a line for each key, whose value is in JSON, which is YAML, too."""
     found = {"library_name": "tfdml", "pipeline_tag": TASK, "tags": TAGS}
-    if facts.get("licence"):
-        found["license"] = facts["licence"]
+    if facts.get("license"):
+        found["license"] = facts["license"]
     if facts.get("scores"):
         dataset, intervals = facts["data"]["dataset"], facts["intervals"]
         metrics = [{"type": name, "value": value} for name, value in facts["scores"].items()]
@@ -154,19 +154,23 @@ WHAT, VERSION = "tfdml preset", 1
 
 
 @declared
-def save_preset(model: EmbeddingModel, folder: FilePath, licence: str | None = None) -> None:
+def save_preset(
+    model: EmbeddingModel, folder: FilePath, license: str | None = None, *, licence: str | None = None
+) -> None:
     """Saves a model, its preprocessing and a model card to a new folder, for `tfdml.from_preset`.
 
     Args:
         model: a model of tfdml that has its `preprocessing`.
         folder: the folder; it must be empty or not exist.
-        licence: the model's licence as hubs name it, such as `apache-2.0`; None: the card states none.
+        license: String or `None`. License of the model as hubs name it, such as `"apache-2.0"`. If `None`, the model
+            card has no license. Defaults to `None`.
+        licence: Old spelling of `license`.
 
-    Example: `tfdml.save_preset(model, "presets/cars", licence="apache-2.0")`.
+    Example: `tfdml.save_preset(model, "presets/cars", license="apache-2.0")`.
     """
     if not isinstance(model, EmbeddingModel):
         raise ValueError(f"Expected a model of tfdml, such as tfdml.Single; received {type(model).__name__}.")
-    write_preset(model, folder, {"licence": licence})
+    write_preset(model, folder, {"license": license or licence})
 
 
 def write_preset(model, folder, about):
@@ -247,7 +251,7 @@ def _checked(folder, may_link):
     return file
 
 
-def share_run(run_dir, which, out, *, licence=None, upload="", changes=()):
+def share_run(run_dir, which, out, *, license=None, upload="", changes=()):
     """Writes the preset of the `best` or `final` model of a run, and uploads it if `upload` is an address.
 
     `changes` are settings to replace, see `trained_model`.
@@ -256,7 +260,7 @@ def share_run(run_dir, which, out, *, licence=None, upload="", changes=()):
         # Before there is work that would be lost.
         check_upload(upload)
     model = trained_model(run_dir, which, changes)
-    about = {"licence": licence, "address": upload or None}
+    about = {"license": license, "address": upload or None}
     write_preset(model, out, {**facts_of_run(RunDirectory(run_dir), which, model), **about})
     if upload:
         upload_preset(upload, out)

@@ -91,14 +91,14 @@ def test_without_a_number_of_classes_it_is_refused():
         model_with(ProxyNCA())
 
 
-def test_compiling_again_keeps_what_the_loss_has_learnt(batch):
+def test_compiling_again_keeps_what_the_loss_has_learned(batch):
     """As in Keras, where compile changes no weights: freeze, fit, unfreeze, compile, fit."""
     model = model_with(ProxyNCA(classes=4))
     model.fit(*batch, batch_size=16, verbose=0)
-    (learnt,) = map(np.array, proxies_of(model))
+    (learned,) = map(np.array, proxies_of(model))
     model.compile(keras.optimizers.Adam(1e-5), loss=tfdml.losses.ProxyAnchor(classes=4))
     (kept,) = proxies_of(model)
-    np.testing.assert_array_equal(kept, learnt)
+    np.testing.assert_array_equal(kept, learned)
     model.compile("adam", loss=ProxyNCA(classes=5))
     assert proxies_of(model)[0].shape == (5, 16)
 

@@ -112,7 +112,7 @@ def test_labels_that_are_no_class_numbers_are_named(batch, make, message, as_dat
         ("proxy_nca(classes=16)", np.where(np.arange(16) == 9, np.nan, 1), "Received: NaN at position 9 of 16"),
     ],
 )
-def test_labels_of_which_nothing_can_be_learnt_are_refused(batch, loss, labels, message):
+def test_labels_of_which_nothing_can_be_learned_are_refused(batch, loss, labels, message):
     model = small_model()
     model.compile("sgd", loss=loss)
     with pytest.raises(ValueError, match=message):

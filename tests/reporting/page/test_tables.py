@@ -11,13 +11,13 @@ def cells(text):
 
 
 def test_scores_with_intervals_and_gaps():
-    rows = {"Untrained": {"recall_at_1": 0.25, "queries": 8}, "Best": {"recall_at_1": 0.5, "nmi": None, "step": 3}}
-    about = {"Best": {"recall_at_1": [0.4, 0.6]}}, {"Untrained": {"recall_at_1": 0.0126}}
+    rows = {"Before": {"recall_at_1": 0.25, "queries": 8}, "Best": {"recall_at_1": 0.5, "nmi": None, "step": 3}}
+    about = {"Best": {"recall_at_1": [0.4, 0.6]}}, {"Before": {"recall_at_1": 0.0126}}
     made = cells(scores_table("Test", rows, *about))
     assert made == [
         ["Model", "Recall@1", "NMI"],
-        ["Untrained", "0.250 ± 0.013", "–"],
-        ["Best", "0.500<small>0.400 to 0.600</small>", "–"],
+        ["Before", "25.0% ± 1.3", "–"],
+        ["Best", "50.0%<small>40.0 to 60.0</small>", "–"],
     ]
 
 
@@ -31,7 +31,7 @@ def test_learners_alone_and_together():
     first = [{"recall_at_1": 0.2}, {"recall_at_1": 0.4}]
     learners = {"alone": metrics, "first": first, "only_one": [1, 2], "correlation": 0.125}
     made = learners_tables(learners, ["a<", "b"], {"parameters": 1234, "multiply_adds": None})
-    assert cells(made)[1:] == [["a&lt;", "0.200", "0.200", "1"], ["b", "0.300", "0.400", "2"]]
+    assert cells(made)[1:] == [["a&lt;", "20.0%", "20.0%", "1"], ["b", "30.0%", "40.0%", "2"]]
     assert "is 0.125." in made and "1,234 parameters." in made
     assert learners_tables(None) is None
 
@@ -40,10 +40,10 @@ def test_differences_say_who_is_better():
     same = {"difference": -0.01, "interval": [-0.02, 0.01], "better": None}
     found = {"recall_at_1": {"difference": 0.1, "interval": [0.05, 0.2], "better": "b"}, "map": same}
     made = differences_table("A", "B", found)
-    assert "<strong>+0.100 better</strong><small>+0.050 to +0.200</small>" in made
-    assert "<span>−0.010</span><small>−0.020 to +0.010</small>" in made
+    assert "<strong>+10.0 points better</strong><small>+5.0 to +20.0</small>" in made
+    assert "<span>−1.0 points</span><small>−2.0 to +1.0</small>" in made
     found["map"] = {**same, "better": "a"}
-    assert "<strong>−0.010 worse</strong>" in differences_table("A", "B", found)
+    assert "<strong>−1.0 points worse</strong>" in differences_table("A", "B", found)
 
 
 def test_pairs_say_who_is_better():
@@ -51,10 +51,10 @@ def test_pairs_say_who_is_better():
     pair = {**names, "difference": 0.1, "interval": [0.05, 0.2], "p": 0.0123, "better": "B: <y>"}
     made = cells(pairs_table({"recall_at_1": {"pairs": [pair]}, "map": {"pairs": [{**pair, "better": "A: x"}]}}))
     assert made[0] == ["Runs", "Recall@1", "mAP"] and made[1][0] == "B − A"
-    assert made[1][1] == "<strong>+0.100 better</strong><small>+0.050 to +0.200, p = 0.012</small>"
-    assert made[1][2].startswith("<strong>+0.100 worse</strong>")
+    assert made[1][1] == "<strong>+10.0 points better</strong><small>+5.0 to +20.0, p = 0.012</small>"
+    assert made[1][2].startswith("<strong>+10.0 points worse</strong>")
     made = pairs_table({"map": {"pairs": [{**pair, "better": None}]}})
-    assert "<span>+0.100</span>" in made and "corrected for the number of pairs" in made
+    assert "<span>+10.0 points</span>" in made and "corrected for the number of pairs" in made
 
 
 def test_runs_share_what_is_the_same():

@@ -82,7 +82,7 @@ def test_a_run_stops_early_on_validation_classes(patience, split, expected):
 @pytest.mark.parametrize(
     "recalls, told",
     [
-        ([0.1, 0.3, 0.4, 0.45, 0.5], "recall_at_1 still rose by 0.050 in .*--steps=80 in the same --run_dir"),
+        ([0.1, 0.3, 0.4, 0.45, 0.5], "Recall@1 still rose by 5.0 points in .* for example, --steps=80"),
         ([0.1, 0.3, 0.4, 0.45, 0.455], None),
         # The best of the last quarter counts, not its last.
         ([0.1, 0.5, 0.4, 0.42, 0.45], None),
@@ -98,11 +98,11 @@ def test_a_run_that_ends_while_it_still_gets_better_is_told(recalls, told):
 @pytest.mark.parametrize(
     "given, expected",
     [
-        ({"evaluate_on": "test"}, "200 steps, 20 epochs of 10; evaluated on test every epoch."),
+        ({"evaluate_on": "test"}, "200 steps (20 epochs of 10 steps), evaluated on the test set every epoch."),
         # Evaluation cannot be left out.
         (
             {"evaluate_on": "test", "epochs": 1, "eval_every": 0},
-            "10 steps, 1 epoch of 10; evaluated on test every epoch.",
+            "10 steps (1 epoch of 10 steps), evaluated on the test set every epoch.",
         ),
     ],
 )

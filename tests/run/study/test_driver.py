@@ -374,9 +374,9 @@ def test_what_runs_began_with_are_rows_once_for_all_that_have_it_in_common(tmp_p
     outcome = driver.Outcome(study, results, dict.fromkeys("abc", ()), None)
     rows = tables_of(outcome)[0].rows
     assert [[text_of(cell) for cell in row[:4]] for row in rows] == [
-        ["features", "", "20.0 ± 0.0", "20.0 ± 0.0"],
-        ["untrained of a and 1 more", "", "20.0 ± 14.1", "20.0 ± 14.1"],
-        ["untrained of c", "", "40.0 ± 0.0", "40.0 ± 0.0"],
+        ["pretrained features", "", "20.0 ± 0.0", "20.0 ± 0.0"],
+        ["before training of a and 1 more", "", "20.0 ± 14.1", "20.0 ± 14.1"],
+        ["before training of c", "", "40.0 ± 0.0", "40.0 ± 0.0"],
         ["a", "2", "55.0 ± 7.1", "55.0 ± 7.1"],
         ["b", "2", "75.0 ± 7.1", "75.0 ± 7.1"],
         ["c", "2", "90.0 ± 0.0", "90.0 ± 0.0"],
@@ -384,7 +384,7 @@ def test_what_runs_began_with_are_rows_once_for_all_that_have_it_in_common(tmp_p
     del results["b"][1]["features"]
     assert [row[0] for row in tables_of(driver.Outcome(study, results, dict.fromkeys("abc", ()), None))[0].rows][
         :2
-    ] == ["features of a and 1 more", "untrained of a and 1 more"]
+    ] == ["pretrained features of a and 1 more", "before training of a and 1 more"]
 
 
 def test_folds_of_which_one_has_no_value_or_no_blend_have_a_mean():

@@ -35,7 +35,7 @@ def test_all_weights_of_the_same_method_and_sizes_are_taken(tmp_path):
     model = tfdml.Single(initial.new_backbone(), embedding_size=8)
     model(IMAGES)
     assert np.abs(model(IMAGES) - trained(IMAGES)).max() > 1e-3
-    assert initial.hand_over(model).endswith("trained.keras: all weights of a Single with the backbone small.")
+    assert initial.hand_over(model).endswith("trained.keras: loaded all weights of a Single with the backbone small.")
     np.testing.assert_allclose(model(IMAGES), trained(IMAGES), atol=1e-6)
     # What it may learn is its own.
     assert len(model.trainable_weights) > len(trained.trainable_weights)
@@ -49,7 +49,7 @@ def test_of_another_size_or_method_the_backbone_is_taken(size, method, tmp_path)
     model = method(initial.new_backbone(), embedding_size=size)
     model(IMAGES)
     before = model.embedding_layers()[0].get_weights()
-    assert "the weights of the backbone, not the others, of a Single" in initial.hand_over(model)
+    assert "loaded only the weights of the backbone of a Single" in initial.hand_over(model)
     np.testing.assert_array_equal(model.backbone(IMAGES), trained.backbone(IMAGES))
     for now, own in zip(model.embedding_layers()[0].get_weights(), before, strict=True):
         np.testing.assert_array_equal(now, own)
@@ -112,10 +112,10 @@ class Own(keras.Model):
 @pytest.mark.parametrize(
     "network, told",
     [
-        (plain, "the backbone of a Sequential cannot be taken: nothing says how its pixels are scaled; save it"),
-        (lambda: plain(keras.layers.Rescaling(1.0), side=None), "it does not say for images of which size it is"),
-        (lambda: keras.Sequential([keras.Input((8, 8, 3)), keras.layers.Flatten()]), "no features with positions"),
-        (Own, "it is a Own, no functional or sequential Keras model"),
+        (plain, "the backbone of a Sequential cannot be used: it does not specify how pixels are scaled. Save it"),
+        (lambda: plain(keras.layers.Rescaling(1.0), side=None), "it does not specify the size of its input images"),
+        (lambda: keras.Sequential([keras.Input((8, 8, 3)), keras.layers.Flatten()]), "features must have positions"),
+        (Own, "it is a Own, not a functional or sequential Keras model"),
     ],
 )
 def test_a_network_that_cannot_be_a_backbone_is_told(network, told):
@@ -124,7 +124,7 @@ def test_a_network_that_cannot_be_a_backbone_is_told(network, told):
 
 
 def test_files_that_are_no_model_are_told(tmp_path):
-    with pytest.raises(FileNotFoundError, match="none.keras does not exist: expected a .keras file, or a run"):
+    with pytest.raises(FileNotFoundError, match="none.keras does not exist. Expected a .keras file or a run"):
         InitialModel.of(tmp_path / "none.keras")
     with pytest.raises(FileNotFoundError, match="the run has no best model yet"):
         InitialModel.of(tmp_path)
@@ -139,9 +139,9 @@ def network_of(*flags):
 
 def test_flags_that_say_a_backbone_too_are_refused(tmp_path):
     model = f"--initial_model={tmp_path}/none.keras"
-    with pytest.raises(ValueError, match="brings a backbone with its weights; leave out --backbone=resnet18"):
+    with pytest.raises(ValueError, match="includes a backbone with its weights. Remove --backbone=resnet18"):
         check_initial_model(network_of(model, "--backbone=resnet18"), {})
-    with pytest.raises(ValueError, match="leave out --initial_weights=imagenet"):
+    with pytest.raises(ValueError, match="Remove --initial_weights=imagenet"):
         check_initial_model(network_of(model, "--initial_weights=imagenet"), {})
     with pytest.raises(FileNotFoundError, match="none.keras does not exist"):
         check_initial_model(network_of(model), {})
@@ -154,9 +154,9 @@ def test_a_file_that_changes_is_noticed(tmp_path):
     check_initial_model(network, recorded)
     check_initial_model(network, {})
     saved(small_model(seed=1), tmp_path / "model.keras")
-    with pytest.raises(ValueError, match="model.keras has changed since this command began"):
+    with pytest.raises(ValueError, match="model.keras has changed since this command started"):
         InitialModel.of(network.initial_model)
     # In another process.
     initial_model._first_fingerprint.cache_clear()
-    with pytest.raises(ValueError, match="is another model than when the run began. Restore it"):
+    with pytest.raises(ValueError, match="has changed since the run was started. Restore the file"):
         check_initial_model(network, recorded)

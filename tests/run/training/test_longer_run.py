@@ -69,8 +69,8 @@ def test_a_run_that_is_not_complete_or_has_no_epoch_is_as_given(run):
 @pytest.mark.parametrize(
     "flags, step, told",
     [
-        (["--steps=110"], 50, "has epochs of 25 steps, and --steps=110 is no multiple of them. Give --steps=125"),
-        (["--steps=100"], 30, "stopped after step 30 of 50, as --patience says"),
+        (["--steps=110"], 50, "--steps=110 must be a multiple of 25, .* has epochs of 25 steps. Set --steps=125"),
+        (["--steps=100"], 30, "--patience stopped it after step 30 of 50"),
         (["--steps=110", "--seed=3"], 30, "other flags .*--seed=0 before, --seed=3 now"),
     ],
 )

@@ -32,7 +32,7 @@ def test_statistics_of_random_weights_follow_the_last_batches(weights, tmp_path,
     settings, _ = parse(f"--backbone={spec}\n--initial_weights={weights}")
     backbone = initial_backbone(settings.network, tell=True)
     assert {layer.momentum for layer in batch_norms(backbone)} == {0.999 if weights else 0.9}
-    assert ("moves its statistics with momentum 0.9, not 0.999" in caplog.text) == (not weights)
+    assert ("moving statistics with momentum 0.9 instead of 0.999" in caplog.text) == (not weights)
 
 
 def embedding_model(flags):
@@ -77,11 +77,11 @@ def test_a_method_without_a_linear_layer_takes_no_size():
 )
 def test_images_that_are_too_small_for_a_backbone(spec, size, said):
     backbone = registry.create("backbone", spec)
-    own = rf"such as {backbone.image_size}, its own\. It says: {said}$"
-    with pytest.raises(ValueError, match=f"does not take images of {size} x {size} pixels; .*--image_size, {own}"):
+    own = rf"such as --image_size={backbone.image_size}, its default\. Reason: {said}$"
+    with pytest.raises(ValueError, match=f"does not accept images of {size} x {size} pixels. Use another size, {own}"):
         check_takes(backbone, size, spec)
     check_takes(Small(width=4, stages=2), 8, "small")
-    with pytest.raises(ValueError, match=f"does not take images of 64 x {size} pixels; .*--image_size, {own}"):
+    with pytest.raises(ValueError, match=f"does not accept images of 64 x {size} pixels. Use another size, {own}"):
         check_takes(backbone, (64, size), spec)
     check_takes(Small(width=4, stages=2), (16, 8), "small")
 
@@ -95,7 +95,9 @@ def test_a_network_of_one_size_refuses_others(side):
     backbone = Backbone(inputs, {"features": features}, mean=(0,) * 3, std=(1,) * 3, image_size=list(side))
     own = "16" if side == (16, 16) else "32x16"
     for size in ((32, 8), 24):
-        with pytest.raises(ValueError, match=rf"does not take images of \d+ x \d+ pixels; .* such as {own}, its own"):
+        with pytest.raises(
+            ValueError, match=rf"does not accept images of \d+ x \d+ pixels. .* such as --image_size={own}, its default"
+        ):
             check_takes(backbone, size, "vit")
     check_takes(backbone, side, "vit")
 

@@ -100,7 +100,7 @@ def test_warmup_is_as_long_where_gradients_are_accumulated():
 
 def test_a_warmup_that_does_not_end_is_told(caplog):
     made_of(warmup_epochs=float(LENGTH.epochs))
-    assert "never trains the backbone" in caplog.text
+    assert "so it never trains" in caplog.text
 
 
 @pytest.mark.parametrize("at, told", [("(2, 3.9)", False), ("(2, 4)", True), ("5", True)])
@@ -124,17 +124,23 @@ def test_ema_off_and_on():
 
 @pytest.mark.parametrize("items", [["embedding"], ["embedding="], ["=3"], ["embedding=ten"], ["a=1", "a=2"]])
 def test_multipliers_that_cannot_be_read(items):
-    with pytest.raises(ValueError, match="Expected --lr_multipliers=group=factor.*received " + ",".join(items)):
+    with pytest.raises(ValueError, match="Expected --lr_multipliers=group=factor.*Received: " + ",".join(items)):
         parse_multipliers(items)
 
 
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"clip_norm": 1.0, "optimizer": "adam(global_clipnorm=2.0)"}, "--clip_norm and global_clipnorm.*give one"),
-        ({"lr_multipliers": ["a=1"], "optimizer": "adam(lr_multipliers={'a': 1})"}, "--lr_multipliers and .*give one"),
+        (
+            {"clip_norm": 1.0, "optimizer": "adam(global_clipnorm=2.0)"},
+            "--clip_norm sets global_clipnorm, which .* sets too",
+        ),
+        (
+            {"lr_multipliers": ["a=1"], "optimizer": "adam(lr_multipliers={'a': 1})"},
+            "--lr_multipliers sets lr_multipliers, which .* sets too",
+        ),
         ({"clip_norm": 1.0, "optimizer": "adam(clipnorm=2.0)"}, "clipnorm"),
-        ({"optimizer": "adam(use_ema=True)"}, "use --ema"),
+        ({"optimizer": "adam(use_ema=True)"}, "Use --ema"),
         ({"schedule": "cosine(warmup_epochs=9)"}, "warmup_epochs < epochs"),
         ({"lr_multipliers": ["a=-1"]}, "lr_multipliers to be .*of 0 or more. Received: lr_multipliers={.a.: -1.0}"),
     ],
@@ -147,7 +153,9 @@ def test_what_does_not_fit_together_is_refused(changes, message):
 def test_an_optimizer_without_groups_refuses_their_flags(monkeypatch):
     monkeypatch.setitem(registry.parts._registered["optimizer"], "lion", keras.optimizers.Lion)
     assert isinstance(made_of(optimizer="lion"), keras.optimizers.Lion)
-    with pytest.raises(ValueError, match="--lr_multipliers needs an optimizer with the argument lr_multipliers; lion"):
+    with pytest.raises(
+        ValueError, match="--lr_multipliers needs an optimizer with the argument lr_multipliers, which lion"
+    ):
         made_of(optimizer="lion", lr_multipliers=["a=1"])
 
 

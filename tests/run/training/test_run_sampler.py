@@ -104,7 +104,7 @@ def test_no_negative_pair_is_an_error():
 def test_the_samplers_to_use_are_those_that_declare_it(monkeypatch):
     monkeypatch.setattr(Triplets, "several_per_class", True)
     with pytest.raises(
-        ValueError, match=r"Use proportional_pxk or pxk or triplets, whose batches have several images of each class"
+        ValueError, match=r"Use proportional_pxk or pxk or triplets, which draw several images per class"
     ):
         check("uniform(batch_size=50)", labels=np.arange(50))
 
@@ -120,7 +120,7 @@ def test_a_loss_of_plain_keras_needs_no_pairs():
 def test_given_pairs_need_the_sampler_that_gives_them(loss, right, caplog):
     for sampler in {"pairs", "triplets", "pxk"} - {right}:
         with pytest.raises(
-            ValueError, match=rf"in [23] parts, whose rows.*received --sampler={sampler}, .*[123]. Use {right}\."
+            ValueError, match=rf"with [23] parts, .*batches of --sampler={sampler} have [123]. Use {right}\."
         ):
             check(sampler, loss)
     check(right, loss)
@@ -128,7 +128,7 @@ def test_given_pairs_need_the_sampler_that_gives_them(loss, right, caplog):
 
 def test_one_class_of_training_rows_is_a_warning(caplog):
     check("uniform(batch_size=2)", labels=np.zeros(4))
-    assert "All training images are of one class" in caplog.text
+    assert "All training images have the same class" in caplog.text
 
 
 def test_few_positive_pairs_are_a_warning(caplog):

@@ -28,7 +28,7 @@ def test_sigterm_then_ctrl_c_then_to_the_end(tmp_path):
         assert done.returncode == STOPPED_STATUS, done.stderr
         assert len(done.stderr.splitlines()) == 1, done.stderr
         stopped = re.fullmatch(
-            rf"Stopped by {number.name} after step (\d+), which is saved\. The same command goes on from there\.\n",
+            rf"Stopped by {number.name} after step (\d+), and saved\. To resume, repeat the same command\.\n",
             done.stderr,
         )
         assert stopped, done.stderr
@@ -37,7 +37,7 @@ def test_sigterm_then_ctrl_c_then_to_the_end(tmp_path):
         assert steps(run_dir)[-1] == step
         assert not (run_dir / "result.json").exists() and not (run_dir / "final.keras").exists()
     done = ok("tfdml.train", *flags)
-    assert f"Going on with {run_dir} after step {step}." in done.stdout
+    assert f"Resuming {run_dir} after step {step}." in done.stdout
     assert_same_run(run_dir, straight_run())
 
 
@@ -47,7 +47,7 @@ def test_sigterm_at_the_first_evaluation(tmp_path):
     run_dir = tmp_path / "run"
     done = Forked("tfdml.train", *train_flags(run_dir)).until(lambda: events(run_dir)).kill(signal.SIGTERM)
     assert done.returncode == STOPPED_STATUS, done.stderr
-    assert f"after step {steps(run_dir)[-1]}, which is saved" in done.stderr
+    assert f"after step {steps(run_dir)[-1]}, and saved" in done.stderr
     assert 1 <= steps(run_dir)[-1] < STEPS_PER_EPOCH
 
 
@@ -63,14 +63,15 @@ def unnamed():
 
 
 @pytest.mark.nightly
-def test_a_run_without_a_folder_names_its_own_and_the_command_that_goes_on(unnamed):
+def test_a_run_without_a_folder_names_its_own_and_the_command_that_resumes(unnamed):
     done, folder = unnamed
-    assert f"The run is in {folder}; with --run_dir={folder} the same flags go on with it." in done.stdout
+    how = f"To resume this run later, repeat the command with --run_dir={folder}."
+    assert f"Run directory: {folder}. {how}" in done.stdout
     assert done.returncode == STOPPED_STATUS and "same command" not in done.stderr, done.stderr
-    python, module, name, *flags = shlex.split(done.stderr.partition(" goes on from there: ")[2])
+    python, module, name, *flags = shlex.split(done.stderr.partition(" To resume, run ")[2])
     assert (python, module, flags[-1]) == ("python", "-m", f"--run_dir={folder}")
     again = run(name, *flags)
-    assert f"Going on with {folder} after step {steps(ROOT / folder)[0]}." in again.stdout
+    assert f"Resuming {folder} after step {steps(ROOT / folder)[0]}." in again.stdout
 
 
 TERM, INT = signal.SIGTERM, signal.SIGINT

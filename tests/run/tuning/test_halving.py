@@ -61,7 +61,8 @@ def test_the_best_go_on_and_the_recipe_beside_them():
     ]
     assert [(each.trial, each.steps) for each in state.ranked()][:4] == [(40, 900), (39, 900), (38, 900), (37, 900)]
     assert state.seconds == stub.now <= 1700
-    assert "40 for 100 steps, the best 13 for 300 steps, the best 4 for 900 steps: about 26 minutes" in stub.said[0]
+    rungs = "all of them for 100 steps, the best 13 for 300 steps, the best 4 for 900 steps"
+    assert f"40 alternatives: {rungs}. It takes about 26 minutes." in stub.said[0]
 
 
 def test_what_is_bad_at_first_is_out():
@@ -122,7 +123,7 @@ def test_what_is_measured_stays_where_no_time_is_left_for_a_trial_that_was_kille
     stub.fail, stub.left = (), None
     state.seconds = 1700.0 - state.plan.seconds_after(0, 40, Cost(10.0, 0.1)) - 10.0
     search(stub, state)
-    assert "No time is left for 1 of the trials of 100 steps." in stub.said
+    assert "No time is left for 1 of the trials with 100 steps." in stub.said
     assert (40, 300) in stub.trained and state.rungs[0] == [number for number in range(41) if number != 9]
 
 
@@ -135,7 +136,7 @@ def test_what_does_not_fit_into_the_time_is_not_begun():
     assert 1 < len(first) < 41 and state.rungs[0] == first
     assert (0, 900) in stub.trained and len([trial for trial, steps in stub.trained if steps == 900]) >= 2
     assert state.seconds <= 1700
-    assert f"No time is left for {41 - len(first)} of the trials of 100 steps." in stub.said
+    assert f"No time is left for {41 - len(first)} of the trials with 100 steps." in stub.said
     before = list(stub.trained)
     search(stub, state)
     assert stub.trained == before
@@ -152,9 +153,9 @@ def test_too_few_minutes_are_told_with_those_that_are_needed():
     with pytest.raises(ValueError) as told:
         search(stub, state, seconds=60.0)
     assert str(told.value) == (
-        "--minutes=1 are too few: the first 100 steps took 10 seconds, and to start and to measure 10 more. The "
-        "smallest search trains the recipe for 300 steps, and beside it 2 for 100 steps, the best 1 for 300 steps; "
-        "give --minutes=3 or more."
+        "--minutes=1 is too short for a search. The first 100 steps took 10 seconds, and starting and evaluating "
+        "took 10 seconds. The smallest search trains the default settings for 300 steps, and 2 alternatives: all of "
+        "them for 100 steps, the best 1 for 300 steps. Set --minutes=3 or more."
     )
     # In another folder, or in this one: what it has measured stays.
     assert stub.trained == [(0, 100)]

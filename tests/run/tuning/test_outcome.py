@@ -28,11 +28,11 @@ def state_of(rows=ROWS, interval=(0.1, 0.9)):
 def test_the_table_has_the_longest_first():
     lines = outcome.table(state_of()).splitlines()
     assert [line.split() for line in lines[1:3]] == [
-        ["1", "001", "12", "0.625", "0.100", "to", "0.900", "--loss=circle"],
-        ["2", "000", "12", "0.500", "0.100", "to", "0.900", "the", "recipe"],
+        ["1", "001", "12", "62.5%", "10.0", "to", "90.0", "--loss=circle"],
+        ["2", "000", "12", "50.0%", "10.0", "to", "90.0", "the", "default", "settings"],
     ]
-    assert lines[0].split() == ["rank", "trial", "steps", "Recall@1", "95%", "interval", "flags"]
-    assert lines[3].split()[:4] == ["3", "002", "4", "0.200"]
+    assert lines[0].split() == ["rank", "trial", "steps", "Recall@1", "95%", "CI", "flags"]
+    assert lines[3].split()[:4] == ["3", "002", "4", "20.0%"]
     assert lines[4] == "Failed: trial 003, --loss=contrastive: The loss is NaN."
 
 
@@ -63,9 +63,9 @@ def test_the_winner_is_compared_with_the_recipe_and_the_second(compared):
     assert compared == [[f"search/trials/00{number}" for number in (0, 2, 1)]]
     assert outcome.sentences(state, found) == [
         "Best of 3 trials: trial 001, --loss=circle.",
-        "Its recall_at_1 beside that of the recipe: +0.125 (95% interval +0.050 to +0.200).",
-        "Its recall_at_1 beside that of the second: +0.125 (95% interval -0.100 to +0.200), not sure: the interval "
-        "contains 0.",
+        "Recall@1 compared with the default settings: +12.5 points (95% CI +5.0 to +20.0).",
+        "Recall@1 compared with the second-best trial: +12.5 points (95% CI -10.0 to +20.0). The interval contains "
+        "0, so the difference may be due to chance.",
         "The intervals are corrected for the choice among the 3 longest trials.",
         outcome.CAUTION,
     ]
@@ -109,26 +109,28 @@ def test_of_more_finalists_than_are_compared_the_recipe_is_one(monkeypatch):
 
 def test_the_recipe_may_be_the_second_or_win(compared):
     folder = SearchDirectory("search")
-    assert [lead.name for lead in outcome.leads(state_of(), folder, {})] == ["the recipe"]
+    assert [lead.name for lead in outcome.leads(state_of(), folder, {})] == ["the default settings"]
     assert compared == [["search/trials/000", "search/trials/001"]]
     state = state_of([*ROWS[:3], (0, 12, 0.7), (1, 12, 0.6)])
     found = outcome.leads(state, folder, {})
-    assert [lead.name for lead in found] == ["the second"]
-    assert outcome.sentences(state, found)[0] == "Best of 3 trials: the recipe; no other one was better."
+    assert [lead.name for lead in found] == ["the second-best trial"]
+    assert outcome.sentences(state, found)[0] == "Best of 3 trials: the default settings. No alternative was better."
 
 
 def test_a_recipe_that_was_trained_longest_alone_has_won_nothing(compared):
     state = state_of([*ROWS[:3], (0, 12, 0.5)])
     assert outcome.sentences(state, outcome.leads(state, SearchDirectory("search"), {}))[0] == (
-        "Best of 3 trials: the recipe; no time was left to train another one as long. After 4 steps trial 001, "
-        "--loss=circle, had 0.400 beside its 0.300: give more --minutes."
+        "Best of 3 trials: the default settings. No time was left to train an alternative for the same number of "
+        "steps. After 4 steps, trial 001, --loss=circle, had Recall@1 40.0%, compared with 30.0% for the default "
+        "settings. Set a larger --minutes to train it longer."
     )
 
 
 def test_without_intervals_nothing_is_sure(compared):
     state = state_of(interval=None)
     assert outcome.leads(state, SearchDirectory("search"), {}) == [] == compared
-    assert "How sure that is nobody knows: recall_at_1 has no interval here." in outcome.sentences(state, [])
+    told = "No confidence interval can be computed for Recall@1 here, so the lead may be due to chance."
+    assert told in outcome.sentences(state, [])
 
 
 def test_the_flags_that_won_train_on_the_real_dataset(tmp_path):

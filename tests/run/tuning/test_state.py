@@ -42,7 +42,8 @@ def test_what_a_plan_takes():
     assert of_three.seconds_after(1, 3, QUICK) == pytest.approx(2 * (10 + 60))
     assert of_three.seconds_after(2, 1, QUICK) == 0
     assert of_three.in_words() == (
-        "the recipe for 900 steps, and beside it 9 for 100 steps, the best 3 for 300 steps, the best 1 for 900 steps"
+        "the default settings for 900 steps, and 9 alternatives: all of them for 100 steps, the best 3 for 300 steps, "
+        "the best 1 for 900 steps"
     )
 
 
@@ -160,7 +161,7 @@ def test_another_search_is_refused(folder):
     with folder.claimed(FLAGS) as state:
         state.plan = Plan((4, 12), 2)
         folder.write(state)
-    with pytest.raises(ValueError, match=r"other flags \(--minutes=30 there, --minutes=9 now\). Give the same"):
+    with pytest.raises(ValueError, match=r"other flags \(--minutes=30 there, --minutes=9 now\). Use the same"):
         with folder.claimed({**FLAGS, "minutes": "--minutes=9"}):
             pass
 
@@ -177,7 +178,7 @@ def test_until_it_is_planned_a_search_may_have_more_time(folder):
 def test_other_folders_are_refused(folder):
     folder.path.mkdir(parents=True)
     (folder.path / "photo.jpg").touch()
-    with pytest.raises(ValueError, match="exists and is no search of tfdml; give a new or empty folder"):
+    with pytest.raises(ValueError, match="exists but is not a tfdml search directory. Use a new or empty folder"):
         with folder.claimed(FLAGS):
             pass
     assert [entry.name for entry in folder.path.iterdir()] == ["photo.jpg"]

@@ -60,7 +60,7 @@ def test_lengths_of_a_search():
     assert lengths_of(LengthSettings(steps=400)) == (50, 400)
     assert lengths_of(LengthSettings(steps=60)) == (10, 60)
     assert lengths_of(LengthSettings(steps=12, steps_per_epoch=2)) == (2, 12)
-    with pytest.raises(ValueError, match="Expected --steps of 60 or more, .* epochs have 10 steps; received 59"):
+    with pytest.raises(ValueError, match="must be at least 60 if an epoch has 10 steps. Received: --steps=59."):
         lengths_of(LengthSettings(steps=59, steps_per_epoch=10))
     with pytest.raises(ValueError, match="Expected --steps of 6 or more"):
         lengths_of(LengthSettings(steps=5))
@@ -145,7 +145,7 @@ def test_a_process_that_a_killed_search_left_is_told(made, tmp_path, monkeypatch
 def test_a_full_disk_stops_the_search_and_no_trial_is_given_up(made):
     """As the command of a trial tells it, and as a checkpoint does."""
     for told in (
-        "Cannot write runs/a: no space is left on the disk. Make room, then give the same command again.",
+        "Cannot write runs/a: no space is left on the disk. Make room, then repeat the command.",
         str(CheckpointError("Cannot write the checkpoint of step 4: No space left; Make room, then run it again.")),
     ):
         of_search, _ = made(fail=told)
@@ -179,8 +179,8 @@ def test_lines_of_trials(state, caplog):
     progress.trained(state, 1, 100, 100)
     progress.end()
     assert caplog.messages == [
-        "Trial 0, 100 steps: recall_at_1 0.500; 1.5 of 10 minutes; the recipe",
-        "Trial 1, 100 steps: failed: The loss is NaN.; 1.5 of 10 minutes; --loss=circle",
+        "Trial 0, 100 steps: Recall@1 50.0% (the default settings; 1.5 of 10 minutes)",
+        "Trial 1, 100 steps: failed: The loss is NaN (--loss=circle; 1.5 of 10 minutes)",
     ]
 
 

@@ -97,12 +97,15 @@ def test_principal_components_are_those_of_given_images(tmp_path):
 @pytest.mark.parametrize(
     "flags, words",
     [
-        (["--run_dir=runs/a", "--images=photos"], "--run_dir with --backbone joins both, which does not use --images"),
-        (["--backbone="], "Expected --run_dir, the folder of a run, or --backbone, or both; received neither."),
-        (["--which=final"], "--backbone exports its features, which does not use --which"),
-        (["--dims=4"], "--dims and --images belong together"),
-        (["--images=photos"], "--dims and --images belong together"),
-        (["--initial_weights="], "has random weights, whose features are of no use without training"),
+        (
+            ["--run_dir=runs/a", "--images=photos"],
+            "--images has no effect here, because --run_dir with --backbone joins both",
+        ),
+        (["--backbone="], "Set --run_dir to the directory of a run, --backbone to a pretrained backbone, or both."),
+        (["--which=final"], "--which has no effect here, because --backbone exports the pretrained features"),
+        (["--dims=4"], "--dims and --images need each other"),
+        (["--images=photos"], "--dims and --images need each other"),
+        (["--initial_weights="], "has random weights, and its features are useless without training"),
         (["--dims=4", "--images=none/such"], "none/such: no such folder or file"),
     ],
 )
@@ -114,4 +117,4 @@ def test_flags_that_do_not_fit_are_one_line(flags, words, tmp_path):
 @pytest.mark.slow
 def test_a_run_says_how_its_images_are_prepared(tmp_path):
     done = run("tfdml.export", "--run_dir=runs/a", "--image_size=24", f"--out={tmp_path}/out")
-    assert_one_error(done, "--run_dir exports what the run has trained, which does not use --image_size. Leave it out.")
+    assert_one_error(done, "--image_size has no effect here, because --run_dir exports the trained model. Remove it.")

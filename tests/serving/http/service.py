@@ -17,7 +17,7 @@ class Service(Forked):
         output = self._output / "stdout"
         told = self.until(lambda: output.exists() and "Ctrl-C" in output.read_text()) and output.read_text()
         # Before it there may be a line about the threshold.
-        pattern = r"^[\d,]+ images at (http://127\.0\.0\.1:\d+/); Ctrl-C ends the service\.\n\Z"
+        pattern = r"^Serving [\d,]+ images at (http://127\.0\.0\.1:\d+/) \(press Ctrl-C to stop\)\n\Z"
         self.address = re.search(pattern, told, re.MULTILINE)[1]
 
     def ask(self, path, body=None, **headers):

@@ -49,7 +49,7 @@ def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model") / "exported"
     shutil.copytree(exported(), folder)
     network = {"model": "best", "method": "divide_and_conquer", "backbone": "small", "head": "linear"}
-    facts = {**network, "weights": "random", "weights_licence": "none needed", "scores": {}}
+    facts = {**network, "weights": "random", "weights_license": "none needed", "scores": {}}
     facts |= {"data": {"dataset": "toycars", "protocol": "", "queries": None, "selected_on": None, "projected": ""}}
     facts |= {"sha256": model_hash(folder), "tolerant": False, "lite": None, "onnx": False}
     embedding = {"dimension": 16, "metric": "cosine", "learners": 2, "learner_dimension": 8, "projection": ""}
@@ -84,9 +84,9 @@ def test_an_index_has_the_threshold_of_its_model(index):
     assert threshold_for(searcher, 0) == Threshold(0) and threshold_for(searcher, "none") == Threshold()
     assert Threshold(0.5).accepts(0.5) and not Threshold(0.5).accepts(0.49) and Threshold().accepts(-1)
     assert threshold_for(searcher).in_words(1000) == (
-        "Threshold 0.9000: tfdml.threshold fitted it for a false accept rate of 0.01 on 8 classes of toycars "
-        "(validation). By chance, it accepts about 8 of 1,000 images of other classes. "
-        "To use no threshold, set --threshold=none."
+        "Using the threshold 0.9000, which tfdml.threshold fitted for a false accept rate of 0.01 on 8 classes of "
+        "toycars (validation). By chance, it accepts about 8 of 1,000 images of other classes. To use no threshold, "
+        "set --threshold=none."
     )
     card = read_card(index / "model")
     del card["threshold"]
@@ -216,7 +216,9 @@ def test_labels_take_it_and_duplicates_do_not(index, photos, tmp_path, capsys):
 
 def test_labels_without_any_threshold(photos, tmp_path):
     index_images(tmp_path / "index", ImageList.of(photos), model=exported())
-    with pytest.raises(ValueError, match="--label needs --threshold, or --validation, .* or a model whose threshold"):
+    with pytest.raises(
+        ValueError, match="--label needs a threshold. Set --threshold, set --validation .*, or fit a threshold"
+    ):
         functions_of("tfdml.search").print_labels(Searcher(tmp_path / "index"), photos, "", "table", k=3)
 
 

@@ -260,11 +260,11 @@ def test_the_commands(engine, photos, embedded, tmp_path):
     query = photos / "odd" / "03.png"
     done = run("tfdml.search", *flags, f"--index={address}", "--k=2", "--where=id < 6", str(query))
     assert (
-        "6 of 13 images match; each query is compared with all" in done.stdout
+        "6 of 13 images match the filter. Each query is compared with all" in done.stdout
         and str(query) in done.stdout.split("\n")[2]
     )
     done = run("tfdml.index", f"--out={address}", f"--delete={query}")
-    assert done.stdout == f"Deleted 1 images from {address}; it has {COUNT - 1} images.\n", done.stderr
+    assert done.stdout == f"Deleted 1 images from {address}. It has {COUNT - 1} images now.\n", done.stderr
     for command, words in (
         (
             ["tfdml.index", f"--out={address}", f"--delete={query},{photos / 'even' / '02.png'}"],
@@ -273,13 +273,19 @@ def test_the_commands(engine, photos, embedded, tmp_path):
         (["tfdml.search", f"--index={address}", str(query)], ["--model is missing"]),
         (["tfdml.search", f"--index={address}", f"--model={exported_tolerant()}", str(query)], ["with another model"]),
         (["tfdml.search", *flags, f"--index={address}", "--duplicates"], ["Duplicates are found"]),
-        (["tfdml.index", *flags, f"--out={address}", f"--images={photos}", "--workers=2"], ["does not use --workers"]),
+        (
+            ["tfdml.index", *flags, f"--out={address}", f"--images={photos}", "--workers=2"],
+            ["--workers has no effect here"],
+        ),
     ):
         assert_one_error(run(*command), *words)
     # As after a kill at the end.
     for command, words in (
-        ([f"--delete={query}"], f"{address} has {COUNT - 1} images. {query} is not among them, and nothing is left"),
-        ([*flags, "--upgrade"], f"{address} has the model {exported()} already, and nothing is left to do."),
+        (
+            [f"--delete={query}"],
+            f"{query} is not in {address}, so there is nothing to delete. It has {COUNT - 1} images.",
+        ),
+        ([*flags, "--upgrade"], f"{address} already uses the model {exported()}. There is nothing to do."),
     ):
         done = run("tfdml.index", f"--out={address}", *command)
         assert done.returncode == 0 and words in done.stdout, done.stderr

@@ -215,7 +215,7 @@ def test_the_command_lists_neighbors_from_a_threshold_on(index, photos, validati
         query,
         f"  1.0000  odd  {query}",
         far,
-        f"  none from --threshold=0.9999 on; the nearest has {nearest:.4f}",
+        f"  no image with a similarity of at least --threshold=0.9999; the nearest image has {nearest:.4f}",
     ]
     assert Image.open(tmp_path / "found.png").size == (2 * 136 + 8, 2 * 164 + 8)
     done = run("tfdml.search", f"--index={index}", "--threshold=0.9999", "--format=json", query, far)
@@ -228,5 +228,7 @@ def test_the_command_lists_neighbors_from_a_threshold_on(index, photos, validati
     (validation / "even" / "04.png").write_bytes((photos / "even" / "04.png").read_bytes())
     flags = [f"--label={validation / 'even'}", f"--validation={validation}", "--precision=0.01", "--k=1"]
     done = run("tfdml.search", f"--index={index}", *flags)
-    assert done.stdout.startswith("1 of 4 validation images are in the index, and are not their own neighbors here.")
+    assert done.stdout.startswith(
+        "1 of 4 validation images are in the index, and were not counted as their own neighbors."
+    )
     assert near in done.stdout

@@ -98,7 +98,7 @@ def made(method="single"):
 @pytest.fixture(scope="module")
 def preset(tmp_path_factory):
     folder = tmp_path_factory.mktemp("presets") / "cars"
-    tfdml.save_preset(made(), folder, licence="apache-2.0")
+    tfdml.save_preset(made(), folder, license="apache-2.0")
     return folder
 
 
@@ -296,7 +296,7 @@ def test_the_card_of_a_run_has_its_scores_with_intervals(tmp_path):
     low, high = intervals["recall_at_1"]
     text = (tmp_path / "cars" / "README.md").read_text()
     assert f"| recall_at_1 | {best['recall_at_1']:.4f} (95%: {low:.4f} to {high:.4f}) |" in text
-    assert "| trained on | `toycars(classes=16" in text and "| licence | not stated |" in text
+    assert "| trained on | `toycars(classes=16" in text and "| license | not stated |" in text
 
 
 @pytest.mark.slow
@@ -309,12 +309,24 @@ def test_a_run_is_uploaded_with_its_address_in_the_card(tmp_path, hub, monkeypat
     np.testing.assert_array_equal(tfdml.from_preset("hf://owner/cars").embed(IMAGES), expected)
 
 
+def test_the_old_spelling_of_license_is_accepted(tmp_path):
+    tfdml.save_preset(made(), tmp_path / "preset", licence="mit")
+    assert front_matter(tmp_path / "preset")["license"] == "mit"
+
+
+def test_the_old_spelling_of_the_flag_license_is_accepted_but_not_shown():
+    done = run("tfdml.share", "--licence=mit", "--run_dir=none", "--out=")
+    assert_one_error(done, "--out is missing: the folder for the preset.")
+    shown = run("tfdml.share", "--help").stdout
+    assert "--license=" in shown and "licence" not in shown
+
+
 @pytest.mark.slow
 def test_the_command_shares_a_run(tmp_path):
     out = tmp_path / "cars"
-    done = run("tfdml.share", f"--run_dir={straight_run()}", f"--out={out}", "--licence=mit")
+    done = run("tfdml.share", f"--run_dir={straight_run()}", f"--out={out}", "--license=mit")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"Wrote the preset {out}: tfdml.from_preset('{out}') loads it.\n"
+    assert done.stdout == f"Saved the preset to {out}. Load it with tfdml.from_preset('{out}').\n"
     expected = tfdml.load(straight_run()).embed(IMAGES)
     np.testing.assert_array_equal(tfdml.from_preset(out).embed(IMAGES), expected)
     assert front_matter(out)["license"] == "mit"

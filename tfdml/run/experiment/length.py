@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from tfdml.console import scores
+
 # Default number of steps, rounded to whole epochs if --steps_per_epoch is set.
 STEPS = 2000
 # Default number of evaluations of a run with --steps.
@@ -50,7 +52,7 @@ class Length:
         every, unit = self.evaluations
         often = unit.removesuffix("s") if every == 1 else f"{every:,} {unit}"
         epochs = f"{self.epochs:,} epoch{'s' * (self.epochs > 1)} of {self.steps_per_epoch:,}"
-        return f"{self.steps:,} steps, {epochs}; evaluated on {split} every {often}."
+        return f"{self.steps:,} steps ({epochs} steps), evaluated on the {split} set every {often}."
 
 
 def steps_of(settings, of_epoch=0):
@@ -112,6 +114,6 @@ def late_rise(history, metric):
     if rise < NOTEWORTHY:
         return None
     return (
-        f"{metric} still rose by {rise:.3f} in the last quarter of the steps: train longer, such as --steps={2 * last} "
-        "in the same --run_dir."
+        f"{scores.titled(metric)} still rose by {scores.difference(metric, rise, sign='')} in the last quarter of the "
+        f"steps. To train longer, repeat the command with the same --run_dir and, for example, --steps={2 * last}."
     )

@@ -52,8 +52,8 @@ class Threshold:
         split = f" ({fit['split']})" if fit.get("split") else ""
         chance = fit["false_accept_rate"] * count
         return (
-            f"Threshold {self.value:.4f}: tfdml.threshold fitted it for {rule}{classes}{data}{split}. By chance, it "
-            f"accepts about {chance:.2g} of {count:,} images of other classes. To use no threshold, set "
+            f"Using the threshold {self.value:.4f}, which tfdml.threshold fitted for {rule}{classes}{data}{split}. By "
+            f"chance, it accepts about {chance:.2g} of {count:,} images of other classes. To use no threshold, set "
             "--threshold=none."
         )
 

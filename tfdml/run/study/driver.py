@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tfdml.console.flags import located, parse
+from tfdml.console.scores import BEFORE_TRAINING
 from tfdml.run.study.records import compared, interval, measure, recall
 from tfdml.run.study.runs import complete, folds_of, mean_of, resolved, runs_of
 from tfdml.run.study.study import Difference, Flags, Number, Study
@@ -165,9 +166,9 @@ def _flags_of_rows(study, only, flags, folder, records):
 
 
 def beginnings(study, results):
-    """Returns the rows for `features` and `untrained`, each once for all rows of the study that share it."""
+    """Returns rows of pretrained features and of models before training, once for all study rows that share them."""
     rows = []
-    for which in ("features", "untrained"):
+    for which, written in BEFORE_TRAINING.items():
         # Maps the scores of all seeds, as text, to the rows that have them.
         in_common = {}
         for name, of_seeds in results.items():
@@ -175,7 +176,7 @@ def beginnings(study, results):
                 in_common.setdefault(str([result[which] for result in of_seeds]), []).append(name)
         for names in in_common.values():
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            head = which if len(names) == len(results) else f"{which} of {names[0]}{more}"
+            head = written if len(names) == len(results) else f"{written} of {names[0]}{more}"
             scores = [result[which] for result in results[names[0]]]
             row = [head]
             for column in study.columns.values():

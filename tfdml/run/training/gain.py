@@ -1,4 +1,4 @@
-"""What training adds to the pretrained features: baselines, blends of weights, and the gain."""
+"""What training gains over the pretrained features: baselines, weight interpolation, and the verdict."""
 
 import dataclasses
 import math
@@ -17,6 +17,8 @@ from tfdml import registry
 from tfdml.backbones import Identity
 from tfdml.callbacks import InitialEmbedding
 from tfdml.callbacks.base import TrainingParts, steps_taken
+from tfdml.console import scores as shown
+from tfdml.console.flags import command_line
 from tfdml.evaluation.statistics import bootstrap_intervals, resampled_means
 from tfdml.methods import Single
 from tfdml.registry.arguments import sides_of
@@ -24,26 +26,29 @@ from tfdml.registry.loss_hooks import hooks_of
 from tfdml.run.training.model import loss_of
 from tfdml.run.training.run_sampler import make_sampler
 
-# The learning rate, and the side of images, that are advised.
+# The learning rate and the image size that are advised.
 RATE, SIDE = 0.0001, 224
-# What to try where training has won nothing, and whether the values of flags have tried it.
+# What to try if training has gained nothing, and whether a run with these values of flags has tried it.
 ADVICE = {
-    "a mean of the first and the final weights, --blend": lambda values: values["blend"],
-    "embeddings of several depths, --method=multilevel": lambda values: "multilevel" in values["method"],
-    f'a lower learning rate, --optimizer="adam(learning_rate={RATE})"': lambda values: _rate(values) <= RATE,
-    "a backbone that learns more slowly, --lr_multipliers=backbone=0.1": lambda values: (
+    "averaging the weights before and after training (--blend)": lambda values: values["blend"],
+    "several feature levels (--method=multilevel)": lambda values: "multilevel" in values["method"],
+    f'a lower learning rate (--optimizer="adam(learning_rate={RATE})")': lambda values: _rate(values) <= RATE,
+    "a lower learning rate for the backbone alone (--lr_multipliers=backbone=0.1)": lambda values: (
         "backbone" in str(values["lr_multipliers"])
     ),
-    f"larger images, --image_size={SIDE}": lambda values: _side(values) >= SIDE,
+    f"larger images (--image_size={SIDE})": lambda values: _side(values) >= SIDE,
 }
 ADVISED = 3
+# Flags that export the pretrained network as a run with them has it.
+OF_EXPORT = ("backbone", "initial_weights", "image_size")
 
 
 def gain_of(features, best, labels, metric):
-    """Returns how much higher a metric of the best model is than of the features, from `Scores` of one split.
+    """Returns how much better the best model is than the pretrained features, from the `Scores` of both on one split.
 
-    If the metric is not a mean over queries, the first that is one is taken instead. The keys are `metric`, `features`,
-    `best`, their `difference` and its `interval` over classes. None if no metric is such a mean, or there is one class.
+    If `metric` is not a mean over queries, the first metric that is one replaces it. The keys are `metric`, `features`,
+    `best`, their `difference` and its 95% confidence `interval` over classes. Returns None if no metric is such a mean
+    or if there is only one class.
     """
     names = [metric] if metric in best.per_query else list(best.per_query)
     if not names or len(np.unique(labels[best.queries])) < 2:
@@ -56,28 +61,38 @@ def gain_of(features, best, labels, metric):
 
 
 def gain_in_words(result, settings):
-    """Returns sentences about the gain in a result, and what to try if it is not sure; empty without one."""
+    """Returns the verdict about the gain in a result and, if training did not help, a line with advice.
+
+    Returns an empty text if the result has no gain, because the backbone is not pretrained.
+    """
     gain = result.get("gain")
     if not gain:
         return ""
-    low, high = (f"{100 * bound:.1f}" for bound in gain["interval"])
-    won, name, interval = 100 * gain["difference"], gain["metric"], f"95% interval {low} to {high}"
-    untrained = result["best"]["step"] == 0
-    if gain["interval"][0] > 0:
-        winner = "The embedding before training wins" if untrained else "Training won"
-        nothing = f" No step made it better.{_advice(settings.values())}" if untrained else ""
-        return f"{winner} {won:.1f} points of {name} over the pretrained features ({interval}).{nothing}"
-    kept = " The best model is the untrained one." if untrained else ""
-    lost = f"Training did not win anything for sure: {name} is {won:+.1f} points"
-    if gain["interval"][1] < 0 and not untrained:
-        lost = f"Training lost {-won:.1f} points of {name}"
-    return f"{lost} beside the pretrained features ({interval}).{kept}{_advice(settings.values())}"
+    metric, low, high = gain["metric"], *gain["interval"]
+    on_test = f"{shown.titled(metric)} on the test set"
+    before, after = f"{shown.score(metric, gain['features'])} (pretrained features)", shown.score(metric, gain["best"])
+    by = f"{shown.difference(metric, gain['difference'])} (95% CI {shown.interval(metric, (low, high), sign='+')})"
+    if result["best"]["step"] == 0:
+        verdict = (
+            "Training did not improve the model: the best model is the initial embedding, before training. Its "
+            f"{on_test} is {after}, compared with {before}: {by}."
+        )
+    elif low > 0:
+        return f"Training improved {on_test} from {before} to {after}: {by}."
+    elif high < 0:
+        verdict = f"Training lowered {on_test} from {before} to {after}: {by}."
+    else:
+        verdict = (
+            f"Training did not clearly improve {on_test}: it changed from {before} to {after}, {by}. The interval "
+            "contains 0, so the change may be due to chance."
+        )
+    return f"{verdict}\n{_advice(settings.values())}"
 
 
 def untried(values):
-    """Returns what may help training and has not been tried, such as `larger images, --image_size=224`.
+    """Returns what may help training and has not been tried, such as `larger images (--image_size=224)`.
 
-    `values` maps names of flags to values, of a run that starts from a pretrained backbone.
+    `values` maps names of flags to their values in a run that starts from a pretrained backbone.
     """
     if values["backbone"].startswith("identity"):
         # There is no backbone that could learn.
@@ -86,54 +101,60 @@ def untried(values):
 
 
 def _advice(values):
-    """Returns a sentence with the first things that flags have not tried; empty if they have tried all."""
+    """Returns what to do next: what a run with these flags has not tried, or else how to do without training."""
     left = untried(values)
-    return f" Try {', or '.join([', '.join(left[:-1]), left[-1]] if left[1:] else left)}." if left else ""
+    tried = ", or ".join([", ".join(left[:-1]), left[-1]] if left[1:] else left)
+    sentences = [f"What to do next: try {tried}." if left else "What to do next: check the labels (tfdml.suspects)."]
+    if values["initial_weights"] and not values["backbone"].startswith("identity"):
+        chosen = [f"--{name}={values[name]}" for name in OF_EXPORT if values[name]]
+        export = command_line("python", "-m", "tfdml.export", *chosen, "--out=exported/1")
+        sentences.append(f"To use the pretrained network without training: {export}")
+    return "\n".join(sentences)
 
 
 def _rate(values):
-    """Returns the learning rate; `auto` has the advised one, and others a higher one if they do not state it."""
+    """Returns the learning rate. `auto` uses the advised one, and the defaults of all others are higher."""
     name, arguments = registry.parse(values["optimizer"])[0]
     return arguments.get("learning_rate", RATE if name == "auto" else math.inf)
 
 
 def _side(values):
-    """Returns the longer side of images; the backbone's own is the one that suits it."""
+    """Returns the longer side of the images. The default size of a backbone suits it, so it counts as advised."""
     return max(sides_of(values["image_size"])) if values["image_size"] else SIDE
 
 
-# Steps of the linear layer.
+# Training steps of the baseline `linear`.
 STEPS = 1000
-# Baselines that are of use, or possible, only with classes.
+# Baselines that need classes.
 OF_CLASSES = ("lda", "wccn", "linear")
 
 
 def baselines_of(experiment, features, tested):
-    """Returns metrics on the test split of the baselines that `--baselines` names.
+    """Returns the test metrics of the baselines in `--baselines`.
 
-    `features` is the model of the features before training, and `tested` are those of the test split, `[N, c]`.
+    `features` is the model of the pretrained features, and `tested` are the features of the test split, `[N, c]`.
     """
     names = experiment.settings.network.baselines
     if not names:
         return {}
-    # Training has gone on without images that cannot be read.
+    # Tolerant, because training has skipped images that cannot be read.
     vectors = experiment.embed(features, experiment.splits.train, tolerant=True)
     embedded = {name: _head(experiment, vectors, name).predict(tested, verbose=0) for name in names}
     return {"baselines": {name: experiment.measure(each, experiment.splits.test) for name, each in embedded.items()}}
 
 
 def check_baselines(experiment):
-    """Raises a ValueError if `--baselines` need classes, and no class has two training images."""
+    """Raises a ValueError if `--baselines` need classes but no class has two training images."""
     named = [name for name in experiment.settings.network.baselines if name in OF_CLASSES]
     if named and each_alone(experiment.splits.train.labels):
         raise ValueError(
-            f"--baselines={','.join(named)}: these tell classes apart, and no class has two training images. Leave "
-            "them out; pca and pca_whitened need no classes."
+            f"--baselines={','.join(named)} need classes with several images, but no class has two training images. "
+            "Remove them; pca and pca_whitened need no classes."
         )
 
 
 def _head(experiment, vectors, name):
-    """Returns a linear layer on vectors `[N, c]` of the training images: as it begins, or, as `linear`, trained."""
+    """Returns the linear layer of a baseline on training features `[N, c]`; only `linear` is trained."""
     settings, train = experiment.settings, experiment.splits.train
     labels = train.labels
     keras.utils.set_random_seed(settings.run.seed)
@@ -148,24 +169,24 @@ def _head(experiment, vectors, name):
     levels = {"hierarchy": train.hierarchy, "level_names": train.level_names}
     split, step = Split(StoredVectors([vectors]), labels, **levels), tf.Variable(0, dtype=tf.int64)
     batches = training_batches(split, sampler, None, seed=seed, step=step, steps_per_epoch=STEPS)
-    # A loss that changes while it trains does so here, too.
+    # Losses that change during training need their callbacks.
     length = {"steps": STEPS, "steps_per_epoch": STEPS, "step": lambda: steps_taken(head)}
     parts = {"images": lambda: vectors, "labels": labels, "sampler": sampler, "seed": seed, "log": None, "verbose": 0}
     head.fit(batches, verbose=0, callbacks=hooks_of(loss).callbacks(TrainingParts(**length, **parts)))
     return head
 
 
-# The part of the final weights in a mean of both.
+# Weights of the final model in the interpolation.
 SHARES = (0.25, 0.5, 0.75)
 
 
 @dataclasses.dataclass(frozen=True)
 class Blend:
-    """The mean of the first and the final weights of a run that is best on the classes that select.
+    """The best interpolation between the initial and the final weights of a run (WiSE-FT).
 
-    What a pretrained network knows and training has made it forget comes back in part, as in Wortsman et al., "Robust
-    fine-tuning of zero-shot models", CVPR 2022. `share` is the part of the final weights, and `metrics` is what the
-    model reaches with it.
+    It recovers some of what a pretrained network forgets during fine-tuning, as in Wortsman et al., "Robust fine-tuning
+    of zero-shot models", CVPR 2022. `share` is the weight of the final model, and `metrics` are measured on the classes
+    that select the best model.
     """
 
     share: float
@@ -173,11 +194,10 @@ class Blend:
 
     @classmethod
     def best(cls, experiment, model, first, monitor):
-        """Measures blends of a final `model` with the `first` weights on the classes that select; it keeps its weights.
+        """Measures interpolations between the `first` weights and a final `model`, which keeps its weights.
 
-        Of those that are hardly worse than the best one, by one standard error over classes of the metric `monitor`,
-        the one with the largest part of the final weights is taken: few classes to select by would choose at random
-        among them.
+        Chooses the largest share of the final weights with a metric `monitor` within one standard error over classes of
+        the best one. A choice by the metric alone would be random if there are few classes.
         """
         split, metrics = experiment.splits.evaluation, experiment.splits.protocol.while_training
         final, blends = model.get_weights(), []
@@ -191,7 +211,7 @@ class Blend:
 
 
 def between(first, final, share):
-    """Returns weights of which a share is the final ones; numbers that are not floats, such as seeds, are final."""
+    """Returns interpolated weights. Values that are not floats, such as random seeds, are the final ones."""
     return [
         ((1 - share) * before + share * after).astype(after.dtype)
         if backend.is_float_dtype(backend.standardize_dtype(after.dtype))
@@ -201,7 +221,7 @@ def between(first, final, share):
 
 
 def _is_worse(scores, best, monitor, labels):
-    """Whether scores are lower than the best ones by more than a standard error."""
+    """Whether scores are below the best ones by more than one standard error."""
     behind = best.values[monitor] - scores.values[monitor]
     if monitor not in best.per_query or behind <= 0:
         return behind > 0
@@ -211,19 +231,19 @@ def _is_worse(scores, best, monitor, labels):
 
 
 def set_aside(run):
-    """Keeps the best model of a step next to the one that replaces it: a run that resumes compares with it."""
+    """Keeps the best model of a step when an interpolation replaces it, because a longer run compares with it."""
     for path, aside in _kept(run):
         if path.is_file():
             path.rename(aside)
 
 
 def put_back(run):
-    """Gives the best model of a step its place again."""
+    """Restores the best model of a step."""
     for path, aside in _kept(run):
         if aside.is_file():
             aside.rename(path)
 
 
 def _kept(run):
-    """Returns the files of the best model, and where they are kept aside."""
+    """Returns the files of the best model and the paths that they are moved to."""
     return [(run.model, run.path / "best_step.keras"), (run.adapter, run.path / "best_step_adapter.weights.h5")]

@@ -1,4 +1,4 @@
-"""The model of a run, its first embedding, and settings that depend on pretrained weights."""
+"""The model of a run, its initial embedding, and settings that depend on pretrained weights."""
 
 import logging
 
@@ -20,18 +20,18 @@ from tfdml.run.training.initial_model import InitialModel, check_takes, initial_
 from tfdml.run.training.optimizer import check_loss, make_optimizer
 from tfdml.run.training.run_sampler import check_pairs, sampler_of
 
-# With pretrained weights that train, and without: docs/choosing.md tells how much a higher rate costs.
+# Optimizers for pretrained backbones, which forget at a higher learning rate, and for others.
 OPTIMIZERS = {True: "adam(learning_rate=0.0001)", False: "adam(learning_rate=0.001)"}
 
 
 def without_auto(settings, backbone, labels=()):
-    """Returns settings that name an optimizer, what to freeze in batch norm, and how the embedding begins.
+    """Returns the settings with `auto` replaced: the optimizer, the frozen batch norm, and the initial embedding.
 
-    The weights of the backbone are loaded; `labels` are class numbers of the training images.
+    The backbone has its initial weights. `labels` are the integer class labels of the training images.
     """
     pretrained = is_pretrained(settings, backbone)
     frozen = "statistics" if pretrained and backbone.has_batch_norm else "none"
-    # With classes, `InitialEmbedding` compares the kinds itself.
+    # If there are classes, `InitialEmbedding` compares the kinds.
     first = "auto" if has_classes(settings.data, labels) else "pca_whitened"
     chosen = {
         "optimizer": OPTIMIZERS[pretrained and not isinstance(backbone, Identity)],
@@ -43,16 +43,16 @@ def without_auto(settings, backbone, labels=()):
 
 
 def has_classes(data, labels):
-    """Whether labels `[N]` show which training images are alike, so that discriminants separate their classes.
+    """Whether labels `[N]` show which training images are similar, so that LDA can separate their classes.
 
-    The first clusters are random, and so are meta-classes of images.
+    Initial clusters and meta-classes of images are random, so they do not.
     """
     random = data.labels or (data.meta_classes and data.meta_classes_of == "images")
     return not random and (len(labels) == 0 or not each_alone(labels))
 
 
 def is_pretrained(settings, backbone):
-    """Whether a backbone starts from pretrained weights, its own or those that settings name."""
+    """Whether a backbone starts from pretrained weights, its own or those in the settings."""
     return bool(settings.network.initial_weights) or backbone.pretrained
 
 
@@ -60,10 +60,10 @@ LOGGER = logging.getLogger(__name__)
 
 
 def build_model(experiment, sampler, *, tell=True):
-    """Builds the model with all variables, compiled, under the strategy; the same weights every time.
+    """Builds and compiles the model with all its variables under the strategy, with reproducible weights.
 
-    The sampler is bound to the training rows. With `tell`, it logs which weights were loaded, and what flags that are
-    `auto` stand for. Returns the model, the sampler as its method wraps it, and the `Length` of the run.
+    The sampler is bound to the training rows. If `tell`, it logs which weights were loaded and what `auto` was replaced
+    with. Returns the model, the sampler as the method wraps it, and the `Length` of the run.
     """
     train, tell = experiment.splits.train, tell and experiment.chief
     keras.utils.set_random_seed(experiment.settings.run.seed)
@@ -75,19 +75,19 @@ def build_model(experiment, sampler, *, tell=True):
         if network.lora:
             count = _changed(f"--lora={network.lora}", enable_lora, backbone, network.lora)
             if tell:
-                message = "--lora=%d: %d layers of %s learn by changes of rank %d."
+                message = "--lora=%d: %d layers of %s are trained with low-rank adapters of rank %d."
                 LOGGER.info(message, network.lora, count, backbone.name, network.lora)
         settings = _settings_for(backbone, experiment, tell)
         model = _embedding_model(experiment, settings.network, backbone)
         if settings.batches.remat:
             count = sum(_changed("--remat", recompute_blocks, backbone) for backbone in model.backbones())
             if tell:
-                LOGGER.info("--remat: gradients compute %d blocks again.", count)
+                LOGGER.info("--remat: %d blocks are recomputed for gradients.", count)
         if initial:
             message = initial.hand_over(model)
             if tell:
                 LOGGER.info(message)
-    # Not under the strategy, which would copy its tables to every replica.
+    # Outside of the strategy, which would copy the tables of the sampler to every replica.
     wrapped, length = sampler_of(model, sampler, experiment)
     with experiment.strategy.scope():
         batches, run = settings.batches, settings.run
@@ -102,12 +102,12 @@ def build_model(experiment, sampler, *, tell=True):
     if decay != 1 and tell:
         blocks = model.blocks()
         rates = ", ".join(f"{block.name} {decay**power:.3g}" for power, block in enumerate(reversed(blocks), 1))
-        LOGGER.info("--layer_decay=%g: %d blocks from head to stem, times the rate: %s", decay, len(blocks), rates)
+        LOGGER.info("--layer_decay=%g: learning rate multipliers of %d blocks: %s", decay, len(blocks), rates)
     return model, wrapped, length
 
 
 def loss_of(spec, train):
-    """Returns the loss of a spec for a training split; of levels it is the loss of each."""
+    """Returns the loss of a spec for a training split, or a loss per level of a class hierarchy."""
     loss = registry.create("loss", spec, classes=train.num_classes)
     if train.level_names and not hooks_of(loss).takes_levels:
         return registry.create("loss", "by_level", loss=loss)
@@ -115,7 +115,7 @@ def loss_of(spec, train):
 
 
 def _changed(flag, change, *arguments):
-    """Returns what a function that changes a backbone returns; its errors name the flag."""
+    """Calls a function that changes a backbone, and adds the flag to its errors."""
     try:
         return change(*arguments)
     except ValueError as error:
@@ -123,7 +123,7 @@ def _changed(flag, change, *arguments):
 
 
 def _settings_for(backbone, experiment, tell):
-    """Returns the settings without `auto`; logs what replaced it, and what has no effect."""
+    """Returns the settings with `auto` replaced; logs the replacements and flags without effect."""
     settings = experiment.settings
     before, after = settings.values(), without_auto(settings, backbone, experiment.splits.train.labels)
     chosen = [quoted(f"--{name}={value}") for name, value in after.values().items() if value != before[name]]
@@ -139,9 +139,9 @@ def _settings_for(backbone, experiment, tell):
 
 
 def _embedding_model(experiment, network, backbone):
-    """Returns the method's model of the backbone, with variables."""
+    """Returns the model of the method for a backbone, with its variables."""
     arguments = {"backbone": backbone}
-    # A method without a linear layer has no such size; another one than the default was asked for.
+    # Methods without a linear layer have no such argument. If the flag is set anyway, the check below fails.
     has_size = registry.takes("method", network.method, "embedding_size")
     if has_size or network.embedding_size != NetworkSettings.embedding_size:
         arguments["embedding_size"] = network.embedding_size
@@ -149,7 +149,7 @@ def _embedding_model(experiment, network, backbone):
         arguments["freeze_batch_norm"] = network.freeze_batch_norm
     if network.head != "linear":
         arguments["head"] = registry.create("head", network.head)
-    # What `auto` chose is an offer, which a method may not take, or set itself.
+    # A method may ignore the replacement of `auto`, but not a value that the user has set.
     requested = vars(experiment.settings.network)
     for name in arguments:
         if requested[name] != "auto":
@@ -166,30 +166,29 @@ def _embedding_model(experiment, network, backbone):
 
 
 def _check_input(backbone, train, spec):
-    """Raises a ValueError if a backbone accepts images and the dataset has vectors, or other vectors."""
+    """Raises a ValueError if a backbone does not accept what the dataset contains: images or feature vectors."""
     dims, expected = vector_dims(train), declared_by(backbone).get("vector_dims")
     if dims != expected:
-        takes = f"vectors of {expected} dimensions" if expected else "images"
-        raise ValueError(
-            f"--backbone={spec} takes {takes}, and the dataset has {f'vectors of {dims}' if dims else 'images'}. Give "
-            f"--backbone={'identity' if dims else 'one of images'}."
-        )
+        accepted = f"vectors of {expected} dimensions" if expected else "images"
+        there = f"vectors of {dims} dimensions" if dims else "images"
+        advice = "Set --backbone=identity." if dims else "Use a backbone for images."
+        raise ValueError(f"--backbone={spec} accepts {accepted}, but the dataset contains {there}. {advice}")
 
 
-# Training images whose features tell the directions well enough.
+# Number of training images that is enough to fit the initial embedding.
 MOST = 10_000
-# Images of a class, below which fewer classes are taken.
+# Minimum number of images per class; if there are too many classes, some classes are dropped.
 OF_A_CLASS = 10
 
 
 def initial_embedding(experiment, model, step=None, on_choice=None):
-    """Returns a list with the `InitialEmbedding` of a run; empty if the embedding begins at random.
+    """Returns a list with the `InitialEmbedding` of a run, which is empty if the embedding is random.
 
-    `step` returns the number of steps taken; for `on_choice` see `InitialEmbedding`.
+    `step` returns the current step; for `on_choice`, see `InitialEmbedding`.
     """
     network, train = experiment.settings.network, experiment.splits.train
     kind = without_auto(experiment.settings, model.backbone, train.labels).network.initial_embedding
-    # What `auto` would replace may be an embedding that has learned.
+    # `auto` must not replace an embedding that was trained.
     keeps = network.initial_embedding == "auto" and (network.initial_model or not InitialEmbedding.suits(model))
     if kind == "random" or keeps:
         return []
@@ -202,7 +201,7 @@ def initial_embedding(experiment, model, step=None, on_choice=None):
 
 
 def _some(labels, random):
-    """Returns rows of `MOST` images, sorted: as many of each class as possible, but few classes before few images."""
+    """Returns sorted rows of `MOST` images, the same number per class. It drops classes if there are too many."""
     rows = random.permutation(len(labels))
     classes, sizes = np.unique(labels, return_counts=True)
     by_class = rows[np.argsort(labels[rows], kind="stable")]

@@ -9,7 +9,7 @@ from tfdml.callbacks import WeightAverage
 from tfdml.console.settings import OptimizationSettings, values_of
 from tfdml.registry.loss_hooks import hooks_of
 
-# Flag to the optimizer's argument that it sets.
+# The optimizer arguments that flags set.
 ARGUMENTS = values_of("optimizer_argument")
 
 
@@ -22,13 +22,15 @@ def make_optimizer(settings, length, *, scale_loss=False):
     for flag, value in wanted.items():
         argument = ARGUMENTS[flag]
         if argument in spelled_out:
-            raise ValueError(f"--{flag} and {argument} in --optimizer={settings.optimizer} are the same; give one.")
+            raise ValueError(
+                f"--{flag} sets {argument}, which --optimizer={settings.optimizer} sets too. Remove one of them."
+            )
         if optimizer.get_config().get(argument) != value:
             raise ValueError(
-                f"--{flag} needs an optimizer with the argument {argument}; {settings.optimizer} has none."
+                f"--{flag} needs an optimizer with the argument {argument}, which {settings.optimizer} does not have."
             )
     if optimizer.use_ema:
-        raise ValueError("use_ema would change the weights where a run is stopped; use --ema, which does not.")
+        raise ValueError("use_ema would change the weights when a run is stopped. Use --ema instead.")
     _schedule(optimizer, settings.schedule, length)
     return keras.optimizers.LossScaleOptimizer(optimizer) if scale_loss else optimizer
 
@@ -44,25 +46,25 @@ def parse_multipliers(items):
             group = ""
         if not group or group in multipliers:
             raise ValueError(
-                f"Expected --lr_multipliers=group=factor,group=factor with each group once, such as "
-                f"embedding=10,loss=100; received {','.join(items)}."
+                "Expected --lr_multipliers=group=factor,group=factor with each group once, such as "
+                f"embedding=10,loss=100. Received: {','.join(items)}."
             )
         multipliers[group] = value
     return multipliers
 
 
 def check_loss(loss, classes, spec, dataset):
-    """Raises if a loss, or a term of a sum, was made for fewer classes than are trained on."""
+    """Raises a ValueError if a loss, or a term of a sum, has fewer classes than the training set."""
     made_for = hooks_of(loss).classes
     if made_for is not None and made_for < classes:
         raise ValueError(
-            f"--loss={spec} has classes={made_for}, and --dataset={dataset} has {classes} training "
-            "classes. Leave the argument out: it is then their number."
+            f"--loss={spec} has classes={made_for}, but --dataset={dataset} has {classes} training classes. Remove the "
+            "argument; it is then set automatically."
         )
 
 
 def make_average(decay, model):
-    """Returns the moving average of the model's weights, of a decay; None without one."""
+    """Returns a moving average of the model's weights, or None if the decay is 0."""
     if not decay:
         return None
     average = WeightAverage(decay)
@@ -71,9 +73,9 @@ def make_average(decay, model):
 
 
 def _arguments(settings, batches, length):
-    """Returns flag to the value of the optimizer's argument that it sets, without flags at their defaults.
+    """Returns the optimizer arguments by the flags that set them, without flags that have their defaults.
 
-    The optimizer accumulates the gradients of `batches` batches, and counts its updates.
+    The optimizer accumulates the gradients of `batches` batches and counts its updates.
     """
     values, defaults = vars(settings), vars(OptimizationSettings())
     arguments = {flag: values[flag] for flag in ARGUMENTS if values[flag] != defaults[flag]}
@@ -81,18 +83,17 @@ def _arguments(settings, batches, length):
         arguments["lr_multipliers"] = parse_multipliers(settings.lr_multipliers)
     if settings.warmup_epochs:
         if settings.warmup_epochs >= length.epochs:
-            message = "--warmup_epochs=%g of %d epochs never trains the backbone."
+            message = "--warmup_epochs=%g of %d epochs: the backbone is frozen for the whole run, so it never trains."
             logging.getLogger(__name__).warning(message, settings.warmup_epochs, length.epochs)
         updates = settings.warmup_epochs * length.steps_per_epoch / batches
         arguments["warmup_epochs"] = {"backbone": max(round(updates), 1)}
     if steps := settings.freeze_until:
         if settings.warmup_epochs:
-            raise ValueError("--freeze_until, in steps, and --warmup_epochs both freeze the backbone first; give one.")
+            raise ValueError("--freeze_until and --warmup_epochs cannot both be set, because both freeze the backbone.")
         if steps % batches:
-            within = f"an update of gradient_accumulation_steps={batches}"
-            raise ValueError(f"--freeze_until={steps} ends within {within}; give a multiple.")
+            raise ValueError(f"--freeze_until={steps} must be a multiple of gradient_accumulation_steps={batches}.")
         if steps >= length.steps:
-            message = "--freeze_until=%d of %d steps never trains the backbone."
+            message = "--freeze_until=%d of %d steps: the backbone is frozen for the whole run, so it never trains."
             logging.getLogger(__name__).warning(message, steps, length.steps)
         arguments["freeze_until"] = {"backbone": steps // batches}
     return arguments
@@ -105,7 +106,7 @@ def _schedule(optimizer, spec, length):
     changes = schedule.boundaries if isinstance(schedule, keras.optimizers.schedules.PiecewiseConstantDecay) else ()
     late = [last + 1 for last in changes if last + 1 >= length.steps]
     if late:
-        message = "--schedule=%s changes the learning rate after %g epochs, and the run has %d."
+        message = "--schedule=%s changes the learning rate after %g epochs, but the run only has %d."
         logging.getLogger(__name__).warning(message, spec, late[0] / length.steps_per_epoch, length.epochs)
     if schedule != before:
         optimizer.learning_rate = schedule

@@ -4,6 +4,7 @@ import numpy as np
 
 from pipelines.images.decoding import thumbnails
 from tfdml.callbacks import Projector
+from tfdml.console.scores import BEFORE_TRAINING
 from tfdml.evaluation import cost, diversity
 from tfdml.evaluation.evaluate import breakdown
 from tfdml.evaluation.statistics import class_intervals
@@ -13,14 +14,14 @@ from tfdml.run.experiment.judged_images import clusters_of
 from tfdml.run.training.gain import Blend, baselines_of, between, gain_of, set_aside
 from tfdml.run.training.model import initial_embedding, is_pretrained
 
-# Side of the projector's pictures, pixels.
+# Side of the images in the projector, in pixels.
 THUMBNAIL = 48
 
 
 class Beginning:
-    """The model before training and, if its weights are pretrained, their features alone.
+    """The model before training and, if the backbone is pretrained, its features.
 
-    `build` makes the model as it was before training, except for its initial embedding.
+    `build` returns the model as it was before training, but without its initial embedding.
     """
 
     def __init__(self, experiment, backbone, build):
@@ -28,7 +29,7 @@ class Beginning:
         pretrained, selects_elsewhere = is_pretrained(settings, backbone), settings.evaluation.evaluate_on != "test"
         self.blends = pretrained and settings.optimization.blend
         self.model = build() if pretrained or selects_elsewhere else None
-        # The model of the features, their `Scores` on the test split, and what the result says of the beginning.
+        # The model of the pretrained features, its `Scores` on the test split, and entries for the result.
         self.features, self.scores, self.findings = None, None, {}
         if pretrained:
             with experiment.strategy.scope():
@@ -45,11 +46,11 @@ class Beginning:
 
 
 def result_of(experiment, run, model, evaluation, step, build_untrained, assignment=None):
-    """Measures the untrained, the best and the final model on the test split, and writes the final files.
+    """Measures the initial, the best and the final model on the test split, and writes the final files.
 
-    The model is the final one, after `step` steps, which the `RetrievalEvaluation` watched; it may have the weights of
-    the best one afterwards. For `build_untrained` see `Beginning`; `assignment` is the cluster of each training image,
-    or None.
+    `model` is the final model, after `step` steps; `evaluation` is its `RetrievalEvaluation`. Afterwards, it may have
+    the weights of the best model. For `build_untrained`, see `Beginning`. `assignment` is the cluster of each training
+    image, or None.
     """
     selected_on, test = experiment.settings.evaluation.evaluate_on, experiment.splits.test
     protocol, best_is_final = experiment.splits.protocol, evaluation.best["step"] == step
@@ -96,9 +97,9 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
 
 
 def _write_final(experiment, run, model, embeddings, assignment):
-    """Writes the final model and, for the projector, its embeddings of the test split."""
+    """Writes the final model and its test embeddings for the projector."""
     shown = experiment.settings.evaluation.projector
-    # All workers embed.
+    # All workers take part in embedding.
     clusters = clusters_of(embeddings, experiment, model, experiment.splits.train, assignment) if shown else None
     if experiment.chief:
         save_model(model, run.final_model)
@@ -107,7 +108,7 @@ def _write_final(experiment, run, model, embeddings, assignment):
 
 
 def _blend(experiment, run, model, begun, evaluation):
-    """Gives a model, and the file of the best one, the best `Blend`, and returns it; None if a step's is as good."""
+    """Applies the best `Blend` to a model and saves it as the best one; returns None if a checkpoint is as good."""
     first, monitor = begun.get_weights(), evaluation.monitor
     blend = Blend.best(experiment, model, first, monitor)
     if blend.metrics[monitor] <= evaluation.best["metrics"][monitor]:
@@ -120,9 +121,9 @@ def _blend(experiment, run, model, begun, evaluation):
 
 
 def _watched(experiment, model, evaluation, step, features):
-    """Returns the metrics of the final, the best and the untrained model on the split evaluated while training.
+    """Returns the metrics of the final, the best and the initial model on the split evaluated during training.
 
-    `features` is the model of pretrained features, which is measured too, or None.
+    `features` is the model of the pretrained features, which is measured as well, or None.
     """
     split, metrics = experiment.splits.evaluation, experiment.splits.protocol.while_training
     first, last = evaluation.history[0], evaluation.history[-1]
@@ -136,7 +137,7 @@ def _watched(experiment, model, evaluation, step, features):
 
 
 def _learners(experiment, model, embeddings):
-    """Returns how a model's learners differ on the test split, and their cost; of one learner, an ensemble's cost."""
+    """Returns how the learners of a model differ on the test split, and their cost."""
     count, one_learner = model.learner_count, model.of_one_learner()
     if count == 1 and one_learner is None:
         return {}
@@ -150,9 +151,9 @@ def _learners(experiment, model, embeddings):
 
 
 def diversity_of(experiment, embeddings, count, metrics=None, weights=None):
-    """Measures how learners, side by side in embeddings `[N, D]`, differ on the test split; see `diversity`.
+    """Measures how learners differ on the test split, from their concatenated embeddings `[N, D]`; see `diversity`.
 
-    `metrics` are those of each learner alone; None: all of the protocol.
+    `metrics` are measured for each learner alone. If None, all metrics of the protocol are.
     """
     test, while_training = experiment.splits.test, experiment.splits.protocol.while_training
     return diversity(
@@ -160,14 +161,14 @@ def diversity_of(experiment, embeddings, count, metrics=None, weights=None):
         test.labels,
         count,
         measure=lambda each: experiment.measure(each, test, metrics),
-        # K-means of all of them would take longer than the rest.
+        # Without k-means, which would take longer than everything else.
         measure_together=lambda each: experiment.measure(each, test, while_training),
         weights=weights,
     )
 
 
 def write_projector(experiment, embeddings, run, learners=1, clusters=None):
-    """Writes the test split's embeddings, of `learners` side by side, for TensorBoard."""
+    """Writes the test embeddings, in which those of the `learners` are concatenated, for the TensorBoard projector."""
     test = experiment.splits.test
     projector = Projector(
         run.tensorboard,
@@ -186,18 +187,19 @@ def write_projector(experiment, embeddings, run, learners=1, clusters=None):
 
 
 def run_tables(result):
-    """Returns the tables of the result of a run: title to rows, which are name to metrics.
+    """Returns the tables of a run's result: they map titles to rows, which map names of models to metrics.
 
-    If other classes than the test's chose the best model, their table is the first of two.
+    If validation classes selected the best model, their table is the first of two.
     """
     selected_on, best = result["selected_on"], result["best"]
-    share = f", blend {best['blend']}" if "blend" in best else ""
+    share = f", blend: {best['blend']:.0%} trained" if "blend" in best else ""
     names = f"best on {selected_on} (step {best['step']}{share})", f"final (step {result['step']})"
-    # Of the test alone it needs no name.
+    # The table of the test set needs no title if it is the only one.
     splits = {selected_on: result[selected_on], "test": result} if selected_on in result else {"": result}
     tables = {}
     for title, scores in splits.items():
         rows = {**scores, **scores.get("baselines", {})}
-        before = {name: rows[name] for name in ("features", *rows.get("baselines", ()), "untrained") if name in rows}
+        kinds = [kind for kind in ("features", *rows.get("baselines", ()), "untrained") if kind in rows]
+        before = {BEFORE_TRAINING.get(kind, kind): rows[kind] for kind in kinds}
         tables[title] = {**before, **dict(zip(names, (scores["best"], scores["metrics"]), strict=True))}
     return tables

@@ -21,7 +21,7 @@ from tfdml.run.training.run_checkpoint import RunCheckpoint
 
 
 class Progress(keras.callbacks.Callback):
-    """The global step: read by the training dataset at the start of each epoch, by callbacks at any time."""
+    """The global step, which callbacks read at any time and the training dataset at the start of each epoch."""
 
     def __init__(self, steps_per_epoch=None):
         super().__init__()
@@ -32,12 +32,12 @@ class Progress(keras.callbacks.Callback):
 
     @property
     def seconds(self):
-        """How long the run has taken, including what came before a stop."""
+        """Seconds that the run has taken, including the time before it was stopped."""
         return time.monotonic() - self._began
 
     @property
     def epoch(self):
-        """Epochs that are complete."""
+        """Number of complete epochs."""
         return self.step // self.steps_per_epoch
 
     @property
@@ -58,7 +58,7 @@ class Progress(keras.callbacks.Callback):
 
 
 class EpochLog(keras.callbacks.Callback):
-    """Writes an epoch's training metrics, the learning rate of the next step, and what the loss found, to the log."""
+    """Logs the training metrics of an epoch, the learning rate of the next step, and the statistics of the loss."""
 
     def __init__(self, log, step):
         super().__init__()
@@ -79,9 +79,9 @@ class EpochLog(keras.callbacks.Callback):
 
 @dataclasses.dataclass(frozen=True)
 class RunCallbacks:
-    """All callbacks of a run, in the order in which they act, and those that the run needs again.
+    """All callbacks of a run, in the order in which they are called, and those that are used by name.
 
-    `watches` maps names to callbacks whose `finding()` belongs to the result.
+    `watches` maps names to callbacks with a `finding()` that is added to the result.
     """
 
     in_order: list[keras.callbacks.Callback]
@@ -130,11 +130,11 @@ class RunCallbacks:
 
     @property
     def assignment(self):
-        """The cluster of each training image; None if the data are not divided."""
+        """The cluster of each training image, or None if the data is not divided."""
         return self.watches["clusters"].assignment if "clusters" in self.watches else None
 
     def findings(self):
-        """Returns the findings of the watches by name, for the result."""
+        """Returns the findings of the watches by their names."""
         findings = {name: watch.finding() for name, watch in self.watches.items()}
         return {name: finding for name, finding in findings.items() if finding is not None}
 
@@ -143,12 +143,12 @@ def _log_choice(log, chief, kind, recalls):
     log.write("initial_embedding", 0, recalls, kind=kind)
     if chief:
         scores = ", ".join(f"{name} {100 * recall:.1f}%" for name, recall in recalls.items())
-        best = "has the best Recall@1 on held-out training classes"
-        logging.getLogger(__name__).info("--initial_embedding=%s %s: %s.", kind, best, scores)
+        message = "Initial embedding: --initial_embedding=%s has the best Recall@1 on held-out training classes (%s)."
+        logging.getLogger(__name__).info(message, kind, scores)
 
 
 def _refresh_of(parts):
-    """Returns the callback that refreshes the sampler by its name; none if its tables need labels alone."""
+    """Returns the callback that refreshes the sampler by its name, or nothing if the sampler only needs labels."""
     if not parts.sampler.refresh_every:
         return {}
     refresh = SamplerRefresh(parts.images(), parts.sampler, count=len(parts.labels), **parts.of_passes())
@@ -156,7 +156,7 @@ def _refresh_of(parts):
 
 
 def _labeling_of(parts, clusters):
-    """Returns the callback that labels training images by clusters, by its name; none if they have classes."""
+    """Returns the callback that assigns cluster labels by its name, or nothing if there are classes."""
     if not clusters:
         return {}
     options = {"every": clusters.every, "iterations": clusters.iterations, "seed": parts.seed}
@@ -165,12 +165,12 @@ def _labeling_of(parts, clusters):
 
 
 def _evaluation(experiment, model, batches, progress, length, run, log, average):
-    """Returns the callback that measures the model while it trains, and saves it if it is the best so far."""
+    """Returns the callback that evaluates the model during training and saves the best one."""
     split, protocol = experiment.splits.evaluation, experiment.splits.protocol
     evaluate_on, (every, unit) = experiment.settings.evaluation.evaluate_on, length.evaluations
 
     def on_evaluation(step, metrics, is_best, seconds):
-        # The number of queries is not a curve.
+        # The number of queries is constant, so it is not a curve.
         curves = {name: value for name, value in metrics.items() if name != "queries"}
         more = {"queries": metrics["queries"]} if "queries" in metrics else {}
         log.write("evaluation", step, curves, split=evaluate_on, seconds=round(seconds, 3), **more)

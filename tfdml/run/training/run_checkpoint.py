@@ -11,11 +11,11 @@ from tfdml.run.directory.checkpoints import restore, snapshot
 
 
 class RunCheckpoint(keras.callbacks.Callback):
-    """Checkpoints at the end of epochs, every so many steps, and when the `StopRequest` asks the run to stop.
+    """Saves checkpoints at the end of epochs, every few steps, and when a `StopRequest` asks the run to stop.
 
-    Stands last among the callbacks, so that what it saves includes what the others did. `parts` maps names to objects
-    with `get_state()` and `set_state(state)`, which are saved along, and so are their Keras `variables`.
-    `every_steps=0` saves at the end of epochs only. Of several workers only the chief `writes`.
+    It is the last callback, so that checkpoints include the changes of the others. `parts` maps names to objects with
+    `get_state()` and `set_state(state)`; their state and their Keras `variables` are saved as well. If `every_steps` is
+    0, it saves only at the end of epochs. Only the chief worker `writes`.
     """
 
     def __init__(self, folder, progress, parts, *, every_steps=0, stop=None, writes=True):
@@ -25,7 +25,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         self._metrics_to_restore = None
 
     def resume(self, model, warn):
-        """Restores the model, its optimizer and the parts from the newest checkpoint; False without one."""
+        """Restores the model, its optimizer and the parts from the newest checkpoint; returns whether there is one."""
         newest = self.folder.read_newest(warn)
         if newest is None:
             return False
@@ -39,13 +39,13 @@ class RunCheckpoint(keras.callbacks.Callback):
         return True
 
     def on_epoch_begin(self, epoch, logs=None):
-        # Keras has just reset the metrics; the rest of an epoch goes on from what its beginning had measured.
+        # Keras has just reset the metrics, but those of a partial epoch include its first steps.
         if self._metrics_to_restore is not None and not self.progress.at_epoch_end:
             restore(self.model.metrics_variables, self._metrics_to_restore, self.model.distribute_strategy)
         self._metrics_to_restore = None
 
     def on_train_batch_end(self, batch, logs=None):
-        # At an epoch's last step, or where patience ends it, its end is still to come and belongs into what is saved.
+        # After the last step of an epoch, or if patience stops the run, on_epoch_end saves what all callbacks did.
         if self.progress.at_epoch_end or self.model.stop_training:
             return
         asked = self._asked_to_stop()
@@ -60,14 +60,14 @@ class RunCheckpoint(keras.callbacks.Callback):
             self._leave()
 
     def _asked_to_stop(self):
-        # Of several workers the one that writes decides: the others notice that it has left.
+        # Only the chief worker decides to stop. The other workers notice that it is gone.
         return self.writes and self.stop is not None and self.stop.requested
 
     def _save(self):
         if self.writes:
             variables = self._kept_variables(self.model) + self.model.metrics_variables
             arrays = snapshot(variables, self.model.distribute_strategy)
-            # A step with a finite loss can leave weights that are not; saved, they would push out the good ones.
+            # A step with a finite loss can produce weights that are not finite. They must not replace good checkpoints.
             for name, array in arrays[: len(self.model.variables)]:
                 if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
                     raise TrainingDiverged(f"The variable {name.partition('|')[2]} is not finite", self.progress.step)
@@ -75,19 +75,19 @@ class RunCheckpoint(keras.callbacks.Callback):
             self.folder.write(self.progress.step, arrays, state)
 
     def _kept_variables(self, model):
-        # Parts are callbacks of any kind, of which few have variables.
+        # Few of the parts have variables.
         of_parts = [variable for part in self.parts.values() for variable in getattr(part, "variables", [])]
         return model.variables + model.optimizer.variables + of_parts
 
     def _leave(self):
-        raise TrainingStopped(f"Stopped by {self.stop.requested} after step {self.progress.step}, which is saved.")
+        raise TrainingStopped(f"Stopped by {self.stop.requested} after step {self.progress.step}, and saved.")
 
 
 class BadImages(keras.callbacks.Callback):
-    """Logs each image that could not be read, once, and stops a run that has too many of them.
+    """Logs each image that cannot be read once, and stops the run if there are too many of them.
 
-    `unreadable` is a variable, booleans `[N]`: the rows that could not be read so far. There may be `most` of them, and
-    `describe` returns what a row is called, and what is wrong with it.
+    `unreadable` is a boolean variable `[N]` with the rows that could not be read so far, and `most` is their maximum
+    number. `describe` returns the name of a row and the reason.
     """
 
     def __init__(self, unreadable, *, most, describe):
@@ -99,7 +99,7 @@ class BadImages(keras.callbacks.Callback):
         rows = np.flatnonzero(self.unreadable.numpy()).tolist()
         for row in sorted(set(rows) - set(self._logged)):
             self._logged.append(row)
-            message = "Cannot read %s. Other images of its class stand in for it. (%d of at most %d.)"
+            message = "Cannot read %s. Other images of its class replace it (%d of at most %d unreadable images)."
             logging.getLogger(__name__).warning(message, self.describe(row), len(self._logged), self.most)
         if len(rows) > self.most:
             raise ValueError(
@@ -114,7 +114,7 @@ class BadImages(keras.callbacks.Callback):
         return {"rows": self._logged}
 
     def set_state(self, state):
-        """Continues with the images of a state, which have been logged."""
+        """Restores the images that have already been logged."""
         self._logged = list(state["rows"])
         unreadable = np.zeros(self.unreadable.shape, bool)
         unreadable[self._logged] = True

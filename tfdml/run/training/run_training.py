@@ -27,15 +27,15 @@ from tfdml.run.training.run_callbacks import Progress, RunCallbacks
 from tfdml.run.training.run_sampler import make_sampler
 from tfdml.run.training.training_process import StopRequest
 
-# Flags with other values of which a complete run goes on.
+# Flags that can make a complete run longer.
 LENGTH = names_with(is_length=True)
 
 
 def going_on(run, settings, serialized):
-    """Returns settings and flags for the folder of a run, and whether they make the run that it holds longer.
+    """Returns the settings and flags to use in a run directory, and whether they make an existing run longer.
 
-    The epochs of a run keep their length: if the flags do not state it, the run does. So its flags, as they are written
-    then, are those of a run of that length from its start. `serialized` are the settings as `{name: "--name=value"}`.
+    An existing run keeps the length of its epochs if the flags do not set it, so that its new flags are those of a run
+    that had the new length from the start. `serialized` are the settings as `{name: "--name=value"}`.
     """
     as_given = settings, serialized, False
     if not run.has_flags or not run.has_begun():
@@ -45,7 +45,7 @@ def going_on(run, settings, serialized):
         return as_given
     of_epoch = before.steps_per_epoch
     if not of_epoch:
-        # The log tells it after the first epoch.
+        # After the first epoch, the log contains it.
         of_epoch = next((event["step"] // event["epoch"] for event in run.events("train")), 0)
     if not of_epoch or settings.length.steps_per_epoch not in (0, of_epoch):
         return as_given
@@ -56,29 +56,29 @@ def going_on(run, settings, serialized):
     earlier, longer = (steps_of(length, of_epoch) for length in (before, settings.length))
     if run.result() is None or longer <= earlier:
         return as_given
-    # Another run is refused as that, before it is told what would make this one longer.
+    # If other flags differ as well, fail with that error first.
     run.check_claim(serialized, may_change=LENGTH)
     _check(run, run.complete_result()["step"], earlier, longer, of_epoch)
     return settings, kept, True
 
 
 def changes_of_schedules(run, model, callbacks, spec):
-    """Returns a sentence for each schedule that resumes from another value than the one at which the run had ended.
+    """Returns a sentence for each schedule that does not resume at the value with which the run had ended.
 
-    The log of the run ends where the run resumes, and so does the model's optimizer. `spec` is the value of
-    `--schedule`.
+    The log and the optimizer are at the step at which the run resumes. `spec` is the value of `--schedule`.
     """
-    step, sentences, end = 0, [], "at the end of the run, and goes on at"
+    step, sentences, end = 0, [], "at the end of the run and resumes at"
     now = float(ops.convert_to_numpy(model.optimizer.learning_rate))
     for event in run.events("train")[-1:]:
         step, was = event["step"], event["learning_rate"]
         if was != now:
             change = f"was {was:.3g} {end} {now:.3g}"
-            sentences.append(f"--schedule={spec} depends on the length: the learning rate {change}.")
+            sentences.append(f"--schedule={spec} depends on the length of the run: the learning rate {change}.")
     for each in callbacks:
         if isinstance(each, TemperatureSchedule) and each.first != each.last:
             now = temperature_at(step, each.first, each.last, each.steps)
-            sentences.append(f"The negative temperature depends on the length: it was {each.last:g} {end} {now:g}.")
+            change = f"it was {each.last:g} {end} {now:g}"
+            sentences.append(f"The negative temperature depends on the length of the run: {change}.")
     return sentences
 
 
@@ -86,48 +86,53 @@ def _check(run, step, earlier, longer, of_epoch):
     """Raises a ValueError if a run of `earlier` steps, complete after `step`, cannot become `longer`."""
     if step < earlier:
         raise ValueError(
-            f"The run in --run_dir={run.path} stopped after step {step} of {earlier}, as --patience says, and a longer "
-            "one would, too. Give another --run_dir."
+            f"The run in --run_dir={run.path} cannot be made longer: --patience stopped it after step {step} of "
+            f"{earlier}, and would stop a longer run at the same step. Use another --run_dir."
         )
     if longer % of_epoch:
         raise ValueError(
-            f"The run in --run_dir={run.path} has epochs of {of_epoch} steps, and --steps={longer} is no multiple of "
-            f"them. Give --steps={-(-longer // of_epoch) * of_epoch}, or another --run_dir."
+            f"--steps={longer} must be a multiple of {of_epoch}, because the run in --run_dir={run.path} has epochs of "
+            f"{of_epoch} steps. Set --steps={-(-longer // of_epoch) * of_epoch}, or use another --run_dir."
         )
     if not run.has_checkpoint:
         raise ValueError(
-            f"The run in --run_dir={run.path} cannot be made longer: its checkpoints are gone. Give another --run_dir."
+            f"The run in --run_dir={run.path} cannot be made longer because its checkpoints are gone. Use another "
+            "--run_dir."
         )
 
 
 LOGGER = logging.getLogger(__name__)
-# What TensorFlow raises in a collective operation when a process that takes part is gone.
+# Errors of TensorFlow's collective operations if another process is gone.
 LOST_WORKER = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
 
 
 def train(settings, run, serialized):
-    """Trains what the settings state in a run directory, or resumes it, and returns the result.
+    """Trains or resumes the run in a run directory, and returns the result.
 
-    A complete run goes on if the settings make it longer. Of several workers only the first has the result. A run is
-    recognized by `serialized`, `{name: "--name=value"}`.
+    A complete run continues if the settings make it longer. Only the first worker returns a result, the others None.
+    `serialized` are the settings as `{name: "--name=value"}`, which identify a run.
     """
     settings, serialized, longer = going_on(run, settings, serialized)
     run.check_claim(serialized, may_change=LENGTH if longer else ())
     result = run.result()
     if result is not None and not longer:
-        message = "The run in %s is complete; give another --run_dir to train again, or larger --steps to go on."
+        message = (
+            "The run in %s is already complete. To train it longer, set --steps to a larger number. To start a new "
+            "run, set another --run_dir."
+        )
         LOGGER.info(message, run.path)
         return result
     asked, devices = settings.length, settings.run.devices
     if asked.steps and asked.epochs:
-        LOGGER.info("--steps=%d is the length of the run; --epochs=%d needs --steps=0.", asked.steps, asked.epochs)
+        message = "The run trains for --steps=%d and ignores --epochs=%d. To train for epochs, set --steps=0."
+        LOGGER.info(message, asked.steps, asked.epochs)
     for sentence in settings.without_effect():
         LOGGER.warning(sentence)
-    # A run that has begun goes on with the classes that it had.
+    # A resumed run keeps its classes, even if the dataset has changed.
     recorded = run.recorded_dataset() if run.has_checkpoint else {}
     check_initial_model(settings.network, recorded)
     check_client(settings.run.logger)
-    # Before the data are read and the model is made. Of several workers the first trains in it, and the others may.
+    # Fail before the dataset is read. With several workers, the directory is shared.
     if devices != "workers":
         run.check_free()
     strategy = set_up(settings.run)
@@ -145,10 +150,10 @@ def train(settings, run, serialized):
         if devices != "workers":
             raise
         if stop.requested:
-            raise TrainingStopped(f"Stopped by {stop.requested}, and by the first worker, which saves.") from error
+            raise TrainingStopped(f"Stopped by {stop.requested}. The first worker saves the run.") from error
         raise OSError(
-            "Another worker was lost, and training cannot go on without it. Start all workers again with the same "
-            f"command; they go on from the last checkpoint in {run.checkpoints}."
+            "Another worker was lost, and training cannot continue without it. Start all workers again with the same "
+            f"command. They resume from the last checkpoint in {run.checkpoints}."
         ) from error
     if experiment.chief:
         log_result(run, result)
@@ -158,13 +163,13 @@ def train(settings, run, serialized):
 
 def _train(experiment, run, serialized, stop, longer):
     settings, chief = experiment.settings, experiment.chief
-    # Refuses batches that are too large before a backbone's weights are downloaded.
+    # Batches that are too large fail before the weights of a backbone are downloaded.
     drawn = make_sampler(settings.batches.sampler, experiment.splits, settings.evaluation)
     build = functools.partial(build_model, experiment, drawn)
     model, sampler, length = build()
     progress = Progress(length.steps_per_epoch)
     batches = Batches(experiment, model, sampler, progress)
-    # Only now, when all flags have proven to work together, does the folder become this run's.
+    # The directory is only claimed now, after all flags have proven to work together.
     if chief:
         run.claim(serialized)
         record = to_record(settings.data, experiment.splits.dataset)
@@ -176,20 +181,22 @@ def _train(experiment, run, serialized, stop, longer):
         if chief:
             put_back(run)
         if callbacks.checkpoint.resume(model, LOGGER.warning) and chief:
-            LOGGER.info("Going on with %s after step %d.", run.path, progress.step)
+            LOGGER.info("Resuming %s after step %d.", run.path, progress.step)
             schedule = settings.optimization.schedule
             for sentence in changes_of_schedules(run, model, callbacks.in_order, schedule) if longer else ():
                 LOGGER.info(sentence)
         if not (progress.at_epoch_end or evaluation.exhausted):
-            # The rest of an epoch, which has other steps than those after it.
+            # The rest of a partial epoch has fewer steps than the next epochs, so it needs its own `fit`.
             end = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: setattr(model, "stop_training", True))
             _fit(experiment, model, batches, [*callbacks.in_order, end], progress, length)
-            # With the patience that is left: a run that was not stopped has a single `fit`.
+            # Keep the patience that is left, because an uninterrupted run has a single `fit`.
             evaluation.set_state(evaluation.get_state())
         if not evaluation.exhausted:
             _fit(experiment, model, batches, callbacks.in_order, progress, length)
     if evaluation.exhausted:
-        ending = f"Stopped after step {progress.step}: {evaluation.patience} evaluations brought no better model."
+        ending = (
+            f"Stopped early after step {progress.step}: no improvement in the last {evaluation.patience} evaluations."
+        )
     else:
         ending = late_rise(evaluation.history, evaluation.monitor)
     if ending and chief:
@@ -202,7 +209,7 @@ def _train(experiment, run, serialized, stop, longer):
 
 
 def _fit(experiment, model, batches, callbacks, progress, length):
-    """Trains from where the run is to its end, or until a callback stops it."""
+    """Trains from the current step to the end, or until a callback stops the run."""
     rest = length.steps_per_epoch - progress.step % length.steps_per_epoch
     verbose = verbosity(experiment.chief)
     lines = [ProgressLines()] if verbose == 2 else []

@@ -1,4 +1,4 @@
-"""Trains in a process of its own, which stops with this one or on request."""
+"""Trains in a separate process, which stops on request or together with this process."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from tfdml.console.startup import PIPE_OF_PARENT, TrainingStopped
 
 
 class StopRequest:
-    """Context in which SIGTERM and Ctrl-C set `requested` and call `tell`; a second Ctrl-C interrupts at once."""
+    """Context in which SIGTERM and Ctrl-C set `requested` and call `tell`; a second Ctrl-C interrupts immediately."""
 
     def __init__(self, tell=lambda: None):
         self.requested = None
@@ -31,24 +31,24 @@ class StopRequest:
         if self._interrupted and number == signal.SIGINT:
             raise KeyboardInterrupt
         self._interrupted |= number == signal.SIGINT
-        # Of Ctrl-C and the SIGTERM that an ensemble sends its member then, what the user did.
+        # Keep the signal of the user: after Ctrl-C, an ensemble also sends SIGTERM to its member.
         self.requested = self.requested or signal.Signals(number).name
         self._tell()
 
 
-# The beginning of the line with which a command fails.
+# Start of the line with the error of a command.
 ERROR = "Error: "
 
 
 def status_of_training(arguments, follow, stopped, **streams):
-    """Trains in a process of its own, and returns its exit status. SIGTERM and Ctrl-C stop it, and then this one.
+    """Trains in a separate process and returns its exit status. SIGTERM and Ctrl-C stop it, and then this process.
 
-    If this process is killed, the other one ends too: it would hold the folder of the run. `arguments` are flags of
-    `tfdml.train`, and `follow` returns when the process has ended, or closed what it prints to. If it was stopped, the
-    `TrainingStopped` says `stopped`. `streams` are those of `subprocess.Popen`.
+    If this process is killed, the other one ends as well, because it would keep the run directory locked. `arguments`
+    are flags of `tfdml.train`, and `follow` returns after the process has ended or closed its output. If the process
+    was stopped, `TrainingStopped` is raised with the text `stopped`. `streams` are arguments of `subprocess.Popen`.
     """
     processes = []
-    # From a terminal Ctrl-C reaches it, too; SIGTERM beside it does no harm, where one more Ctrl-C would interrupt it.
+    # In a terminal, Ctrl-C reaches both processes. An additional SIGTERM is harmless; a second Ctrl-C would interrupt.
     with StopRequest(tell=lambda: [process.terminate() for process in processes]) as stop:
         with _process(arguments, streams) as process:
             processes.append(process)
@@ -62,7 +62,7 @@ def status_of_training(arguments, follow, stopped, **streams):
 
 @contextlib.contextmanager
 def _process(arguments, streams):
-    """Starts the process, which sees the end of a pipe when this process ends, however it ends; and waits for it."""
+    """Starts the process and waits for it. It ends if this process ends, because that closes a pipe."""
     watched, held = os.pipe()
     try:
         environment = {**os.environ, PIPE_OF_PARENT: str(watched)}

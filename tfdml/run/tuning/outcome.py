@@ -1,10 +1,11 @@
-"""Successive halving, and the outcome of a search with how certain it is."""
+"""Successive halving, and the outcome of a search with its confidence intervals."""
 
 import dataclasses
 import statistics
 import time
 
 from tfdml.console import flags as tfdml_flags
+from tfdml.console import scores
 from tfdml.console.command import aligned
 from tfdml.files.checked import write_atomically
 from tfdml.run.directory.run_directory import MOST_GROUPS, TAKEN
@@ -12,16 +13,16 @@ from tfdml.run.experiment.comparison import compare_runs
 from tfdml.run.tuning.state import Cost, TooShort, going_on, make_plan, shortest
 from tfdml.run.tuning.trials import KILLED, TrialFailed
 
-# The recipe: the flags as they were given.
+# The number of the trial with the default settings, except for the flags that the user has set.
 FIRST = 0
 
 
 class Halving:
     """A search, which resumes from its `SearchState`.
 
-    `save` writes the state. `train` accepts the number of a trial and a number of steps, trains the trial to that many
-    steps, and returns its `RungScore` or raises `TrialFailed`. `drawn` is what trials other than the first change, see
-    `draw`; lengths are multiples of `epoch` steps, and the longest has `longest`. `clock` returns the time in seconds.
+    `save` writes the state. `train` accepts the number of a trial and a number of steps, trains the trial up to that
+    step, and returns its `RungScore` or raises `TrialFailed`. `drawn` are the alternatives from `draw`. Lengths are
+    multiples of `epoch` steps and at most `longest`. `clock` returns the time in seconds.
     """
 
     def __init__(self, state, save, train, *, seconds, drawn, epoch, longest, progress, clock=time.monotonic):
@@ -31,7 +32,7 @@ class Halving:
         self._seen = clock()
 
     def tick(self):
-        """Counts the time, and saves it: a search that is killed has spent it."""
+        """Counts and saves the time, so that it is not lost if the search is killed."""
         now = self._clock()
         self.state.seconds += now - self._seen
         self._seen = now
@@ -39,7 +40,7 @@ class Halving:
 
     def run(self):
         if self.state.measured:
-            self.progress.say(f"Going on after {self.state.seconds / 60:.1f} of {self.seconds / 60:g} minutes.")
+            self.progress.say(f"Resuming after {self.state.seconds / 60:.1f} of {self.seconds / 60:g} minutes.")
         self._forget_kills()
         if self.state.plan is None:
             self._begin()
@@ -51,16 +52,16 @@ class Halving:
             self._climb(rung, length)
 
     def _forget_kills(self):
-        """Lets the current rung retry trials that failed by no error of their own, before this process began."""
+        """Makes the current rung retry trials of an earlier process that were killed."""
         rung, failed = self.state.rungs[-1] if self.state.rungs else [], self.state.failed
         killed = [number for number in rung if failed.get(number, "").startswith((KILLED, TAKEN))]
         for number in killed:
             del failed[number]
-        # After those that are measured: what follows a trial needs time. The first one is trained in any case.
+        # Retry them last, so that they take no time from the others. The first trial is always trained.
         rung.sort(key=lambda number: number in killed and number != FIRST)
 
     def _begin(self):
-        """Trains the first trial to the end of the shortest rung, and plans by what that takes."""
+        """Trains the first trial to the end of the shortest rung, and plans the search by the time that this takes."""
         length = shortest(self.epoch)
         if not self.state.at(FIRST, length):
             self._take(FIRST, length)
@@ -71,18 +72,18 @@ class Halving:
             self.state.plan = make_plan(left, cost, self.epoch, self.longest, len(self.drawn))
         except TooShort as short:
             raise ValueError(
-                f"--minutes={self.seconds / 60:g} are too few: the first {length} steps took "
-                f"{cost.step * length:,.0f} seconds, and to start and to measure {cost.start:,.0f} more. The smallest "
-                f"search trains {short.plan.in_words()}; give --minutes="
+                f"--minutes={self.seconds / 60:g} is too short for a search. The first {length} steps took "
+                f"{cost.step * length:,.0f} seconds, and starting and evaluating took {cost.start:,.0f} seconds. The "
+                f"smallest search trains {short.plan.in_words()}. Set --minutes="
                 f"{-(-(self.state.seconds + short.needed) // 60):.0f} or more."
             ) from None
         self.state.changes += self.drawn[: self.state.plan.drawn]
         self.tick()
         planned = self.state.seconds + self.state.plan.seconds(cost, length)
-        self.progress.say(f"The search trains {self.state.plan.in_words()}: about {planned / 60:.0f} minutes in all.")
+        self.progress.say(f"The search trains {self.state.plan.in_words()}. It takes about {planned / 60:.0f} minutes.")
 
     def _chosen(self, rung):
-        """Returns the numbers of the trials other than the first that a rung trains, best first."""
+        """Returns the numbers of the alternatives that a rung trains, best first."""
         if rung == 0:
             return list(range(1, len(self.state.changes)))
         before = self.state.plan.lengths[rung - 1]
@@ -91,14 +92,14 @@ class Halving:
         return [each.trial for each in scores[: going_on(len(scores))]]
 
     def _climb(self, rung, length):
-        """Trains the trials of a rung, one after another; those that no longer fit into the time are dropped."""
+        """Trains the trials of a rung, one after another, and drops those that no longer fit into the time."""
         numbers = self.state.rungs[rung]
         for place, number in enumerate(numbers):
             if self.state.at(number, length) or number in self.state.failed:
                 continue
-            # The first one is never left out: everything is compared with it.
+            # The first trial is never dropped, because all others are compared with it.
             if number != FIRST and not self._fits(rung, number, place):
-                self.progress.say(f"No time is left for {len(numbers) - place} of the trials of {length:,} steps.")
+                self.progress.say(f"No time is left for {len(numbers) - place} of the trials with {length:,} steps.")
                 self.state.rungs[rung] = numbers[:place]
                 self.tick()
                 break
@@ -113,7 +114,7 @@ class Halving:
         last = self.state.last(number)
         try:
             self.state.measured.append(self._train(number, length))
-            # It may have failed before, for want of its weights.
+            # It may have failed before, for example because weights could not be downloaded.
             self.state.failed.pop(number, None)
         except TrialFailed as failed:
             self.state.failed[number] = str(failed)
@@ -121,25 +122,26 @@ class Halving:
         self.progress.trained(self.state, number, length, length - (last.steps if last else 0))
 
     def _cost(self):
-        """Returns the `Cost` of a trial, from the trials that were trained."""
+        """Returns the typical `Cost` of a trial."""
         seen = [each.cost for each in self.state.measured if each.cost]
         if not seen:
-            # They were complete when the search was stopped.
+            # All trials were complete when the search resumed.
             return Cost(0.0, 0.0)
         return Cost(statistics.median(each.start for each in seen), statistics.fmean(each.step for each in seen))
 
 
-RECIPE = "the recipe"
+RECIPE = "the default settings"
 CAUTION = (
-    "The leads are measured on the classes that chose: on other classes expect less. Measure the test once, at the end."
+    "These scores are measured on the same validation classes that selected the best trial, so expect smaller "
+    "improvements on new classes. Evaluate on the test set only once, at the end."
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Lead:
-    """How much better the trial that won is than another one, by the metric that selects.
+    """How much better the best trial is than another trial, in the metric that selects.
 
-    The 95% interval over classes is corrected for the choice among all finalists.
+    The 95% confidence interval over classes is corrected for the choice among all finalists.
     """
 
     name: str
@@ -148,14 +150,14 @@ class Lead:
 
     @property
     def better(self):
-        """Whether the interval is above 0, so that it is sure."""
+        """Whether the whole interval is above 0."""
         return self.interval[0] > 0
 
     def in_words(self, metric):
-        low, high = self.interval
-        sure = "" if self.better else ", not sure: the interval contains 0"
-        lead = f"{self.difference:+.3f} (95% interval {low:+.3f} to {high:+.3f}){sure}"
-        return f"Its {metric} beside that of {self.name}: {lead}."
+        chance = "" if self.better else " The interval contains 0, so the difference may be due to chance."
+        ci = f"95% CI {scores.interval(metric, self.interval, sign='+')}"
+        lead = f"{scores.difference(metric, self.difference)} ({ci})"
+        return f"{scores.titled(metric)} compared with {self.name}: {lead}.{chance}"
 
 
 def finalists(state):
@@ -165,18 +167,19 @@ def finalists(state):
 
 
 def leads(state, folder, changes):
-    """Returns the `Lead` of the trial that won over the recipe, and over the second one.
+    """Returns the `Lead` of the best trial over the default settings and over the second-best trial.
 
-    The best of many equal trials is ahead by chance. So all finalists are compared with each other, and the intervals
-    of all pairs hold together, whichever trial won. `changes` replaces settings of the runs that are measured.
+    The best of many equal trials is ahead by chance. So all finalists are compared with each other, with simultaneous
+    intervals that hold whichever trial is the best. `changes` replaces settings of the runs that are measured.
     """
     winner, *others = finalists(state)
-    # A metric that is not a mean over queries has no interval, and neither has a single class.
+    # There is no interval for a single class, or for a metric that is not a mean over queries.
     if not others or not winner.interval:
         return []
     recipe = [each for each in others if each.trial == FIRST]
     second = [each for each in others[:1] if each not in recipe]
-    # One place is left for the winner. Of more finalists the last ones matter least, but the recipe is always compared.
+    # The last place is for the winner. If there are too many finalists, the worst are dropped, but never the first
+    # trial.
     rest = [*recipe, *(each for each in others if each not in recipe)][: MOST_GROUPS - 1]
     runs = [[str(folder.trial(each.trial))] for each in (*rest, winner)]
     compared = compare_runs(runs, metrics=[state.metric], bootstrap="classes", changes=changes)["metrics"][state.metric]
@@ -184,53 +187,56 @@ def leads(state, folder, changes):
     # The winner is the last run, the second of its pairs, which are in the order of the others.
     of_winner = [pair for pair in pairs if pair.get("second") == pairs[-1].get("second")]
     by_trial = {each.trial: pair for each, pair in zip(rest, of_winner, strict=True)}
-    named = [(RECIPE, each.trial) for each in recipe] + [("the second", each.trial) for each in second]
+    named = [(RECIPE, each.trial) for each in recipe] + [("the second-best trial", each.trial) for each in second]
     return [Lead(name, by_trial[trial]["difference"], by_trial[trial]["interval"]) for name, trial in named]
 
 
 def table(state):
     """Returns a table of all trials, best first."""
-    heads = ["rank", "trial", "steps", state.metric.replace("recall_at_", "Recall@"), "95% interval", "flags"]
+    heads = ["rank", "trial", "steps", scores.titled(state.metric), "95% CI", "flags"]
     rows = []
     for rank, each in enumerate(state.ranked(), 1):
-        interval = "{:.3f} to {:.3f}".format(*each.interval) if each.interval else ""
-        numbers = [str(rank), f"{each.trial:03}", f"{each.steps:,}", f"{each.score:.3f}", interval]
+        interval = scores.interval(state.metric, each.interval) if each.interval else ""
+        score = scores.score(state.metric, each.score)
+        numbers = [str(rank), f"{each.trial:03}", f"{each.steps:,}", score, interval]
         rows.append([*numbers, _changes(state, each.trial)])
     failed = [f"Failed: trial {number:03}, {_changes(state, number)}: {why}" for number, why in state.failed.items()]
     return "\n".join([aligned([heads, *rows], left=[5]), *failed])
 
 
 def sentences(state, found):
-    """Returns what a search has found, and its `leads`, in sentences."""
+    """Returns sentences about the best trial and its `leads`."""
     winner, *others = finalists(state)
-    best = f"trial {winner.trial:03}, {_changes(state, winner.trial)}"
+    best = f"trial {winner.trial:03}, {_changes(state, winner.trial)}."
     if winner.trial == FIRST:
-        best = f"{RECIPE}; {_beside_recipe(state, others)}"
-    lines = [f"Best of {len(state.ranked())} trials: {best}.", *(lead.in_words(state.metric) for lead in found)]
+        best = f"{RECIPE}. {_alternatives(state, others)}"
+    lines = [f"Best of {len(state.ranked())} trials: {best}", *(lead.in_words(state.metric) for lead in found)]
     if len(others) > 1 and found:
         lines.append(f"The intervals are corrected for the choice among the {len(others) + 1} longest trials.")
     if others and not found:
-        lines.append(f"How sure that is nobody knows: {state.metric} has no interval here.")
+        name = scores.titled(state.metric)
+        lines.append(f"No confidence interval can be computed for {name} here, so the lead may be due to chance.")
     return [*lines, CAUTION]
 
 
-def _beside_recipe(state, others):
-    """Returns in words how the other trials did if the recipe won, of which none may be as long."""
+def _alternatives(state, others):
+    """Returns sentences about the other trials if the first trial is the best; perhaps none of them is as long."""
     shorter = state.ranked()[1:]
     if others or not shorter:
-        return "no other one was better"
+        return "No alternative was better."
     best, then = shorter[0], state.at(FIRST, shorter[0].steps)
-    beside = f" beside its {then.score:.3f}" if then else ""
+    compared = f", compared with {scores.score(state.metric, then.score)} for {RECIPE}" if then else ""
     return (
-        f"no time was left to train another one as long. After {best.steps:,} steps trial {best.trial:03}, "
-        f"{_changes(state, best.trial)}, had {best.score:.3f}{beside}: give more --minutes"
+        f"No time was left to train an alternative for the same number of steps. After {best.steps:,} steps, trial "
+        f"{best.trial:03}, {_changes(state, best.trial)}, had {scores.titled(state.metric)} "
+        f"{scores.score(state.metric, best.score)}{compared}. Set a larger --minutes to train it longer."
     )
 
 
 def write_best(state, folder, serialized, longest, epoch=1):
-    """Writes the flagfile that trains what won on the real dataset; returns the winner's `RungScore`.
+    """Writes a flagfile that trains with the settings of the best trial on all images; returns its `RungScore`.
 
-    `serialized` are the flags of the first trial, and `longest` is the value of `--steps`, or 0. All lengths are
+    `serialized` are the flags of the first trial, and `longest` is the value of `--steps` or 0. All lengths are
     multiples of `epoch` steps.
     """
     winner = finalists(state)[0]
@@ -247,10 +253,10 @@ def write_best(state, folder, serialized, longest, epoch=1):
 
 
 def length_of(flags, steps, epoch=1):
-    """Returns the steps of a run that passes over its images as often as a trial of so many steps.
+    """Returns the number of steps with which a run sees each image as often as a trial with `steps` steps.
 
-    A run that holds out the same classes for validation has the same images; one that trains on all has more. The
-    result is a multiple of `epoch`: a prime number of steps would have no epochs.
+    A run that holds out the same classes for validation has the same images; a run that trains on all classes has more.
+    The result is a multiple of `epoch`, because a prime number of steps could not be divided into epochs.
     """
     evaluation = tfdml_flags.parse("\n".join(flags.values()))[0].evaluation
     if evaluation.evaluate_on == "validation":

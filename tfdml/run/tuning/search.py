@@ -3,6 +3,7 @@
 import functools
 import logging
 
+from tfdml.console import scores
 from tfdml.console.progress_bar import ProgressBar, verbosity
 from tfdml.run.experiment.length import STEPS
 from tfdml.run.tuning import outcome
@@ -14,9 +15,9 @@ LOGGER = logging.getLogger(__name__)
 
 
 class SearchProgress:
-    """A bar of all steps in a terminal, and a line for each trial elsewhere.
+    """Shows a bar of all steps in a terminal, or otherwise a line for each trial.
 
-    `verbose` is 1 for a bar and 2 for lines; if None, it depends on whether the output is a terminal.
+    `verbose` is 1 for a bar and 2 for lines. If None, it depends on whether the output is a terminal.
     """
 
     def __init__(self, seconds, verbose=None):
@@ -29,18 +30,20 @@ class SearchProgress:
         LOGGER.info(sentence)
 
     def trained(self, state, number, length, steps):
-        """Shows that a trial was trained to `length` steps, `steps` of them now, or that it has failed."""
+        """Shows that a trial was trained up to `length` steps, `steps` of them now, or that it failed."""
         if self.verbose == 1 and state.plan:
-            # The steps of a trial at the end of a rung are those of all rungs before, too.
+            # The steps of a trial include those of earlier rungs.
             done = sum(each.steps for each in state.ranked())
             self._bar = self._bar or ProgressBar(state.plan.steps(), "step", max(0, done - steps), verbose=1)
             self._bar.add(steps)
         elif self.verbose == 2:
             spent = f"{state.seconds / 60:.1f} of {self.seconds / 60:g} minutes"
-            changes = " ".join(state.changes[number].values()) or "the recipe"
-            score = state.at(number, length)
-            reached = f"{state.metric} {score.score:.3f}" if score else f"failed: {state.failed[number]}"
-            LOGGER.info(f"Trial {number}, {length:,} steps: {reached}; {spent}; {changes}")
+            changes = " ".join(state.changes[number].values()) or outcome.RECIPE
+            found = state.at(number, length)
+            reached = f"failed: {state.failed[number].rstrip('.')}"
+            if found:
+                reached = f"{scores.titled(state.metric)} {scores.score(state.metric, found.score)}"
+            LOGGER.info(f"Trial {number}, {length:,} steps: {reached} ({changes}; {spent})")
 
     def end(self):
         if self._bar:
@@ -48,21 +51,23 @@ class SearchProgress:
             self._bar = None
 
 
-# Steps of an epoch: a trial that is stopped goes on from the end of one.
+# Steps per epoch: a trial that is stopped resumes from the end of an epoch.
 EPOCH = 50
 
 
 def search(settings, serialized, fixed, *, tune_dir, minutes, more=()):
-    """Searches for settings until the time is over, or continues a search; writes the best ones.
+    """Starts or resumes a search, runs it until the time is over, and writes the best settings.
 
-    The first trial has the `settings`, and `serialized` as `{name: "--name=value"}`; no trial changes the flags named
-    in `fixed`. `more` are other flags for the processes of trials. Returns the `SearchState`, the list of `Lead` of the
-    trial that won, the path of its flagfile, and the path of its run.
+    The first trial has the `settings`, which `serialized` contains as `{name: "--name=value"}`. No trial changes the
+    flags named in `fixed`. `more` are additional flags for the processes of trials. Returns the `SearchState`, a list
+    of `Lead` of the best trial, the path of its flagfile, and the path of its run.
     """
     epoch, longest = lengths_of(settings.length)
     drawn = draw(serialized, fixed, settings.run.seed)
     if not drawn:
-        raise ValueError(f"Nothing is left to choose: all of {_flags(SPACE)} are given. Leave out some of them.")
+        raise ValueError(
+            f"There is nothing to search for, because all of {_flags(SPACE)} are set. Remove some of them."
+        )
     folder = SearchDirectory(tune_dir)
     set_by_trials = [name for name in SPACE if name not in fixed]
     identity = {**serialized, TIME: f"--{TIME}={minutes:g}", "choice": f"a choice of {_flags(set_by_trials)}"}
@@ -72,7 +77,7 @@ def search(settings, serialized, fixed, *, tune_dir, minutes, more=()):
         options = {"drawn": drawn, "epoch": epoch, "longest": longest, "progress": progress}
         halving = Halving(state, save, trials, seconds=60 * minutes, **options)
         trials.tick = halving.tick
-        LOGGER.info("What the processes of trials print is in %s.", folder.log(0).parent / "*.log")
+        LOGGER.info("The output of the trials is written to %s.", folder.log(0).parent / "*.log")
         halving.run()
         progress.end()
         leads = outcome.leads(state, folder, {"import_modules": list(settings.run.import_modules)})
@@ -81,13 +86,13 @@ def search(settings, serialized, fixed, *, tune_dir, minutes, more=()):
 
 
 def lengths_of(length):
-    """Returns the steps of an epoch, and the most steps of a trial, for `LengthSettings`."""
+    """Returns the steps per epoch and the maximum number of steps of a trial for `LengthSettings`."""
     longest = length.steps or STEPS
     epoch = length.steps_per_epoch or max(1, min(EPOCH, longest // (ETA * shortest(1))))
     if longest < ETA * shortest(epoch):
         raise ValueError(
-            f"Expected --steps of {ETA * shortest(epoch)} or more, the longest trial, where epochs have {epoch} steps; "
-            f"received {longest}."
+            f"--steps, the length of the longest trial, must be at least {ETA * shortest(epoch)} if an epoch has "
+            f"{epoch} steps. Received: --steps={longest}."
         )
     return epoch, longest
 

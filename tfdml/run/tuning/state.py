@@ -1,4 +1,4 @@
-"""The state of a search on disk, its plan, and the settings that it tries."""
+"""The state of a search on disk, its plan, and its search space."""
 
 import contextlib
 import dataclasses
@@ -10,26 +10,26 @@ from pathlib import Path
 from tfdml.console.flags import RECIPE
 from tfdml.files.checked import LOCK, damaged, folder_in, locked, read_manifest, write_manifest
 
-# Of the trials of a rung one in so many goes on to the next, which is so many times as long.
+# Successive halving: one in this many trials reaches the next rung, which is this many times as long.
 ETA = 3
-# Epochs of the first rung at least: the first has the time that TensorFlow takes to begin in it.
+# Minimum number of epochs in the first rung, because the first epoch includes the startup of TensorFlow.
 EPOCHS = 2
-# Part of the time that is planned: trials differ in what a step takes.
+# Fraction of the time to plan for, because trials differ in the duration of a step.
 PLANNED = 0.95
-# Rungs, and the fewest trials beside the first that are worth so many: `python -m benchmarks.studies.searchers` finds
-# more by many short trials than by few long ones.
+# Numbers of rungs, each with the minimum number of alternatives for it: many short trials find better settings than a
+# few long ones, see `python -m benchmarks.studies.searchers`.
 SHAPES = ((3, 40), (2, 2))
 
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """Seconds of a trial: of each step, and to start, which means imports, the dataset and evaluation."""
+    """Seconds that a trial takes: per step, and to start, which includes imports, the dataset and evaluation."""
 
     start: float
     step: float
 
     def of(self, steps):
-        """Returns the seconds of a process that takes so many steps; none if there is nothing to do."""
+        """Returns the seconds that a process with this many steps takes, or 0 if there is nothing to do."""
         return self.start + steps * self.step if steps > 0 else 0.0
 
 
@@ -37,8 +37,8 @@ class Cost:
 class Plan:
     """Rungs of successive halving.
 
-    `lengths` are the steps that trials have taken at the end of each rung. `drawn` trials begin, and with them the
-    first one, the recipe, which climbs all rungs.
+    `lengths` are the total steps at the end of each rung, and `drawn` is the number of alternatives. The first trial,
+    which has the default settings, is trained in all rungs as well.
     """
 
     lengths: tuple[int, ...]
@@ -46,16 +46,16 @@ class Plan:
 
     @classmethod
     def of(cls, rungs, first, drawn):
-        """Returns the plan of so many rungs, the first of which ends after so many steps."""
+        """Returns a plan with this number of rungs; the first one ends after `first` steps."""
         return cls(tuple(first * ETA**rung for rung in range(rungs)), drawn)
 
     def seconds(self, cost, begun=0):
-        """Returns what all of it takes at a `Cost`, if the first trial has taken `begun` steps already."""
+        """Returns the seconds of the whole plan at a `Cost` if the first trial has already taken `begun` steps."""
         first = cost.of(self.lengths[0] - begun)
         return first + self.drawn * cost.of(self.lengths[0]) + self.seconds_after(0, self.drawn, cost)
 
     def seconds_after(self, rung, drawn, cost):
-        """Returns what the rungs after one take in which so many trials other than the first were trained."""
+        """Returns the seconds of all rungs after `rung`, in which `drawn` alternatives were trained."""
         total = 0.0
         for number in range(rung + 1, len(self.lengths)):
             drawn = going_on(drawn)
@@ -63,7 +63,7 @@ class Plan:
         return total
 
     def counts(self):
-        """Returns the number of trials other than the first of each rung."""
+        """Returns the number of alternatives in each rung."""
         rungs = range(len(self.lengths) - 1)
         return list(itertools.accumulate(rungs, lambda drawn, _: going_on(drawn), initial=self.drawn))
 
@@ -72,33 +72,40 @@ class Plan:
         return sum((1 + drawn) * (length - shorter) for drawn, length, shorter in rungs)
 
     def in_words(self):
-        rungs = [f"{drawn} for {length:,} steps" for drawn, length in zip(self.counts(), self.lengths, strict=True)]
-        return f"the recipe for {self.lengths[-1]:,} steps, and beside it {', the best '.join(rungs)}"
+        counts = ["all of them", *(f"the best {drawn}" for drawn in self.counts()[1:])]
+        rungs = [f"{count} for {length:,} steps" for count, length in zip(counts, self.lengths, strict=True)]
+        alternatives = f"{self.drawn} alternative{'s' * (self.drawn > 1)}"
+        return f"the default settings for {self.lengths[-1]:,} steps, and {alternatives}: {', '.join(rungs)}"
 
 
 def going_on(drawn):
-    """Returns how many of so many trials of a rung go on to the next."""
+    """Returns how many of the alternatives of a rung are trained in the next one."""
     return max(1, drawn // ETA)
 
 
 def shortest(epoch):
-    """Returns the fewest steps of the first rung."""
+    """Returns the minimum number of steps in the first rung."""
     return EPOCHS * epoch
 
 
 def make_plan(left, cost, epoch, longest, most):
-    """Returns the `Plan` with as many trials as fit into the time, or, if all of them fit, with longer trials.
+    """Returns the `Plan` with the most trials that fit into the time or, if all of them fit, with longer trials.
 
-    Their first rung takes about as long as a process needs to start, if that is longer than the shortest. `left`
-    seconds are left after the first `shortest(epoch)` steps of the first trial, which had this `Cost`. Lengths are
-    multiples of `epoch`, and at most `longest`; `most` trials can be drawn. Raises `TooShort` if the smallest plan
-    takes longer.
+    The first rung takes at least about as long as a process needs to start. Raises `TooShort` if even the smallest plan
+    takes too long.
+
+    Args:
+        left: Seconds left after the first `shortest(epoch)` steps of the first trial.
+        cost: `Cost` of that trial.
+        epoch: Steps per epoch; all lengths are multiples of it.
+        longest: Maximum number of steps.
+        most: Number of available alternatives.
     """
 
     def fits(plan):
         return plan.seconds(cost, shortest(epoch)) <= PLANNED * left
 
-    # Of a single one there is nothing to halve.
+    # With a single alternative, there is nothing to halve.
     for rungs, fewest in SHAPES if most > 1 else ((1, 1),):
         lengths = range(shortest(epoch), longest // ETA ** (rungs - 1) + 1, epoch)
         smallest = [Plan.of(rungs, first, fewest) for first in lengths if fewest <= most]
@@ -112,21 +119,21 @@ def make_plan(left, cost, epoch, longest, most):
 
 
 def _last_that(fits, plans):
-    """Returns the last plan that fits; each takes longer than the one before, and the first one fits."""
+    """Returns the last plan that fits. The plans are sorted by duration, and the first one fits."""
     return list(itertools.takewhile(fits, plans))[-1]
 
 
 class TooShort(Exception):
-    """There is no time for a search: the smallest `Plan` takes the seconds `needed`."""
+    """Raised if there is no time for a search; the smallest `Plan` takes `needed` seconds."""
 
     def __init__(self, plan, needed):
         super().__init__(plan, needed)
         self.plan, self.needed = plan, needed
 
 
-# Proxies begin at random, and have to learn faster than a pretrained network.
+# Proxies start from random values and must learn faster than a pretrained network.
 FASTER = {"lr_multipliers": "loss=100"}
-# Flag to its alternatives, each with the other flags that it needs.
+# Alternatives for each flag, with the other flags that they need.
 SPACE = {
     "loss": [
         {"loss": "n_pair(scale=20.0)"},
@@ -146,9 +153,9 @@ SPACE = {
 
 
 def draw(first, fixed, seed, space=None):
-    """Returns what trials change in the flags of the first one, in random order, each once: `{name: "--name=value"}`.
+    """Returns the different alternatives to the first trial in random order, as `{name: "--name=value"}`.
 
-    `first` are the flags of the first trial, and flags named in `fixed` stay as they are. The default space is `SPACE`.
+    `first` are the flags of the first trial. Flags named in `fixed` do not change. The default space is `SPACE`.
     """
     choices = [alternatives for name, alternatives in (space or SPACE).items() if name not in fixed]
     different = {}
@@ -167,10 +174,11 @@ NAMES = {name for choices in SPACE.values() for choice in choices for name in ch
 
 @dataclasses.dataclass(frozen=True)
 class RungScore:
-    """The score of a trial, numbered from 0, after so many steps, at the end of a rung.
+    """The score of a trial at the end of a rung.
 
-    It is the metric that selects, on the classes that are held out, with its 95% interval over classes, if there is
-    one. `cost` belongs to the process that took the last steps; None if it is unknown.
+    It is the metric that selects, measured on held-out classes, with its 95% confidence interval over classes or None.
+    `trial` is the number of the trial from 0, and `steps` is its length so far. `cost` is the cost of the last process,
+    or None if it is unknown.
     """
 
     trial: int
@@ -185,14 +193,14 @@ class SearchState:
     """The content of `tune.json`.
 
     Args:
-        flags: flags of the first trial and of the search, `{name: "--name=value"}`, by which it is recognized.
-        seconds: time that it has taken.
-        metric: name of the metric that selects; empty until the first trial is measured.
-        changes: for each trial, what it changes in the flags of the first.
-        plan: `Plan`; None before the first trial is measured.
-        rungs: for each rung that has begun, the numbers of its trials, in their order.
-        measured: list of `RungScore`.
-        failed: number of a trial to why it failed.
+        flags: Flags of the first trial and of the search, `{name: "--name=value"}`, which identify the search.
+        seconds: Time that the search has taken so far.
+        metric: Name of the metric that selects. Empty until the first trial is measured.
+        changes: For each trial, the flags in which it differs from the first one.
+        plan: `Plan`, or None before the first trial is measured.
+        rungs: For each rung that has started, the numbers of its trials, in order.
+        measured: List of `RungScore`.
+        failed: Reasons why trials failed, by their numbers.
     """
 
     flags: dict[str, str]
@@ -206,7 +214,7 @@ class SearchState:
 
     @classmethod
     def of(cls, content):
-        """Returns the state of a file's content; raises a KeyError, TypeError, ValueError or the like for others."""
+        """Returns the state from the content of a file; raises a KeyError, TypeError or ValueError if it is invalid."""
         state = cls(**{field.name: content[field.name] for field in dataclasses.fields(cls)})
         state.measured = [_measured(each) for each in state.measured]
         state.failed = {int(number): str(reason) for number, reason in state.failed.items()}
@@ -227,7 +235,7 @@ class SearchState:
         return state
 
     def at(self, trial, steps):
-        """Returns the `RungScore` of a trial after so many steps, or None."""
+        """Returns the `RungScore` of a trial after this number of steps, or None."""
         return next((each for each in self.measured if (each.trial, each.steps) == (trial, steps)), None)
 
     def last(self, trial):
@@ -236,7 +244,7 @@ class SearchState:
         return max(of_trial, key=lambda each: each.steps, default=None)
 
     def ranked(self):
-        """Returns the last `RungScore` of each trial, best first: the longer one, then the higher score."""
+        """Returns the last `RungScore` of each trial, sorted by length and then by score, best first."""
         scores = [last for number in range(len(self.changes)) if (last := self.last(number))]
         return sorted(scores, key=lambda each: (-each.steps, -each.score, each.trial))
 
@@ -263,7 +271,7 @@ def _is_number(value):
 
 
 def _may_change(changes):
-    """Whether these are flags of the space: others, such as modules to import, could run anybody's code."""
+    """Whether these flags are in the search space. Others, such as --import_modules, could run malicious code."""
     return all(
         name in NAMES and line.startswith(f"--{name}=") and len(line.splitlines()) == 1
         for name, line in changes.items()
@@ -272,14 +280,14 @@ def _may_change(changes):
 
 FILE, FORMAT, VERSION = "tune.json", "tfdml search of settings", 1
 TIME = "minutes"
-# Letters of a flag in an error.
+# Maximum length of a flag in an error message.
 LONGEST = 200
-# What a folder may have before it is a search's: a kill may leave it.
+# Files that an interrupted search may leave in an otherwise empty folder.
 BESIDE = (LOCK, f".writing-{FILE}")
 
 
 class SearchDirectory:
-    """`tune.json`, `best.flags` and `trials/` of a search, in a folder that need not exist."""
+    """The directory of a search, with `tune.json`, `best.flags` and `trials/`; it need not exist yet."""
 
     def __init__(self, path):
         self.path = Path(path)
@@ -295,14 +303,16 @@ class SearchDirectory:
 
     @contextlib.contextmanager
     def claimed(self, flags):
-        """A context in which the folder is this search's alone; gives the `SearchState`.
+        """Returns a context with the `SearchState` in which no other process uses the directory.
 
-        Raises a ValueError if the folder holds a search with other flags, or something else. The time may change until
-        it has been planned.
+        Raises a ValueError if the directory contains a search with other flags or something else. `--minutes` may
+        change until the search is planned.
         """
         is_new = self.path.is_dir() and all(entry.name in BESIDE for entry in self.path.iterdir())
         if self.path.exists() and not self._file.exists() and not is_new:
-            raise ValueError(f"--tune_dir={self.path} exists and is no search of tfdml; give a new or empty folder.")
+            raise ValueError(
+                f"--tune_dir={self.path} exists but is not a tfdml search directory. Use a new or empty folder."
+            )
         self.path.mkdir(parents=True, exist_ok=True)
         with locked(self.path, "search"):
             state = self._read() if self._file.exists() else SearchState(flags)
@@ -313,8 +323,8 @@ class SearchDirectory:
             ]
             if different:
                 raise ValueError(
-                    f"--tune_dir={self.path} holds a search with other flags ({'; '.join(different)}). Give the same "
-                    "flags to go on with it, or another --tune_dir."
+                    f"--tune_dir={self.path} contains a search with other flags ({'; '.join(different)}). Use the same "
+                    "flags to resume it, or another --tune_dir."
                 )
             state.flags = flags
             self.trial(0).parent.mkdir(exist_ok=True)
@@ -325,7 +335,7 @@ class SearchDirectory:
         write_manifest(self._file, FORMAT, VERSION, dataclasses.asdict(state))
 
     def _read(self):
-        advice = "Give another --tune_dir."
+        advice = "Use another --tune_dir."
         content = read_manifest(self._file, FORMAT, VERSION, {}, advice)
         try:
             return SearchState.of(content)

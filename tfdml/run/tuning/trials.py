@@ -1,4 +1,4 @@
-"""The trials of a search: ordinary runs on the training classes, each in a process."""
+"""The trials of a search: runs on the training classes, each in its own process."""
 
 import subprocess
 import time
@@ -11,16 +11,16 @@ from tfdml.run.experiment.splits import validation_seed_of
 from tfdml.run.training.training_process import ERROR, status_of_training
 from tfdml.run.tuning.state import Cost, RungScore
 
-# Seconds after which the time that a search has taken is saved.
+# Seconds between saves of the time that a search has taken.
 TICK = 5.0
-# How the reason of a process that was killed begins: perhaps the machine was shut down, or its memory was full.
+# Start of the reason if a process was killed, for example because memory was full.
 KILLED = "It ended by signal"
 
 
 def train_in_process(arguments, log, tick, every=TICK):
-    """Trains in a process of its own; returns why it failed, or None. SIGTERM and Ctrl-C stop it, and then this one.
+    """Trains in a separate process; returns why it failed, or None. SIGTERM and Ctrl-C stop it, and then this process.
 
-    What it prints is added to the file `log`, and `tick` is called every so many seconds while it trains.
+    Its output is appended to the file `log`, and `tick` is called regularly while it trains.
     """
 
     def follow(process):
@@ -38,14 +38,14 @@ def train_in_process(arguments, log, tick, every=TICK):
         return f"{KILLED} {-status}." if status else None
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
     errors = [line.removeprefix(ERROR) for line in lines if line.startswith(ERROR)]
-    return errors[-1] if errors else f"It ended with status {status}; {log} has what it printed."
+    return errors[-1] if errors else f"It failed with exit status {status}. For its output, see {log}."
 
 
 def trial_flags(settings, serialized, epoch):
-    """Returns the flags that all trials have, except for their length and what each changes.
+    """Returns the flags that all trials share.
 
-    Their dataset has the training classes alone, and as its test the classes that `--evaluate_on=validation` holds out.
-    An epoch has `epoch` steps.
+    The dataset of a trial contains only training classes; those that `--evaluate_on=validation` holds out are its test
+    set. An epoch has `epoch` steps.
     """
     data, evaluation = settings.data, settings.evaluation
     seed = validation_seed_of(evaluation, settings.run.seed)
@@ -56,19 +56,19 @@ def trial_flags(settings, serialized, epoch):
 
 
 class TrialFailed(Exception):
-    """A trial cannot be trained; the text is why."""
+    """Raised if a trial cannot be trained; the text is the reason."""
 
 
 class Trials:
-    """Trains trials in a `SearchDirectory`, and measures what they take; `flags` are those of `trial_flags`."""
+    """Trains trials in a `SearchDirectory` with the flags of `trial_flags`, and measures their `Cost`."""
 
     def __init__(self, folder, state, flags, more=()):
         self.folder, self.state, self.flags, self.more = folder, state, flags, more
-        # Set by the search, whose time goes on while a process trains.
+        # Set by the search, which counts the time while a process trains.
         self.tick = None
 
     def __call__(self, number, steps):
-        """Trains or resumes a trial to so many steps; returns its `RungScore`, or raises `TrialFailed`."""
+        """Trains or resumes a trial up to this number of steps; returns its `RungScore` or raises `TrialFailed`."""
         run = RunDirectory(self.folder.trial(number))
         result = run.result()
         cost = self._train(run, number, steps) if result is None or result["step"] < steps else None
@@ -79,14 +79,14 @@ class Trials:
         return RungScore(number, steps, best[self.state.metric], interval, cost)
 
     def _train(self, run, number, steps):
-        # The process of a search that was killed may be about to end.
+        # If an earlier search was killed, its process may still be ending.
         run.check_free(ENDING)
         begun, taken = time.monotonic(), max((event["step"] for event in run.events("train")), default=0)
         flags = {**self.flags, **self.state.changes[number], "steps": f"--steps={steps}"}
         arguments = [*flags.values(), f"--run_dir={run.path}", *self.more]
         failed = train_in_process(arguments, self.folder.log(number), self.tick)
         if failed and (is_full(failed) or failed.startswith(TAKEN)):
-            # That is no fault of the trial, which would never be tried again.
+            # The trial itself is not the cause, and a failed trial would never be trained again.
             raise OSError(f"The trial {number:03} stopped. {failed}")
         if failed:
             raise TrialFailed(failed)
@@ -94,11 +94,11 @@ class Trials:
 
 
 def _cost(run, taken, seconds):
-    """Returns the `Cost` of a process that resumed after `taken` steps; None if it took no step."""
+    """Returns the `Cost` of a process that resumed after `taken` steps, or None if it took no step."""
     epochs = [event for event in run.events("train") if event["step"] > taken]
     if not epochs:
         return None
-    # In its first epoch TensorFlow makes its graph, and in its last one the model is evaluated.
+    # The fastest epoch is typical: the first includes tracing the graph, and the last includes evaluation.
     ends = [taken, *(event["step"] for event in epochs)]
     paces = [event["seconds"] / (event["step"] - before) for event, before in zip(epochs, ends, strict=False)]
     return Cost(max(0.0, seconds - (ends[-1] - taken) * min(paces)), min(paces))
