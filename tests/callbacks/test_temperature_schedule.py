@@ -96,7 +96,7 @@ def test_the_losses_of_a_sum_have_their_own():
 
 
 def test_a_loss_without_temperature_is_refused(train):
-    with pytest.raises(ValueError, match="negative_temperature, such as RankedList, received .*Triplet"):
+    with pytest.raises(ValueError, match="such as tfdml.losses.RankedList. Received: loss=.*Triplet"):
         train(compiled(Triplet()), [TemperatureSchedule(10.0, 5.0, 10)], 1)
 
 
