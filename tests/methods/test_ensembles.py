@@ -184,7 +184,7 @@ def test_bad_arguments():
     with pytest.raises(ValueError, match="from 1 to 3 blocks after 'stage1' of small, received 5"):
         AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="stage1", attention_depth=5)
     for option in ({"attention_depth": 2}, {"initial_mask": 0.95}):
-        with pytest.raises(ValueError, match="have no effect without masks. Pass attention=True"):
+        with pytest.raises(ValueError, match="have no effect without attention. .* Pass attention=True"):
             MultiHead(Small(width=4), embedding_size=6, learners=3, branch="stage1", **option)
 
 

@@ -67,9 +67,7 @@ def step(
     """
     at = at if isinstance(at, tuple) else (at,)
     if bool(at) == (every is not None):
-        raise ValueError(
-            f"step() needs exactly one of at=(epoch, ...) and every=epochs. Received: at={at}, every={every}."
-        )
+        raise ValueError(f"step() needs either at=(epoch, ...) or every=epochs. Received: at={at}, every={every}.")
     if every is not None:
         return exponential(learning_rate, steps_per_epoch, every=every, factor=factor, staircase=True)
     changes = [_steps("at", epoch, steps_per_epoch) for epoch in at]
