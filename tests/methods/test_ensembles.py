@@ -155,7 +155,7 @@ def test_what_one_learner_costs(kind):
 
 def test_masks_of_another_resolution_are_refused(monkeypatch):
     monkeypatch.setattr(ensembles, "copied", lambda part, prefix, keep_resolution=False: copied(part, prefix))
-    with pytest.raises(ValueError, match=r"masks of \(4, 4\) positions for features of \(16, 16\)"):
+    with pytest.raises(ValueError, match=r"masks have \(4, 4\) positions, but the features have \(16, 16\)"):
         make()
 
 
