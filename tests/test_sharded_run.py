@@ -56,7 +56,7 @@ def test_a_file_has_all_proxies(folder, devices):
     "use, message",
     [
         ("lamb", "updates each number from its own gradients. Expected Adagrad"),
-        ("turns", "DivideAndConquer makes the proxies of its learners of each other's"),
+        ("turns", "DivideAndConquer does not support sharded=True"),
         ("plain", "In plain Keras leave out sharded=True"),
         ("regularizer", "A regularizer sees all proxies, and a device has a part"),
     ],
