@@ -7,12 +7,12 @@ from types import ModuleType
 from tfdml.console import startup
 from tfdml.console.startup import __version__
 
-# The names that are for users.
+# The public names.
 __all__ = ["__version__"]
-# Packages where a name may stand that is looked for here.
+# Packages that may contain a name that a user looks for in this one.
 _guided = []
 
-# Commands parse their flags before these imports, see `startup`.
+# Commands parse their flags before these slow imports, see `startup`.
 if startup.begin():
     with startup.without_collections():
         startup.import_keras_quietly()
@@ -25,7 +25,7 @@ if startup.begin():
 
         __all__ += ["Preprocessing", "backbones", "functional", "heads", "layers", "losses", "registry"]
 
-        # Losses, layers and backbones run on any Keras backend; the rest needs TensorFlow.
+        # Losses, layers and backbones run on any Keras backend. Everything else needs TensorFlow.
         if keras.backend.backend() == "tensorflow":
             from tfdml import callbacks, evaluation, methods, optimizers
             from tfdml.methods import (
@@ -50,7 +50,7 @@ if startup.begin():
         arguments.guide(*_guided)
 
 
-# Imported on first access, because their pipelines import the registry from this package.
+# These names are imported on first access, because their modules import the registry from this package.
 _LATER = {
     "ImageEmbedder": "tfdml.run.loading",
     "Index": "tfdml.serving.index.index",
@@ -64,7 +64,7 @@ def __getattr__(name):
         return importlib.import_module(f"tfdml.{name}")
     if name in _LATER:
         return getattr(importlib.import_module(_LATER[name]), name)
-    # Here, because it imports NumPy, and commands print their help without.
+    # Imported here, because it imports NumPy, which commands do not need to print their help.
     from tfdml.registry import arguments
 
     found = sys.modules.get("keras")

@@ -16,7 +16,7 @@ def test_unknown_devices_are_refused(devices):
 
 
 def test_missing_gpus_are_counted():
-    with pytest.raises(ValueError, match="needs 99 GPUs; TensorFlow sees"):
+    with pytest.raises(ValueError, match="needs 99 GPUs, but TensorFlow finds"):
         strategy_for("gpu:99")
 
 

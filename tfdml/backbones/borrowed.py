@@ -67,7 +67,8 @@ class Borrowed(Backbone):
     Example:
 
     ```python
-    network = keras.Sequential([keras.Input((32, 32, 3)), keras.layers.Conv2D(8, 3, strides=4)])
+    images = keras.Input((32, 32, 3))
+    network = keras.Model(images, keras.layers.Conv2D(8, 3, strides=4)(images))
     preprocessing = {"mean": (127.5,) * 3, "std": (127.5,) * 3, "image_size": 32}
     backbone = tfdml.backbones.Borrowed(network, "keras", preprocessing)
     backbone.output.shape  # (None, 8, 8, 8)

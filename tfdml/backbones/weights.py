@@ -100,7 +100,7 @@ SHOWN = 5
 
 @dataclasses.dataclass
 class Report:
-    """The result of loading a file by name: the number of loaded parameters, and lists of layers.
+    """The result of loading a file by name: the number of `loaded` parameters and the names of layers.
 
     `missing` are layers of the model that are not in the file. `unexpected` are layers of the file that are not in the
     model.
@@ -137,7 +137,8 @@ def load_by_name(model, path):
             if wrong := [name for name in shared if stored[name].shape != wanted[name].shape]:
                 raise ValueError(
                     f"{wrong[0].rsplit('/', 1)[0]} has a parameter of another shape. Expected "
-                    f"{wanted[wrong[0]].shape}. Received: {stored[wrong[0]].shape}. {len(wrong)} of {len(shared)} parameters have other shapes."
+                    f"{wanted[wrong[0]].shape}. Received: {stored[wrong[0]].shape}. {len(wrong)} of "
+                    f"{len(shared)} parameters have other shapes."
                 )
             for name in shared:
                 wanted[name][...] = stored[name][...]
