@@ -23,8 +23,8 @@ class ShardedVariable(keras.Variable):
     """A variable with rows that are divided among the devices of the current strategy.
 
     The first device holds the first rows, and so on. The last rows are padded with zeros, so that all shards have the
-    same shape, which is the shape of the variable. Inside a step, each device sees its own shard. Outside of steps, `numpy` and `assign` use
-    the whole variable.
+    same shape, which is the shape of the variable. Inside a step, each device sees its own shard. Outside of steps,
+    `numpy` and `assign` use the whole variable.
 
     The arguments `initializer` and `shape` describe the whole variable. It is initialized with the same values as on
     one device, in the memory of the host. Each group of `together` consecutive rows stays on one device.

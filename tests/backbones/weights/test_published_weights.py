@@ -33,7 +33,7 @@ def test_every_parameter_arrives_in_its_place(tensors):
             np.testing.assert_array_equal(ours.kernel, np.transpose(kernel, (2, 3, 1, 0)))
             np.testing.assert_array_equal(ours.bias, bias)
     assert "inception_5b_5x5/kernel (5, 5, 48, 128) <- inception_5b/5x5.weight" in lines
-    assert "left out: loss3/classifier.bias (1000,)" in lines
+    assert "not used: loss3/classifier.bias (1000,)" in lines
     assert len(lines) == 2 * len(written) == len(backbone.weights) + 2
 
 
