@@ -11,7 +11,7 @@ from tfdml.runtime.devices import is_chief, strategy_for
 
 @pytest.mark.parametrize("devices", ["cpu", "cpu:0", "tpu:1", "gpu:-1", "gpu:two", ""])
 def test_unknown_devices_are_refused(devices):
-    with pytest.raises(ValueError, match="Expected --devices=auto"):
+    with pytest.raises(ValueError, match="--devices must be auto"):
         strategy_for(devices)
 
 

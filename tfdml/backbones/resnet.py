@@ -63,7 +63,7 @@ def resnet18() -> ResNet:
 
 @register("backbone", "resnet50")
 def resnet50() -> ResNet:
-    """Creates a ResNet-50 in the layout of torchvision, which strides in 3 × 3 convolutions, with 4 endpoints."""
+    """Creates a ResNet-50 in the layout of torchvision, with strides in the 3 × 3 convolutions."""
     return ResNet(50)
 
 

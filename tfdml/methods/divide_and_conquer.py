@@ -103,7 +103,7 @@ class TurnLosses:
 
 @register("method", "divide_and_conquer")
 class DivideAndConquer(EmbeddingModel):
-    """Embedding divided into K learners, each of which is trained on one cluster of the images (Divide and Conquer).
+    """Embedding model with K learners, each trained on one cluster of the images (Divide and Conquer).
 
     The learners are slices of one linear layer. In turns, each learner is trained on batches from its own cluster, and
     every few epochs the images are clustered again. Use it for long training on large datasets: in our experiments, it

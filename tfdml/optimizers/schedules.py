@@ -113,13 +113,14 @@ def cosine(
     warmup_epochs: NotNegative = 0.0,
     floor: Share = 0.0,
 ) -> LearningRateSchedule:
-    """Decays the learning rate by half a cosine to `floor` times its maximum, after an optional linear warmup from 0.
+    """Decays the learning rate by half a cosine to `floor` times its maximum, after an optional linear warmup.
 
     Args:
         learning_rate: Float. Maximum learning rate.
         steps_per_epoch: Integer. Number of steps per epoch.
         epochs: Float. Number of epochs, including the warmup.
-        warmup_epochs: Float. Number of epochs of warmup, in which all layers are trained. Defaults to `0.0`.
+        warmup_epochs: Float. Number of epochs in which the learning rate rises linearly from 0. All layers are trained.
+            Defaults to `0.0`.
         floor: Float. Learning rate at the end, as a fraction of the maximum. Defaults to `0.0`.
 
     Returns:

@@ -91,7 +91,7 @@ class Workers:
         """Exchanges descriptions of the arrays or the error of each worker. Returns them in exchange order."""
         arrays = [(part.dtype.name, part.shape) for part in parts]
         line = json.dumps({"worker": self.index, "arrays": arrays, "error": error and _message_of(error)}) + "\n"
-        # Collective operations exchange no bytes.
+        # Collective operations do not support bytes, so the text is sent as integers.
         codes = self.exchange(np.frombuffer(line.encode(), np.uint8).astype(np.int32))
         return [json.loads(line) for line in codes.astype(np.uint8).tobytes().decode().splitlines()]
 

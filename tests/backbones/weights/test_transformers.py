@@ -48,7 +48,7 @@ def test_heads_follow_from_the_width(heads, dim):
         ({"patch_embed__proj__weight": (100, 3, 4, 4)}, "Received: 100 dimensions"),
         ({"patch_embed__proj__weight": (128, 3, 4, 2)}, r"patches \(4, 2, 3\)"),
         ({"patch_embed__proj__weight": (128, 3, 0, 0)}, r"patches \(0, 0, 3\)"),
-        ({"patch_embed__proj__weight": (0, 3, 4, 4)}, "Received 0 dimensions"),
+        ({"patch_embed__proj__weight": (0, 3, 4, 4)}, "Received: 0 dimensions"),
     ],
 )
 def test_other_networks_are_refused(changed, words):
