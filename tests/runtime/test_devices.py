@@ -25,7 +25,8 @@ def test_workers_need_tf_config(config, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", config)
     with pytest.raises(ValueError, match="needs the environment variable TF_CONFIG") as caught:
         strategy_for("workers")
-    assert f"; received {config!r}." in str(caught.value) if config else "; it is not set." in str(caught.value)
+    received = f"TF_CONFIG={config!r}" if config else "TF_CONFIG is not set"
+    assert f"Received: {received}." in str(caught.value)
 
 
 def test_single_process_is_chief():
