@@ -91,7 +91,7 @@ class WeightAverage(Declared, keras.callbacks.Callback):
             more steps: 0.999 averages over about 1,000 steps. Defaults to `0.999`.
 
     Raises:
-        ValueError: If the model has no weights yet, is not the one of an earlier `fit`, or was compiled with
+        ValueError: If the model has no weights yet, differs from the model of an earlier `fit`, or was compiled with
             `steps_per_execution` above 1.
 
     Example:
@@ -223,7 +223,8 @@ class WaitingBackbone(Declared, keras.callbacks.Callback):
     images, labels = np.random.uniform(-2, 2, (8, 16, 16, 3)), np.array([0, 0, 1, 1, 2, 2, 3, 3])
     model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=8)
     model.compile(tfdml.optimizers.Adam(frozen_steps={"backbone": 2}), "triplet")
-    kernel = model.build((None, 16, 16, 3)) or model.backbone.weights[0].numpy()
+    model.build((None, 16, 16, 3))
+    kernel = model.backbone.weights[0].numpy()
     history = model.fit(images, labels, epochs=2, callbacks=[tfdml.callbacks.WaitingBackbone(2)], verbose=0)
     np.array_equal(model.backbone.weights[0].numpy(), kernel)  # True
     ```

@@ -106,7 +106,7 @@ def iterations_replaced(optimizer, steps):
 
 @contextlib.contextmanager
 def not_compiled(model):
-    """Returns a context in which a model is saved and loads weights without its optimizer, as if it was not compiled.
+    """Returns a context in which a model saves and loads weights as if it was not compiled, without its optimizer.
 
     Keras saves the state of the optimizer with every compiled model. The state of Adam is twice as large as the
     weights.

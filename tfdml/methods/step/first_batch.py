@@ -19,7 +19,7 @@ NOTED = ("low", "high", "positive_distance", "negative_distance", "loss")
 
 
 class PixelCheck:
-    """Checks the pixel range of images that a model receives outside of compiled functions, until it has warned once.
+    """Checks the pixel range of images that a model receives outside of compiled functions. It warns once.
 
     The expected range comes from the preprocessing of the model or, if it has none, of its backbone.
     """

@@ -38,7 +38,7 @@ def gradients_at_once(model, images, loss_of, variables):
 
 
 def gradients_in_pieces(model, images, loss_of, variables, pieces):
-    """Computes the gradients of `gradients_at_once`, up to rounding, with `pieces` times less memory for activations.
+    """Computes the same gradients, up to rounding, with `pieces` times less memory for activations.
 
     The network embeds each image twice. Both results must be equal, independent of the batch, so the network must have
     no dropout, and its batch normalization must be frozen.

@@ -13,7 +13,7 @@ from tfdml.registry.loss_hooks import hooks_of
 
 
 def agrees(labels, embeddings, names, stored, share):
-    """Returns a mask `[B]` that is False for the rows with the least probable labels; see `tfdml.memories.Agreement`.
+    """Returns a mask `[B]`, False for the rows with the least probable labels; see `tfdml.memories.Agreement`.
 
     `stored` are past embeddings `[M, d]`, and `names` are their labels `[M]`, which are `NO_IMAGE` for empty places.
     `share` is a fraction of the rows with classes that the past embeddings contain.
