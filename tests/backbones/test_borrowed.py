@@ -150,7 +150,7 @@ def test_an_unknown_preset_and_one_that_cannot_be_downloaded_are_named(hub, monk
 
 
 def test_more_than_one_tensor_of_features_is_refused():
-    with pytest.raises(ValueError, match="one tensor of features; Pyramid of keras_hub"):
+    with pytest.raises(ValueError, match="^Pyramid of keras_hub .* one tensor of features"):
         Borrowed(Pyramid(several=True), "keras_hub", PREPROCESSING)
 
 
@@ -232,5 +232,5 @@ def test_a_file_of_another_network_is_refused(file, tmp_path):
     def change(config):
         config["network"] = keras.saving.serialize_keras_object(tfdml.backbones.Small(width=2, stages=2))
 
-    with pytest.raises(ValueError, match="Expected a network of keras_hub, received a Small"):
+    with pytest.raises(ValueError, match="must contain a keras_hub network. Received: Small"):
         keras.models.load_model(edited(file, tmp_path / "other.keras", change))

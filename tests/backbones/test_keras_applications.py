@@ -182,7 +182,7 @@ def test_without_a_network_keras_tells_which_file_it_looks_for_and_where(name, f
 
 
 def test_unknown_names_list_the_known():
-    with pytest.raises(ValueError, match="no network 'ResNet18'. Known: .*ResNet50"):
+    with pytest.raises(ValueError, match="no network 'ResNet18'. Expected one of .*ResNet50"):
         create("backbone", "keras_applications(name='ResNet18')")
     with pytest.raises(ValueError, match="no layer 'block_6_expandd'.*block_6_expand"):
         create("backbone", "keras_applications(name='MobileNetV2', endpoints=('block_6_expandd',))")

@@ -134,8 +134,8 @@ def test_accumulated_gradients_are_refused_where_others_are_held():
 def test_a_batch_of_several_learners_or_of_one_too_many_is_refused(batch):
     images, labels = batch
     model = make_model()
-    for learners, told in (([0, 1] * 8, "the same learner"), ([4] * 16, "must be at most 3")):
-        with pytest.raises(ValueError, match=f"Expected {told}"):
+    for learners, told in (([0, 1] * 8, "the same learner"), ([4] * 16, "at most 3")):
+        with pytest.raises(ValueError, match=f"must (have|be) {told}"):
             model.train_on_batch(images, {"label": labels, "learner": np.array(learners)})
 
 

@@ -54,7 +54,7 @@ def test_vectors_may_be_rows(tensors):
 def test_shapes_that_do_not_fit_are_named(tensors):
     """Even where there are as many numbers."""
     changed = {**tensors, "inception_3a/5x5_reduce.weight": np.zeros((192, 16, 1, 1))}
-    words = r"inception_3a/5x5_reduce.weight.*\(192, 16, 1, 1\).*inception_3a_5x5_reduce/kernel.*\(1, 1, 192, 16\)"
+    words = r"inception_3a/5x5_reduce.weight.*inception_3a_5x5_reduce/kernel.*\(1, 1, 192, 16\).*\(192, 16, 1, 1\)"
     with pytest.raises(ValueError, match=words):
         convert("caffe_googlenet", changed, show=str)
 

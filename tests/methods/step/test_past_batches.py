@@ -133,9 +133,9 @@ def test_training_fills_the_queue_and_evaluation_leaves_it(batch):
 @pytest.mark.parametrize(
     "loss, memory, message",
     [
-        ("proxy_nca(classes=4)", "xbm", "ProxyNCA does not support memory .* compares images with proxies"),
+        ("proxy_nca(classes=4)", "xbm", "ProxyNCA does not support memory: .* compares images with proxies"),
         ("triplet + proxy_nca(classes=4)", "xbm", "WeightedSum does not support memory"),
-        ("lifted_structure", "xbm", "LiftedStructure does not support memory .* more than each anchor"),
+        ("lifted_structure", "xbm", "LiftedStructure does not support memory: .* more than each anchor"),
         ("contrastive(pairs='given')", "xbm", "those that the sampler draws"),
         ("n_pair(negatives='one_per_class')", "xbm", "reads a batch as pairs"),
         ("margin(learn_beta='one')", "xbm", "the boundary that it learns"),
