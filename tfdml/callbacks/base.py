@@ -25,8 +25,8 @@ def check_single_steps(model, why):
     """Raises a ValueError if the model executes several steps at once; `why` starts the error message."""
     if model.steps_per_execution != 1:
         raise ValueError(
-            f"{why}, so a call must not execute several steps. Expected steps_per_execution=1. Received: "
-            f"steps_per_execution={model.steps_per_execution}. Remove steps_per_execution from compile()."
+            f"{why}, so several steps must not be executed together. Expected a model compiled with "
+            f"steps_per_execution=1. Received: steps_per_execution={model.steps_per_execution}. Remove it from compile()."
         )
 
 

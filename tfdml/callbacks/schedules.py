@@ -117,7 +117,7 @@ class WeightAverage(Declared, keras.callbacks.Callback):
         self._update = tf.function(self._move, autograph=False)
 
     def on_train_begin(self, logs=None):
-        check_single_steps(self.model, "WeightAverage moves after every step")
+        check_single_steps(self.model, "WeightAverage updates its average after every step")
         self.make()
         if self.steps == 0:
             # Callbacks such as InitialEmbedding may have changed the weights since the average was made.
