@@ -26,7 +26,8 @@ def check_single_steps(model, why):
     if model.steps_per_execution != 1:
         raise ValueError(
             f"{why}, so several steps must not be executed together. Expected a model compiled with "
-            f"steps_per_execution=1. Received: steps_per_execution={model.steps_per_execution}. Remove it from compile()."
+            f"steps_per_execution=1. Received: steps_per_execution={model.steps_per_execution}. Remove it from "
+            "compile()."
         )
 
 
