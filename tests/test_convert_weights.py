@@ -19,7 +19,7 @@ def test_caffes_googlenet(tmp_path):
         "tfdml.convert_weights", "--source=caffe_googlenet", f"--input={tmp_path}/net.caffemodel", f"--output={output}"
     )
     lines = done.stdout.splitlines()
-    assert "conv2_3x3/bias (192,) <- conv2/3x3.bias" in lines and "left out: loss3/classifier.bias (1000,)" in lines
+    assert "conv2_3x3/bias (192,) <- conv2/3x3.bias" in lines and "not used: loss3/classifier.bias (1000,)" in lines
     assert lines[-1] == f"Wrote 114 parameters. Use --backbone='googlenet(batch_norm=False)' --initial_weights={output}"
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".h5"] == [output.name]
     backbone = create("backbone", "googlenet")

@@ -98,7 +98,7 @@ def test_models_that_are_called_or_compiled_outside_the_scope():
     learn += ("called_in_replicas",)
     found, printed = made_in_parts(*learn, "model_outside", "backbone_outside", "optimizer_outside")
     assert [found[name] for name in learn] == ["True"] * 5, printed
-    advice = "was made on one device, and the strategy has 2. Make the backbone, the model and the optimizer inside"
+    advice = "but the strategy has 2 devices. Create the backbone, the model and the optimizer inside"
     for made, variable in (
         ("backbone_outside", "inner/kernel"),
         ("optimizer_outside", "iteration"),

@@ -131,7 +131,9 @@ def test_what_does_not_fit_vectors_is_one_line(features, tmp_path, more, words):
 def test_models_that_cannot_be_joined_are_one_line(features, head, tmp_path):
     wide = ["--backbone=small(width=16, stages=3)", *BACKBONE[1:]]
     done = run("tfdml.export", f"--run_dir={head}", *wide, f"--out={tmp_path}/out")
-    assert_one_error(done, "The trained model takes features of 32 dimensions; the network computes features of 64")
+    assert_one_error(
+        done, "The trained model expects features of 32 dimensions. Received: a network that computes features of 64"
+    )
 
 
 @pytest.mark.nightly

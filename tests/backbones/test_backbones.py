@@ -110,7 +110,7 @@ def test_it_comes_back_from_a_file_as_it_was(backbone, tmp_path):
 def test_weights_that_it_names_are_there(backbone):
     assert all(Path(file).exists() for file in backbone.shipped_weights.values())
     assert backbone.downloads_imagenet is False
-    with pytest.raises(NotImplementedError, match="no ImageNet weights of .* to download. .*KerasApplication"):
+    with pytest.raises(NotImplementedError, match="cannot download ImageNet weights for .*KerasApplication"):
         backbone.load_imagenet()
 
 
@@ -131,9 +131,7 @@ def test_it_comes_back_in_the_precision_it_had(tmp_path):
 
 
 def test_a_precision_that_its_layers_would_not_have_is_told():
-    with pytest.raises(
-        ValueError, match="the global precision, float32; received dtype='mixed_bfloat16'. Call keras.c"
-    ):
+    with pytest.raises(ValueError, match="Expected 'float32'. Received: dtype='mixed_bfloat16'. Call keras.c"):
         tfdml.backbones.Small(width=2, dtype="mixed_bfloat16")
     assert tfdml.backbones.Small(width=2, dtype="float32", trainable=False).trainable is False
 

@@ -131,7 +131,7 @@ def test_a_missing_package_names_the_extra(package, extra, monkeypatch, hub, tmp
         create("backbone", f"{package}(preset='resnet_18_imagenet')")
     if package == "keras_hub":
         # As an extra beside tensorflow-cpu it would install a second TensorFlow.
-        with pytest.raises(ImportError, match=r"With the extra 'cpu'.*pip install --no-deps 'keras-hub~=") as told:
+        with pytest.raises(ImportError, match=r"use the extra 'cpu'.*pip install --no-deps 'keras-hub~=") as told:
             keras.models.load_model(tmp_path / "backbone.keras")
         pinned = re.search(r"keras-hub~=[\d.]+", str(told.value))[0]
         assert f'"{pinned}"' in (Path(__file__).resolve().parents[2] / "setup.py").read_text()
@@ -150,7 +150,7 @@ def test_an_unknown_preset_and_one_that_cannot_be_downloaded_are_named(hub, monk
 
 
 def test_more_than_one_tensor_of_features_is_refused():
-    with pytest.raises(ValueError, match="one tensor of features; Pyramid of keras_hub"):
+    with pytest.raises(ValueError, match="^Pyramid of keras_hub .* one tensor of features"):
         Borrowed(Pyramid(several=True), "keras_hub", PREPROCESSING)
 
 
@@ -205,7 +205,7 @@ def test_a_file_runs_no_module_that_it_names(file, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "hidden.py").write_text("from pathlib import Path\nPath(__file__).with_name('ran').touch()\n")
     foreign = edited(file, tmp_path / "foreign.keras", lambda config: config.update(package="hidden"))
-    with pytest.raises(ValueError, match="Expected a backbone of keras_hub or keras_cv, received one of 'hidden'"):
+    with pytest.raises(ValueError, match="must be 'keras_hub' or 'keras_cv'. Received: package='hidden'"):
         keras.models.load_model(foreign)
     assert not (tmp_path / "ran").exists() and "hidden" not in sys.modules
     with pytest.raises(ValueError, match="to be one of 'keras_hub', 'keras_cv', 'keras'. Received: .*'hidden'"):
@@ -232,5 +232,5 @@ def test_a_file_of_another_network_is_refused(file, tmp_path):
     def change(config):
         config["network"] = keras.saving.serialize_keras_object(tfdml.backbones.Small(width=2, stages=2))
 
-    with pytest.raises(ValueError, match="Expected a network of keras_hub, received a Small"):
+    with pytest.raises(ValueError, match="must contain a keras_hub network. Received: Small"):
         keras.models.load_model(edited(file, tmp_path / "other.keras", change))

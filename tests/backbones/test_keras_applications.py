@@ -105,7 +105,7 @@ def test_arguments_of_python_are_not_dropped():
 
 
 def test_arguments_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="ResNet50 .* takes no argument 'alpha'.* it takes: none"):
+    with pytest.raises(ValueError, match="ResNet50 .* has no argument 'alpha'.* it has: none"):
         create("backbone", "keras_applications(name='ResNet50', alpha=0.5)")
     with pytest.raises(ValueError, match="no layer 'block_13_expand'.*block_1_expand"):
         create(
@@ -177,12 +177,12 @@ def test_without_a_network_keras_tells_which_file_it_looks_for_and_where(name, f
     ((url, place),) = asked
     assert place == str(tmp_path / "models" / file)
     assert f"download {url} elsewhere and put it at {place}, " in str(caught.value)
-    assert "in a command --initial_weights=path" in str(caught.value)
+    assert "with --initial_weights=path in a command" in str(caught.value)
     assert not [each for each in recwarn if "non-square" in str(each.message)]
 
 
 def test_unknown_names_list_the_known():
-    with pytest.raises(ValueError, match="no network 'ResNet18'. Known: .*ResNet50"):
+    with pytest.raises(ValueError, match="no network 'ResNet18'. Expected one of .*ResNet50"):
         create("backbone", "keras_applications(name='ResNet18')")
     with pytest.raises(ValueError, match="no layer 'block_6_expandd'.*block_6_expand"):
         create("backbone", "keras_applications(name='MobileNetV2', endpoints=('block_6_expandd',))")

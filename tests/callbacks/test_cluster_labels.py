@@ -60,7 +60,9 @@ def test_a_state_restores_the_labels():
 def test_clusters_without_batches_are_told():
     made = callback()
     made.sampler.sampler.classes = 5
-    with pytest.raises(ValueError, match="The 4 clusters of epoch 1 give no batches: pxk.classes=5. needs that many"):
+    with pytest.raises(
+        ValueError, match="cannot draw batches from the 4 clusters of epoch 1: pxk.classes=5. needs that many"
+    ):
         made.on_epoch_begin(0)
 
 

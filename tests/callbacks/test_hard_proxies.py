@@ -174,14 +174,16 @@ def test_memory_does_not_grow_with_the_images():
 
 def test_what_does_not_fit_is_told():
     features, meta_classes, images = data()
-    with pytest.raises(ValueError, match=r"one meta-class for each, received shapes \(40, 8\) and \(39,\)"):
+    with pytest.raises(ValueError, match=r"Received: features of shape \(40, 8\) and meta_classes of shape \(39,\)"):
         hard_proxies(features, meta_classes[1:], images)
-    with pytest.raises(ValueError, match=r"one image of each of the 5 meta-classes, in their order; received 5 images"):
+    with pytest.raises(
+        ValueError, match=r"one image of each of the 5 meta-classes, in their order. Received: 5 images"
+    ):
         hard_proxies(features, meta_classes, images[::-1])
-    with pytest.raises(ValueError, match=r"of each of the 5 meta-classes, in their order; received 4 images"):
+    with pytest.raises(ValueError, match=r"of each of the 5 meta-classes, in their order. Received: 4 images"):
         hard_proxies(features, meta_classes, images[1:])
     for factor, value in ((2.0, "2"), (np.nan, "nan")):
         broken = features.copy()
         broken[11] *= factor
-        with pytest.raises(ValueError, match=f"unit length; that of image 11 is {value}"):
+        with pytest.raises(ValueError, match=f"L2-normalized. Received: a feature of length {value} for image 11"):
             hard_proxies(broken, meta_classes, images, block=4)

@@ -230,7 +230,7 @@ def test_what_does_not_fit_is_told(images):
         InitialEmbedding(images, kind="ica")
     with pytest.raises(ValueError, match="needs class labels. Pass the labels"):
         InitialEmbedding(images, kind="lda")
-    with pytest.raises(ValueError, match="needs a model with weights"):
+    with pytest.raises(ValueError, match="needs a model that has weights"):
         InitialEmbedding(images).apply(tfdml.Single(backbone(), embedding_size=5))
     features = tfdml.methods.Features(backbone())
     features(images[:1])
@@ -238,7 +238,7 @@ def test_what_does_not_fit_is_told(images):
         InitialEmbedding(images).apply(features)
     single = tfdml.Single(backbone(), embedding_size=5)
     single(images[:1])
-    with pytest.raises(ValueError, match="all the same features"):
+    with pytest.raises(ValueError, match="have the same features"):
         InitialEmbedding(np.zeros_like(images)).apply(single)
 
 

@@ -108,8 +108,8 @@ def test_labels_may_have_a_second_axis(tmp_path, class_names):
     "images, more, message",
     [
         (np.zeros((4, 8, 8, 3)), {}, "a label for each image, received 4 images and 3 labels"),
-        (None, {"names": ["a.jpg"]}, "names of 3 images, received 1"),
-        (None, {"clusters": [0, 1, 2, 3]}, "clusters of 3 images, received 4"),
+        (None, {"names": ["a.jpg"]}, "names must have one value per image. Expected 3 values. Received: 1"),
+        (None, {"clusters": [0, 1, 2, 3]}, "clusters must have one value per image. Expected 3 values. Received: 4"),
     ],
 )
 def test_what_does_not_belong_together_is_told_before_training(tmp_path, images, more, message):

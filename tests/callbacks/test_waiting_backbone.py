@@ -70,7 +70,7 @@ def test_weights_are_those_of_frozen_steps_and_the_step_is_traced_twice():
 def test_several_steps_at_once_are_refused():
     model = model_of(3)
     model.compile(Adam(frozen_steps={"backbone": 3}), loss="triplet", steps_per_execution=2)
-    with pytest.raises(ValueError, match="ends a stage between two steps, and steps_per_execution=2"):
+    with pytest.raises(ValueError, match="changes the model between two steps, .*steps_per_execution=2"):
         model.fit(np.zeros((8, 12, 12, 3)), np.repeat([0, 1], 4), callbacks=[WaitingBackbone(3)], verbose=0)
 
 

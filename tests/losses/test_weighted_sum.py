@@ -191,7 +191,7 @@ def test_labels_are_checked_against_the_fewest_classes():
     model.compile("sgd", loss=WeightedSum(terms), run_eagerly=True)
     with pytest.raises(ValueError, match="for 3 classes, so labels must be from 0 to 2. Received: 3 at position 3"):
         model.fit(np.zeros((4, 8, 8, 3)), np.arange(4), verbose=0)
-    with pytest.raises(ValueError, match="expected labels from 0 to 2, received another one"):
+    with pytest.raises(ValueError, match="Expected labels from 0 to 2. Received: a batch with another label"):
         model.fit(tf.data.Dataset.from_tensors((np.zeros((4, 8, 8, 3)), np.arange(4))), verbose=0)
 
 

@@ -124,9 +124,9 @@ def test_losses_of_learners_are_means_over_their_batches(batch):
 
 def test_accumulated_gradients_are_refused_where_others_are_held():
     accumulating = keras.optimizers.Adam(gradient_accumulation_steps=2)
-    with pytest.raises(ValueError, match="cannot be accumulated"):
+    with pytest.raises(ValueError, match="does not support gradient accumulation"):
         make_model().compile(accumulating, loss="contrastive")
-    with pytest.raises(ValueError, match="cannot be accumulated"):
+    with pytest.raises(ValueError, match="does not support gradient accumulation"):
         make_model().compile(keras.optimizers.LossScaleOptimizer(accumulating), loss="contrastive")
     make_model(hold_others=False).compile(accumulating, loss="contrastive")
 
@@ -134,8 +134,8 @@ def test_accumulated_gradients_are_refused_where_others_are_held():
 def test_a_batch_of_several_learners_or_of_one_too_many_is_refused(batch):
     images, labels = batch
     model = make_model()
-    for learners, told in (([0, 1] * 8, "the same learner"), ([4] * 16, "learners below 4")):
-        with pytest.raises(ValueError, match=f"Expected {told}"):
+    for learners, told in (([0, 1] * 8, "the same learner"), ([4] * 16, "at most 3")):
+        with pytest.raises(ValueError, match=f"must (have|be) {told}"):
             model.train_on_batch(images, {"label": labels, "learner": np.array(learners)})
 
 
@@ -156,6 +156,6 @@ def test_where_xla_leaves_out_errors_the_loss_of_such_a_batch_is_nan(batch):
 
 def test_an_optimizer_that_keeps_numbers_for_several_learners_is_refused():
     """One for each row of the kernel has no place for each slice."""
-    with pytest.raises(ValueError, match="Adafactor keeps numbers for several learners .* hold_others=False"):
+    with pytest.raises(ValueError, match="does not support Adafactor.* hold_others=False"):
         make_model().compile(keras.optimizers.Adafactor(), loss="contrastive")
     make_model(hold_others=False).compile(keras.optimizers.Adafactor(), loss="contrastive")

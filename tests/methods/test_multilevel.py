@@ -110,7 +110,7 @@ def test_a_backbone_that_cannot_be_divided_is_told(method):
     images, numbers = keras.Input((8, 8, 3)), keras.Input((4,))
     several = keras.Model([images, numbers], keras.layers.Conv2D(4, 1)(images), name="several")
     for model in (keras.Sequential([keras.layers.Conv2D(4, 1)], name="unbuilt"), several, keras.layers.Dense(2)):
-        expected = f"{method.__name__} divides its backbone. Expected .* to one tensor; received .* '{model.name}'"
+        expected = f"{method.__name__} must .* its backbone. Expected .* to one tensor. Received: .* '{model.name}'"
         with pytest.raises(ValueError, match=expected):
             method(model)
 
@@ -118,7 +118,7 @@ def test_a_backbone_that_cannot_be_divided_is_told(method):
 def test_an_unknown_endpoint_is_told():
     with pytest.raises(ValueError, match="small has no endpoint 'inception_3c'. Use one of: stage1, stage2, stage3"):
         make_model(endpoints=("inception_3c", "stage3"))
-    with pytest.raises(ValueError, match="each endpoint once, received endpoints=.'stage1', 'stage1'"):
+    with pytest.raises(ValueError, match="each endpoint only once. Received: endpoints=.'stage1', 'stage1'"):
         make_model(endpoints=("stage1", "stage1"))
 
 
@@ -156,7 +156,7 @@ def test_which_levels_are_auxiliary_can_be_said(batch):
         np.testing.assert_allclose(plain.learner_embeddings(batch[0])[:, place], expected, atol=1e-5)
     # Nothing reads all positions.
     assert plain(np.ones((1, 40, 32, 3), np.float32)).shape == (1, 24)
-    with pytest.raises(ValueError, match="some of the endpoints stage1, received 'stage2'"):
+    with pytest.raises(ValueError, match="Expected some of stage1. Received: 'stage2'"):
         make_model(endpoints=("stage1",), auxiliary=("stage2",))
 
 

@@ -101,7 +101,7 @@ def test_learners_losses_and_statistics_are_those_of_their_parts():
 
 
 def test_proportional_batches_are_refused():
-    with pytest.raises(ValueError, match="simultaneous=True has a batch of every cluster.*'proportional'"):
+    with pytest.raises(ValueError, match="simultaneous=True uses every cluster equally often.*'proportional'"):
         make_model(cluster_order="proportional")
 
 

@@ -232,7 +232,7 @@ def test_evaluate_weighs_batches_by_their_images_and_measures_no_gradient(batch)
 
 def test_what_is_no_preprocessing_is_refused():
     model = small_model()
-    with pytest.raises(ValueError, match="Expected a tfdml.Preprocessing or None, received 224"):
+    with pytest.raises(ValueError, match="must be a tfdml.Preprocessing or None. Received: 224"):
         model.preprocessing = 224
     model.preprocessing = {"image_size": 12}
     assert model.preprocessing == tfdml.Preprocessing(image_size=12)

@@ -190,7 +190,7 @@ def test_the_last_of_several_groups_counts():
         ({"frozen_steps": {"backbone": 10}}, ["No trainable variable", "'backbone'"]),
         (
             {"lr_multipliers": {"stage1_norm": 1, "stage1_*": 2}},
-            ["'stage1_norm'", "is also in a later group", "larger group first"],
+            ["'stage1_norm'", "also belong to later groups", "larger group first"],
         ),
     ],
 )

@@ -68,9 +68,9 @@ def test_a_spec_may_say_what_the_run_would():
         ("step(at=(1,), every=2)", "either at=.* or every="),
         ("step(at=(2, 1))", "epochs in ascending order"),
         ("step(at=(1, 1.01))", "epochs in ascending order"),
-        ("step(at=(0.01, 1))", "Expected at to be one step or more"),
-        ("exponential(every=0.01)", "Expected every to be one step or more"),
-        ("cosine(warmup_epochs=4)", "0 <= warmup_epochs < epochs, received 4 and 4"),
+        ("step(at=(0.01, 1))", "at must be at least one step"),
+        ("exponential(every=0.01)", "every must be at least one step"),
+        ("cosine(warmup_epochs=4)", "0 <= warmup_epochs < epochs. Received: warmup_epochs=4, epochs=4"),
         ("cosine(warmup_epochs=-1)", "Received: warmup_epochs=-1"),
     ],
 )

@@ -168,7 +168,7 @@ def test_the_command_writes_what_initial_weights_loads(random_network, tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert "stage1_block1_conv1/kernel (3, 3, 64, 64) <- layer1.0.conv1.weight" in lines
-    assert "left out: fc.weight (1000, 512)" in lines
+    assert "not used: fc.weight (1000, 512)" in lines
     backbone = create("backbone", "resnet18")
     report = load_weights(backbone, str(tmp_path / "o.weights.h5"))
     assert f"{len(backbone.weights)} parameters loaded; missing in the file: nothing" in report

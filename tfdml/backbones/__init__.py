@@ -1,4 +1,4 @@
-"""Backbones: networks from images to features."""
+"""Backbones: networks that map images to features."""
 
 import keras
 
@@ -28,6 +28,6 @@ __all__ = [
     "save_adapter",
 ]
 
-# Names of other packages, and what to write.
+# Names that users may know from other packages, and the tfdml names that replace them.
 INSTEAD = {name: f"KerasApplication({name!r})" for name in dir(keras.applications) if name[0].isupper()}
 INSTEAD |= {"ResNet18": "ResNet(18)", "ResNet50": "ResNet(50), or its KerasApplication('ResNet50')"}

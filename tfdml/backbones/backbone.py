@@ -1,4 +1,4 @@
-"""The base of all backbones of tfdml, and the backbone for stored features."""
+"""The base class of all tfdml backbones, and the backbone for stored features."""
 
 import contextlib
 import sys
@@ -15,27 +15,43 @@ from tfdml.registry.fields import Declared
 
 
 class Backbone(Declared, keras.Model, Endpoints):
-    """A functional graph from images `[B, H, W, 3]` to features, with named endpoints and stages.
+    """Functional Keras model from images `[B, H, W, 3]` to features, with named endpoints and its preprocessing.
 
-    Its input is `(pixels - mean) / std` of pixels from 0 to 255, with channels in the declared order. Pipelines and
-    serving read this preprocessing from the backbone.
+    Use it to make your own network available to all methods. Methods such as `Multilevel` and `AttentionEnsemble` use
+    the endpoints to divide the network. The input is `(pixels - mean) / std` of pixels from 0 to 255, with the channels
+    in the declared order. Data pipelines, export and serving read this preprocessing from the backbone.
 
     Args:
         inputs: Keras input of the graph.
-        endpoints: name to Keras tensor inside the graph, from shallow to deep; the last is the output.
-        mean, std: the preprocessing, one number per channel, in the order of `channels`.
-        channels: "rgb" or "bgr".
-        image_size: size of the images that the network was designed for, in pixels: the side of a square, or (height,
-            width).
-        interpolation: how images are resized for it.
-        **kwargs: `name`, `trainable` and `dtype`, as of `keras.Model`.
+        endpoints: Dictionary from names to Keras tensors inside the graph, from shallow to deep. The last one is the
+            output.
+        mean, std: Tuples with one number per channel, in the order of `channels` and in units of 0 to 255.
+        channels: Order of the channels, `"rgb"` or `"bgr"`. Defaults to `"rgb"`.
+        image_size: Integer, the side of a square, or (height, width). Size in pixels of the images for which the
+            network was designed.
+        interpolation: How to resize images for the network. Defaults to `"bilinear"`.
+        **kwargs: `name`, `trainable` and `dtype` of `keras.Model`.
+
+    Raises:
+        ValueError: If `dtype` differs from the global dtype policy, with which the layers were created.
+
+    Example:
+
+    ```python
+    inputs = keras.Input((None, None, 3))
+    first = keras.layers.Conv2D(8, 3, strides=2, padding="same", activation="relu")(inputs)
+    second = keras.layers.Conv2D(16, 3, strides=2, padding="same", activation="relu")(first)
+    endpoints = {"first": first, "second": second}
+    backbone = tfdml.backbones.Backbone(inputs, endpoints, mean=(127.5,) * 3, std=(127.5,) * 3, image_size=32)
+    backbone(np.random.uniform(-1, 1, (2, 32, 32, 3))).shape  # (2, 8, 8, 16)
+    ```
     """
 
-    # Name to file of the pretrained weights that are included in tfdml.
+    # Dictionary from names to files of the pretrained weights that are part of tfdml.
     shipped_weights = {}
-    # Whether it is made with pretrained weights.
+    # Whether the constructor loads pretrained weights.
     pretrained = False
-    # Whether `load_imagenet` gets ImageNet weights, from a cache or by a download.
+    # Whether `load_imagenet` can get ImageNet weights, from a cache or by a download.
     downloads_imagenet = False
 
     def __init__(
@@ -51,11 +67,11 @@ class Backbone(Declared, keras.Model, Endpoints):
         **kwargs: Unpack[ModelArguments],
     ):
         policy, precision = kwargs.pop("dtype", None), keras.config.dtype_policy().name
-        # Keras would keep the layers' own precision without a word.
+        # Keras would silently keep the precision of the layers.
         if policy is not None and keras.dtype_policies.get(policy).name != precision:
             raise ValueError(
-                f"The layers of a backbone have the global precision, {precision}; received dtype={policy!r}. Call "
-                f"keras.config.set_dtype_policy({policy!r}) before, or leave dtype out."
+                f"dtype must be the global dtype policy, which the layers of a backbone have. Expected {precision!r}. "
+                f"Received: dtype={policy!r}. Call keras.config.set_dtype_policy({policy!r}) first, or remove dtype."
             )
         super().__init__(inputs=inputs, outputs=list(endpoints.values())[-1], **kwargs)
         self.endpoints = endpoints
@@ -64,15 +80,20 @@ class Backbone(Declared, keras.Model, Endpoints):
 
     @property
     def has_batch_norm(self) -> bool:
-        """Whether it has batch normalization, which can be frozen."""
+        """Whether the backbone has batch normalization layers, which can be frozen."""
         return bool(batch_norms(self))
 
     def load_imagenet(self) -> None:
-        """Loads ImageNet weights; only for backbones with `downloads_imagenet`."""
+        """Loads ImageNet weights from the cache, or downloads them. Only backbones with `downloads_imagenet` have them.
+
+        Raises:
+            NotImplementedError: If tfdml cannot download ImageNet weights for this backbone.
+            OSError: If the download fails.
+        """
         raise NotImplementedError(
-            f"There are no ImageNet weights of {self.name} to download. Those of KerasApplication have some, such as "
-            "KerasApplication('ResNet50'); keras_hub and keras_cv come with theirs; docs/backbones.md says which "
-            "others can be converted."
+            f"tfdml cannot download ImageNet weights for {self.name}. Use a network of keras.applications, such as "
+            "KerasApplication('ResNet50'), or a preset of keras_hub or keras_cv, which has weights. To convert "
+            "published weights for other backbones, see docs/backbones.md."
         )
 
     def get_config(self):
@@ -85,14 +106,14 @@ class Backbone(Declared, keras.Model, Endpoints):
             return cls(**config)
 
 
-# Of statistics that move; some networks of Keras have 0.999, for which they need 1,000 steps.
+# Momentum of moving statistics. Some Keras networks have 0.999, with which statistics need 1,000 steps to adapt.
 MOMENTUM = 0.9
 
 
 def follow_batches(backbone: Backbone) -> float | None:
-    """Lets moving statistics follow the last batches, because random weights change fast.
+    """Reduces the momentum of moving statistics to `MOMENTUM`, because random weights change fast.
 
-    Returns the largest momentum that they had; None if none was larger than that of the networks here.
+    Returns the largest momentum before, or None if no layer had a larger momentum than `MOMENTUM`.
     """
     slow = [layer for layer in batch_norms(backbone) if layer.momentum > MOMENTUM]
     largest = max((layer.momentum for layer in slow), default=None)
@@ -103,13 +124,28 @@ def follow_batches(backbone: Backbone) -> float | None:
 
 @register("backbone", "identity")
 class Identity(Backbone):
-    """No network: features that are stored, `[B, vector_dims]`, are passed on. For `--dataset="embeddings(...)"`.
+    """Backbone without a network, which passes on stored features `[B, vector_dims]`.
+
+    Use it to train only the head on features that another network computed, for example with
+    `--dataset="embeddings(...)"`.
 
     Args:
-        vector_dims: number of dimensions. Default: those of the dataset.
+        vector_dims: Integer. Number of dimensions of the features. The training command sets it to the dimensions of
+            the dataset. Required in Python.
+        **kwargs: `name`, `trainable` and `dtype` of `keras.Model`.
+
+    Raises:
+        ValueError: If `vector_dims` is `None`.
+
+    Example:
+
+    ```python
+    model = tfdml.Single(tfdml.backbones.Identity(vector_dims=64), embedding_size=16)
+    model.predict(np.random.normal(size=(8, 64)), verbose=0).shape  # (8, 16)
+    ```
     """
 
-    # They are features of a network that knows something.
+    # Stored features usually come from a pretrained network.
     pretrained = True
 
     def __init__(self, vector_dims: Count | None = None, **kwargs: Unpack[ModelArguments]):
@@ -129,7 +165,7 @@ class Identity(Backbone):
         return {**super().get_config(), "vector_dims": self.vector_dims}
 
 
-# Networks to the argument that is the rate.
+# The networks with drop path, and the name of the argument that sets its rate.
 ARGUMENTS = {
     "DINOV2Backbone": "drop_path_rate",
     "DINOV3Backbone": "drop_path_rate",
@@ -137,7 +173,7 @@ ARGUMENTS = {
     "MobileNetV5Backbone": "drop_path_rate",
     "SwinTransformerBackbone": "drop_path",
 }
-# Layers of keras-hub that refuse batches of any size, and would add noise instead of leaving branches out.
+# keras-hub layers that need a fixed batch size and add noise instead of dropping branches.
 REPLACED = {
     "keras_hub.src.models.dinov2.dinov2_layers": "DINOV2DropPath",
     "keras_hub.src.models.dinov3.dinov3_layers": "DINOV3DropPath",
@@ -145,10 +181,12 @@ REPLACED = {
 
 
 def with_drop_path(network, rate):
-    """Returns a network of keras-hub with the same weights and another rate of drop path."""
+    """Returns a keras-hub network with the same weights and another drop path rate."""
     kind = type(network).__name__
     if kind not in ARGUMENTS:
-        raise ValueError(f"{kind} has no drop path: leave out drop_path. It is in {', '.join(sorted(ARGUMENTS))}.")
+        raise ValueError(
+            f"{kind} does not support drop_path. Expected one of {', '.join(sorted(ARGUMENTS))}. Remove drop_path."
+        )
     with working_drop_path():
         changed = type(network).from_config({**network.get_config(), ARGUMENTS[kind]: rate})
     changed.set_weights(network.get_weights())
@@ -157,12 +195,12 @@ def with_drop_path(network, rate):
 
 @contextlib.contextmanager
 def working_drop_path():
-    """A context in which networks of keras-hub are made with `DropPath` where their own does not work."""
+    """A context in which keras-hub networks use `DropPath` instead of layers that do not work."""
     loaded = [(sys.modules[module], name) for module, name in REPLACED.items() if module in sys.modules]
     before = [(module, name, vars(module)[name]) for module, name in loaded if name in vars(module)]
     try:
         for module, name, _ in before:
-            # DINOv3 computes its rates as tensors.
+            # DINOv3 passes its rates as tensors.
             setattr(module, name, lambda rate=0.0, **kwargs: DropPath(float(rate), **kwargs))
         yield
     finally:

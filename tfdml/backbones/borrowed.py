@@ -1,4 +1,4 @@
-"""Backbones of keras.applications, keras-hub and keras-cv, and any other Keras network."""
+"""Backbones from keras.applications, keras-hub and keras-cv, and other Keras networks."""
 
 import difflib
 import importlib
@@ -32,30 +32,47 @@ from tfdml.registry.arguments import (
     text,
 )
 
-# keras-hub requires tensorflow-text, and that `tensorflow`, which must not be installed over `tensorflow-cpu`.
+# keras-hub requires tensorflow-text. This requires `tensorflow`, which must not be installed over `tensorflow-cpu`.
 INSTALL = {
     "keras_hub": (
-        "the extra 'hub'. With the extra 'gpu': pip install 'tfdml[hub]'. With the extra 'cpu', where that would "
-        "install tensorflow over tensorflow-cpu: pip install --no-deps 'keras-hub~=0.32.0' 'kagglehub!=1.0.1' "
-        "kagglesdk==0.1.28 sentencepiece tokenizers regex rich tqdm pyyaml."
+        "the extra 'hub'. If you use the extra 'gpu', run: pip install 'tfdml[hub]'. If you use the extra 'cpu', this "
+        "would install tensorflow over tensorflow-cpu, so run: pip install --no-deps 'keras-hub~=0.32.0' "
+        "'kagglehub!=1.0.1' kagglesdk==0.1.28 sentencepiece tokenizers regex rich tqdm pyyaml."
     ),
-    "keras_cv": "the extra 'keras-cv': pip install 'tfdml[keras-cv]'.",
+    "keras_cv": "the extra 'keras-cv'. Run: pip install 'tfdml[keras-cv]'.",
 }
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class Borrowed(Backbone):
-    """A backbone of keras-hub or keras-cv, created from a preset with its weights, or a network of Keras' layers.
+    """Backbone that wraps a Keras network, for example from keras-hub or keras-cv, so that methods can use it.
 
-    Endpoints are the levels of its feature pyramid, if it has one, such as `P2` at a quarter of the resolution,
-    `output`, and the stages of its graph.
+    For presets, `tfdml.backbones.keras_hub` and `tfdml.backbones.keras_cv` create it. Use the class itself for a Keras
+    network with known preprocessing. Its endpoints are the levels of the network's feature pyramid, if it has one, such
+    as `P2` at 1/4 of the resolution, `output`, and the stages of its graph.
 
     Args:
-        network: the package's backbone, from images to one tensor.
-        package: `keras_hub` or `keras_cv`, which is imported before the network is loaded from a file; or `keras`.
-        preprocessing: `mean`, `std` and `image_size`, see `Backbone`.
-        features: what stands for an image in a transformer, see `tfdml.layers.TokenFeatures`; None: all of its output.
-        prefix: number of tokens before those of patches.
+        network: Keras network from images to one tensor.
+        package: Package that must be imported before the network can be loaded from a file: `"keras_hub"`,
+            `"keras_cv"` or `"keras"`.
+        preprocessing: Dictionary with `mean`, `std` and `image_size`, see `Backbone`.
+        features: Which tokens of a transformer represent an image, see `tfdml.layers.TokenFeatures`. If `None`, it is
+            the whole output. Defaults to `None`.
+        prefix: Integer. Number of tokens before the patch tokens. Defaults to `1`.
+        **kwargs: `name`, `trainable` and `dtype` of `keras.Model`.
+
+    Raises:
+        ValueError: If the network has several inputs or outputs.
+
+    Example:
+
+    ```python
+    images = keras.Input((32, 32, 3))
+    network = keras.Model(images, keras.layers.Conv2D(8, 3, strides=4)(images))
+    preprocessing = {"mean": (127.5,) * 3, "std": (127.5,) * 3, "image_size": 32}
+    backbone = tfdml.backbones.Borrowed(network, "keras", preprocessing)
+    backbone.output.shape  # (None, 8, 8, 8)
+    ```
     """
 
     pretrained = True
@@ -69,12 +86,12 @@ class Borrowed(Backbone):
         prefix: int = 1,
         **kwargs: Unpack[ModelArguments],
     ):
-        # Some networks take a dictionary with one input.
+        # Some networks have a dictionary with one input.
         inputs = list(network.input.values()) if isinstance(network.input, dict) else [network.input]
         if len(inputs) != 1 or not isinstance(network.output, keras.KerasTensor):
             raise ValueError(
-                f"Expected a backbone from images to one tensor of features; {type(network).__name__} of {package} has "
-                f"other inputs or outputs: {network.input}, {network.output}."
+                f"{type(network).__name__} of {package} cannot be a backbone. Expected a network from images to one "
+                f"tensor of features. Received: inputs {network.input}, outputs {network.output}."
             )
         _save_position_embeddings(network)
         output = TokenFeatures(features, prefix, name="features")(network.output) if features else network.output
@@ -83,7 +100,7 @@ class Borrowed(Backbone):
         self.package = package
         self.preprocessing = preprocessing
         self.features, self.prefix = features, prefix
-        # Without its weights, which are saved as weights of this model.
+        # The config has no weights, because they are saved as weights of this model.
         self.network = keras.saving.serialize_keras_object(network)
 
     def get_config(self):
@@ -98,58 +115,57 @@ class Borrowed(Backbone):
         with layers_in(config.get("dtype")), working_drop_path():
             network = keras.saving.deserialize_keras_object(config["network"], custom_objects=custom_objects)
         if not isinstance(network, keras.Model) or type(network).__module__.split(".")[0] not in (package, "keras"):
-            raise ValueError(f"Expected a network of {package}, received a {type(network).__name__}.")
+            raise ValueError(f"The file must contain a {package} network. Received: {type(network).__name__}.")
         return super().from_config({**config, "network": network})
 
 
 def import_extra(package):
-    """Imports an optional package; if that fails, the error says how to install it."""
+    """Imports an optional package, or raises an error that explains how to install it."""
     if package == keras.__name__:
         return keras
-    # A file may name it, and must not name any code to run.
+    # The name may come from a file, and a file must not select code to run.
     if package not in INSTALL:
-        raise ValueError(f"Expected a backbone of {' or '.join(INSTALL)}, received one of {package!r}.")
+        raise ValueError(f"package must be {' or '.join(map(repr, INSTALL))}. Received: package={package!r}.")
     try:
         return importlib.import_module(package)
     except ImportError as error:
-        raise ImportError(f"Backbones of {package} need {INSTALL[package]} The import failed: {error}") from error
+        raise ImportError(f"{package} backbones need {INSTALL[package]} The import failed with: {error}") from error
 
 
 def load_preset(package, preset, load):
-    """Returns `load()`, which reads or downloads a preset; errors name the preset."""
+    """Returns `load()`, which reads or downloads a preset. If it fails, the error names the preset."""
     try:
         return load()
     except (ValueError, OSError) as error:
         raise OSError(
-            f"{package}(preset={preset!r}) cannot be loaded: {error} Without network access, give the path of a folder "
-            "with the preset."
+            f"{package}(preset={preset!r}) cannot be loaded: {error} Without network access, set preset to the path of "
+            "a folder with the preset."
         ) from error
 
 
 def _save_position_embeddings(network):
-    """Makes DINOv2 of keras-hub save its position embeddings unchanged.
+    """Makes keras-hub's DINOv2 save its position embeddings unchanged.
 
-    By default it saves them at their published size, and drops trained changes whose sum is not positive.
+    By default, it saves them at their published size and loses trained changes if their sum is not positive.
     """
     for layer in network.layers:
-        # The class is of a package that may not be installed, or have another name in its next version.
+        # Recognize the layer by its attribute: its package may not be installed, and its class may be renamed.
         if hasattr(layer, "interpolated_position_embeddings"):
             layer.save_own_variables = partial(keras.layers.Layer.save_own_variables, layer)
             layer.load_own_variables = partial(keras.layers.Layer.load_own_variables, layer)
 
 
 def _levels(network):
-    """Returns the levels of a feature pyramid from shallow to deep, without one that is the output."""
-    # keras-cv names the layers of levels, keras-hub has their outputs, and some networks have no levels.
+    """Returns the levels of a feature pyramid from shallow to deep, except the output of the network."""
+    # keras-cv stores the names of the layers, keras-hub stores their outputs, and some networks have no levels.
     if hasattr(network, "pyramid_level_inputs"):
         levels = {level: network.get_layer(layer).output for level, layer in network.pyramid_level_inputs.items()}
     else:
-        # See above.
         levels = getattr(network, "pyramid_outputs", {})
     return {level: features for level, features in levels.items() if features is not network.output}
 
 
-# Side of the images that a network was trained on, if it is not 224.
+# Side of the images on which a network was trained, if it is not 224.
 IMAGE_SIZES = {
     "EfficientNetB1": 240,
     "EfficientNetB2": 260,
@@ -171,35 +187,46 @@ IMAGE_SIZES = {
 }
 
 
-# Letters of the beginning of a network's name by which it is recognized.
+# A network is recognized by at least this number of letters at the start of its name.
 SHORTEST = 4
 
 
-# Arguments of networks in keras.applications that change the features; a network has none, one or two of them.
+# Arguments of networks in keras.applications that change the features. No network has all of them.
 OWN_ARGUMENTS = ("alpha", "depth_multiplier", "minimalistic")
 LayerNames = Annotated[Sequence[str], several(text(), at_least=0)]
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class KerasApplication(Backbone):
-    """A network of keras.applications without its classifier, with random weights until `load_imagenet()`.
+    """Backbone from keras.applications without its classifier, with random weights until you call `load_imagenet()`.
 
-    Endpoints are the named layers, `output`, and the stages of its graph.
+    Use it for networks that are pretrained on ImageNet. Its endpoints are the layers in `endpoints`, `output`, and the
+    stages of its graph.
 
     Args:
-        application: its name in keras.applications, such as "ResNet50" or "EfficientNetV2B0".
-        endpoints: names of its layers that become endpoints, from shallow to deep, and methods' choice by default in
-            place of the stages.
-        output: name of the layer whose output is the features, such as "mixed7" of InceptionV3: the layers after it
-            are left out. Default: the network's own.
-        alpha: width of MobileNet, MobileNetV2, MobileNetV3Small and MobileNetV3Large. Default: Keras' own.
-        depth_multiplier: of MobileNet's depthwise convolutions. Default: Keras' own.
-        minimalistic: whether MobileNetV3 does without its advanced blocks.
-        **kwargs: see `Backbone`.
+        application: String. Name in keras.applications, such as `"ResNet50"` or `"EfficientNetV2B0"`.
+        endpoints: Names of layers that become endpoints, from shallow to deep. Methods then use them by default,
+            instead of the stages. Defaults to `()`.
+        output: String. Name of the layer that computes the features, such as `"mixed7"` of InceptionV3. The layers
+            after it are removed. If `None`, it is the last layer before the classifier. Defaults to `None`.
+        alpha: Float. Width multiplier of MobileNet, MobileNetV2, MobileNetV3Small and MobileNetV3Large. If `None`, it
+            is Keras' default. Defaults to `None`.
+        depth_multiplier: Integer. Depth multiplier of MobileNet's depthwise convolutions. If `None`, it is Keras'
+            default. Defaults to `None`.
+        minimalistic: Boolean. Whether MobileNetV3 is built without its advanced blocks. Defaults to `False`.
+        **kwargs: `name`, `trainable` and `dtype` of `keras.Model`.
+
+    Raises:
+        ValueError: If keras.applications has no such network, or if the network has no such layer or argument.
 
     Example:
-        backbone = KerasApplication("MobileNetV2", endpoints=("block_13_expand",), alpha=0.35)
-        backbone.load_imagenet()
+
+    ```python
+    backbone = tfdml.backbones.KerasApplication("MobileNetV2", endpoints=("block_13_expand",), alpha=0.35)
+    backbone.output.shape  # (None, None, None, 1280)
+    ```
+
+    `backbone.load_imagenet()` then downloads the ImageNet weights.
     """
 
     downloads_imagenet = True
@@ -225,26 +252,30 @@ class KerasApplication(Backbone):
         self.layer_names = tuple(endpoints)
 
     def load_imagenet(self):
-        """Loads Keras' ImageNet weights from its cache, or downloads them."""
+        """Loads Keras' ImageNet weights from the cache, or downloads them.
+
+        Raises:
+            OSError: If the download fails. The error explains how to get the file in another way.
+        """
         try:
             pretrained = self._network(weights="imagenet")
-        except Exception as error:  # Keras raises a plain Exception if it cannot download.
+        except Exception as error:  # Keras raises a plain Exception if a download fails.
             raise OSError(
                 f"The ImageNet weights of {self.application} cannot be downloaded: {error}. {_how_to_fetch(error)}"
             ) from error
         self.set_weights(pretrained.get_weights())
 
     def _network(self, weights):
-        """Returns the network of Keras, cut at the output layer."""
+        """Returns the Keras network up to the output layer."""
         make = _function(self.application)
-        takes = [name for name in OWN_ARGUMENTS if name in inspect.signature(make).parameters]
-        if wrong := [name for name in self.own_arguments if name not in takes]:
+        known = [name for name in OWN_ARGUMENTS if name in inspect.signature(make).parameters]
+        if wrong := [name for name in self.own_arguments if name not in known]:
             raise ValueError(
-                f"{make.__name__} of keras.applications takes no argument {wrong[0]!r}. Of {', '.join(OWN_ARGUMENTS)} "
-                f"it takes: {', '.join(takes) or 'none'}."
+                f"{make.__name__} of keras.applications has no argument {wrong[0]!r}. Of "
+                f"{', '.join(OWN_ARGUMENTS)}, it has: {', '.join(known) or 'none'}."
             )
         with warnings.catch_warnings():
-            # MobileNets warn that they take the weights of images of 224 pixels. The network takes images of any size.
+            # MobileNets warn that they load the weights for images of 224 pixels, but the network accepts any size.
             warnings.filterwarnings("ignore", "`input_shape` is undefined or non-square")
             network = make(include_top=False, weights=weights, **self.own_arguments)
         if self.output_layer is None:
@@ -259,7 +290,7 @@ class KerasApplication(Backbone):
 
 @register_short_form("backbone")
 def meant_backbone(text):
-    """Returns the spec of the network of keras.applications whose name a text is, or begins."""
+    """Returns the spec of the keras.applications network with a name that starts with the text, or ""."""
     word = text.lower().replace("-", "").replace("_", "")
     matches = [name for name in dir(keras.applications) if name[0].isupper() and name.lower().startswith(word)]
     if len(word) < SHORTEST or not matches:
@@ -278,32 +309,35 @@ def keras_applications(
     depth_multiplier: Count | None = None,
     minimalistic: bool = False,
 ) -> KerasApplication:
-    """A network of keras.applications by name; `imagenet` downloads its weights.
+    """Creates a network of keras.applications by its name; `--initial_weights=imagenet` downloads its weights.
 
     Args:
-        name: its name in keras.applications, such as "ResNet50".
-        endpoints, output, alpha, depth_multiplier, minimalistic: as of `tfdml.backbones.KerasApplication`.
+        name: String. Name in keras.applications, such as `"ResNet50"`.
+        endpoints, output, alpha, depth_multiplier, minimalistic: see `tfdml.backbones.KerasApplication`.
+
+    Returns:
+        `tfdml.backbones.KerasApplication`.
     """
     return KerasApplication(name, endpoints, output, alpha, depth_multiplier, minimalistic)
 
 
-LOAD_IT = "load it with load_weights(path), in a command --initial_weights=path."
+LOAD_IT = "load it with load_weights(path), or with --initial_weights=path in a command."
 
 
 def _how_to_fetch(error):
-    """Returns what to do without network access, from the failed call, which knows the file's name."""
+    """Returns advice for machines without network access. The failed call contains the address of the file."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         if frame.f_code is keras.utils.get_file.__code__:
             url, place = frame.f_locals["origin"], frame.f_locals.get("download_target")
             hint = f"put it at {place}, where Keras looks for it, or " if place else ""
-            return f"Without network access, download {url} elsewhere and {hint}{LOAD_IT}"
-    return f"Without network access, download the file elsewhere and {LOAD_IT}"
+            return f"Without network access, download {url} on another machine and {hint}{LOAD_IT}"
+    return f"Without network access, download the file on another machine and {LOAD_IT}"
 
 
 def _function(name):
     networks = [key for key, value in vars(keras.applications).items() if inspect.isfunction(value)]
     if name not in networks:
-        raise ValueError(f"keras.applications has no network {name!r}. Known: {', '.join(sorted(networks))}.")
+        raise ValueError(f"keras.applications has no network {name!r}. Expected one of {', '.join(sorted(networks))}.")
     return getattr(keras.applications, name)
 
 
@@ -311,14 +345,14 @@ def _layer(network, name):
     names = [layer.name for layer in network.layers]
     if name not in names:
         near = ", ".join(difflib.get_close_matches(name, names, n=3, cutoff=0.0))
-        raise ValueError(f"{network.name} has no layer {name!r}. The nearest of its {len(names)} layers: {near}.")
+        raise ValueError(f"{network.name} has no layer {name!r}. The most similar of its {len(names)} layers: {near}.")
     return network.get_layer(name)
 
 
 def _preprocessing_of_application(application):
-    """Returns mean, standard deviation and order of channels, measured on Keras' own `preprocess_input`."""
+    """Returns mean, standard deviation and channel order, measured with Keras' `preprocess_input`."""
     prepare = inspect.getmodule(_function(application)).preprocess_input
-    # Images of one pixel: black, red, green and blue.
+    # Four images of one pixel each: black, red, green and blue.
     pixels = np.concatenate([np.zeros((1, 3)), 255 * np.eye(3)]).reshape(4, 1, 1, 3)
     black, *colors = prepare(pixels).reshape(4, 3)
     gains = np.abs(np.stack(colors) - black) / 255
@@ -329,14 +363,30 @@ def _preprocessing_of_application(application):
 
 @register("backbone", "keras_cv")
 def keras_cv(preset: Text) -> Borrowed:
-    """An image backbone of keras-cv with the weights, if any, of its preset: a name or a local folder."""
+    """Creates an image backbone from a keras-cv preset, with the weights of the preset, if it has any.
+
+    It needs the extra `keras-cv`. For newer networks, use `tfdml.backbones.keras_hub`.
+
+    Args:
+        preset: String. Name of a preset, or path of a local folder.
+
+    Returns:
+        `tfdml.backbones.Borrowed`.
+
+    Raises:
+        ImportError: If keras-cv is not installed.
+        OSError: If the preset cannot be loaded.
+
+    For example, `tfdml.backbones.keras_cv("resnet50_imagenet")` downloads a ResNet-50 with ImageNet weights. The preset
+    `"resnet50"` has random weights.
+    """
     models = import_extra("keras_cv").models
     classes = [
         value for value in vars(models).values() if inspect.isclass(value) and issubclass(value, models.Backbone)
     ]
     owner = next((value for value in classes if preset in value.presets), models.Backbone)
     network = load_preset("keras_cv", preset, lambda: owner.from_preset(preset))
-    # The network either scales pixels to 0 ... 1 itself, or expects them scaled.
+    # Some networks scale pixels to 0 to 1 themselves, and the others expect scaled pixels.
     std = 1.0 if network.get_config().get("include_rescaling") else 255.0
     preprocessing = {"mean": (0.0,) * 3, "std": (std,) * 3, "image_size": network.inputs[0].shape[1] or 224}
     backbone = Borrowed(network, "keras_cv", preprocessing)
@@ -344,7 +394,7 @@ def keras_cv(preset: Text) -> Borrowed:
     return backbone
 
 
-# Tokens that are of the whole image: of all other transformers the tokens are those of patches.
+# Number of tokens that represent the whole image. Other transformers only have patch tokens.
 FIRST_TOKENS = {
     "CLIPVisionEncoder": 1,
     "DINOV2Backbone": 1,
@@ -362,17 +412,31 @@ def keras_hub(
     features: TokenKind | None = None,
     drop_path: Annotated[float, number(at_least=0, below=1)] | None = None,
 ) -> Borrowed:
-    """An image backbone of keras-hub with the weights of its preset; of one with two towers, such as CLIP, the image's.
+    """Creates an image backbone from a keras-hub preset with its weights, such as DINOv2 or CLIP.
+
+    It needs the extra `hub`. From presets with two towers, such as CLIP, it uses the image tower.
 
     Args:
-        preset: a preset's name or a local folder.
-        image_size: side of images, or (height, width), for networks with a fixed size, such as transformers; None: the
-            preset's. Two towers have that of their preset.
-        features: what stands for an image in a transformer: `class`, the token of the whole image, `patches`, the mean
-            of those of patches, or `both` side by side. Default: `class` of the image tower of two; else all tokens, of
-            which the head makes one vector.
-        drop_path: fraction of images whose residual branches training leaves out, see `tfdml.layers.DropPath`; None:
-            the preset's.
+        preset: String. Name of a preset, or path of a local folder.
+        image_size: Integer, the side of a square, or (height, width). Size of the images, for networks with a fixed
+            size, such as transformers. If `None`, it is the size of the preset. Presets with two towers always have
+            their own size. Defaults to `None`.
+        features: Which tokens of a transformer represent an image: `"class"`, the token of the whole image,
+            `"patches"`, the mean of the patch tokens, or `"both"`, concatenated. If `None`, it is `"class"` for presets
+            with two towers. For other presets, it is all tokens, which the head pools. Defaults to `None`.
+        drop_path: Float. Fraction of the images for which training drops a residual branch, see
+            `tfdml.layers.DropPath`. If `None`, it is the value of the preset. Defaults to `None`.
+
+    Returns:
+        `tfdml.backbones.Borrowed`.
+
+    Raises:
+        ImportError: If keras-hub is not installed.
+        OSError: If the preset cannot be loaded.
+        ValueError: If the preset is not an image backbone, or if the image size does not fit its patches.
+
+    For example, `tfdml.backbones.keras_hub("vit_base_patch16_224_imagenet21k", features="class")` downloads a vision
+    transformer and represents each image by its class token.
     """
     package = import_extra("keras_hub")
     shape = {} if image_size is None else {"image_shape": (*sides_of(image_size), 3)}
@@ -383,22 +447,22 @@ def keras_hub(
     _check_images(network, preset)
     network = network if drop_path is None else with_drop_path(network, drop_path)
     if Path(preset).is_dir() and not (Path(preset) / "image_converter.json").is_file():
-        # The result of a backbone's own `save_to_preset`.
+        # A backbone's own `save_to_preset` writes such a folder.
         raise ValueError(
-            f"The folder {preset} does not declare how pixels are scaled: it has no image_converter.json. Write "
+            f"The folder {preset} does not specify how to scale pixels, because it has no image_converter.json. Write "
             "one: keras_hub.layers.ImageConverter(image_size=..., scale=..., offset=...).save_to_preset(folder)."
         )
     converter = load_preset("keras_hub", preset, lambda: package.layers.ImageConverter.from_preset(preset))
     prefix = _prefix(network)
     if isinstance(network.output, dict):
-        # Of the features of several depths, as of HGNetV2, the deepest: the last in the network's order, which
-        # `keras.tree` does not keep.
+        # Use the deepest features of networks with several outputs, such as HGNetV2. They are last in the network's
+        # own order, which `keras.tree` does not keep.
         network = keras.Model(network.inputs, list(network.output.values())[-1], name=network.name)
     tokens = len(network.output.shape) == 3
     if features and not tokens:
         raise ValueError(
-            f"keras_hub(preset={preset!r}) returns features {network.output.shape}, no tokens: leave out features, and "
-            "choose the head's pooling."
+            f"features selects tokens, but keras_hub(preset={preset!r}) returns a feature map of shape "
+            f"{network.output.shape}. Remove features, and set the pooling of the head instead."
         )
     kind = features or ("class" if tokens and has_towers else None)
     options = {"features": kind, "prefix": prefix} if kind else {}
@@ -406,39 +470,39 @@ def keras_hub(
 
 
 def _check_images(network, preset):
-    """Raises a ValueError for a network of something else than images, or whose patches do not divide them."""
+    """Raises a ValueError if a network does not process images, or if its patches do not divide them evenly."""
     shapes = [each.shape for each in network.inputs]
     if len(shapes) != 1 or len(shapes[0]) != 4:
         raise ValueError(
-            f"keras_hub(preset={preset!r}) is a {type(network).__name__}, which takes no images alone: its inputs have "
-            f"the shapes {', '.join(map(str, shapes))}. Expected an image backbone, or one with two towers."
+            f"keras_hub(preset={preset!r}) is not an image backbone. Expected a preset of an image backbone or with "
+            f"two towers. Received: {type(network).__name__} with inputs of shape {', '.join(map(str, shapes))}."
         )
-    # Only transformers have patches; a number, or height and width.
+    # Only transformers have a patch size, which is a number or (height, width).
     patch = np.broadcast_to(network.get_config().get("patch_size") or 1, 2)
     sides = shapes[0][1:3]
     if all(sides) and any(side % each for side, each in zip(sides, patch, strict=True)):
         raise ValueError(
-            f"keras_hub(preset={preset!r}): images of {sides[0]} x {sides[1]} pixels do not divide into patches of "
-            f"{patch[0]} x {patch[1]}. Give image_size as a multiple."
+            f"image_size must be a multiple of the patch size of keras_hub(preset={preset!r}). Expected a multiple of "
+            f"{patch[0]} x {patch[1]}. Received: images of {sides[0]} x {sides[1]} pixels."
         )
 
 
 def _prefix(network):
-    """Returns the number of tokens before those of patches: of the whole image, of distillation, and registers."""
+    """Returns the number of tokens before the patch tokens: class and distillation tokens, and registers."""
     config = network.get_config()
     first = FIRST_TOKENS.get(type(network).__name__, 0) if config.get("use_class_token", True) else 0
     return first + config.get("num_register_tokens", 0)
 
 
 def _preprocessing_of_keras_hub(network, converter):
-    """Converts keras-hub's `pixels * scale + offset` to mean and standard deviation, and reads how it resizes."""
+    """Converts keras-hub's `pixels * scale + offset` to mean and standard deviation, with size and interpolation."""
     scale = np.broadcast_to(1.0 if converter.scale is None else converter.scale, 3).astype("float64")
     offset = np.broadcast_to(0.0 if converter.offset is None else converter.offset, 3).astype("float64")
-    # The network's own size first, because it refuses any other.
+    # Prefer the size of the network, because it does not accept others.
     own = network.inputs[0].shape[1:3]
     height, width = own if all(own) else converter.image_size or (224, 224)
     size = saved_size(height, width)
     preprocessing = {"mean": (0.0 - offset / scale).tolist(), "std": (1 / scale).tolist(), "image_size": size}
-    # Without antialiasing "nearest" would lose pixels, and nothing was pretrained with it.
+    # "nearest" without antialiasing would lose pixels, and no known network was pretrained with it.
     is_known = converter.interpolation in get_args(Interpolation)
     return {**preprocessing, **({"interpolation": converter.interpolation} if is_known else {})}

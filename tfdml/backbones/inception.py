@@ -14,8 +14,8 @@ from tfdml.registry.arguments import ModelArguments
 def convolution(features, channels, size=1, *, name, stride=1, bias=False, norm_epsilon=None, relu=True):
     """Applies a convolution, batch norm and ReLU, with layers `name`, `name_norm` and `name_relu`.
 
-    The side of the kernel is odd, and with a stride the first window starts `size // 2` outside the features. Without a
-    `norm_epsilon` there is no batch norm.
+    The side of the kernel is odd. With a stride, the first window starts `size // 2` outside the features. If
+    `norm_epsilon` is None, there are only the convolution and ReLU.
     """
     padding = "same"
     if stride > 1 and size > 1:
@@ -48,14 +48,26 @@ STEP = {"bias": True, "norm_epsilon": 1e-5}
 
 @register("backbone", "bn_inception")
 class BNInception(Backbone):
-    """GoogLeNet V2 (BN-Inception), in the layout of pretrainedmodels; used by Ranked List Loss and many other papers.
+    """BN-Inception (GoogLeNet V2), the backbone of Ranked List Loss and many other metric learning papers.
 
-    Endpoints: `pool1`, `pool2`, `inception_3a` to `inception_3c`, `inception_4a` to `inception_4e`, `inception_5a`,
-    `inception_5b`. The classifier is left out. As in the published network, strided convolutions and poolings agree in
-    size only if features have even sides: use images of 227 pixels, or of a multiple of 32 such as 224 and 256.
+    The network has the layout of PyTorch's `pretrainedmodels` package. Convert those ImageNet weights with
+    `python -m tfdml.convert_weights --source=cadene_bninception`. It has no classifier. The endpoints are `pool1`,
+    `pool2`, `inception_3a` to `inception_3c`, `inception_4a` to `inception_4e`, `inception_5a` and `inception_5b`. Use
+    images of 227 pixels or of a multiple of 32, such as 224 and 256. As in the published network, strided convolutions
+    and poolings only have outputs of the same size if features have even sides.
+
+    Args:
+        **kwargs: `name`, `trainable` and `dtype` of `keras.Model`.
+
+    Example:
+
+    ```python
+    backbone = tfdml.backbones.BNInception()
+    backbone.compute_output_shape((1, 224, 224, 3))  # (1, 7, 7, 1024)
+    ```
     """
 
-    # The levels are those of Ranked List Loss; `inception_3c` is at the depth of `pool3` of `googlenet`.
+    # The levels are from Ranked List Loss. `inception_3c` has the same depth as `pool3` of `googlenet`.
     method_defaults = {
         "branch": "inception_3c",
         "attention_depth": 5,
@@ -99,7 +111,7 @@ def _pooling(features, pool, name):
     if kind == "max":
         features = layers.MaxPooling2D(3, 1, padding="same", name=f"{name}_pool")(features)
     else:
-        # The published network also divides by nine at the border, unlike Keras' "same".
+        # Unlike Keras' "same", the published network also divides by nine at the border.
         features = layers.ZeroPadding2D(1, name=f"{name}_pool_pad")(features)
         features = layers.AveragePooling2D(3, 1, name=f"{name}_pool")(features)
     return convolution(features, channels, name=f"{name}_pool_proj", **STEP)
@@ -121,17 +133,27 @@ GOOGLENET_BLOCKS = {
 
 @register("backbone", "googlenet")
 class GoogLeNet(Backbone):
-    """GoogLeNet (Inception v1): Caffe's bvlc_googlenet with local response norm, or torchvision's with batch norm.
+    """GoogLeNet (Inception v1), with the local response normalization of Caffe or the batch norm of torchvision.
 
-    Endpoints: `pool1`, `pool2`, `inception_3a`, `inception_3b`, `pool3`, `inception_4a` to `inception_4e`, `pool4`,
-    `inception_5a`, `inception_5b`. Classifiers are left out. torchvision's has 3 × 3 kernels in the branch named 5x5,
-    and a last pooling of 2 × 2.
+    Use it to reproduce papers, such as Attention-based Ensemble. Convert ImageNet weights with
+    `python -m tfdml.convert_weights`. It has no classifiers. The endpoints are `pool1`, `pool2`, `inception_3a`,
+    `inception_3b`, `pool3`, `inception_4a` to `inception_4e`, `pool4`, `inception_5a` and `inception_5b`. torchvision's
+    network has 3 × 3 kernels in the branch named `5x5`, and a last pooling of 2 × 2.
 
     Args:
-        batch_norm: True for torchvision's network, False for Caffe's.
+        batch_norm: Boolean. `True` builds torchvision's network, and `False` builds Caffe's `bvlc_googlenet`. Defaults
+            to `False`.
+        **kwargs: `name`, `trainable` and `dtype` of `keras.Model`.
+
+    Example:
+
+    ```python
+    backbone = tfdml.backbones.GoogLeNet(batch_norm=True)
+    backbone.compute_output_shape((1, 224, 224, 3))  # (1, 7, 7, 1024)
+    ```
     """
 
-    # Those of Attention-based Ensemble, and of Ranked List Loss in bn_inception, before the same poolings.
+    # The branch is from Attention-based Ensemble. The levels precede the same poolings as in bn_inception.
     method_defaults = {
         "branch": "pool3",
         "attention_depth": 5,
@@ -164,7 +186,7 @@ class GoogLeNet(Backbone):
                 features = pool(features, "pool4", 2 if batch_norm else 3)
         arguments = {"mean": (104.0, 117.0, 123.0), "std": (1.0,) * 3, "channels": "bgr", "image_size": 224}
         if batch_norm:
-            # The result of torchvision's ImageNet statistics and its `transform_input`.
+            # torchvision's ImageNet statistics and its `transform_input` result in this scaling.
             arguments = {"mean": (127.5,) * 3, "std": (127.5,) * 3, "image_size": 224}
         super().__init__(inputs, endpoints, **arguments, **{"name": "googlenet", **kwargs})
         self.batch_norm = batch_norm
@@ -174,7 +196,7 @@ class GoogLeNet(Backbone):
 
 
 def _googlenet_block(features, block, name, large, step):
-    """Applies a block of four parallel branches; `large` is the side of the kernel in the one named 5x5."""
+    """Applies a block of four parallel branches. `large` is the side of the kernel in the branch named 5x5."""
     one, reduce_three, three, reduce_five, five, projection = GOOGLENET_BLOCKS[block]
     branch1 = convolution(features, one, name=f"{name}_1x1", **step)
     branch2 = convolution(features, reduce_three, name=f"{name}_3x3_reduce", **step)

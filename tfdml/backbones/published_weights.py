@@ -1,4 +1,4 @@
-"""Published ImageNet weights of PyTorch and Caffe, read without running code from their files."""
+"""Reads published PyTorch and Caffe weights without running code from their files."""
 
 import collections.abc
 import dataclasses
@@ -15,12 +15,12 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message, message_fa
 from tfdml import registry
 from tfdml.files.checked import json_of, open_file, read_bytes, vacated
 
-# Types of the safetensors format that NumPy has; bfloat16 is the upper half of a float32.
+# NumPy's names for the types of the safetensors format. bfloat16 is read as the upper half of a float32.
 TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U8": "u1", "BOOL": "?"}
 
 
 def read_state_dict(path):
-    """Returns name to NumPy array, from a file of `torch.save` or a `.safetensors` file."""
+    """Returns a dictionary from names to NumPy arrays, from a file of `torch.save` or a `.safetensors` file."""
     return _read_safetensors(path) if Path(path).suffix == ".safetensors" else _read_torch(path)
 
 
@@ -29,17 +29,19 @@ def _read_torch(path):
         import torch
     except ImportError as error:
         raise ImportError(
-            f"Reading {path} needs PyTorch, a CPU build is enough: pip install 'tfdml[convert]'. Without it, give the "
-            f"weights as a .safetensors file. The import failed: {error}"
+            f"Reading {path} needs PyTorch. A CPU build is enough: pip install 'tfdml[convert]'. Without PyTorch, "
+            f"use a .safetensors file of the weights. The import failed with: {error}"
         ) from error
     try:
         with open_file(path) as file:
             state = torch.load(file, map_location="cpu", weights_only=True)
     except (RuntimeError, pickle.UnpicklingError, EOFError, KeyError, ValueError) as error:
         reason = str(error).split("\n")[0] or "it is empty"
-        raise ValueError(f"{path} cannot be read as weights of PyTorch: {reason}") from error
+        raise ValueError(f"{path} cannot be read as PyTorch weights: {reason}") from error
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise ValueError(f"{path} holds no state dict: expected a dictionary of tensors, received {type(state)}.")
+        raise ValueError(
+            f"{path} does not contain a state dict. Expected a dictionary of tensors. Received: {type(state).__name__}."
+        )
     return {name: value.detach().to(torch.float32).numpy() for name, value in state.items()}
 
 
@@ -51,10 +53,10 @@ def _read_safetensors(path):
         data = memoryview(content)[8 + length :]
         ends = sorted(entry["data_offsets"] for name, entry in header.items() if name != "__metadata__")
         if any(first < before for (_, before), (first, _) in itertools.pairwise([[0, 0], *ends])):
-            raise ValueError("its tensors overlap, or begin before the data")
+            raise ValueError("its tensors overlap, or start before the data")
         return {name: _array_of_entry(entry, data) for name, entry in header.items() if name != "__metadata__"}
     except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged, or no safetensors file: {error}") from error
+        raise ValueError(f"{path} is damaged, or is not a safetensors file: {error}") from error
 
 
 def _array_of_entry(entry, data):
@@ -66,7 +68,7 @@ def _array_of_entry(entry, data):
 
 
 Field = descriptor_pb2.FieldDescriptorProto
-# The messages of `caffe.proto`, and of their fields the number, name, type, and whether it is repeated.
+# The messages of `caffe.proto`. Each field has a number, a name, a type, and whether it is repeated.
 MESSAGES = {
     "BlobShape": [(1, "dim", Field.TYPE_INT64, True)],
     "BlobProto": [
@@ -78,7 +80,7 @@ MESSAGES = {
         (7, "shape", "BlobShape", False),
     ],
     "LayerParameter": [(1, "name", Field.TYPE_STRING, False), (7, "blobs", "BlobProto", True)],
-    # Of Caffe until 2014.
+    # Caffe used this message until 2014.
     "V1LayerParameter": [(4, "name", Field.TYPE_STRING, False), (6, "blobs", "BlobProto", True)],
     "NetParameter": [(2, "layers", "V1LayerParameter", True), (100, "layer", "LayerParameter", True)],
 }
@@ -86,7 +88,7 @@ ROLES = ("weight", "bias")
 
 
 def read_caffemodel(path):
-    """Returns name to float32 array: `inception_3a/1x1.weight`, `inception_3a/1x1.bias`, and so on."""
+    """Returns a dictionary from names, such as `inception_3a/1x1.weight`, to float32 arrays."""
     net = _net_class()()
     try:
         net.ParseFromString(read_bytes(path))
@@ -96,7 +98,7 @@ def read_caffemodel(path):
             for number, blob in enumerate(layer.blobs)
         }
     except (ValueError, message.DecodeError) as error:
-        raise ValueError(f"{path} is damaged, or not a caffemodel: {error}") from error
+        raise ValueError(f"{path} is damaged, or is not a caffemodel: {error}") from error
     if not arrays:
         raise ValueError(f"{path} is not a caffemodel, or has no weights.")
     return arrays
@@ -108,7 +110,7 @@ def _array_of_blob(blob):
         return values.reshape(blob.shape.dim)
     shape = [getattr(blob, name) if blob.HasField(name) else 1 for name in ("num", "channels", "height", "width")]
     while len(shape) > 1 and shape[0] == 1:
-        # Of a bias only the last is its length.
+        # A bias has only one dimension that is not 1.
         shape.pop(0)
     return values.reshape(shape)
 
@@ -124,13 +126,13 @@ def _net_class():
             )
             label = Field.LABEL_REPEATED if repeated else Field.LABEL_OPTIONAL
             described.field.add(number=number, name=field, label=label, **value_type)
-    # A pool of its own: Caffe's own module may have registered messages of these names.
+    # Use a separate pool, because Caffe's own module may have registered messages with these names.
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("tfdml.NetParameter"))
 
 
-# Names of parameters in Keras, and in PyTorch.
+# Names of parameters in Keras and in PyTorch.
 PARAMETERS = {
     "kernel": "weight",
     "bias": "bias",
@@ -152,11 +154,11 @@ STEM = {"conv1_7x7_s2": "conv1", "conv2_3x3_reduce": "conv2", "conv2_3x3": "conv
 
 @dataclasses.dataclass(frozen=True)
 class PublishedFile:
-    """A published file, and the spec of the backbone that it fits.
+    """A published file and the spec of the backbone that it fits.
 
-    `read` is a function from its path to `{name: array}`, and `rename` one from a layer's name to the prefix of its
-    parameters in the file. `left_out` is a regular expression of other parameters in it, such as classifiers and
-    counters.
+    `read` is a function from its path to `{name: array}`. `rename` is a function from the name of a layer to the prefix
+    of its parameters in the file. `left_out` is a regular expression for parameters in the file that are not used, such
+    as classifiers and counters.
     """
 
     backbone: str
@@ -167,9 +169,9 @@ class PublishedFile:
 
 
 def convert(source, tensors, show=print):
-    """Creates a backbone with published weights, what the `read` of a source returns.
+    """Creates a backbone with published weights, which the `read` function of the source returns.
 
-    The source is a key of `SOURCES`; `show` is called with a line for each parameter.
+    The source is a key of `SOURCES`. `show` is called with a line for each parameter.
     """
     published = SOURCES[source]
     backbone = registry.create("backbone", published.backbone)
@@ -184,24 +186,24 @@ def convert(source, tensors, show=print):
         if values.ndim == 4:
             values = values.transpose(2, 3, 1, 0)
         if values.ndim == 2 and len(values) == 1:
-            # Some files of BN-Inception, converted from Caffe, have vectors as rows.
+            # Some BN-Inception files that were converted from Caffe store vectors as rows.
             values = values[0]
         if values.shape != tuple(variable.shape):
             raise ValueError(
-                f"{name} of the file has shape {tensors[name].shape} and does not fit {own} of {backbone.name}, whose "
-                f"shape is {tuple(variable.shape)}. Is it a file of {source}, published at {published.url}?"
+                f"{name} of the file does not fit {own} of {backbone.name}. Expected shape {tuple(variable.shape)}. "
+                f"Received: shape {tensors[name].shape}. Use the file of {source}, published at {published.url}."
             )
         variable.assign(values)
         show(f"{own} {tuple(variable.shape)} <- {name}")
     for name in tensors.keys() - {name for name, _, _ in pairs}:
-        show(f"left out: {name} {tensors[name].shape}")
+        show(f"not used: {name} {tensors[name].shape}")
     return backbone
 
 
 def convert_file(source, published, output):
     """Converts a file of published weights and returns the number of parameters.
 
-    The source is a key of `SOURCES`. The name of the `Path` to write to ends with `.weights.h5`.
+    The source is a key of `SOURCES`. `output` is a `Path` that ends with `.weights.h5`.
     """
     backbone = convert(source, SOURCES[source].read(published))
     unfinished = output.with_name(f".writing-{output.name}")
@@ -211,29 +213,29 @@ def convert_file(source, published, output):
 
 
 def advice(backbone):
-    """Returns how to get ImageNet weights for a backbone without a download of its own; empty if no file is known."""
+    """Returns how to get ImageNet weights for a backbone that cannot download them, or "" if no file is known."""
     for name, source in SOURCES.items():
         ((kind, arguments),) = registry.parse(source.backbone)
         if backbone.name == kind and all(getattr(backbone, key) == value for key, value in arguments.items()):
             output = f"{name}.weights.h5"
             return (
-                f"Get {source.url}, run python -m tfdml.convert_weights --source={name} "
-                f"--input={source.url.rsplit('/', 1)[1]} --output={output}, and give --initial_weights={output}."
+                f"Download {source.url}, run python -m tfdml.convert_weights --source={name} "
+                f"--input={source.url.rsplit('/', 1)[1]} --output={output}, and set --initial_weights={output}."
             )
     return ""
 
 
 def check_names(what, tensors, expected, left_out):
-    """Raises a ValueError where the tensors of a file, `what` in words, lack parameters or have others.
+    """Raises a ValueError if parameters are missing in the tensors of a file, or if it has unexpected ones.
 
-    `left_out` is a regular expression of names that the file may have, too.
+    `what` describes the file. `left_out` is a regular expression for names that the file may have in addition.
     """
     missing = [name for name in expected if name not in tensors]
     others = set(tensors).difference(expected)
     unexpected = [name for name in tensors if name in others and not re.fullmatch(left_out, name)]
     if missing or unexpected:
         raise ValueError(
-            f"The file is none of {what}. Missing: {', '.join(missing) or 'none'}. "
+            f"The file does not match the source {what}. Missing: {', '.join(missing) or 'none'}. "
             f"Unexpected: {', '.join(unexpected) or 'none'}."
         )
 

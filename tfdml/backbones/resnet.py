@@ -1,4 +1,4 @@
-"""Residual networks (He et al., 2016) in the layout of torchvision, for its weights."""
+"""Residual networks (He et al., 2016) in the layout of torchvision, so that its weights can be loaded."""
 
 from typing import Literal, Unpack
 
@@ -10,24 +10,35 @@ from tfdml.backbones.inception import convolution
 from tfdml.registry import register
 from tfdml.registry.arguments import ModelArguments
 
-# Depth to the number of blocks of each stage, and whether they are bottlenecks.
+# For each depth, the number of blocks per stage, and whether they are bottlenecks.
 DEPTHS = {18: ((2, 2, 2, 2), False), 50: ((3, 4, 6, 3), True)}
 EPSILON = 1e-5
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class ResNet(Backbone):
-    """A residual network; endpoints are `stage1` to `stage4`, at 1/4 to 1/32 of the resolution.
+    """Residual network in the layout of torchvision, with 18 or 50 layers.
+
+    Convert torchvision's ImageNet weights with `python -m tfdml.convert_weights --source=torchvision_resnet50`. The
+    endpoints are `stage1` to `stage4`, at 1/4 to 1/32 of the resolution.
 
     Args:
-        depth: 18 or 50.
+        depth: Number of layers, `18` or `50`.
+        **kwargs: `name`, `trainable` and `dtype` of `keras.Model`.
+
+    Example:
+
+    ```python
+    backbone = tfdml.backbones.ResNet(18)
+    backbone.compute_output_shape((1, 224, 224, 3))  # (1, 7, 7, 512)
+    ```
     """
 
     def __init__(self, depth: Literal[18, 50], **kwargs: Unpack[ModelArguments]):
         blocks, bottleneck = DEPTHS[depth]
         inputs = layers.Input((None, None, 3), name="images")
         features = convolution(inputs, 64, 7, stride=2, name="conv1", norm_epsilon=EPSILON)
-        # Zero padding does not change the maximum, because features are non-negative.
+        # Zero padding does not change the maximum, because the features are at least 0.
         features = layers.MaxPooling2D(3, 2, name="pool1")(layers.ZeroPadding2D(1, name="pool1_pad")(features))
         endpoints = {}
         for stage, count in enumerate(blocks):
@@ -46,18 +57,18 @@ class ResNet(Backbone):
 
 @register("backbone", "resnet18")
 def resnet18() -> ResNet:
-    """ResNet-18 in torchvision's layout; endpoints `stage1` to `stage4`."""
+    """Creates a ResNet-18 in the layout of torchvision, with the endpoints `stage1` to `stage4`."""
     return ResNet(18)
 
 
 @register("backbone", "resnet50")
 def resnet50() -> ResNet:
-    """ResNet-50 in torchvision's layout, which strides in the 3 × 3 convolution; endpoints `stage1` to `stage4`."""
+    """Creates a ResNet-50 in the layout of torchvision, with strides in the 3 × 3 convolutions."""
     return ResNet(50)
 
 
 def _block(features, width, stride, bottleneck, name):
-    """Two convolutions, or a bottleneck of three, and the shortcut around them."""
+    """Applies two convolutions, or three as a bottleneck, with a shortcut."""
     channels = 4 * width if bottleneck else width
     steps = [(width, 1, 1), (width, 3, stride), (channels, 1, 1)] if bottleneck else [(width, 3, stride), (width, 3, 1)]
     branch = features

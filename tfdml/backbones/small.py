@@ -1,4 +1,4 @@
-"""A small convolutional network for work on a CPU."""
+"""A small convolutional network for training on a CPU."""
 
 from pathlib import Path
 from typing import Annotated, Unpack
@@ -10,20 +10,29 @@ from tfdml.backbones.inception import convolution
 from tfdml.registry import register
 from tfdml.registry.arguments import Count, ModelArguments, integer
 
-# Written by `python -m benchmarks.studies.pretrain_toycars`; the recipe and the checksum are next to it.
+# `python -m benchmarks.studies.pretrain_toycars` writes this file. Its configuration and checksum are next to it.
 TOYCARS = Path(__file__).parent / "weights" / "small_toycars.weights.h5"
 
 
 @register("backbone", "small")
 class Small(Backbone):
-    """A small network for images of 24 to 96 pixels on a CPU: two 3 × 3 convolutions with batch norm in each stage.
+    """Small convolutional network for images of 24 to 96 pixels, which trains quickly on a CPU.
 
-    Endpoints are `stage1` to the last stage; each stage halves the resolution of the previous one and doubles
-    its channels. `--initial_weights=toycars` is for a width of 16 and up to four stages.
+    Use it for experiments and tests. Each stage has two 3 × 3 convolutions with batch normalization, half the
+    resolution of the previous stage, and twice its channels. The endpoints are `stage1` to the last stage. The weights
+    `--initial_weights=toycars` are for a width of 16 and up to four stages.
 
     Args:
-        width: number of channels of the first stage.
-        stages: number of stages.
+        width: Integer. Number of channels in the first stage. Defaults to `24`.
+        stages: Integer. Number of stages, from 1 to 8. Defaults to `4`.
+        **kwargs: `name`, `trainable` and `dtype` of `keras.Model`.
+
+    Example:
+
+    ```python
+    backbone = tfdml.backbones.Small(width=16)
+    backbone(np.random.uniform(-2, 2, (2, 48, 48, 3))).shape  # (2, 6, 6, 128)
+    ```
     """
 
     shipped_weights = {"toycars": TOYCARS}

@@ -1,4 +1,4 @@
-"""Vision transformers in files of timm and DINOv2, as presets of keras-hub: their shapes say which network it is."""
+"""Converts vision transformers from timm and DINOv2 files to keras-hub presets; shapes determine the network."""
 
 import dataclasses
 import math
@@ -13,13 +13,13 @@ from tfdml.files.checked import json_of, read_bytes, reason_of
 
 HALF = ((0.5,) * 3, (0.5,) * 3)
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-# Width of a head but for these widths of tokens, to their number of heads.
+# Width of an attention head, and the number of heads for token widths with wider heads.
 HEAD, HEADS = 64, {1280: 16, 1408: 16}
-# Classifiers, and what only DINOv2's own training used.
+# Classifiers, and parameters that only DINOv2's training needs.
 LEFT_OUT = r"(head|pre_logits)\..*|mask_token"
-# Meta's names to those of timm.
+# Meta's names and the corresponding timm names.
 RENAMED = {r"\.w12\.": ".fc1.", r"\.w3\.": ".fc2.", r"^register_tokens$": "reg_token"}
-# Names in keras-hub to those of timm.
+# keras-hub's names and the corresponding timm names.
 OWN = {
     r".*class_token|.*cls_token": "cls_token",
     r".*register_tokens": "reg_token",
@@ -33,16 +33,17 @@ OWN = {
     r"(\d+)/mlp/(dense_2|fc2|weights_out)/(\w+)": r"blocks.\1.mlp.fc2.\3",
     r"(\d+)/layer_scale(\d)/lambda1": r"blocks.\1.ls\2.gamma",
 }
-# A block's last matrix.
+# The last matrix of a block.
 LAST = r"blocks\.\d+\.mlp\.fc2\.weight"
 PARTS = ("query", "key", "value")
 
 
 @dataclasses.dataclass(frozen=True)
 class TransformerSource:
-    """Published files of a kind, a class in keras-hub, with the address of one of them.
+    """A kind of published files, with the keras-hub class and the address of one of the files.
 
-    `pixels` are mean and standard deviation of pixels from 0 to 1, where no `config.json` beside the file has others.
+    `pixels` are the mean and standard deviation of pixels from 0 to 1, unless a `config.json` next to the file has
+    other values.
     """
 
     kind: str
@@ -61,10 +62,10 @@ TRANSFORMERS = {
 
 
 def write_preset(source, published, output, show=print):
-    """Converts a file to a folder that `keras_hub(preset=...)` reads; returns the number of parameters.
+    """Converts a file to a folder that `keras_hub(preset=...)` reads and returns the number of parameters.
 
-    The source is a key of `TRANSFORMERS`, and the output the `Path` of a folder that does not exist yet; `show` is
-    called with a line for each parameter.
+    The source is a key of `TRANSFORMERS`. `output` is the `Path` of a folder that does not exist yet. `show` is called
+    with a line for each parameter.
     """
     package, (mean, std) = import_extra("keras_hub"), _pixels(source, Path(published))
     network = convert_transformer(source, read_state_dict(published), show)
@@ -80,12 +81,15 @@ def write_preset(source, published, output, show=print):
 
 
 def convert_transformer(source, tensors, show=print):
-    """Creates a network of keras-hub with published weights: `convert`, for transformers."""
+    """Creates a keras-hub transformer with published weights, like `convert` for other backbones."""
     wanted = TRANSFORMERS[source]
     kind, arguments, tensors = architecture_of(tensors)
     if kind != wanted.kind:
         fits = ", ".join(name for name, each in TRANSFORMERS.items() if each.kind == kind)
-        raise ValueError(f"The file is none of {source}, such as {wanted.url}: it is one of {fits}.")
+        raise ValueError(
+            f"The file does not match --source={source}. Expected a file such as {wanted.url}. Received: a file that "
+            f"matches {fits}."
+        )
     network = getattr(import_extra("keras_hub").models, kind)(**arguments)
     places = {variable.path: _place(variable.path, kind) for variable in network.variables}
     expected = {name for name, _ in places.values()}
@@ -94,20 +98,22 @@ def convert_transformer(source, tensors, show=print):
         name, part = places[variable.path]
         values, shape = tensors[name], _published_shape(variable, part is not None)
         if values.shape != shape:
-            raise ValueError(f"{name} of the file has shape {values.shape}, {variable.path} needs {shape}.")
+            raise ValueError(
+                f"{name} of the file does not fit {variable.path}. Expected shape {shape}. Received: {values.shape}."
+            )
         values = values if part is None else np.split(values, 3)[part]
         values = values.transpose(2, 3, 1, 0) if values.ndim == 4 else values
-        # Of dense layers; all other matrices are of tokens, and of keras-hub's shape.
+        # Only the matrices of dense layers are transposed. The others contain tokens.
         values = values.T if variable.name == "kernel" and values.ndim == 2 else values
         variable.assign(values.reshape(variable.shape))
         show(f"{variable.path} {tuple(variable.shape)} <- {name}")
     for name in sorted(tensors.keys() - expected):
-        show(f"left out: {name} {tensors[name].shape}")
+        show(f"not used: {name} {tensors[name].shape}")
     return network
 
 
 def architecture_of(tensors):
-    """Returns what a state dict is of: the class in keras-hub, its arguments, and the tensors by timm's names."""
+    """Returns the keras-hub class of a state dict, the arguments of the class, and the tensors with timm's names."""
     renamed = {_renamed(name): values for name, values in tensors.items()}
     try:
         dim, channels, patch, wide = renamed["patch_embed.proj.weight"].shape
@@ -115,16 +121,19 @@ def architecture_of(tensors):
         out, hidden = last = renamed["blocks.0.mlp.fc2.weight"].shape
         gated = renamed["blocks.0.mlp.fc1.weight"].shape[0] == 2 * hidden
     except (KeyError, ValueError, IndexError) as error:
-        raise ValueError(f"The file is of no vision transformer of timm or DINOv2: {reason_of(error)}.") from None
+        raise ValueError(
+            f"The file does not contain a vision transformer from timm or DINOv2: {reason_of(error)}."
+        ) from None
     heads = HEADS.get(dim, dim // HEAD)
-    # With registers, timm has none of the first token, to which it was added.
+    # With registers, timm has no position embedding of the first token, because it is already added to the token.
     first = positions - 1 if "reg_token" not in renamed or _is_square(positions - 1) else positions
     expected = (3, patch, 1, dim, dim, dim // heads * heads if heads else 1)
     if (channels, wide, one, of_positions, out, dim) != expected or not patch or not hidden or not _is_square(first):
         raise ValueError(
-            f"The file is of another vision transformer. Expected tokens of a multiple of {HEAD} dimensions, square "
-            f"patches of 3 channels, and positions of a square of patches and of the first token. Received {dim} "
-            f"dimensions, patches {(patch, wide, channels)}, positions {(one, positions, of_positions)}."
+            f"The file contains another kind of vision transformer. Expected tokens with a multiple of {HEAD} "
+            "dimensions, square patches of 3 channels, and positions for a square of patches and the first token. "
+            f"Received: {dim} dimensions, patches {(patch, wide, channels)}, positions "
+            f"{(one, positions, of_positions)}."
         )
     if first == positions:
         zeros = np.zeros((1, 1, dim), np.float32)
@@ -138,13 +147,13 @@ def architecture_of(tensors):
     registers = renamed["reg_token"].size // dim if "reg_token" in renamed else 0
     own = {
         "hidden_dim": dim,
-        # keras-hub takes two thirds of it where it is gated.
+        # keras-hub uses 2/3 of this value for gated layers.
         "intermediate_dim": -(-3 * hidden // 2) if gated else hidden,
         "use_swiglu_ffn": gated,
         "num_register_tokens": registers,
         "use_mask_token": False,
         "position_embedding_shape": (side, side, 3),
-        # As DINOv2 itself: with registers it was trained so.
+        # DINOv2 was trained with antialiasing if it has registers.
         "antialias_in_interpolation": registers > 0,
     }
     return "DINOV2Backbone", {**common, **own}, renamed
@@ -161,7 +170,7 @@ def _renamed(name):
 
 
 def _place(path, kind):
-    """Returns the name in the file of one of keras-hub's variables, and its part of query, key and value, or None."""
+    """Returns the name of a keras-hub variable in the file, and its index in `PARTS` or None."""
     block = re.match(r".*?encoder/(?:transformer_block|layers)_(\d+)/", path)
     short = path if block is None else f"{int(block[1]) - (kind == 'ViTBackbone')}/{path[block.end() :]}"
     (name,) = (re.sub(f"^(?:{own})$", timm, short) for own, timm in OWN.items() if re.fullmatch(own, short))
@@ -178,13 +187,13 @@ def _published_shape(variable, is_part):
     if is_part:
         return (3 * math.prod(shape[-2:]), *shape[:-2])
     if variable.name == "kernel":
-        # Attention's last one has heads and their width.
+        # The last kernel of attention has two dimensions for the heads and their width.
         return (shape[-1], math.prod(shape[:-1]))
     return shape
 
 
 def _pixels(source, path):
-    """Returns mean and standard deviation of pixels from 0 to 1: what Hugging Face keeps beside timm's files."""
+    """Returns mean and standard deviation of pixels from 0 to 1, from the `config.json` next to timm's files."""
     config = path.parent / "config.json"
     if not config.is_file():
         return TRANSFORMERS[source].pixels
@@ -192,10 +201,10 @@ def _pixels(source, path):
         pretrained = json_of(read_bytes(config))["pretrained_cfg"]
         mean, std = (tuple(float(each) for each in pretrained[name]) for name in ("mean", "std"))
         if len(mean) != 3 or len(std) != 3 or min(std) <= 0 or not all(map(math.isfinite, mean + std)):
-            raise ValueError(f"expected three numbers each, received mean {mean} and std {std}")
+            raise ValueError(f"mean and std must be three numbers each, but are {mean} and {std}")
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise ValueError(
-            f"{config} does not say how {path.name} takes pixels: {reason_of(error)}. Expected that of timm, whose "
-            "pretrained_cfg has mean and std; move another one away."
+            f"{config} does not specify how {path.name} scales pixels: {reason_of(error)}. Expected timm's file, which "
+            "has mean and std in pretrained_cfg. If it belongs to something else, move it to another folder."
         ) from None
     return mean, std

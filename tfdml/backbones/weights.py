@@ -1,4 +1,4 @@
-"""Loads weights files of Keras by the names of layers, and low-rank adapters."""
+"""Loads Keras weights files by the names of layers, and saves and loads low-rank adapters."""
 
 import dataclasses
 import re
@@ -18,15 +18,26 @@ MATRICES = ("lora_kernel_a", "lora_kernel_b")
 
 @declared
 def save_adapter(network: keras.Model, path: str | Path) -> None:
-    """Writes what LoRA has learned, such as `adapter.weights.h5`, without the network's weights.
+    """Saves the low-rank adapter that LoRA has trained, without the weights of the network.
 
     Args:
-        network: Keras model after `enable_lora`.
-        path: the file.
+        network: Keras model after `tfdml.backbones.enable_lora`.
+        path: String or path. File to write, such as `"adapter.weights.h5"`.
+
+    Raises:
+        ValueError: If the network has no adapter.
+
+    Example:
+
+    ```python
+    network = keras.Sequential([keras.Input((8,)), keras.layers.Dense(8)])
+    tfdml.backbones.enable_lora(network, rank=2)
+    tfdml.backbones.save_adapter(network, "adapter.weights.h5")
+    ```
     """
     layers, path = adapted_layers(network), Path(path)
     if not layers:
-        raise ValueError(f"{network.name} has no changes of LoRA; call enable_lora(network, rank) first.")
+        raise ValueError(f"{network.name} has no LoRA adapter. Call enable_lora(network, rank) first.")
     unfinished = path.with_name(f".writing-{path.name}")
     with h5py.File(vacated(unfinished), "w") as file:
         file.attrs["rank"] = layers[0].lora_kernel_b.shape[0]
@@ -38,11 +49,28 @@ def save_adapter(network: keras.Model, path: str | Path) -> None:
 
 @declared
 def load_adapter(network: keras.Model, path: str | Path) -> int:
-    """Gives a network the changes in a file of `save_adapter`; returns the number of layers that have them.
+    """Loads a low-rank adapter that `save_adapter` wrote into a network.
 
     Args:
-        network: Keras model with the weights that training began with, before or after `enable_lora`.
-        path: the file.
+        network: Keras model with the same pretrained weights as before training. If you have not called `enable_lora`,
+            this function calls it.
+        path: String or path. File of the adapter.
+
+    Returns:
+        Number of layers that have an adapter.
+
+    Raises:
+        ValueError: If the file is damaged, or if the adapter does not fit the network.
+
+    Example:
+
+    ```python
+    network = keras.Sequential([keras.Input((8,)), keras.layers.Dense(8)])
+    tfdml.backbones.enable_lora(network, rank=2)
+    tfdml.backbones.save_adapter(network, "adapter.weights.h5")
+    fresh = keras.models.clone_model(network)
+    tfdml.backbones.load_adapter(fresh, "adapter.weights.h5")  # 1
+    ```
     """
     try:
         with h5py.File(path) as file:
@@ -50,15 +78,15 @@ def load_adapter(network: keras.Model, path: str | Path) -> int:
             rank = int(file.attrs["rank"])
             stored = [[np.asarray(file[place][name][...], np.float32) for name in MATRICES] for place in sorted(file)]
     except BROKEN as error:
-        raise ValueError(f"{path} cannot be read as changes of LoRA: {' '.join(str(error).split())}.") from None
+        raise ValueError(f"{path} cannot be read as a LoRA adapter: {' '.join(str(error).split())}.") from None
     if not adapted_layers(network):
         enable_lora(network, rank)
     layers = adapted_layers(network)
     wanted = [[tuple(getattr(layer, name).shape) for name in MATRICES] for layer in layers]
     if wanted != [[each.shape for each in matrices] for matrices in stored]:
         raise ValueError(
-            f"{path} has changes of rank {rank} for {len(stored)} layers, which do not fit those of {network.name}: "
-            f"expected {len(wanted)} of the shapes {wanted[0]} and so on."
+            f"The LoRA adapter {path} does not fit {network.name}. Expected {len(wanted)} layers with the shapes "
+            f"{wanted[0]} and so on. Received: {len(stored)} layers of rank {rank}."
         )
     for layer, matrices in zip(layers, stored, strict=True):
         for name, values in zip(MATRICES, matrices, strict=True):
@@ -66,15 +94,16 @@ def load_adapter(network: keras.Model, path: str | Path) -> int:
     return len(layers)
 
 
-# Names that a message lists at most.
+# Maximum number of names in a message.
 SHOWN = 5
 
 
 @dataclasses.dataclass
 class Report:
-    """The result of loading a file by name: the number of loaded parameters, and names of layers.
+    """The result of loading a file by name: the number of `loaded` parameters and the names of layers.
 
-    `missing` are those of the model that are not in the file, `unexpected` those of the file that are not in the model.
+    `missing` are layers of the model that are not in the file. `unexpected` are layers of the file that are not in the
+    model.
     """
 
     loaded: int
@@ -87,13 +116,13 @@ class Report:
 
 
 def load_by_name(model, path):
-    """Loads a `.weights.h5` file into the layers with the same names, and returns a `Report`.
+    """Loads a `.weights.h5` file into the layers with the same names and returns a `Report`.
 
-    A parameter of another shape is an error, and so is a file with none of the model's layers; the model is then
-    unchanged.
+    If a parameter has another shape, or if the file has none of the model's layers, it raises a ValueError and does not
+    change the model.
     """
     with tempfile.TemporaryDirectory() as folder:
-        # The model's own file shows where Keras stores each of its parameters.
+        # A file of the model itself shows where Keras stores each parameter.
         copy = Path(folder) / "own.weights.h5"
         model.save_weights(copy)
         with h5py.File(path) as source, h5py.File(copy, "r+") as target:
@@ -101,11 +130,15 @@ def load_by_name(model, path):
             stored, wanted = _parameters(source), _parameters(target)
             shared = [name for name in wanted if name in stored]
             if not shared:
-                raise ValueError(f"it has none of the layers {_some(_layers(wanted))}, but {_some(_layers(stored))}.")
+                raise ValueError(
+                    f"it has none of the backbone's layers. Expected {_some(_layers(wanted))}. Received: "
+                    f"{_some(_layers(stored))}."
+                )
             if wrong := [name for name in shared if stored[name].shape != wanted[name].shape]:
                 raise ValueError(
-                    f"{wrong[0].rsplit('/', 1)[0]} has a parameter of shape {wanted[wrong[0]].shape}, in the file of "
-                    f"shape {stored[wrong[0]].shape}; {len(wrong)} of {len(shared)} parameters have other shapes."
+                    f"{wrong[0].rsplit('/', 1)[0]} has a parameter of another shape. Expected "
+                    f"{wanted[wrong[0]].shape}. Received: {stored[wrong[0]].shape}. {len(wrong)} of "
+                    f"{len(shared)} parameters have other shapes."
                 )
             for name in shared:
                 wanted[name][...] = stored[name][...]
@@ -115,7 +148,7 @@ def load_by_name(model, path):
 
 
 def _parameters(file):
-    """Returns name to dataset; a name joins the layers' names and the parameter's number by slashes."""
+    """Returns a dictionary of datasets. A name joins the names of layers and a parameter's number with slashes."""
     parameters = {}
 
     def visit(path, item):
@@ -129,13 +162,13 @@ def _parameters(file):
 
 
 def _name(file, groups):
-    """Returns the name of the layer that a group belongs to, or the group's own."""
+    """Returns the name of the layer that a group belongs to, or the name of the group."""
     place = groups[-1]
     if place == "layers":
         return ""
     variables = file.get("/".join([*groups, "vars"]))
     name = place if variables is None else variables.attrs.get("name", place)
-    # Default names of Keras count the layers of a process; those of groups count the layers of the file.
+    # Keras' default names of layers count the layers of a process, but names of groups count the layers of a file.
     return place if re.sub(r"_\d+$", "", name) == re.sub(r"_\d+$", "", place) else name
 
 

@@ -1,4 +1,4 @@
-"""Callbacks: what happens around the steps."""
+"""Keras callbacks that evaluate, initialize, guard and schedule the training of embedding models."""
 
 from tfdml.callbacks.base import EmbeddingCallback
 from tfdml.callbacks.clusters import ClusterLabels, Recluster, SamplerRefresh

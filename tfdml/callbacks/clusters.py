@@ -1,4 +1,4 @@
-"""Callbacks that divide or label training images by clusters, and refresh the tables of samplers."""
+"""Callbacks that divide or label the training images by clustering, and update the tables of samplers."""
 
 import logging
 import time
@@ -16,16 +16,45 @@ from tfdml.registry.arguments import Labels
 
 
 class ClusterLabels(EmbeddingCallback):
-    """Clusters the embeddings of all training images at the start of every n-th epoch, and has them as their labels.
+    """Callback that clusters the embeddings of all training images and uses the clusters as their labels.
+
+    Use it to train without class labels. It runs K-means before the first epoch and then at the start of every n-th
+    epoch. Each new cluster gets the number of the previous cluster that it resembles most. The training command adds
+    this callback for `--labels="clusters(k=100, every=2)"`.
 
     Args:
-        images: all training images in the order of the sampler's rows, see `EmbeddingCallback`.
-        sampler: `pipelines.sampling.PseudoClasses`, bound to labels.
-        clusters: number of clusters.
-        every: epochs from one clustering to the next.
-        iterations: of K-means.
-        seed: integer; determines the initial centroids.
-        **kwargs: other arguments of `EmbeddingCallback`.
+        images: All training images in the order of the sampler's rows, see `EmbeddingCallback`.
+        sampler: `pipelines.sampling.PseudoClasses`, bound to labels. It receives the cluster of each image.
+        clusters: Integer. Number of clusters.
+        every: Integer. Number of epochs from one clustering to the next. Defaults to `1`.
+        iterations: Integer. Number of K-means iterations. Defaults to `20`.
+        seed: Integer. Determines the initial centroids. Defaults to `0`.
+        **kwargs: Other arguments of `EmbeddingCallback`.
+
+    Raises:
+        ValueError: If the sampler cannot draw batches from the clusters.
+
+    Example:
+
+    ```python
+    from pipelines.sampling import PseudoClasses, PxK
+
+    images = np.random.uniform(-2, 2, (12, 16, 16, 3)).astype("float32")
+    sampler = PseudoClasses(PxK(classes=2, per_class=2))
+    sampler.bind(np.arange(12) % 3)
+
+
+    def batch(step):
+        rows = sampler.rows(0, step[None])[0]
+        return tf.gather(images, rows), tf.gather(sampler.tables()[0], rows)
+
+
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=8)
+    model.compile("adam", "triplet")
+    callback = tfdml.callbacks.ClusterLabels(images, sampler, clusters=2)
+    history = model.fit(tf.data.Dataset.range(4).map(batch), shuffle=False, callbacks=[callback], verbose=0)
+    np.unique(callback.assignment)  # [0, 1]
+    ```
     """
 
     def __init__(
@@ -50,13 +79,15 @@ class ClusterLabels(EmbeddingCallback):
         if before is not None and (goes_on or epoch % self.every):
             return
         embeddings, options = self.embed(), {"seed": self.seed, "iterations": self.iterations}
-        # Others could find other clusters on another kind of processor.
+        # Only the first worker clusters, because another kind of processor could find different clusters.
         (after,) = self.workers.from_first(lambda: kmeans(embeddings, self.clusters, **options)[:1])
         self.assignment = after if before is None else matched(before, after, self.clusters)
         try:
             self.sampler.assign(self.assignment)
         except ValueError as error:
-            raise ValueError(f"The {self.clusters} clusters of epoch {epoch + 1} give no batches: {error}") from None
+            raise ValueError(
+                f"The sampler cannot draw batches from the {self.clusters} clusters of epoch {epoch + 1}: {error}"
+            ) from None
         sizes = np.bincount(self.assignment, minlength=self.clusters)
         self._last = {"epoch": epoch, "smallest": int(sizes.min()), "largest": int(sizes.max())}
         if before is not None:
@@ -64,38 +95,65 @@ class ClusterLabels(EmbeddingCallback):
         self.tell("labels", {name: value for name, value in self._last.items() if name != "epoch"})
 
     def finding(self) -> dict[str, Any] | None:
-        """Returns sizes of the last clusters, and the fraction of images whose label they changed; None before."""
+        """Returns the sizes of the last clusters and the fraction of images with a new label, or `None` before them."""
         return self._last
 
     def get_state(self) -> dict[str, Any]:
         return {"last": self._last, "assignment": None if self.assignment is None else self.assignment.tolist()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the labels of a state."""
+        """Restores the labels from a state that `get_state` returned."""
         self._last = state["last"]
         if state["assignment"] is not None:
             self.assignment = np.array(state["assignment"], np.int64)
             self.sampler.assign(self.assignment)
 
 
-# Fraction of a run's time above which a warning says what to change.
+# Fraction of the training time. If clustering needs more, a warning suggests what to change.
 MOST_TIME = 0.25
 
 
 class Recluster(EmbeddingCallback):
-    """Clusters the embeddings of all training images, and assigns each learner the cluster most like its previous one.
+    """Callback that clusters the training images and assigns one cluster to each learner of `DivideAndConquer`.
 
-    It follows the model's `division` at the start of epochs, by `sampler.assign`: no dataset is rebuilt and no function
-    is traced again.
-
-    Example: see docs/divide_and_conquer.md.
+    It must be used to train `tfdml.DivideAndConquer` in your own code; the training command adds it. At the start of
+    the epochs in the model's plan (`recluster_every`, `divide_at`, `merge_at`), it embeds and clusters all images.
+    Each learner continues with the cluster that overlaps most with its previous one. The callback only replaces tables
+    of the sampler, so the dataset is not rebuilt and no function is traced again.
 
     Args:
-        images: all training images in the order of the sampler's rows, see `EmbeddingCallback`.
-        labels: `[N]` class numbers.
+        images: All training images in the order of the sampler's rows, see `EmbeddingCallback`.
+        labels: `[N]` integer class labels.
         sampler: `pipelines.sampling.WithinClusters`, bound to these labels.
-        seed: integer; determines the initial centroids.
-        **kwargs: other arguments of `EmbeddingCallback`, but for `count`.
+        seed: Integer. Determines the initial centroids and random divisions. Defaults to `0`.
+        **kwargs: Other arguments of `EmbeddingCallback`, except `count`.
+
+    Raises:
+        ValueError: If the model is not a `DivideAndConquer` model.
+
+    Example:
+
+    ```python
+    from pipelines.sampling import PxK, WithinClusters
+
+    labels = np.repeat(np.arange(8), 4)
+    images = np.random.uniform(-2, 2, (32, 16, 16, 3)).astype("float32")
+    sampler = WithinClusters(PxK(classes=2, per_class=2))
+    sampler.bind(labels)
+
+
+    def batch(step):
+        rows, learner = sampler.rows(0, step[None])[0], sampler.learners(0, step[None])
+        targets = {"label": tf.gather(labels, rows), "learner": tf.repeat(learner, sampler.batch_size)}
+        return tf.gather(images, rows), targets
+
+
+    model = tfdml.DivideAndConquer(tfdml.backbones.Small(width=4, stages=2), embedding_size=8, learners=2)
+    model.compile("adam", "margin")
+    recluster = tfdml.callbacks.Recluster(images, labels, sampler)
+    history = model.fit(tf.data.Dataset.range(4).map(batch), shuffle=False, callbacks=[recluster], verbose=0)
+    sum(recluster.history[0]["sizes"])  # 32
+    ```
     """
 
     def __init__(
@@ -113,7 +171,10 @@ class Recluster(EmbeddingCallback):
     def set_model(self, model):
         super().set_model(model)
         if not (isinstance(model, MethodModel) and model.division):
-            raise ValueError(f"Expected a DivideAndConquer model, received {type(model).__name__}.")
+            raise ValueError(
+                "Recluster divides images among the learners of a model. Expected a tfdml.DivideAndConquer model. "
+                f"Received: {type(model).__name__}."
+            )
 
     def on_train_begin(self, logs=None):
         self._began, self._seconds = time.monotonic(), 0.0
@@ -121,7 +182,7 @@ class Recluster(EmbeddingCallback):
     def begin_epoch(self, epoch, goes_on):
         division, before = self.model.division, self.assignment
         self.model.begin_epoch(epoch, goes_on)
-        # Nothing is divided yet where training begins in the middle of the plan.
+        # If training starts in the middle of the plan, the data are not divided yet.
         is_divided = before is not None
         anew = division.divides_anew(epoch, is_divided) and not (goes_on and is_divided)
         if anew:
@@ -153,11 +214,11 @@ class Recluster(EmbeddingCallback):
             self._warned = True
             every = self.model.division.recluster_every
             logging.getLogger(__name__).warning(
-                f"Clustering takes {100 * share:.0f} % of the time. Raise recluster_every, now {every}."
+                f"Clustering uses {100 * share:.0f}% of the training time. Increase recluster_every, which is {every}."
             )
 
     def finding(self) -> dict[str, Any] | None:
-        """Returns each learner's number of steps, and the last clustering with distances of negative pairs, or None."""
+        """Returns the number of steps of each learner and the last clustering, or `None` before there is one."""
         clustering = self.history[-1] | {"negative_distances": self._distances} if self.history else {}
         learned = {"steps_of_learners": self._learned} if self._learned else {}
         return clustering | learned or None
@@ -171,7 +232,7 @@ class Recluster(EmbeddingCallback):
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the clusters of a state."""
+        """Restores the clusters from a state that `get_state` returned."""
         self.history, self._distances = list(state["history"]), state["negative_distances"]
         self._learned = state["steps_of_learners"]
         self.assignment = None if state["assignment"] is None else np.array(state["assignment"], np.int64)
@@ -179,7 +240,7 @@ class Recluster(EmbeddingCallback):
     def _divide(self, division):
         before = self.assignment
         if division.data_split == "random":
-            # Of equal size.
+            # The remainder of a division makes parts of equal size.
             after = np.random.default_rng(self.seed).permutation(len(self.labels)) % division.learners
         elif division.data_split in ("labels", "random_classes"):
             _, numbers = np.unique(self.labels, return_inverse=True)
@@ -187,13 +248,13 @@ class Recluster(EmbeddingCallback):
         else:
             embeddings = self.embed()
             options = {"seed": self.seed, "iterations": division.iterations, "restarts": division.restarts}
-            # Others could find other clusters on another kind of processor.
+            # Only the first worker clusters, because another kind of processor could find different clusters.
             (after,) = self.workers.from_first(lambda: kmeans(embeddings, division.learners, **options)[:1])
             self._distances = negative_distances(embeddings, self.labels, after, seed=self.seed)
         self.assignment = after if before is None else matched(before, after, division.learners)
 
     def _ranges_of_classes(self, counts, division):
-        """The cluster of each class: ranges of classes, with numbers of images as equal as possible."""
+        """Returns the cluster of each class: ranges of classes that have about the same number of images."""
         shuffled = division.data_split == "random_classes"
         order = np.random.default_rng(self.seed).permutation(len(counts)) if shuffled else np.arange(len(counts))
         middles = np.cumsum(counts[order]) - counts[order] / 2
@@ -213,37 +274,61 @@ class Recluster(EmbeddingCallback):
         self.tell("clusters", values)
         if entry["left_out"]:
             logging.getLogger(__name__).info(
-                "%d images are left out: alone in their class within their cluster, or in a cluster without a batch.",
+                "%d images are not used: they are the only ones of their class in their cluster, or their cluster is "
+                "too small for a batch.",
                 entry["left_out"],
             )
         for kind, consequence in (
-            ("small", "are smaller than a batch needs; their batches repeat images"),
-            ("idle", "do not fill a batch; these learners wait"),
+            ("small", "are too small for a batch without repetitions, so their batches repeat images"),
+            ("idle", "are too small for a batch, so these learners do not train until the next clustering"),
         ):
             if entry[kind]:
                 learners = ", ".join(map(str, entry[kind]))
-                warning = "Epoch %d: the clusters of learners %s %s."
+                warning = "In epoch %d, the clusters of learners %s %s."
                 logging.getLogger(__name__).warning(warning, entry["epoch"] + 1, learners, consequence)
 
 
 class SamplerRefresh(EmbeddingCallback):
-    """Embeds all training images every `sampler.refresh_every` epochs, and calls `sampler.refresh` with the embeddings.
+    """Callback that passes new embeddings of all training images to a sampler every `sampler.refresh_every` epochs.
 
-    The first time is after so many epochs. No dataset is rebuilt and no function is traced again.
-
-    Example: after `sampler = HardNeighbors(pairs=8)` and `sampler.bind(labels)`,
-    `model.fit(batches, shuffle=False, callbacks=[SamplerRefresh(images, sampler)])`.
+    Use it with samplers that mine hard negatives among all training images, such as
+    `pipelines.sampling.HardNeighbors`. The first refresh happens after `refresh_every` epochs. The callback only
+    replaces tables of the sampler, so the dataset is not rebuilt and no function is traced again.
 
     Args:
-        images: all training images in the order of the sampler's rows, see `EmbeddingCallback`.
-        sampler: a sampler with `refresh_every`, bound to the labels.
-        **kwargs: other arguments of `EmbeddingCallback`.
+        images: All training images in the order of the sampler's rows, see `EmbeddingCallback`.
+        sampler: Sampler with `refresh_every`, bound to the labels.
+        **kwargs: Other arguments of `EmbeddingCallback`.
+
+    Example:
+
+    ```python
+    from pipelines.sampling import HardNeighbors
+
+    labels = np.repeat(np.arange(4), 4)
+    images = np.random.uniform(-2, 2, (16, 16, 16, 3)).astype("float32")
+    sampler = HardNeighbors(pairs=2, neighbors=2)
+    sampler.bind(labels)
+
+
+    def batch(step):
+        rows = sampler.rows(0, step[None])[0]
+        return tf.gather(images, rows), tf.gather(labels, rows)
+
+
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=8)
+    model.compile("adam", "lifted_structure")
+    refresh = tfdml.callbacks.SamplerRefresh(images, sampler)
+    batches = tf.data.Dataset.range(4).map(batch)
+    history = model.fit(batches, shuffle=False, epochs=2, callbacks=[refresh], verbose=0)
+    refresh.finding()["epoch"]  # 1
+    ```
     """
 
     def __init__(self, images: ImageBatches, sampler: Any, **kwargs: Unpack[PassArguments]):
         super().__init__(images, **kwargs)
         self.sampler = sampler
-        # Of what a refresh changed, for checkpoints: far smaller as arrays than as numbers of a state.
+        # Checkpoints save these variables: as arrays, the tables are far smaller than as numbers in the state.
         self.variables = [
             keras.Variable(value, name=f"sampler_table_{place}", dtype=str(value.dtype), trainable=False)
             for place, value in enumerate(table.numpy() for table in sampler.refreshed())
@@ -263,14 +348,14 @@ class SamplerRefresh(EmbeddingCallback):
         self.tell("sampler", {"changed": self._last["changed"]})
 
     def finding(self) -> dict[str, Any] | None:
-        """Returns the epoch of the last refresh and the fraction of the tables that it changed; None before it."""
+        """Returns the epoch of the last refresh and the fraction of the tables that changed, or `None` before it."""
         return self._last
 
     def get_state(self) -> dict[str, Any]:
         return {"last": self._last}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restores a state; the `variables` are restored before, and go into the sampler's tables."""
+        """Restores a state and copies the `variables`, which must be restored first, to the sampler's tables."""
         self._last = state["last"]
         for variable, table in zip(self.variables, self.sampler.refreshed(), strict=True):
             table.assign(variable.numpy())

@@ -1,4 +1,4 @@
-"""`InitialEmbedding`: training starts from the directions in which pretrained features tell images apart."""
+"""`InitialEmbedding`: initializes an embedding with the directions in which pretrained features differ most."""
 
 import contextlib
 import dataclasses
@@ -20,41 +20,64 @@ from tfdml.registry.arguments import Labels, StepCounter, Verbosity
 from tfdml.registry.fields import Declared
 from tfdml.runtime.keras_internals import layers_of
 
-# Those that need class labels, and all that `auto` compares. The first of equally good kinds is chosen.
+# The kinds that need class labels, and all kinds that `auto` compares. Among equally good kinds, it chooses the first.
 OF_CLASSES = {"wccn": within_class_whitened_components, "lda": linear_discriminants}
 COMPARED = (*OF_CLASSES, "pca_whitened", "pca")
-# `auto` holds each training class out once, in this many turns.
+# Number of folds of the cross-validation in which `auto` holds out each training class once.
 TURNS = 3
-# The part of the mean variance of the components that whitening adds to each, so that what hardly varies, and in a few
-# images by chance, does not count as much as all else.
+# Whitening adds this fraction of the mean variance to the variance of each component. Without it, components that vary
+# only by chance in a few images would count as much as all others.
 SHRINKAGE = 0.1
 
 
 class InitialEmbedding(Declared, keras.callbacks.Callback):
-    """Callback that initializes the linear layers of an embedding from features, before the first step.
+    """Callback that initializes the linear layers of an embedding from pretrained features, before the first step.
 
-    The untrained model then tells images apart as well as the pretrained network does, instead of projecting features
-    on random directions. Several heads on the same features take turns in choosing directions, so each learner has
-    different ones. Each level of a network has its own. If the embedding has more dimensions than the features vary in,
-    the other dimensions keep their random directions. The weights keep their norm, so a learning rate has the same
-    effect as before.
-
-    Example: `model.fit(batches, callbacks=[InitialEmbedding(images, labels, kind="auto")])`.
+    Use it with a pretrained backbone. The initial embedding then distinguishes images about as well as the pretrained
+    network does, instead of projecting its features on random directions. If several heads use the same features, they
+    choose directions in turn, so that learners differ. Each feature level has its own directions. If the
+    embedding has more dimensions than the features vary in, the other dimensions keep their random directions. The
+    weights keep their norm, so a learning rate has the same effect as with random weights.
 
     Args:
         images: Training images, preprocessed as in evaluation: batches or an array. A few thousand are enough.
-        labels: `[N]` integer class labels of the images. Required for `lda`, `wccn` and `auto`.
-        kind: Which directions to use. `pca`: principal components. `pca_whitened`: principal components, of which one
-            with variance v is divided by sqrt(v + m / 10), where m is their mean variance. `lda`: linear discriminants,
-            which maximize the scatter between class means relative to the variance within classes. C classes have
-            C - 1 of them, followed by components of what remains. `wccn`: principal components after whitening within
-            classes (within-class covariance normalization). For `lda` and `wccn`, a variance v within classes counts as
-            v + 0.3 m, where m is the mean variance within classes. `auto`: the one of these with the highest Recall@1
-            on training classes that it was not fitted to. Defaults to `pca_whitened`.
-        count: Number of images. If `None`, the number of `labels`, or all of `images`.
-        step: Function that returns the number of steps taken. If `None`, the optimizer's `iterations`.
-        verbose: Verbosity of the pass over the images, see `tfdml.evaluation.embedder.Embedder`.
-        on_choice: Function that `auto` calls with the chosen kind and a dictionary from each kind to its Recall@1.
+        labels: `[N]` integer class labels of the images. Required for `"lda"`, `"wccn"` and `"auto"`. Defaults to
+            `None`.
+        kind: Which directions to use. Defaults to `"pca_whitened"`.
+
+            - `"pca"`: principal components.
+            - `"pca_whitened"`: principal components. Each is divided by sqrt(v + m / 10), where v is its variance and m
+              the mean variance of all components.
+            - `"lda"`: linear discriminants, which maximize the scatter between class means relative to the variance
+              within classes. C classes have C - 1 of them. The principal components of the remaining features follow.
+            - `"wccn"`: principal components after whitening within classes (within-class covariance normalization).
+            - `"auto"`: the kind with the highest Recall@1 on training classes that it was not fitted to.
+
+            For `"lda"` and `"wccn"`, a variance v within classes counts as v + 0.3 m, where m is the mean variance
+            within classes.
+        count: Integer or `None`. Number of images. If `None`, it is the number of `labels`, or, without labels, all of
+            `images`. Defaults to `None`.
+        step: Function that returns the number of steps taken. If `None`, it is the optimizer's `iterations`. Defaults
+            to `None`.
+        verbose: Verbosity of the pass over the images, see `tfdml.evaluation.embedder.Embedder`. Defaults to `0`.
+        on_choice: Function that `"auto"` calls with the chosen kind and a dictionary from each kind to its Recall@1, or
+            `None`. Defaults to `None`.
+
+    Raises:
+        ValueError: If `kind` needs labels and none are passed, if the model has no linear layer behind pooled features,
+            or if all training images have the same features.
+
+    Example:
+
+    ```python
+    labels = np.repeat(np.arange(4), 4)
+    images = np.random.uniform(-2, 2, (16, 16, 16, 3))
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=4)
+    model.compile("adam", "triplet")
+    initial = tfdml.callbacks.InitialEmbedding(images, labels, kind="lda")
+    history = model.fit(images, labels, callbacks=[initial], verbose=0)
+    initial.suits(model)  # True
+    ```
     """
 
     def __init__(
@@ -70,7 +93,10 @@ class InitialEmbedding(Declared, keras.callbacks.Callback):
     ):
         super().__init__()
         if kind in (*OF_CLASSES, "auto") and labels is None:
-            raise ValueError(f"InitialEmbedding(kind={kind!r}) needs class labels. Pass the labels of the images.")
+            raise ValueError(
+                f"InitialEmbedding(kind={kind!r}) needs class labels. Pass the labels of the images, or use "
+                "kind='pca_whitened'."
+            )
         self.images, self.labels, self.kind, self.verbose = images, labels, kind, verbose
         self.count = len(labels) if count is None and labels is not None else count
         self.on_choice = on_choice
@@ -78,16 +104,27 @@ class InitialEmbedding(Declared, keras.callbacks.Callback):
 
     @staticmethod
     def suits(model: keras.Model) -> bool:
-        """Whether the embedding of a model has linear layers behind pooled features."""
+        """Returns whether the embedding of a model has linear layers behind pooled features.
+
+        Args:
+            model: Keras model.
+
+        Returns:
+            Boolean. If it is `False`, this callback cannot initialize the model.
+        """
         return bool(_embedding_layers(model))
 
     def on_train_begin(self, logs=None):
-        # A run that goes on has its embedding.
+        # A resumed run already has its embedding.
         if self._step() == 0:
             self.apply(self.model)
 
     def apply(self, model: keras.Model) -> None:
-        """Gives a model, which has seen an image, its first embedding."""
+        """Initializes the linear layers of a model.
+
+        Args:
+            model: Keras model that has its weights because it was built or called on a batch.
+        """
         parts = _linear_parts(model)
         with model.distribute_strategy.scope():
             seen = _LinearInputs(model, [part.before for part in parts])
@@ -102,9 +139,9 @@ class InitialEmbedding(Declared, keras.callbacks.Callback):
     def _choose(self, parts, inputs, labels):
         """Returns the kind with the highest Recall@1 on training classes that it was not fitted to."""
         classes, sizes = np.unique(labels, return_counts=True)
-        # A class with a single image has no neighbor to find.
+        # An image that is alone in its class has no neighbor to find.
         classes = np.random.default_rng(0).permutation(classes[sizes > 1])
-        # With a single held-out class every neighbor would be right.
+        # If a fold held out only one class, every neighbor would be correct.
         turns = min(TURNS, len(classes) // 2)
         if turns < 2:
             return COMPARED[0] if len(classes) else "pca_whitened"
@@ -125,13 +162,13 @@ class InitialEmbedding(Declared, keras.callbacks.Callback):
 
 
 def _by_part(parts, inputs):
-    """Returns the inputs `[rows, c]` of each linear layer. A layer that L learners share has L rows per image."""
+    """Returns the inputs `[rows, c]` of each linear layer. A layer shared by L learners has L rows per image."""
     widths = [part.kernel.shape[0] for part in parts]
     return [inputs.reshape(-1, widths[0])] if len(parts) == 1 else np.split(inputs, np.cumsum(widths)[:-1], axis=1)
 
 
 def _fitted(parts, inputs, labels, kind):
-    """Returns the kernel of each linear layer for inputs `[N, n]`, and the mean of what the layer receives."""
+    """Returns the kernel and the mean input of each linear layer for the concatenated inputs `[N, n]`."""
     fitted = []
     for part, rows in zip(parts, _by_part(parts, inputs), strict=True):
         of_rows = None if labels is None else np.repeat(labels, len(rows) // len(inputs))
@@ -146,7 +183,7 @@ def _kernel(features, part, kind, labels):
     directed = part.components < directions.shape[1]
     kernel = before.copy()
     kernel[:, directed] = directions[:, part.components[directed]]
-    # The others vary as the last component does.
+    # Scale the random directions so that they vary as much as the last component.
     smallest = (features @ kernel[:, directed]).std(axis=0).min()
     others = (features @ before[:, ~directed]).std(axis=0)
     kernel[:, ~directed] *= smallest / np.maximum(others, np.finfo(np.float32).tiny)
@@ -154,13 +191,16 @@ def _kernel(features, part, kind, labels):
 
 
 def _directions(features, components, kind, labels):
-    """Returns directions `[c, n]`, of which a layer uses those at `components`. Features may vary in fewer."""
+    """Returns directions `[c, n]`. The layer uses those with the indices `components`; n may be smaller than needed."""
     count = max(components) + 1
     if kind in OF_CLASSES:
         return OF_CLASSES[kind](features, labels, count)
     _, directions, deviations = principal_components(features, count)
     if not len(deviations):
-        raise ValueError(f"{len(features)} training images have all the same features, which have no components.")
+        raise ValueError(
+            f"All {len(features)} training images have the same features, so they differ in no direction. "
+            "Check that the images differ and that the weights of the backbone are loaded."
+        )
     if kind == "pca":
         return directions
     variances = np.square(deviations)
@@ -169,7 +209,7 @@ def _directions(features, components, kind, labels):
 
 
 class _LinearInputs(keras.Model):
-    """From images to what layers `before` the linear ones give, side by side `[B, n]`."""
+    """Computes the outputs of the layers `before` the linear layers, concatenated to `[B, n]`."""
 
     def __init__(self, model, before):
         super().__init__(name="linear_inputs")
@@ -183,7 +223,7 @@ class _LinearInputs(keras.Model):
 
 @contextlib.contextmanager
 def _recorded(layers):
-    """A context that gives a list of what layers return, in their order."""
+    """A context that yields a list, which contains the outputs of the layers when the context ends."""
     output_of = {}
 
     def recording(layer):
@@ -211,15 +251,15 @@ def _embedding_layers(model):
 
 
 def _linear_parts(model):
-    """The `LinearPart` of each linear layer of a model's embedding; several layers share components out."""
+    """Returns the `LinearPart` of each linear layer of a model's embedding. Layers divide the components among them."""
     layers = _embedding_layers(model)
     if not layers:
         raise ValueError(
-            f"Expected a model with linear layers behind pooled features, such as tfdml.Single; {model.name}, a "
-            f"{type(model).__name__}, has none."
+            "InitialEmbedding cannot initialize this model. Expected a model with linear layers behind pooled "
+            f"features, such as tfdml.Single. Received: {type(model).__name__} {model.name!r}, which has none."
         )
     if not model.built:
-        raise ValueError("InitialEmbedding needs a model with weights: call it on a batch before it is trained.")
+        raise ValueError("InitialEmbedding needs a model that has weights. Call the model on a batch before fit().")
     return [
         dataclasses.replace(part, components=part.components * len(layers) + place)
         for place, layer in enumerate(layers)

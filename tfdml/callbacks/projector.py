@@ -1,4 +1,4 @@
-"""Writes embeddings, labels and thumbnails for TensorBoard's projector."""
+"""Writes embeddings, labels and thumbnails for TensorBoard's embedding projector."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,29 +13,47 @@ from tfdml.files.checked import folder_in, vacated
 from tfdml.neighbors.nearest import unit_length
 from tfdml.registry.arguments import Embeddings, FilePath, Labels, Verbosity
 
-# Limits of the projector: number of points, and side of the sprite in pixels.
+# Limits of the projector: the number of points and the side of the sprite image in pixels.
 MOST_POINTS = 10_000
 MOST_SPRITE_PIXELS = 8192
 
 
 class Projector(keras.callbacks.Callback):
-    """Writes the embeddings of a split to TensorBoard's log directory at the end of training.
+    """Callback that writes embeddings for TensorBoard's embedding projector at the end of training.
 
-    The projector shows a class number and name of each point, whether its nearest neighbor among the points is right,
-    and its image. Where there are several learners, it has a tensor of each beside the one of all, and says which
-    learner tells the image best from other classes.
+    For each point, the projector shows the label, the class name, the image, and whether the nearest neighbor among the
+    points has the same class. It shows at most 10,000 points. If the model has several learners, the projector also has
+    one tensor per learner and shows which learner separates the image best from other classes. To look at the result,
+    run `tensorboard --logdir=LOG_DIR` and open the tab "Projector".
 
     Args:
-        log_dir: TensorBoard's log directory.
-        images: dataset of full batches of images, or an array `[N, H, W, 3]`; None if only `write` is called.
-        labels: `[N]` class numbers.
-        thumbnail: function `row -> uint8 [side, side, 3]`, or None for no thumbnails.
-        class_names: dictionary from class number to name, a list of names by class number, or None.
-        seed: determines the sample of points if there are more than the projector shows.
-        verbose: verbosity of embedding, see `tfdml.evaluation.embedder.Embedder`.
-        learners: number of learners whose embeddings lie side by side.
-        names: `[N]` names of images, such as paths, or None.
-        clusters: `[N]` numbers of clusters, such as those of Divide and Conquer, or None.
+        log_dir: String or path. TensorBoard's log directory.
+        images: Images to embed: an array `[N, H, W, 3]` or a dataset of full batches. It can be `None` if you only call
+            `write`.
+        labels: `[N]` integer class labels.
+        thumbnail: Function from the index of an image to its thumbnail, a `uint8` array `[side, side, 3]`. If `None`,
+            the projector shows no images. Defaults to `None`.
+        class_names: Dictionary from class label to name, or a list of the names in the order of the labels. If `None`,
+            names are empty. Defaults to `None`.
+        seed: Integer. Determines the sample of points if there are more than the projector shows. Defaults to `0`.
+        verbose: Verbosity of embedding, see `tfdml.evaluation.embedder.Embedder`. Defaults to `0`.
+        learners: Integer. Number of learners with embeddings that are concatenated. Defaults to `1`.
+        names: `[N]` names of the images, such as paths. If `None`, the projector shows none. Defaults to `None`.
+        clusters: `[N]` cluster of each image, for example from Divide and Conquer. If `None`, the projector shows none.
+            Defaults to `None`.
+
+    Raises:
+        ValueError: If the numbers of images, labels, names and clusters differ.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    projector = tfdml.callbacks.Projector("logs", None, labels, class_names=["cup", "pot"])
+    projector.write(embeddings)  # Writes logs/projector_config.pbtxt and logs/projector/.
+    projector.rows  # [0, 1, 2, 3]
+    ```
     """
 
     def __init__(
@@ -61,19 +79,26 @@ class Projector(keras.callbacks.Callback):
         check_count(images, len(self.labels))
         for name, values in (("names", names), ("clusters", clusters)):
             if values is not None and len(values) != len(self.labels):
-                raise ValueError(f"Expected {name} of {len(self.labels)} images, received {len(values)}.")
+                raise ValueError(
+                    f"{name} must have one value per image. Expected {len(self.labels)} values. Received: "
+                    f"{len(values)} values."
+                )
 
     def on_train_end(self, logs=None):
         self.write(Embedder(self.model, verbose=self.verbose)(self.images, len(self.labels)))
 
     @property
     def rows(self) -> np.ndarray:
-        """The rows of the points, ascending."""
+        """Indices of the images that the projector shows, in ascending order."""
         count = min(len(self.labels), MOST_POINTS)
         return np.sort(np.random.default_rng(self.seed).choice(len(self.labels), count, replace=False))
 
     def write(self, embeddings: Embeddings) -> None:
-        """Writes the files of embeddings `[N, D]` of all images."""
+        """Writes the files for the embeddings of all images, without training.
+
+        Args:
+            embeddings: `[N, D]` embeddings in the order of the labels.
+        """
         rows = self.rows
         embeddings, labels = np.asarray(embeddings)[rows], self.labels[rows]
         tensors = {"embeddings": embeddings}
@@ -93,18 +118,18 @@ class Projector(keras.callbacks.Callback):
 
 
 def write_projector_files(log_dir, tensors, columns, thumbnails=None):
-    """Writes the projector's files to `log_dir/projector`, and its configuration to `log_dir`.
+    """Writes the projector's files to `log_dir/projector` and its configuration to `log_dir`.
 
-    Tensors are embeddings `[N, d]` by name, and columns N values by name, what is told of each point: two columns or
-    more. Thumbnails are N square uint8 images of equal size, or None.
+    `tensors` maps names to embeddings `[N, d]`, and `columns` maps names to N values that the projector shows. It needs
+    at least two columns. `thumbnails` are N square uint8 images of equal size, or None.
     """
-    # TensorBoard's own protobuf writes the configuration that it reads.
+    # TensorBoard's own protobuf class writes the format that TensorBoard reads.
     from tensorboard.plugins.projector import ProjectorConfig, visualize_embeddings
 
     folder = folder_in(log_dir, "projector", "folder")
     folder.mkdir(parents=True, exist_ok=True)
     table = [columns.keys(), *zip(*columns.values(), strict=True)]
-    # Tabs and line ends would end a field.
+    # Tabs and line breaks separate fields, so replace them in values.
     lines = ["\t".join(" ".join(str(value).split()) for value in row) for row in table]
     vacated(folder / "metadata.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     side = None
@@ -128,7 +153,7 @@ def write_projector_files(log_dir, tensors, columns, thumbnails=None):
 
 
 def _sprite(thumbnails):
-    """Arranges all thumbnails in one square image; returns it and the side of each."""
+    """Arranges all thumbnails in one square image and returns it with the side of a thumbnail."""
     across = int(np.ceil(np.sqrt(len(thumbnails))))
     side = min(thumbnails[0].shape[0], MOST_SPRITE_PIXELS // across)
     sprite = np.full((across * side, across * side, 3), 255, np.uint8)

@@ -21,29 +21,49 @@ from tfdml.registry.fields import Declared
 
 
 class TrainingDiverged(FloatingPointError, RuntimeError):
-    """Raised when the loss, the gradient, or a result of these is NaN or infinite.
+    """Error that is raised if the loss, a gradient, a weight or an embedding becomes NaN or infinite in training.
 
     Args:
-        problem: what is not finite.
-        step: number of steps taken.
+        problem: String. What is not finite, such as `"The loss is nan"`.
+        step: Integer. Number of steps taken.
+
+    Example:
+
+    ```python
+    str(tfdml.callbacks.TrainingDiverged("The loss is nan", step=3)).partition(".")[0]  # 'The loss is nan at step 3'
+    ```
     """
 
     def __init__(self, problem: str, step: int):
         super().__init__(
-            f"{problem} at step {step}. Try a lower learning rate, a larger margin of the loss, or float32: "
-            "keras.config.set_dtype_policy('float32'), in a command --precision=float32. Earlier checkpoints are "
-            "intact."
+            f"{problem} at step {step}. Use a lower learning rate, a larger margin of the loss, or float32: call "
+            "keras.config.set_dtype_policy('float32'), or add --precision=float32 to the command. Earlier checkpoints "
+            "are intact."
         )
 
 
 class DivergenceGuard(keras.callbacks.Callback):
-    """Raises `TrainingDiverged` at the first step whose loss or gradient norm is not finite.
+    """Callback that raises `TrainingDiverged` at the first step with a loss or gradient norm that is not finite.
 
-    A model that is not of tfdml logs no gradient norm. Its weights are looked at after each epoch: on a CPU, relu makes
-    zeros of the NaN in an image, so that the weights become NaN and the loss does not.
+    Models that are not tfdml models log no gradient norm. For these, the callback checks the weights after each epoch:
+    on a CPU, ReLU turns the NaN of an image into zeros, so that the weights become NaN but the loss does not.
 
     Args:
-        step: function that returns the number of steps taken; None: the optimizer's `iterations`.
+        step: Function that returns the number of steps taken. If `None`, it is the optimizer's `iterations`. Defaults
+            to `None`.
+
+    Raises:
+        TrainingDiverged: If the loss, the gradient norm or a weight is not finite.
+
+    Example:
+
+    ```python
+    images, labels = np.random.uniform(-2, 2, (8, 16, 16, 3)), np.array([0, 0, 1, 1, 2, 2, 3, 3])
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=8)
+    model.compile("adam", "triplet")
+    history = model.fit(images, labels, callbacks=[tfdml.callbacks.DivergenceGuard()], verbose=0)
+    np.isfinite(history.history["loss"])  # [True]
+    ```
     """
 
     def __init__(self, step: StepCounter | None = None):
@@ -51,7 +71,7 @@ class DivergenceGuard(keras.callbacks.Callback):
         self._step = step or (lambda: steps_taken(self.model))
 
     def on_train_batch_end(self, batch, logs=None):
-        # Loss scaling skips steps whose gradient overflows, which is correct.
+        # With loss scaling, an infinite gradient is not an error, because that step is skipped.
         scaled = isinstance(self.model.optimizer, keras.optimizers.LossScaleOptimizer)
         watched = ("loss",) if scaled else ("loss", "gradient_norm")
         for name in watched:
@@ -67,35 +87,61 @@ class DivergenceGuard(keras.callbacks.Callback):
                 raise TrainingDiverged(f"The weight {weight.path} is not finite", self._step())
 
 
-# Difference at which embeddings count as equal, relative to the largest value: what rounding makes of equal ones.
+# Largest difference, relative to the largest value, at which embeddings count as equal. It allows for rounding.
 EQUAL = 2.0**-20
 
 
 class RetrievalEvaluation(Declared, keras.callbacks.Callback):
-    """Evaluates retrieval of a held-out split at the start, and every N epochs or steps.
+    """Callback that evaluates retrieval on held-out images before training and after every n epochs or steps.
 
-    It adds `val_recall_at_1` and so on to the epoch logs, so that Keras' own callbacks can monitor them. List it before
-    those callbacks.
+    Use it to measure Recall@K during training. Pass images that are not used for training, if
+    possible of other classes. The callback
+    adds `val_recall_at_1` and other metrics to the logs of an epoch, so that Keras callbacks such as `ModelCheckpoint`
+    and `EarlyStopping` can monitor them. List it before those callbacks.
 
-    Example: `model.fit(batches, shuffle=False, callbacks=[RetrievalEvaluation(test_images, test_labels)])`.
+    The attribute `history` is a list of all evaluations, each a dictionary with `step` and `metrics`, and `best` is the
+    one with the highest value of `monitor`.
 
     Args:
-        images: dataset of full batches of images, or an array `[N, H, W, 3]`.
-        labels: `[N]` class numbers; a dataset's batches may extend beyond N.
-        every: number of epochs or steps between evaluations.
-        unit: `epochs` or `steps`.
-        prefix: prefix of the metrics' names in epoch logs.
-        measure: function of the embeddings `[N, d]` that returns metrics; None: Recall@K among all images.
-        monitor: the metric that selects the best model.
-        patience: number of evaluations without improvement after which training stops; None: never.
-        patience_from: number of steps before which evaluations do not count for it: a loss on proxies makes a
-            pretrained model worse at first.
-        on_evaluation: function `(step, metrics, is_best, seconds)` called after each evaluation.
-        step: function that returns the number of steps taken; None: the optimizer's `iterations`.
-        embedder: Keras model from images to embeddings that shares layers with the trained model, if that has other
-            outputs; None: the trained model.
-        average: `WeightAverage` whose weights are evaluated, and are in the model during `on_evaluation`; or None.
-        verbose: verbosity of embedding, see `tfdml.evaluation.embedder.Embedder`.
+        images: Held-out images: an array `[N, H, W, 3]` or a dataset of full batches, which may extend beyond N.
+        labels: `[N]` integer class labels of the images.
+        every: Integer. Number of epochs or steps between evaluations. Defaults to `1`.
+        unit: Unit of `every`, `"epochs"` or `"steps"`. Defaults to `"epochs"`.
+        prefix: String. Prefix of the metrics' names in the logs of an epoch. Defaults to `"val"`.
+        measure: Function from the embeddings `[N, d]` to a dictionary of metrics. If `None`, it is
+            `tfdml.evaluation.evaluate`, which computes Recall@K among all images. Defaults to `None`.
+        monitor: String. Name of the metric that selects the best model, without the prefix. Defaults to
+            `"recall_at_1"`.
+        patience: Integer or `None`. Training stops after this number of evaluations without improvement. If `None`,
+            training does not stop early. Defaults to `None`.
+        patience_from: Integer. Number of steps from which evaluations count for `patience`. Set it for proxy-based
+            losses, which make a pretrained model worse at first. Defaults to `0`.
+        on_evaluation: Function `(step, metrics, is_best, seconds)` that is called after each evaluation, or `None`.
+            Defaults to `None`.
+        step: Function that returns the number of steps taken. If `None`, it is the optimizer's `iterations`. Defaults
+            to `None`.
+        embedder: Keras model from images to embeddings that shares its layers with the trained model. Pass it if the
+            trained model has other outputs. If `None`, the trained model is evaluated. Defaults to `None`.
+        average: `WeightAverage` or `None`. If set, the averaged weights are evaluated, and the model has them while
+            `on_evaluation` is called. Defaults to `None`.
+        verbose: Verbosity of embedding, see `tfdml.evaluation.embedder.Embedder`. Defaults to `0`.
+
+    Raises:
+        TrainingDiverged: If a weight or an embedding is not finite.
+        ValueError: If `measure` does not return the metric `monitor`.
+
+    Example:
+
+    ```python
+    images, labels = np.random.uniform(-2, 2, (8, 16, 16, 3)), np.array([0, 0, 1, 1, 2, 2, 3, 3])
+    test_images, test_labels = np.random.uniform(-2, 2, (6, 16, 16, 3)), np.array([4, 4, 5, 5, 6, 6])
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=8)
+    model.compile("adam", "triplet")
+    evaluation = tfdml.callbacks.RetrievalEvaluation(test_images, test_labels)
+    history = model.fit(images, labels, epochs=2, callbacks=[evaluation], verbose=0)
+    "val_recall_at_1" in history.history  # True
+    [each["step"] for each in evaluation.history]  # [0, 1, 2]
+    ```
     """
 
     def __init__(
@@ -128,9 +174,9 @@ class RetrievalEvaluation(Declared, keras.callbacks.Callback):
         self.verbose = verbose
         self.history = []
         self.best = None
-        # Of the last evaluation; not in the state, so None after a resume.
+        # The embeddings of the last evaluation. They are not part of the state, so they are None after resuming.
         self.embeddings = None
-        # Evaluations since the highest value that counts for patience, and that value.
+        # The highest value that counts for patience, and the number of evaluations since then.
         self._waited, self._highest = 0, None
         self._ended = False
         self._told_of_equal = False
@@ -141,7 +187,15 @@ class RetrievalEvaluation(Declared, keras.callbacks.Callback):
         self._embedder = Embedder(self.embedder or model, verbose=self.verbose, of=f"{self.prefix} images")
 
     def check_order(self, callbacks: Sequence[keras.callbacks.Callback], model: keras.Model) -> None:
-        """Raises a ValueError if a callback that monitors these metrics is listed before this one."""
+        """Checks that no callback that monitors these metrics is listed before this one.
+
+        Args:
+            callbacks: List of callbacks that contains this one.
+            model: Keras model that they are used with.
+
+        Raises:
+            ValueError: If a callback is listed too early.
+        """
         for callback in callbacks[: callbacks.index(self)]:
             watched = monitored(callback)
             name = watched.removeprefix(f"{self.prefix}_")
@@ -149,11 +203,11 @@ class RetrievalEvaluation(Declared, keras.callbacks.Callback):
             if name != watched and name not in [metric.name for metric in model.metrics]:
                 raise ValueError(
                     f"{type(callback).__name__}(monitor={watched!r}) is listed before RetrievalEvaluation, so it "
-                    "would not find this metric. List RetrievalEvaluation first."
+                    "cannot find this metric. List RetrievalEvaluation first."
                 )
 
     def on_train_begin(self, logs=None):
-        # Of an earlier `fit`, maybe of another model.
+        # A later `fit`, possibly with another model, starts with full patience.
         if self._ended:
             self._waited = 0
         if self._step() == 0:
@@ -170,8 +224,8 @@ class RetrievalEvaluation(Declared, keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         if self.unit != "steps":
             return
-        # Several steps are one batch here if they are executed together, and several batches one step if gradients are
-        # accumulated.
+        # Compare numbers of steps instead of counting batches: with `steps_per_execution`, Keras reports several steps
+        # as one batch, and with gradient accumulation, several batches are one step.
         step, passed = self._step(), self._passed
         self._passed = step
         if step // self.every > passed // self.every:
@@ -182,26 +236,26 @@ class RetrievalEvaluation(Declared, keras.callbacks.Callback):
             self._evaluate()
         if logs is not None and len(self.history) > self._evaluations_before:
             metrics = self.history[-1]["metrics"].items()
-            # Keras' progress bar averages these values, and fails at None.
+            # Keras' progress bar averages these values and fails if one is None.
             values = {name: value for name, value in metrics if name != "queries" and value is not None}
             logs.update({f"{self.prefix}_{name}": value for name, value in values.items()})
 
     @property
     def exhausted(self) -> bool:
-        """Whether patience has run out."""
+        """Whether there were `patience` evaluations without improvement."""
         return self.patience is not None and self._waited >= self.patience
 
     def get_state(self) -> dict[str, Any]:
         return {"history": self.history, "best": self.best, "waited": self._waited, "highest": self._highest}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restores a state; the next `fit` goes on with it, with the patience that was left."""
+        """Restores a state that `get_state` returned. The next `fit` continues with the remaining patience."""
         self._ended = False
         self.history, self.best = state["history"], state["best"]
         self._waited, self._highest = state["waited"], state["highest"]
 
     def evaluated_weights(self) -> AbstractContextManager[None]:
-        """Returns a context in which the model has the weights to evaluate."""
+        """Returns a context in which the model has the weights that are evaluated: the averaged ones, if any."""
         return self.average.applied() if self.average else contextlib.nullcontext()
 
     def _evaluate(self):
@@ -222,13 +276,13 @@ class RetrievalEvaluation(Declared, keras.callbacks.Callback):
         metrics = self.measure(self.embeddings)
         if self.monitor not in metrics:
             raise ValueError(
-                f"RetrievalEvaluation(monitor={self.monitor!r}): no such metric is measured. Measured are "
-                f"{', '.join(metrics)}; only Keras' logs add the prefix {self.prefix}_."
+                "RetrievalEvaluation can only monitor a metric that it measures, named without the prefix "
+                f"{self.prefix}_. Expected one of {', '.join(metrics)}. Received: monitor={self.monitor!r}."
             )
         if metrics[self.monitor] is None:
             raise ValueError(
-                f"{self.monitor} selects the best model, and has no value for these {len(self.labels)} images. "
-                "Select by another metric."
+                f"{self.monitor} has no value for these {len(self.labels)} images, so it cannot select the best model. "
+                "Use another metric."
             )
         entry = {"step": self._step(), "metrics": metrics}
         self.history.append(entry)
@@ -243,28 +297,28 @@ class RetrievalEvaluation(Declared, keras.callbacks.Callback):
             self.on_evaluation(entry["step"], metrics, is_best, time.monotonic() - began)
 
     def _warn_of_equal(self):
-        """Warns once if all embeddings are equal, with which every metric is that of chance or 0."""
+        """Warns once if all embeddings are equal, because every metric is then 0 or at chance level."""
         largest = np.abs(self.embeddings).max(initial=0.0)
         if self._told_of_equal or len(self.embeddings) < 2 or np.ptp(self.embeddings, axis=0).max() > EQUAL * largest:
             return
         self._told_of_equal = True
         warnings.warn(
-            f"All {len(self.embeddings)} embeddings are equal at step {self._step()}, so that no image is found: "
-            "Recall@1 is 0. Check that the images differ and that their pixels are scaled as the backbone expects; if "
-            "the embeddings differed before, lower the learning rate or use another loss or mining.",
+            f"All {len(self.embeddings)} embeddings are equal at step {self._step()}, so retrieval finds nothing: "
+            "Recall@1 is 0%. Check that the images differ and that their pixels are scaled as the backbone expects. If "
+            "the embeddings differed before, use a lower learning rate, another loss or another mining strategy.",
             stacklevel=2,
         )
 
 
 def monitored(callback: keras.callbacks.Callback) -> str:
-    """Returns the name of the metric that a callback monitors, "" if it monitors none."""
-    # Several classes of Keras have one, and a user's own.
+    """Returns the name of the metric that a callback monitors, or "" if it monitors none."""
+    # Keras has no common base class for the callbacks with this attribute, and users write their own.
     name = getattr(callback, "monitor", None)
     return name if isinstance(name, str) else ""
 
 
 def check_monitors(callbacks: Sequence[keras.callbacks.Callback | None], model: keras.Model) -> None:
-    """Raises a ValueError for callbacks of `fit` that monitor metrics of retrieval not measured before them."""
+    """Raises a ValueError if a callback monitors a retrieval metric that no earlier callback measures."""
     evaluations = [each for each in callbacks if isinstance(each, RetrievalEvaluation)]
     for evaluation in evaluations:
         evaluation.check_order(callbacks, model)
@@ -280,12 +334,12 @@ def check_monitors(callbacks: Sequence[keras.callbacks.Callback | None], model: 
             )
         if isinstance(callback, keras.callbacks.EarlyStopping) and callback.mode == "auto":
             raise ValueError(
-                f"{name}(monitor={watched!r}) does not say whether larger values are better, which Keras cannot infer "
-                "from this name. Expected mode='max' or mode='min'. Received: mode='auto'."
+                f"{name}(monitor={watched!r}) does not specify whether larger values are better, and Keras cannot "
+                "infer it from this name. Expected mode='max' or mode='min'. Received: mode='auto'."
             )
 
 
 def _may_add_metrics(callback):
-    """Whether a callback may add metrics to the logs: a user's own, or the functions of a LambdaCallback."""
+    """Whether a callback may add metrics to the logs, like a user's own callback or a LambdaCallback."""
     adds_none = type(callback).__module__.partition(".")[0] in ("keras", "tfdml")
     return isinstance(callback, keras.callbacks.LambdaCallback) or not adds_none

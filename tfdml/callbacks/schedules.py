@@ -1,4 +1,4 @@
-"""Callbacks that change training from step to step: temperatures, averages of weights, frozen backbones."""
+"""Callbacks that change training from step to step: temperature schedules, weight averages and frozen backbones."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -14,18 +14,35 @@ from tfdml.runtime.sharded_variable import ShardedVariable
 
 
 class TemperatureSchedule(Declared, keras.callbacks.Callback):
-    """Changes the `negative_temperature` of a loss linearly, equation (15) of Ranked List Loss.
+    """Callback that changes the `negative_temperature` of a loss linearly during training.
 
-    It depends only on the number of steps taken, so it is the same in a resumed run.
-
-    Example: `model.fit(batches, callbacks=[TemperatureSchedule(first=10.0, last=5.0, steps=1000)])`.
+    This is equation (15) of Ranked List Loss. The temperature depends only on the number of steps taken, so a resumed
+    run continues with the same values.
 
     Args:
-        first: temperature of the first step.
-        last: temperature after `steps` steps and later.
-        steps: number of steps from the first to the last temperature.
-        step: function that returns the number of steps taken; None: the optimizer's `iterations`.
-        loss: the loss to change, such as one in a `WeightedSum`; None: the model's loss.
+        first: Float. Temperature in the first step.
+        last: Float. Temperature after `steps` steps and later.
+        steps: Integer. Number of steps from the first to the last temperature.
+        step: Function that returns the number of steps taken. If `None`, it is the optimizer's `iterations`. Defaults
+            to `None`.
+        loss: Loss to change, for example one of the losses in a `WeightedSum`. If `None`, it is the model's loss.
+            Defaults to `None`.
+
+    Raises:
+        ValueError: If the loss has no `negative_temperature`, or if the model was compiled with
+            `steps_per_execution` above 1.
+
+    Example:
+
+    ```python
+    images, labels = np.random.uniform(-2, 2, (8, 16, 16, 3)), np.array([0, 0, 1, 1, 2, 2, 3, 3])
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=8)
+    loss = tfdml.losses.RankedList()
+    model.compile("adam", loss)
+    schedule = tfdml.callbacks.TemperatureSchedule(first=10.0, last=5.0, steps=2)
+    history = model.fit(images, labels, epochs=2, callbacks=[schedule], verbose=0)
+    loss.negative_temperature  # 7.5
+    ```
     """
 
     def __init__(
@@ -44,9 +61,12 @@ class TemperatureSchedule(Declared, keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         loss = self._loss or self.model.loss
-        # A loss of the user's own may have one, too.
+        # A check of the class would reject a user's own loss.
         if not hasattr(loss, "negative_temperature"):
-            raise ValueError(f"Expected a loss with a negative_temperature, such as RankedList, received {loss!r}.")
+            raise ValueError(
+                "TemperatureSchedule changes the negative_temperature of a loss. Expected a loss that has one, such as "
+                f"tfdml.losses.RankedList. Received: loss={loss!r}."
+            )
         check_single_steps(self.model, "TemperatureSchedule sets a temperature before every step")
 
     def on_train_batch_begin(self, batch, logs=None):
@@ -60,17 +80,33 @@ def temperature_at(step, first, last, steps):
 
 
 class WeightAverage(Declared, keras.callbacks.Callback):
-    """Computes an exponential moving average of a model's weights and moving statistics.
+    """Callback that computes an exponential moving average of a model's weights and moving statistics.
 
-    After step t the average moves towards the weights by the fraction `1 - min(decay, (1 + t) / (10 + t))`, as in
-    `tf.train.ExponentialMovingAverage`: at first it covers the last tenth of the steps, so that it is useful in short
-    runs, too. List it before the callbacks that evaluate or save.
-
-    Example: `model.fit(batches, callbacks=[average, RetrievalEvaluation(images, labels, average=average)])` where
-    `average = WeightAverage(0.999)`, and then `with average.applied(): model.save("averaged.keras")`.
+    After step t, the average moves toward the weights by the fraction `1 - min(decay, (1 + t) / (10 + t))`, as in
+    `tf.train.ExponentialMovingAverage`. At first it covers about the last 10% of the steps, so it is also useful in
+    short runs. List it before the callbacks that evaluate or save the model.
 
     Args:
-        decay: maximum fraction of the average that remains in a step; 0.999 averages over about 1,000 steps.
+        decay: Float. Maximum fraction of the average that remains in a step. With larger values, the average covers
+            more steps: 0.999 averages over about 1,000 steps. Defaults to `0.999`.
+
+    Raises:
+        ValueError: If the model has no weights yet, differs from the model of an earlier `fit`, or was compiled with
+            `steps_per_execution` above 1.
+
+    Example:
+
+    ```python
+    images, labels = np.random.uniform(-2, 2, (8, 16, 16, 3)), np.array([0, 0, 1, 1, 2, 2, 3, 3])
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=8)
+    model.compile("adam", "triplet")
+    average = tfdml.callbacks.WeightAverage(0.999)
+    evaluation = tfdml.callbacks.RetrievalEvaluation(images, labels, average=average)
+    history = model.fit(images, labels, epochs=2, callbacks=[average, evaluation], verbose=0)
+    with average.applied():
+        embeddings = model.predict(images, verbose=0)  # With the averaged weights.
+    average.steps  # 2
+    ```
     """
 
     def __init__(self, decay: Annotated[float, number(above=0, below=1)] = 0.999):
@@ -81,22 +117,29 @@ class WeightAverage(Declared, keras.callbacks.Callback):
         self._update = tf.function(self._move, autograph=False)
 
     def on_train_begin(self, logs=None):
-        check_single_steps(self.model, "WeightAverage moves after every step")
+        check_single_steps(self.model, "WeightAverage updates its average after every step")
         self.make()
         if self.steps == 0:
-            # What begins training may have changed them since.
+            # Callbacks such as InitialEmbedding may have changed the weights since the average was made.
             _assign(self.variables, [variable.numpy() for variable in self._averaged])
 
     def make(self, model: keras.Model | None = None) -> None:
-        """Starts the average from the current weights, once. Training does it if you do not."""
+        """Initializes the average with the current weights, unless it exists. `fit` calls this method.
+
+        Args:
+            model: Keras model to average. If `None`, it is the model of `fit`. Defaults to `None`.
+        """
         if model is not None:
             self.set_model(model)
         if self.variables:
             if self._averaged[0] is not _float_variables(self.model)[0]:
-                raise ValueError("WeightAverage averages the weights of another model. Make a new one for each model.")
+                raise ValueError(
+                    "This WeightAverage already averages the weights of another model. Use a new WeightAverage for "
+                    "each model."
+                )
             return
         if not self.model.built:
-            raise ValueError("WeightAverage needs a model with weights: call it on a batch before it is trained.")
+            raise ValueError("WeightAverage needs a model that has weights. Call the model on a batch before fit().")
         self._averaged, averages = _float_variables(self.model), []
         with self.model.distribute_strategy.scope():
             for variable in self._averaged:
@@ -116,9 +159,15 @@ class WeightAverage(Declared, keras.callbacks.Callback):
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        """Returns a context in which the model has the averaged weights."""
+        """Returns a context in which the model has the averaged weights.
+
+        Raises:
+            ValueError: If the average does not exist yet.
+        """
         if not self.variables:
-            raise ValueError("WeightAverage has no average yet. List it before the callbacks that use it.")
+            raise ValueError(
+                "WeightAverage has no average yet. List it before the callbacks that use it, or call make(model)."
+            )
         trained = [variable.numpy() for variable in self._averaged]
         _assign(self._averaged, [average.numpy() for average in self.variables])
         try:
@@ -140,7 +189,7 @@ class WeightAverage(Declared, keras.callbacks.Callback):
 
 
 def _float_variables(model):
-    """The weights that have a mean: the state of random layers has none."""
+    """Returns the weights that can be averaged, without the integer state of random layers."""
     return [each for each in model.variables if keras.backend.is_float_dtype(each.dtype)]
 
 
@@ -154,16 +203,31 @@ def _assign(variables, values):
 
 
 class WaitingBackbone(Declared, keras.callbacks.Callback):
-    """Computes no gradients of the backbone in the first steps, which take less time, then those of all weights.
+    """Callback that saves time by computing no gradients of the backbone while the optimizer freezes it.
 
-    The optimizer says that it stays as it is: `frozen_steps={"backbone": steps}`. The step is compiled once more when
-    the backbone begins to learn; weights are those of training with `frozen_steps` alone.
-
-    Example: `model.fit(batches, callbacks=[WaitingBackbone(500)])` with `AdamW(frozen_steps={"backbone": 500})`.
+    Use it with an optimizer that has `frozen_steps={"backbone": steps}`, with the same number of steps. The weights
+    after training are the same as without this callback. The training step is compiled once more when the backbone
+    starts to train.
 
     Args:
-        steps: number of first steps.
-        step: function that returns the number of steps taken; None: the optimizer's `iterations`.
+        steps: Integer. Number of steps at the start in which the backbone is frozen.
+        step: Function that returns the number of steps taken. If `None`, it is the optimizer's `iterations`. Defaults
+            to `None`.
+
+    Raises:
+        ValueError: If the model was compiled with `steps_per_execution` above 1.
+
+    Example:
+
+    ```python
+    images, labels = np.random.uniform(-2, 2, (8, 16, 16, 3)), np.array([0, 0, 1, 1, 2, 2, 3, 3])
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=8)
+    model.compile(tfdml.optimizers.Adam(frozen_steps={"backbone": 2}), "triplet")
+    model.build((None, 16, 16, 3))
+    kernel = model.backbone.weights[0].numpy()
+    history = model.fit(images, labels, epochs=2, callbacks=[tfdml.callbacks.WaitingBackbone(2)], verbose=0)
+    np.array_equal(model.backbone.weights[0].numpy(), kernel)  # True
+    ```
     """
 
     def __init__(self, steps: Count, *, step: StepCounter | None = None):
@@ -172,14 +236,14 @@ class WaitingBackbone(Declared, keras.callbacks.Callback):
         self._step = step or (lambda: steps_taken(self.model))
 
     def on_train_begin(self, logs=None):
-        check_single_steps(self.model, "WaitingBackbone ends a stage between two steps")
+        check_single_steps(self.model, "WaitingBackbone changes the model between two steps")
         self.model.let_backbones_wait(self._step() < self.steps)
 
     def on_train_batch_begin(self, batch, logs=None):
-        # Asking the optimizer each time, once it learns, would wait for the device.
+        # The order matters: reading the optimizer's counter waits for the device, so stop once the backbone trains.
         if self.model.backbones_wait and self._step() >= self.steps:
             self.model.let_backbones_wait(False)
 
     def on_train_end(self, logs=None):
-        # Whoever trains on without this callback trains all.
+        # A later `fit` without this callback must train all weights.
         self.model.let_backbones_wait(False)

@@ -1,4 +1,4 @@
-"""Methods: how images become learner embeddings, and how these are trained."""
+"""Methods: Keras models that map images to embeddings and train them with a loss."""
 
 from tfdml.methods.divide_and_conquer import DivideAndConquer
 from tfdml.methods.embedding_model import EmbeddingModel

@@ -30,11 +30,11 @@ from tfdml.registry.arguments import Count, FrozenBatchNorm, Tensor
 
 
 class Turns:
-    """Tells which of the slices of an embedding learn from a batch, and from which rows.
+    """Determines which slices of an embedding are trained with a batch, and with which of its rows.
 
-    A batch has one part, of the learner whose turn it is, or, if `simultaneous`, a part for each learner, in order. The
-    targets tell the learner of each row; that of a part is -1 where the part has none. Where no part has one, or
-    targets do not tell, the whole embedding learns.
+    A batch consists of one part for the current learner or, if `simultaneous`, of one part per learner, in order. The
+    targets contain the learner of each row, or -1 for a part without a learner. If no part has a learner, or if the
+    targets do not contain learners, the whole embedding is trained.
     """
 
     def __init__(self, slices, simultaneous):
@@ -42,22 +42,22 @@ class Turns:
         self.parts = slices if simultaneous else 1
 
     def of(self, batch):
-        """Returns the learner of each part, int32 `[parts]`, or None where targets do not tell."""
+        """Returns the learner of each part, int32 `[parts]`, or None if the targets do not contain it."""
         if "learner" not in batch:
             return None
         learners = tf.cast(batch["learner"], tf.int32)
         return learners[:1] if self.parts == 1 else tf.reshape(learners, [self.parts, -1])[:, 0]
 
     def check(self, batch):
-        """Raises an error if a part of the batch has several learners, or one that the model does not have.
+        """Raises an error if a part of the batch has several learners or a learner that does not exist.
 
-        Returns whether it has neither, for XLA, which leaves out errors.
+        Returns whether the batch is valid, because XLA ignores these errors.
         """
         if "learner" not in batch:
             return True
         learners = tf.cast(batch["learner"], tf.int32)
-        whose = "the batch" if self.parts == 1 else f"each of {self.parts} equal parts of the batch, in order"
-        message = f"Expected the same learner for all images of {whose}; pipelines.sampling.WithinClusters draws such."
+        part = "the batch" if self.parts == 1 else f"each of {self.parts} equal parts of the batch, in order"
+        message = f"All images of {part} must have the same learner. Use batches of pipelines.sampling.WithinClusters."
         message = message_of_check(message)
         tf.debugging.assert_equal(tf.size(learners) % self.parts, 0, message)
         learners = tf.reshape(learners, [self.parts, -1])
@@ -65,36 +65,36 @@ class Turns:
         tf.debugging.assert_equal(same, True, message)
         if self.parts == 1:
             exists = tf.reduce_all(learners < self.slices)
-            message = f"Expected learners below {self.slices}."
+            message = f"The learner of a batch must be at most {self.slices - 1}, the last learner of the model."
         else:
             exists = tf.reduce_all((learners[:, 0] == tf.range(self.parts)) | (learners[:, 0] < 0))
         tf.debugging.assert_equal(exists, True, message_of_check(message))
         return same & exists
 
     def learning(self, turns):
-        """Masks of the slices `[K]`, and of the loss' layers `[K + 1]`, that learn when these learners do."""
+        """Returns masks of the slices `[K]` and of the loss layers `[K + 1]` that are trained with these learners."""
         turns = tf.constant([-1]) if turns is None else turns
         whole = tf.reduce_all(turns < 0)
         own = tf.reduce_any(tf.range(self.slices)[:, None] == turns, axis=1)
         return own | whole, tf.concat([own, [whole]], axis=0)
 
     def divided(self, values):
-        """Returns the rows of each part of `[B, ...]`, a list of tensors."""
+        """Splits `[B, ...]` into a list with the rows of each part."""
         return tf.split(values, self.parts)
 
     def seen_by_slices(self, values, turns):
-        """Returns the rows of `[B, ...]` that each slice learns from when it does, a list of K tensors."""
+        """Returns a list of K tensors: the rows of `[B, ...]` with which each slice is trained, if it is."""
         return [values] * self.slices if self.parts == 1 or turns is None else self.divided(values)
 
 
 class TurnLosses:
-    """Means over an epoch of the loss of each learner. Not a layer, so that Keras does not save them with the model."""
+    """Mean loss of each learner in an epoch. It is not a layer, so Keras does not save it with the model."""
 
     def __init__(self, learners):
         self.means = [keras.metrics.Mean(name=f"loss_of_learner_{k}") for k in range(learners)]
 
     def update(self, turns, losses):
-        """Adds the loss of each part of a batch; its learner is that of `turns` `[parts]`, or none where it is -1."""
+        """Adds the loss of each part of a batch. `turns` `[parts]` are the learners of the parts, or -1 for none."""
         for turn, loss in zip(tf.unstack(turns), losses, strict=True):
             for k, mean in enumerate(self.means):
                 own = tf.equal(turn, k)
@@ -103,26 +103,76 @@ class TurnLosses:
 
 @register("method", "divide_and_conquer")
 class DivideAndConquer(EmbeddingModel):
-    """K learners, slices of one linear layer, each of which learns from a cluster of the data of its own.
+    """Embedding model with K learners, each trained on one cluster of the images (Divide and Conquer).
 
-    A batch tells whose turn it is: its targets are `{"label": [B], "learner": [B]}`, the same learner for all of them,
-    or, with `simultaneous`, as many rows of each, in order; -1, or no learner at all: the whole embedding.
-    `pipelines.sampling.WithinClusters` draws such batches, and `tfdml.callbacks.Recluster` divides the data
-    (Algorithm 1).
+    The learners are slices of one linear layer. In turns, each learner is trained on batches from its own cluster, and
+    every few epochs the images are clustered again. Use it for long training on large datasets: in our experiments, it
+    was better than one embedding only after many steps. For retrieval, the learners are concatenated. See Sanakoyeu et
+    al., Divide and Conquer the Embedding Space for Metric Learning, 2019.
 
-    A step changes the backbone and the slice whose turn it is. Other slices, and what the loss keeps for them, stay:
-    weights, momentum and all that the optimizer has for them (Sec. 3.3). Adam, AdamW and Adamax correct the bias of a
-    slice's moments by the number of steps that this slice has learned in.
+    The targets of a batch are `{"label": [B], "learner": [B]}`, with the same learner for all images. With
+    `simultaneous=True`, a batch has the same number of images for each learner, in order. A learner of -1, or targets
+    without learners, train the whole embedding. `pipelines.sampling.WithinClusters` draws such batches, and
+    `tfdml.callbacks.Recluster` divides the images (Algorithm 1). The training command adds both.
+
+    A step changes the backbone and the slice of the current learner. The other slices stay unchanged, including their
+    variables in the loss and in the optimizer, such as momentum (Sec. 3.3). Adam, AdamW and Adamax correct the bias of
+    a slice's moments by the number of steps that trained this slice.
 
     Args:
         backbone: Keras model from images `[B, H, W, 3]` to features.
-        embedding_size: dimensions of all learners together.
-        learners, recluster_every, data_split, cluster_order, divide_at, merge_at, merge_loss_at, finetune,
-            simultaneous, split_embedding, iterations, restarts: see `Division`.
-        hold_others: False lets the optimizer treat slices whose turn it is not as it treats any weight whose gradient
-            is zero, as the authors' code does: momentum and weight decay go on.
-        head: one of `tfdml.heads`, see `Single`.
-        freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
+        embedding_size: Integer. Number of dimensions of all learners together. Defaults to `128`.
+        learners: Integer. Number K of learners and clusters. Defaults to `8`.
+        recluster_every: Integer. Number T of epochs from one clustering to the next. Defaults to `2`.
+        data_split: How the images are divided. Defaults to `"kmeans"`.
+
+            - `"kmeans"`: clusters of the current embeddings.
+            - `"random"`: random parts of the images.
+            - `"random_classes"`: random parts of the classes.
+            - `"labels"`: ranges of class labels.
+            - `"none"`: learners are trained in turns on batches of all images.
+
+        cluster_order: Which cluster a batch comes from: `"uniform"`, `"proportional"` to its size, or `"round_robin"`.
+            Defaults to `"uniform"`.
+        divide_at: Integer. First epoch with clusters and separate learners. Before it, the whole embedding is trained
+            on all images. Defaults to `0`.
+        merge_at: Integer or `None`. First epoch in which the whole embedding is trained on all images again. If `None`,
+            the learners stay separate. Defaults to `None`.
+        merge_loss_at: Integer or `None`. Epoch from which the loss receives the whole embedding while batches still
+            come from clusters. If `None`, it is `merge_at`. Defaults to `None`.
+        finetune: What is trained from `merge_at` on: `"all"`, or only the `"embedding"` layer and the variables of the
+            loss. Defaults to `"all"`.
+        simultaneous: Boolean. If `True`, each step trains all learners, with one batch from each cluster. This is not
+            in the paper. Defaults to `False`.
+        split_embedding: Boolean. If `False`, batches come from clusters, but each of them trains the whole embedding.
+            Defaults to `True`.
+        iterations: Integer. Number of K-means iterations. Defaults to `50`.
+        restarts: Integer. Number of K-means runs. The best one is used. Defaults to `1`.
+        hold_others: Boolean. If `False`, the optimizer treats the slices of other learners like any weight with a
+            gradient of zero, as the authors' code does. Momentum and weight decay then still change them. Defaults to
+            `True`.
+        head: One of `tfdml.heads`: the layers between the backbone and the linear layer. Defaults to
+            `tfdml.heads.Linear()`, which averages over positions.
+        freeze_batch_norm: What to freeze in the batch normalization layers of the backbone: `"none"`, `"statistics"`
+            (moving mean and variance) or `"all"` (scale and offset as well). Defaults to `"none"`.
+        **kwargs: `preprocessing` of the images, see `EmbeddingModel`, and `name`, `trainable` and `dtype` of
+            `keras.Model`.
+
+    Raises:
+        ValueError: If arguments contradict each other, or if the optimizer cannot leave slices unchanged.
+
+    Example:
+
+    ```python
+    images, labels = np.random.uniform(-2, 2, (8, 32, 32, 3)), np.array([0, 0, 1, 1, 2, 2, 3, 3])
+    model = tfdml.DivideAndConquer(tfdml.backbones.Small(width=4), embedding_size=16, learners=2)
+    model.compile("adam", tfdml.losses.Triplet())
+    batch = tf.data.Dataset.from_tensors((images, {"label": labels, "learner": np.zeros(8, int)}))
+    history = model.fit(batch, shuffle=False, verbose=0)
+    [batches for _, batches in model.learner_losses()]  # [1, 0]
+    ```
+
+    For a dataset with clusters, see `tfdml.callbacks.Recluster`.
     """
 
     turns = True
@@ -182,7 +232,7 @@ class DivideAndConquer(EmbeddingModel):
             self.steps.reset()
 
     def wrap_sampler(self, sampler) -> Any:
-        # Here, because plain Keras code does without pipelines.
+        # Imported here, because plain Keras code does not need the pipelines.
         from pipelines.sampling import WithinClusters
 
         if self.division.simultaneous:
@@ -197,14 +247,15 @@ class DivideAndConquer(EmbeddingModel):
         return {"clusters": callback}
 
     def begin_epoch(self, epoch: int, goes_on: bool = False) -> None:
-        """Applies the plan of the division at the beginning of an epoch.
+        """Applies the plan of the division at the start of an epoch. `tfdml.callbacks.Recluster` calls it.
 
-        Where learners are joined, the loss's variables for the whole embedding, such as proxies, begin as those of the
-        learners side by side; where the embedding is split, those of the learners begin as slices.
+        When learners are joined, the variables of the loss for the whole embedding, such as proxies, are initialized
+        with the concatenated variables of the learners. When the embedding is split, the variables of the learners are
+        initialized with slices.
 
         Args:
-            epoch: number of the epoch, from 0.
-            goes_on: whether some of its steps were taken before, by a run that was stopped.
+            epoch: Integer. Number of the epoch, from 0.
+            goes_on: Boolean. Whether a resumed run continues in the middle of this epoch. Defaults to `False`.
         """
         changed = []
         if not goes_on and self.division.joins_embedding(epoch):
@@ -239,11 +290,11 @@ class DivideAndConquer(EmbeddingModel):
         return [variable for variable in self.trainable_variables if id(variable) not in fixed]
 
     def loss_dims(self, learners, dim) -> list[int]:
-        # Behind the slices the whole embedding: the loss that it has before the division and after the merging.
+        # The last entry is for the whole embedding, which is trained before the division and after the merging.
         return [dim] * learners + [learners * dim]
 
     def loss_values(self, batch, learners, training=False) -> tf.Tensor:
-        """Loss `[B]` of the learner whose turn it is, equation (3) with any loss, or of the whole embedding."""
+        """Computes the loss `[B]` of the current learner, equation (3) with any loss, or of the whole embedding."""
         labels, turns = batch["label"], self._turns.of(batch)
         valid = self._turns.check(batch)
 
@@ -255,7 +306,7 @@ class DivideAndConquer(EmbeddingModel):
             if self._turns.parts == 1:
                 embeddings = tf.gather(learners, turns[0], axis=1)
                 each = [lambda k=k: self.loss_layers.inputs_of(k, labels, embeddings) for k in range(self.slices)]
-                # Without layers of their own all learners have the same loss.
+                # If the loss has no layers, it is the same for all learners.
                 inputs = tf.switch_case(turns[0], each) if self.loss_layers.learners else embeddings
                 return anchor_values(self.loss, labels, inputs)
             parts = zip(self._turns.divided(labels), self._turns.divided(learners), strict=True)
@@ -263,7 +314,7 @@ class DivideAndConquer(EmbeddingModel):
                 anchor_values(self.loss, of_part, self.loss_layers.inputs_of(k, of_part, rows[:, k]))
                 for k, (of_part, rows) in enumerate(parts)
             ]
-            # A part without a learner has none.
+            # A part without a learner has no loss.
             return tf.reshape(tf.where((turns >= 0)[:, None], tf.stack(values), 0.0), [-1])
 
         values = of_whole() if turns is None else tf.cond(tf.reduce_all(turns < 0), of_whole, of_parts)
@@ -286,7 +337,7 @@ class DivideAndConquer(EmbeddingModel):
         slices, layers = self._turns.learning(self._turns.of(batch))
         optimizer = without_loss_scaling(self.optimizer)
         before = tf.identity(tf.convert_to_tensor(optimizer.iterations))
-        # Without `hold_others` what is not frozen learns in every step.
+        # Without `hold_others`, every step changes all variables that are not frozen.
         counted = (slices, layers) if self.hold_others else map(tf.ones_like, (slices, layers))
         counted = self._of_slices.without_frozen(optimizer, *counted)
         if self.hold_others:
@@ -295,14 +346,14 @@ class DivideAndConquer(EmbeddingModel):
             frozen.restore()
         else:
             super().apply_gradients(batch, gradients)
-        # None where gradients overflow, or are accumulated first.
+        # If gradients overflow or are still being accumulated, the optimizer does not count a step.
         steps = tf.cast(optimizer.iterations - before, "int32")
         self.steps.add(*(steps * tf.cast(each, "int32") for each in (*counted, slices)))
 
     def update_measures(self, batch, measured, values) -> dict[str, Tensor]:
         turns = self._turns.of(batch)
         if turns is not None and not self._evaluates:
-            # With what layers add to the loss, which is the same for all parts.
+            # Add the regularization of layers, which is the same for all parts.
             added = measured["loss"] - tf.reduce_mean(values)
             parts = self._turns.divided(values)
             losses = [measured["loss"]] if len(parts) == 1 else [tf.reduce_mean(part) + added for part in parts]
@@ -313,7 +364,7 @@ class DivideAndConquer(EmbeddingModel):
         return [*super().training_metrics(), *self._turn_losses.means]
 
     def learner_losses(self) -> list[tuple[float, int]]:
-        """Mean loss of each learner in this epoch, and how many batches it had: `[(loss, batches), ...]`."""
+        """Returns the mean loss and the number of batches of each learner in this epoch: `[(loss, batches), ...]`."""
         return [(float(mean.result()), int(mean.count.numpy())) for mean in self._turn_losses.means]
 
     def get_config(self):

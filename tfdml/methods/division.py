@@ -1,4 +1,4 @@
-"""How Divide and Conquer divides the data, and trains one slice of the embedding at a time."""
+"""The plan of Divide and Conquer, and the variables that a step for one slice of the embedding must not change."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -19,25 +19,29 @@ Epoch = Annotated[int, integer(0)]
 
 
 class Division(Value):
-    """The plan of Algorithm 1 of Divide and Conquer, by epochs counted from 0.
+    """The plan of Algorithm 1 of Divide and Conquer, in epochs counted from 0.
+
+    `DivideAndConquer` describes the arguments. Table 6 of the paper compares K-means with random parts of the images,
+    with groups of similar classes, and with `split_embedding=False`. With `finetune="embedding"`, the backbone and its
+    batch normalization stay unchanged from `merge_at` on (Sec. 3.3).
 
     Args:
-        learners: number K of clusters.
-        recluster_every: T, epochs from one clustering to the next.
-        data_split: `kmeans` of the embedding; `random` parts of the rows, random parts of the classes
-            (`random_classes`), or ranges of class numbers (`labels`), all made once; or `none`: learners take turns on
-            batches of all data. Table 6 compares K-means with parts of the rows and with groups of similar classes.
-        cluster_order: which cluster a batch comes from: `uniform`, `proportional` to its size, or `round_robin`.
-        divide_at: the first epoch with clusters and separate learners.
-        merge_at: the first epoch that trains the whole embedding on all data again; None: never.
-        merge_loss_at: the epoch from which the loss sees the whole embedding while batches still come from clusters;
-            None: at `merge_at`.
-        finetune: what learns from `merge_at` on: `all`, or the `embedding` layer alone, with what the loss learns; the
-            backbone stays as it is then, batch norm too (Sec. 3.3).
-        simultaneous: True: a step has a batch of every cluster, one for each learner, so that no learner waits. This
-            is not in the paper.
-        split_embedding: False: batches come from clusters, but the whole embedding learns from each (Table 6).
-        iterations, restarts: of K-means.
+        learners: Integer. Number K of learners and clusters. Defaults to `8`.
+        recluster_every: Integer. Number T of epochs from one clustering to the next. Defaults to `2`.
+        data_split: `"kmeans"`, `"random"`, `"random_classes"`, `"labels"` or `"none"`. All but `"kmeans"` are made
+            only once. Defaults to `"kmeans"`.
+        cluster_order: `"uniform"`, `"proportional"` or `"round_robin"`. Defaults to `"uniform"`.
+        divide_at: Integer. First epoch with clusters and separate learners. Defaults to `0`.
+        merge_at: Integer or `None`. First epoch in which the whole embedding is trained on all images again. Defaults
+            to `None`.
+        merge_loss_at: Integer or `None`. Epoch from which the loss receives the whole embedding. Defaults to `None`.
+        finetune: `"all"` or `"embedding"`. Defaults to `"all"`.
+        simultaneous: Boolean. Whether each step trains all learners. Defaults to `False`.
+        split_embedding: Boolean. Whether learners are separate slices. Defaults to `True`.
+        iterations, restarts: Integers. Iterations and runs of K-means. Default to `50` and `1`.
+
+    Raises:
+        ValueError: If arguments contradict each other.
     """
 
     learners: Count = 8
@@ -56,56 +60,61 @@ class Division(Value):
     def check_arguments(self):
         ends = [self.divide_at, *(end for end in (self.merge_loss_at, self.merge_at) if end is not None)]
         if ends != sorted(ends):
-            received = f"{self.divide_at}, {self.merge_loss_at} and {self.merge_at}"
-            raise ValueError(f"Expected divide_at <= merge_loss_at <= merge_at; received {received}.")
+            raise ValueError(
+                f"Epochs must be in order. Expected divide_at <= merge_loss_at <= merge_at. Received: divide_at="
+                f"{self.divide_at}, merge_loss_at={self.merge_loss_at}, merge_at={self.merge_at}."
+            )
         if self.simultaneous and self.cluster_order == "proportional":
             raise ValueError(
-                "simultaneous=True has a batch of every cluster in every step, equally many; received "
-                "cluster_order='proportional'."
+                "simultaneous=True uses every cluster equally often, because each step has a batch from every cluster. "
+                "Expected cluster_order='uniform' or 'round_robin'. Received: cluster_order='proportional'."
             )
         if self.simultaneous and not self.split_embedding:
             raise ValueError(
-                "simultaneous=True has a batch for each learner in every step; received split_embedding=False, with "
-                "which there are no learners."
+                "simultaneous=True needs learners, because each step has a batch for each of them. Expected "
+                "split_embedding=True. Received: split_embedding=False."
             )
         if self.finetune == "embedding" and self.merge_at is None:
-            raise ValueError("finetune='embedding' begins at merge_at; received merge_at=None.")
+            raise ValueError(
+                "finetune='embedding' starts at the epoch merge_at. Expected an integer. Received: merge_at=None. Set "
+                "merge_at."
+            )
 
     def divides_data(self, epoch):
-        """True where an epoch's batches come from clusters."""
+        """Whether the batches of an epoch come from clusters."""
         return self.divide_at <= epoch and (self.merge_at is None or epoch < self.merge_at)
 
     def divides_embedding(self, epoch):
-        """True where learners take turns in an epoch; the whole embedding learns otherwise."""
+        """Whether learners are trained separately in an epoch, instead of the whole embedding."""
         merged = self.merge_loss_at is not None and epoch >= self.merge_loss_at
         return self.split_embedding and self.divides_data(epoch) and not merged
 
     def divides_anew(self, epoch, is_divided=True):
-        """True where an epoch begins with a new clustering; always where the data should be divided but are not yet."""
+        """Whether an epoch starts with a new clustering, which is always so if `is_divided` is False."""
         first = epoch == self.divide_at or not is_divided
         again = self.data_split == "kmeans" and (epoch - self.divide_at) % self.recluster_every == 0
         return self.data_split != "none" and self.divides_data(epoch) and (first or again)
 
     def splits_embedding(self, epoch):
-        """True where the embedding, whole in the epoch before, is split into learners."""
+        """Whether the embedding, which was whole in the previous epoch, is split into learners."""
         return epoch > 0 and self.divides_embedding(epoch) and not self.divides_embedding(epoch - 1)
 
     def joins_embedding(self, epoch):
-        """True where the learners of the epoch before are joined to the whole embedding."""
+        """Whether the learners of the previous epoch are joined to the whole embedding."""
         return epoch > 0 and self.divides_embedding(epoch - 1) and not self.divides_embedding(epoch)
 
     def trains_embedding_alone(self, epoch):
-        """True where the backbone stays as it is."""
+        """Whether the backbone stays unchanged in an epoch."""
         return self.finetune == "embedding" and epoch >= self.merge_at
 
 
 def with_optimizer_state(optimizer, variables):
-    """Each variable with what the optimizer keeps for it: `[[variable, momentum, ...], ...]`."""
+    """Returns each variable with its slots in the optimizer: `[[variable, momentum, ...], ...]`."""
     optimizer = without_loss_scaling(optimizer)
     prefixes = {id(variable): variable.path.replace("/", "_") + "_" for variable in trained_variables(optimizer)}
     groups = {id(variable): [variable] for variable in variables}
     for kept in optimizer.variables:
-        # Keras names it after its variable; of names that begin alike the longest is the one.
+        # Keras names a slot after its variable. If several names are prefixes, the longest one is the variable's.
         owners = [place for place, prefix in prefixes.items() if kept.name.startswith(prefix)]
         owner = max(owners, key=lambda place: len(prefixes[place]), default=None)
         if owner in groups and kept.shape == groups[owner][0].shape:
@@ -114,17 +123,17 @@ def with_optimizer_state(optimizer, variables):
 
 
 def forget(optimizer, variables):
-    """Zeroes what the optimizer keeps for variables, as if they were new."""
+    """Sets the optimizer slots of variables to zero, as if the variables were new."""
     for _, *kept in with_optimizer_state(optimizer, variables):
         for variable in kept:
             variable.assign(tf.zeros_like(variable))
 
 
 class Frozen:
-    """Restores variables, and what a built optimizer keeps for them, after a step that must not change them.
+    """Restores variables and their optimizer slots after a step that must not change them.
 
-    Make it before the optimizer's step, and call `restore` after it. Each variable comes with a mask: True where it is
-    to learn in this step.
+    Create it before the step of the optimizer, which must be built, and call `restore` after the step. `learning` are
+    pairs of a variable and a mask, which is True for the elements that this step should change.
     """
 
     def __init__(self, optimizer, learning):
@@ -136,7 +145,7 @@ class Frozen:
         ]
 
     def restore(self):
-        """Gives every variable its value from before where its mask is False."""
+        """Restores the previous values of the elements with a mask of False."""
         variables, before, masks = zip(*self._before, strict=True)
 
         def put_back(strategy, before, masks):
@@ -146,23 +155,23 @@ class Frozen:
             for variable, value, mask in zip(variables, before, masks, strict=True):
                 strategy.extended.update(variable, restored, args=(value, mask), group=False)
 
-        # Every replica holds the same, so each of them puts back its own.
+        # All replicas hold the same values, so each one restores its own copy.
         tf.distribute.get_replica_context().merge_call(put_back, args=(before, masks))
 
 
 class SliceVariables:
-    """Tells which slices of an embedding the columns of its layer, and the layers of a loss, belong to.
+    """Maps the columns of an embedding layer and the layers of a loss to slices of the embedding.
 
-    The `LossLayers` have a layer for each slice and one for the whole embedding, or none.
+    The `LossLayers` contain one layer per slice and one for the whole embedding, or no layers.
     """
 
     def __init__(self, head, loss_layers):
         self.head, self.loss_layers = head, loss_layers
 
     def masks(self, slices, layers):
-        """Returns the variables that may be held, with masks of the parts that learn: `[(variable, mask), ...]`.
+        """Returns pairs of a variable and the mask of its elements that a step should change.
 
-        It takes masks `[K]` and `[K + 1]` of the slices and the loss' layers that learn.
+        `slices` `[K]` and `layers` `[K + 1]` are masks of the slices and of the loss layers that are trained.
         """
         columns = tf.gather(slices, self._owner())
         masks = [(self.head.kernel, columns), (self.head.bias, columns)]
@@ -171,7 +180,7 @@ class SliceVariables:
         return masks
 
     def without_frozen(self, optimizer, slices, layers):
-        """Returns the masks without what the optimizer has frozen."""
+        """Returns the masks, with False for variables that the optimizer has frozen."""
         if not isinstance(optimizer, LayerGroups):
             return slices, layers
         slices &= optimizer.is_learning(self.head.kernel)
@@ -180,9 +189,9 @@ class SliceVariables:
         return slices, layers
 
     def steps(self, variable, steps):
-        """The number of steps that columns of the embedding layer, or a layer of the loss, have learned in.
+        """Returns how many steps have trained a variable, according to the `TurnSteps`.
 
-        They are those of `TurnSteps`; None for other variables of the model.
+        The embedding layer has a count per column. Variables that every step trains have None.
         """
         if variable is self.head.kernel or variable is self.head.bias:
             return tf.gather(steps.of_slices, self._owner())
@@ -192,18 +201,18 @@ class SliceVariables:
         return None
 
     def _owner(self):
-        """The slice of each column of the embedding layer."""
+        """Returns the slice of each column of the embedding layer."""
         columns = self.head.kernel.shape[1]
         return tf.range(columns) * self.head.learners // columns
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class TurnSteps(VariableHolder):
-    """Counts the steps that slices of an embedding have learned in, and the layers that the loss has for them.
+    """Counts the steps that trained each slice of an embedding and each layer of the loss.
 
-    The loss has a layer for each slice, and one for the whole embedding. `of_slices` and `of_layers` are the steps that
-    changed them, `turns` those whose loss was of the slice or of the whole embedding. They differ where others are not
-    held: momentum changes them, too.
+    The loss has one layer per slice and one for the whole embedding. `of_slices` and `of_layers` count the steps that
+    changed them. `turns` counts the steps in which the loss was computed for the slice or for the whole embedding. The
+    two differ with `hold_others=False`, because momentum then also changes the slices of other learners.
     """
 
     def __init__(self, slices, **kwargs):
@@ -223,17 +232,17 @@ class TurnSteps(VariableHolder):
         )
 
     def add(self, slices, layers, turns):
-        """Counts one more step where these masks `[slices]`, `[slices + 1]` and `[slices]` are 1."""
+        """Adds masks of shapes `[slices]`, `[slices + 1]` and `[slices]` to the counts."""
         self.of_slices.assign_add(tf.cast(slices, "int32"))
         self.of_layers.assign_add(tf.cast(layers, "int32"))
         self.turns.assign_add(tf.cast(turns, "int32"))
 
     def reset(self):
-        """Begins at 0 again."""
+        """Sets all counts to 0."""
         for counts in (self.of_slices, self.of_layers, self.turns):
             counts.assign(tf.zeros_like(counts))
 
     def reset_layer(self, place):
-        """Begins at 0 again for one layer of the loss."""
+        """Sets the count of one layer of the loss to 0."""
         others = tf.range(self.of_layers.shape[0]) != place
         self.of_layers.assign(self.of_layers * tf.cast(others, "int32"))

@@ -1,4 +1,4 @@
-"""The base of all methods: images to learner embeddings."""
+"""Base class of all methods: a Keras model from images to learner embeddings."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, Unpack
@@ -27,28 +27,54 @@ from tfdml.registry.fields import Declared
 
 
 class EmbeddingModel(Declared, GlobalBatchModel):
-    """Maps images to K learner embeddings `[B, K, d]`, and trains them with a loss on the global batch.
+    """Base class of Keras models that map images to one or several embeddings and train them with a metric loss.
 
-    A subclass says how: `learner_embeddings`. Calling the model gives `[B, K * d]`, the learners side by side at
-    unit length: the embedding for retrieval. `fit`, `predict`, `save` and `export` are Keras'.
+    Subclass it to write your own method, and implement `learner_embeddings`. Calling the model returns the embedding
+    for retrieval, of shape `[B, K * d]`: the embeddings of the K learners, concatenated and L2-normalized. `fit`,
+    `predict`, `save` and `export` work as for every Keras model. A method with one learner can set the attribute
+    `normalize` to `False` to return its embeddings without normalization.
 
-    A method of one learner may set `normalize` to False, and leave its embeddings as long as they are.
-
-    Under a distribution strategy every replica sees the embeddings of all of them, computes the whole loss, and
-    divides it by their number; the step is the one that a single device would take.
+    Under a distribution strategy, each replica gathers the embeddings of all replicas, computes the whole loss and
+    divides it by the number of replicas. The step is the same as on a single device.
 
     Args:
-        backbone: the network that may begin with pretrained weights, saved with the model; None if the method has its
-            own.
-        freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
-        head: one of `tfdml.heads`, saved with the model; None if the method takes none.
-        preprocessing: `tfdml.Preprocessing` of the images that the model takes, saved with it for `tfdml.load`; None
-            where it is not known.
+        backbone: Network that can have pretrained weights. It is saved with the model. If `None`, the method creates
+            its own layers. Defaults to `None`.
+        freeze_batch_norm: What to freeze in the batch normalization layers of the backbone: `"none"`, `"statistics"`
+            (moving mean and variance) or `"all"` (scale and offset as well). Defaults to `"none"`.
+        head: One of `tfdml.heads`, which is saved with the model, or `None` if the method has no head. Defaults to
+            `None`.
+        preprocessing: `tfdml.Preprocessing` of the images, which is saved with the model for `tfdml.load`, or `None` if
+            it is not known. Defaults to `None`.
+        **kwargs: `name`, `trainable` and `dtype` of `keras.Model`.
+
+    Raises:
+        ValueError: If `compile` or `fit` receives arguments that the training step does not support.
+
+    Example:
+
+    ```python
+    class Flat(tfdml.EmbeddingModel):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.layer = keras.layers.Dense(4)
+
+        def learner_embeddings(self, images, training=False):
+            embeddings = self.layer(tf.reshape(images, [tf.shape(images)[0], 8 * 8 * 3]))
+            return tf.math.l2_normalize(embeddings, axis=-1)[:, None]
+
+
+    images, labels = np.random.uniform(-2, 2, (8, 8, 8, 3)), np.array([0, 0, 1, 1, 2, 2, 3, 3])
+    model = Flat()
+    model.compile("adam", "triplet")
+    history = model.fit(images, labels, verbose=0)
+    model.predict(images, verbose=0).shape  # (8, 4)
+    ```
     """
 
-    # Whether embeddings are brought to unit length.
+    # Whether embeddings are L2-normalized.
     normalize = True
-    # Whether learners take turns, each with batches of its own.
+    # Whether learners are trained in turns, each with separate batches.
     turns = False
 
     def __init__(
@@ -70,53 +96,79 @@ class EmbeddingModel(Declared, GlobalBatchModel):
         self._statistics = LossStatistics()
 
     def learner_embeddings(self, images: Tensor, training: bool = False) -> tf.Tensor:
-        """Embeddings `[B, K, d]` of images `[B, H, W, 3]`, at unit length in each learner."""
-        raise NotImplementedError(f"{type(self).__name__} needs the method learner_embeddings(images, training).")
+        """Computes the L2-normalized embedding of each learner. Subclasses must implement it.
 
-    def places(self, images: Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Divides the learner embeddings of images among the places of the last feature map, and a rest.
+        Args:
+            images: `[B, H, W, 3]` preprocessed images.
+            training: Boolean. Whether the model is being trained. Defaults to `False`.
 
         Returns:
-            `[B, h, w, K, d]` and `[B, K, d]`: the sum of all over places, and the rest, are `learner_embeddings`.
+            Tensor of shape `[B, K, d]`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement learner_embeddings(images, training).")
+
+    def places(self, images: Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Computes how much each position of the last feature map contributes to the embeddings.
+
+        Args:
+            images: `[B, H, W, 3]` preprocessed images.
+
+        Returns:
+            Contributions `[B, h, w, K, d]` and the remainder `[B, K, d]`. The sum of the contributions over all
+            positions, plus the remainder, is equal to `learner_embeddings`.
+
+        Raises:
+            ValueError: If the embedding is not a linear function of one pooled feature map.
         """
         raise ValueError(
-            f"{type(self).__name__} cannot tell what the places of an image contribute: its embedding is no linear "
-            "function of one pooled feature map."
+            f"{type(self).__name__} cannot determine how much each position of an image contributes, because its "
+            "embedding is not a linear function of one pooled feature map."
         )
 
     def backbones(self) -> list[keras.layers.Layer]:
-        """The networks that may begin with pretrained weights."""
+        """Returns the networks that can have pretrained weights."""
         return [] if self.backbone is None else [self.backbone]
 
     def embedding_layers(self) -> list[keras.layers.Layer]:
-        """The layers from features to embeddings."""
+        """Returns the layers from features to embeddings."""
         return []
 
     def wrap_sampler(self, sampler: Any) -> Any:
-        """The sampler of training batches, made of the one that the user chose; `tfdml.train` asks for it."""
+        """Wraps the sampler of the training batches if the method needs special batches. `tfdml.train` calls it.
+
+        Args:
+            sampler: Sampler that the user chose.
+
+        Returns:
+            Sampler.
+        """
         return sampler
 
     def callbacks(self, parts: TrainingParts) -> dict[str, keras.callbacks.Callback]:
-        """Callbacks that training needs, by name; `tfdml.train` adds them. Their state is saved with checkpoints.
+        """Returns the callbacks that training requires. `tfdml.train` adds them and saves their state in checkpoints.
 
-        Each has `get_state()`, `set_state(state)`, and `finding()`: what the result says of it under its name, or None.
+        Each callback has the methods `get_state()`, `set_state(state)` and `finding()`. The last one returns what the
+        results of a run contain under the name of the callback, or `None`.
 
         Args:
             parts: `tfdml.callbacks.base.TrainingParts`.
+
+        Returns:
+            Dictionary from names to callbacks.
         """
         del parts
         return {}
 
     def of_one_learner(self) -> Self | None:
-        """A new model with one such learner, to tell what it costs alone; None where learners share all but a slice."""
+        """Returns a new model with one such learner, to measure its cost, or `None` if learners are slices."""
         return None
 
     def pictures(self) -> list[str]:
-        """Names of the pictures that `tfdml.report` can draw of this model, beside those of all models."""
+        """Returns the names of additional figures that `tfdml.report` can draw for this model."""
         return []
 
     def variable_groups(self) -> dict[str, list[keras.Variable]]:
-        """Name to variables of the layer groups that optimizers know beside layers' names."""
+        """Returns the layer groups of the model for optimizers: a dictionary from name to variables."""
         backbones = [variable for backbone in self.backbones() for variable in backbone.variables]
         embedding = [variable for layer in self.embedding_layers() for variable in layer.variables]
         return {"backbone": backbones, "embedding": embedding, "loss": self.loss_layers.variables}
@@ -137,16 +189,25 @@ class EmbeddingModel(Declared, GlobalBatchModel):
 
     @property
     def learners_shape(self) -> tuple[int, int] | None:
-        """Number K of learners, and dimensions d of each; None before the model has seen images."""
+        """Number K of learners and number d of their dimensions, or `None` before the first call of the model."""
         return self._learners_shape
 
     @property
     def learner_count(self) -> int | None:
-        """Number K of learners; None before the model has seen images."""
+        """Number K of learners, or `None` before the first call of the model."""
         return self._learners_shape and self._learners_shape[0]
 
     def loss_values(self, batch: Mapping[str, Tensor], learners: Tensor, training: bool = False) -> tf.Tensor:
-        """Loss `[B]` of each anchor, summed over learners `[B, K, d]`; `batch` is what there is of `{"label": [B]}`."""
+        """Computes the loss of each anchor, summed over learners.
+
+        Args:
+            batch: Dictionary with the targets of the batch, such as `{"label": [B]}`.
+            learners: `[B, K, d]` embeddings of the learners.
+            training: Boolean. Whether the model is being trained. Defaults to `False`.
+
+        Returns:
+            Tensor of shape `[B]`.
+        """
         labels, keys = batch["label"], batch.get("keys")
         each = [(k, learners[:, k]) for k in range(learners.shape[1])]
         if training and self.past_batches:
@@ -157,11 +218,11 @@ class EmbeddingModel(Declared, GlobalBatchModel):
         return self._statistics.metrics
 
     def seen_by_loss(self, batch: Mapping[str, Tensor], learners: Tensor) -> Sequence[tuple[Tensor, Tensor, Any]]:
-        """Labels `[n]` and embeddings `[n, d]` of each place in `loss_dims`, and whether the loss sees them."""
+        """Returns, for each entry of `loss_dims`, labels `[n]`, embeddings `[n, d]`, and whether the loss uses them."""
         return [(batch["label"], learners[:, k], True) for k in range(learners.shape[1])]
 
     def observe(self, batch, learners) -> None:
-        """Adds what the loss finds in a training batch to the statistics of the epoch."""
+        """Adds the statistics of the loss in a training batch to the statistics of the epoch."""
         seen = self.seen_by_loss(batch, tf.stop_gradient(learners))
         statistics = [
             self._statistics_of(place, labels, embeddings) for place, (labels, embeddings, _) in enumerate(seen)
@@ -169,9 +230,10 @@ class EmbeddingModel(Declared, GlobalBatchModel):
         self._statistics.update(statistics, [counts for _, _, counts in seen])
 
     def loss_statistics(self) -> dict[str, float]:
-        """Means over an epoch of what the loss finds in its batches, by name; see `EmbeddingLoss.statistics`.
+        """Returns the statistics of the loss in an epoch, averaged over its batches; see `EmbeddingLoss.statistics`.
 
-        Names of learners end with `_of_learner_0` and so on where there are several.
+        Returns:
+            Dictionary from name to mean. If there are several learners, the names end with `_of_learner_0` and so on.
         """
         by_place, learners = self._statistics.result(), self.learner_count
         suffixes = [f"_of_learner_{k}" if k < learners and len(by_place) > 1 else "" for k in range(len(by_place))]
@@ -189,12 +251,25 @@ class EmbeddingModel(Declared, GlobalBatchModel):
         memory: XBM | str | None = None,
         **kwargs: Unpack[CompileArguments],
     ):
-        """Keras' compile.
+        """Configures the model for training, like `keras.Model.compile`.
 
-        The loss is one of `tfdml.losses`, its spec (`"triplet(margin=0.1)"`), or any `keras.losses.Loss` whose
-        `call(labels [B], embeddings [B, d])` gives `[B]`. A step embeds the batch in this many `pieces`, one after
-        the other, which takes less memory and more time; see `tfdml.methods.step.global_batch_model`. A `memory` of
-        `tfdml.memories`, or its spec (`"xbm(size=8192)"`), compares batches with past ones, too.
+        Args:
+            optimizer: Optimizer or its name. With `tfdml.optimizers`, you can set learning rates per layer group.
+                Defaults to `"adam"`.
+            loss: One of `tfdml.losses`, its spec, such as `"triplet(margin=0.1)"`, or a `keras.losses.Loss` with a
+                method `call(labels [B], embeddings [B, d])` that returns `[B]`. A model without a loss cannot be
+                trained. Defaults to `None`.
+            metrics, loss_weights, weighted_metrics: Not supported. To measure retrieval during training, pass
+                `tfdml.callbacks.RetrievalEvaluation` to `fit`.
+            pieces: Integer. Number of chunks in which each batch is embedded, one after the other (gradient caching).
+                More chunks need less memory but more time. Defaults to `1`.
+            memory: One of `tfdml.memories` or its spec, such as `"xbm(size=8192)"`, to also compare batches with past
+                batches. If `None`, only images of the same batch are compared. Defaults to `None`.
+            **kwargs: `run_eagerly`, `steps_per_execution`, `jit_compile` and `auto_scale_loss` of
+                `keras.Model.compile`.
+
+        Raises:
+            ValueError: If an argument is not supported, or if the loss cannot be used with the memory or the strategy.
         """
         loss = registry.create("loss", loss) if isinstance(loss, str) else loss
         unsupported = {"metrics": metrics, "loss_weights": loss_weights, "weighted_metrics": weighted_metrics}
@@ -208,7 +283,7 @@ class EmbeddingModel(Declared, GlobalBatchModel):
         self.prepare_optimizer(without_loss_scaling(self.optimizer))
 
     def prepare_optimizer(self, optimizer: keras.optimizers.Optimizer) -> None:
-        """Tells a new optimizer what it has to know of the model; `compile` calls it."""
+        """Prepares a new optimizer for the model. `compile` calls it."""
         if isinstance(optimizer, LayerGroups):
             optimizer.name_groups(self.variable_groups)
             optimizer.name_blocks(lambda: [block.variables for block in self.blocks()])
@@ -231,7 +306,7 @@ class EmbeddingModel(Declared, GlobalBatchModel):
             return cls(**config)
 
     def loss_dims(self, learners: int, dim: int) -> list[int]:
-        """Dimensions of what each layer of the loss stands behind: the learners."""
+        """Returns the embedding size for each layer of the loss. By default, there is one layer per learner."""
         return [dim] * learners
 
     def _make_loss_layers(self, learners_shape):
@@ -245,5 +320,5 @@ class EmbeddingModel(Declared, GlobalBatchModel):
                 self._statistics.make(names, len(dims))
 
     def _statistics_of(self, place, labels, embeddings):
-        """Scalars by name of the embeddings `[B, d]` of a place in `loss_dims`."""
+        """Returns the statistics of the loss for the embeddings `[B, d]` of an entry of `loss_dims`."""
         return statistics_of(self.loss, labels, embeddings, lambda *of: self.loss_layers.inputs_of(place, *of))

@@ -1,4 +1,4 @@
-"""Attention-based Ensemble (ECCV 2018), and ensembles of networks that were trained separately."""
+"""Attention-based Ensemble (ECCV 2018), and ensembles of separately trained networks."""
 
 from collections.abc import Sequence
 from typing import Self, Unpack
@@ -25,19 +25,32 @@ from tfdml.registry.arguments import Count, FrozenBatchNorm, ModelArguments, Not
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class MemberEnsemble(EmbeddingModel):
-    """The members of an ensemble side by side: `s(x, y) = sum_e alpha_e s(x_e, y_e)`, equation (1) of EDMS.
+    """Ensemble of separately trained models with concatenated embeddings.
 
-    `x_e` is the embedding of member e at unit length, as a whole where the member has several learners itself. The
-    embedding for retrieval is `[sqrt(alpha_1) x_1, sqrt(alpha_2) x_2, ...]`, with weights that are divided by their
-    sum, so that it has unit length. A learner of this model is a member; the embeddings of members with fewer
-    dimensions than the largest end with zeros, which change no similarity.
-
-    Example: `MemberEnsemble([tfdml.load(run).model for run in ("runs/a", "runs/b")])`.
+    Use it to combine several runs: the similarity of two images is the weighted mean of their similarities in the
+    members, `s(x, y) = sum_e alpha_e s(x_e, y_e)`, equation (1) of EDMS, where `x_e` is the L2-normalized embedding of
+    member e. The embedding for retrieval is `[sqrt(alpha_1) x_1, sqrt(alpha_2) x_2, ...]`. The weights are divided by
+    their sum, so it has unit length. Each member counts as one learner of this model. If members have different
+    embedding sizes, the shorter embeddings are padded with zeros, which changes no similarity.
 
     Args:
-        members: list of models of methods that take the same images.
-        member_weights: `alpha`, a positive number for each member; None: 1 for all.
-        preprocessing: `tfdml.Preprocessing` of the images; None: that of the first member.
+        members: List of tfdml models that expect the same images.
+        member_weights: List of positive numbers, the weight `alpha` of each member. If `None`, all members have the
+            same weight. Defaults to `None`.
+        preprocessing: `tfdml.Preprocessing` of the images. If `None`, it is the preprocessing of the first member.
+            Defaults to `None`.
+        **kwargs: `name`, `trainable` and `dtype` of `keras.Model`.
+
+    Raises:
+        ValueError: If a member is not a tfdml model, or if the weights are not one positive number per member.
+
+    Example:
+
+    ```python
+    members = [tfdml.Single(tfdml.backbones.Small(width=4), embedding_size=8) for _ in range(2)]
+    model = tfdml.methods.MemberEnsemble(members)  # To combine runs, use tfdml.load("runs/a").model as a member.
+    model.predict(np.random.uniform(-2, 2, (4, 32, 32, 3)), verbose=0).shape  # (4, 16)
+    ```
     """
 
     def __init__(
@@ -49,16 +62,19 @@ class MemberEnsemble(EmbeddingModel):
     ):
         for member in members:
             if not isinstance(member, EmbeddingModel):
-                raise ValueError(f"Expected members of tfdml.methods, received a {type(member).__name__}.")
-        # What members compute is kept as it is: a policy of half precision would round the images for all of them.
+                raise ValueError(
+                    f"members must be tfdml models, such as tfdml.Single. Received: {type(member).__name__}."
+                )
+        # Use float32, because a half-precision policy would round the images for all members.
         super().__init__(preprocessing=preprocessing or members[0].preprocessing, **{"dtype": "float32", **kwargs})
         self.members = list(members)
         self.member_weights = [float(weight) for weight in member_weights or [1.0] * len(members)]
         if len(self.member_weights) != len(members) or min(self.member_weights) <= 0:
             raise ValueError(
-                f"Expected a positive weight for each of {len(members)} members, received {self.member_weights}."
+                "member_weights must have one positive number per member. Expected "
+                f"{len(members)} weights. Received: member_weights={self.member_weights}."
             )
-        # It declares how images are prepared, for all members. They freeze and save their own.
+        # The first backbone declares the preprocessing of the images. The members themselves save and freeze theirs.
         self.backbone = members[0].backbone
         self._scales = np.sqrt(np.divide(self.member_weights, sum(self.member_weights))).astype(np.float32)
 
@@ -74,7 +90,7 @@ class MemberEnsemble(EmbeddingModel):
         return ops.reshape(learners * self._scales[:, None], (-1, learners.shape[1] * learners.shape[2]))
 
     def get_config(self):
-        # Not that of the base, which would save the first member's backbone twice.
+        # The config of EmbeddingModel would save the backbone of the first member twice.
         config = super(EmbeddingModel, self).get_config()
         config["members"] = [keras.saving.serialize_keras_object(member) for member in self.members]
         preprocessing = self.preprocessing and self.preprocessing.get_config()
@@ -90,22 +106,28 @@ class MemberEnsemble(EmbeddingModel):
 
 
 class Ensemble(EmbeddingModel):
-    """M learners that share the part S of a backbone, up to an endpoint, or the part G behind it, or both.
+    """Base class of ensembles of M learners that share one or both of two parts of a backbone.
 
-    Learners that do not share a part have copies of it, which start from the backbone's weights. Optional masks
-    between the parts tell learners apart: equation (7) of Attention-based Ensemble.
+    The part S contains the layers up to an endpoint, and the part G all layers after it. If a part is not shared, each
+    learner has its own copy, which starts from the backbone's weights. Optional attention masks between the parts make
+    the learners differ, as in equation (7) of Attention-based Ensemble.
 
     Args:
-        backbone: one of `tfdml.backbones`, or a functional Keras model.
-        embedding_size: dimensions of all learners together.
-        learners: number M.
-        branch: the endpoint where S ends; None: the default of the backbone.
-        shares_first, shares_second: whether S and G are shared.
-        attention_depth: blocks of the backbone, behind the branch, whose copy looks at S before the masks; 0: no masks.
-        initial_mask: value around which masks begin.
-        divergence_weight, divergence_margin: lambda of equation (8) and margin of (9).
-        head: one of `tfdml.heads`, see `Single`, of each embedding layer.
-        freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
+        backbone: One of `tfdml.backbones`, or a functional Keras model.
+        embedding_size: Integer. Number of dimensions of all learners together.
+        learners: Integer. Number M of learners.
+        branch: String. Endpoint at which S ends. If `None`, it is the default of the backbone.
+        shares_first, shares_second: Booleans. Whether S and G are shared. Default to `True`.
+        attention_depth: Integer. Number of blocks behind the branch that the attention module copies. With `0`, the
+            model has no masks. Defaults to `0`.
+        initial_mask: Float. Value around which the masks start. Defaults to `0.5`.
+        divergence_weight: Float. Weight of the divergence loss, lambda in equation (8). Defaults to `0.0`.
+        divergence_margin: Float. Margin of equation (9). Defaults to `1.0`.
+        head: One of `tfdml.heads`: the layers before each linear layer.
+        freeze_batch_norm: What to freeze in the batch normalization layers of the backbone: `"none"`, `"statistics"`
+            (moving mean and variance) or `"all"` (scale and offset as well). Defaults to `"none"`.
+        **kwargs: `preprocessing` of the images, see `EmbeddingModel`, and `name`, `trainable` and `dtype` of
+            `keras.Model`.
     """
 
     def __init__(
@@ -139,7 +161,7 @@ class Ensemble(EmbeddingModel):
             self.masks = AttentionMasks(learners, first.output.shape[-1], initial_mask, name="masks")
         self.firsts = self._parts(first, "first", shares_first)
         for k, copy in enumerate(self.firsts[1:], 1):
-            # Equal parts in front of one that is shared would get equal gradients, and stay equal.
+            # Identical copies before a shared part would receive identical gradients and stay identical.
             perturb_kernels(copy, seed=k)
         self.seconds = self._parts(second, "second", shares_second)
         self.heads = [
@@ -158,22 +180,37 @@ class Ensemble(EmbeddingModel):
         return [self.backbone, *copies]
 
     def learner_features(self, images: Tensor, training: bool = False) -> tf.Tensor:
-        """Features at the branch, `[B, M, h, w, c]`, masked; `[B, 1, h, w, c]` where all learners have the same."""
+        """Computes the features of each learner at the branch, multiplied by the masks, if any.
+
+        Args:
+            images: `[B, H, W, 3]` preprocessed images.
+            training: Boolean. Whether the model is being trained. Defaults to `False`.
+
+        Returns:
+            Tensor of shape `[B, M, h, w, c]`, or `[B, 1, h, w, c]` if all learners have the same features.
+        """
         of_firsts = [first(images, training=training) for first in self.firsts]
         features = ops.stack(of_firsts, axis=1)
         if self.attention:
             masks = self.masks(self.attention(of_firsts[0], training=training))
             if masks.shape[2:4] != features.shape[2:4]:
                 raise ValueError(
-                    f"Attention gives masks of {masks.shape[2:4]} positions for features of {features.shape[2:4]}: its "
-                    f"copy of {self.backbone.name} behind {self.branch!r} still reduces them. Choose another branch, "
-                    "or a smaller attention_depth."
+                    f"The attention masks have {masks.shape[2:4]} positions, but the features have "
+                    f"{features.shape[2:4]}, because the attention module's copy of the layers of {self.backbone.name} "
+                    f"behind {self.branch!r} reduces the resolution. Use another branch or a smaller attention_depth."
                 )
             features *= ops.cast(masks, features.dtype)
         return features
 
     def attention_masks(self, images: Tensor) -> tf.Tensor:
-        """The masks `[B, M, h, w, c]` of images."""
+        """Computes the attention masks of the learners.
+
+        Args:
+            images: `[B, H, W, 3]` preprocessed images.
+
+        Returns:
+            Tensor of shape `[B, M, h, w, c]` with values from 0 to 1.
+        """
         return self.masks(self.attention(self.firsts[0](images)))
 
     def learner_embeddings(self, images, training=False) -> tf.Tensor:
@@ -197,12 +234,12 @@ class Ensemble(EmbeddingModel):
         return tuple(ops.concatenate(values, axis=-2) for values in zip(*of_learners, strict=True))
 
     def of_one_learner(self) -> Self:
-        """A model with one such learner, new: what a learner costs alone."""
+        """Returns a new model with one such learner, to measure its cost."""
         one = {"learners": 1, "embedding_size": self.embedding_size // self.learners}
         return type(self).from_config({**self.get_config(), **one})
 
     def loss_values(self, batch, learners, training=False) -> tf.Tensor:
-        """Equation (8): the loss of each anchor, summed over learners, and the divergence of each image's learners."""
+        """Computes equation (8): each anchor's loss, summed over learners, plus each image's divergence loss."""
         values = super().loss_values(batch, learners, training)
         if not self.divergence_weight:
             return values
@@ -214,31 +251,54 @@ class Ensemble(EmbeddingModel):
         return {**super().get_config(), **own, **divergence}
 
     def _parts(self, part, name, shared):
-        """The part itself for the first learner, and for the others either the same or copies."""
+        """Returns the part for the first learner, and copies of it for the others unless they share it."""
         return [part, *(copied(part, f"{name}{k}") for k in range(1, 1 if shared else self.learners))]
 
 
 @register("method", "attention_ensemble")
 class AttentionEnsemble(Ensemble):
-    """ABE-M: learners that look at different parts of an image, through masks, and share everything else.
+    """Ensemble of learners that attend to different parts of an image through masks (Attention-based Ensemble).
 
-    `B_m(x) = G(S(x) * A_m(S(x)))`, equation (7). S is the backbone up to `branch`, G the rest with one linear layer,
-    both shared. A_m is a copy of the blocks behind the branch without pooling, shared too, and a 1 x 1 convolution of
-    its own. Trained with equation (8): the sum of the learners' losses, and the divergence between learners.
+    All learners share the same layers, except for a 1 x 1 convolution each, so the model has far fewer parameters than
+    `MultiHead`. It computes `B_m(x) = G(S(x) * A_m(S(x)))`, equation (7) of Kim et al., Attention-based Ensemble for
+    Deep Metric Learning, 2018 (ABE-M). S are the layers of the backbone up to `branch`, and G are the remaining layers
+    and one linear layer. A_m is a shared copy of the blocks behind the branch, without pooling, and a 1 x 1 convolution
+    of learner m. The model is trained with equation (8): the sum of the learners' losses plus a divergence loss, which
+    keeps the learners different.
 
     Args:
-        backbone: one of `tfdml.backbones`, or a functional Keras model.
-        embedding_size: dimensions of all learners together.
-        learners: number M.
-        branch: the endpoint where S ends; None: the default of the backbone, for `googlenet` the paper's
-            `pool3`, for networks without endpoints of their own `stage4`.
-        attention_depth: number of the backbone's blocks that attention copies, 1 or more; None: the default of the
-            backbone, for `googlenet` the paper's 5.
-        initial_mask: value around which masks begin. The paper has no such argument; 0.5 is a sigmoid's without a bias.
-            Near 1 they change a pretrained network less.
-        divergence_weight, divergence_margin: lambda of equation (8) and margin of (9).
-        head: one of `tfdml.heads`, see `Single`.
-        freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
+        backbone: One of `tfdml.backbones`, or a functional Keras model.
+        embedding_size: Integer. Number of dimensions of all learners together. Defaults to `512`.
+        learners: Integer. Number M of learners. Defaults to `8`.
+        branch: String. Endpoint at which S ends. If `None`, it is the default of the backbone: for `googlenet` the
+            paper's `pool3`, and for networks that declare no endpoints `stage4`. Defaults to `None`.
+        attention_depth: Integer. Number of blocks of the backbone that the attention module copies. If `None`, it is
+            the default of the backbone, which is the paper's 5 for `googlenet`. Defaults to `None`.
+        initial_mask: Float. Value around which the masks start. Values near 1 change a pretrained network less. The
+            paper has no such argument. A sigmoid without a bias starts near 0.5. Defaults to `0.5`.
+        divergence_weight: Float. Weight of the divergence loss, lambda in equation (8). Defaults to `1.0`.
+        divergence_margin: Float. Margin of equation (9). With a larger margin, learners must differ more. Defaults to
+            `1.0`.
+        head: One of `tfdml.heads`: the layers between the backbone and the linear layer. Defaults to
+            `tfdml.heads.Linear()`, which averages over positions.
+        freeze_batch_norm: What to freeze in the batch normalization layers of the backbone: `"none"`, `"statistics"`
+            (moving mean and variance) or `"all"` (scale and offset as well). Defaults to `"none"`.
+        **kwargs: `preprocessing` of the images, see `EmbeddingModel`, and `name`, `trainable` and `dtype` of
+            `keras.Model`.
+
+    Raises:
+        ValueError: If the backbone cannot be divided at `branch`.
+
+    Example:
+
+    ```python
+    backbone = tfdml.backbones.Small(width=4)
+    model = tfdml.AttentionEnsemble(backbone, embedding_size=16, learners=2, branch="stage2", attention_depth=1)
+    model.compile("adam", tfdml.losses.Triplet())
+    images, labels = np.random.uniform(-2, 2, (8, 32, 32, 3)), np.array([0, 0, 1, 1, 2, 2, 3, 3])
+    history = model.fit(images, labels, verbose=0)
+    model.predict(images, verbose=0).shape  # (8, 16)
+    ```
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Memories of past batches: cross-batch memory, its momentum encoder, and its filter for wrong labels."""
+"""Memories of past batches: cross-batch memory, its momentum encoder and its filter for label noise."""
 
 from typing import Annotated
 
@@ -9,18 +9,31 @@ from tfdml.registry.fields import Value
 
 @register("memory", "xbm")
 class XBM(Value):
-    """Cross-batch memory: each image of a batch is compared with embeddings of past batches, too.
+    """Cross-batch memory (XBM), which also compares each image of a batch with the embeddings of past batches.
 
-    Wang et al., Cross-Batch Memory for Embedding Learning, 2020: a queue of the last embeddings and their labels takes
-    in the batch; then the images of the batch are the anchors of the loss, and the queue is their gallery. Past
-    embeddings are constant to the gradient. Pairs of the batch are compared as without a memory, where the paper's
-    algorithm 1 makes them constant on one side, too, and its authors' code adds the loss of the batch alone.
+    Use it if small batches limit a pair-based loss: it provides thousands of negatives without embedding more images.
+    The memory is a queue of the last embeddings and their labels. The images of the batch enter the queue and are the
+    anchors of the loss, and all embeddings in the queue are their gallery. Gradients do not flow through past
+    embeddings. See Wang et al., Cross-Batch Memory for Embedding Learning, 2020.
 
-    Example: `model.compile("adam", "multi_similarity", memory=tfdml.memories.XBM(size=8192))`.
+    Pairs within the batch are compared as without a memory. In the paper's algorithm 1, they have a gradient on one
+    side only, and the authors' code adds the loss of the batch alone.
 
     Args:
-        size: most embeddings in the queue, those of the batch included; the oldest leave it first.
-        start: steps before the queue is used, in which embeddings change fast. It fills meanwhile.
+        size: Integer. Maximum number of embeddings in the queue, including the batch. The oldest ones leave it first.
+            Defaults to `8192`.
+        start: Integer. Number of steps before the queue is used. Embeddings change fast at the start of training, and
+            outdated ones would mislead the loss. The queue fills during these steps. Defaults to `1000`.
+
+    Example:
+
+    ```python
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=8)
+    model.compile("adam", "multi_similarity", memory=tfdml.memories.XBM(size=64, start=0))
+    images, labels = np.random.uniform(-2, 2, (8, 16, 16, 3)), np.array([0, 0, 1, 1, 2, 2, 3, 3])
+    history = model.fit(images, labels, epochs=2, verbose=0)
+    len(history.history["loss"])  # 2
+    ```
     """
 
     size: Count = 8192
@@ -29,19 +42,30 @@ class XBM(Value):
 
 @register("memory", "agreement")
 class Agreement(XBM):
-    """Cross-batch memory that leaves out the images of a batch that agree least with it: their labels may be wrong.
+    """Cross-batch memory for label noise, which ignores the images with labels that agree least with the memory.
 
-    Liu et al., Noise-Resistant Deep Metric Learning with Ranking-Based Instance Selection, 2021: the mean cosine of an
-    image with the memory's images of each class, in a softmax over these classes, is the probability that its label is
-    right. The images of a batch with the lowest are neither anchors nor pairs of others, and stay out of the memory.
-    Images of a class that the memory does not have are not judged. The paper compares a probability with those of the
-    last batches, here it is compared with those of its batch.
+    Use it if some labels are wrong. For each image of a batch, it estimates the probability that the label is correct:
+    a softmax over the classes of the mean cosines to the images of each class in the memory. The images with the lowest
+    probabilities are neither anchors nor positives nor negatives, and they do not enter the memory. Images of a class
+    that the memory does not contain are always used.
 
-    Example: `model.compile("adam", "multi_similarity", memory=tfdml.memories.Agreement(share=0.2))`.
+    The method is from Liu et al., Noise-Resistant Deep Metric Learning with Ranking-Based Instance Selection, 2021. The
+    paper compares each probability with those from the last batches. Here it is compared within its batch.
 
     Args:
-        size, start: see `XBM`; before `start` steps no image is left out.
-        share: fraction of the images that have wrong labels.
+        size, start: see `XBM`. Before `start` steps, no image is ignored.
+        share: Float. Fraction of the images that is ignored. Set it to the fraction of wrong labels that you expect.
+            Defaults to `0.2`.
+
+    Example:
+
+    ```python
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=8)
+    model.compile("adam", "multi_similarity", memory=tfdml.memories.Agreement(size=64, start=1, share=0.25))
+    images, labels = np.random.uniform(-2, 2, (8, 16, 16, 3)), np.array([0, 0, 1, 1, 2, 2, 3, 3])
+    history = model.fit(images, labels, epochs=2, verbose=0)
+    len(history.history["loss"])  # 2
+    ```
     """
 
     share: Annotated[float, number(above=0, below=1)] = 0.2
@@ -49,18 +73,30 @@ class Agreement(XBM):
 
 @register("memory", "momentum")
 class Momentum(XBM):
-    """Cross-batch memory of embeddings by an average of past weights, which change slowly: MoCo's queue of keys.
+    """Cross-batch memory that a slowly changing momentum encoder fills, as in MoCo.
 
-    He et al., Momentum Contrast for Unsupervised Visual Representation Learning, 2020: images are embedded a second
-    time, by weights that move towards those that train, equation (2), and these embeddings fill the queue. So old ones
-    fit new ones, and a long queue can be used from the first step. Pairs of the batch are compared as without a memory,
-    where the paper compares a batch with keys alone.
+    Use it for self-supervised losses, or if the embeddings in an `XBM` become outdated. Each batch is embedded a second
+    time with an exponential moving average of the weights, equation (2) of the paper, and these embeddings fill the
+    queue. Old and new embeddings in the queue remain comparable, so a long queue can be used from the first step. A
+    training step needs more time for the second pass. See He et al., Momentum Contrast for Unsupervised Visual
+    Representation Learning, 2020.
 
-    Example: `model.compile("adam", "nt_xent", memory=tfdml.memories.Momentum(size=65536))`.
+    Pairs within the batch are compared as without a memory. The paper compares a batch with the queue only.
 
     Args:
-        size, start: see `XBM`.
-        decay: fraction of the average that remains in a step; 0 is `XBM`.
+        size, start: see `XBM`. `start` defaults to `0`.
+        decay: Float. Fraction of the average that remains in a step. With larger values, the encoder changes more
+            slowly. With `0`, the memory is an `XBM`. Defaults to `0.999`.
+
+    Example:
+
+    ```python
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=8)
+    model.compile("adam", "multi_similarity", memory=tfdml.memories.Momentum(size=64))
+    images, labels = np.random.uniform(-2, 2, (8, 16, 16, 3)), np.array([0, 0, 1, 1, 2, 2, 3, 3])
+    history = model.fit(images, labels, epochs=2, verbose=0)
+    len(history.history["loss"])  # 2
+    ```
     """
 
     start: Annotated[int, integer(0)] = 0

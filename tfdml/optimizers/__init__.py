@@ -1,4 +1,4 @@
-"""Optimizers with learning rates by layer group, and learning rate schedules."""
+"""Optimizers with a learning rate per layer group, and learning rate schedules."""
 
 from tfdml.optimizers import schedules
 from tfdml.optimizers.layer_rules import LayerGroups

@@ -1,4 +1,4 @@
-"""Learning rate, freezing and weight decay of each group of layers."""
+"""Learning rates, freezing and weight decay per group of layers."""
 
 import contextlib
 import dataclasses
@@ -27,16 +27,16 @@ from tfdml.registry.arguments import (
 from tfdml.registry.fields import OF_KERAS, Declared
 from tfdml.runtime.keras_internals import decays, iterations_replaced, place_of, trained_variables
 
-# Names of weights that are not always vectors: attention has a bias for each head.
+# Weights with these names count as vectors even if they have more dimensions, like the biases of attention heads.
 UNDECAYED = ("bias", "beta", "gamma")
 MOST_NAMES = 12
 
 
 @dataclasses.dataclass(frozen=True)
 class LayerRule:
-    """Settings of one variable: the multiplier of its learning rate, and whether weight decay applies.
+    """Settings of one variable: the multiplier of its learning rate and whether weight decay applies.
 
-    A multiplier of 0 freezes it. It is also frozen in the first `frozen_steps` steps.
+    A multiplier of 0 freezes the variable. It is also frozen in the first `frozen_steps` steps.
     """
 
     multiplier: float
@@ -47,8 +47,8 @@ class LayerRule:
 def layer_rules(variables, lr_multipliers, frozen_steps, decay_biases_and_norms, named):
     """Returns the `LayerRule` of each variable.
 
-    Multipliers and frozen steps are by group. `named` has the variables of the groups that a model names; every other
-    group is matched against paths.
+    `lr_multipliers` and `frozen_steps` are dictionaries by group. `named` contains the variables of the groups that a
+    model names. All other groups are matched against the paths of variables.
     """
     multipliers = _by_variable(lr_multipliers, variables, named, default=1.0)
     frozen = _by_variable(frozen_steps, variables, named, default=0)
@@ -59,14 +59,14 @@ def layer_rules(variables, lr_multipliers, frozen_steps, decay_biases_and_norms,
 
 
 def decayed(rules, variables, decay, blocks):
-    """Returns rules of variables with multipliers that fall by a factor from each block to the one before it.
+    """Returns the rules with multipliers that decrease by the factor `decay` from each block to the previous one.
 
-    Blocks are lists of variables, from stem to head; other variables are those of the head.
+    `blocks` are lists of variables, from stem to head. All other variables count as the head.
     """
     if not blocks:
         raise ValueError(
-            "layer_decay needs the blocks of a network, which models of tfdml name: compile one with this optimizer, "
-            "or call optimizer.name_blocks."
+            "layer_decay needs the blocks of a network, but this optimizer does not know them. Compile a tfdml model "
+            "with this optimizer, or call optimizer.name_blocks(function)."
         )
     factors = {id(each): decay ** (len(blocks) - place) for place, block in enumerate(blocks) for each in block}
     each = zip(rules, variables, strict=True)
@@ -74,7 +74,7 @@ def decayed(rules, variables, decay, blocks):
 
 
 def _by_variable(values, variables, named, default):
-    """Returns the value of each variable's group; of several groups the last one applies."""
+    """Returns the value of each variable's group. If a variable belongs to several groups, the last one applies."""
     owners = [None] * len(variables)
     for group in values:
         for place in _members(group, variables, named):
@@ -82,8 +82,8 @@ def _by_variable(values, variables, named, default):
     for group in values:
         if group not in owners:
             raise ValueError(
-                f"Every variable of the layer group {group!r} is also in a later group, which overrides it; write the "
-                f"larger group first. Received {', '.join(values)}."
+                f"The layer group {group!r} has no effect, because all its variables also belong to later groups. "
+                f"Received: {', '.join(values)}. List the larger group first."
             )
     return [default if group is None else values[group] for group in owners]
 
@@ -104,17 +104,17 @@ def _no_member(group, variables, named):
     paths = [variable.path.split("/") for variable in variables]
     layers = list(dict.fromkeys(word for path in paths for word in path[:-1]))
     if group in named:
-        return f"The layer group {group!r} of this model has no trainable variables, so nothing can be set for it."
+        return f"The layer group {group!r} of this model has no trainable variables. Remove the group."
     hint = nearest(group, [*named, *layers])
     shown = ", ".join([*layers[-MOST_NAMES:], *(["..."] if len(layers) > MOST_NAMES else [])])
     groups = f"{', '.join(named)}, or " if named else ""
     return (
-        f"No trainable variable belongs to the layer group {group!r}.{hint} Expected {groups}a layer's name, in which "
-        f"'*' matches anything: {shown}."
+        f"No trainable variable belongs to the layer group {group!r}.{hint} Expected {groups}the name of a layer, in "
+        f"which '*' matches any text: {shown}."
     )
 
 
-# A number, a schedule, or a function that Keras calls in each step.
+# A number, a schedule, or a function that Keras calls in every step.
 LearningRate: TypeAlias = float | LearningRateSchedule | Callable[[], Any]
 
 
@@ -122,7 +122,7 @@ def _learning_rate(at_most):
     return either(number(above=0, at_most=at_most), instance(Callable, "a Keras schedule or a function of the step"))
 
 
-# Adam changes each weight by about the learning rate, whatever the gradient is.
+# Adam's limit is lower, because it changes each weight by about the learning rate, whatever the gradient is.
 AdamRate = Annotated[LearningRate, _learning_rate(at_most=10), OF_KERAS]
 SGDRate = Annotated[LearningRate, _learning_rate(at_most=100), OF_KERAS]
 Average = Annotated[float, number(at_least=0, below=1), OF_KERAS]
@@ -131,41 +131,63 @@ WeightDecay = Annotated[float | None, optional(number(at_least=0, at_most=10)), 
 
 @contextlib.contextmanager
 def counting(optimizer, steps):
-    """Returns a context in which `optimizer.iterations` is another count; None: all steps, as usual.
+    """Returns a context in which `optimizer.iterations` is `steps`. If `None`, it is unchanged.
 
-    It is an integer tensor that broadcasts against the updated variable.
+    `steps` is an integer tensor that broadcasts against the updated variable.
     """
     if steps is None:
         yield
         return
-    # Keras divides by it for gradient accumulation.
+    # Keras divides the count by the number of accumulation steps.
     with iterations_replaced(optimizer, steps * (optimizer.gradient_accumulation_steps or 1)):
         yield
 
 
-# What errors call the keys of a mapping by group.
+# Name of the keys of these mappings in error messages.
 GROUPS = "layer groups"
 
 
 class LayerGroups(Declared):
-    """Adds layer groups to a Keras optimizer: `class SGD(LayerGroups, keras.optimizers.SGD)`.
+    """Mixin that adds a learning rate, freezing and weight decay per layer group to a Keras optimizer.
 
-    A group is `backbone`, `embedding` or `loss` in the models of `tfdml.methods`, or the name of a layer or weight in
-    `variable.path`, in which `*` matches anything. If a variable is in several groups, the last one applies. With the
-    defaults, every step is that of the Keras optimizer, bit for bit.
+    Use it to make another Keras optimizer accept layer groups. `tfdml.optimizers.Adam`, `AdamW` and `SGD` already do.
+
+    For tfdml models, a layer group is `"backbone"`, `"embedding"` or `"loss"`. For any model, it is also the name of a
+    layer or weight in `variable.path`, in which `*` matches any text. If a variable belongs to several groups, the last
+    one applies. With the defaults, every step is bit-for-bit identical to the step of the Keras optimizer.
 
     Args:
         clipnorm, clipvalue, global_clipnorm, use_ema, ema_momentum, ema_overwrite_frequency, loss_scale_factor,
-            gradient_accumulation_steps, name: as of every Keras optimizer.
-        lr_multipliers: group to multiplier of the learning rate, and so of the weight decay; 0 freezes the group.
-        frozen_steps: group to number of updates for which it is frozen. Then it starts with new optimizer state.
-        decay_biases_and_norms: False exempts biases, scales and offsets of normalization layers, and all other vectors
-            from weight decay.
-        layer_decay: factor of the learning rate from each block of the backbone to the one before it, beside
-            `lr_multipliers`: of 0.75, the last block has 0.75 times the rate of the embedding, the one before it 0.75²
-            times, and so on. None: all alike.
-        l2: True adds the weight decay to the gradient, as Caffe and PyTorch's SGD and Adam do; False shrinks the
-            weights separately.
+            gradient_accumulation_steps, name: see `keras.optimizers.Optimizer`.
+        lr_multipliers: Dictionary from layer group to a multiplier of its learning rate, and thus of its weight decay.
+            A multiplier of 0 freezes the group. If `None`, all multipliers are 1. Defaults to `None`.
+        frozen_steps: Dictionary from layer group to the number of steps at the start in which it is frozen. It then
+            starts with new optimizer state. If `None`, no group is frozen. Defaults to `None`.
+        decay_biases_and_norms: Boolean. Whether weight decay also applies to vectors, such as biases and the scales and
+            offsets of normalization layers. Defaults to `True`.
+        layer_decay: Float or `None`. Factor of the learning rate from each block of the backbone to the previous one,
+            in addition to `lr_multipliers`. With `0.75`, the learning rate of the last block is 0.75 times the
+            embedding's, the learning rate of the block before it 0.75² times, and so on. If `None`, all blocks have the
+            same learning rate. Defaults to `None`.
+        l2: Boolean. If `True`, the weight decay is added to the gradient, as in Caffe and in PyTorch's SGD and Adam. If
+            `False`, it shrinks the weights separately. Defaults to `False`.
+
+    Raises:
+        ValueError: When the optimizer is built, if no trainable variable belongs to a group.
+
+    Example:
+
+    ```python
+    class RMSprop(tfdml.optimizers.LayerGroups, keras.optimizers.RMSprop):
+        pass
+
+
+    optimizer = RMSprop(0.01, lr_multipliers={"last": 0})
+    model = keras.Sequential([keras.layers.Dense(4, name="first"), keras.layers.Dense(2, name="last")])
+    model.compile(optimizer, "mse")
+    history = model.fit(np.ones((4, 3)), np.ones((4, 2)), verbose=0)
+    model.get_layer("last").bias.numpy()  # [0, 0]
+    ```
     """
 
     _: KW_ONLY
@@ -189,31 +211,50 @@ class LayerGroups(Declared):
     _rules = _steps_of = None
 
     def __init_subclass__(cls, **kwargs):
-        # Of a Keras optimizer whose arguments are not declared, Keras checks them.
+        # Keras itself checks arguments that the class does not declare.
         keras_optimizer = next(
             base for base in cls.__mro__ if base is not Declared and not issubclass(base, LayerGroups)
         )
         declared_names = cls.fields | inspect.get_annotations(cls)
         for name, parameter in inspect.signature(keras_optimizer).parameters.items():
             if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and name not in declared_names:
-                cls.__annotations__[name] = Annotated[Any, instance(object, "what Keras takes"), OF_KERAS]
+                cls.__annotations__[name] = Annotated[Any, instance(object, "a value that Keras accepts"), OF_KERAS]
                 setattr(cls, name, parameter.default)
         super().__init_subclass__(**kwargs)
 
     def name_groups(self, groups: Callable[[], dict[str, list[keras.Variable]]]) -> None:
-        """Sets a function that returns `{group: variables}`; models call this before the optimizer is built."""
+        """Sets the layer groups of a model. tfdml models call it before the optimizer is built.
+
+        Args:
+            groups: Function that returns a dictionary from the name of a group to its variables.
+        """
         self._named_groups = groups
 
     def name_blocks(self, blocks: Callable[[], list[list[keras.Variable]]]) -> None:
-        """Sets a function that returns the variables of each block of a backbone, from stem to head."""
+        """Sets the blocks of a backbone for `layer_decay`. tfdml models call it before the optimizer is built.
+
+        Args:
+            blocks: Function that returns a list of the variables of each block, from stem to head.
+        """
         self._blocks = blocks
 
     def count_apart(self, steps_of: Callable[[keras.Variable], Tensor]) -> None:
-        """Sets a function from a variable to its own number of steps, see `tfdml.optimizers.optimizers`."""
+        """Sets the number of steps that trained each variable, see `tfdml.optimizers.optimizers.count_apart`.
+
+        Args:
+            steps_of: Function from a variable to its number of steps.
+        """
         self._steps_of = steps_of
 
     def is_learning(self, variable: keras.Variable) -> Tensor:
-        """Whether a variable is not frozen in this step."""
+        """Returns whether a variable is trained in this step, that is, not frozen.
+
+        Args:
+            variable: Variable that the optimizer was built for.
+
+        Returns:
+            Boolean scalar tensor.
+        """
         rule = self._rules(place_of(self, variable))
         return self.iterations >= rule.frozen_steps if rule.multiplier else ops.convert_to_tensor(False)
 
@@ -241,7 +282,15 @@ class LayerGroups(Declared):
     def without_frozen(
         self, gradients: Sequence[Tensor], variables: Sequence[keras.Variable] | None = None
     ) -> list[Tensor]:
-        """Returns the gradients, with zeros for variables that are frozen in this step."""
+        """Replaces the gradients of variables that are frozen in this step with zeros.
+
+        Args:
+            gradients: List of gradients.
+            variables: List of their variables. If `None`, it is all variables of the optimizer. Defaults to `None`.
+
+        Returns:
+            List of gradients.
+        """
         places = range(len(gradients)) if variables is None else (place_of(self, each) for each in variables)
         return [self._unless_frozen(each, self._rules(at)) for each, at in zip(gradients, places, strict=True)]
 
@@ -263,7 +312,7 @@ class LayerGroups(Declared):
                 self.assign_sub(variable, variable * decay * rate)
         if rule.frozen_steps:
             gradient = self._unless_frozen(gradient, rule)
-        # The number of steps that trained the variable; None: all.
+        # The number of steps that trained the variable. None means all steps.
         steps = self._steps_of(trained_variables(self)[place]) if self._steps_of else None
         if steps is None and rule.frozen_steps:
             steps = ops.maximum(self.iterations - rule.frozen_steps, 0)
@@ -281,7 +330,7 @@ class LayerGroups(Declared):
         return {**super().get_config(), **own}
 
     def _apply_weight_decay(self, variables):
-        # Keras would decay all variables with one learning rate; `update_step` uses each variable's own.
+        # Keras would use the same learning rate for all variables. `update_step` decays each with its own.
         pass
 
     def _unless_frozen(self, gradient, rule):

@@ -1,4 +1,4 @@
-"""Adam, AdamW and SGD with settings for each group of layers, on one or several replicas."""
+"""Adam, AdamW and SGD with settings per layer group, for one or several replicas."""
 
 import re
 from typing import TYPE_CHECKING, Annotated
@@ -22,20 +22,35 @@ else:
 
 @register_short_form("optimizer")
 def meant_optimizer(text):
-    """Returns the spec of Adam with a learning rate, if a text is one."""
+    """Returns the spec of Adam with the learning rate `text`, or "" if the text is not a number."""
     return f'"adam(learning_rate={text})"' if re.fullmatch(r"[\d.]+(e-?\d+)?", text) else ""
 
 
 @register("optimizer", "adam")
 class Adam(LayerGroups, _Adam):
-    """Keras' Adam with learning rates by layer group; see `LayerGroups` and `keras.optimizers.Adam`.
+    """Keras' Adam optimizer with learning rates, freezing and weight decay per layer group.
 
-    Example: `tfdml.optimizers.Adam(1e-4, lr_multipliers={"loss": 100}, frozen_steps={"backbone": 500})`.
+    It is a good default for fine-tuning. Use `lr_multipliers` to train the layers of a pretrained backbone with a lower
+    learning rate than the embedding or the proxies of a loss, and `frozen_steps` to train only these at first.
 
     Args:
-        learning_rate, beta_1, beta_2, epsilon, amsgrad, weight_decay, clipnorm, clipvalue, global_clipnorm, use_ema,
-            ema_momentum, ema_overwrite_frequency, loss_scale_factor, gradient_accumulation_steps, name: Keras'.
+        learning_rate: Float, Keras schedule or function of the step. Defaults to `0.001`.
+        beta_1: Float. Decay of the average of the gradients. Defaults to `0.9`.
+        beta_2: Float. Decay of the average of the squared gradients. Defaults to `0.999`.
+        epsilon: Float. Constant in the denominator for numerical stability. Defaults to `1e-7`.
+        amsgrad: Boolean. Whether to use the AMSGrad variant. Defaults to `False`.
+        weight_decay: Float or `None`. Weight decay per step, multiplied by the learning rate. Defaults to `None`.
+        clipnorm, clipvalue, global_clipnorm, use_ema, ema_momentum, ema_overwrite_frequency, loss_scale_factor,
+            gradient_accumulation_steps, name: see `keras.optimizers.Adam`.
         lr_multipliers, frozen_steps, decay_biases_and_norms, l2, layer_decay: see `LayerGroups`.
+
+    Example:
+
+    ```python
+    multipliers = {"backbone": 0.1, "loss": 100}
+    optimizer = tfdml.optimizers.Adam(1e-4, lr_multipliers=multipliers, frozen_steps={"backbone": 500})
+    optimizer.get_config()["frozen_steps"]  # {"backbone": 500}
+    ```
     """
 
     learning_rate: AdamRate = 0.001
@@ -48,14 +63,28 @@ class Adam(LayerGroups, _Adam):
 
 @register("optimizer", "adamw")
 class AdamW(LayerGroups, _AdamW):
-    """Keras' AdamW with learning rates by layer group; see `LayerGroups` and `keras.optimizers.AdamW`.
+    """Keras' AdamW optimizer with learning rates, freezing and weight decay per layer group.
 
-    Example: `tfdml.optimizers.AdamW(1e-4, weight_decay=1e-4, decay_biases_and_norms=False)`.
+    It is Adam with decoupled weight decay. For vision transformers, consider `decay_biases_and_norms=False` and
+    `layer_decay`.
 
     Args:
-        learning_rate, beta_1, beta_2, epsilon, amsgrad, weight_decay, clipnorm, clipvalue, global_clipnorm, use_ema,
-            ema_momentum, ema_overwrite_frequency, loss_scale_factor, gradient_accumulation_steps, name: Keras'.
+        learning_rate: Float, Keras schedule or function of the step. Defaults to `0.001`.
+        beta_1: Float. Decay of the average of the gradients. Defaults to `0.9`.
+        beta_2: Float. Decay of the average of the squared gradients. Defaults to `0.999`.
+        epsilon: Float. Constant in the denominator for numerical stability. Defaults to `1e-7`.
+        amsgrad: Boolean. Whether to use the AMSGrad variant. Defaults to `False`.
+        weight_decay: Float or `None`. Weight decay per step, multiplied by the learning rate. Defaults to `0.004`.
+        clipnorm, clipvalue, global_clipnorm, use_ema, ema_momentum, ema_overwrite_frequency, loss_scale_factor,
+            gradient_accumulation_steps, name: see `keras.optimizers.AdamW`.
         lr_multipliers, frozen_steps, decay_biases_and_norms, l2, layer_decay: see `LayerGroups`.
+
+    Example:
+
+    ```python
+    optimizer = tfdml.optimizers.AdamW(1e-4, weight_decay=0.05, decay_biases_and_norms=False, layer_decay=0.75)
+    optimizer.get_config()["layer_decay"]  # 0.75
+    ```
     """
 
     learning_rate: AdamRate = 0.001
@@ -68,14 +97,25 @@ class AdamW(LayerGroups, _AdamW):
 
 @register("optimizer", "sgd")
 class SGD(LayerGroups, _SGD):
-    """Keras' SGD with learning rates by layer group; see `LayerGroups` and `keras.optimizers.SGD`.
+    """Keras' SGD optimizer with learning rates, freezing and weight decay per layer group.
 
-    Example: `tfdml.optimizers.SGD(0.01, momentum=0.9, lr_multipliers={"embedding": 10})`.
+    Use it to reproduce papers that train with SGD, usually with a momentum of 0.9.
 
     Args:
-        learning_rate, momentum, nesterov, weight_decay, clipnorm, clipvalue, global_clipnorm, use_ema,
-            ema_momentum, ema_overwrite_frequency, loss_scale_factor, gradient_accumulation_steps, name: Keras'.
+        learning_rate: Float, Keras schedule or function of the step. Defaults to `0.01`.
+        momentum: Float. Fraction of the previous update that is added to each update. Defaults to `0.0`.
+        nesterov: Boolean. Whether to use Nesterov momentum. Defaults to `False`.
+        weight_decay: Float or `None`. Weight decay per step, multiplied by the learning rate. Defaults to `None`.
+        clipnorm, clipvalue, global_clipnorm, use_ema, ema_momentum, ema_overwrite_frequency, loss_scale_factor,
+            gradient_accumulation_steps, name: see `keras.optimizers.SGD`.
         lr_multipliers, frozen_steps, decay_biases_and_norms, l2, layer_decay: see `LayerGroups`.
+
+    Example:
+
+    ```python
+    optimizer = tfdml.optimizers.SGD(0.01, momentum=0.9, lr_multipliers={"embedding": 10})
+    optimizer.get_config()["lr_multipliers"]  # {"embedding": 10}
+    ```
     """
 
     learning_rate: SGDRate = 0.01
@@ -84,18 +124,18 @@ class SGD(LayerGroups, _SGD):
     weight_decay: WeightDecay = None
 
 
-# Optimizers that use `iterations` elementwise, so that the count may differ between columns of a variable.
+# Optimizers that use `iterations` elementwise, so the count may differ between columns of a variable.
 USE_STEPS = (keras.optimizers.Adam, keras.optimizers.Adamax)
 
 
 def count_apart(optimizer, steps_of):
-    """Makes an optimizer update some variables by the number of steps that trained them, not by all steps.
+    """Makes an optimizer count only the steps that trained a variable, instead of all steps.
 
-    This affects the bias correction of Adam, AdamW and Adamax. The learning rate schedule counts all steps. Other
-    optimizers are unchanged: most do not use the number of steps; Nadam, Lamb and others count all steps.
+    This affects the bias correction of Adam, AdamW and Adamax. Learning rate schedules still count all steps. Other
+    optimizers are unchanged: most do not use the number of steps, but some, such as Nadam and Lamb, count all steps.
 
-    `steps_of` is a function from a Keras variable to its count before this step, an integer tensor that broadcasts
-    against the variable, or None: all steps.
+    `steps_of` is a function from a Keras variable to its count before this step, which is an integer tensor that
+    broadcasts against the variable, or None for all steps.
     """
     if not isinstance(optimizer, USE_STEPS):
         return
@@ -117,7 +157,7 @@ def without_loss_scaling(optimizer):
     return optimizer.inner_optimizer if isinstance(optimizer, keras.optimizers.LossScaleOptimizer) else optimizer
 
 
-# Optimizers that treat each number by itself, so that a shard's are those that it would have in the whole.
+# Optimizers that treat each number separately, so the update of a shard is the same as in the whole variable.
 ELEMENTWISE = (
     keras.optimizers.Adagrad,
     keras.optimizers.Adam,
@@ -129,9 +169,10 @@ ELEMENTWISE = (
 
 
 def prepare_for_replicas(optimizer, replicas):
-    """Lets a Keras optimizer of several replicas take gradients that are an equal share of the sum on each of them.
+    """Makes a Keras optimizer accept gradients that are an equal share of their sum on each replica.
 
-    These need no exchange, and so it takes those of shards, too. What it keeps for a `ShardedVariable` is one itself.
+    Such gradients need no exchange, so the optimizer can also update shards. The slots that it creates for a
+    `ShardedVariable` are sharded in the same way.
     """
     if replicas == 1:
         return
@@ -151,10 +192,10 @@ def prepare_for_replicas(optimizer, replicas):
 
 
 def check_elementwise(optimizer):
-    """Raises a ValueError for an optimizer that would treat a shard in another way than the whole."""
+    """Raises a ValueError if the optimizer would update a shard differently from the whole variable."""
     if not isinstance(optimizer, ELEMENTWISE):
         names = ", ".join(each.__name__ for each in ELEMENTWISE)
         raise ValueError(
-            f"{type(optimizer).__name__} may change a number by more than its own gradients, so that it would treat "
-            f"shards in another way than the whole. With sharded=True take {names}, or what derives from them."
+            f"sharded=True requires an optimizer that updates each number from its own gradients. Expected {names}, or "
+            f"a subclass of one of them. Received: {type(optimizer).__name__}."
         )

@@ -1,6 +1,6 @@
 """Learning rate schedules in epochs, as Keras schedules.
 
-A run passes `learning_rate`, `steps_per_epoch` and `epochs` to a schedule that takes them, unless the spec sets them.
+A run passes `learning_rate`, `steps_per_epoch` and `epochs` to schedules with such arguments unless the spec sets them.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,20 @@ Epochs = Annotated[float | Sequence[float], either(number(above=0), several(numb
 
 @register("schedule", "constant")
 def constant(learning_rate: Rate) -> float:
-    """A constant learning rate."""
+    """Keeps the learning rate constant.
+
+    Args:
+        learning_rate: Float. Learning rate.
+
+    Returns:
+        The learning rate.
+
+    Example:
+
+    ```python
+    tfdml.optimizers.schedules.constant(0.01)  # 0.01
+    ```
+    """
     return learning_rate
 
 
@@ -33,21 +46,34 @@ def step(
     """Multiplies the learning rate by `factor` at each of the epochs `at`, or every `every` epochs.
 
     Args:
-        learning_rate: initial learning rate.
-        steps_per_epoch: number of steps in an epoch.
-        at: epochs in ascending order; may be fractions.
-        every: number of epochs between changes, instead of `at`.
-        factor: multiplier of the learning rate.
+        learning_rate: Float. Initial learning rate.
+        steps_per_epoch: Integer. Number of steps per epoch.
+        at: Number, or numbers in ascending order. Epochs of the changes, which can be fractions. Defaults to `()`.
+        every: Float or `None`. Number of epochs between changes, instead of `at`. Defaults to `None`.
+        factor: Float. Multiplier of the learning rate at each change. Defaults to `0.1`.
+
+    Returns:
+        Keras learning rate schedule.
+
+    Raises:
+        ValueError: If not exactly one of `at` and `every` is set, or if `at` is not in ascending order.
+
+    Example:
+
+    ```python
+    schedule = tfdml.optimizers.schedules.step(0.01, steps_per_epoch=100, at=(2, 4))
+    [float(schedule(step)) for step in (0, 200, 400)]  # [0.01, 0.001, 0.0001]
+    ```
     """
     at = at if isinstance(at, tuple) else (at,)
     if bool(at) == (every is not None):
-        raise ValueError(f"step needs either at=(epoch, ...) or every=epochs, received at={at} and every={every}.")
+        raise ValueError(f"step() needs either at=(epoch, ...) or every=epochs. Received: at={at}, every={every}.")
     if every is not None:
         return exponential(learning_rate, steps_per_epoch, every=every, factor=factor, staircase=True)
     changes = [_steps("at", epoch, steps_per_epoch) for epoch in at]
     if changes != sorted(set(changes)):
-        raise ValueError(f"step(at=...) needs epochs in ascending order, received {at}.")
-    # Keras' boundary is the last step with the old value.
+        raise ValueError(f"step() needs epochs in ascending order, at least one step apart. Received: at={at}.")
+    # Keras' boundary is the last step with the old value, not the first step with the new one.
     boundaries = [first - 1 for first in changes]
     return PiecewiseConstantDecay(boundaries, [learning_rate * factor**power for power in range(len(changes) + 1)])
 
@@ -59,11 +85,22 @@ def exponential(
     """Multiplies the learning rate by `factor` over every `every` epochs, smoothly or in steps.
 
     Args:
-        learning_rate: initial learning rate.
-        steps_per_epoch: number of steps in an epoch.
-        every: number of epochs over which the learning rate is multiplied by `factor`.
-        factor: multiplier of the learning rate.
-        staircase: True changes the learning rate only at the end of these epochs.
+        learning_rate: Float. Initial learning rate.
+        steps_per_epoch: Integer. Number of steps per epoch.
+        every: Float. Number of epochs over which the learning rate is multiplied by `factor`. Defaults to `1.0`.
+        factor: Float. Multiplier of the learning rate. Defaults to `0.94`.
+        staircase: Boolean. If `True`, the learning rate changes only after every `every` epochs. If `False`, it changes
+            in every step. Defaults to `False`.
+
+    Returns:
+        Keras learning rate schedule.
+
+    Example:
+
+    ```python
+    schedule = tfdml.optimizers.schedules.exponential(0.01, steps_per_epoch=100, factor=0.5)
+    [float(schedule(step)) for step in (0, 100, 200)]  # [0.01, 0.005, 0.0025]
+    ```
     """
     return ExponentialDecay(learning_rate, _steps("every", every, steps_per_epoch), factor, staircase=staircase)
 
@@ -76,17 +113,33 @@ def cosine(
     warmup_epochs: NotNegative = 0.0,
     floor: Share = 0.0,
 ) -> LearningRateSchedule:
-    """Decays the learning rate by half a cosine to `floor` times its maximum, after an optional linear warmup from 0.
+    """Decays the learning rate by half a cosine to `floor` times its maximum, after an optional linear warmup.
 
     Args:
-        learning_rate: maximum learning rate.
-        steps_per_epoch: number of steps in an epoch.
-        epochs: number of epochs, warmup included.
-        warmup_epochs: number of epochs of warmup, in which all layers train.
-        floor: fraction of the learning rate at the end.
+        learning_rate: Float. Maximum learning rate.
+        steps_per_epoch: Integer. Number of steps per epoch.
+        epochs: Float. Number of epochs, including the warmup.
+        warmup_epochs: Float. Number of epochs in which the learning rate rises linearly from 0. All layers are trained.
+            Defaults to `0.0`.
+        floor: Float. Learning rate at the end, as a fraction of the maximum. Defaults to `0.0`.
+
+    Returns:
+        Keras learning rate schedule.
+
+    Raises:
+        ValueError: If the warmup is not shorter than the training.
+
+    Example:
+
+    ```python
+    schedule = tfdml.optimizers.schedules.cosine(0.01, steps_per_epoch=100, epochs=3, warmup_epochs=1)
+    [float(schedule(step)) for step in (50, 100, 200, 300)]  # [0.005, 0.01, 0.005, 0.0]
+    ```
     """
     if warmup_epochs >= epochs:
-        raise ValueError(f"cosine needs 0 <= warmup_epochs < epochs, received {warmup_epochs:g} and {epochs:g}.")
+        raise ValueError(
+            f"cosine() needs 0 <= warmup_epochs < epochs. Received: warmup_epochs={warmup_epochs:g}, epochs={epochs:g}."
+        )
     rise = round(warmup_epochs * steps_per_epoch)
     fall = _steps("epochs", epochs, steps_per_epoch) - rise
     if not rise:
@@ -98,6 +151,6 @@ def _steps(argument, epochs, steps_per_epoch):
     steps = round(epochs * steps_per_epoch)
     if steps < 1:
         raise ValueError(
-            f"Expected {argument} to be one step or more, received {epochs} epochs of {steps_per_epoch} steps."
+            f"{argument} must be at least one step. Received: {argument}={epochs} epochs of {steps_per_epoch} steps."
         )
     return steps

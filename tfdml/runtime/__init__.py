@@ -1,1 +1,1 @@
-"""Devices, workers, sharded variables, and every private name of Keras."""
+"""Devices, workers, sharded variables, and all uses of private Keras names."""

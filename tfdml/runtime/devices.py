@@ -10,22 +10,22 @@ from tfdml.runtime.keras_internals import devices_per_worker
 
 
 def strategy_for(devices):
-    """Creates the `tf.distribute.Strategy` of a `--devices` value: `auto`, `cpu:N`, `gpu:N` or `workers`.
+    """Creates the `tf.distribute.Strategy` for a value of `--devices`: `auto`, `cpu:N`, `gpu:N` or `workers`.
 
-    Call it before TensorFlow computes anything.
+    It must be called before TensorFlow computes anything.
     """
     if devices == "workers":
         return _workers()
     match = re.fullmatch(r"(auto)|(cpu|gpu):([1-9]\d*)", devices)
     if not match:
-        raise ValueError(f"Expected --devices=auto, cpu:N, gpu:N or workers, received {devices!r}.")
+        raise ValueError(f"--devices must be auto, cpu:N, gpu:N or workers. Received: --devices={devices}.")
     gpus = tf.config.list_physical_devices("GPU")
     if match[1]:
         return _mirrored("GPU", len(gpus)) if len(gpus) > 1 else tf.distribute.get_strategy()
     count = int(match[3])
     if match[2] == "gpu":
         if count > len(gpus):
-            raise ValueError(f"--devices={devices} needs {count} GPUs; TensorFlow sees {len(gpus)}.")
+            raise ValueError(f"--devices={devices} needs {count} GPUs, but TensorFlow finds {len(gpus)}.")
         tf.config.set_visible_devices(gpus[:count], "GPU")
         return _mirrored("GPU", count) if count > 1 else tf.distribute.get_strategy()
     tf.config.set_visible_devices([], "GPU")
@@ -37,7 +37,7 @@ def strategy_for(devices):
 
 
 def is_chief(strategy):
-    """True in the process that writes files: the only one, or the first of several workers."""
+    """Whether this process writes files, because it is the only process or the first of several workers."""
     resolver = strategy.cluster_resolver
     if resolver is None or resolver.task_type in (None, "chief"):
         return True
@@ -45,13 +45,13 @@ def is_chief(strategy):
 
 
 def is_multi_worker(strategy):
-    """True under MultiWorkerMirroredStrategy with more than one worker."""
+    """Whether the strategy is a MultiWorkerMirroredStrategy with more than one worker."""
     multi_worker = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
     return multi_worker and strategy.num_replicas_in_sync > devices_per_worker(strategy)
 
 
 def worker_of(strategy):
-    """Returns `(index, count)` of this worker among those of a MultiWorkerMirroredStrategy; a chief is the first."""
+    """Returns this worker's index and the number of workers of a MultiWorkerMirroredStrategy. A chief is first."""
     resolver = strategy.cluster_resolver
     cluster = resolver.cluster_spec()
     chiefs = cluster.num_tasks("chief") if "chief" in cluster.jobs else 0
@@ -71,10 +71,10 @@ def _workers():
     except (ValueError, KeyError, TypeError):
         is_complete = False
     if not is_complete:
-        received = f"received {written!r}" if written else "it is not set"
+        received = f"TF_CONFIG={written!r}" if written else "TF_CONFIG is not set"
         raise ValueError(
-            "--devices=workers needs the environment variable TF_CONFIG, such as "
-            '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}; '
-            f"{received}."
+            "--devices=workers needs the environment variable TF_CONFIG. Expected a value such as "
+            '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}. '
+            f"Received: {received}."
         )
     return tf.distribute.MultiWorkerMirroredStrategy()

@@ -1,27 +1,27 @@
-"""Every private name of Keras and TensorFlow that tfdml uses.
+"""All private names in Keras and TensorFlow that tfdml uses.
 
-A new release may move any of them; tests/runtime/test_keras_internals.py then fails with the one that moved.
+A new release may move any of them. Then tests/runtime/test_keras_internals.py fails and names it.
 """
 
 import contextlib
 import traceback
 
-# Private methods of Keras' classes that tfdml overrides, and attributes that it sets: class of Keras to name.
+# Private methods that tfdml overrides in Keras classes, and attributes that it sets.
 OVERRIDDEN = {
-    # `KerasModel` makes variables there, before the step is traced.
+    # `KerasModel` creates variables there, before the step is traced.
     "Model": "_maybe_symbolic_build",
-    # `LayerGroups` decays each variable by its own learning rate instead.
+    # `LayerGroups` decays each variable with its own learning rate instead.
     "Optimizer": "_apply_weight_decay",
-    # `VariableHolder` sets it: `Model.summary` reads it.
+    # `VariableHolder` sets it, because `Model.summary` reads it.
     "Layer": "_build_shapes_dict",
-    # `ShardedVariable` gives each device its own rows there.
+    # `ShardedVariable` assigns each device its own rows there.
     "Variable": "_initialize_with_initializer",
 }
 
 
 @contextlib.contextmanager
 def calls_forgotten(layer):
-    """Returns a context whose symbolic calls of a layer are forgotten. A saved functional model numbers them from 0."""
+    """Returns a context after which a layer forgets its symbolic calls. Saved functional models number them from 0."""
     before = list(layer._inbound_nodes)
     try:
         yield
@@ -29,13 +29,13 @@ def calls_forgotten(layer):
         layer._inbound_nodes[:] = before
 
 
-# Words of Keras around the text of an error.
+# Text that Keras adds to the message of an error.
 AROUND = ("Exception encountered when calling", "Could not automatically infer the output shape")
 
 
 @contextlib.contextmanager
 def errors_as_raised():
-    """A context that errors of tfdml leave as they were raised, without what Keras writes around those in a `call`."""
+    """A context in which errors from tfdml are raised without the text that Keras adds to errors in a `call`."""
     try:
         yield
     except Exception as error:
@@ -46,20 +46,20 @@ def errors_as_raised():
 
 
 def as_raised(error):
-    """The error behind one that Keras raised anew, perhaps several times, each with the text of the one before."""
+    """Returns the original error if Keras raised it again, perhaps several times, with additional text."""
     before, text = error.__context__, str(error)
     wraps = any(words in text for words in AROUND) and before is not None and str(before)
     return as_raised(before) if wraps and str(before) in text else error
 
 
 def is_ours(error):
-    """Whether code of this project raised an error."""
+    """Whether tfdml code raised an error."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     return bool(frames) and frames[-1].f_globals.get("__name__", "").split(".")[0] in ("tfdml", "pipelines")
 
 
 def calls_of(inputs, output):
-    """Returns the calls of operations in a graph of Keras tensors, Keras' nodes, from its inputs to its output."""
+    """Returns the calls of operations (Keras nodes) in a graph of Keras tensors, from the inputs to the output."""
     import keras
 
     by_depth = keras.Function(inputs, output)._nodes_by_depth
@@ -72,7 +72,7 @@ def layers_of(model):
 
 
 def inner_layers(layer):
-    """Returns the layers that a layer is made of, in the order in which it made them, without theirs."""
+    """Returns the direct sublayers of a layer, in the order of their creation."""
     return list(layer._layers)
 
 
@@ -94,7 +94,7 @@ def decays(optimizer, variable):
 @contextlib.contextmanager
 def iterations_replaced(optimizer, steps):
     """Returns a context in which `optimizer.iterations` is the tensor `steps`."""
-    # Not by setattr, which would track the tensor as optimizer state.
+    # setattr would track the tensor as optimizer state.
     attributes = vars(optimizer)
     before = attributes["_iterations"]
     attributes["_iterations"] = steps
@@ -106,11 +106,12 @@ def iterations_replaced(optimizer, steps):
 
 @contextlib.contextmanager
 def not_compiled(model):
-    """Returns a context in which a model is saved, and loads weights, as one that is not compiled: without optimizer.
+    """Returns a context in which a model saves and loads weights as if it was not compiled, without its optimizer.
 
-    Keras saves the optimizer's state with any model that is compiled: that of Adam is twice as large as the weights.
+    Keras saves the state of the optimizer with every compiled model. The state of Adam is twice as large as the
+    weights.
     """
-    # Not by setattr, which would track the optimizer again.
+    # setattr would track the optimizer again.
     attributes = vars(model)
     before = {name: attributes[name] for name in ("compiled", "optimizer") if name in attributes}
     attributes.update(dict.fromkeys(before))
@@ -121,17 +122,17 @@ def not_compiled(model):
 
 
 def replace_sum_over_replicas(optimizer, function):
-    """Replaces an optimizer's sum over replicas of what they bring, a function of `[(gradient, variable), ...]`."""
+    """Replaces the function that sums an optimizer's `[(gradient, variable), ...]` over replicas."""
     vars(optimizer)["_all_reduce_sum_gradients"] = function
 
 
 def batch_spec(iterator):
-    """The specs of one replica's share of a batch, from the iterator that Keras makes of a dataset."""
+    """Returns the spec of a batch from the iterator that Keras creates for a dataset."""
     return iterator._distributed_dataset.element_spec
 
 
 def spec_of_one_replica(spec):
-    """A spec of one replica's tensor, where `spec` may name those of several."""
+    """Returns the spec of one replica's tensor. `spec` may contain the specs of several replicas."""
     from tensorflow.python.distribute.values import PerReplicaSpec
 
     return spec._value_specs[0] if isinstance(spec, PerReplicaSpec) else spec
@@ -143,5 +144,5 @@ def devices_per_worker(strategy):
 
 
 def graph_of(graph, name):
-    """The graph of a function that operations of `graph` call."""
+    """Returns the graph of a function that operations of `graph` call."""
     return graph._get_function(name).graph

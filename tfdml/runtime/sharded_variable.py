@@ -1,11 +1,11 @@
-"""`ShardedVariable`: a variable of which each device of a strategy holds a part."""
+"""`ShardedVariable`: a variable that is divided among the devices of a strategy."""
 
 import keras
 import numpy as np
 
 
 def shards_in_step():
-    """Returns the number of replicas in a step that several take together; 1 anywhere else."""
+    """Returns the number of replicas inside a distributed step, and 1 outside of it."""
     if keras.backend.backend() != "tensorflow":
         return 1
     context = _distribute().get_replica_context()
@@ -13,21 +13,21 @@ def shards_in_step():
 
 
 def devices_in_scope():
-    """Returns the number of devices of the strategy in whose scope this is called; 1 without one."""
+    """Returns the number of devices of the current strategy, or 1 without a strategy."""
     if keras.backend.backend() != "tensorflow":
         return 1
     return _distribute().get_strategy().num_replicas_in_sync
 
 
 class ShardedVariable(keras.Variable):
-    """A variable whose rows are divided among the devices of the strategy in whose scope it is made.
+    """A variable with rows that are divided among the devices of the current strategy.
 
-    The first device holds the first rows, and so on; zeros behind the last row give all shards the same shape, which is
-    that of the variable. In a step each device sees its own shard. `numpy` and `assign` are for use outside of steps,
-    and have the whole.
+    The first device holds the first rows, and so on. The last rows are padded with zeros, so that all shards have the
+    same shape, which is the shape of the variable. Inside a step, each device sees its own shard. Outside of steps,
+    `numpy` and `assign` use the whole variable.
 
-    The initializer and the shape are of the whole; it draws what it would on one device, in the memory of the host.
-    Each group of `together` consecutive rows, counted from the first row, stays on one device.
+    The arguments `initializer` and `shape` describe the whole variable. It is initialized with the same values as on
+    one device, in the memory of the host. Each group of `together` consecutive rows stays on one device.
     """
 
     def __init__(self, initializer, shape, together=1, **kwargs):
@@ -37,12 +37,12 @@ class ShardedVariable(keras.Variable):
 
     @classmethod
     def like(cls, variable, reference):
-        """Makes of a variable with the shape of a shard one that is divided as the reference."""
+        """Converts a variable with the shape of a shard to one that is divided like the reference."""
         variable.__class__, variable.rows = cls, reference.rows
         return variable
 
     def copy(self, name):
-        """Returns a variable of the same numbers that is not trained, divided in the same way."""
+        """Returns a copy that is not trainable and is divided in the same way."""
         zeros = keras.Variable("zeros", self.shape, dtype=self.dtype, trainable=False, autocast=False, name=name)
         copied = ShardedVariable.like(zeros, self)
         copied.assign(self.numpy())
@@ -50,14 +50,14 @@ class ShardedVariable(keras.Variable):
 
     @property
     def whole_shape(self):
-        """The shape of the whole."""
+        """The shape of the whole variable."""
         return (self.rows, *self.shape[1:])
 
     @property
     def shards(self):
-        """The variables of the devices, in order."""
+        """The shards, in the order of the devices."""
         value = self.value
-        # While Keras infers shapes, a placeholder.
+        # While Keras infers shapes, the value is a placeholder.
         if isinstance(value, _distribute().DistributedValues):
             return value.values
         return [value] * -(-self.rows // self.shape[0])
@@ -67,7 +67,10 @@ class ShardedVariable(keras.Variable):
 
     def assign(self, value):
         if tuple(value.shape) != self.whole_shape:
-            raise ValueError(f"{self.path} is {self.whole_shape} in all, received a value of shape {value.shape}.")
+            raise ValueError(
+                f"The whole value of {self.path} must be assigned. Expected shape {self.whole_shape}. Received: shape "
+                f"{tuple(value.shape)}."
+            )
         value, height = np.asarray(value), self.shape[0]
         for number, shard in enumerate(self.shards):
             part = value[number * height : (number + 1) * height]
@@ -75,19 +78,19 @@ class ShardedVariable(keras.Variable):
         return value
 
     def add_up(self, compute):
-        """Returns the sum over devices, in a step, of `compute(number of the shard)`; differentiable."""
+        """Returns the sum of `compute(index of the shard)` over devices inside a step, with gradients."""
         context = _distribute().get_replica_context()
         return context.all_reduce("SUM", compute(context.replica_id_in_sync_group))
 
     def _initialize_with_initializer(self, initializer):
-        # The strategy copies what it makes on the first device to the others.
+        # The strategy copies the value on the first device to the other devices.
         self._initialize(lambda: keras.ops.zeros(self.shape, self.dtype))
         with keras.device("cpu:0"):
             self.assign(initializer(self.whole_shape, dtype=self.dtype))
 
 
 def _distribute():
-    # Losses and layers work without TensorFlow, too.
+    # Losses and layers also work without TensorFlow.
     import tensorflow as tf
 
     return tf.distribute

@@ -1,4 +1,4 @@
-"""`Workers`: the processes that train together, and share what all of them need."""
+"""`Workers`: the processes that train together and share results that all of them need."""
 
 import dataclasses
 import functools
@@ -11,30 +11,30 @@ import numpy as np
 if TYPE_CHECKING:
     from tensorflow.distribute import Strategy
 else:
-    # A process alone needs no TensorFlow.
+    # A single process does not need TensorFlow.
     Strategy = Any
 
-# Bytes that a worker sends at once: TensorFlow holds several copies of what all send, and larger pieces are no faster.
+# Bytes that a worker sends at once. TensorFlow holds several copies of them, and larger pieces are not faster.
 PIECE = 2**22
-# Characters of an error that other workers get.
+# Maximum number of characters of an error that other workers receive.
 MOST_TOLD = 4000
 
 
 class WorkerFailed(ChildProcessError, RuntimeError):
-    """Raised on all other workers when one fails in what they compute together."""
+    """Error that is raised on all other workers when one worker fails in a common computation."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Workers:
-    """The workers of a run, as one of them sees them. Without arguments: a process alone.
+    """The processes that train together, as one of them sees them. Without arguments, it is a single process.
 
-    What they compute together, all must compute in the same order.
+    All workers must call `gather` and `from_first` in the same order.
 
     Args:
-        index: number of this worker, from 0.
-        count: number of workers.
-        exchange: function of a vector `[n]`, where n may differ from worker to worker, that returns the vectors of all
-            workers one behind the other, always in the same order.
+        index: Integer. Index of this worker, from 0. Defaults to `0`.
+        count: Integer. Number of workers. Defaults to `1`.
+        exchange: Function that concatenates the vectors `[n]` of all workers, always in the same order. n may differ
+            between workers. Defaults to `None`.
     """
 
     index: int = 0
@@ -49,14 +49,23 @@ class Workers:
         return cls(*worker_of(strategy), _exchange_of(strategy)) if is_multi_worker(strategy) else cls()
 
     def share(self, count: int) -> range:
-        """Returns the range, of `count` things, that is this worker's share."""
+        """Returns this worker's share of `count` items as a range of indices."""
         return range(self.index * count // self.count, (self.index + 1) * count // self.count)
 
     def gather(self, compute: Callable[[], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
-        """Returns the arrays that `compute` gives on all workers, each concatenated in the order of the workers.
+        """Concatenates the arrays that `compute` returns on all workers, in the order of the workers.
 
-        It returns a tuple of arrays `[n, ...]`, where n may differ from worker to worker, or an empty tuple on a worker
-        that has nothing. An error on one worker is an error on all, so that none waits for it in vain.
+        If one worker raises an error, all workers raise an error, so that none of them waits forever.
+
+        Args:
+            compute: Function that returns a tuple of arrays `[n, ...]`, where n may differ between workers, or an empty
+                tuple on a worker without items.
+
+        Returns:
+            Tuple of the concatenated arrays.
+
+        Raises:
+            WorkerFailed: If another worker failed.
         """
         if self.count == 1:
             return compute()
@@ -75,25 +84,25 @@ class Workers:
         return tuple(self._whole(parts[place : place + 1], place, notices) for place in range(len(longest)))
 
     def from_first(self, compute: Callable[[], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
-        """Returns the tuple of arrays that `compute` gives on the first worker; others do not compute it."""
+        """Returns the tuple of arrays that `compute` returns on the first worker. Other workers do not call it."""
         return self.gather(compute if self.index == 0 else tuple)
 
     def _notices(self, parts, error):
-        """Tells all workers what arrays this one has, or its error; returns what each tells, in exchange order."""
+        """Exchanges descriptions of the arrays or the error of each worker. Returns them in exchange order."""
         arrays = [(part.dtype.name, part.shape) for part in parts]
         line = json.dumps({"worker": self.index, "arrays": arrays, "error": error and _message_of(error)}) + "\n"
-        # Collective operations exchange no bytes.
+        # Collective operations do not support bytes, so the text is sent as integers.
         codes = self.exchange(np.frombuffer(line.encode(), np.uint8).astype(np.int32))
         return [json.loads(line) for line in codes.astype(np.uint8).tobytes().decode().splitlines()]
 
     def _whole(self, part, place, notices):
-        """Exchanges the arrays at a place, piece by piece; `part` holds this worker's, if it has one."""
+        """Exchanges the arrays at one place of the tuples, piece by piece. `part` is this worker's array, if any."""
         counts = {notice["worker"]: 0 for notice in notices}
         for notice in notices:
             if notice["arrays"]:
                 name, (counts[notice["worker"]], *row) = notice["arrays"][place]
         whole = np.empty((sum(counts.values()), *row), name)
-        # Of all but the first dimension, which is this worker's.
+        # Only the first dimension differs between workers.
         own, width = (part[0] if part else whole[:0]), int(np.prod(row))
         rows = max(1, PIECE // max(1, width * whole.itemsize))
         for first in range(0, max(counts.values()), rows):
@@ -106,7 +115,7 @@ class Workers:
         return whole
 
 
-# A process without others.
+# A single process.
 ALONE = Workers()
 
 
@@ -114,9 +123,9 @@ ALONE = Workers()
 def _exchange_of(strategy):
     import tensorflow as tf
 
-    # `gather` copies bits on CPUs and GPUs alike, also those of -0 and NaN, where a sum with zeros, as by `all_reduce`,
-    # would not, and would send twice as much. In a function for each type, because TensorFlow traces it anew for each
-    # call otherwise. In a replica's context `all_gather` and `all_reduce` fail with several workers.
+    # `gather` copies all values exactly, including -0 and NaN, on CPUs and GPUs. A sum with zeros by `all_reduce` would
+    # not, and it would send twice as much. One function per type avoids that TensorFlow traces each call again. In a
+    # replica context, `all_gather` and `all_reduce` fail with several workers.
     @functools.cache
     def gathered(dtype):
         vector = tf.TensorSpec([None], dtype)
@@ -134,7 +143,7 @@ def _message_of(error):
 
 
 def _error_of(notice):
-    """The error to raise where another worker has failed: of TensorFlow's kind if its own was, else `WorkerFailed`."""
+    """Returns the error to raise after another worker failed: a TensorFlow error if it had one, or `WorkerFailed`."""
     import tensorflow as tf
 
     code, text = notice["error"]["code"], f"Worker {notice['worker']} failed: {notice['error']['text']}"

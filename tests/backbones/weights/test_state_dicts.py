@@ -49,7 +49,7 @@ DAMAGED = {
 @pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
 def test_damaged_files_are_named(content, tmp_path):
     (tmp_path / "bad.safetensors").write_bytes(content)
-    with pytest.raises(ValueError, match="bad.safetensors is damaged, or no safetensors file"):
+    with pytest.raises(ValueError, match="bad.safetensors is damaged, or is not a safetensors file"):
         read_state_dict(tmp_path / "bad.safetensors")
 
 

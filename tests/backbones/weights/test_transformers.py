@@ -41,14 +41,14 @@ def test_heads_follow_from_the_width(heads, dim):
 @pytest.mark.parametrize(
     "changed, words",
     [
-        ({"pos_embed": None}, "no vision transformer of timm or DINOv2: it lacks 'pos_embed'"),
-        ({"pos_embed": (17, 128)}, "no vision transformer of timm or DINOv2"),
+        ({"pos_embed": None}, "does not contain a vision transformer from timm or DINOv2: it lacks 'pos_embed'"),
+        ({"pos_embed": (17, 128)}, "does not contain a vision transformer from timm or DINOv2"),
         ({"pos_embed": (1, 16, 128)}, "positions .1, 16, 128."),
         ({"pos_embed": (1, 17, 64)}, "positions .1, 17, 64."),
-        ({"patch_embed__proj__weight": (100, 3, 4, 4)}, "Received 100 dimensions"),
+        ({"patch_embed__proj__weight": (100, 3, 4, 4)}, "Received: 100 dimensions"),
         ({"patch_embed__proj__weight": (128, 3, 4, 2)}, r"patches \(4, 2, 3\)"),
         ({"patch_embed__proj__weight": (128, 3, 0, 0)}, r"patches \(0, 0, 3\)"),
-        ({"patch_embed__proj__weight": (0, 3, 4, 4)}, "Received 0 dimensions"),
+        ({"patch_embed__proj__weight": (0, 3, 4, 4)}, "Received: 0 dimensions"),
     ],
 )
 def test_other_networks_are_refused(changed, words):

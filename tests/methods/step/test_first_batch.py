@@ -55,7 +55,7 @@ def test_a_model_warns_once_of_pixels_that_cannot_be_its_own(use):
         warnings.simplefilter("error", UserWarning)
         uses[use](images)
         uses[use](np.zeros_like(images))
-    with pytest.warns(UserWarning, match=r"expected numbers from -2 to 2, received .* to 2.*tfdml.load"):
+    with pytest.warns(UserWarning, match=r"Expected values from -2 to 2. Received: values from .* to 2.*tfdml.load"):
         uses[use]((images + 2) * 63.75)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
@@ -69,7 +69,7 @@ def test_a_network_of_the_users_own_declares_what_it_takes():
         warnings.simplefilter("error", UserWarning)
         model(images)
     model.preprocessing = Preprocessing(image_size=4)
-    with pytest.warns(UserWarning, match="expected numbers from 0 to 1"):
+    with pytest.warns(UserWarning, match="Expected values from 0 to 1"):
         model(images)
 
 
@@ -98,7 +98,7 @@ def images_from(low, high):
 @pytest.mark.parametrize("run_eagerly", [False, True])
 def test_fit_warns_once_of_pixels_on_another_scale(dataset, run_eagerly):
     for images, received in (
-        (images_from(0, 255).astype("uint8"), "outside of this model's range: expected numbers from -2 to 2"),
+        (images_from(0, 255).astype("uint8"), "outside of this model's range. Expected values from -2 to 2"),
         (images_from(0, 1), "scaled to 0 to 1, which is not this model's range"),
     ):
         _, told = fitted(images, LABELS, dataset=dataset, run_eagerly=run_eagerly)

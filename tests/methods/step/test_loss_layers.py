@@ -45,7 +45,7 @@ def test_more_classes_than_are_sampled_are_told():
     layers.make(loss, [2])
     taken = layers.inputs_of(0, tf.constant([4, 8, 4, 1]), tf.eye(4, 2))
     assert taken.shape == (4, 1, 4 + 9) and np.isfinite(loss.call(tf.constant([4, 8, 4, 1]), taken)).all()
-    with pytest.raises(tf.errors.InvalidArgumentError, match="samples 3 classes, and the batch has more"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="samples 3 classes per step, but the batch has more"):
         layers.inputs_of(0, tf.constant([4, 8, 5, 1]), tf.eye(4, 2))
 
 
@@ -77,11 +77,11 @@ def test_a_label_that_is_no_class_is_named(batch):
     with pytest.raises(ValueError, match="labels must be from 0 to 2. Received: 3 at position 12"):
         model.fit(*batch, batch_size=16, verbose=0)
     # In one sentence, however it is used.
-    sentence = r"The loss was made for 3 classes: expected labels from 0 to 2, received another one in a batch\."
+    sentence = r"The loss has 3 classes. Expected labels from 0 to 2. Received: a batch with another label\."
     data = tf.data.Dataset.from_tensors(batch)
     uses = [lambda: model.fit(data, verbose=0), lambda: model.evaluate(data, verbose=0)]
     for use in (*uses, lambda: model.train_on_batch(*batch)):
-        with pytest.raises(ValueError, match=f"^{sentence}$") as told:
+        with pytest.raises(ValueError, match=f"^{sentence} Set the number of classes of the loss, [^\\n]*$") as told:
             use()
         assert told.value.__suppress_context__
 

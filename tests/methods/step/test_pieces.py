@@ -124,8 +124,8 @@ def drawing(layer):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"pieces": 0}, "pieces to be an integer of 1 or more, received 0"),
-        ({"pieces": 3}, "divide into 3 equal pieces, received 8 images"),
+        ({"pieces": 0}, "pieces must be an integer of at least 1. Received: pieces=0"),
+        ({"pieces": 3}, "multiple of pieces=3. Received: batches of 8 images"),
         ({"pieces": 2, "backbone": Small(width=2, stages=2)}, "Freeze batch norm with freeze_batch_norm='statistics'"),
         ({"pieces": 2, "backbone": drawing(keras.layers.Dropout(0.5, name="drop"))}, "drop draws random numbers"),
         ({"pieces": 2, "backbone": drawing(keras.layers.RandomFlip(name="flip"))}, "flip draws random numbers"),

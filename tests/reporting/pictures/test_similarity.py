@@ -66,7 +66,7 @@ def test_learners_alone_have_the_mean_of_all(images):
 
 def test_a_model_without_one_feature_map_says_so(images):
     model = tfdml.methods.Multilevel(backbone(), embedding_size=8, endpoints=("stage1", "stage2"), reduced=4, hidden=4)
-    with pytest.raises(ValueError, match="Multilevel cannot tell what the places"):
+    with pytest.raises(ValueError, match="Multilevel cannot determine how much each position"):
         similarity_map(model, *images)
     inputs = keras.Input((16, 16, 3))
     flat = tfdml.Single(keras.Model(inputs, keras.layers.Flatten()(inputs)), embedding_size=4)

@@ -1,1 +1,1 @@
-"""The training step that all methods take."""
+"""The training step that all methods share."""

@@ -1,4 +1,4 @@
-"""Warnings for a first batch from which a model cannot learn, or whose images were not prepared for it."""
+"""Warnings about a first batch that cannot train a model, or with images that are not preprocessed for it."""
 
 import math
 import warnings
@@ -10,18 +10,18 @@ from pipelines.preprocessing import Preprocessing, declared_by, why_not_prepared
 from tfdml.functional.pairs import is_graded
 from tfdml.registry.loss_hooks import hooks_of
 
-# Images of a batch whose pixels a training step looks at.
+# Number of images per batch that a training step checks for their pixel range.
 LOOKED_AT = 8
-# Distance at which embeddings count as equal: what rounding makes of equal ones.
+# Largest distance at which embeddings count as equal. It allows for rounding.
 EQUAL = 1e-5
-# What a step notes of its batch.
+# The measurements of a batch that a step writes.
 NOTED = ("low", "high", "positive_distance", "negative_distance", "loss")
 
 
 class PixelCheck:
-    """Looks at images that a model is given outside of compiled functions, until it has warned once.
+    """Checks the pixel range of images that a model receives outside of compiled functions. It warns once.
 
-    What the model does not declare itself, its backbone may.
+    The expected range comes from the preprocessing of the model or, if it has none, of its backbone.
     """
 
     def __init__(self, model):
@@ -33,21 +33,21 @@ class PixelCheck:
             self.check_ends(*(float(each) for each in ends_of(images)))
 
     def declares_range(self):
-        """Whether it still checks, and the model says from what number to what its pixels are."""
+        """Whether this object still checks images and the model declares the range of its pixels."""
         return not self._warned and self._range() is not None
 
     def check_ends(self, low, high):
-        """Warns if pixels from `low` to `high` cannot be the model's."""
+        """Warns if pixels from `low` to `high` are not preprocessed for the model."""
         least, most = self._range()
         reason = why_not_prepared(low, high, (least, most))
         if reason:
             self._warned = True
             warnings.warn(
-                f"{reason}: expected numbers from {least:.3g} to {most:.3g}, received {low:.3g} to {high:.3g}. It "
-                "takes (pixels - mean) / std of pixels from 0 to 255. tfdml.load(file).embed(images) prepares images "
-                "as the model wants them, and batches of tfdml.data.pxk(images, labels, backbone=...) are prepared for "
-                "training; a model of your own declares what it takes with model.preprocessing = "
-                "tfdml.Preprocessing(...).",
+                f"{reason}. Expected values from {least:.3g} to {most:.3g}. Received: values from {low:.3g} to "
+                f"{high:.3g}. The model expects (pixels - mean) / std of pixels from 0 to 255. To embed images, use "
+                "tfdml.load(file).embed(images), which preprocesses them. To train, use batches from "
+                "tfdml.data.pxk(images, labels, backbone=...). If your own model expects other values, set "
+                "model.preprocessing = tfdml.Preprocessing(...).",
                 stacklevel=3,
             )
 
@@ -65,15 +65,15 @@ def ends_of(images):
 
 
 class FirstBatch:
-    """Notes in the training step what a batch is like, and warns after the first step if nothing can be learned.
+    """Records measurements of a batch in the training step, and warns after the first step if it trained nothing.
 
-    A compiled step cannot warn, and to look at a dataset before the step would take a batch from it. So each step
-    writes a few numbers, most of which it has measured anyway, and only the first one's are read.
+    A compiled step cannot warn, and checking a dataset before the first step would consume a batch. So each step writes
+    a few numbers, most of which it measures anyway, and only the numbers of the first step are read.
     """
 
     def __init__(self, model):
         self._model = model
-        # Not a metric, so that neither checkpoints nor logs have it. The first replica's, which the others are like.
+        # This is not a metric, so neither checkpoints nor logs contain it. The first replica stands for all others.
         self._noted = keras.Variable(
             tf.zeros([len(NOTED)]),
             dtype="float32",
@@ -84,13 +84,13 @@ class FirstBatch:
         )
         self._graded = False
         self._warned = set()
-        # Whether the next step is the first of a `fit`.
+        # Whether the next step is the first one of a `fit`.
         self.unchecked = True
 
     def note(self, images, labels, measured):
-        """Writes what there is to say of a batch, of this replica's images and the global labels; the step calls it.
+        """Writes the measurements of a batch, from this replica's images and the global labels. The step calls it.
 
-        It has measured a distance as NaN if there are no such pairs.
+        A measured distance is NaN if the batch has no such pairs.
         """
         self._graded = is_graded(labels)
         ends = (0.0, 0.0)
@@ -99,7 +99,7 @@ class FirstBatch:
         self._noted.assign(tf.stack([*ends, *(tf.cast(measured[name], tf.float32) for name in NOTED[2:])]))
 
     def check(self):
-        """Warns of what the first step has noted, of each fault once."""
+        """Warns about the measurements of the first step, once for each problem."""
         self.unchecked = False
         noted = dict(zip(NOTED, keras.ops.convert_to_numpy(self._noted).tolist(), strict=True))
         low, high = noted.pop("low"), noted.pop("high")
@@ -124,12 +124,12 @@ class FirstBatch:
                 which, pairs = "has images of one class only", "negative pair"
             return (
                 f"The first batch {which}, so {name} has no {pairs} to learn from. Expected several images of each of "
-                "several classes in a batch. Use batches of tfdml.data.pxk(images, labels, classes=8, per_class=4), or "
-                "shuffle the images and use a larger batch_size."
+                "several classes in a batch. Use batches from tfdml.data.pxk(images, labels, classes=8, per_class=4), "
+                "or shuffle the images and use a larger batch_size."
             )
         if not missing["negative"] and max(negative_distance, 0 if missing["positive"] else positive_distance) < EQUAL:
             return (
-                "All embeddings of the first batch are equal, so nothing can be learned from them, and Recall@1 is 0. "
+                "All embeddings of the first batch are equal, so the model cannot learn from them and Recall@1 is 0%. "
                 "Check that the images differ, that their pixels are scaled as the backbone expects, and that its "
                 "weights are not damaged."
             )

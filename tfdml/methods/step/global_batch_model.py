@@ -1,4 +1,4 @@
-"""The training step: every replica computes the loss on the embeddings of all replicas."""
+"""The training step, in which every replica computes the loss on the embeddings of all replicas."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -27,10 +27,10 @@ from tfdml.registry.arguments import ModelArguments, Tensor, Verbosity
 
 
 def gradients_at_once(model, images, loss_of, variables):
-    """Computes gradients of a loss on a model's learner embeddings of images.
+    """Computes the gradients of a loss on the learner embeddings of images.
 
-    `loss_of` is a function from learners `[B, K, d]` to the loss, a scalar, and what else it finds, which is returned
-    behind the gradients. These are None for variables that the loss does not depend on.
+    `loss_of` is a function from learners `[B, K, d]` to the scalar loss and any other result, which is returned after
+    the gradients. Gradients are None for variables that the loss does not depend on.
     """
     with _tape(model, variables) as tape:
         loss, found = loss_of(_embed(model, images))
@@ -38,10 +38,10 @@ def gradients_at_once(model, images, loss_of, variables):
 
 
 def gradients_in_pieces(model, images, loss_of, variables, pieces):
-    """Computes what `gradients_at_once` does, but for rounding, with `pieces` times less memory for activations.
+    """Computes the same gradients, up to rounding, with `pieces` times less memory for activations.
 
-    The network computes each image twice. It must give the same result both times and in any batch: without dropout and
-    with frozen batch norm.
+    The network embeds each image twice. Both results must be equal, independent of the batch, so the network must have
+    no dropout, and its batch normalization must be frozen.
     """
     check_repeatable(model, "pieces", "use one piece")
     parts = tf.nest.map_structure(lambda whole: _divided(whole, pieces), images)
@@ -59,7 +59,7 @@ def gradients_in_pieces(model, images, loss_of, variables, pieces):
 
 @contextlib.contextmanager
 def _tape(model, variables):
-    """A tape that records what depends on variables; where backbones wait, nothing else."""
+    """A tape that records operations on variables. If backbones wait, it only watches the given variables."""
     with tf.GradientTape(watch_accessed_variables=not model.backbones_wait) as tape:
         for variable in variables if model.backbones_wait else ():
             tape.watch(variable.value)
@@ -71,7 +71,7 @@ def _embed(model, images):
 
 
 def _passed_on(model, parts, gradients, variables):
-    """Gradients of the variables, summed over pieces, from those of the embeddings of each piece."""
+    """Computes the gradients of the variables, summed over pieces, from the gradients of the embeddings."""
     reached = {}
 
     def add(number, sums):
@@ -94,9 +94,10 @@ def _sum(first, second):
 
 
 def _divided(whole, pieces):
-    """`[B, ...]` as `[pieces, B / pieces, ...]`."""
+    """Reshapes `[B, ...]` to `[pieces, B / pieces, ...]`."""
     size = whole.shape[0]
-    message = f"Expected batches that divide into {pieces} equal pieces, received {size or 'another number of'} images."
+    received = f"batches of {size} images" if size else "another batch size"
+    message = f"The batch size must be a multiple of pieces={pieces}. Received: {received}."
     if size is not None and size % pieces:
         raise ValueError(message)
     check = tf.debugging.assert_equal(tf.shape(whole)[0] % pieces, 0, message=message_of_check(message))
@@ -107,21 +108,21 @@ def _divided(whole, pieces):
     return divided
 
 
-# Target of how much each row counts.
+# Name of the target with the weight of each image.
 WEIGHT = "weight"
 
 
 class GlobalBatchModel(KerasModel):
-    """Trains and tests on the loss of the global batch.
+    """Keras model with a training step that computes the loss on the global batch.
 
-    `EmbeddingModel` adds the embeddings, `loss_values`, and the variables of the loss.
+    `EmbeddingModel` adds the embeddings, `loss_values` and the variables of the loss.
     """
 
     # Number of pieces in which a batch is embedded, one after the other, to save memory.
     pieces = 1
-    # Whether the weights of the backbones get gradients of zero, which are not computed.
+    # Whether the step skips the gradients of the backbones and uses zeros instead.
     backbones_wait = False
-    # `PastBatches` that batches are compared with in training, or None.
+    # The `PastBatches` that batches are compared with in training, or None.
     past_batches = None
 
     def __init__(self, **kwargs: Unpack[ModelArguments]):
@@ -132,13 +133,13 @@ class GlobalBatchModel(KerasModel):
 
     @property
     def metrics(self):
-        # Keras resets what stands here before it evaluates, which `fit` does before the end of an epoch.
+        # Keras resets these metrics before it evaluates, and `fit` evaluates before the end of an epoch.
         if self._evaluates:
             return self._measures.of_evaluation()
         return [*self._measures.means.values(), *self.training_metrics()]
 
     def training_metrics(self) -> list[keras.metrics.Metric]:
-        """Returns the Keras metrics of training alone, which keep their values when the model is evaluated."""
+        """Returns the metrics that only training updates. They keep their values when the model is evaluated."""
         return []
 
     def evaluate(
@@ -150,7 +151,19 @@ class GlobalBatchModel(KerasModel):
         *args: Any,
         **kwargs: Unpack[EvaluateArguments],
     ) -> Any:
-        """Keras' evaluate. Metrics of training alone keep the values of their last epoch."""
+        """Computes the loss and the metrics on labeled images, like `keras.Model.evaluate`.
+
+        Args:
+            x: Images, or a dataset of `(images, labels)`.
+            y: `[N]` integer class labels. Defaults to `None`.
+            batch_size: Integer or `None`. Number of images per batch. Defaults to `None`.
+            verbose: `"auto"`, `0`, `1` or `2`. Verbosity. Defaults to `"auto"`.
+            *args, **kwargs: Other arguments of `keras.Model.evaluate`.
+
+        Returns:
+            List of values, or a dictionary with `return_dict=True`. To compute Recall@K, use
+            `tfdml.evaluation.evaluate`.
+        """
         self._evaluates = True
         try:
             return super().evaluate(x, y, batch_size, verbose, *args, **kwargs)
@@ -159,39 +172,43 @@ class GlobalBatchModel(KerasModel):
 
     def get_compile_config(self):
         config = super().get_compile_config()
-        # A model that was loaded goes on with an empty memory.
+        # A loaded model starts with an empty memory.
         more = {"pieces": self.pieces, "memory": self.past_batches and self.past_batches.spec}
         return config and {**config, **more}
 
     def blocks(self) -> list[Block]:
-        """The blocks of the backbone, from stem to head, whose learning rates fall with `layer_decay`."""
+        """Returns the blocks of the backbone, from stem to head, to which `layer_decay` applies."""
         return blocks_of(self.backbones())
 
     def learning_variables(self) -> list[keras.Variable]:
-        """The variables that a step changes."""
+        """Returns the variables that a step changes."""
         return self.trainable_variables
 
     def let_backbones_wait(self, wait: bool) -> None:
-        """Sets whether steps compute gradients of the backbones; see `tfdml.callbacks.WaitingBackbone`."""
+        """Sets whether steps skip the gradients of the backbones; see `tfdml.callbacks.WaitingBackbone`.
+
+        Args:
+            wait: Boolean. If `True`, steps do not compute these gradients.
+        """
         if wait != self.backbones_wait:
             self.backbones_wait = wait
             if self.train_function is not None:
                 self.make_train_function(force=True)
 
     def regularization(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Returns the sum that the layers add to the loss of a batch."""
+        """Returns the sum of the losses that layers add to the loss of a batch."""
         del batch
         return sum(self.losses)
 
     def apply_gradients(self, batch: Mapping[str, Tensor], gradients: Sequence[Tensor]) -> None:
-        """Lets the optimizer take the step of a batch, with gradients that are summed over replicas."""
+        """Updates the variables with gradients that are summed over replicas."""
         del batch
         apply_summed_gradients(self.optimizer, gradients, self.learning_variables())
 
     def train_step(self, data):
         images, batch = _unpack(data)
-        # When a dataset of unknown length ends, TensorFlow still runs what does not depend on the batch, such as the
-        # optimizer's counter. Everything depends on it here.
+        # When a dataset of unknown length ends, TensorFlow still runs operations that do not depend on the batch, such
+        # as the optimizer's counter. Therefore everything depends on the batch here.
         with tf.control_dependencies(tf.nest.flatten(images)):
             return self._train_on(images, batch)
 
@@ -225,10 +242,10 @@ class GlobalBatchModel(KerasModel):
         norm = norm_of(gradients, variables)
         measured["gradient_norm"] = norm / self.optimizer.scale_loss(1.0)
         if not self._skips_infinite():
-            # A relu may make zeros of an image's NaN, which then are in the weights alone, after this step.
+            # ReLU can turn the NaN of an image into zeros, so that only the gradients, and then the weights, are NaN.
             measured["loss"] = nan_with(measured["loss"], norm)
         self.first_batch.note(images, batch["label"], measured)
-        # Of all that learns, zeros for what waits.
+        # The optimizer needs a gradient for each variable, so waiting variables have zeros.
         known = {id(variable): gradient for variable, gradient in zip(variables, gradients, strict=True)}
         learning = self.learning_variables()
         self.apply_gradients(
@@ -238,7 +255,7 @@ class GlobalBatchModel(KerasModel):
         return self.update_measures(batch, measured, values)
 
     def _moving_variables(self):
-        """Returns the variables that the forward pass of training changes."""
+        """Returns the variables that the forward pass changes in training."""
         if self.freeze_batch_norm == "none":
             return self.non_trainable_variables
         frozen = {
@@ -249,8 +266,8 @@ class GlobalBatchModel(KerasModel):
     def _global_loss(self, learners, batch, training):
         if self.loss is None:
             raise ValueError(
-                "The model was compiled without a loss: expected compile(loss=...) with one of tfdml.losses, such as "
-                "loss=tfdml.losses.Triplet(), or its spec, loss='triplet'."
+                "The model was compiled without a loss. Expected compile(loss=...) with one of tfdml.losses, such as "
+                "loss=tfdml.losses.Triplet(), or its spec, such as loss='triplet'."
             )
         learners = gather(learners)
         values = self.loss_values(batch, learners, training)
@@ -259,31 +276,37 @@ class GlobalBatchModel(KerasModel):
         if training:
             self.observe(batch, learners)
         loss = ops.mean(values) + self.regularization(batch)
-        # Only what is logged: a step with another one would round differently.
+        # Use NaN only in the logged loss, because the step would round differently with another loss.
         logged = nan_with(loss, learners, batch["label"])
         return loss, {"loss": logged, **measure(batch["label"], self.for_retrieval(learners), values)}, values
 
     def for_retrieval(self, learners: Tensor) -> tf.Tensor:
-        """Returns the embedding for retrieval `[B, K * d]` of learners `[B, K, d]`."""
+        """Concatenates learners `[B, K, d]` to the L2-normalized embedding for retrieval `[B, K * d]`."""
         return side_by_side(learners)
 
     def observe(self, batch: Mapping[str, Tensor], learners: Tensor) -> None:
-        """Looks at the learners `[B, K, d]` of the global batch of a training step."""
+        """Observes the learners `[B, K, d]` of the global batch in a training step, for statistics."""
 
     def update_measures(
         self, batch: Mapping[str, Tensor], measured: Mapping[str, Tensor], values: Tensor
     ) -> dict[str, Tensor]:
-        """Adds what a batch measured to the epoch's means, and gives these; `values` is the loss `[B]` of its rows."""
+        """Adds the measurements of a batch to the epoch's means and returns the means.
+
+        Args:
+            batch: Dictionary with the targets of the batch.
+            measured: Dictionary from the name of a metric to its value.
+            values: `[B]` loss of each image.
+        """
         del batch
         return self._measures.update(measured, tf.shape(values)[0], self._skips_infinite())
 
     def _skips_infinite(self):
-        """Whether a step whose gradient overflows is skipped, with loss scaling; its norm is not counted."""
+        """Whether loss scaling skips steps with gradients that overflow. Their norms are not counted."""
         return isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer)
 
 
 def side_by_side(learners):
-    """The embedding for retrieval `[B, K * d]` of learners `[B, K, d]`, at unit length."""
+    """Concatenates learners `[B, K, d]` and L2-normalizes the result `[B, K * d]`."""
     return unit_length(at_least_float32(ops.reshape(learners, (-1, learners.shape[1] * learners.shape[2]))))
 
 
@@ -294,16 +317,16 @@ def _gathered(batch):
 def _unpack(data):
     images, batch, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     if batch is None:
-        raise ValueError("Training needs labels: expected a dataset of (images, labels), received images only.")
+        raise ValueError("Training needs labels. Expected a dataset of (images, labels). Received: only images.")
     batch = dict(batch) if isinstance(batch, dict) else {"label": batch}
     if "label" not in batch:
-        raise ValueError(f"A dictionary of targets needs the key 'label', received {', '.join(batch)}.")
+        raise ValueError(f"A dictionary of targets must have the key 'label'. Received: keys {', '.join(batch)}.")
     if sample_weight is not None:
         batch[WEIGHT] = sample_weight
-    # Keras passes arrays as they are where it runs eagerly.
+    # Keras passes arrays unchanged if it runs eagerly.
     batch = {name: tf.convert_to_tensor(values) for name, values in batch.items()}
     check_targets(batch)
-    # Targets `[B, 1]` or of unknown shape become `[B]`; labels that say more of an image stay as they are.
+    # Targets `[B, 1]` or of unknown shape become `[B]`. Labels with more information per image stay unchanged.
     return images, {
         name: target if target.shape.rank == 2 and target.shape[1] != 1 else tf.reshape(target, [-1])
         for name, target in batch.items()

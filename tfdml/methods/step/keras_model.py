@@ -1,4 +1,4 @@
-"""`keras.Model`, with variables made before the step is traced, and a step that several workers can take."""
+"""`keras.Model` with variables that exist before the step is traced, and with a step for several workers."""
 
 import contextlib
 from collections.abc import Sequence
@@ -20,15 +20,15 @@ from tfdml.runtime.keras_internals import batch_spec, calls_forgotten, spec_of_o
 
 
 class KerasModel(MethodModel):
-    """Changes of Keras' model that the methods need.
+    """Keras model with the changes that the methods need.
 
-    The model's and the optimizer's variables are made before the first step is traced: XLA, which `jit_compile="auto"`
-    chooses where there is a GPU, cannot make them inside the step.
+    It creates the variables of the model and the optimizer before the first step is traced, because XLA cannot create
+    them inside the step. `jit_compile="auto"` selects XLA on GPUs.
     """
 
     @property
     def preprocessing(self) -> Preprocessing | VectorPreprocessing | None:
-        """`tfdml.Preprocessing` of the images, or None; of vectors in their place a `VectorPreprocessing`."""
+        """The `tfdml.Preprocessing` of the images, a `VectorPreprocessing` for stored features, or `None`."""
         return self._preprocessing
 
     @preprocessing.setter
@@ -36,7 +36,7 @@ class KerasModel(MethodModel):
         if isinstance(value, dict):
             value = VectorPreprocessing(**value) if value.keys() == {"dims"} else Preprocessing(**value)
         if not isinstance(value, Preprocessing | VectorPreprocessing | None):
-            raise ValueError(f"Expected a tfdml.Preprocessing or None, received {value!r}.")
+            raise ValueError(f"preprocessing must be a tfdml.Preprocessing or None. Received: {value!r}.")
         self._preprocessing = value
 
     def compile(self, *args, **kwargs):
@@ -61,7 +61,23 @@ class KerasModel(MethodModel):
         *args: Any,
         **kwargs: Unpack[FitArguments],
     ):
-        """Keras' fit. Targets are class numbers `[N]`; `x` may be a dataset of `(images, labels)`."""
+        """Trains the model, like `keras.Model.fit`.
+
+        Args:
+            x: Images `[N, H, W, 3]`, or a dataset of `(images, labels)`.
+            y: `[N]` integer class labels. Defaults to `None`.
+            batch_size: Integer or `None`. Number of images per batch. Defaults to `None`.
+            epochs: Integer. Number of epochs. Defaults to `1`.
+            verbose: `"auto"`, `0`, `1` or `2`. Verbosity. Defaults to `"auto"`.
+            callbacks: List of callbacks, for example from `tfdml.callbacks`. Defaults to `None`.
+            *args, **kwargs: Other arguments of `keras.Model.fit`.
+
+        Returns:
+            Keras `History` object.
+
+        Raises:
+            ValueError: If the labels or callbacks cannot work with the loss of the model.
+        """
         check_fit_arguments(self, y, callbacks)
         self.first_batch.unchecked = True
         with plain_errors():
@@ -76,7 +92,18 @@ class KerasModel(MethodModel):
         steps: int | None = None,
         callbacks: Sequence[keras.callbacks.Callback] | None = None,
     ) -> np.ndarray:
-        """Keras' predict: the embeddings `[N, K * d]` of images `[N, H, W, 3]`, or of a dataset of batches of them."""
+        """Computes the embeddings of preprocessed images, like `keras.Model.predict`.
+
+        Args:
+            x: Images `[N, H, W, 3]`, or a dataset of batches of images.
+            batch_size: Integer or `None`. Number of images per batch. Defaults to `None`.
+            verbose: `"auto"`, `0`, `1` or `2`. Verbosity. Defaults to `"auto"`.
+            steps: Integer or `None`. Number of batches. If `None`, all of them. Defaults to `None`.
+            callbacks: List of callbacks. Defaults to `None`.
+
+        Returns:
+            NumPy array of shape `[N, K * d]`.
+        """
         return super().predict(x, batch_size, verbose, steps, callbacks)
 
     def __call__(self, images, *args, **kwargs):
@@ -87,7 +114,7 @@ class KerasModel(MethodModel):
         if self.train_function is not None and not force:
             return
         strategy = self.distribute_strategy
-        # Keras' reduction of the step's results fails with several workers.
+        # Keras cannot reduce the results of a step over several workers.
         if not is_multi_worker(strategy):
             super().make_train_function(force)
         else:
@@ -112,12 +139,12 @@ class KerasModel(MethodModel):
         if self.predict_function is None or force:
             super().make_predict_function(force)
             self.predict_function = _ChecksFirst(self.predict_function, self)
-        # Keras asks for it once for each pass.
+        # Keras calls this method once per pass.
         self.predict_function.unchecked = True
 
     def build(self, input_shape):
-        """Makes the variables for images of a shape, such as `(None, 224, 224, 3)`, as the first call does."""
-        # The call would build the model again were it not marked as built.
+        """Creates the variables, like the first call, for images of a shape such as `(None, 224, 224, 3)`."""
+        # Mark the model as built, because the call would build it again otherwise.
         before, self.built = self.built, True
         try:
             self.call_on(input_shape)
@@ -126,20 +153,24 @@ class KerasModel(MethodModel):
             raise
 
     def call_on(self, input_shape: tuple[int | None, ...]) -> Tensor:
-        """Calls the model on images of a shape, without any: it then has its variables, and knows its shapes."""
-        # Replicas are in the scope, and cannot enter it.
+        """Calls the model symbolically, so that it has its variables and knows its shapes.
+
+        Args:
+            input_shape: Shape of a batch of images, such as `(None, 224, 224, 3)`.
+        """
+        # Replicas are inside the scope already and cannot enter it again.
         inside = tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context()
         with calls_forgotten(self), contextlib.nullcontext() if inside else self.distribute_strategy.scope():
             self(keras.tree.map_shape_structure(keras.KerasTensor, input_shape))
 
     def compute_output_shape(self, input_shape):
-        """The shape of the embeddings of images of a shape; it builds a model that is not built."""
+        """Returns the shape of the embeddings for a shape of images. It builds the model if necessary."""
         if not self.built:
             self.build(input_shape)
         return self.compute_output_spec(keras.tree.map_shape_structure(keras.KerasTensor, input_shape)).shape
 
     def compute_output_spec(self, *args, **kwargs):
-        # Not from `compute_output_shape`, which knows neither `merged` nor the dtype.
+        # Keras would use `compute_output_shape`, which knows neither `merged` nor the dtype.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def build_from_config(self, config):
@@ -151,15 +182,15 @@ class KerasModel(MethodModel):
         self._build_optimizer()
 
     def _build_optimizer(self):
-        # Built again, a LossScaleOptimizer would begin with its first scale.
+        # Building a LossScaleOptimizer again would reset its scale.
         if self.optimizer is not None and self.built and not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         with self.distribute_strategy.scope():
-            # Where a subclass has a `build` of its own, that makes part of the variables.
+            # A subclass with its own `build` may have created only some of the variables.
             if self.learners_shape is None:
-                # The specs of a distributed dataset's batch name every replica's.
+                # The spec of a batch of a distributed dataset contains the specs of all replicas.
                 if iterator is not None:
                     data_batch = tf.nest.map_structure(spec_of_one_replica, batch_spec(iterator))
                 images = keras.utils.unpack_x_y_sample_weight(data_batch)[0]
@@ -169,9 +200,9 @@ class KerasModel(MethodModel):
 
 
 class _ChecksFirst:
-    """A function of lists of batches of images that looks at the first one of a pass, outside of what is compiled.
+    """Predict function that checks the first batch of a pass outside of the compiled function.
 
-    There it builds the model, too: replicas cannot make its variables.
+    It also builds the model there, because replicas cannot create variables.
     """
 
     def __init__(self, function, model):
@@ -193,7 +224,7 @@ class _ChecksFirst:
 def _shape(values):
     if tf.TensorShape(values.shape).rank is None:
         raise ValueError(
-            "The dataset does not say how many dimensions its images have. Call the model on a batch before fit, or "
-            "set the shape in the dataset: image.set_shape((None, height, width, 3))."
+            "The dataset does not specify how many dimensions its images have. Call the model on a batch before fit(), "
+            "or set the shape in the dataset: image.set_shape((None, height, width, 3))."
         )
     return tuple(values.shape)

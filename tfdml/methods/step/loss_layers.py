@@ -1,4 +1,4 @@
-"""The variables of losses as layers of the model, and statistics of losses over an epoch."""
+"""Layers that hold the variables of losses, and statistics of losses over an epoch."""
 
 import keras
 import tensorflow as tf
@@ -15,16 +15,17 @@ from tfdml.registry.loss_hooks import hooks_of
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class LossLayers(VariableHolder):
-    """Holds the layers of a model's loss, one for each learner, or none: most losses have no variables."""
+    """Holds the layers of a loss, one per learner. Most losses have no variables, and therefore no layers."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.learners = []
 
     def make(self, loss, dims):
-        """Makes the layers of a loss, each for embeddings of one of these dimensions, in place of those before.
+        """Replaces the layers by new ones for a loss, one for each embedding size in `dims`.
 
-        They keep the values of those before if these are like them: compiling again changes no weights.
+        If the previous layers have the same types and shapes, the new ones keep their values. Therefore compiling a
+        model again does not change its weights.
         """
         made = []
         for dim in dims:
@@ -40,9 +41,9 @@ class LossLayers(VariableHolder):
         self.learners.extend(made)
 
     def join(self):
-        """Lets the last layer, that of the whole embedding, begin as what those of its slices come to.
+        """Initializes the layer of the whole embedding from the layers of its slices; see `LossLayer.join_slices`.
 
-        See `LossLayer.join_slices`. Returns the place of that layer in a list, which is empty where there are none.
+        Returns a list with the index of the changed layer, which is empty if the loss has no layers.
         """
         if not self.learners:
             return []
@@ -51,9 +52,9 @@ class LossLayers(VariableHolder):
         return [len(slices)]
 
     def split(self):
-        """Lets the layers of slices begin as parts of that of the whole embedding.
+        """Initializes the layers of the slices from the layer of the whole embedding; see `LossLayer.split_slices`.
 
-        See `LossLayer.split_slices`. Returns the places of these layers in a list.
+        Returns a list of the indices of the changed layers.
         """
         if not self.learners:
             return []
@@ -66,7 +67,7 @@ class LossLayers(VariableHolder):
         if not self.learners:
             return embeddings
         layer = self.learners[learner]
-        # With one margin for all classes, any labels are valid.
+        # A layer with one margin for all classes accepts any labels.
         if layer.classes != 1:
             check_class_numbers(labels)
             with tf.control_dependencies(_known_classes(labels, layer)):
@@ -79,10 +80,10 @@ def _shapes(layers):
 
 
 def _known_classes(labels, layer):
-    """Checks that the labels are classes of the layer, and not too many."""
+    """Returns checks that the labels are classes of the layer, and that there are not too many of them."""
     message = message_of_check(
-        f"The loss was made for {layer.classes} classes: expected labels from 0 to {layer.classes - 1}, received "
-        "another one in a batch."
+        f"The loss has {layer.classes} classes. Expected labels from 0 to {layer.classes - 1}. Received: a batch with "
+        "another label. Set the number of classes of the loss, or number the labels from 0."
     )
     low, high = tf.reduce_min(labels), tf.reduce_max(labels)
     checks = [
@@ -93,60 +94,60 @@ def _known_classes(labels, layer):
     if most is not None:
         firsts = tf.cast(batch_ids(labels), tf.int32) == tf.range(tf.shape(labels)[0])
         message = message_of_check(
-            f"A step samples {most} classes, and the batch has more. Give the loss a larger sampled_classes."
+            f"The loss samples {most} classes per step, but the batch has more. Increase sampled_classes of the loss."
         )
         checks.append(tf.debugging.assert_less_equal(tf.reduce_sum(tf.cast(firsts, tf.int32)), most, message=message))
     return checks
 
 
-# A batch that tells which scalars there are.
+# Labels of a small batch, which reveals the names of a loss's statistics.
 LABELS = (0, 0, 1, 1)
 
 
 class LossStatistics:
-    """Means over an epoch of scalars of each learner. Not a layer, so that Keras does not save them with the model."""
+    """Means of scalars per learner over an epoch. It is not a layer, so Keras does not save it with the model."""
 
     def __init__(self):
         self.names = ()
         self.metrics = []
 
     def make(self, names, learners):
-        """Makes room for the named scalars of so many learners."""
+        """Creates the metric for the named scalars of this number of learners."""
         self.names = tuple(names)
         self.metrics = [_Means((learners, len(self.names)), name="loss_statistics")]
 
     def update(self, found, counts):
-        """Adds a batch: a dictionary of scalars for each learner, and whether it counts for the learner."""
+        """Adds a batch: a dictionary of scalars per learner, and whether the batch counts for the learner."""
         (means,) = self.metrics
         values = [[tf.cast(of_learner[name], means.dtype) for name in self.names] for of_learner in found]
         counts = [tf.cast(each, means.dtype) for each in counts]
         means.update_state(tf.stack([tf.stack(row) for row in values]), tf.stack(counts)[:, None])
 
     def result(self):
-        """Returns a list of each learner's dictionary, without scalars that were in no batch."""
+        """Returns one dictionary per learner, without scalars that no batch had."""
         rows = ops.convert_to_numpy(self.metrics[0].result()) if self.metrics else []
         return [{name: float(mean) for name, mean in zip(self.names, row, strict=True) if mean == mean} for row in rows]
 
 
 def statistics_of(loss, labels, embeddings, inputs_of):
-    """Scalars by name of a learner's embeddings `[B, d]`, and of what any Keras loss takes of them.
+    """Returns statistics of a learner's embeddings `[B, d]` and of a Keras loss: a dictionary of scalars.
 
-    `inputs_of` is a function of labels and embeddings that returns what the loss is called with, the embeddings or the
-    output of its layer; see `LossHooks.statistics`.
+    `inputs_of` is a function from labels and embeddings to the input of the loss, which is the embeddings or the output
+    of a layer; see `LossHooks.statistics`.
     """
     distance, hooks = distances(embeddings), hooks_of(loss)
     statistics = {
         "positive_distance": mean_of(positive_pairs(labels), distance),
         "negative_distance": mean_of(negative_pairs(labels), distance),
     }
-    # Otherwise an exchange between devices, which is never left out of a graph, would be for nothing.
+    # Computing unused inputs could cost an exchange between devices, which TensorFlow never removes from a graph.
     if hooks.has_statistics:
         statistics |= hooks.statistics(labels, tf.stop_gradient(inputs_of(labels, embeddings)))
     return statistics
 
 
 class _Means(keras.metrics.Metric):
-    """Means of an array, of its finite numbers, NaN where there were none."""
+    """Elementwise mean of arrays that ignores numbers that are not finite. Elements without a number are NaN."""
 
     def __init__(self, shape, **kwargs):
         super().__init__(**kwargs)

@@ -18,20 +18,20 @@ from tfdml.layers.endpoints import Endpoints
 from tfdml.registry.arguments import ModelArguments, instance, number
 from tfdml.runtime.keras_internals import as_raised, errors_as_raised, is_ours
 
-# TensorFlow's errors have these somewhere in many lines, as a graph or an eager step tells them.
+# The messages of tfdml's checks. TensorFlow's errors contain them somewhere in many lines.
 _MESSAGES = set()
 ARRAYS = np.ndarray | tf.Tensor | tf.Variable | keras.KerasTensor
 
 
 def message_of_check(text):
-    """Returns the text, the `message` of a check by `tf.debugging`, which `plain_errors` then knows."""
+    """Registers the message of a check by `tf.debugging` for `plain_errors`, and returns it."""
     _MESSAGES.add(text)
     return text
 
 
 @contextlib.contextmanager
 def plain_errors():
-    """A context whose errors of tfdml are ValueErrors as they were raised, without texts of Keras and TensorFlow."""
+    """A context in which errors from tfdml have only their own message, without text from Keras and TensorFlow."""
     try:
         with errors_as_raised():
             yield
@@ -44,40 +44,40 @@ def plain_errors():
 
 @contextlib.contextmanager
 def images_explained(images):
-    """A context in which a network is called; where it refuses images without four axes, the error says so."""
+    """A context for calling a network that explains its error if the images do not have four axes."""
     try:
         yield
     except (ValueError, tf.errors.InvalidArgumentError) as error:
         shape, raised = images.shape if isinstance(images, ARRAYS) else None, as_raised(error)
         if is_ours(raised) or shape is None or len(shape) == 4:
             raise
-        hint = "One image needs an axis before these: images[None]. " if len(shape) == 3 and shape[-1] == 3 else ""
+        hint = "For a single image, pass image[None]. " if len(shape) == 3 and shape[-1] == 3 else ""
         reason = str(raised).partition("\n")[0]
         raise ValueError(
-            f"Expected images of shape [batch, height, width, 3], received shape {tuple(shape)}. {hint}The network "
-            f"says: {reason}"
+            "The network cannot process images of this shape. Expected images of shape [batch, height, width, 3]. "
+            f"Received: images of shape {tuple(shape)}. {hint}The error of the network was: {reason}"
         ) from None
 
 
-# They have no value in a batch without such pairs, which counts for nothing.
+# These metrics have no value for a batch without such pairs, so the batch does not count.
 DISTANCES = ("positive_distance", "negative_distance")
 METRICS = ("loss", "gradient_norm", *DISTANCES, "active_anchors")
 
 
 class Measures:
-    """Means over an epoch, held where Keras does not save them with the model."""
+    """Means of metrics over an epoch. It is not a layer, so Keras does not save it with the model."""
 
     def __init__(self):
         self.means = {name: keras.metrics.Mean(name=name) for name in METRICS}
 
     def of_evaluation(self):
-        """Returns the metrics that a batch has without a step: all but the gradient's."""
+        """Returns the metrics that need no training step: all except the gradient norm."""
         return [mean for name, mean in self.means.items() if name != "gradient_norm"]
 
     def update(self, measured, rows, skips_infinite):
-        """Adds the values of a batch of so many rows, name to scalar, and returns their means over rows.
+        """Adds the values of a batch with this number of rows and returns the means over rows.
 
-        Infinite and NaN values may be left out.
+        `measured` is a dictionary of scalars. Values that are not finite are ignored if `skips_infinite`.
         """
         for name, value in measured.items():
             counts = tf.math.is_finite(value) | (name not in DISTANCES and not skips_infinite)
@@ -87,7 +87,7 @@ class Measures:
 
 
 def measure(labels, embeddings, values):
-    """Measures of a batch: on the embeddings for retrieval `[B, D]`, and on the loss of each anchor `[B]`."""
+    """Computes metrics of a batch from its embeddings for retrieval `[B, D]` and the loss of each anchor `[B]`."""
     distance = distances(tf.stop_gradient(embeddings))
     return {
         "positive_distance": mean_of(positive_pairs(labels), distance),
@@ -97,15 +97,15 @@ def measure(labels, embeddings, values):
 
 
 class VariableHolder(keras.layers.Layer):
-    """A layer that holds variables where Keras finds them, and is never built by a call.
+    """A layer that holds variables where Keras finds them and that is never built by a call.
 
-    So its state is never locked: what it holds may change when a model is compiled again.
+    Its state is never locked, so its variables may change when a model is compiled again.
     """
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.built = True
-        # Keras' summary shows `?` as the output of layers without it.
+        # Without this attribute, Keras' summary shows `?` as the output of the layer.
         self._build_shapes_dict = {"input_shape": (None,)}
 
     def compute_output_shape(self, input_shape):
@@ -113,19 +113,19 @@ class VariableHolder(keras.layers.Layer):
 
 
 def anchor_values(loss, labels, *inputs):
-    """Calls a Keras loss, and checks that it gives one value an anchor, `[B]`.
+    """Calls a Keras loss and checks that it returns one value per anchor, `[B]`.
 
-    Labels may be those of the images that the batch is compared with. Inputs are what the loss is called with beside
-    labels: the embeddings `[B, d]`, or the output of its layer.
+    `labels` may also include the images that the batch is compared with. `inputs` are the other arguments of the loss:
+    the embeddings `[B, d]`, or the output of its layer.
     """
     values = tf.convert_to_tensor(loss.call(labels, *inputs))
     if values.shape.rank == 2 and values.shape[1] == 1:
         return tf.squeeze(values, axis=1)
     if values.shape.rank not in (None, 1):
-        hint = "" if values.shape.rank else " The step takes their mean; leave out the loss's own."
+        hint = "" if values.shape.rank else " Do not average in the loss, because the training step does."
         raise ValueError(
-            f"{type(loss).__name__}.call(labels, embeddings) gives shape {tuple(values.shape)}: expected [batch], one "
-            f"value an anchor.{hint}"
+            f"{type(loss).__name__}.call(labels, embeddings) must return one value per anchor. Expected shape [batch]. "
+            f"Received: shape {tuple(values.shape)}.{hint}"
         )
     return values
 
@@ -137,7 +137,7 @@ class MethodArguments(ModelArguments, total=False):
 
 
 class CompileArguments(TypedDict, total=False):
-    """Keras' arguments of `compile` that `EmbeddingModel.compile` passes on."""
+    """Arguments of `keras.Model.compile` that `EmbeddingModel.compile` passes on."""
 
     run_eagerly: bool
     steps_per_execution: int
@@ -146,7 +146,7 @@ class CompileArguments(TypedDict, total=False):
 
 
 class FitArguments(TypedDict, total=False):
-    """Keras' arguments of `fit` that `EmbeddingModel.fit` passes on."""
+    """Arguments of `keras.Model.fit` that `EmbeddingModel.fit` passes on."""
 
     validation_split: float
     validation_data: Any
@@ -161,7 +161,7 @@ class FitArguments(TypedDict, total=False):
 
 
 class EvaluateArguments(TypedDict, total=False):
-    """Keras' arguments of `evaluate` that the model passes on."""
+    """Arguments of `keras.Model.evaluate` that `EmbeddingModel.evaluate` passes on."""
 
     sample_weight: Any
     steps: int | None
@@ -176,21 +176,21 @@ InitialMask = Annotated[float, number(above=0, below=1)]
 
 
 def endpoints_of(backbone, method):
-    """Returns the endpoints of a method's backbone: itself, or of any functional model of Keras its stages."""
+    """Returns the endpoints of a backbone, which are the stages of its graph if it declares none."""
     if isinstance(backbone, Endpoints):
         return backbone
     try:
         return _OfKeras(backbone)
     except (AttributeError, ValueError):
         raise ValueError(
-            f"{type(method).__name__} divides its backbone. Expected one of tfdml.backbones, such as "
-            "KerasApplication('ResNet50'), or a functional model of Keras from images to one tensor; received "
+            f"{type(method).__name__} must be able to divide its backbone. Expected one of tfdml.backbones, such as "
+            "KerasApplication('ResNet50'), or a functional Keras model from images to one tensor. Received: "
             f"{type(backbone).__name__} {backbone.name!r}."
         ) from None
 
 
 class _OfKeras(Endpoints):
-    """The endpoints of a model that declares none."""
+    """Endpoints of a Keras model that declares none."""
 
     def __init__(self, model):
         (self.input,), (self.output,) = model.inputs, model.outputs

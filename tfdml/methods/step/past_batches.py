@@ -1,4 +1,4 @@
-"""The embeddings of past batches with which a step compares its images."""
+"""The queues of past embeddings with which a training step compares its images."""
 
 import keras
 import tensorflow as tf
@@ -13,10 +13,10 @@ from tfdml.registry.loss_hooks import hooks_of
 
 
 def agrees(labels, embeddings, names, stored, share):
-    """Returns `[B]`: False for the share of rows whose labels are least probable, see `tfdml.memories.Agreement`.
+    """Returns a mask `[B]`, False for the rows with the least probable labels; see `tfdml.memories.Agreement`.
 
-    Past embeddings `[M, d]` are `stored` with labels `names` `[M]`, `NO_IMAGE` of empty places. The share is of the
-    rows whose class is among the past ones.
+    `stored` are past embeddings `[M, d]`, and `names` are their labels `[M]`, which are `NO_IMAGE` for empty places.
+    `share` is a fraction of the rows with classes that the past embeddings contain.
     """
     classes, centers = _centers(names, unit_length(stored))
     there = tf.not_equal(classes, NO_IMAGE)
@@ -31,21 +31,21 @@ def agrees(labels, embeddings, names, stored, share):
 
 
 def _centers(names, stored):
-    """Returns labels `[M]` and the means `[M, d]` of their rows; from the number of labels on `NO_IMAGE`, and 0."""
+    """Returns the different labels `[M]`, padded with `NO_IMAGE`, and the mean rows `[M, d]`, padded with 0."""
     order = tf.argsort(names)
     names, size = tf.gather(names, order), tf.shape(names)[0]
     numbers = tf.cumsum(tf.concat([[0], tf.cast(names[1:] != names[:-1], tf.int32)], axis=0))
     counts = tf.math.unsorted_segment_sum(tf.ones_like(stored[:, 0]), numbers, size)
     sums = tf.math.unsorted_segment_sum(tf.gather(stored, order), numbers, size)
-    # The maximum of nothing is the lowest number.
+    # The maximum of an empty segment is the lowest integer, which is `NO_IMAGE`.
     return tf.math.unsorted_segment_max(names, numbers, size), sums / tf.maximum(counts, 1.0)[:, None]
 
 
 class MomentumEncoder:
-    """Embeds images by weights that follow those of a model slowly: equation (2) of Momentum Contrast.
+    """Embeds images with a moving average of a model's weights: equation (2) of Momentum Contrast.
 
-    The fraction `decay` of the average remains in a step. It belongs to training and not to the model, so that files of
-    models are without it.
+    The fraction `decay` of the average remains in a step. The encoder is part of the training, not of the model, so the
+    files of models do not contain it.
     """
 
     def __init__(self, decay):
@@ -53,16 +53,16 @@ class MomentumEncoder:
         self.variables = []
 
     def make(self, model):
-        """Makes an average of the weights that train; in the first step it becomes these."""
+        """Creates the averages of the trainable weights. The first step sets them to the weights."""
         self.variables = [
             _variable(f"{each.path.replace('/', '_')}_momentum", each.shape, each.dtype)
             for each in model.trainable_variables
         ]
 
     def keys(self, model, images, first):
-        """Moves the average, and returns the learners `[B, K, d]` of images by it, constant to the gradient.
+        """Updates the average and returns the learners `[B, K, d]` that it computes, without gradients.
 
-        `first` is a boolean scalar, whether this is the first step.
+        `first` is a boolean scalar: whether this is the first step.
         """
         share = tf.where(first, 1.0, 1.0 - self.decay)
         for average, variable in zip(self.variables, model.trainable_variables, strict=True):
@@ -75,22 +75,25 @@ class MomentumEncoder:
 
 
 class PastBatches:
-    """Queues of embeddings and labels, one for each learner, that losses compare a batch with; see `tfdml.memories`.
+    """Queues of embeddings and labels, one per learner, with which losses compare a batch; see `tfdml.memories`.
 
-    They belong to training and not to the model, so that files of models are without them. Checkpoints of a run save
-    its `variables`.
+    They are part of the training, not of the model, so the files of models do not contain them. The checkpoints of a
+    run contain the `variables`.
     """
 
     def __init__(self, memory):
         if not isinstance(memory, XBM):
-            raise ValueError(f"Expected a memory of tfdml.memories or its spec, such as 'xbm', received {memory!r}.")
+            raise ValueError(
+                "memory must be one of tfdml.memories, such as tfdml.memories.XBM(), or its spec, such as 'xbm'. "
+                f"Received: memory={memory!r}."
+            )
         self.memory = memory
         self._embeddings, self._labels, self._steps = [], [], []
         self._encoder = MomentumEncoder(memory.decay) if isinstance(memory, Momentum) else None
 
     @property
     def spec(self):
-        """The memory as text, which `compile` takes."""
+        """The memory as a text that `compile` accepts."""
         arguments = ", ".join(f"{name}={value}" for name, value in self.memory.own_config().items())
         return f"{type(self.memory).__name__.lower()}({arguments})"
 
@@ -100,14 +103,14 @@ class PastBatches:
         return [*self._embeddings, *self._labels, *self._steps, *(self._encoder.variables if self._encoder else ())]
 
     def get_state(self):
-        """Nothing but the variables."""
+        """Returns an empty state, because checkpoints save the variables."""
         return {}
 
     def set_state(self, state):
-        """Nothing but the variables."""
+        """Does nothing, because checkpoints restore the variables."""
 
     def make(self, dims, dtype, model=None):
-        """Makes empty queues, one for embeddings of each of these dimensions, and of a model's the momentum encoder."""
+        """Creates empty queues, one for each embedding size in `dims`, and the momentum encoder, if any."""
         size = self.memory.size
         self._embeddings = [_variable("past_embeddings", (size, dim), dtype) for dim in dims]
         self._labels = [_variable("past_labels", (size,), "int64", NO_IMAGE) for _ in dims]
@@ -116,21 +119,21 @@ class PastBatches:
             self._encoder.make(model)
 
     def keys(self, model, images):
-        """The learners `[B, K, d]` of images that go into the queues: those of the momentum encoder, or None."""
+        """Returns the embeddings `[B, K, d]` of the momentum encoder for the queues, or None without an encoder."""
         return self._encoder and self._encoder.keys(model, images, tf.convert_to_tensor(self._steps[0]) == 0)
 
     def values(self, loss, learner, labels, embeddings, keys=None):
-        """Loss `[B]` of a learner's embeddings `[B, d]`, which are then in its queue, or else the keys `[B, K, d]`."""
+        """Computes the loss `[B]` of embeddings `[B, d]` and adds them, or the keys `[B, K, d]`, to the queue."""
         check_class_numbers(labels)
         stored, names, steps = (each[learner] for each in (self._embeddings, self._labels, self._steps))
         size, queries = self.memory.size, tf.shape(embeddings)[0]
-        message = f"The memory holds {size} embeddings, fewer than a batch has. Give it a larger size."
+        message = f"The memory must hold at least one batch. Received: size={size}, which is less. Increase size."
         check = tf.debugging.assert_less_equal(queries, size, message=message_of_check(message))
         with tf.control_dependencies([] if check is None else [check]):
             gallery = tf.concat([embeddings, tf.convert_to_tensor(stored)], axis=0)[:size]
         own = self._compared(labels, embeddings, stored, names, steps)
         of_gallery = tf.concat([own, tf.convert_to_tensor(names)], axis=0)[:size]
-        # No condition, whose gradient TensorFlow warns of.
+        # Avoid tf.cond, because TensorFlow warns about its gradient.
         used = tf.logical_or(tf.convert_to_tensor(steps) >= self.memory.start, tf.range(size) < queries)
         values = anchor_values(loss, tf.where(used, of_gallery, NO_IMAGE), gallery, queries)
         if isinstance(self.memory, Agreement):
@@ -143,7 +146,7 @@ class PastBatches:
         return values
 
     def _compared(self, labels, embeddings, stored, names, steps):
-        """The labels `[B]` of a batch, `NO_IMAGE` of rows that the memory leaves out."""
+        """Returns the labels `[B]` of a batch, with `NO_IMAGE` for rows that the memory ignores."""
         labels = tf.cast(labels, tf.int64)
         if not isinstance(self.memory, Agreement):
             return labels
@@ -154,22 +157,22 @@ class PastBatches:
 
 
 def past_batches_of(memory, model, loss):
-    """The `PastBatches` of a memory or of its spec, None for None; a ValueError where model or loss cannot use them."""
+    """Returns the `PastBatches` of a memory or its spec, or None. Raises an error if model or loss cannot use them."""
     if memory is None:
         return None
     reason = None if loss is None else hooks_of(loss).refuses_memory
     if reason is not None:
-        raise ValueError(f"{type(loss).__name__} takes no memory of past batches: {reason}. Leave out the memory.")
+        raise ValueError(f"{type(loss).__name__} does not support memory: {reason}. Remove memory from compile().")
     if model.turns:
         raise ValueError(
-            f"{type(model).__name__} takes no memory of past batches: a batch is that of one learner's part of the "
-            "data. Leave out the memory."
+            f"{type(model).__name__} does not support memory, because its batches come from different clusters of the "
+            "data. Remove memory from compile()."
         )
     return PastBatches(registry.create("memory", memory) if isinstance(memory, str) else memory)
 
 
 def _variable(name, shape, dtype, value=0):
-    # All replicas compute the same, from the global batch and from weights that are the same.
+    # All replicas compute the same values, because the global batch and the weights are the same.
     return keras.Variable(
         keras.initializers.Constant(value),
         shape=shape,

@@ -1,4 +1,4 @@
-"""What the replicas of a distribution strategy gather with gradients, and fused batch normalization."""
+"""Differentiable exchange between the replicas of a distribution strategy, and fused batch normalization."""
 
 import keras
 import tensorflow as tf
@@ -11,10 +11,10 @@ from tfdml.runtime.sharded_variable import ShardedVariable
 
 
 def gather(values):
-    """Concatenates `[b, ...]` of all replicas to `[replicas * b, ...]`, the same on each, differentiable.
+    """Concatenates `[b, ...]` of all replicas to `[replicas * b, ...]` on each of them, with gradients.
 
-    Every replica puts its rows at its own place among zeros and all sum up; unlike `all_gather` this works under
-    MirroredStrategy and MultiWorkerMirroredStrategy alike.
+    Every replica writes its rows into an array of zeros, and the arrays are summed. Unlike `all_gather`, this works
+    under both MirroredStrategy and MultiWorkerMirroredStrategy.
     """
     context = tf.distribute.get_replica_context()
     replicas = context.num_replicas_in_sync
@@ -30,10 +30,10 @@ def gather(values):
 
 
 def sum_gradients(gradients, variables):
-    """The sum of every gradient over replicas; None stays None, and what lookups give as rows becomes dense.
+    """Sums every gradient over replicas. None stays None, and sparse gradients become dense.
 
-    Variables of a network in half precision and of a loss differ in dtype; all gradients are at least float32. Those of
-    shards stay as they are: each replica has the whole gradient of its own.
+    All gradients become at least float32, because the variables of a half-precision network and of a loss have
+    different dtypes. Gradients of shards stay unchanged, because each replica has the whole gradient of its shard.
     """
     gradients = [None if each is None else at_least_float32(tf.convert_to_tensor(each)) for each in gradients]
     context = tf.distribute.get_replica_context()
@@ -46,7 +46,7 @@ def sum_gradients(gradients, variables):
 
 
 def norm_of(gradients, variables):
-    """The length of all gradients together, once these are summed over replicas."""
+    """Returns the global norm of gradients that are summed over replicas."""
     pairs = [each for each in zip(gradients, variables, strict=True) if each[0] is not None]
     of_shards = [gradient for gradient, variable in pairs if isinstance(variable, ShardedVariable)]
     if not of_shards:
@@ -58,11 +58,11 @@ def norm_of(gradients, variables):
 
 
 def apply_summed_gradients(optimizer, gradients, variables):
-    """Lets a Keras optimizer apply gradients that are summed over replicas already, clipped as it says."""
+    """Applies gradients that are already summed over replicas, clipped as the Keras optimizer specifies."""
     replicas = tf.distribute.get_replica_context().num_replicas_in_sync
     if replicas > 1 and optimizer.global_clipnorm:
         gradients = _clip(optimizer, gradients, variables)
-    # The optimizer of several replicas takes equal shares; see `tfdml.optimizers.optimizers`.
+    # With several replicas, the optimizer expects equal shares; see `prepare_for_replicas`.
     shares = [None if gradient is None else gradient / replicas for gradient in gradients]
     optimizer.apply(shares, variables)
 
@@ -72,9 +72,9 @@ def _is_summed(gradient, variable):
 
 
 def _clip(optimizer, gradients, variables):
-    """The gradients, together no longer than the optimizer's `global_clipnorm`.
+    """Clips the gradients to the optimizer's `global_clipnorm`.
 
-    Keras would hold each replica's share to that length, which one of these keeps already.
+    Keras would clip the share of each replica instead, which is smaller than the whole gradient.
     """
     if isinstance(optimizer, LayerGroups):
         gradients = optimizer.without_frozen(gradients, variables)
@@ -83,16 +83,16 @@ def _clip(optimizer, gradients, variables):
 
 
 def average_moving_statistics(variables):
-    """Gives every replica the mean over replicas of floating point variables that no gradient moves.
+    """Sets floating-point variables without gradients to their mean over replicas.
 
-    Each replica's batch normalization sees its own share of the batch only; without this, what is evaluated and saved
-    would be one replica's and change where a run goes on.
+    The batch normalization of each replica only sees its share of the batch. Otherwise, one replica's values would be
+    evaluated and saved, and they would change when a run is resumed.
     """
     context = tf.distribute.get_replica_context()
     moving = [variable.value for variable in variables if tf.as_dtype(variable.dtype).is_floating]
     if context.num_replicas_in_sync == 1 or not moving:
         return
-    # Identity, because a variable's own tensor names no device, which several workers need to reduce it.
+    # Several workers can only reduce tensors with a device, and tf.identity sets the device.
     values = [tf.identity(tf.convert_to_tensor(value)) for value in moving]
     means = context.all_reduce(tf.distribute.ReduceOp.MEAN, values)
     for variable, mean in zip(moving, means, strict=True):
@@ -100,7 +100,7 @@ def average_moving_statistics(variables):
 
 
 def mean_of_replicas(values):
-    """A dictionary of scalars, each averaged over replicas."""
+    """Averages each scalar of a dictionary over replicas."""
     context = tf.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:
         return values
@@ -116,35 +116,35 @@ def _same_size_everywhere(values, context, replicas):
         total,
         size * replicas,
         message=message_of_check(
-            f"The batch does not split evenly over {replicas} replicas. Use a batch size that is a multiple of "
+            f"The batch cannot be divided evenly among {replicas} replicas. Use a batch size that is a multiple of "
             f"{replicas}, and drop_remainder=True."
         ),
     )
     return [check]
 
 
-# Convolutions and their attributes.
+# Convolutions into which batch normalization can be fused, and the attributes to copy.
 CONVOLUTIONS = ("Conv2D", "DepthwiseConv2dNative")
 ATTRIBUTES = ("strides", "padding", "explicit_paddings", "data_format", "dilations")
 SUMS = ("AddV2", "BiasAdd")
 
 
 def prepare_batch_norms(model):
-    """Freezes the batch normalization of a model's backbones as the model says, and fuses all of the model."""
+    """Freezes the batch normalization of the backbones as the model specifies, and fuses all batch normalization."""
     for number, backbone in enumerate(model.backbones()):
-        # Copies of a part may have none; the backbone itself has to.
+        # Copies of a part may have no batch normalization, but freezing must be possible in the backbone itself.
         if number == 0 or batch_norms(backbone):
             freeze_batch_norm(backbone, model.freeze_batch_norm)
     fuse_batch_norms(model)
 
 
 def fuse_batch_norms(model):
-    """Lets each batch normalization of a model compute what Keras' does with fewer passes over its input.
+    """Makes each batch normalization of a model faster, with fewer passes over its input than in Keras.
 
-    With moving statistics it is `a * x + c` for each channel, with `a = gamma / sqrt(variance + epsilon)` and
-    `c = beta - a * mean`. Behind a convolution `x = w * z + b` this is another convolution, `(a w) * z + (a b + c)`,
-    which takes the place of both: TensorFlow leaves out of a graph what nothing uses. With the statistics of a batch
-    it is a single operation of TensorFlow. Results are equal to Keras' up to rounding.
+    With moving statistics, batch normalization is `a * x + c` for each channel, where `a = gamma / sqrt(variance +
+    epsilon)` and `c = beta - a * mean`. After a convolution `x = w * z + b`, it becomes another convolution,
+    `(a w) * z + (a b + c)`, which replaces both, because TensorFlow removes unused operations from a graph. With the
+    statistics of a batch, it becomes a single TensorFlow operation. Results are equal to Keras' results up to rounding.
     """
     for layer in batch_norms(model):
         if _is_plain(layer) and "fused" not in vars(layer):
@@ -153,7 +153,7 @@ def fuse_batch_norms(model):
 
 
 def _is_plain(layer):
-    """Whether Keras' own call would work on float32 images with channels last."""
+    """Whether a layer is Keras' own batch normalization in float32 and without special options."""
     of_keras = type(layer).call is keras.layers.BatchNormalization.call
     return of_keras and layer.compute_dtype == "float32" and not (layer.synchronized or layer.renorm)
 
@@ -182,7 +182,7 @@ def _with_statistics_of_batch(layer, inputs):
         epsilon=layer.epsilon,
         is_training=True,
     )
-    # TensorFlow divides by one less than the number of values, Keras by the number.
+    # TensorFlow divides the sum of squares by n - 1, but Keras divides it by n.
     count = tf.cast(tf.reduce_prod(tf.shape(inputs)[:3]), tf.float32)
     batch_variance *= tf.maximum(count - 1, 1) / count
     for variable, before, of_batch in (
@@ -194,7 +194,7 @@ def _with_statistics_of_batch(layer, inputs):
 
 
 def _convolution_of(inputs):
-    """Returns the operation of the convolution whose output this is, and its bias or None; None if it is of another."""
+    """Returns the convolution that computed `inputs` and its bias or None. Returns None for other operations."""
     if not tf.is_symbolic_tensor(inputs):
         return None
     operation, bias = inputs.op, None
@@ -217,7 +217,7 @@ def _in_convolution(layer, operation, bias):
         offset += tf.reshape(bias, [-1]) * scale
     if layer.center:
         offset += layer.beta
-    # A depthwise convolution has the last two dimensions of its kernel side by side.
+    # The output channels of a depthwise convolution are the last two dimensions of its kernel.
     factors = scale if operation.type == "Conv2D" else tf.reshape(scale, kernel.shape[2:])
     attributes = {name: operation.get_attr(name) for name in ATTRIBUTES}
     attributes = {name: value.decode() if isinstance(value, bytes) else value for name, value in attributes.items()}
