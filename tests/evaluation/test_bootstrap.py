@@ -88,9 +88,9 @@ def test_paired_differences_are_found_that_the_intervals_of_both_models_hide():
     "per_query, clusters, message",
     [
         ({}, None, "need a metric that is a mean over queries"),
-        ({"map": np.ones(1)}, None, "two or more to draw from; there is one query"),
-        ({"map": np.ones(4)}, np.zeros(4, int), "two or more to draw from; there is one class with queries"),
-        ({"map": np.ones(4)}, np.zeros(3, int), "a cluster for each of 4 queries, received 3"),
+        ({"map": np.ones(1)}, None, "at least two queries to draw from. Found 1"),
+        ({"map": np.ones(4)}, np.zeros(4, int), "at least two classes with queries to draw from. Found 1"),
+        ({"map": np.ones(4)}, np.zeros(3, int), "one cluster for each of the 4 queries. Received: 3"),
     ],
 )
 def test_bad_input(per_query, clusters, message):

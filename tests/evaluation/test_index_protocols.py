@@ -42,7 +42,7 @@ def test_the_index_and_the_metrics_can_be_replaced():
 
 @pytest.mark.parametrize("arguments", [("query_gallery", (), "ivf"), ("query_gallery(index='ivf')", ())])
 def test_a_protocol_whose_metrics_need_all_ranks_is_refused_at_once(arguments):
-    with pytest.raises(ValueError, match=r"The metric map needs the ranks of all positives.*or index='exact'"):
+    with pytest.raises(ValueError, match=r"The metric map needs the ranks of all positives.*or use index='exact'"):
         protocol_of(*arguments)
 
 

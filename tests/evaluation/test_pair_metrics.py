@@ -160,7 +160,7 @@ def test_too_few_pairs_are_told(caplog):
     labels = np.repeat(np.arange(3), 2)
     random = np.random.default_rng(0).normal(size=(6, 4))
     assert evaluate(random, labels, ("tar_at_far_0.001", "roc_auc"))["tar_at_far_0.001"] is None
-    assert "tar_at_far_0.001 needs" in caplog.text and "1,000 or more; there are 3 and 12" in caplog.text
+    assert "tar_at_far_0.001 needs" in caplog.text and "1,000 of different classes. Found 3 and 12" in caplog.text
     for others in (np.arange(6), [0] * 6):
         assert evaluate(random, others, "roc_auc") == {"roc_auc": None}
 
@@ -230,4 +230,4 @@ def test_ties_are_named_wrongly_and_few_strangers_are_told(caplog):
     points = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.1], [0.1, 2.0], [-1.0, -1.0], [-1.0, -2.0]])
     assert evaluate(points, labels, "dir_at_far_0.5", **marks)["dir_at_far_0.5"] == 1
     assert evaluate(points, labels, "dir_at_far_0.01", **marks) == {"dir_at_far_0.01": None}
-    assert "100 or more whose class is not; there are 2 and 2" in caplog.text
+    assert "100 of other classes. Found 2 and 2" in caplog.text

@@ -168,14 +168,14 @@ def test_the_first_metric_that_can_selects_the_best_model(spec, chosen):
     protocol = registry.create("protocol", spec)
     assert protocol.selecting("") == chosen
     assert protocol.with_metrics(("r_precision", "mrr")).selecting("mrr") == "mrr"
-    with pytest.raises(ValueError, match="--select_by=nmi expects a metric of the protocol that is measured while"):
+    with pytest.raises(ValueError, match="--select_by=nmi expects a metric of the protocol that is measured during"):
         protocol.selecting("nmi")
-    with pytest.raises(ValueError, match="it has none, add recall_at_1"):
+    with pytest.raises(ValueError, match="it has none, so add recall_at_1"):
         protocol.with_metrics(("nmi",)).selecting("")
 
 
 def test_bad_input_is_told():
     with pytest.raises(ValueError, match="Unknown protocol 'query_galery'. Did you mean 'query_gallery'"):
         registry.create("protocol", "query_galery")
-    with pytest.raises(ValueError, match="needs a query with another image of its class"):
+    with pytest.raises(ValueError, match="needs at least one query with another image of its class"):
         evaluate(np.eye(2), [1, 1], queries=[True, False], gallery=[True, False])

@@ -101,7 +101,7 @@ def test_a_gallery_smaller_than_k():
 def test_a_gallery_of_one_image_and_embeddings_that_are_not_finite(spec):
     task = {"queries": np.array([True, False, True]), "gallery": np.array([False, True, False])}
     assert found_ranks(spec, np.eye(3), np.array([0, 0, 1]), task) == {0: [1]}
-    with pytest.raises(ValueError, match="1 of 2 embeddings are not finite; the first is row 1"):
+    with pytest.raises(ValueError, match="1 of 2 embeddings are not finite. The first is row 1"):
         found_ranks(spec, np.array([[1.0, 2], [np.inf, 1]]), [0, 0], {})
 
 
@@ -122,5 +122,5 @@ def test_protocols_take_a_reranking(protocol):
 def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="Unknown reranking 'query_expansoin'. Did you mean 'query_expansion'"):
         registry.create("protocol", "self_retrieval(reranking='query_expansoin')")
-    with pytest.raises(ValueError, match="is by cosine similarity; received distance='euclidean'"):
+    with pytest.raises(ValueError, match="needs cosine similarity. Received: distance='euclidean'"):
         registry.create("protocol", "self_retrieval(distance='euclidean', reranking='query_expansion')")

@@ -111,7 +111,7 @@ def test_models_judge_their_own_rows():
 
 
 def test_what_cannot_be_judged():
-    with pytest.raises(ValueError, match="there is one class"):
+    with pytest.raises(ValueError, match="there is only one class"):
         class_margins(np.eye(3), np.zeros(3, int))
     with pytest.raises(ValueError, match="finite"):
         class_margins(np.full((4, 2), np.nan), np.array([0, 0, 1, 1]))

@@ -170,11 +170,11 @@ def test_lengths_of_all_sizes():
 
 
 def test_bad_tasks_are_named():
-    with pytest.raises(ValueError, match=r"1 of 3 labels are missing; the first is row 2"):
+    with pytest.raises(ValueError, match=r"1 of 3 labels are missing. The first is in row 2"):
         RetrievalTask.of([1, 1, np.nan])
-    with pytest.raises(ValueError, match=r"one boolean for each of 3 rows, received shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"one boolean for each of the 3 rows. Received: shape \(2,\)"):
         RetrievalTask.of([1, 1, 2], queries=[True, False])
-    with pytest.raises(ValueError, match=r"one value for each of 3 rows, received shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"one value for each of the 3 rows. Received: shape \(2,\)"):
         RetrievalTask.of([1, 1, 2], apart=[[1, 2]])
 
 
