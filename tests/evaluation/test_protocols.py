@@ -168,7 +168,7 @@ def test_the_first_metric_that_can_selects_the_best_model(spec, chosen):
     protocol = registry.create("protocol", spec)
     assert protocol.selecting("") == chosen
     assert protocol.with_metrics(("r_precision", "mrr")).selecting("mrr") == "mrr"
-    with pytest.raises(ValueError, match="--select_by=nmi expects a metric of the protocol that is measured during"):
+    with pytest.raises(ValueError, match="--select_by=nmi must be a metric of the protocol that is measured during"):
         protocol.selecting("nmi")
     with pytest.raises(ValueError, match="it has none, so add recall_at_1"):
         protocol.with_metrics(("nmi",)).selecting("")

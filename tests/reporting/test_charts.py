@@ -180,8 +180,8 @@ def test_training_curves(charts):
     found = {axes.get_title(): [line.get_xydata().tolist() for line in axes.get_lines()] for axes in charts[0].axes}
     assert found == {
         "Recall@K": [[[0, 0], [20, 0.2], [40, 0.4]]],
-        "loss": [[[20, 0.5]]],
-        "learning rate": [[[20, 0.1]]],
+        "Loss": [[[20, 0.5]]],
+        "Learning rate": [[[20, 0.1]]],
     }
     assert draw_training([{"event": "other", "step": 1}], None) == 0 and len(charts) == 1
 

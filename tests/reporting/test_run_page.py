@@ -65,14 +65,14 @@ def test_the_page_has_what_the_run_has():
     assert f"<td>{best['recall_at_1']:.3f}<small>{low:.3f} to {high:.3f}" in text
     assert "<code>ranked_list(negative_temperature=20.0, final_negative_temperature=0.0)</code>" in text
     assert (
-        f"<h1>{straight_run().name}: similar images of toy cars, found by the backbone small, trained with ranked"
+        f"<h1>{straight_run().name}: similarity search for toy cars with the backbone small, trained with ranked"
         in text
     )
-    box = text.partition('<section id="what-to-try-next"')[2].partition("</section>")[0]
+    box = text.partition('<section id="next-steps"')[2].partition("</section>")[0]
     commands = [shlex.split(html.unescape(each)) for each in re.findall("<code>(.*?)</code>", box)]
     assert commands[0][0].startswith("--backbone=keras_applications(") and commands[1][2] == "tfdml.suspects"
     assert commands[2][:4] == ["python", "-m", "tfdml.export", f"--run_dir={straight_run()}"]
-    for name in ("what-was-run", "scores", "training", "queries-and-neighbors", "how-to-reproduce"):
+    for name in ("settings", "scores", "training", "queries-and-neighbors", "reproduce-this-run"):
         assert f'<section id="{name}"' in text
     assert "python -m tfdml.train" in text and "</svg>Recall@1</li>" in text
     versions = result(straight_run())["environment"]
@@ -101,7 +101,7 @@ def test_a_run_without_a_model_has_a_page(finished):
     assert done.returncode == 0, done.stderr
     text, data = read(finished / "report" / "index.html")
     assert "not complete, and no process trains it: step 40 of 40" in text and "There is no model yet." in text
-    assert "<dt>TensorFlow, of this report</dt>" in text
+    assert "<dt>TensorFlow (of this report)</dt>" in text
     assert (
         "Resume the run where it stopped:" in text and f"--flagfile={finished}/flags.txt --run_dir={finished}<" in text
     )
@@ -111,7 +111,7 @@ def test_a_run_without_a_model_has_a_page(finished):
 @pytest.mark.slow
 def test_a_comparison_tells_who_is_right():
     _, text, data = comparison()
-    assert f"A: {straight_run().name} and 1 more" in text and text.count(" ± 0.000") and "Of several runs" in text
+    assert f"A: {straight_run().name} and 1 more" in text and text.count(" ± 0.000") and "has several runs" in text
     assert "B: final &lt;b&gt;" in text and "final <b>" not in text and "no process trains it" in text
     gallery = data["gallery"]
     assert len(gallery["models"]) == 2 and gallery["kinds"][-1] == "Random"
@@ -121,7 +121,7 @@ def test_a_comparison_tells_who_is_right():
     assert [f"A: {straight_run().name} and 1 more", "B: final &lt;b&gt;"] in charts
     assert all(len(query["places"]) == len(query["found"][0]) for query in gallery["queries"])
     assert f"make them similar, for A: {straight_run().name} and 1 more." in text
-    rows = text.split("Right alone")[1].split("</tr>")[1:3]
+    rows = text.split("Right in this run only")[1].split("</tr>")[1:3]
     best = result(straight_run())["best"]
     rights, alones = np.array([[int(cell) for cell in re.findall(r"<td>(\d+)</td>", row)] for row in rows]).T
     assert rights[0] == round(best["recall_at_1"] * best["queries"])

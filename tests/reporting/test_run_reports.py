@@ -61,11 +61,13 @@ def test_pictures_are_drawn_in_the_order_of_the_page_unless_they_are_named():
     # As a flag that is split at commas gives them.
     found = pictures_of(["attention(channels=(1", "2)", "learners=(0", "))", "recall"], {})
     assert list(found) == ["attention", "recall"] and found["attention"].channels == (1, 2)
-    with pytest.raises(ValueError, match="Unknown picture 'cluster' in --only. Known: neighbors, .*; page is the page"):
+    with pytest.raises(
+        ValueError, match="Unknown picture 'cluster' in --only. Expected one of: neighbors, .*, or page"
+    ):
         pictures_of(["cluster"], {})
 
 
 def test_a_caption_is_the_first_line_of_the_docstring():
     learners = create("picture", "learners")
-    assert caption_of("learners", learners, Path("learners.png")) == "Each learner alone, and the first ones together"
-    assert caption_of("learners", learners, Path("pair_cosines.png")).startswith("Cosines of positive")
+    assert caption_of("learners", learners, Path("learners.png")).startswith("Score of each learner alone (bars)")
+    assert caption_of("learners", learners, Path("pair_cosines.png")).startswith("Cosine similarities of positive")

@@ -43,7 +43,7 @@ def test_a_run_that_goes_on_is_measured_for_the_report(tmp_path):
     told = words(score_tables(record(tmp_path), subject()))
     assert "Test split, measured for this report Model Recall@1 Best so far (step 10) 0.750 0.500 to 1.000" in told
     assert "Validation split, while training Model Recall@1 Untrained (step 0) 0.125 Latest (step 20) 0.500" in told
-    assert told.endswith("Small numbers are 95% bootstrap intervals over classes.")
+    assert told.endswith("Small numbers are 95% confidence intervals (bootstrap over classes).")
 
 
 def test_without_a_model_there_is_the_log_and_without_that_nothing(tmp_path):
@@ -67,4 +67,4 @@ def test_a_result_says_what_its_scores_are_made_of(tmp_path):
     result = {**part, "best": BEST, "step": 20, "by_class_size": sizes, "nearest": nearest}
     told = words(score_tables(record(tmp_path, result), subject()))
     assert "Classes classes images Recall@1 head 2 1,200 0.500 tail 3 6 –" in told
-    assert "Shares with the nearest Images the class 0.500 the make 0.375 nothing 0.125" in told
+    assert "Finest shared level Images the class 0.500 the make 0.375 nothing 0.125" in told

@@ -60,7 +60,7 @@ def test_learners_alone_have_the_mean_of_all(images):
     each = [similarity_map(model, *images, learner=k) for k in range(3)]
     np.testing.assert_allclose([one.of_a.sum() for one in each], np.sum(learners[0] * learners[1], axis=1), atol=1e-5)
     np.testing.assert_allclose(np.mean([one.of_a for one in each], axis=0), similarity_map(model, *images).of_a)
-    with pytest.raises(ValueError, match="from 0 to 2, received 3"):
+    with pytest.raises(ValueError, match="learner must be from 0 to 2. Received: learner=3"):
         similarity_map(model, *images, learner=3)
 
 
