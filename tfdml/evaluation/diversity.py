@@ -120,7 +120,7 @@ def only_one_right(learners, labels):
 def margins(learners, labels):
     """Returns how much more similar each image's nearest positive is than its nearest negative, `[N, K]`.
 
-    A margin is positive if the nearest neighbor is of the same class, and minus infinity if there is no positive.
+    A margin is positive if the nearest neighbor is of the same class, and minus infinity without a positive.
     Learners are L2-normalized arrays `[N, K, d]`.
     """
     labels, found = np.asarray(labels), np.empty(learners.shape[:2], np.float32)

@@ -95,7 +95,7 @@ def _whitened(vectors, labels, shrinkage):
     mean_variance = np.trace(within) / len(within)
     if not mean_variance > 0:
         raise ValueError(
-            "Linear discriminants and whitening within classes need a class with two images whose features differ. "
+            "Linear discriminants and whitening within classes need a class with two images with different features. "
             f"Received: {len(vectors)} images of {len(sizes)} classes without such a class. Use principal components, "
             "which need no classes."
         )

@@ -148,7 +148,8 @@ def draw_batch(pictures: np.ndarray, labels: Labels, names: Mapping[int, str], p
 
     ```python
     images = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3), "uint8")
-    tfdml.reporting.draw_batch(images, np.array([0, 0, 1, 1]), {0: "cup", 1: "mug"}, "batch.png", title="A batch")
+    names = dict(enumerate(["cup", "mug"]))
+    tfdml.reporting.draw_batch(images, np.array([0, 0, 1, 1]), names, "batch.png", title="A batch")
     ```
     """
     longest = max(pictures.shape[1:3])
@@ -208,7 +209,7 @@ def show_batch(settings, split, step, most, out):
 
 
 def _training_batch(experiment, model, step):
-    """Returns images and labels of the batch of a step, the names of classes, and the transform."""
+    """Returns the images and labels of a step's batch, the class names, and the transform."""
     settings, train = experiment.settings, experiment.splits.train
     sampler = make_sampler(settings.batches.sampler, experiment.splits, settings.evaluation)
     length = Length.of(settings.length, settings.evaluation, len(train) // sampler.batch_size)
@@ -254,7 +255,7 @@ def label(axes, across, up):
 
 
 def legend_above(axes, columns=1):
-    """Draws the legend above the chart, where it does not cover anything."""
+    """Draws the legend above the chart, so that it does not cover anything."""
     axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False, ncols=columns)
 
 

@@ -81,7 +81,7 @@ class Subject:
 
     @functools.cached_property
     def learner_count(self):
-        """Number of learners, whose embeddings are concatenated."""
+        """Number of learners, which have concatenated embeddings."""
         if self.model.learner_count is None:
             self.model(self.inputs([0]))
         return self.model.learner_count

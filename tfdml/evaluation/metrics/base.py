@@ -166,7 +166,7 @@ class ClusterMetric(Metric):
     The values do not depend on how the clusters are numbered.
     """
 
-    # Clustering takes longer than searching.
+    # Clustering is slower than searching.
     while_training = False
 
     def value(self, labels: np.ndarray, clusters: np.ndarray) -> float:
@@ -185,7 +185,7 @@ class EmbeddingMetric(Metric):
     larger_is_better = False
 
     def value(self, embeddings: np.ndarray, labels: np.ndarray) -> float | None:
-        """Returns the value of the metric, or None if it is not defined, for example if there is no pair of a class.
+        """Returns the value of the metric, or None if it is not defined, for example if no class has two images.
 
         Args:
             embeddings: `[N, d]` float array. The rows are L2-normalized if the search is by cosine similarity.

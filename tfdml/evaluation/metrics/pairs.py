@@ -164,7 +164,7 @@ class EqualErrorRate(PairMetric):
     def value(self, counts):
         accepts, trues = counts.rates
         surplus = accepts - (1 - trues)
-        # It rises from -1, where nothing is accepted, to 1.
+        # It rises from -1, if nothing is accepted, to 1.
         after = int(np.argmax(surplus >= 0))
         part = -surplus[after - 1] / (surplus[after] - surplus[after - 1])
         return float(accepts[after - 1] + part * (accepts[after] - accepts[after - 1]))
@@ -209,7 +209,7 @@ class OPIS(PairMetric):
     def of_draws(self, pairs):
         """Returns a function that computes the variance over the classes of a bootstrap resample.
 
-        Rates and thresholds are those of all classes.
+        Rates and thresholds are computed from all classes.
         """
         known, served = self._served(pairs)
 

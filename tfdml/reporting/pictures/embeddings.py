@@ -26,7 +26,7 @@ class ClusterSheet(Picture):
     """Clusters of the training images, with one learner per cluster."""
 
     place = 90
-    of = "runs of --method=divide_and_conquer that have divided the data"
+    of = "runs of --method=divide_and_conquer that have clustered the data"
 
     def can_be_drawn(self, subject):
         return "clusters" in subject.model.pictures() and subject.clusters is not None
@@ -58,7 +58,7 @@ def typical_rows(embeddings: Embeddings, clusters: Labels, count: int) -> dict[i
 
     ```python
     embeddings = np.array([[0.0], [1.0], [2.0], [9.0]])
-    tfdml.reporting.typical_rows(embeddings, np.array([0, 0, 0, 1]), 1)  # {0: array([1]), 1: array([3])}
+    tfdml.reporting.typical_rows(embeddings, np.array([0, 0, 0, 1]), 1)[0]  # [1]
     ```
     """
     found = {}
@@ -86,7 +86,8 @@ def draw_clusters(
     def thumbnail(row, side):
         return np.full((side, side, 3), 40 * row, "uint8")
 
-    tfdml.reporting.draw_clusters({0: [1, 0], 1: [3]}, {0: 20, 1: 10}, thumbnail, "clusters.png")
+    typical, sizes = dict(enumerate([[1, 0], [3]])), dict(enumerate([20, 10]))
+    tfdml.reporting.draw_clusters(typical, sizes, thumbnail, "clusters.png")
     ```
     """
     columns = max(map(len, typical.values()))
@@ -162,13 +163,13 @@ def map_positions(embeddings: Embeddings, *, distance: Distance = "cosine", seed
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 
-    # For L2-normalized vectors, Euclidean distance ranks pairs in the same order as cosine similarity.
+    # For L2-normalized vectors, Euclidean distance ranks pairs in the order of cosine similarity.
     vectors = embeddings if distance == "euclidean" else unit_length(embeddings)
     if len(vectors) < 4 or vectors.shape[1] < 2 or np.ptp(vectors, axis=0).max() < ALIKE:
         return np.stack([np.arange(len(vectors)), np.zeros(len(vectors))], axis=1).astype(np.float32)
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
     search = TSNE(init="pca", perplexity=perplexity, max_iter=ITERATIONS, random_state=seed)
-    # The problem is so small that threads mostly wait for each other. On a busy machine, that takes ten times as long.
+    # The problem is so small that threads wait for each other. On a busy machine, they make it ten times slower.
     with threadpool_limits(1):
         return search.fit_transform(np.ascontiguousarray(vectors, np.float32))
 
@@ -327,8 +328,8 @@ def draw_neighbors(
     embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
     task = tfdml.evaluation.queries.RetrievalTask.of(labels)
     retrieved = tfdml.evaluation.queries.Retrieved.of(embeddings, task, 2)
-    chosen = tfdml.reporting.chosen_queries(retrieved, labels, 2)
-    tfdml.reporting.draw_neighbors(retrieved, chosen, labels, {0: "cup", 1: "mug"}, thumbnail, "neighbors.png")
+    chosen, names = tfdml.reporting.chosen_queries(retrieved, labels, 2), dict(enumerate(["cup", "mug"]))
+    tfdml.reporting.draw_neighbors(retrieved, chosen, labels, names, thumbnail, "neighbors.png")
     ```
     """
     chosen = {title: places for title, places in chosen.items() if len(places)}
@@ -471,7 +472,7 @@ def draw_confused(
     task = tfdml.evaluation.queries.RetrievalTask.of(labels)
     retrieved = tfdml.evaluation.queries.Retrieved.of(embeddings, task, 2)
     found = tfdml.reporting.most_confused(retrieved, labels, 2)
-    tfdml.reporting.draw_confused(found, {0: "cup", 1: "mug"}, thumbnail, "confused.png")  # 2
+    tfdml.reporting.draw_confused(found, dict(enumerate(["cup", "mug"])), thumbnail, "confused.png")  # 2
     ```
     """
     if not confusions:

@@ -259,7 +259,7 @@ class Similarity(Picture):
     """Regions that make a query and its nearest neighbor more similar (red) or less similar (blue)."""
 
     place = 30
-    of = "runs whose heads pool one feature map, such as --method=single"
+    of = "runs with heads that pool one feature map, such as --method=single"
 
     def can_be_drawn(self, subject):
         return subject.tells_places

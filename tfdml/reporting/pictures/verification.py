@@ -35,7 +35,7 @@ class ClassThresholds(Picture):
     """Threshold that each class needs for the false accept rate of the fitted threshold (line)."""
 
     place = 57
-    of = "runs whose threshold tfdml.threshold has fitted"
+    of = "runs with a threshold from tfdml.threshold"
 
     def can_be_drawn(self, subject):
         return threshold_of(subject.run.path, distance=subject.distance) is not None
