@@ -16,7 +16,7 @@ def naive_interval(values, clusters, samples, seed):
     return np.percentile(means, [2.5, 97.5])
 
 
-# One resample at a time, some, and all at once.
+# One resample at a time, several, and all at once.
 @pytest.mark.parametrize("memory", [1, 5000, 2**30])
 @pytest.mark.parametrize("by_class", [False, True])
 def test_intervals_equal_those_of_a_naive_loop_with_the_same_draws(by_class, memory):
@@ -33,7 +33,7 @@ def test_the_seed_determines_the_interval():
     values = {"map": np.random.default_rng(0).random(30)}
     assert bootstrap_intervals(values) == bootstrap_intervals(values, seed=0)
     assert bootstrap_intervals(values) != bootstrap_intervals(values, seed=1)
-    # A class for each query draws queries.
+    # If each query has its own class, queries are drawn.
     assert bootstrap_intervals(values, np.arange(30)) == bootstrap_intervals(values)
 
 
@@ -47,7 +47,7 @@ LABELS = np.repeat(np.arange(CLASSES), SIZE)
 
 
 def coverage(of_query, mean, clusters):
-    """The fraction of trials whose interval covers a mean.
+    """The fraction of trials with an interval that covers the mean.
 
     Args:
         of_query: function of a random generator to values for each query.

@@ -1,4 +1,4 @@
-"""Metrics of embeddings and labels: worked out by hand, for each query, and bad input."""
+"""Metrics of embeddings and labels: computed by hand, per query, and for bad input."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from tfdml.evaluation.queries import RetrievalTask
 
 
 def test_worked_out_by_hand():
-    # From 0 degrees, the other image of class 0 is at 30, and one of class 1 is nearer, at 10.
+    # From the query at 0 degrees, the other image of class 0 is at 30, and an image of class 1 is nearer, at 10.
     found = evaluate(on_a_circle([0, 30, 10, 80]), [0, 0, 1, 1], ("recall_at_1", "recall_at_2", "recall_at_3"))
     assert found == {"recall_at_1": 0.0, "recall_at_2": 0.75, "recall_at_3": 1.0, "queries": 4}
 

@@ -42,7 +42,7 @@ def test_it_equals_scikit_learn_on_the_pairs_that_are_known(rows, distance, monk
 def test_equal_similarities_tie(seed, distance):
     random = np.random.default_rng(seed)
     codes = np.where(random.random((60, 9)) < 0.5, -1, 1)
-    # Equal codes are of any length for cosine similarity.
+    # For cosine similarity, the length of equal codes does not matter.
     lengths = random.uniform(0.1, 9, (60, 1)) if distance == "cosine" else 0.3
     relations = np.append(random.integers(0, 60, (300, 2)), np.full((300, 1), -1), axis=1)
     relations[::2, 1:] = relations[::2, :0:-1]

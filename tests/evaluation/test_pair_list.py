@@ -1,4 +1,4 @@
-"""Verification of given pairs: files of pairs, and LFW's accuracy against a loop."""
+"""Verification of explicit pairs: pair files, and LFW's accuracy compared with a loop."""
 
 import json
 
@@ -79,7 +79,7 @@ def test_bad_files_are_told_by_line(tmp_path, name, text, words):
 
 
 def naive(scores, same, folds):
-    """Accuracy on each part of the threshold that is best on the others, tried one after another."""
+    """Accuracy on each fold with the threshold that is best on the others, found by trying all."""
     accuracies = []
     for fold in sorted(set(folds)):
         others, here = folds != fold, folds == fold
@@ -107,7 +107,7 @@ def test_each_part_is_decided_by_the_others(seed):
 
 @pytest.fixture
 def archive(tmp_path):
-    """Embeddings of two images each of twelve classes, by name, and the pairs that tell them apart."""
+    """Named embeddings of two images for each of twelve classes, and pairs of these images."""
     names = [f"{label}/{image}.jpg" for label in range(12) for image in range(2)]
     embeddings = np.repeat(np.eye(12), 2, axis=0) + 0.1 * np.random.default_rng(0).normal(size=(24, 12))
     np.savez(tmp_path / "named.npz", embeddings=embeddings, names=np.array(names, "S"))

@@ -1,4 +1,4 @@
-"""Metrics of pairs against scikit-learn and loops, on all pairs one by one."""
+"""Pair metrics, compared with scikit-learn and with loops over all pairs."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def assert_expected(found, scores, same):
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_every_image_with_all_others(seed, distance, monkeypatch):
-    # Several blocks of either side.
+    # Several blocks of queries and of gallery images.
     monkeypatch.setattr(pairs_module, "ROWS", 17)
     monkeypatch.setattr(pairs_module, "COLUMNS", 41)
     embeddings, labels = example(seed)
@@ -126,7 +126,7 @@ def test_two_similarities_tie_if_they_are_rounded_alike(middle, ties):
     first, second = middle / 2**20 + np.array([-1e-7, 1e-7])
     rows = [[1, 0, 0], [first, np.sqrt(1 - first**2), 0], [second, 0, np.sqrt(1 - second**2)]]
     scores = RetrievalPairs.of(np.array(rows, np.float64), RetrievalTask.of(np.array([0, 0, 1]))).counts.scores
-    # The third is of the last two rows.
+    # The third pair consists of the last two rows.
     assert len(scores) == (2 if ties else 3)
 
 
@@ -166,7 +166,7 @@ def test_too_few_pairs_are_told(caplog):
 
 
 def opis(scores, same, classes, low, high, steps):
-    """Word by word: variance over classes of the harmonic mean of sensitivity and specificity, over thresholds."""
+    """A literal implementation: variance over classes of the harmonic mean of sensitivity and specificity."""
     ordered = np.sort(scores[~same])[::-1]
     strict, lenient = (ordered[int(rate * len(ordered) + 1e-9) - 1] for rate in (low, high))
     near, far = np.sqrt(2 - 2 * strict), np.sqrt(2 - 2 * lenient)
@@ -194,7 +194,7 @@ def test_opis(seed, low, high, steps, monkeypatch):
 
 
 def identified(embeddings, labels, queries, gallery, rate):
-    """Each query by its nearest in the gallery, another class first where both are as near."""
+    """Decides each query by its nearest gallery image. In a tie, the other class is first."""
     unit = embeddings.astype(np.float64) / np.linalg.norm(embeddings, axis=1, keepdims=True)
     known, strangers = [], []
     for i in np.flatnonzero(queries):

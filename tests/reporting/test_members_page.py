@@ -1,4 +1,4 @@
-"""The page of an ensemble whose members still train."""
+"""The page of an ensemble with members that still train."""
 
 import json
 import re

@@ -36,7 +36,7 @@ def test_attention_is_drawn_for_models_that_have_it(tmp_path):
     model = create("method", method, backbone=backbone, embedding_size=4)
     images = np.random.default_rng(0).normal(size=(9, 16, 16, 3)).astype(np.float32)
     subject = Subject(SimpleNamespace(splits=SimpleNamespace(test=images)), model, None, {})
-    # In place of images from files.
+    # Replaces images from files.
     object.__setattr__(subject, "inputs", lambda rows: images[rows])
     attention = create("picture", "attention")
     assert attention.can_be_drawn(subject)
@@ -58,7 +58,7 @@ def test_pictures_are_drawn_in_the_order_of_the_page_unless_they_are_named():
     found = pictures_of(["recall", "attention", "page", "neighbors(queries=2)"], {"learners": [1]})
     assert list(found) == ["recall", "attention", "neighbors"]
     assert (found["attention"].learners, found["attention"].channels, found["neighbors"].queries) == ((1,), None, 2)
-    # As a flag that is split at commas gives them.
+    # A flag that is split at commas passes them like this.
     found = pictures_of(["attention(channels=(1", "2)", "learners=(0", "))", "recall"], {})
     assert list(found) == ["attention", "recall"] and found["attention"].channels == (1, 2)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Which places make two images similar."""
+"""Which regions make two images similar."""
 
 import keras
 import numpy as np
@@ -79,7 +79,7 @@ def test_a_model_without_one_feature_map_says_so(images):
 
 @pytest.mark.parametrize("width", [20, 40])
 def test_red_lies_where_images_are_similar_and_blue_where_they_are_not(width, tmp_path):
-    """Images keep their shape: a narrow one lies in the middle of a square."""
+    """Images keep their shape: a narrow image is centered in a square."""
     shares = np.zeros((4, width // 10))
     shares[0, 0], shares[-1, -1] = 1.0, -0.5
     gray = np.full((40, width, 3), 128, np.uint8)

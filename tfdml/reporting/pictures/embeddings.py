@@ -265,9 +265,9 @@ class NeighborSheet(Picture):
 def chosen_queries(retrieved: Retrieved, labels: Labels, count: int, seed: int = 0) -> dict[str, np.ndarray]:
     """Chooses the best, the worst and random queries.
 
-    The best queries have the most right neighbors. The worst queries have their first right neighbor at the lowest
-    rank. Within a kind, each class has one query before any class has a second. Queries without a right image in the
-    gallery are left out.
+    The best queries have the most right neighbors. The worst queries find their first right neighbor latest.
+    Within a kind, each class has one query before any class has a second. Queries without a right image in the gallery
+    are left out.
 
     Args:
         retrieved: `tfdml.evaluation.queries.Retrieved`.
