@@ -74,7 +74,7 @@ def test_it_ends_with_the_same_bits(tmp_path):
     assert {"learners", "negative_distances", "clusters"} <= drawn.keys()
     assert all(Image.open(path).width > 200 for path in drawn.values())
     done = run("tfdml.report", f"--run_dir={straight}", "--only=cluster")
-    assert done.returncode == 1 and "Unknown picture 'cluster' in --only. Known: neighbors" in done.stderr
+    assert done.returncode == 1 and "Unknown picture 'cluster' in --only. Expected one of: neighbors" in done.stderr
 
 
 @pytest.mark.nightly

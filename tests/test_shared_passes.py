@@ -116,7 +116,7 @@ def test_scores_are_those_of_one_process(pooling):
 def test_a_search_without_a_positive_is_an_error_of_all():
     task = RetrievalTask.of(np.arange(len(LABELS)))
     results, _ = together(lambda workers: measure(EMBEDDINGS, task, metrics_of("recall_at_1"), workers=workers))
-    assert all("no query has one" in str(error) for error in results)
+    assert all("No query has one" in str(error) for error in results)
 
 
 # Of 43 rows these are one block, of which two workers have nothing, and several.

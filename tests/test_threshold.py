@@ -51,12 +51,12 @@ def test_more_classes_make_the_interval_narrower():
 
 def test_rates_that_so_few_pairs_cannot_show():
     pairs = RetrievalPairs.of(np.eye(4)[[0, 0, 1, 1]], RetrievalTask.of([0, 0, 1, 1]))
-    with pytest.raises(ValueError, match="needs a pair of the same class, and of different classes 1,000 or more"):
+    with pytest.raises(ValueError, match="needs at least one pair of the same class and 1,000 pairs of different"):
         fit_threshold(pairs, far=0.001)
     wrong = RetrievalPairs.of(np.eye(4)[[0, 1, 0, 1]], RetrievalTask.of([0, 0, 1, 1]))
-    with pytest.raises(ValueError, match=r"accepts any pair with a precision of 0.9; the highest is 0.333"):
+    with pytest.raises(ValueError, match=r"accepts any pair with a precision of 0.9. The highest possible is 0.333"):
         fit_threshold(wrong, precision=0.9)
-    with pytest.raises(ValueError, match="false accept rate of 0.3: a pair of different classes is the most similar"):
+    with pytest.raises(ValueError, match="false accept rate of 0.3, because the most similar pair is of different"):
         fit_threshold(wrong, far=0.3)
 
 

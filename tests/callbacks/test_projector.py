@@ -107,7 +107,7 @@ def test_labels_may_have_a_second_axis(tmp_path, class_names):
 @pytest.mark.parametrize(
     "images, more, message",
     [
-        (np.zeros((4, 8, 8, 3)), {}, "a label for each image, received 4 images and 3 labels"),
+        (np.zeros((4, 8, 8, 3)), {}, "one label per image. Received: 4 images and 3 labels"),
         (None, {"names": ["a.jpg"]}, "names must have one value per image. Expected 3 values. Received: 1"),
         (None, {"clusters": [0, 1, 2, 3]}, "clusters must have one value per image. Expected 3 values. Received: 4"),
     ],

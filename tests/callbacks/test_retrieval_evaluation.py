@@ -120,7 +120,7 @@ def test_of_several_outputs_the_embedder_is_asked_for():
     model = keras.Model(inputs, [embeddings, keras.layers.Dense(2)(embeddings)])
     model.compile("sgd", loss=[tfdml.losses.Triplet(), "mse"])
     targets = [LABELS, np.zeros((8, 2))]
-    with pytest.raises(ValueError, match="returns 2 outputs.*embedder=keras.Model"):
+    with pytest.raises(ValueError, match="Received: 2 outputs.*embedder=keras.Model"):
         model.fit(IMAGES, targets, callbacks=[RetrievalEvaluation(IMAGES, LABELS)], verbose=0)
     evaluation = RetrievalEvaluation(IMAGES, LABELS, embedder=keras.Model(inputs, embeddings))
     model.fit(IMAGES, targets, callbacks=[evaluation], verbose=0)
@@ -131,7 +131,7 @@ def test_what_cannot_be_measured_is_told():
     model = single()
     for monitor, patience, labels, words in (
         ("val_recall_at_1", None, LABELS, "prefix val_. Expected .*recall_at_1,.* Received: monitor='val_recall_at_1'"),
-        ("recall_at_1", None, LABELS[1:], "received 8 images and 7 labels"),
+        ("recall_at_1", None, LABELS[1:], "Received: 8 images and 7 labels"),
     ):
         evaluation = RetrievalEvaluation(IMAGES, labels, monitor=monitor, patience=patience)
         evaluation.set_model(model)
@@ -196,7 +196,7 @@ def test_patience_counts_from_a_step_on():
 
 
 def test_a_tensor_of_images_has_a_label_each():
-    with pytest.raises(ValueError, match="received 8 images and 4 labels"):
+    with pytest.raises(ValueError, match="Received: 8 images and 4 labels"):
         single().fit(
             IMAGES, LABELS, callbacks=[RetrievalEvaluation(tf.constant(IMAGES), LABELS[:4])], batch_size=8, verbose=0
         )

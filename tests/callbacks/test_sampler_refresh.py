@@ -155,5 +155,5 @@ def test_embeddings_that_are_not_finite_are_an_error():
     sampler.bind(LABELS)
     refresh = SamplerRefresh(np.where(np.arange(len(LABELS))[:, None, None, None] == 7, np.nan, IMAGES), sampler)
     refresh.set_model(tfdml.Single(keras.Sequential([keras.layers.Conv2D(8, 3)]), embedding_size=6))
-    with pytest.raises(ValueError, match="1 of 32 embeddings are not finite; the first is row 7"):
+    with pytest.raises(ValueError, match="1 of 32 embeddings are not finite. The first is row 7"):
         refresh.on_epoch_begin(1)

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def naive_pairs(embeddings, labels, queries=None, gallery=None, apart=(), distance="cosine"):
-    """Returns the scores of pairs and whether each is of one class; each pair of rows once."""
+    """Returns the scores of pairs and whether each is of one class. Each pair of rows occurs once."""
     every = np.ones(len(labels), bool)
     queries, gallery = (every if marks is None else np.asarray(marks) for marks in (queries, gallery))
     scores, same, classes = [], [], []

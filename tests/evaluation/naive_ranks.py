@@ -1,10 +1,10 @@
-"""Ranks word by word: a sorted list for each query."""
+"""Ranks, computed literally with a sorted list for each query."""
 
 import numpy as np
 
 
 def naive_ranks(embeddings, labels, *, queries=None, gallery=None, apart=(), distance="cosine", tie=1e-6):
-    """Returns `{query row: ranks of its positives}`; negatives that are as similar rank first."""
+    """Returns `{query row: ranks of its positives}`. Equally similar negatives rank first."""
     embeddings = np.asarray(embeddings, np.float64)
     if distance == "cosine":
         lengths = np.linalg.norm(embeddings, axis=1, keepdims=True)
@@ -28,7 +28,7 @@ def naive_ranks(embeddings, labels, *, queries=None, gallery=None, apart=(), dis
 
 
 def ranks_by(similarity, labels, queries, gallery, *, apart=(), lowest=None):
-    """The same by a function of a query's and a gallery image's row, and by that of a positive that is less a tie."""
+    """The same, from one function of two rows for all images and one for positives, which subtracts a tie."""
     lowest = lowest or (lambda query, row: similarity(query, row) - 1e-6)
     found = {}
     for query in queries:

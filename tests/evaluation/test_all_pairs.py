@@ -1,4 +1,4 @@
-"""All pairs at once: beside a naive loop, beside Tukey's test, and how often equal things are told apart."""
+"""All pairs at once, compared with a naive loop and Tukey's test, and how often equal items differ."""
 
 import itertools
 
@@ -10,7 +10,7 @@ from tfdml.evaluation.statistics import Seeds, all_pairs
 
 
 def resampled_means(values, samples=500, seed=0):
-    """Means `[samples, N]` of resamples of values `[cases, N]`, of the same cases for all."""
+    """Means `[samples, N]` of resamples of values `[cases, N]`, with the same cases for all items."""
     drawn = np.random.default_rng(seed).integers(len(values), size=(samples, len(values)))
     return values[drawn].mean(axis=1)
 
@@ -39,7 +39,7 @@ def naive(means, resampled, degrees, own=None):
     quantile, found = max(np.quantile(largest, 0.95), stats.norm.isf(0.025)), {}
     for a, b in pairs:
         difference = means[a] - means[b]
-        # The p-value of a pair alone, and of a largest error.
+        # The p-value of the pair alone, and of the largest error.
         p_value = stats.t.sf(abs(difference) / scale[a, b], freedom[a, b])
         as_large = sum(stats.norm.sf(each) <= p_value for each in largest)
         width = stats.t.isf(stats.norm.sf(quantile), freedom[a, b]) * scale[a, b]
@@ -62,21 +62,21 @@ def test_a_naive_loop_finds_the_same(own):
 
 
 def test_of_independent_things_it_is_tukeys_test():
-    """There normal errors of one size are assumed, here neither: of many cases both find the same."""
+    """Tukey's test assumes normal errors of equal size, and ours does not. With many cases, both agree."""
     values = np.random.default_rng(3).normal(size=(400, 5)) + [0.0, 0.0, 0.15, 0.2, 0.25]
     found = all_pairs(values.mean(axis=0), resampled_means(values, samples=4000), 399)
     expected = stats.tukey_hsd(*values.T)
     np.testing.assert_allclose(found.p_values, expected.pvalue, atol=0.06)
     ends = expected.confidence_interval(0.95)
     lows = found.differences - found.widths
-    # That test gives a thing and itself an interval, too.
+    # Tukey's test also has an interval for an item and itself.
     pairs = ~np.eye(5, dtype=bool)
     np.testing.assert_allclose(lows[pairs], ends.low[pairs], atol=0.012)
     np.testing.assert_array_equal(found.larger(), ends.low > 0)
 
 
 def test_equal_things_are_told_apart_in_about_one_of_twenty_studies():
-    """Each pair by itself would be in many more: of six things there are 15."""
+    """Without the correction, there would be many more errors, because six items have 15 pairs."""
     wrong = alone = 0
     for trial in range(200):
         values = np.random.default_rng(trial).normal(size=(100, 6))
@@ -88,7 +88,7 @@ def test_equal_things_are_told_apart_in_about_one_of_twenty_studies():
 
 
 def test_few_cases_tell_equal_things_apart_as_seldom():
-    """Of 24 cases a known standard error, in place of one that is estimated from them, would in 12%."""
+    """With 24 cases, treating the estimated standard error as known would do so in 12% of trials."""
     wrong = 0
     for trial in range(300):
         values = np.random.default_rng(trial).normal(size=(24, 6))

@@ -16,7 +16,7 @@ def naive_interval(values, clusters, samples, seed):
     return np.percentile(means, [2.5, 97.5])
 
 
-# One resample at a time, some, and all at once.
+# One resample at a time, several, and all at once.
 @pytest.mark.parametrize("memory", [1, 5000, 2**30])
 @pytest.mark.parametrize("by_class", [False, True])
 def test_intervals_equal_those_of_a_naive_loop_with_the_same_draws(by_class, memory):
@@ -33,7 +33,7 @@ def test_the_seed_determines_the_interval():
     values = {"map": np.random.default_rng(0).random(30)}
     assert bootstrap_intervals(values) == bootstrap_intervals(values, seed=0)
     assert bootstrap_intervals(values) != bootstrap_intervals(values, seed=1)
-    # A class for each query draws queries.
+    # If each query has its own class, queries are drawn.
     assert bootstrap_intervals(values, np.arange(30)) == bootstrap_intervals(values)
 
 
@@ -47,7 +47,7 @@ LABELS = np.repeat(np.arange(CLASSES), SIZE)
 
 
 def coverage(of_query, mean, clusters):
-    """The fraction of trials whose interval covers a mean.
+    """The fraction of trials with an interval that covers the mean.
 
     Args:
         of_query: function of a random generator to values for each query.
@@ -88,9 +88,9 @@ def test_paired_differences_are_found_that_the_intervals_of_both_models_hide():
     "per_query, clusters, message",
     [
         ({}, None, "need a metric that is a mean over queries"),
-        ({"map": np.ones(1)}, None, "two or more to draw from; there is one query"),
-        ({"map": np.ones(4)}, np.zeros(4, int), "two or more to draw from; there is one class with queries"),
-        ({"map": np.ones(4)}, np.zeros(3, int), "a cluster for each of 4 queries, received 3"),
+        ({"map": np.ones(1)}, None, "at least two queries to draw from. Found 1"),
+        ({"map": np.ones(4)}, np.zeros(4, int), "at least two classes with queries to draw from. Found 1"),
+        ({"map": np.ones(4)}, np.zeros(3, int), "one cluster for each of the 4 queries. Received: 3"),
     ],
 )
 def test_bad_input(per_query, clusters, message):

@@ -1,4 +1,4 @@
-"""Models by the values of each query, worked out by hand."""
+"""Comparisons of models by their values for each query, computed by hand."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def test_seeds_are_averaged_for_each_query():
     b = [scores(0, 1, 0), scores(1, 0, 1)]
     found = compare(a, b, [RECALL])["recall_at_1"]
     assert (found["a"], found["b"]) == (pytest.approx(5 / 9), 0.5)
-    # Each of A's models has 2, 1 and 2 of 3 right; each of B's 1 and 2.
+    # A's models have 2, 1 and 2 of 3 queries right, and B's models 1 and 2.
     assert found["a_std"] == pytest.approx(np.std([2, 1, 2], ddof=1) / 3)
     assert found["b_std"] == pytest.approx(np.std([1, 2], ddof=1) / 3)
 
@@ -62,7 +62,7 @@ def test_classes_are_drawn():
     # 7 degrees of freedom, and a standard error of (8 / 7)^0.5 * 0.5 / 8^0.5.
     assert [low, high] == pytest.approx([0.5 - 2.36 * 0.189, 0.5 + 2.36 * 0.189], abs=0.06)
     low, high = compare([a], [b], [RECALL], np.arange(8) // 4)["recall_at_1"]["interval"]
-    # Of two classes it is unknown.
+    # For two classes, it is unknown.
     assert low < -3 and high > 4
 
 
@@ -81,7 +81,7 @@ def test_all_pairs_of_three():
         low, high = pair["interval"]
         assert pair["difference"] == pytest.approx(np.mean(values[second] - values[first])) and low < pair["difference"]
         assert (pair["p"] < 0.05) == (pair["better"] is not None)
-        # Wider than that of the pair alone, which is about 1.96 standard errors in place of 2.3.
+        # Wider than the interval of the pair alone: about 2.3 standard errors instead of 1.96.
         alone = np.diff(compare([a, b, c][first], [a, b, c][second], [RECALL])["recall_at_1"]["interval"])[0]
         assert 1.1 * alone < high - low < 1.35 * alone
 

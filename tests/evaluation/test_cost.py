@@ -1,4 +1,4 @@
-"""Counted work against formulas, torchvision's documentation, and the table of Attention-based Ensemble."""
+"""Counted work, compared with formulas, torchvision's documentation and Attention-based Ensemble's table."""
 
 import keras
 import numpy as np

@@ -78,7 +78,7 @@ def test_learners_count_together_by_their_weights():
 
 
 def test_images_that_only_one_learner_gets_right():
-    """Learner 0 tells the classes apart; for learner 1 everything of class 0 lies among the other classes."""
+    """Learner 0 separates the classes. For learner 1, class 0 is mixed with the other classes."""
     rows = 2 * NONE_OF + 8
     labels = np.array([0, 0] + [1 + row // 2 for row in range(rows - 2)])
     good = np.eye(labels.max() + 1)[labels]

@@ -1,4 +1,4 @@
-"""Metrics of the embedding itself against their definitions word by word."""
+"""Embedding metrics, compared with literal implementations of their definitions."""
 
 import itertools
 
@@ -89,7 +89,7 @@ def test_definition(name, classes, rows_at_once, monkeypatch):
     if rows_at_once == 7:
         monkeypatch.setattr("tfdml.evaluation.metrics.pairs.ROWS", rows_at_once)
     embeddings, labels = example(classes=classes)
-    # A dimension that varies by a small fraction of the others.
+    # One dimension varies much less than the others.
     embeddings[:, 2] = 5 + 1e-3 * embeddings[:, 2]
     found = metric_of(name).value(embeddings, labels)
     assert found == pytest.approx(globals()[name](embeddings, labels), rel=1e-9)
@@ -147,11 +147,11 @@ def test_uniformity_of_a_sample_is_near_that_of_all():
 
 
 def test_duplicates_are_neighbors_but_no_image_is_its_own():
-    """Three images at each of 20 places: with K = 2 each image's neighbors are the two others at its place."""
+    """Three images at each of 20 places. With K = 2, an image's neighbors are the two others at its place."""
     random = np.random.default_rng(0)
     embeddings = np.repeat(random.normal(size=(20, 5)), 3, axis=0)
     assert metric_of("hubness(k=2)").value(embeddings, np.arange(60)) is None
-    # 30 images at one place: the rows searched first are the neighbors of all, and no image may be missing.
+    # With 30 images at one place, the first rows are the neighbors of all. No image may be missing.
     together = np.zeros((30, 5))
     assert np.isfinite(metric_of("hubness(k=2)").value(together, np.arange(30)))
 
@@ -172,7 +172,7 @@ def test_a_collapsed_embedding():
 
 @pytest.mark.parametrize("rows_at_once", [7, 8192])
 def test_effective_rank_of_fewer_rows_than_dimensions(rows_at_once, monkeypatch):
-    """By the product of the rows, which is the smaller one."""
+    """With fewer rows than dimensions, the product of the rows is used."""
     embeddings, sizes = example(rows=20, dim=50)[0], []
     monkeypatch.setattr("tfdml.evaluation.metrics.embedding.ROWS", rows_at_once)
     plain = np.linalg.eigvalsh

@@ -1,4 +1,4 @@
-"""Metrics of embeddings and labels: worked out by hand, for each query, and bad input."""
+"""Metrics of embeddings and labels: computed by hand, per query, and for bad input."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from tfdml.evaluation.queries import RetrievalTask
 
 
 def test_worked_out_by_hand():
-    # From 0 degrees, the other image of class 0 is at 30, and one of class 1 is nearer, at 10.
+    # From the query at 0 degrees, the other image of class 0 is at 30, and an image of class 1 is nearer, at 10.
     found = evaluate(on_a_circle([0, 30, 10, 80]), [0, 0, 1, 1], ("recall_at_1", "recall_at_2", "recall_at_3"))
     assert found == {"recall_at_1": 0.0, "recall_at_2": 0.75, "recall_at_3": 1.0, "queries": 4}
 
@@ -35,16 +35,16 @@ def test_perfect_embedding_scores_one():
 
 def test_labels_may_have_a_second_axis_and_a_distance_is_one_of_two():
     assert evaluate(np.eye(2)[[0, 0, 1, 1]], np.array([[0], [0], [1], [1]]))["recall_at_1"] == 1.0
-    with pytest.raises(ValueError, match="Expected distance 'cosine' or 'euclidean', received 'l2'"):
+    with pytest.raises(ValueError, match="distance must be 'cosine' or 'euclidean'. Received: distance='l2'"):
         evaluate(np.eye(2), [0, 0], distance="l2")
-    with pytest.raises(ValueError, match="2 of 3 labels are missing; the first is row 1"):
+    with pytest.raises(ValueError, match="2 of 3 labels are missing. The first is in row 1"):
         evaluate(np.eye(3), np.array(["a", None, float("nan")], object))
 
 
 def test_queries_alone_in_their_class_are_left_out():
     found = evaluate(np.eye(4)[[0, 0, 1, 2]], [5, 5, 6, 7])
     assert found["queries"] == 2 and found["recall_at_1"] == 1.0
-    with pytest.raises(ValueError, match="needs a query with another image of its class in the gallery"):
+    with pytest.raises(ValueError, match="needs at least one query with another image of its class in the gallery"):
         evaluate(np.eye(3), [0, 1, 2])
     # Clusters need no positives.
     assert set(evaluate(np.eye(3), [0, 1, 2], "purity")) == {"purity"}
@@ -87,9 +87,9 @@ def test_clusters_are_of_queries_and_gallery():
         (("R@10",), "Unknown metric 'R@10'. Did you mean 'recall_at_10'"),
         (("mAP@R",), "Unknown metric 'mAP@R'. Did you mean 'map_at_r'"),
         (("recal_at_1",), "Unknown metric 'recal_at_k'. Did you mean 'recall_at_k'"),
-        (("nmi", "recall_at_1", "recall_at_k(k=1)"), "each metric once, received recall_at_1 more than once"),
+        (("nmi", "recall_at_1", "recall_at_k(k=1)"), "listed only once. Received more than once: recall_at_1"),
         (("recall_at_k",), "The metric 'recall_at_k' needs k"),
-        (("opis(low=0.2, high=0.1)",), "low to be no more than high"),
+        (("opis(low=0.2, high=0.1)",), "low must be at most high"),
     ],
 )
 def test_wrong_metrics_are_named(specs, message):
@@ -103,12 +103,12 @@ def test_bad_embeddings_are_named(name):
         (
             np.array([[1.0, 2], [np.inf, 1], [np.nan, 1]]),
             [0, 0, 1],
-            "2 of 3 embeddings are not finite; the first is row 1",
+            "2 of 3 embeddings are not finite. The first is row 1",
         ),
-        (np.ones((3, 1)), [0, 0], r"Expected an embedding for each label, received shapes \(3, 1\) and \(2,\)"),
-        (np.ones(3), [0, 0, 1], r"Expected embeddings \[N, d\] of numbers, received shape \(3,\)"),
-        (np.zeros((3, 0)), [0, 0, 1], r"Expected embeddings \[N, d\] of numbers, received shape \(3, 0\)"),
-        (np.array([["a"], [None], ["b"]]), [0, 0, 1], r"of numbers, received shape \(3, 1\) and type object"),
+        (np.ones((3, 1)), [0, 0], r"Expected one embedding per label. Received: shapes \(3, 1\) and \(2,\)"),
+        (np.ones(3), [0, 0, 1], r"embeddings must be numbers of shape \[N, d\]. Received: shape \(3,\)"),
+        (np.zeros((3, 0)), [0, 0, 1], r"numbers of shape \[N, d\]. Received: shape \(3, 0\)"),
+        (np.array([["a"], [None], ["b"]]), [0, 0, 1], r"Received: shape \(3, 1\) and type object"),
     ]:
         with pytest.raises(ValueError, match=message):
             evaluate(embeddings, labels, name)
@@ -136,5 +136,5 @@ def test_labels_that_are_all_equal_are_told():
     with pytest.warns(UserWarning, match="All 6 labels are equal, so every neighbor is right") as told:
         assert evaluate(embeddings, [4] * 6, "recall_at_1")["recall_at_1"] == 1.0
     assert told[0].filename == __file__
-    with pytest.raises(ValueError, match="no query has one. Check labels"):
+    with pytest.raises(ValueError, match="No query has one. Check the labels"):
         evaluate(embeddings, range(6), "recall_at_1")

@@ -36,7 +36,7 @@ def test_only_the_ratios_of_weights_count():
 
 
 def test_fitted_weights_leave_out_what_only_disturbs():
-    """One member knows the classes, two are noise with large embeddings that agree on nothing."""
+    """One member separates the classes. The other two are unrelated noise with large embeddings."""
     labels = np.arange(ROWS) // 4
     random = np.random.default_rng(0)
     known = np.eye(10)[labels] + random.normal(0, 0.25, (ROWS, 10))
@@ -59,13 +59,13 @@ def test_weights_stay_1_where_no_others_are_better():
 
 
 def test_selection_takes_the_best_step_by_step():
-    """Of members whose measure is known: what is taken next is the best there is, the first of equal ones."""
+    """With a known measure, the best member is added next, or the first of several equal ones."""
     members = [np.full((3, 1), 1.0), np.full((3, 1), -1.0)]
     seen = []
 
     def measure(fused):
         seen.append(fused[0].tolist())
-        # The share of the second member, which is best at a third.
+        # The second member's share of the weights. The best value is 1/3.
         share = 0.0 if fused.shape[1] == 1 and fused[0, 0] > 0 else float(fused[0, -1] ** 2)
         return -abs(share - 1 / 3)
 

@@ -42,7 +42,7 @@ def test_it_equals_scikit_learn_on_the_pairs_that_are_known(rows, distance, monk
 def test_equal_similarities_tie(seed, distance):
     random = np.random.default_rng(seed)
     codes = np.where(random.random((60, 9)) < 0.5, -1, 1)
-    # Equal codes are of any length for cosine similarity.
+    # For cosine similarity, the length of equal codes does not matter.
     lengths = random.uniform(0.1, 9, (60, 1)) if distance == "cosine" else 0.3
     relations = np.append(random.integers(0, 60, (300, 2)), np.full((300, 1), -1), axis=1)
     relations[::2, 1:] = relations[::2, :0:-1]
@@ -56,9 +56,9 @@ def test_equal_similarities_tie(seed, distance):
 
 def test_what_it_cannot_measure_is_told(rows):
     embeddings = np.ones((10, 4), np.float32)
-    with pytest.raises(ValueError, match="knows no classes, which recall_at_1, nmi needs"):
+    with pytest.raises(ValueError, match="cannot measure recall_at_1, nmi, which needs classes"):
         registry.create("protocol", "given_pairs(metrics=('recall_at_1', 'roc_auc', 'nmi'))")(embeddings, rows)
-    with pytest.raises(ValueError, match="knows no classes, which thresholds and intervals"):
+    with pytest.raises(ValueError, match="has no classes, which thresholds and confidence intervals"):
         registry.create("protocol", "given_pairs").pairs(embeddings, rows)
-    with pytest.raises(ValueError, match="this one has no pairs"):
+    with pytest.raises(ValueError, match="This dataset has no pairs"):
         registry.create("protocol", "given_pairs")(embeddings, SimpleNamespace(labels=rows.labels, relations=None))

@@ -1,4 +1,4 @@
-"""Metrics that take all levels of a hierarchy, against their definitions and scikit-learn."""
+"""Metrics that use all levels of a hierarchy, compared with their definitions and scikit-learn."""
 
 import dataclasses
 
@@ -25,7 +25,7 @@ def example(seed=0, rows=40):
 
 
 def in_order(embeddings, query, grade):
-    """Grades of the others, nearest first; of others that are equally near the lowest grade first."""
+    """Grades of the others, nearest first. Among equally near ones, the lowest grade comes first."""
     squared = [np.sum((embeddings[query].astype(float) - row) ** 2) for row in embeddings]
     others = [row for row in range(len(embeddings)) if row != query]
     return [grade for _, grade in sorted((round(squared[row], 6), grade(row)) for row in others)]
@@ -37,13 +37,13 @@ def ranking(embeddings, levels, query):
 
 
 def codes(seed=0, rows=40):
-    """Codes of -1 and 1, of which many are equally near."""
+    """Codes of -1 and 1, so that many are equally near."""
     random = np.random.default_rng(seed)
     return np.where(random.random((rows, 7)) < 0.5, -1, 1).astype(np.float32)
 
 
 def hierarchical_ap(embeddings, levels, alpha):
-    """The equation word by word."""
+    """The equation, computed literally."""
     values, count = [], levels.shape[1]
     for query in range(len(levels)):
         shared = ranking(embeddings, levels, query)
@@ -78,7 +78,7 @@ def test_with_one_level_it_is_average_precision():
 
 
 def set_intersection(embeddings, levels):
-    """By sets: the best are sorted by levels, then by their places among the nearest."""
+    """Computed with sets: the best are sorted by levels, then by their ranks among the nearest."""
     values = []
     for query in range(len(levels)):
         shared = ranking(embeddings, levels, query)
@@ -158,7 +158,7 @@ def test_blocks_change_nothing(monkeypatch):
 
 
 def several_labels():
-    """Up to six labels an image, of some images none."""
+    """Up to six labels per image. Some images have none."""
     return np.random.default_rng(3).random((40, 6)) < 0.3
 
 
@@ -237,9 +237,9 @@ def test_the_protocol_of_several_labels(rows):
     assert list(found) == ["relevance_at_1", "relevance_at_10", "graded_map", "ndcg"]
     unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
     assert found["ndcg"] == pytest.approx(metric_of("ndcg").value(unit, rows.attributes))
-    with pytest.raises(ValueError, match="has no classes, which recall_at_1 needs"):
+    with pytest.raises(ValueError, match="cannot measure recall_at_1, which needs classes"):
         registry.create("protocol", "several_labels(metrics=('ndcg', 'recall_at_1'))")(embeddings, rows)
-    with pytest.raises(ValueError, match="measures images with several labels; these have one"):
+    with pytest.raises(ValueError, match="needs multi-label images"):
         registry.create("protocol", "several_labels")(embeddings, dataclasses.replace(rows, attributes=None))
 
 

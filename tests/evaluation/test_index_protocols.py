@@ -27,7 +27,7 @@ def test_protocols_take_an_index(name):
     assert exact.index is None and "index_recall" not in exact.summary()
     assert indexed.summary() == {**exact.summary(), "index_recall": 1.0, "index_short_lists": 0.0}
     assert hasty.index.spec == "ivf(lists=12, probes=1)" and 0.1 < hasty.index.recall < 0.95
-    # Of a gallery of 20 images, no list has five.
+    # In a gallery of 20 images, no list has five.
     assert hasty.index.short_lists == (1.0 if name == "random_gallery" else 0.0)
     assert hasty.values["nmi"] == exact.values["nmi"]
 
@@ -42,7 +42,7 @@ def test_the_index_and_the_metrics_can_be_replaced():
 
 @pytest.mark.parametrize("arguments", [("query_gallery", (), "ivf"), ("query_gallery(index='ivf')", ())])
 def test_a_protocol_whose_metrics_need_all_ranks_is_refused_at_once(arguments):
-    with pytest.raises(ValueError, match=r"The metric map needs the ranks of all positives.*or index='exact'"):
+    with pytest.raises(ValueError, match=r"The metric map needs the ranks of all positives.*or use index='exact'"):
         protocol_of(*arguments)
 
 
@@ -52,7 +52,7 @@ def test_no_reranking_with_an_index():
 
 
 def test_equal_protocols_look_alike():
-    """`tfdml.compare` compares them as texts."""
+    """`tfdml.compare` compares them as strings."""
     for arguments in ("index='ivf(lists=4)'", "reranking='query_expansion(k=4)'"):
         one, other = (registry.create("protocol", f"self_retrieval({arguments})") for _ in range(2))
         changed = registry.create("protocol", f"self_retrieval({arguments.replace('4', '5')})")

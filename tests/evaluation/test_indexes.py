@@ -1,4 +1,4 @@
-"""Indexes: equal to exact ranks where they find everything, and against a count word by word where they do not."""
+"""Indexes: equal to exact ranks if they find everything, and otherwise compared with a literal count."""
 
 import math
 
@@ -21,7 +21,7 @@ PERFECT = {"index_recall": 1.0, "index_short_lists": 0.0}
 
 
 class Forgetful(ApproximateIndex):
-    """Compares with every second image of the gallery only, and finds at most `most` of them."""
+    """Compares only with every second image of the gallery and finds at most `most` of them."""
 
     name = "forgetful"
 
@@ -52,7 +52,7 @@ def scores(index, embeddings, labels, *, metrics=METRICS, distance="cosine", **t
 
 def assert_equal_to_exact(index, *data, **options):
     found, exact = scores(index, *data, **options), scores("exact", *data, **options)
-    # The order of a sum decides its last bit.
+    # The last bit of a sum depends on the order of its terms.
     assert found.summary() == pytest.approx({**exact.summary(), **PERFECT}, rel=1e-14)
     np.testing.assert_array_equal(found.queries, exact.queries)
     for name, values in exact.per_query.items():
@@ -94,7 +94,7 @@ def test_euclidean_lists_depend_neither_on_the_origin_nor_on_outliers(kind):
 
 
 def test_duplicates_of_one_class_are_found():
-    """The list of two images ends amid a tie, of images of the query's class alone."""
+    """The list of two images ends within a tie that contains only images of the query's class."""
     embeddings, labels = np.eye(5)[np.arange(60) % 5], np.arange(60) % 5
     assert evaluate(embeddings, labels, "recall_at_1", index="ivf(lists=1)")["recall_at_1"] == 1.0
 
@@ -113,7 +113,7 @@ def test_blocks_change_nothing(monkeypatch):
 
 @pytest.mark.parametrize("with_parts", [False, True])
 def test_an_index_that_forgets_half_of_the_gallery(with_parts):
-    """Ranks are those among the images it knows; what it does not find counts as missed."""
+    """Ranks count only the images that the index knows. Images that it does not find count as misses."""
     embeddings, labels = clustered(rows=120, classes=9)
     task = part(labels, 5) if with_parts else {}
     gallery = task.get("gallery", np.ones(len(labels), bool))
@@ -136,7 +136,7 @@ def test_an_index_that_forgets_half_of_the_gallery(with_parts):
 
 
 def naive_recall(embeddings, labels, task, gallery, known, everything):
-    """The share of each query's nearest images that are known, as many as the metrics look at."""
+    """The share of each query's nearest images that the index knows, among those that the metrics use."""
     unit, shares = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True), []
     for query, ranks in everything.items():
         counted = [
@@ -154,7 +154,7 @@ def test_lists_that_are_too_short_are_told():
     embeddings, labels = clustered(rows=120, classes=9)
     found = scores(Forgetful(most=5), embeddings, labels, metrics=("recall_at_4",)).summary()
     assert found["index_short_lists"] == 0.0
-    # A list includes the query itself if it is one of those that are known.
+    # A list contains the query itself if the index knows it.
     found = scores(Forgetful(most=4), embeddings, labels, metrics=("recall_at_4",)).summary()
     assert found["index_short_lists"] == 0.5
 
@@ -214,16 +214,16 @@ def test_compressed_vectors_are_near_the_exact_ones():
         assert index.pq.M == parts
         found = index.search(vectors[:200], 10)[1]
         assert np.mean([row in rows for row, rows in enumerate(found)]) > 0.9
-    with pytest.raises(ValueError, match=r"pq\(subvectors=5\) must divide the dimension of the embedding, which is 12"):
+    with pytest.raises(ValueError, match=r"subvectors must divide the dimension .* which is 12. .*pq\(subvectors=5\)"):
         registry.create("index", "pq(subvectors=5)").of_size(800).create(12, faiss.METRIC_L2, None)
-    with pytest.raises(ValueError, match=r"pq\(bits=8\) needs 256 images in the gallery; it has 100"):
+    with pytest.raises(ValueError, match=r"pq\(bits=8\) needs at least 256 images in the gallery, which has 100"):
         registry.create("index", "pq(bits=8)").of_size(100)
 
 
 @pytest.mark.parametrize(
     "spec, message",
     [
-        ("ivf(lists=9)", r"ivf\(lists=9\) needs as many images in the gallery; it has 4"),
+        ("ivf(lists=9)", r"ivf\(lists=9\) needs at least 9 images in the gallery, which has 4"),
         ("ivff", "Unknown index 'ivff'. Did you mean 'ivf'"),
     ],
 )
@@ -236,6 +236,6 @@ def test_metrics_of_all_ranks_are_refused():
     for name in ("map", "mrr", "map(trapezoid=True)"):
         with pytest.raises(ValueError, match=f"{metrics_of(name)[0].name} needs the ranks of all positives.*hnsw"):
             evaluate(np.eye(4), [0, 0, 1, 1], ("recall_at_1", name), index="hnsw")
-    # Others need no ranks.
+    # The other metrics need no ranks.
     found = evaluate(np.eye(4), [0, 0, 1, 1], ("nmi", "effective_rank"), index="hnsw")
     assert set(found) == {"nmi", "effective_rank"}

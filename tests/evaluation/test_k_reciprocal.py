@@ -8,7 +8,7 @@ from tests.evaluation.test_rerankings import example, found_ranks, marks, unit
 
 
 def k_reciprocal(embeddings, rows, k1, k2, weight):
-    """The distances of each two rows, word by word; rows not among `rows` do not exist."""
+    """The distances of all pairs of rows, computed literally. Rows that are not in `rows` are ignored."""
     points = {row: unit(embeddings[row]) for row in rows}
     squared = {p: {g: np.sum((points[p] - points[g]) ** 2) for g in rows} for p in rows}
     distance = {p: {g: squared[p][g] / max(squared[p].values()) for g in rows} for p in rows}

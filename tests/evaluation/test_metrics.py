@@ -1,4 +1,4 @@
-"""Each metric against its definition word by word, on ranks of random tasks and on random clusters."""
+"""Each metric, compared with its literal definition on ranks of random tasks and on random clusters."""
 
 import itertools
 
@@ -94,7 +94,7 @@ def purity(labels, clusters):
 
 
 def ami(labels, clusters):
-    """Corrected by the mean over random orders, which the expectation in closed form must be near."""
+    """Corrected by the mean over random orders, which must be near the expectation in closed form."""
     random = np.random.default_rng(0)
     shared = entropy(labels) + entropy(clusters) - entropy(labels, clusters)
     orders = [random.permutation(labels) for _ in range(3000)]
@@ -109,7 +109,7 @@ def test_agreement_of_classes_and_clusters(name, agreement):
     labels = random.integers(0, 6, 80)
     clusters = np.where(random.random(80) < agreement, labels, random.integers(0, 5, 80)) * 3 + 1
     expected = globals()[name](labels, clusters)
-    # The mean over random orders has an error of its own.
+    # The mean over random orders has its own error.
     assert metric_of(name).value(labels, clusters) == pytest.approx(expected, abs=5e-3 if name == "ami" else 1e-9)
 
 

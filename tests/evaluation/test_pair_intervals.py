@@ -1,4 +1,4 @@
-"""Bootstrap intervals over classes against resamples of all pairs, one class pair after another."""
+"""Bootstrap intervals over classes, compared with resamples of all pairs, one class pair at a time."""
 
 import json
 
@@ -37,7 +37,7 @@ def test_near_those_of_all_pairs(how):
     queries = np.arange(len(labels)) % 3 == 0
     marks = {"divided": {"queries": queries, "gallery": ~queries}, "overlapping": {"queries": queries}}.get(how, {})
     if how == "overlapping":
-        # What is in the gallery alone is much harder: pairs of two queries come both ways, but count once.
+        # Gallery-only images are much harder. Pairs of two queries occur in both directions but count once.
         embeddings = embeddings + np.where(queries, 0.0, 1.5)[:, None] * np.random.default_rng(0).normal(size=(240, 6))
     pairs = RetrievalPairs.of(embeddings, RetrievalTask.of(labels, **marks))
     found = metric_intervals(pairs, METRICS, samples=600)
@@ -76,7 +76,7 @@ def test_intervals_are_as_wide_as_values_of_fresh_classes_are_spread():
 
 
 def fresh_classes(seed, classes=50, of_each=6):
-    """Returns embeddings of classes that each seed draws, each with a spread of its own, and their task."""
+    """Returns embeddings of classes that the seed draws, each with its own spread, and their task."""
     random, labels = np.random.default_rng(seed), np.repeat(np.arange(classes), of_each)
     spread = 0.6 * np.exp(0.5 * random.normal(size=(classes, 1)))
     means = random.normal(size=(classes, 8))
@@ -84,7 +84,7 @@ def fresh_classes(seed, classes=50, of_each=6):
 
 
 def open_set(seed, rows=400, classes=80):
-    """Embeddings and labels, a third of the classes strangers to the gallery, and marks of a task."""
+    """Embeddings, labels and task marks. One in three classes is not in the gallery."""
     embeddings, labels = example(seed, rows, classes, spread=0.5)
     gallery = (np.arange(rows) % 2 == 0) & (labels % 3 > 0)
     return embeddings, labels, {"gallery": gallery, "queries": ~gallery}
@@ -108,7 +108,7 @@ def test_open_set_identification_counts_each_query_as_often_as_its_class_is_draw
         assert value(None, times) == pytest.approx(expected)
     low, high = metric_intervals(pairs, [metric], samples=300)[metric.name]
     assert low < metric.value_of_pairs(pairs) < high
-    # Nobody is a stranger, or known.
+    # No class is unknown, and then no class is known.
     strangers = np.ones(numbers.max() + 1)
     strangers[np.unique(numbers[pairs.queries[own == 0]])] = 0
     assert value(None, strangers) is None and value(None, 1 - strangers) is None
@@ -159,14 +159,14 @@ def test_paired_differences_are_narrower_than_those_of_other_classes():
 def test_metrics_without_a_value_are_not_compared():
     embeddings, labels = example(7, rows=40, classes=8)
     pairs = RetrievalPairs.of(embeddings, RetrievalTask.of(labels))
-    with pytest.raises(ValueError, match="tar_at_far_1e-6 has no value with so few pairs"):
+    with pytest.raises(ValueError, match="tar_at_far_1e-6 cannot be computed because there are too few pairs"):
         compare_pairs({"x": [pairs], "y": [pairs]}, metrics_of("tar_at_far_0.000001"))
 
 
 def test_one_class_has_no_interval():
     labels = np.zeros(4, int)
     task = RetrievalTask(labels, np.arange(4), np.arange(4))
-    with pytest.raises(ValueError, match="there is one class"):
+    with pytest.raises(ValueError, match="at least two classes to draw from. Found one"):
         pair_intervals(RetrievalPairs.of(np.eye(4), task), {})
 
 

@@ -1,4 +1,4 @@
-"""Verification of given pairs: files of pairs, and LFW's accuracy against a loop."""
+"""Verification of explicit pairs: pair files, and LFW's accuracy compared with a loop."""
 
 import json
 
@@ -56,19 +56,19 @@ def test_tables(tmp_path):
 @pytest.mark.parametrize(
     "name, text, words",
     [
-        ("pairs.txt", "", "line 1: expected the numbers of parts and of pairs"),
-        ("pairs.txt", "two 3\n", "line 1: expected the numbers of parts and of pairs of each kind in a part, received"),
-        ("pairs.txt", "2 3\nA 1 2\n", "line 1 says 2 × 2 × 3 pairs, and 1 lines follow"),
-        ("pairs.txt", LFW.replace("Bob 2 3", "Bob 2"), "line 3: expected a name and two numbers, received 'Bob 2'"),
-        ("pairs.txt", LFW.replace("Cid 1 Bob 10", "Cid 1 Bob X"), "line 5: expected two times a name and a number"),
-        ("pairs.csv", "a,b\n", "line 1: expected the header a,b,same, received 'a,b'"),
-        ("pairs.csv", "a,b,same\nx,y,1\nx,y,2\n", "line 3: expected two names and 1 or 0, received 'x,y,2'"),
-        ("pairs.csv", "a,b,same\nx,y\n", "line 2: expected two names and 1 or 0, received 'x,y'"),
-        ("pairs.csv", "a,b,same\nx,y,1\nx,z,1\n", "0 of 2 are of different classes"),
-        ("pairs.csv", "a,b,same\nx,y,0\nx,z,0\n", "0 of 2 are of the same class"),
+        ("pairs.txt", "", "line 1: expected the numbers of folds and of pairs"),
+        ("pairs.txt", "two 3\n", "line 1: expected the numbers of folds and of pairs of each kind per fold. Received"),
+        ("pairs.txt", "2 3\nA 1 2\n", "line 1 announces 2 × 2 × 3 pairs, but 1 lines follow"),
+        ("pairs.txt", LFW.replace("Bob 2 3", "Bob 2"), "line 3: expected a name and two numbers. Received: 'Bob 2'"),
+        ("pairs.txt", LFW.replace("Cid 1 Bob 10", "Cid 1 Bob X"), "line 5: expected a name, a number, a name"),
+        ("pairs.csv", "a,b\n", "line 1: expected the header a,b,same. Received: 'a,b'"),
+        ("pairs.csv", "a,b,same\nx,y,1\nx,y,2\n", "line 3: expected two names and 1 or 0. Received: 'x,y,2'"),
+        ("pairs.csv", "a,b,same\nx,y\n", "line 2: expected two names and 1 or 0. Received: 'x,y'"),
+        ("pairs.csv", "a,b,same\nx,y,1\nx,z,1\n", "Only 0 of 2 pairs are of different classes"),
+        ("pairs.csv", "a,b,same\nx,y,0\nx,z,0\n", "Only 0 of 2 pairs are of the same class"),
         ("pairs.csv", 'a,b,same\n"x,y,1\n', "line 2: "),
         ("pairs.csv", '"a,b,same\nx,y,1\n', "line 2: unexpected end of data"),
-        ("pairs.csv", "a,b,same\n", "has no pairs"),
+        ("pairs.csv", "a,b,same\n", "does not contain any pairs"),
     ],
 )
 def test_bad_files_are_told_by_line(tmp_path, name, text, words):
@@ -79,7 +79,7 @@ def test_bad_files_are_told_by_line(tmp_path, name, text, words):
 
 
 def naive(scores, same, folds):
-    """Accuracy on each part of the threshold that is best on the others, tried one after another."""
+    """Accuracy on each fold with the threshold that is best on the others, found by trying all."""
     accuracies = []
     for fold in sorted(set(folds)):
         others, here = folds != fold, folds == fold
@@ -107,7 +107,7 @@ def test_each_part_is_decided_by_the_others(seed):
 
 @pytest.fixture
 def archive(tmp_path):
-    """Embeddings of two images each of twelve classes, by name, and the pairs that tell them apart."""
+    """Named embeddings of two images for each of twelve classes, and pairs of these images."""
     names = [f"{label}/{image}.jpg" for label in range(12) for image in range(2)]
     embeddings = np.repeat(np.eye(12), 2, axis=0) + 0.1 * np.random.default_rng(0).normal(size=(24, 12))
     np.savez(tmp_path / "named.npz", embeddings=embeddings, names=np.array(names, "S"))
@@ -141,7 +141,7 @@ def test_what_the_command_refuses_of_pairs(archive):
         assert_one_error(run("tfdml.evaluate", *given, flag), words)
     with open(archive / "pairs.csv", "a") as file:
         file.write("\n0/0.jpg,77/1.jpg,0\n")
-    assert_one_error(run("tfdml.evaluate", *given), "pairs.csv, line 26: there is no image '77/1.jpg' in", "named.npz")
+    assert_one_error(run("tfdml.evaluate", *given), "pairs.csv, line 26: the image '77/1.jpg' is not in", "named.npz")
 
 
 @pytest.mark.slow
@@ -169,4 +169,4 @@ def test_the_command_verifies_images_with_a_run(archive, finished):
     rows.append("none.jpg,other.jpg,1")
     written(archive, "\n".join(rows), "cars.csv")
     done = run("tfdml.evaluate", f"--model={finished}/model.keras", f"--pairs={path}", f"--data_dir={archive}")
-    assert_one_error(done, f"cars.csv, line 42: there is no image 'none.jpg' in {archive}")
+    assert_one_error(done, f"cars.csv, line 42: the image 'none.jpg' is not in {archive}")

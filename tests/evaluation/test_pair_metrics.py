@@ -1,4 +1,4 @@
-"""Metrics of pairs against scikit-learn and loops, on all pairs one by one."""
+"""Pair metrics, compared with scikit-learn and with loops over all pairs."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def assert_expected(found, scores, same):
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_every_image_with_all_others(seed, distance, monkeypatch):
-    # Several blocks of either side.
+    # Several blocks of queries and of gallery images.
     monkeypatch.setattr(pairs_module, "ROWS", 17)
     monkeypatch.setattr(pairs_module, "COLUMNS", 41)
     embeddings, labels = example(seed)
@@ -126,7 +126,7 @@ def test_two_similarities_tie_if_they_are_rounded_alike(middle, ties):
     first, second = middle / 2**20 + np.array([-1e-7, 1e-7])
     rows = [[1, 0, 0], [first, np.sqrt(1 - first**2), 0], [second, 0, np.sqrt(1 - second**2)]]
     scores = RetrievalPairs.of(np.array(rows, np.float64), RetrievalTask.of(np.array([0, 0, 1]))).counts.scores
-    # The third is of the last two rows.
+    # The third pair consists of the last two rows.
     assert len(scores) == (2 if ties else 3)
 
 
@@ -160,13 +160,13 @@ def test_too_few_pairs_are_told(caplog):
     labels = np.repeat(np.arange(3), 2)
     random = np.random.default_rng(0).normal(size=(6, 4))
     assert evaluate(random, labels, ("tar_at_far_0.001", "roc_auc"))["tar_at_far_0.001"] is None
-    assert "tar_at_far_0.001 needs" in caplog.text and "1,000 or more; there are 3 and 12" in caplog.text
+    assert "tar_at_far_0.001 needs" in caplog.text and "1,000 of different classes. Found 3 and 12" in caplog.text
     for others in (np.arange(6), [0] * 6):
         assert evaluate(random, others, "roc_auc") == {"roc_auc": None}
 
 
 def opis(scores, same, classes, low, high, steps):
-    """Word by word: variance over classes of the harmonic mean of sensitivity and specificity, over thresholds."""
+    """A literal implementation: variance over classes of the harmonic mean of sensitivity and specificity."""
     ordered = np.sort(scores[~same])[::-1]
     strict, lenient = (ordered[int(rate * len(ordered) + 1e-9) - 1] for rate in (low, high))
     near, far = np.sqrt(2 - 2 * strict), np.sqrt(2 - 2 * lenient)
@@ -194,7 +194,7 @@ def test_opis(seed, low, high, steps, monkeypatch):
 
 
 def identified(embeddings, labels, queries, gallery, rate):
-    """Each query by its nearest in the gallery, another class first where both are as near."""
+    """Decides each query by its nearest gallery image. In a tie, the other class is first."""
     unit = embeddings.astype(np.float64) / np.linalg.norm(embeddings, axis=1, keepdims=True)
     known, strangers = [], []
     for i in np.flatnonzero(queries):
@@ -230,4 +230,4 @@ def test_ties_are_named_wrongly_and_few_strangers_are_told(caplog):
     points = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.1], [0.1, 2.0], [-1.0, -1.0], [-1.0, -2.0]])
     assert evaluate(points, labels, "dir_at_far_0.5", **marks)["dir_at_far_0.5"] == 1
     assert evaluate(points, labels, "dir_at_far_0.01", **marks) == {"dir_at_far_0.01": None}
-    assert "100 or more whose class is not; there are 2 and 2" in caplog.text
+    assert "100 of other classes. Found 2 and 2" in caplog.text

@@ -1,4 +1,4 @@
-"""Protocols worked out by hand, and against a count word by word."""
+"""Protocols, computed by hand and compared with a literal count."""
 
 from types import SimpleNamespace
 
@@ -23,7 +23,7 @@ def recalls(*ks):
 
 
 def on_a_circle(degrees):
-    """Embeddings whose order by similarity is that of the angles between them."""
+    """Embeddings at these angles, which determine the order by similarity."""
     radians = np.radians(degrees)
     return np.stack([np.cos(radians), np.sin(radians)], axis=1)
 
@@ -72,7 +72,7 @@ def test_a_query_seen_by_its_own_camera_alone_is_left_out():
 
 
 def test_groups_count_as_cameras_do():
-    """Frames of one film: the nearest, 1 degree away, is of the query's film; the next of its class is at 30."""
+    """Frames of films: the nearest, 1 degree away, is of the query's film. The next of its class is at 30."""
     rows = rows_of([1, 1, 1, 2], groups=[7, 7, 8, 7], is_query=[1, 0, 0, 0])
     embeddings = on_a_circle([0, 1, 30, 20])
     assert measure(f"query_gallery({recalls(1, 2)})", embeddings, rows) == {
@@ -93,7 +93,7 @@ def test_rows_without_marks_are_searched_all_against_all():
 
 
 def test_random_gallery_by_hand():
-    """Class 1 at 0 and 40 degrees, class 2 at 10 and 100: whichever is drawn, what becomes of the queries is known.
+    """Class 1 at 0 and 40 degrees, class 2 at 10 and 100: the result is known for every possible draw.
 
     Gallery (0, 10): 40 is nearer to 10, missed; 100 is nearer to 10, found: 1/2. Gallery (0, 100): 40 finds 0; 10 is
     nearer to 0, missed: 1/2. Gallery (40, 10): 0 is nearer to 10, missed; 100 is nearer to 40, missed: 0. Gallery
@@ -130,7 +130,7 @@ def test_a_collapsed_embedding_scores_zero(spec):
 
 
 def test_junk_is_removed_and_distractors_are_not():
-    """From 0 degrees: junk at 1, a distractor at 2, the person at 3. Junk is no query either."""
+    """From 0 degrees: junk at 1, a distractor at 2, the person at 3. Junk is not a query either."""
     rows = rows_of([1, -1, 0, 1], is_query=[1, 1, 0, 0])
     embeddings = on_a_circle([0, 1, 2, 3])
     spec = f"query_gallery({recalls(1, 2)}, junk=-1)"
@@ -168,14 +168,14 @@ def test_the_first_metric_that_can_selects_the_best_model(spec, chosen):
     protocol = registry.create("protocol", spec)
     assert protocol.selecting("") == chosen
     assert protocol.with_metrics(("r_precision", "mrr")).selecting("mrr") == "mrr"
-    with pytest.raises(ValueError, match="--select_by=nmi expects a metric of the protocol that is measured while"):
+    with pytest.raises(ValueError, match="--select_by=nmi must be a metric of the protocol that is measured during"):
         protocol.selecting("nmi")
-    with pytest.raises(ValueError, match="it has none, add recall_at_1"):
+    with pytest.raises(ValueError, match="it has none, so add recall_at_1"):
         protocol.with_metrics(("nmi",)).selecting("")
 
 
 def test_bad_input_is_told():
     with pytest.raises(ValueError, match="Unknown protocol 'query_galery'. Did you mean 'query_gallery'"):
         registry.create("protocol", "query_galery")
-    with pytest.raises(ValueError, match="needs a query with another image of its class"):
+    with pytest.raises(ValueError, match="needs at least one query with another image of its class"):
         evaluate(np.eye(2), [1, 1], queries=[True, False], gallery=[True, False])

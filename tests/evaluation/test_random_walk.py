@@ -1,4 +1,4 @@
-"""Ranking by random walks, against a walk step by step on a graph that is built edge by edge."""
+"""Ranking by random walks, compared with explicit walks on a graph that is built edge by edge."""
 
 import tracemalloc
 
@@ -13,7 +13,7 @@ from tfdml.functional.manifold import random_walk
 
 
 def graph(embeddings, k):
-    """S̄ of section 5 of EDMS; with k, only images are connected of which one is among the other's k nearest."""
+    """S̄ of section 5 of EDMS. With k, two images are connected if one is among the other's k nearest."""
     count = len(embeddings)
     points = [unit(row) for row in embeddings]
     cosine = np.array([[one @ other for other in points] for one in points])
@@ -31,7 +31,7 @@ def graph(embeddings, k):
 
 
 def walked(steps, restart):
-    """A walk that goes on with probability α, step by step, from every image: the series that equation (9) sums."""
+    """Walks that continue with probability α, step by step, from every image: the series that (9) sums."""
     reached, here = np.zeros_like(steps), np.eye(len(steps))
     weight = 1 - restart
     while weight > 1e-16:
@@ -41,7 +41,7 @@ def walked(steps, restart):
 
 
 def similarity_of(embeddings, rows, k, restart):
-    """Function of a query and another image, of `rows` of the embeddings: its F over the query's largest one."""
+    """A function of a query and another image among `rows`: F divided by the query's largest value."""
     steps = graph(embeddings[rows], k)
     reached = walked(steps, restart)
     closed = (1 - restart) * np.linalg.inv(np.eye(len(steps)) - restart * steps)
@@ -55,7 +55,7 @@ def similarity_of(embeddings, rows, k, restart):
 @pytest.mark.parametrize("kind", ["all", "apart", "partly the same"])
 @pytest.mark.parametrize("k, restart", [(None, 0.8), (None, 0.97), (6, 0.8), (2, 0.99), (500, 0.3)])
 def test_equal_to_a_walk_step_by_step(k, restart, kind, monkeypatch):
-    # Blocks of 2 queries or so, and of affinities of 7 images.
+    # Blocks of about 2 queries, and affinities of 7 images at once.
     monkeypatch.setattr("tfdml.evaluation.rerankings.random_walk.MEMORY", 5000)
     embeddings, labels = example(rows=80, classes=9)
     task = marks(kind, len(labels))
@@ -86,7 +86,7 @@ def test_it_is_the_walk_that_the_losses_take():
 
 def test_images_that_no_walk_reaches_rank_last():
     embeddings = np.array([[1.0, 0, 0], [1, 0.1, 0], [0, 0, 1], [0, 0, 0], [-1, 0, 0]])
-    # Behind both negatives, of which a walk reaches one.
+    # It ranks behind both negatives, one of which a walk reaches.
     assert found_ranks("random_walk(k=1)", embeddings, np.array([0, 1, 0, 2, 0]), {})[0] == [3, 4]
 
 
@@ -95,7 +95,7 @@ def test_memory_is_that_of_blocks(k, monkeypatch):
     monkeypatch.setattr("tfdml.evaluation.rerankings.random_walk.MEMORY", 2**18)
     spec = f"random_walk(k={k}, restart=0.1)"
     embeddings, labels = example(rows=1000, classes=50)
-    # Loads what it needs.
+    # Import the dependencies before measuring.
     found_ranks(spec, embeddings[:90], labels[:90], {})
     tracemalloc.start()
     try:

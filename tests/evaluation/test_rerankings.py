@@ -1,4 +1,4 @@
-"""Rerankings against their definitions word by word, with sorted lists."""
+"""Rerankings, compared with literal implementations of their definitions."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def example(seed=0, rows=110, classes=12, dim=6):
 
 
 def marks(kind, count):
-    """Which rows are queries and gallery: all, apart, or partly the same."""
+    """Which rows are queries and gallery: all, disjoint, or overlapping."""
     random = np.random.default_rng(7)
     if kind == "all":
         return {}
@@ -29,7 +29,7 @@ def unit(vector):
 
 
 def sum_with_neighbors(row, embeddings, gallery, k, alpha):
-    """The embedding of a row and of its k nearest in the gallery, each times its similarity to the power of alpha."""
+    """A row plus its k nearest in the gallery, each times its similarity to the power of alpha."""
     own = unit(embeddings[row])
     others = sorted((other for other in gallery if other != row), key=lambda other: -own @ unit(embeddings[other]))
     total = own.copy()
@@ -40,13 +40,13 @@ def sum_with_neighbors(row, embeddings, gallery, k, alpha):
 
 
 def sides(name, embeddings, gallery, k, alpha):
-    """Embeddings of queries, then those of the gallery."""
+    """Embeddings of the queries, followed by embeddings of the gallery."""
     changed = np.array([sum_with_neighbors(row, embeddings, gallery, k, alpha) for row in range(len(embeddings))])
     return (changed, embeddings) if name == "query_expansion" else (embeddings, changed)
 
 
 def ranks_of_sides(query_side, gallery_side, labels, task):
-    """Each row twice: as a query, then as a gallery image. What is one image twice is kept apart by its number."""
+    """Each row twice: as a query and as a gallery image. Its number identifies the same image."""
     count, everything = len(labels), np.ones(len(labels), bool)
     queries, gallery = (task.get(each, everything) for each in ("queries", "gallery"))
     nothing = np.zeros(count, bool)
@@ -101,7 +101,7 @@ def test_a_gallery_smaller_than_k():
 def test_a_gallery_of_one_image_and_embeddings_that_are_not_finite(spec):
     task = {"queries": np.array([True, False, True]), "gallery": np.array([False, True, False])}
     assert found_ranks(spec, np.eye(3), np.array([0, 0, 1]), task) == {0: [1]}
-    with pytest.raises(ValueError, match="1 of 2 embeddings are not finite; the first is row 1"):
+    with pytest.raises(ValueError, match="1 of 2 embeddings are not finite. The first is row 1"):
         found_ranks(spec, np.array([[1.0, 2], [np.inf, 1]]), [0, 0], {})
 
 
@@ -113,7 +113,7 @@ def test_protocols_take_a_reranking(protocol):
     expanded = f"{protocol}({metrics}, reranking='query_expansion(k=3)')"
     found = registry.create("protocol", expanded)(embeddings, rows_of(labels))
     assert found["map"] != plain["map"]
-    # Only ranks change.
+    # Only rank metrics change.
     assert found["effective_rank"] == plain["effective_rank"] and found["queries"] == plain["queries"]
     again = registry.create("protocol", expanded).with_metrics(("map",))(embeddings, rows_of(labels))
     assert again["map"] == found["map"]
@@ -122,5 +122,5 @@ def test_protocols_take_a_reranking(protocol):
 def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="Unknown reranking 'query_expansoin'. Did you mean 'query_expansion'"):
         registry.create("protocol", "self_retrieval(reranking='query_expansoin')")
-    with pytest.raises(ValueError, match="is by cosine similarity; received distance='euclidean'"):
+    with pytest.raises(ValueError, match="needs cosine similarity. Received: distance='euclidean'"):
         registry.create("protocol", "self_retrieval(distance='euclidean', reranking='query_expansion')")

@@ -1,4 +1,4 @@
-"""Images that are nearer to another class: margins against loops, votes of several models, exchanged labels."""
+"""Images that are nearer to another class: margins compared with loops, several models, label noise."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def clusters(seed, classes=20, each=15, dim=12, spread=0.25):
 
 
 def exchanged(labels, share, seed=0):
-    """Labels, some of which are those of another class, and booleans, which."""
+    """Labels with some label noise, and booleans that mark the wrong ones."""
     random = np.random.default_rng(seed)
     wrong = np.zeros(len(labels), bool)
     wrong[random.choice(len(labels), round(share * len(labels)), replace=False)] = True
@@ -54,7 +54,7 @@ def naive_margins(embeddings, labels, nearest, distance):
 def test_margins_are_those_of_loops(distance, nearest, monkeypatch):
     monkeypatch.setattr(suspicion, "AT_ONCE", 500)
     embeddings, labels = clusters(1, classes=5, each=6, spread=1.0)
-    # Classes of several sizes, and one image that is alone.
+    # Classes of several sizes, and one image that is alone in its class.
     labels[:7] = [8, 8, 8, 9, 20, 20, 0]
     margins, others = class_margins(embeddings, labels, nearest, distance)
     expected, expected_others = naive_margins(embeddings, labels, nearest, distance)
@@ -69,7 +69,7 @@ def test_exchanged_labels_are_found():
     right = wrong[found.rows]
     assert (right.mean(), right.sum() / wrong.sum()) == (1.0, 1.0)
     assert (found.others == labels[found.rows]).all() and (np.diff(found.margins) <= 0).all()
-    # Where classes overlap there are others among them, but behind most of those that are wrong.
+    # If classes overlap, some right labels are doubted too, but less than most wrong labels.
     embeddings, labels = clusters(2, spread=0.9)
     given, wrong = exchanged(labels, 0.05)
     found = Suspects.of([Judgement.of(embeddings, given)], len(labels))
@@ -86,7 +86,7 @@ def test_several_models_find_better_than_each():
     given, truth, scores = None, None, []
     judgements = []
     for seed in range(4):
-        # The same classes and rows, seen with different noise.
+        # The same classes and rows, embedded with different noise.
         random = np.random.default_rng(seed)
         embeddings, labels = clusters(3, spread=0.0)
         given, truth = exchanged(labels, 0.1)
@@ -104,14 +104,14 @@ def test_models_judge_their_own_rows():
     first = Judgement(np.array([0, 1, 2, 3]), np.array([1.0, -1.0, 0.5, nan]), np.array([7, 7, 7, 7]))
     second = Judgement(np.array([1, 2, 4]), np.array([3.0, 1.5, 2.0]), np.array([8, 8, 8]))
     found = Suspects.of([first, second], 6)
-    # Row 1 has one vote of two, row 3 cannot be judged, and row 5 is nobody's.
+    # Row 1 has one of two votes, row 3 cannot be judged, and no model has row 5.
     assert found.rows.tolist() == [4, 0, 2] and found.margins.tolist() == [2.0, 1.0, 1.0]
     assert found.others.tolist() == [8, 7, 8] and found.unjudged == 1
     assert found.votes.tolist() == [1, 1, 2] and found.judges.tolist() == [1, 1, 2]
 
 
 def test_what_cannot_be_judged():
-    with pytest.raises(ValueError, match="there is one class"):
+    with pytest.raises(ValueError, match="there is only one class"):
         class_margins(np.eye(3), np.zeros(3, int))
     with pytest.raises(ValueError, match="finite"):
         class_margins(np.full((4, 2), np.nan), np.array([0, 0, 1, 1]))
@@ -119,7 +119,7 @@ def test_what_cannot_be_judged():
 
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
 def test_rounding_is_no_doubt(distance):
-    # Collapsed: nothing is nearer to another class, whatever products are rounded to.
+    # In a collapsed embedding, no image is nearer to another class, however products are rounded.
     vector = np.random.default_rng(512).normal(size=512).astype(np.float32)
     judgement = Judgement.of(np.tile(vector, (101, 1)), np.arange(101) % 7, distance=distance)
     assert len(Suspects.of([judgement], 101).rows) == 0 and not judgement.margins.any()

@@ -221,4 +221,4 @@ def test_by_the_command_line_killed_and_taken_up_again_with_pairs_and_pictures(t
     done = run("tfdml.report", f"--run_dir={run_dir}", "--only=attention", "--channels=999")
     # After the warning that the run is not complete.
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "Error: Expected channels from 0 to 7, received 999."
+    assert done.stderr.splitlines()[-1] == "Error: channels must be from 0 to 7. Received: channels=[999]."

@@ -21,7 +21,7 @@ def blobs(clusters=4, size=30, dim=6, seed=0):
 
 def test_the_cluster_whose_mean_is_nearest():
     points, members = blobs()
-    # Numbers of clusters may have gaps, and a cluster may be much larger than another.
+    # Cluster labels may have gaps, and clusters may differ in size.
     chosen = np.flatnonzero((members > 0) | (np.arange(len(members)) < 20))
     assert nearest_means(points, points[chosen], 3 * members[chosen]).tolist() == (3 * members).tolist()
     assert nearest_means(np.array([[0.9], [1.1]]), np.array([[0.0], [2.0]]), np.array([5, 2])).tolist() == [5, 2]
@@ -34,7 +34,7 @@ def test_iterations_are_told(monkeypatch):
     )
     monkeypatch.setattr(told, "add", lambda bar, count: counts.append(count))
     kmeans(blobs()[0], 4, seed=0, iterations=9, restarts=2)
-    # Of both restarts, which end where no point has moved.
+    # Both restarts end when no point moves.
     assert counts[0] == 18 and counts[1:] == [1] * len(counts[1:]) and 2 < len(counts) < 18
 
 
@@ -59,7 +59,7 @@ def test_it_finds_what_lies_apart_and_the_same_every_time():
     points, members = blobs()
     assignment, centroids = kmeans(points, 4, seed=3, restarts=3)
     assert centroids.shape == (4, 6)
-    # Each of the found clusters is one of the blobs.
+    # Each cluster is one of the blobs.
     assert sorted(np.max(overlap(members, assignment, 4), axis=1)) == [1.0] * 4
     nearest = np.argmin(np.sum((points[:, None] - centroids[None]) ** 2, axis=2), axis=1)
     np.testing.assert_array_equal(assignment, nearest)
@@ -67,7 +67,7 @@ def test_it_finds_what_lies_apart_and_the_same_every_time():
 
 
 def test_all_points_are_used():
-    """faiss would take 256 a centroid by itself; the mean of all is then another one."""
+    """faiss would use only 256 points per centroid, which changes the means."""
     points = np.random.default_rng(0).normal(size=(3000, 2)).astype(np.float32)
     np.testing.assert_allclose(kmeans(points, 1, seed=0)[1][0], points.mean(axis=0), atol=1e-4)
 
@@ -89,7 +89,7 @@ def test_overlap_is_intersection_over_union():
 
 
 def test_a_three_cycle_of_numbers_changes_nothing():
-    """A permutation and its inverse differ from three on; two that swap would not show it."""
+    """A permutation and its inverse differ only for three elements or more."""
     before = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2])
     after = np.array([1, 2, 0])[before]
     np.testing.assert_array_equal(matched(before, after, 3), before)
@@ -100,7 +100,7 @@ def test_the_sum_of_overlaps_is_the_largest_of_all_permutations(seed):
     random = np.random.default_rng(seed)
     before, after = random.integers(0, 4, 30), random.integers(0, 4, 30)
     learner = matched(before, after, 4)
-    # It is a renumbering of the new clusters.
+    # The result renumbers the new clusters.
     assert len({*zip(after, learner, strict=True)}) == len(set(after))
     reached = np.trace(overlap(before, learner, 4))
     best = max(
@@ -112,13 +112,13 @@ def test_the_sum_of_overlaps_is_the_largest_of_all_permutations(seed):
 
 def test_what_cannot_be_clustered_is_told():
     points, _ = blobs()
-    with pytest.raises(ValueError, match=r"Expected embeddings of shape \[rows, dim\], received shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"embeddings must have shape \[rows, dim\]. Received: shape \(3,\)"):
         kmeans(np.zeros(3), 2, seed=0)
     broken = points.copy()
     broken[[7, 9], 1] = np.nan
-    with pytest.raises(ValueError, match="2 of 120 embeddings are not finite; the first is row 7"):
+    with pytest.raises(ValueError, match="2 of 120 embeddings are not finite. The first is row 7"):
         kmeans(broken, 2, seed=0)
-    with pytest.raises(ValueError, match="5 clusters need as many distinct embeddings, but the 120 rows have 3"):
+    with pytest.raises(ValueError, match="5 clusters need at least 5 distinct embeddings. The 120 rows have only 3"):
         kmeans(points[np.arange(120) % 3], 5, seed=0)
 
 
@@ -130,5 +130,5 @@ def test_equal_rows_are_one_wherever_they_lie(dim):
     for rows in (signs, signs.astype(np.float32), np.asfortranarray(signs * row)):
         assert distinct_count(rows) == len(np.unique(signs, axis=0))
     assert distinct_count(np.array([[0.0, 1.0], [-0.0, 1.0]])) == 1
-    with pytest.raises(ValueError, match="2 clusters need as many distinct embeddings, but the 50 rows have 1"):
+    with pytest.raises(ValueError, match="2 clusters need at least 2 distinct embeddings. The 50 rows have only 1"):
         kmeans(np.tile(row, (50, 1)), 2, seed=0)

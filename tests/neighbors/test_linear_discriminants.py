@@ -23,7 +23,7 @@ def vectors(labels):
 
 
 def scatter(vectors, labels):
-    """The covariance within classes, a class after the other."""
+    """The covariance within classes, computed one class at a time."""
     found = np.zeros((WIDTH, WIDTH))
     for label in np.unique(labels):
         apart = vectors[labels == label] - vectors[labels == label].mean(axis=0)
@@ -41,7 +41,7 @@ def within_with_shrinkage(vectors, labels):
 
 
 def between(vectors, labels):
-    """The scatter of the class means, each counted as often as its class has members."""
+    """The scatter of the class means, weighted by class size."""
     apart = [vectors[labels == label].mean(axis=0) - vectors.mean(axis=0) for label in labels]
     return sum(np.outer(each, each) for each in apart)
 
@@ -61,7 +61,7 @@ def test_features_that_are_narrower_than_the_discriminants_have_all_their_direct
 
 
 def test_noise_is_no_discriminant():
-    """Of two features one is noise of a large variance, and the other one tells 20 classes apart."""
+    """One feature is noise with a large variance, and the other separates 20 classes."""
     random = np.random.default_rng(0)
     labels = np.arange(400) % 20
     vectors = np.stack([random.normal(size=400) * 10**0.5, random.normal(size=400) * 0.1 + labels / 20], axis=1)
@@ -89,7 +89,7 @@ def test_components_after_whitening_solve_the_problem_of_the_total_variance(vect
 
 
 def test_without_shrinkage_as_scikit_learn(vectors, labels):
-    """Of four classes three directions separate them."""
+    """Three directions separate four classes."""
     expected = LinearDiscriminantAnalysis(solver="eigen").fit(vectors, labels).transform(vectors)[:, :3]
     found = (vectors - vectors.mean(axis=0)) @ linear_discriminants(vectors, labels, 3, shrinkage=0.0)
     correlation = np.corrcoef(found.T, expected.T)[:3, 3:]
@@ -105,7 +105,7 @@ def test_fewer_where_vectors_vary_in_fewer_dimensions(directions, vectors, label
 
 @pytest.mark.parametrize("directions", [linear_discriminants, within_class_whitened_components])
 def test_needs_two_images_of_a_class_that_differ(directions, vectors):
-    with pytest.raises(ValueError, match="a class with two images whose features differ. Received: 60 images of 60"):
+    with pytest.raises(ValueError, match="a class with two images with different features. Received: 60 images of 60"):
         directions(vectors, np.arange(ROWS), 3)
     with pytest.raises(ValueError, match="Use principal components"):
         directions(np.ones((ROWS, WIDTH)), np.zeros(ROWS), 3)

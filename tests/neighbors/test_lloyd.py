@@ -1,4 +1,4 @@
-"""Lloyd's algorithm compares points with few centroids, and finds the same clusters as comparing all with all."""
+"""Lloyd's algorithm compares few points and centroids but finds the same clusters as comparing all."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_each_step_is_that_of_comparing_all(noise, few, monkeypatch):
 
 
 def test_only_centroids_that_moved_are_compared(monkeypatch):
-    """Counted, because that is what makes it fast."""
+    """Comparisons are counted, because few comparisons make it fast."""
     monkeypatch.setattr(clustering, "FEW", 0)
     compared, nearest = [], Lloyd._nearest
 
@@ -55,7 +55,7 @@ def test_only_centroids_that_moved_are_compared(monkeypatch):
         ours.move()
         steps += 1
     assert steps > 6
-    # The first two steps compare all; those that follow compare less and less.
+    # The first two steps compare all points. Later steps compare fewer and fewer.
     assert sum(compared) < 4 * len(points) * 200
 
 

@@ -17,7 +17,7 @@ def made(rows, classes, seed=0, dim=6):
     return random.normal(size=(rows, dim)).astype(np.float32) + 5, random.integers(-3, classes - 3, rows) * 7
 
 
-# One block, blocks of one row and of some rows; groups of one place and of many.
+# One block, blocks of one row and of several rows; groups of one place and of many.
 @pytest.mark.parametrize("rows, k, memory", [(50, 3, 2**27), (333, 1, 1), (701, 5, 2**15), (1300, 8, 2**20)])
 def test_they_are_those_of_all_distances(rows, k, memory):
     embeddings, labels = made(rows, classes=9)
@@ -29,7 +29,7 @@ def test_they_are_those_of_all_distances(rows, k, memory):
 @pytest.mark.parametrize("rows, k", [(200, 7), (1500, 4)])
 def test_of_equal_distances_any_rows_are_found_but_none_twice(rows, k):
     embeddings, labels = made(rows, classes=12)
-    # Whole numbers, whose products are exact, around a mean of 0.
+    # Integers around a mean of 0, so that products are exact.
     embeddings = np.rint(embeddings[: rows // 2, :3])
     embeddings, labels = np.concatenate([embeddings, -embeddings]), np.tile(labels[: rows // 2], 2)
     found, apart = nearest_negatives(embeddings, labels, k), distances(embeddings, labels)

@@ -136,7 +136,7 @@ def test_bad_files_are_one_line(stored):
         spec(folder, test="wide.npz"): "x.npz has vectors of 6 dimensions, and .*wide.npz of 9",
         spec(folder, "x.npy", test_classes=0.3): "x.npy needs labels",
         spec(folder, labels="x.npy", test_classes=0.3): "labels=.* has no use",
-        spec(folder, "nan.npz", test_classes=0.3): "nan.npz: 5 of 40 embeddings are not finite; the first is row 5",
+        spec(folder, "nan.npz", test_classes=0.3): "nan.npz: 5 of 40 embeddings are not finite. The first is row 5",
         spec(folder, "complex.npz", test_classes=0.3): "expected embeddings that are numbers, received complex",
         spec(folder, "none.npz", test_classes=0.3): "none.npz does not exist",
         f"embeddings(path={sides!r}, test_classes=0.3)": "others.npz has other rows than .*x.npz",

@@ -16,7 +16,7 @@ def sheet(tmp_path, labels, side=24, title="title", **options):
 
 
 def places(pixels, count, side):
-    """Top left corners of the images, which are all of one colour each."""
+    """Top left corners of the images, each of which has a single color."""
     corners = []
     for place in range(count):
         rows, columns = np.nonzero(np.all(pixels == (10 * place, 20, 250), axis=2))
@@ -44,7 +44,7 @@ def test_each_image_has_its_label_and_the_colour_of_its_class_underneath(tmp_pat
     below = [pixels[top + 96 + BAR : top + 96 + 40, left : left + 96] for top, left in corners]
     assert np.array_equal(below[0], below[2]) and np.array_equal(below[1], below[4])
     assert not np.array_equal(below[0], below[1]) and not np.array_equal(below[1], below[3])
-    # The long name keeps out of the space between images.
+    # The long name does not extend into the space between images.
     for top, left in corners:
         assert np.all(pixels[top : top + 150, left + 96 : left + 96 + GAP - 2] == 255)
 

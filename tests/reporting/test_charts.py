@@ -1,4 +1,4 @@
-"""Charts of similarities, of recall and of training: what stands on their axes."""
+"""Charts of similarities, recall and training, and their axes."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ from tfdml.run.study import runs
 
 @pytest.fixture
 def charts(monkeypatch):
-    """The list of figures that are drawn, in place of files."""
+    """The list of figures that are drawn instead of written to files."""
     kept = []
     for file in (model, verification):
         monkeypatch.setattr(file, "save_chart", lambda figure, path: kept.append(figure))
@@ -91,7 +91,7 @@ def test_curves_have_intervals_over_classes(charts):
                 best = max(best, counts.positives[accepted].sum() / positives)
         return best
 
-    # The loop takes long.
+    # The loop is slow.
     for rate in sorted(found)[11:12]:
         named = {"rate": lambda counts, _, rate=rate: true_accepts(counts, rate)}
         assert found[rate] == pytest.approx(pair_intervals(pairs, named, samples=200)["rate"])
@@ -123,7 +123,7 @@ def test_what_is_won_by_rejecting_queries(charts, tmp_path):
     products = embeddings @ embeddings.T / np.outer(*[np.linalg.norm(embeddings, axis=1)] * 2) - 2 * np.eye(60)
     first = charts[1].axes[0].get_lines()[0].get_ydata()[0]
     assert first == pytest.approx(np.mean(labels[products.argmax(axis=1)] == labels))
-    # Of given pairs each image is its own class: no answer can be right.
+    # With explicit pairs, each image is its own class, so no answer can be right.
     subject.pairs = RetrievalPairs.of(embeddings, RetrievalTask.of(np.arange(60)))
     assert verification.Rejection().draw(subject, tmp_path) == []
 
@@ -180,8 +180,8 @@ def test_training_curves(charts):
     found = {axes.get_title(): [line.get_xydata().tolist() for line in axes.get_lines()] for axes in charts[0].axes}
     assert found == {
         "Recall@K": [[[0, 0], [20, 0.2], [40, 0.4]]],
-        "loss": [[[20, 0.5]]],
-        "learning rate": [[[20, 0.1]]],
+        "Loss": [[[20, 0.5]]],
+        "Learning rate": [[[20, 0.1]]],
     }
     assert draw_training([{"event": "other", "step": 1}], None) == 0 and len(charts) == 1
 

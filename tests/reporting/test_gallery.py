@@ -17,7 +17,7 @@ NOISE = np.random.default_rng(0).integers(0, 256, (70, 50, 3), np.uint8)
 
 
 def subject_of(picture, labels):
-    """What the gallery asks of a `Subject`; all of its test images are one picture."""
+    """The parts of a `Subject` that the gallery uses. All test images are the same."""
     file = io.BytesIO()
     picture.save(file, "JPEG", quality=90)
     images = SimpleNamespace(preprocessor=lambda *_: SimpleNamespace(image_shape=(8, 8, 3)))

@@ -1,4 +1,4 @@
-"""The page of an ensemble whose members still train."""
+"""The page of an ensemble with members that still train."""
 
 import json
 import re
@@ -42,7 +42,7 @@ def test_members_that_are_not_joined_have_a_page(ensemble):
     done = run("tfdml.report", f"--run_dir={ensemble}")
     assert done.returncode == 0 and done.stdout.splitlines()[-1] == f"Wrote {path}", done.stderr
     text = path.read_text(encoding="utf-8")
-    assert "is not joined yet: 1 of 2 members that have begun are complete." in text
+    assert "is not joined yet: 1 of 2 members that have started are complete." in text
     rows = [re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>.*?</tr>", text)]
     assert rows[:3] == [
         ["Member", "State", "Step", "of", "Best Recall@1 while training", "at step"],

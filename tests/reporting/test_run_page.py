@@ -16,7 +16,7 @@ from docs.browser import chromium, what_is_missing
 from tests.commands import PATIENCE, assert_one_error, run, scratch
 from tests.run_helpers import result, straight_run
 
-# Whether anything is drawn over each picture that has something over it.
+# Whether anything is drawn on each canvas over an image.
 COLORED = """
     return Array.from(document.querySelectorAll(".covered canvas"), (canvas) =>
         canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value > 0));
@@ -36,7 +36,7 @@ def report():
 
 @functools.cache
 def comparison():
-    """The page that compares the straight run and a copy of it whose model is right about other images."""
+    """The page that compares the straight run and a copy with a model that gets other images right."""
     same, other, path = scratch() / "same", scratch() / "final <b>", scratch() / "two.html"
     shutil.copytree(straight_run(), same)
     shutil.copytree(straight_run(), other)
@@ -60,19 +60,19 @@ def test_the_page_has_what_the_run_has():
     _, text, data = report()
     best = result(straight_run())["best"]
     assert f"Best (step {best['step']:,})" in text and f"<td>{best['recall_at_1']:.3f}<small>" in text
-    # One interval for one number, also in the model card and in result.json.
+    # The interval is the same in the model card and in result.json.
     low, high = result(straight_run())["intervals"]["recall_at_1"]
     assert f"<td>{best['recall_at_1']:.3f}<small>{low:.3f} to {high:.3f}" in text
     assert "<code>ranked_list(negative_temperature=20.0, final_negative_temperature=0.0)</code>" in text
     assert (
-        f"<h1>{straight_run().name}: similar images of toy cars, found by the backbone small, trained with ranked"
+        f"<h1>{straight_run().name}: similarity search for toy cars with the backbone small, trained with ranked"
         in text
     )
-    box = text.partition('<section id="what-to-try-next"')[2].partition("</section>")[0]
+    box = text.partition('<section id="next-steps"')[2].partition("</section>")[0]
     commands = [shlex.split(html.unescape(each)) for each in re.findall("<code>(.*?)</code>", box)]
     assert commands[0][0].startswith("--backbone=keras_applications(") and commands[1][2] == "tfdml.suspects"
     assert commands[2][:4] == ["python", "-m", "tfdml.export", f"--run_dir={straight_run()}"]
-    for name in ("what-was-run", "scores", "training", "queries-and-neighbors", "how-to-reproduce"):
+    for name in ("settings", "scores", "training", "queries-and-neighbors", "reproduce-this-run"):
         assert f'<section id="{name}"' in text
     assert "python -m tfdml.train" in text and "</svg>Recall@1</li>" in text
     versions = result(straight_run())["environment"]
@@ -101,7 +101,7 @@ def test_a_run_without_a_model_has_a_page(finished):
     assert done.returncode == 0, done.stderr
     text, data = read(finished / "report" / "index.html")
     assert "not complete, and no process trains it: step 40 of 40" in text and "There is no model yet." in text
-    assert "<dt>TensorFlow, of this report</dt>" in text
+    assert "<dt>TensorFlow (of this report)</dt>" in text
     assert (
         "Resume the run where it stopped:" in text and f"--flagfile={finished}/flags.txt --run_dir={finished}<" in text
     )
@@ -111,17 +111,17 @@ def test_a_run_without_a_model_has_a_page(finished):
 @pytest.mark.slow
 def test_a_comparison_tells_who_is_right():
     _, text, data = comparison()
-    assert f"A: {straight_run().name} and 1 more" in text and text.count(" ± 0.0") and "Of several runs" in text
+    assert f"A: {straight_run().name} and 1 more" in text and text.count(" ± 0.0") and "has several runs" in text
     assert "B: final &lt;b&gt;" in text and "final <b>" not in text and "no process trains it" in text
     gallery = data["gallery"]
     assert len(gallery["models"]) == 2 and gallery["kinds"][-1] == "Random"
-    # Curves of both are in the same charts; the first tells what makes images similar.
+    # Curves of both are in the same charts. The first model explains similarities.
     figures = re.findall(r'class="chart">.*?</figure>', text, re.DOTALL)
     charts = [re.findall(r"</svg>([^<]*)</li>", figure) for figure in figures]
     assert [f"A: {straight_run().name} and 1 more", "B: final &lt;b&gt;"] in charts
     assert all(len(query["places"]) == len(query["found"][0]) for query in gallery["queries"])
     assert f"make them similar, for A: {straight_run().name} and 1 more." in text
-    rows = text.split("Right alone")[1].split("</tr>")[1:3]
+    rows = text.split("Right in this run only")[1].split("</tr>")[1:3]
     best = result(straight_run())["best"]
     rights, alones = np.array([[int(cell) for cell in re.findall(r"<td>(\d+)</td>", row)] for row in rows]).T
     assert rights[0] == round(best["recall_at_1"] * best["queries"])
@@ -153,7 +153,7 @@ def test_what_cannot_be_reported(finished):
 
 @pytest.fixture(scope="module")
 def browser():
-    """Chromium without a window, which records what pages say on its console."""
+    """Headless Chromium, which records the console messages of pages."""
     if what_is_missing():
         pytest.skip(what_is_missing())
     with chromium() as started:
@@ -209,7 +209,7 @@ def test_in_a_browser(browser):
     for caption, (_, close, right) in zip(page.all("#shown li strong"), queries[0]["found"][0], strict=True):
         assert f"{'right' if right else 'wrong'}, {close:.3f}" in caption.text
     assert all(image.get_attribute("alt") and image.get_property("naturalWidth") for image in page.all("#shown img"))
-    # Which places make a neighbor similar is shown on both, told in words, and hidden again.
+    # The regions that make a neighbor similar are shown on both images, described in words, and hidden again.
     third = page.all(".why")[2]
     third.send_keys(keys.ENTER)
     told = page.text("#why")
@@ -223,7 +223,7 @@ def test_in_a_browser(browser):
     assert page.text("#shown-title").startswith("Query 2 of ")
     page.press(keys.ESCAPE)
     assert not page.is_open()
-    # The browser tells of it a moment later.
+    # The browser reports it a moment later.
     second = page.all("#queries button")[1]
     wait.WebDriverWait(browser, PATIENCE).until(lambda _: browser.switch_to.active_element == second)
     page.press(keys.ENTER)
@@ -242,7 +242,7 @@ def test_in_a_browser(browser):
     page.choose("class", chosen)
     page.assert_chosen(sum(images[str(query["row"])]["class"] == chosen for query in queries), len(queries))
 
-    # A comparison opens as well, and neither has anything to complain of.
+    # A comparison opens as well, and neither page logs an error.
     page = Page(browser, comparison()[0])
     page.shown()[0].click()
     assert len(page.all("#shown h4")) == 2
@@ -269,7 +269,7 @@ def test_narrow_dark_and_printed(browser):
 
 
 def background(browser, scheme):
-    """The color behind a page where the system is light or dark."""
+    """The background color of a page in light or dark mode."""
     feature = {"name": "prefers-color-scheme", "value": scheme}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
     return browser.execute_script("return getComputedStyle(document.body).backgroundColor")

@@ -36,7 +36,7 @@ def test_attention_is_drawn_for_models_that_have_it(tmp_path):
     model = create("method", method, backbone=backbone, embedding_size=4)
     images = np.random.default_rng(0).normal(size=(9, 16, 16, 3)).astype(np.float32)
     subject = Subject(SimpleNamespace(splits=SimpleNamespace(test=images)), model, None, {})
-    # In place of images from files.
+    # Replaces images from files.
     object.__setattr__(subject, "inputs", lambda rows: images[rows])
     attention = create("picture", "attention")
     assert attention.can_be_drawn(subject)
@@ -58,14 +58,16 @@ def test_pictures_are_drawn_in_the_order_of_the_page_unless_they_are_named():
     found = pictures_of(["recall", "attention", "page", "neighbors(queries=2)"], {"learners": [1]})
     assert list(found) == ["recall", "attention", "neighbors"]
     assert (found["attention"].learners, found["attention"].channels, found["neighbors"].queries) == ((1,), None, 2)
-    # As a flag that is split at commas gives them.
+    # A flag that is split at commas passes them like this.
     found = pictures_of(["attention(channels=(1", "2)", "learners=(0", "))", "recall"], {})
     assert list(found) == ["attention", "recall"] and found["attention"].channels == (1, 2)
-    with pytest.raises(ValueError, match="Unknown picture 'cluster' in --only. Known: neighbors, .*; page is the page"):
+    with pytest.raises(
+        ValueError, match="Unknown picture 'cluster' in --only. Expected one of: neighbors, .*, or page"
+    ):
         pictures_of(["cluster"], {})
 
 
 def test_a_caption_is_the_first_line_of_the_docstring():
     learners = create("picture", "learners")
-    assert caption_of("learners", learners, Path("learners.png")) == "Each learner alone, and the first ones together"
-    assert caption_of("learners", learners, Path("pair_cosines.png")).startswith("Cosines of positive")
+    assert caption_of("learners", learners, Path("learners.png")).startswith("Score of each learner alone (bars)")
+    assert caption_of("learners", learners, Path("pair_cosines.png")).startswith("Cosine similarities of positive")

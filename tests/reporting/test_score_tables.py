@@ -44,7 +44,7 @@ def test_a_run_that_goes_on_is_measured_for_the_report(tmp_path):
     assert "Test split, measured for this report Model Recall@1 Best so far (step 10) 75.0% 50.0 to 100.0" in told
     while_training = "Model Recall@1 Before training (step 0) 12.5% Latest (step 20) 50.0%"
     assert f"Validation split, while training {while_training}" in told
-    assert told.endswith("Small numbers are 95% bootstrap intervals over classes.")
+    assert told.endswith("Small numbers are 95% confidence intervals (bootstrap over classes).")
 
 
 def test_without_a_model_there_is_the_log_and_without_that_nothing(tmp_path):
@@ -72,4 +72,4 @@ def test_a_result_says_what_its_scores_are_made_of(tmp_path):
     result = {**part, "best": BEST, "step": 20, "by_class_size": sizes, "nearest": nearest}
     told = words(score_tables(record(tmp_path, result), subject()))
     assert "Classes classes images Recall@1 head 2 1,200 50.0% tail 3 6 –" in told
-    assert "Shares with the nearest Images the class 50.0% the make 37.5% nothing 12.5%" in told
+    assert "Finest shared level Images the class 50.0% the make 37.5% nothing 12.5%" in told

@@ -1,4 +1,4 @@
-"""Evaluation of embeddings."""
+"""Evaluation of embeddings with retrieval, pair and cluster metrics."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name):
-        # On first access, because its import of TensorFlow takes seconds that evaluating files does not need.
+        # Imported on first access: TensorFlow takes seconds to load, and evaluating embedding files does not need it.
         if name == "Embedder":
             from tfdml.evaluation.embedder import Embedder
 

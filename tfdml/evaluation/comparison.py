@@ -1,4 +1,4 @@
-"""Compares models by the values of each query, and by pairs."""
+"""Compares models by their values for each query, and by pair metrics."""
 
 import dataclasses
 import itertools
@@ -11,34 +11,34 @@ from tfdml.evaluation.verification.thresholds import resampled_pairs
 
 
 def compare(first, second, metrics, clusters=None, *, samples=2000, seed=0):
-    """Compares A and B, each the `Scores` of one model or of several seeds, by the same queries.
+    """Compares A with B, each the `Scores` of one model or of several seeds, on the same queries.
 
-    The values of several seeds are averaged for each query. The interval is that of `all_pairs`, which allows for few
+    The values of several seeds are averaged for each query. `all_pairs` computes the interval, which allows for few
     classes.
 
     Returns a dictionary from metric name to `{"a": mean, "b": mean, "difference": b - a, "interval": [low, high],
-    "better": "a", "b" or None}`; of several seeds also `a_std` and `b_std`, the standard deviations of their means. The
-    better one is None if the interval contains 0.
+    "better": "a", "b" or None}`. With several seeds, it also has `a_std` and `b_std`, the standard deviations of their
+    means. `better` is None if the interval contains 0.
     """
     measured = _by_queries({"a": first, "b": second}, metrics, clusters, samples, seed)
     return {name: of_metric.of_two() for name, of_metric in measured}
 
 
 def compare_all(groups, metrics, clusters=None, *, samples=2000, seed=0):
-    """Compares all pairs of groups by the same queries, corrected for the number of pairs.
+    """Compares all pairs of groups on the same queries, corrected for the number of pairs.
 
-    A group is the `Scores` of one model or of several seeds, as in `compare`. Intervals and p-values of pairs are those
-    of `all_pairs`, for all pairs of a metric together.
+    A group is the `Scores` of one model or of several seeds, as in `compare`. `all_pairs` computes the intervals and
+    p-values, for all pairs of a metric together.
 
-    Returns a dictionary from metric name to the name of each group to `{"mean": mean, "interval": [low, high]}`, of
-    several seeds also `std`; and `pairs`, a list of `{"first": name, "second": name, "difference": second - first,
-    "interval": [low, high], "p": p-value, "better": name or None}`.
+    Returns a dictionary from metric name to another dictionary. It maps the name of each group to `{"mean": mean,
+    "interval": [low, high]}`, with `std` if there are several seeds, and `pairs` to a list of `{"first": name,
+    "second": name, "difference": second - first, "interval": [low, high], "p": p-value, "better": name or None}`.
     """
     return {name: of_metric.of_all() for name, of_metric in _by_queries(groups, metrics, clusters, samples, seed)}
 
 
 def _by_queries(groups, metrics, clusters, samples, seed):
-    """Yields the name of each metric and the `_Measured` of the groups."""
+    """Yields the name of each metric with the `_Measured` of all groups."""
     per_query = {name: Scores.mean(group).per_query for name, group in groups.items()}
     for metric in metrics:
         values = np.stack([of_group[metric.name] for of_group in per_query.values()], axis=1)
@@ -51,10 +51,10 @@ def _by_queries(groups, metrics, clusters, samples, seed):
 
 
 def compare_pairs(groups, metrics, *, samples=2000, seed=0):
-    """Compares groups of models by pair metrics, with resamples of classes that are the same for all.
+    """Compares groups of models by pair metrics, with the same resamples of classes for all groups.
 
-    A group is a list of `RetrievalPairs`, the values of which are averaged. Returns what `compare` does for two groups,
-    called `a` and `b`, and what `compare_all` does for more.
+    A group is a list of `RetrievalPairs`, and the values of its members are averaged. For two groups, called `a` and
+    `b`, the result has the form of `compare`; for more, the form of `compare_all`.
     """
     values = {
         metric.name: [[metric.value_of_pairs(pairs) for pairs in group] for group in groups.values()]
@@ -62,7 +62,7 @@ def compare_pairs(groups, metrics, *, samples=2000, seed=0):
     }
     missing = [name for name, of_runs in values.items() if None in itertools.chain.from_iterable(of_runs)]
     if missing:
-        raise ValueError(f"{missing[0]} has no value with so few pairs. Choose other metrics.")
+        raise ValueError(f"{missing[0]} cannot be computed because there are too few pairs. Choose other metrics.")
     drawn = [
         [
             resampled_pairs(
@@ -79,7 +79,10 @@ def compare_pairs(groups, metrics, *, samples=2000, seed=0):
         resampled = np.stack([np.mean([run[metric.name] for run in group], axis=0) for group in drawn], axis=1)
         resampled = resampled[np.isfinite(resampled).all(axis=1)]
         if not len(resampled):
-            raise ValueError(f"{metric.name} has no value in any resample of so few classes. Choose other metrics.")
+            raise ValueError(
+                f"{metric.name} cannot be computed in any resample because there are too few classes. Choose other "
+                "metrics."
+            )
         of_runs = values[metric.name]
         means = [float(np.mean(group)) for group in of_runs]
         measured = _Measured(list(groups), means, of_runs, resampled, degrees, metric.larger_is_better)
@@ -89,7 +92,7 @@ def compare_pairs(groups, metrics, *, samples=2000, seed=0):
 
 @dataclasses.dataclass(frozen=True)
 class _Measured:
-    """What groups reach by a metric: their means, the values of their runs, and means `[samples, groups]` of draws."""
+    """One metric of all groups: means, values of the runs, and means `[samples, groups]` of the resamples."""
 
     names: list
     means: list
@@ -99,7 +102,7 @@ class _Measured:
     larger_is_better: bool
 
     def of_two(self):
-        """Returns what `compare` does."""
+        """Returns the entry of this metric in the result of `compare`."""
         difference, *interval = self._pairs().interval(1, 0)
         return {
             **dict(zip("ab", self.means, strict=True)),
@@ -114,7 +117,7 @@ class _Measured:
         }
 
     def of_all(self):
-        """Returns what `compare_all` does."""
+        """Returns the entry of this metric in the result of `compare_all`."""
         alone, pairs, found = {}, [], self._pairs()
         of_groups = zip(self.names, self.means, percentile_intervals(self.resampled), self._deviations(), strict=True)
         for name, mean, interval, deviation in of_groups:
@@ -130,7 +133,7 @@ class _Measured:
         return all_pairs(self.means, self.resampled, self.degrees)
 
     def _deviations(self):
-        """Standard deviations over runs; None of one run."""
+        """Returns the standard deviation over the runs of each group, or None for a single run."""
         return [float(np.std(runs, ddof=1)) if len(runs) > 1 else None for runs in self.of_runs]
 
     def _better(self, interval, first, second):
@@ -141,9 +144,10 @@ class _Measured:
 
 
 def right_by_all(scores):
-    """Returns which queries each group gets right, in all its runs, and which no run of another group does.
+    """Returns the queries that all runs of a group get right, and which of them no run of another group gets right.
 
-    Groups are lists of `Scores` with `recall_at_1`. Both dictionaries are of booleans `[Q]`.
+    `scores` maps names of groups to lists of `Scores` with `recall_at_1`. Both results map these names to booleans
+    `[Q]`.
     """
     found = {name: np.array([run.per_query["recall_at_1"] > 0.5 for run in group]) for name, group in scores.items()}
     right = {name: each.all(axis=0) for name, each in found.items()}

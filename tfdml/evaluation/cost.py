@@ -1,4 +1,4 @@
-"""The cost of a network: its parameters, and its multiply-adds for an image."""
+"""Counts the parameters of a network and its multiply-adds per image."""
 
 import math
 from collections.abc import Sequence
@@ -9,41 +9,51 @@ from tfdml.runtime.keras_internals import graph_of
 if TYPE_CHECKING:
     from keras import Model
 else:
-    # Embeddings are evaluated without Keras.
+    # Evaluating embedding files must not import Keras.
     Model = Any
 
-# By operation: the number of kernel axes that are summed over, or the attribute that transposes a matrix.
+# For each operation, the number of kernel axes that are summed over, or the attribute that transposes a matrix.
 KERNELS = {"Conv2D": 3, "DepthwiseConv2dNative": 2}
 MATRICES = {"MatMul": "transpose_a", "BatchMatMulV2": "adj_x"}
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 NOT_COUNTED = ("Conv3D", "Einsum")
-# Operations that may be between a product and a constant.
+# Operations that may lie between a product and a constant.
 PASSED_ON = ("Cast", "Identity", "Reshape", "Transpose")
 
 
 def cost(model: Model, input_shape: Sequence[int]) -> dict[str, int | None]:
-    """Counts the parameters, and the multiply-adds for one input, from the graph.
+    """Counts the parameters of a model and its multiply-adds for one input.
 
-    Multiply-adds, which papers and libraries mostly call FLOPs, are those of convolutions and matrix products. Pooling,
-    norms, other elementwise operations and products with constants, such as in local response norm, do not count.
-    Only trainable parameters that the graph reads count, without those of the loss.
+    Use this function to report how large and how fast a model is. Both numbers are read from the TensorFlow graph.
+    Multiply-adds, which most papers and libraries call FLOPs, are counted for convolutions and matrix products.
+    Pooling, normalization, other elementwise operations and products with constants, such as in local response
+    normalization, are not counted. Parameters are trainable weights that the graph reads. The weights of the loss, such
+    as proxies, are not counted.
 
     Args:
         model: Keras model.
-        input_shape: shape of an input, such as (224, 224, 3).
+        input_shape: Tuple of integers. Shape of one input without the batch axis, such as `(224, 224, 3)`.
 
     Returns:
-        `{"parameters": number, "multiply_adds": number}`, the latter None if the graph has other kinds of products.
+        `{"parameters": integer, "multiply_adds": integer}`. `multiply_adds` is `None` if the graph contains products of
+        a kind that cannot be counted, such as 3D convolutions.
+
+    Example:
+
+    ```python
+    model = keras.Sequential([keras.Input([8]), keras.layers.Dense(4)])
+    tfdml.evaluation.cost(model, [8])  # {'parameters': 36, 'multiply_adds': 32}
+    ```
     """
     import tensorflow as tf
 
     inputs = tf.TensorSpec([1, *input_shape], tf.float32)
     if not model.built:
-        # Creates the variables, which cannot be created inside a graph.
+        # Call the model once, because its variables cannot be created inside a graph.
         model(tf.zeros(inputs.shape), training=False)
     traced = tf.function(lambda inputs: model(inputs, training=False), autograph=False).get_concrete_function(inputs)
     operations = list(_operations(traced.graph))
-    # Any model of Keras can be asked for its cost; those of tfdml have layers of the loss.
+    # The model may be any Keras model. Only tfdml models have `loss_layers`.
     loss_layers = getattr(model, "loss_layers", None)
     of_loss = {id(weight) for weight in loss_layers.variables} if loss_layers else set()
     read = {id(variable) for variable in traced.graph.variables}
@@ -57,7 +67,7 @@ def cost(model: Model, input_shape: Sequence[int]) -> dict[str, int | None]:
 
 
 def _operations(graph):
-    """Returns the operations that a graph's outputs depend on, and those of the functions it calls: no others run."""
+    """Yields the operations that a graph's outputs depend on, also in the functions that it calls."""
     left, seen = [output.op for output in graph.outputs], set()
     while left:
         operation = left.pop()

@@ -1,4 +1,4 @@
-"""Diversity of learners, as measured by Divide and Conquer and Attention-based Ensemble."""
+"""Measures the diversity of learners, as in Divide and Conquer and Attention-based Ensemble."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,18 +11,18 @@ from tfdml.evaluation.ranks.ranks import depths_of, positive_ranks
 from tfdml.neighbors.nearest import unit_length
 from tfdml.registry.arguments import Embeddings, Labels
 
-# Number of negative pairs sampled of each kind.
+# Number of pairs that are sampled of each kind.
 PAIRS = 20_000
 # Images that are compared with all others at once.
 BLOCK = 512
 BINS = np.linspace(0.0, 2.0, 41)
 COSINES = np.linspace(-1.0, 1.0, 41)
-# An image that one learner gets right counts if all others find none of its class among this many (Figure 9).
+# Only one learner gets an image right if all others find none of its class among this many neighbors (Figure 9).
 NONE_OF = 30
 
 
 def learners_of(embeddings, count):
-    """Splits the embedding for retrieval `[N, K * d]` into learner embeddings `[N, K, d]` at unit length."""
+    """Splits retrieval embeddings `[N, K * d]` into L2-normalized learner embeddings `[N, K, d]`."""
     return unit_length(np.asarray(embeddings).reshape(len(embeddings), count, -1))
 
 
@@ -34,26 +34,46 @@ def diversity(
     measure_together: Callable[[np.ndarray], dict[str, Any]] | None = None,
     weights: Sequence[float] | None = None,
 ) -> dict[str, Any]:
-    """Measures learners alone and together, and how similar they are.
+    """Measures the learners of an embedding alone and together, and how similar they are to each other.
+
+    Use this function for models with several learners, such as ensembles, to see whether each learner adds something.
+    The references in brackets are to Divide and Conquer the Embedding Space for Metric Learning (CVPR 2019), unless
+    they name another paper.
 
     Args:
-        embeddings: `[N, K * d]`, the learners side by side.
-        labels: `[N]` class numbers.
-        count: number K of learners.
-        measure: function of embeddings `[N, D]` that gives a dictionary of metrics.
-        measure_together: the same for the first m learners together; None: `measure`.
-        weights: a positive number for each learner, by which its cosine counts together with others; None: all alike.
+        embeddings: `[N, K * d]` array, the concatenated embeddings of the learners.
+        labels: `[N]` integer class labels.
+        count: Integer. The number K of learners.
+        measure: Function that maps embeddings `[N, D]` to a dictionary of metrics.
+        measure_together: Function like `measure` that is applied to the first m learners together. If `None`, `measure`
+            is used. Defaults to `None`.
+        weights: Sequence of K positive numbers. Factors of the learners' cosines when learners are measured together.
+            If `None`, all learners have the same weight. Defaults to `None`.
 
     Returns:
-        Dictionary: `alone`, the metrics of each learner (Table 7), and their `mean` and `deviation`; `first`, those of
-        the first m learners together, for m from 1 to K (Figure 10); `correlation` (Table 7); `only_one`, how many
-        images only this learner gets right (Figure 9); `pair_cosines` (Figure 5 of Attention-based Ensemble).
+        A dictionary with these keys:
+
+        - `alone`: the metrics of each learner (Table 7), with their `mean` and `deviation` under these keys.
+        - `first`: the metrics of the first m learners together, for m from 1 to K (Figure 10).
+        - `correlation`: the mean absolute correlation between dimensions of different learners (Table 7).
+        - `only_one`: for each learner, the number of images that only this learner gets right (Figure 9).
+        - `pair_cosines`: histograms of cosines within and between learners (Figure 5 of Attention-based Ensemble).
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0, 1, 0], [0.8, 0.6, 1, 0], [0, 1, 0, 1], [0.6, 0.8, 0, 1]], "float32")
+    measure = lambda part: tfdml.evaluation.evaluate(part, labels, "recall_at_1")
+    found = tfdml.evaluation.diversity(embeddings, labels, 2, measure)
+    found["mean"], found["only_one"]  # ({'recall_at_1': 0.75, 'queries': 4.0}, [0, 0])
+    ```
     """
     learners = learners_of(embeddings, count)
     alone = [measure(learners[:, k]) for k in range(count)]
     scaled = learners if weights is None else learners * np.sqrt(weights, dtype=learners.dtype)[:, None]
     together = [(measure_together or measure)(_flat(scaled[:, :m])) for m in range(1, count + 1)]
-    # Without metrics that a learner lacks.
+    # Metrics may be None for some learners.
     values = {name: [metrics[name] for metrics in alone if metrics[name] is not None] for name in alone[0]}
     return {
         "alone": alone,
@@ -67,10 +87,10 @@ def diversity(
 
 
 def correlation(learners):
-    """Returns the mean absolute correlation of dimensions of different learners; 0 for one learner.
+    """Returns the mean absolute correlation between dimensions of different learners, or 0 for one learner.
 
     Table 7 of Divide and Conquer calls it the correlation coefficient of the learners, without a formula. Dimensions
-    that are 0 for all images do not count: they fill up learners of fewer dimensions than others.
+    that are 0 for all images are not counted, because they only pad learners that have fewer dimensions than others.
     """
     rows, count, dim = learners.shape
     if count == 1:
@@ -84,8 +104,8 @@ def correlation(learners):
 
 
 def only_one_right(learners, labels):
-    """Returns, for each learner, rows that only it gets right: the others find none among 30 neighbors."""
-    # The rank of each row's first positive, exact up to `NONE_OF`; 0 for rows alone in their class.
+    """Returns, for each learner, the rows that only it gets right: the others find no positive among 30 neighbors."""
+    # The rank of each row's first positive, exact up to `NONE_OF`. It is 0 for the only row of a class.
     first, depths = np.zeros(learners.shape[:2], np.int64), depths_of([RecallAtK(NONE_OF)])
     for k in range(learners.shape[1]):
         for ranks in positive_ranks(learners[:, k], RetrievalTask.of(labels), first_only=True, depths=depths):
@@ -98,10 +118,10 @@ def only_one_right(learners, labels):
 
 
 def margins(learners, labels):
-    """Returns by how much each image's nearest positive is more similar than its nearest negative, `[N, K]`.
+    """Returns how much more similar each image's nearest positive is than its nearest negative, `[N, K]`.
 
-    Positive where the nearest neighbor is right; minus infinity without a positive. Learners are `[N, K, d]` at unit
-    length.
+    A margin is positive if the nearest neighbor is of the same class, and minus infinity without a positive.
+    Learners are L2-normalized arrays `[N, K, d]`.
     """
     labels, found = np.asarray(labels), np.empty(learners.shape[:2], np.float32)
     for start in range(0, len(labels), BLOCK):
@@ -109,7 +129,7 @@ def margins(learners, labels):
         same = labels[rows][:, None] == labels
         for k in range(learners.shape[1]):
             cosines = learners[rows, k] @ learners[:, k].T
-            # Below all cosines, where all images are of one class.
+            # -2 is below all cosines, in case all images are of one class.
             negative = np.where(same, -2.0, cosines).max(axis=1)
             cosines[np.arange(len(rows)), rows] = -np.inf
             found[rows, k] = np.where(same, cosines, -np.inf).max(axis=1) - negative
@@ -117,10 +137,10 @@ def margins(learners, labels):
 
 
 def negative_distances(embeddings, labels, clusters, *, seed=0):
-    """Computes histograms of distances of negative pairs, within clusters and between clusters (Figure 8).
+    """Computes histograms of the distances of negative pairs, within clusters and between clusters (Figure 8).
 
-    Embeddings are at unit length. Returns `{"edges": [...], "within": [...], "between": [...], "mean_within": number,
-    "mean_between": number}`.
+    Embeddings must be L2-normalized. Returns `{"edges": [...], "within": [...], "between": [...], "mean_within":
+    number, "mean_between": number}`.
     """
     embeddings, labels, clusters = np.asarray(embeddings), np.asarray(labels), np.asarray(clusters)
     random = np.random.default_rng(seed)
@@ -134,10 +154,10 @@ def negative_distances(embeddings, labels, clusters, *, seed=0):
 
 
 def pair_cosines(learners, labels, *, seed=0):
-    """Computes histograms of cosines of positive, negative and self pairs (one image, two learners).
+    """Computes histograms of the cosines of positive, negative and self pairs (one image, two learners).
 
-    Learners are `[N, K, d]` at unit length. Returns `{"edges": [...], "positive": [...], ..., "mean_positive": number,
-    ...}`; a mean is None without such pairs.
+    Learners are L2-normalized arrays `[N, K, d]`. Returns `{"edges": [...], "positive": [...], ..., "mean_positive":
+    number, ...}`. A mean is None if there are no such pairs.
     """
     random, labels = np.random.default_rng(seed), np.asarray(labels)
     rows, count, _ = learners.shape
@@ -157,7 +177,7 @@ def pair_cosines(learners, labels, *, seed=0):
 
 
 def positive_pairs(labels, random):
-    """Samples pairs of different rows of a class, `(rows, rows)`; each row is as likely."""
+    """Samples pairs of different rows with the same class, `(rows, rows)`. All rows are equally likely."""
     order = np.argsort(labels, kind="stable")
     _, start, size = np.unique(labels[order], return_index=True, return_counts=True)
     start, size = np.repeat(start, size), np.repeat(size, size)
@@ -170,7 +190,7 @@ def positive_pairs(labels, random):
 
 
 def _shares(values, edges):
-    """Returns the fractions of each kind of values between the edges, and their mean, or None if there are none."""
+    """Returns a histogram for each kind of values, as fractions, and its mean, or None if there are no values."""
     found = {"edges": edges.tolist()}
     for kind, each in values.items():
         found[kind] = (np.histogram(each, edges)[0] / max(len(each), 1)).tolist()

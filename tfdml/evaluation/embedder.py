@@ -11,7 +11,7 @@ from tfdml.registry.arguments import Verbosity
 from tfdml.runtime.devices import is_multi_worker
 from tfdml.runtime.workers import Workers
 
-# Images of an array that the network processes at once, as in `keras.Model.predict`.
+# Number of images in a batch of an array, as in `keras.Model.predict`.
 BATCH = 32
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
@@ -21,25 +21,39 @@ ImageBatches: TypeAlias = np.ndarray | tf.Tensor | tf.data.Dataset
 
 
 class NanWeight(ValueError):
-    """Raised for a model with a weight that is NaN."""
+    """Raised if a weight of the model is NaN."""
 
     def __init__(self, path, model):
-        super().__init__(f"The weight {path} of {model.name} is NaN, so its embeddings mean nothing.")
+        super().__init__(f"The weight {path} of {model.name} is NaN, so its embeddings are meaningless.")
         self.path = path
 
 
 class Embedder:
-    """Embeds batches of images with a model, showing progress.
+    """Callable that embeds images with a model in batches and shows its progress.
 
-    Create one for each model: its function is traced once. Several workers share the batches, and each has all
-    embeddings in the end: the same bits as one process, because each image is in the same batch.
+    Use it to embed the same kind of images several times, for example after each epoch. Create one embedder per model,
+    because the model's function is traced only once. If several workers share the work, each embeds a part of the
+    batches and receives all embeddings at the end. They are bit-for-bit identical to the embeddings of a single
+    process, because the batches are the same.
 
     Args:
-        model: Keras model from images to `[B, D]`.
-        verbose: 1 shows a progress bar, 2 a line every ten seconds, 0 nothing.
-        workers: the `Workers` that share each pass, all of which must call this object; None: those of the model's
-            distribution strategy.
-        of: what the images are, for the lines of progress, such as `test images`.
+        model: Keras model that maps images to embeddings `[B, D]`.
+        verbose: `1` shows a progress bar, `2` prints a line every ten seconds, and `0` shows nothing. Defaults to `1`.
+        workers: The `Workers` that share each pass. All of them must call this object. If `None`, the workers of the
+            model's distribution strategy share it. Defaults to `None`.
+        of: String. Name of the images in progress lines, such as `"test images"`. Defaults to `"images"`.
+
+    Raises:
+        ValueError: When it is called, if a weight of the model is NaN, or if the model does not return one array `[B,
+            D]`.
+
+    Example:
+
+    ```python
+    model = keras.Sequential([keras.Input([8, 8, 3]), keras.layers.Flatten(), keras.layers.Dense(4)])
+    embed = tfdml.evaluation.Embedder(model, verbose=0)
+    embed(np.zeros([5, 8, 8, 3], "float32"), 5).shape  # (5, 4)
+    ```
     """
 
     def __init__(
@@ -51,10 +65,18 @@ class Embedder:
         self._forward = tf.function(lambda images: model(images, training=False), reduce_retracing=True)
 
     def __call__(self, images: ImageBatches, count: int | None) -> np.ndarray:
-        """Returns the embeddings `[count, D]` of images, an array or a dataset of batches.
+        """Returns the embeddings `[count, D]` of images.
 
-        Of several workers, a dataset has this worker's share, such as `evaluation_batches(share=workers.share)`; shares
-        are joined in the order of the workers. What a dataset has beyond `count` is left out; None: all.
+        If several workers share the pass, pass each a dataset with its own share, for example from
+        `evaluation_batches(share=workers.share)`. The shares are joined in the order of the workers.
+
+        Args:
+            images: Array `[N, H, W, 3]`, or a dataset of batches.
+            count: Integer. Number of images to return. Images of a dataset beyond it are dropped. If `None`, all
+                embeddings are returned.
+
+        Returns:
+            Float array `[count, D]`.
         """
         if count is not None:
             check_count(images, count)
@@ -63,28 +85,28 @@ class Embedder:
         of = f"the {self.of}" if count is None else f"{count:,} {self.of}"
         callbacks, bar = [ProgressLines(of=of)] if lines else [], 0 if lines else self.verbose
         if is_multi_worker(self.model.distribute_strategy):
-            # The share too, so that an error in it is an error on all workers, and none waits for it.
+            # The share is computed inside gather, so that an error in it reaches all workers and none waits forever.
             (embeddings,) = self.workers.gather(lambda: self._embeddings(self._share(images), callbacks, bar))
         else:
             embeddings = self._checked(self.model.predict(images, verbose=bar, callbacks=callbacks))
         return embeddings[:count]
 
     def of_batch(self, images: np.ndarray) -> np.ndarray:
-        """Returns the embeddings `[B, D]` of one batch, without a dataset: for few images that takes less time."""
+        """Returns the embeddings `[B, D]` of one batch. For a few images, this is faster than a dataset."""
         self._check_weights()
         return self._checked(self.model.predict_on_batch(images))
 
     def _check_weights(self):
-        # Embeddings do not always show NaN: on CPUs a convolution that is fused with its ReLU makes 0 of it.
+        # Embeddings may hide NaN: on CPUs, a convolution that is fused with its ReLU turns it into 0.
         weights = [weight for weight in self.model.weights if weight.dtype in FLOATS]
         found = [tf.reduce_any(tf.math.is_nan(tf.convert_to_tensor(weight.value))) for weight in weights]
-        # Asked once: a device has to end its work for each answer.
+        # Check all weights with one transfer: every transfer waits for the device to finish.
         broken = np.flatnonzero(tf.stack(found)) if found else ()
         if len(broken):
             raise NanWeight(weights[broken[0]].path, self.model)
 
     def _share(self, images):
-        """Returns this worker's share of the batches of an array; of a dataset, all of it."""
+        """Returns this worker's share of an array as batches. A dataset already is a share."""
         if isinstance(images, tf.data.Dataset):
             return images
         batches = self.workers.share(-(-len(images) // BATCH))
@@ -92,7 +114,7 @@ class Embedder:
         return tf.data.Dataset.from_tensor_slices(share).batch(BATCH)
 
     def _embeddings(self, batches, callbacks, bar):
-        """Returns what `predict` would, which shares each batch with other workers; `()` without a batch."""
+        """Returns the output of `predict`, which would split each batch over the workers; `()` without a batch."""
         steps = int(batches.cardinality())
         listed = keras.callbacks.CallbackList(callbacks, add_progbar=bool(bar), verbose=bar, epochs=1, steps=steps)
         found = []
@@ -107,15 +129,15 @@ class Embedder:
         if not isinstance(embeddings, np.ndarray) or embeddings.ndim != 2:
             received = embeddings.shape if isinstance(embeddings, np.ndarray) else f"{len(embeddings)} outputs"
             raise ValueError(
-                f"Expected a model from images to embeddings [batch, dim]; {self.model.name} returns {received}. "
+                f"The model {self.model.name} must return embeddings of shape [batch, dim]. Received: {received}. "
                 "Pass the model to evaluate: RetrievalEvaluation(..., embedder=keras.Model(inputs, embeddings))."
             )
-        # NumPy knows no bfloat16.
+        # NumPy does not support bfloat16.
         return embeddings if embeddings.dtype.kind in "fiu" else embeddings.astype(np.float32)
 
 
 def check_count(images, labels):
-    """Raises a ValueError where images are an array with another number of images than there are labels."""
+    """Raises a ValueError if an array of images has a different length than the labels."""
     is_array = isinstance(images, np.ndarray) or tf.is_tensor(images)
     if is_array and len(images) != labels:
-        raise ValueError(f"Expected a label for each image, received {len(images)} images and {labels} labels.")
+        raise ValueError(f"Expected one label per image. Received: {len(images)} images and {labels} labels.")

@@ -1,4 +1,4 @@
-"""`evaluate` computes metrics of embeddings and labels, in one pass for each kind of metric."""
+"""Computes metrics of embeddings and labels, in one pass for each kind of metric."""
 
 import functools
 from collections.abc import Sequence
@@ -22,21 +22,24 @@ DISTANCES = ("cosine", "euclidean")
 
 
 def measure(embeddings, task, metrics, *, distance="cosine", reranking=None, index=None, seed=0, workers=ALONE):
-    """Computes metrics, a list of `Metric`, of a `RetrievalTask` among the rows of embeddings `[N, d]`.
+    """Computes a list of `Metric` objects for a `RetrievalTask` on the rows of embeddings `[N, d]`.
 
-    A `Reranking` or an `Index` is for metrics of ranks; without both, ranks are exact and by similarity. The seed
-    determines the initial centroids of K-means. All `Workers` that measure together call this with the same arguments,
-    and get the same `Scores`.
+    A `Reranking` or an `Index` changes the ranks of rank metrics. Without them, ranks are exact and by similarity. The
+    seed determines the initial centroids of K-means. All `Workers` that measure together call this function with the
+    same arguments and receive the same `Scores`.
     """
     if distance not in DISTANCES:
-        raise ValueError(f"Expected distance {' or '.join(map(repr, DISTANCES))}, received {distance!r}.")
+        raise ValueError(f"distance must be {' or '.join(map(repr, DISTANCES))}. Received: distance={distance!r}.")
     embeddings = np.asanyarray(embeddings)
     if embeddings.dtype.name == "bfloat16":
         embeddings = embeddings.astype(np.float32)
     task.check(embeddings)
     rows = np.union1d(task.queries, task.gallery)
     if not len(rows):
-        raise ValueError(f"None of {len(embeddings)} rows is a query or in the gallery. Check their columns.")
+        raise ValueError(
+            f"None of the {len(embeddings)} rows is a query or in the gallery. Check the arrays `queries` and "
+            "`gallery`, or the columns that mark them."
+        )
     queries, per_query, report = None, {}, None
     if rank_metrics := _of(RankMetric, metrics):
         queries, per_query, report = _over_queries(embeddings, task, rank_metrics, distance, reranking, index, workers)
@@ -50,9 +53,9 @@ def measure(embeddings, task, metrics, *, distance="cosine", reranking=None, ind
         points = points if distance == "euclidean" else unit_length(points)
         values |= {metric.name: metric.value_if_new(known, points, labels) for metric in _of(EmbeddingMetric, metrics)}
         if cluster_metrics := _of(ClusterMetric, metrics):
-            # A collapsed embedding has fewer points than classes; it gets a cluster for each.
+            # A collapsed embedding has fewer distinct points than classes. Each of them becomes a cluster.
             options = {"seed": seed, "at_most": True}
-            # Others could find other clusters on another kind of processor.
+            # Workers with a different kind of processor could find different clusters.
             (clusters,) = workers.from_first(lambda: kmeans(points, len(np.unique(labels)), **options)[:1])
             values |= {metric.name: metric.value(labels, clusters) for metric in cluster_metrics}
     count = None if queries is None else len(queries)
@@ -60,7 +63,7 @@ def measure(embeddings, task, metrics, *, distance="cosine", reranking=None, ind
 
 
 def pairs_of_task(embeddings, task, distance):
-    """Returns the `RetrievalPairs` of a task, of pooled queries where it pools them."""
+    """Returns the `RetrievalPairs` of a task. If the task pools queries, they are pairs of pooled queries."""
     if task.pooling:
         pooled = PooledQueries.of(embeddings, task, distance)
         embeddings, task = pooled.embeddings, pooled.task
@@ -68,12 +71,12 @@ def pairs_of_task(embeddings, task, distance):
 
 
 def _over_queries(embeddings, task, metrics, distance, reranking, index, workers):
-    """Returns the queries, ascending, the value of each metric for each query, and the `IndexReport` or None."""
+    """Returns the ascending queries, the value of each metric for each query, and the `IndexReport` or None."""
     pooled = PooledQueries.of(embeddings, task, distance) if task.pooling else None
     if pooled:
         embeddings, task = pooled.embeddings, pooled.task
     indexed = None if index is None else index.searched(embeddings, task, metrics, distance)
-    # Only exact ranks are the same whichever queries are counted together.
+    # Workers share only exact ranks, which do not depend on the queries that are counted together.
     if indexed is not None:
         found = _values(metrics, indexed.ranks)
     elif reranking is not None:
@@ -85,20 +88,20 @@ def _over_queries(embeddings, task, metrics, distance, reranking, index, workers
     queries, *values = found
     if not len(queries):
         raise ValueError(
-            f"{metrics[0].name} needs a query with another image of its class in the gallery; no query has one. "
-            "Check labels, and which rows are queries and gallery."
+            f"{metrics[0].name} needs at least one query with another image of its class in the gallery. No query has "
+            "one. Check the labels, and which rows are queries and gallery."
         )
     order = np.argsort(queries)
     per_query = {metric.name: of_queries[order] for metric, of_queries in zip(metrics, values, strict=True)}
     queries = queries[order]
     if pooled:
-        # Pooled queries are behind the images; each stands for the row of its first image.
+        # Pooled queries follow the images. Each is reported as the row of its first image.
         queries = pooled.first[queries - task.queries[0]]
     return queries, per_query, None if indexed is None else indexed.report()
 
 
 def _values(metrics, ranks_of):
-    """Returns a tuple: the queries, and for each metric its values for them."""
+    """Returns a tuple of the queries and each metric's values for them."""
     first_only = all(metric.first_only for metric in metrics)
     rows, values = [np.zeros(0, np.int64)], [[np.zeros(0)] for _ in metrics]
     for ranks in ranks_of(first_only=first_only):
@@ -127,44 +130,57 @@ def evaluate(
     index: str = "exact",
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Computes metrics of queries in a gallery; by default, of every image among all others.
+    """Computes retrieval, pair, cluster and embedding metrics of embeddings and their labels.
 
-    A query is excluded from its own neighbors by row. Images of other classes that are as similar as one of the query's
-    class rank before it, so a collapsed embedding scores near 0. Queries whose class has no other image in the gallery
-    are left out.
-
-    Example: `evaluate(embeddings, labels, ("recall_at_1", "map_at_r", "nmi"))`.
+    By default, every image is a query among all other images. An image is never its own neighbor. If images of another
+    class are exactly as similar to a query as an image of its own class, they rank first, so a collapsed embedding has
+    a score near 0. Queries without another image of their class in the gallery are left out.
 
     Args:
-        embeddings: `[N, d]` array, finite.
-        labels: `[N]` class numbers.
-        metrics: tuple of metric specs, or one spec.
-        queries: `[N]` booleans, the rows that are queries; None for all.
-        gallery: `[N]` booleans, the rows that are in the gallery; None for all.
-        apart: arrays `[N]` of integers, such as cameras. A gallery image of the query's class counts neither as found
-            nor as missed if it equals the query in any of them.
-        distance: `cosine` or `euclidean`.
-        index: spec of an index, such as `ivf`, that finds the nearest images of large galleries approximately.
-        seed: determines the initial centroids of K-means.
+        embeddings: `[N, d]` array of finite numbers.
+        labels: `[N]` integer class labels.
+        metrics: Tuple of metric specs, such as `("recall_at_1", "map_at_r", "nmi")`, or a single spec. Defaults to
+            Recall@1, 2, 4 and 8.
+        queries: `[N]` booleans. Which rows are queries. If `None`, all rows are. Defaults to `None`.
+        gallery: `[N]` booleans. Which rows are in the gallery. If `None`, all rows are. Defaults to `None`.
+        apart: Sequence of integer arrays `[N]`, such as camera numbers. A gallery image that has the same class as the
+            query and the same value in one of these arrays is ignored: it counts neither as a hit nor as a miss.
+            Defaults to `()`.
+        distance: `"cosine"` or `"euclidean"`. Defaults to `"cosine"`.
+        index: Spec of an index. `"ivf"`, for example, finds the nearest images of a large gallery approximately.
+            Defaults to `"exact"`.
+        seed: Integer. Determines the initial centroids of K-means, which cluster metrics use. Defaults to `0`.
 
     Returns:
-        `{"recall_at_1": fraction, ..., "queries": number of queries}`; with an approximate index also `index_recall`
-        and `index_short_lists`.
+        A dictionary such as `{"recall_at_1": 0.721, ..., "queries": 5000}`: the value of each metric, and the number of
+        queries if a metric is a mean over queries. With an approximate index, it also has `index_recall` and
+        `index_short_lists`.
+
+    Raises:
+        ValueError: If shapes do not match, a label is missing, a metric is unknown, or no query has a positive.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.evaluation.evaluate(embeddings, labels, "recall_at_1")  # {'recall_at_1': 0.5, 'queries': 4}
+    ```
     """
     task = RetrievalTask.of(labels, queries=queries, gallery=gallery, apart=apart)
     index = registry.create("index", index)
     return measure(embeddings, task, metrics_of(metrics), distance=distance, index=index, seed=seed).summary()
 
 
-# How many times as large as the smallest class the largest one is, from which sizes are told apart.
+# Sizes are reported if the largest class has at least this many times as many images as the smallest.
 DIFFERENT = 2
 
 
 def by_class_size(scores, labels):
-    """Returns the means over queries of the third of the classes with the most images, of the middle, and of the rest.
+    """Returns the means over queries for large, middle and small classes, each a third of the classes.
 
     The result is `{"head": {"classes": ..., "images": ..., metric: mean, ...}, "middle": ..., "tail": ...}`, without
-    parts that have no query. It is empty where classes are of similar sizes, or no metric is a mean over queries.
+    parts that have no query. It is empty if the classes are of similar sizes, or if no metric is a mean over queries.
     """
     classes, numbers, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     if scores.queries is None or sizes.max() < DIFFERENT * sizes.min():
@@ -181,11 +197,10 @@ def by_class_size(scores, labels):
 
 
 def nearest_shares(embeddings, hierarchy, names):
-    """Returns the shares of images whose nearest other image is of the same category, by the finest level.
+    """Returns the fraction of images for which the finest level shared with the nearest image is each of the levels.
 
-    Embeddings are compared by Euclidean distance; a hierarchy `[N, L]` is from coarse to fine. Returns `{finest level:
-    share, ..., coarsest level: share, "none": share}`, which sum to 1: each image counts at the finest level that both
-    share.
+    Embeddings are compared by Euclidean distance. A hierarchy `[N, L]` is ordered from coarse to fine. Returns `{finest
+    level: fraction, ..., coarsest level: fraction, "none": fraction}`. The fractions sum to 1.
     """
     shared = grades_of_nearest(embeddings, hierarchy, 1)[:, 0]
     shares = np.bincount(shared, minlength=len(names) + 1) / len(shared)
@@ -193,7 +208,7 @@ def nearest_shares(embeddings, hierarchy, names):
 
 
 def breakdown(scores, embeddings, rows, distance):
-    """Returns what a run's result has beside its scores: `by_class_size`, and `nearest` of a split with levels."""
+    """Returns what a run's result has besides scores: `by_class_size`, and `nearest` if classes have a hierarchy."""
     sizes = by_class_size(scores, rows.labels)
     found = {"by_class_size": sizes} if sizes else {}
     if rows.hierarchy is not None and len(rows.labels) > 1:
@@ -203,13 +218,14 @@ def breakdown(scores, embeddings, rows, distance):
 
 
 def fuse(members, weights=None):
-    """Joins the embeddings of the members of an ensemble: `s(x, y) = sum_e alpha_e s(x_e, y_e)`, (1) of EDMS.
+    """Concatenates the embeddings of an ensemble's members: `s(x, y) = sum_e alpha_e s(x_e, y_e)`, (1) of EDMS.
 
-    Members are arrays `[N, d]`, which may differ in d; each is brought to unit length. Weights `alpha` are numbers of 0
-    or more, the sum of which changes nothing; None: 1 for all.
+    Members are arrays `[N, d]`, which may differ in d. Each is L2-normalized. The weights `alpha` are numbers of 0 or
+    more, and only their ratios matter. If they are None, all members have the same weight.
 
-    Returns `[N, E * d]` at unit length: `sqrt(alpha_e) x_e` side by side, members of fewer dimensions than the largest
-    with zeros at their end. Cosines of its rows are the similarity, divided by the sum of the weights.
+    Returns L2-normalized embeddings `[N, E * d]`, the concatenated `sqrt(alpha_e) x_e`. Members with fewer dimensions
+    than the largest are padded with zeros. The cosine of two rows is their similarity, divided by the sum of the
+    weights.
     """
     weights = np.ones(len(members)) if weights is None else np.asarray(weights, float)
     size = max(member.shape[1] for member in members)
@@ -221,11 +237,11 @@ def fuse(members, weights=None):
 def fit_weights(members, measure):
     """Fits the weights of (1), integers of 0 or more, by ensemble selection with replacement.
 
-    Caruana et al., Ensemble Selection from Libraries of Models, ICML 2004: from an empty selection, the member that
-    brings the best measure joins it, again and again, and may join several times; a member's weight is how often it was
-    selected. 2 E members join, and the selection counts that was the best on the way, if it is better than all weights
-    1. Of equal ones the first counts, so nothing is random. The measure, a function of embeddings `[N, D]` that is
-    larger for better ones, is taken 2 E^2 times. No member should have been trained on these rows.
+    See Caruana et al., Ensemble Selection from Libraries of Models, ICML 2004. The selection starts empty. 2 E times,
+    the member with which the measure is best is added to it; a member may be added several times, and its weight is how
+    often it was selected. The result is the best selection on the way, or weights of 1 if no selection is better. If
+    several are equally good, the first is used, so nothing is random. The measure is a function of embeddings `[N, D]`
+    that is larger for better ones, and it is called 2 E^2 times. No member should have been trained on these rows.
     """
     count = len(members)
     equal = best = np.ones(count, int)

@@ -1,4 +1,4 @@
-"""Which rows are queries and which form the gallery, and the nearest images of a query."""
+"""Queries, gallery, and the nearest images of a query."""
 
 import dataclasses
 import warnings
@@ -16,18 +16,18 @@ from tfdml.registry.arguments import Embeddings, Labels, Rows
 
 @dataclasses.dataclass(frozen=True)
 class RetrievalTask:
-    """Queries in a gallery.
+    """A retrieval task: which images are queries, and in which gallery they are searched.
 
-    A query is never its own neighbor. A gallery image of the query's class counts neither as found nor as missed if it
-    equals the query in any of the `apart` columns.
+    A query is never its own neighbor. A gallery image that has the same class as the query and the same value in one of
+    the `apart` columns is ignored: it counts neither as a hit nor as a miss.
 
     Args:
-        labels: `[N]` class numbers.
-        queries: `[Q]` rows that are queries.
+        labels: `[N]` integer class labels.
+        queries: `[Q]` rows of the queries.
         gallery: `[G]` rows that are searched.
-        apart: columns `[N]` of integers, such as cameras.
-        pooling: `mean` or `max` of embeddings, for one query of all those that share class and `apart` columns; None:
-            each is a query.
+        apart: Tuple of integer columns `[N]`, such as cameras. Defaults to `()`.
+        pooling: `"mean"` or `"max"`. How to pool the embeddings of queries with the same class and `apart` columns into
+            one query. If `None`, each image is a query. Defaults to `None`.
     """
 
     labels: np.ndarray
@@ -46,18 +46,21 @@ class RetrievalTask:
         apart: Sequence[Labels] = (),
         pooling: Literal["mean", "max"] | None = None,
     ) -> Self:
-        """Creates a task from labels `[N]` and booleans `[N]` that mark queries and gallery; None marks all rows."""
+        """Creates a task from labels `[N]` and booleans `[N]` that mark queries and gallery.
+
+        If `queries` or `gallery` is None, all rows are marked.
+        """
         labels = flat_labels(labels)
-        # Of floats NaN, and of objects, such as texts, NaN or None: neither is itself.
+        # A missing label is NaN among floats, and None or NaN among objects such as strings. NaN does not equal itself.
         may_miss = labels.tolist() if labels.dtype.kind in "fO" else []
         missing = [row for row, label in enumerate(may_miss) if label is None or label != label]
         if missing:
-            raise ValueError(f"{len(missing)} of {len(labels)} labels are missing; the first is row {missing[0]}.")
+            raise ValueError(f"{len(missing)} of {len(labels)} labels are missing. The first is in row {missing[0]}.")
         numbers = np.unique(labels, return_inverse=True)[1].astype(np.int64)
         if len(labels) > 1 and not numbers.any():
             warnings.warn(
-                f"All {len(labels)} labels are equal, so every neighbor is right: Recall@1 and the like are 1 for any "
-                "embeddings.",
+                f"All {len(labels)} labels are equal, so every neighbor is right: metrics such as Recall@1 are 1 for "
+                "any embeddings. Check the labels.",
                 stacklevel=3,
             )
         columns = tuple(map(np.asarray, apart))
@@ -66,40 +69,43 @@ class RetrievalTask:
             for each in arrays:
                 if each.shape != labels.shape:
                     raise ValueError(
-                        f"Expected one {what} for each of {len(labels)} rows, received shape {each.shape}."
+                        f"Expected one {what} for each of the {len(labels)} rows. Received: shape {each.shape}."
                     )
         return cls(numbers, *map(np.flatnonzero, marks), columns, pooling)
 
     def countable(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Returns booleans `[Q, R]`: whether a gallery row of a query's class counts as found."""
+        """Returns booleans `[Q, R]`: whether a gallery row with the query's class counts as a hit."""
         counted = queries[:, None] != rows
         for column in self.apart:
             counted &= column[queries][:, None] != column[rows]
         return counted
 
     def check(self, embeddings: Embeddings) -> None:
-        """Raises a ValueError if embeddings are not `[N, d]` numbers."""
+        """Raises a ValueError if embeddings are not an array `[N, d]` of numbers."""
         if embeddings.ndim != 2 or not all(embeddings.shape) or embeddings.dtype.kind not in "fiu":
             raise ValueError(
-                f"Expected embeddings [N, d] of numbers, received shape {embeddings.shape} and type {embeddings.dtype}."
+                f"embeddings must be numbers of shape [N, d]. Received: shape {embeddings.shape} and type "
+                f"{embeddings.dtype}."
             )
         if len(embeddings) != len(self.labels):
             raise ValueError(
-                f"Expected an embedding for each label, received shapes {embeddings.shape} and {self.labels.shape}."
+                f"Expected one embedding per label. Received: shapes {embeddings.shape} and {self.labels.shape}."
             )
 
 
 def flat_labels(labels):
-    """Returns labels as an array `[N]`; `[N, 1]`, as some datasets have them, become flat."""
+    """Returns labels as an array `[N]`. Some datasets have labels `[N, 1]`, which are flattened."""
     labels = np.asarray(labels)
     if labels.ndim == 2 and labels.shape[1] == 1:
         return labels[:, 0]
     if labels.ndim != 1:
-        raise ValueError(f"Expected labels [N], one class number a row; received shape {labels.shape}.")
+        raise ValueError(
+            f"labels must have shape [N], one integer class label per row. Received: shape {labels.shape}."
+        )
     return labels
 
 
-# Queries that are compared with the whole gallery at once.
+# Number of queries that are compared with the whole gallery at once.
 BLOCK = 256
 
 
@@ -107,8 +113,9 @@ BLOCK = 256
 class Retrieved:
     """The nearest gallery images of queries, nearest first.
 
-    `rows` `[Q, k]` are -1 behind the last if the gallery has fewer, and `right` says which are of the query's class.
-    `first` `[Q]` is the rank of the first right neighbor in the whole gallery, from 1; 0 if it has none.
+    `rows` `[Q, k]` end with -1 if the gallery has fewer than k images, and `right` marks the rows with the query's
+    class. `first` `[Q]` is the rank of the first right neighbor in the whole gallery, starting at 1, or 0 if there is
+    none.
     """
 
     queries: np.ndarray
@@ -118,9 +125,10 @@ class Retrieved:
 
     @classmethod
     def of(cls, embeddings, task, k, *, distance="cosine", most=5000, seed=0, bar=None):
-        """Searches for k neighbors of each query alone, or of a random sample if there are more than `most`.
+        """Searches for the k nearest images of each query, or of a random sample if there are more than `most`.
 
-        `bar` is a function of a number of lookups, two for each query, that gives a `ProgressBar`; None for no bar.
+        Pooling is ignored. `bar` is a function that maps the number of lookups, two per query, to a `ProgressBar`. If
+        it is None, no bar is shown.
         """
         queries = task.queries
         if len(queries) > most:
@@ -151,7 +159,7 @@ class Retrieved:
 
 
 def _nearest(vectors, task, queries, k):
-    """The rows `[B, k]` that are nearest to queries among those that count."""
+    """Returns the gallery rows `[B, k]` that are nearest to the queries, without rows that do not count."""
     gallery = task.gallery
     closeness = vectors.vectors[queries] @ vectors.vectors[gallery].T - vectors.offsets[gallery].astype(np.float32)
     same = task.labels[queries][:, None] == task.labels[gallery]
@@ -168,10 +176,10 @@ POOLS = {"mean": np.add, "max": np.maximum}
 
 @dataclasses.dataclass(frozen=True)
 class PooledQueries:
-    """Queries whose embeddings are pooled over those of a class that no `apart` column tells apart.
+    """Queries with embeddings that are pooled over images with the same class and `apart` columns.
 
-    `embeddings` `[N + P, d]` are the images, then the pooled queries, of which `task` is; `first` `[P]` is the row of
-    the first image of each query, ascending.
+    `embeddings` `[N + P, d]` are the images followed by the pooled queries, and `task` refers to these rows. `first`
+    `[P]` is the row of the first image of each query, ascending.
     """
 
     embeddings: np.ndarray
@@ -180,7 +188,7 @@ class PooledQueries:
 
     @classmethod
     def of(cls, embeddings, task, distance):
-        """Pools the queries of a task whose `pooling` is set, at unit length unless the distance is `euclidean`.
+        """Pools the queries of a task that has `pooling`, after L2 normalization unless the distance is `euclidean`.
 
         The result is a copy in memory.
         """
@@ -192,7 +200,7 @@ class PooledQueries:
         points = _pooled(points if distance == "euclidean" else unit_length(points), groups.ravel(), task.pooling)
         order = np.argsort(first)
         first = queries[first[order]]
-        # In float32 at least, because pooled halves would be rounded.
+        # At least float32, because float16 would round the pooled values.
         pooled = points[order].astype(np.result_type(embeddings.dtype, np.float32))
         labels, *apart = (np.concatenate([column, column[first]]) for column in (task.labels, *task.apart))
         among = RetrievalTask(labels, count + np.arange(len(first)), task.gallery, tuple(apart))
@@ -200,7 +208,7 @@ class PooledQueries:
 
 
 def _pooled(points, groups, pooling):
-    """Returns the mean or largest components `[P, d]` of each group of points `[Q, d]`."""
+    """Returns the mean or the maximum `[P, d]` of each group of points `[Q, d]`."""
     order = np.argsort(groups, kind="stable")
     sizes = np.bincount(groups)
     if not len(sizes):

@@ -1,4 +1,4 @@
-"""`Scores`: what metrics give for a retrieval task, for each query too."""
+"""`Scores`: the values of metrics for a retrieval task, overall and per query."""
 
 import csv
 import dataclasses
@@ -14,15 +14,17 @@ from tfdml.registry.arguments import FilePath, Labels
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """The values of metrics.
+    """The values of metrics for a retrieval task, overall and per query.
 
     Args:
-        values: metric name to value, a fraction or number; None where it is not defined.
-        queries: `[Q]` rows of the queries that have a positive in the gallery, ascending; None if no metric is a mean
-            over queries.
-        per_query: metric name to values `[Q]`, for metrics that are means over queries.
-        query_count: number of queries of a task; the mean over several tasks.
-        index: `IndexReport` of ranks that are approximate; None if they are exact.
+        values: Dictionary from metric name to value, a fraction or a number. The value is `None` if the metric is not
+            defined for these embeddings.
+        queries: `[Q]` ascending rows of the queries that have a positive in the gallery. `None` if no metric is a mean
+            over queries. Defaults to `None`.
+        per_query: Dictionary from metric name to values `[Q]`, for metrics that are means over queries. Defaults to
+            `{}`.
+        query_count: Integer. Number of queries of a task, or its mean over several tasks. Defaults to `None`.
+        index: `IndexReport` if an index approximated the ranks, or `None` if they are exact. Defaults to `None`.
     """
 
     values: dict
@@ -32,12 +34,12 @@ class Scores:
     index: IndexReport | None = None
 
     def summary(self) -> dict[str, Any]:
-        """Returns the values, the number of queries, and how good the index was that found approximate ranks."""
+        """Returns the values, the number of queries, and the accuracy of the index if ranks are approximate."""
         queries = {} if self.queries is None else {"queries": self.query_count}
         return {**self.values, **queries, **({} if self.index is None else self.index.summary())}
 
     def per_class(self, labels: Labels) -> dict[Any, dict[str, Any]]:
-        """Returns the mean over the queries of each class: class number to `{metric name: mean, "queries": number}`."""
+        """Returns the means over the queries of each class: class label to `{metric name: mean, "queries": number}`."""
         self._check_queries()
         classes = np.asarray(labels)[self.queries]
         known, places, counts = np.unique(classes, return_inverse=True, return_counts=True)
@@ -48,7 +50,7 @@ class Scores:
         }
 
     def write_per_query(self, path: FilePath) -> None:
-        """Writes a CSV file with the row of each query and its value of each metric that is a mean over queries."""
+        """Writes a CSV file with the row of each query and its values of the metrics that are means over queries."""
         self._check_queries()
         with naming(path), open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
@@ -59,11 +61,14 @@ class Scores:
 
     def _check_queries(self):
         if self.queries is None:
-            raise ValueError("None of the metrics is a mean over queries; add one, such as recall_at_1.")
+            raise ValueError("None of the metrics is a mean over queries. Add one, such as recall_at_1.")
 
     @classmethod
     def mean(cls, several: Sequence[Self]) -> Self:
-        """Returns the mean of scores of the same metrics; a query's value is its mean over the tasks it is in."""
+        """Returns the mean of several scores with the same metrics.
+
+        The value of a query is its mean over the tasks in which it is a query.
+        """
         if len(several) == 1:
             return several[0]
         values = {}

@@ -1,4 +1,4 @@
-"""Finds images that are nearer to another class than to their own: often their label is wrong."""
+"""Finds images that are nearer to another class than to their own, because their label is often wrong."""
 
 import dataclasses
 import math
@@ -7,21 +7,22 @@ import numpy as np
 
 from tfdml.neighbors.nearest import unit_length
 
-# Similarities that are in memory at once.
+# Number of similarities that are in memory at once.
 AT_ONCE = 2**24
-# Smaller margins are rounding: an image is as near to both classes. Those of distances are relative to these.
+# Smaller margins are rounding errors of an image that is equally near to both classes. Margins of distances are
+# compared relative to the distances.
 TIE = 1e-6
-# Smaller squared distances, relative to both squared lengths, are rounding of equal vectors.
+# Smaller squared distances, relative to both squared lengths, are rounding errors of equal vectors.
 EQUAL = 1e-12
 
 
 @dataclasses.dataclass(frozen=True)
 class Judgement:
-    """The margins by which a model doubts labels.
+    """The margins by which one model doubts labels.
 
-    `rows` `[n]`, ascending, are those of the images that it judges. `margins` `[n]` say by how much an image is nearer
-    to another class than to its own, negative if it is not; NaN where it is alone in its class. `others` `[n]` are the
-    numbers of these classes.
+    `rows` `[n]`, ascending, are the images that the model judges. `margins` `[n]` are positive if an image is nearer to
+    another class than to its own, negative if it is not, and NaN if it is the only image of its class. `others` `[n]`
+    are the labels of these other classes.
     """
 
     rows: np.ndarray
@@ -30,10 +31,10 @@ class Judgement:
 
     @classmethod
     def of(cls, embeddings, labels, *, rows=None, nearest=5, distance="cosine"):
-        """Judges labels `[n]` by embeddings `[n, d]`, of `rows`; None: 0 to n - 1.
+        """Judges labels `[n]` with embeddings `[n, d]`. `rows` are their rows; if None, 0 to n - 1.
 
-        An image is as near to a class as the mean of its similarities to the `nearest` images of the class. Margins are
-        divided by their standard deviation, so that those of several models are alike.
+        The closeness of an image to a class is the mean of its similarities to the `nearest` images of the class.
+        Margins are divided by their standard deviation, so that margins of several models are comparable.
         """
         margins, others = class_margins(embeddings, labels, nearest, distance)
         deviation = np.nanstd(margins) if np.isfinite(margins).any() else 0.0
@@ -42,12 +43,12 @@ class Judgement:
 
 @dataclasses.dataclass(frozen=True)
 class Suspects:
-    """Images whose label most models doubt, the most doubtful first.
+    """Images with labels that most models doubt, the most doubtful first.
 
-    Arrays `[S]`: `rows` of the images, `margins`, means of the models', `others`, the classes that they are nearer to,
-    of the largest margin, `votes`, how many models have a margin above 0, and `judges`, how many judge the image.
-    `unjudged` is the number of images that no model can judge, as they are alone in their class, and `doubted` that of
-    all doubted ones, also of those that are left out.
+    Arrays `[S]`: `rows` of the images; `margins`, the means over the models; `others`, the class that an image is
+    nearer to, by the model with the largest margin; `votes`, the number of models with a margin above 0; and `judges`,
+    the number of models that judge the image. `unjudged` is the number of images that no model can judge, because they
+    are alone in their class. `doubted` is the number of all doubted images, also of those that `share` excludes.
     """
 
     rows: np.ndarray
@@ -60,9 +61,9 @@ class Suspects:
 
     @classmethod
     def of(cls, judgements, count, least=0.0, share=1.0):
-        """Finds the suspects among `count` images by a list of `Judgement`s, each of some of them.
+        """Finds the suspects among `count` images from a list of `Judgement` objects, each about some of the images.
 
-        The mean margin over models must exceed `least`; `share` is the largest part of the images that is found.
+        The mean margin over models must exceed `least`. At most the fraction `share` of the images is returned.
         """
         totals, votes, judges = np.zeros(count), np.zeros(count, np.int64), np.zeros(count, np.int64)
         others, largest = np.zeros(count, np.int64), np.full(count, -np.inf)
@@ -85,19 +86,19 @@ class Suspects:
 
 
 def class_margins(embeddings, labels, nearest=5, distance="cosine"):
-    """Returns margins `[N]` as of `Judgement.of`, not divided by anything, and the nearest other class `[N]`."""
+    """Returns margins `[N]` as in `Judgement.of`, but not standardized, and the nearest other class `[N]`."""
     classes, numbers, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     if len(classes) < 2:
-        raise ValueError("Labels are judged by other classes, and there is one class.")
+        raise ValueError("Labels are judged by comparison with other classes, but there is only one class.")
     vectors = np.asarray(embeddings, np.float32)
     if not np.isfinite(vectors).all():
-        raise ValueError("Expected finite embeddings; some have infinite or missing numbers.")
+        raise ValueError("embeddings must be finite. Some contain infinite numbers or NaN.")
     if distance == "cosine":
         vectors = unit_length(vectors)
     else:
-        # Around their mean, and in float64: distances do not depend on the origin, nor lose digits by it.
+        # Subtract the mean in float64, so that distances do not lose digits to a far origin.
         vectors = np.asarray(embeddings, np.float64) - np.mean(embeddings, axis=0, dtype=np.float64)
-    # Classes of one size stand together, so that each size is one block of numbers.
+    # Classes of the same size are adjacent, so that each size is one block of numbers.
     by_size = np.argsort(sizes, kind="stable")
     place = np.empty(len(classes), np.int64)
     place[by_size] = np.arange(len(classes))
@@ -130,7 +131,7 @@ def _similarities(queries, vectors, distance):
 
 
 def _closeness(similar, sizes, nearest):
-    """Returns the means `[B, C]` of the largest similarities to each class; classes are in the order of their sizes."""
+    """Returns the means `[B, C]` of the largest similarities to each class. Classes are sorted by size."""
     found, first = [], 0
     for size, count in zip(*np.unique(sizes, return_counts=True), strict=True):
         block = similar[:, first : first + size * count].reshape(len(similar), count, size)
@@ -140,11 +141,11 @@ def _closeness(similar, sizes, nearest):
 
 
 def _own(similar, row, starts, own, nearest):
-    """Returns the mean of the largest similarities of a row to the others of its class; NaN if there are none."""
+    """Returns the mean of a row's largest similarities to other images of its class, or NaN if there are none."""
     others = np.delete(similar[starts[own] : starts[own + 1]], row - starts[own])
     return _largest(others, min(nearest, len(others))).mean() if len(others) else np.nan
 
 
 def _largest(values, count):
-    """Returns the largest values along the last axis, in any order."""
+    """Returns the largest values along the last axis, in no particular order."""
     return np.partition(values, values.shape[-1] - count, axis=-1)[..., values.shape[-1] - count :]

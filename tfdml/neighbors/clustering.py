@@ -5,34 +5,34 @@ import numpy as np
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.neighbors.nearest import load_faiss
 
-# Points whose sum is computed at once, so that memory-mapped ones stay on disk.
+# Number of points that are summed at once, so that memory-mapped points stay on disk.
 ROWS = 8192
-# Fewer centroids mostly move all at once; the second nearest is then not worth its time.
+# With fewer centroids, usually all move at once, and finding the second nearest does not pay off.
 FEW = 256
 
 
 class Lloyd:
-    """K-means, step by step: the clusters are those of comparing all points with all centroids in each step.
+    """K-means, step by step, with the same clusters as if all points were compared with all centroids in each step.
 
-    Most centroids soon stay where they are, and so do their distances. Of each point, `_others` is a distance that none
-    of the centroids that stay is nearer than, but for the point's own. So only the centroids that have moved are
-    compared, and all of them only for points whose own has moved farther away than that. Points and centroids, which
-    are changed, are contiguous float32.
+    Most centroids soon stop moving, and then their distances do not change. For each point, `_others` is a lower bound
+    of the distances to centroids that do not move, except for the point's own centroid. So only centroids that have
+    moved are compared. All centroids are compared only for points with a centroid that has moved farther away than this
+    bound. Points and centroids are contiguous float32, and centroids are changed in place.
     """
 
     def __init__(self, points, centroids):
         self.points, self.centroids = points, centroids
         self.assignment = np.full(len(points), -1)
-        #: Squared, of each point to its centroid.
+        #: Squared distance of each point to its centroid.
         self.distances = np.full(len(points), np.inf, np.float32)
         self._others = np.full(len(points), np.inf, np.float32)
         self._moved = np.arange(len(centroids))
-        # Of the points of each cluster, as they were when the centroids were computed.
+        # Sum and number of each cluster's points when the centroids were last computed.
         self._sums, self._sizes = np.zeros(centroids.shape), np.zeros(len(centroids), np.int64)
         self._before = self.assignment
 
     def assign(self):
-        """Assigns each point to its nearest centroid; returns whether any cluster has changed."""
+        """Assigns each point to its nearest centroid, and returns whether any cluster has changed."""
         if len(self._moved) == len(self.centroids):
             self._others[:] = np.inf
         first, second, found = self._nearest(self.points, self.centroids[self._moved])
@@ -49,7 +49,7 @@ class Lloyd:
         return not np.array_equal(self._before, nearest)
 
     def move(self):
-        """Moves centroids to the means of their points, and those without points to the points farthest from theirs."""
+        """Moves centroids to the means of their points, and empty centroids to the points farthest from theirs."""
         changed = np.flatnonzero(self._before != self.assignment)
         for start in range(0, len(changed), ROWS):
             rows = changed[start : start + ROWS]
@@ -71,7 +71,7 @@ class Lloyd:
             self._sizes[present] += sign * sizes
 
     def _nearest(self, points, centroids):
-        """Returns squared distances to the nearest centroids, those that no others are nearer than, and the nearest."""
+        """Returns squared distances to the nearest centroids, lower bounds of all others, and the nearest centroids."""
         faiss = load_faiss()
         index = faiss.IndexFlatL2(points.shape[1])
         if faiss.get_num_gpus():
@@ -81,29 +81,31 @@ class Lloyd:
         return distances[:, 0], distances[:, -1], found[:, 0]
 
 
-# What random numbers of restarts differ by in faiss.
+# Difference between the seeds of two restarts in faiss.
 NEXT = 15_486_557
-# An odd factor whose products have each bit of a number in many of theirs: 2^64 divided by the golden ratio.
+# 2^64 divided by the golden ratio: an odd factor that spreads each bit of a number over many bits of the product.
 MIXING = np.uint64(0x9E3779B97F4A7C15)
 
 
 def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1, at_most=False):
-    """Clusters embeddings `[N, d]` by K-means; returns the cluster `[N]` of each, and the centroids `[clusters, d]`.
+    """Clusters embeddings `[N, d]` by K-means.
 
-    The clusters are those of faiss' K-means with the same seed, but for rounding, where no cluster is ever empty. All
-    rows are used, on GPUs if there are any, and the same arguments give the same result. Of several restarts, the one
-    with the smallest distances is used. If `at_most`, there are as many clusters as distinct rows where these are
-    fewer; it is an error otherwise.
+    Returns the cluster `[N]` of each row, and the centroids `[clusters, d]`. Except for rounding, the clusters are
+    those of faiss' K-means with the same seed, as long as no cluster becomes empty. All rows are used, on GPUs if there
+    are any, and the same arguments give the same result. With several restarts, the one with the smallest distances is
+    used. If there are fewer distinct rows than clusters, each distinct row becomes a cluster if `at_most` is True;
+    otherwise an error is raised.
     """
     points = np.ascontiguousarray(embeddings, np.float32)
     if points.ndim != 2:
-        raise ValueError(f"Expected embeddings of shape [rows, dim], received shape {points.shape}.")
+        raise ValueError(f"embeddings must have shape [rows, dim]. Received: shape {points.shape}.")
     check_finite(points)
     distinct = distinct_count(points)
     if distinct < clusters and not at_most:
         raise ValueError(
-            f"{clusters} clusters need as many distinct embeddings, but the {len(points)} rows have {distinct}: the "
-            "network maps many images to the same embedding. Train longer before dividing, or use fewer learners."
+            f"{clusters} clusters need at least {clusters} distinct embeddings. The {len(points)} rows have only "
+            f"{distinct}, because the network maps many images to the same embedding. Train longer before dividing, or "
+            "use fewer learners."
         )
     clusters = min(clusters, distinct)
     bar = ProgressBar(iterations * restarts, "K-means iteration", verbose=2)
@@ -144,11 +146,11 @@ def overlap(before, after, clusters):
 def matched(before, after, clusters):
     """Assigns new clusters to learners one to one, so that learners mostly keep the rows of their previous clusters.
 
-    Appendix A of Divide and Conquer: the assignment with the largest sum of intersections over unions. So a cluster may
-    get another learner than the one with the cluster that it overlaps most with. From the previous learner and the new
-    cluster of each row `[N]`, in any numbering, it returns the new learner of each.
+    Appendix A of Divide and Conquer: the assignment with the largest sum of intersections over unions. So the learner
+    of a cluster is not always the one with the previous cluster that overlaps it most. From the previous learner and
+    the new cluster of each row `[N]`, in any numbering, the function returns the new learner of each row.
     """
-    # Imported here, because it would make `import tfdml` slow.
+    # Imported here because it would make `import tfdml` slow.
     from scipy.optimize import linear_sum_assignment
 
     learners, found = linear_sum_assignment(overlap(before, after, clusters), maximize=True)
@@ -163,11 +165,11 @@ def check_finite(embeddings):
     finite = [np.isfinite(block).all(axis=1) for block in blocks]
     broken = np.flatnonzero(~np.concatenate(finite)) if finite else ()
     if len(broken):
-        raise ValueError(f"{len(broken)} of {len(embeddings)} embeddings are not finite; the first is row {broken[0]}.")
+        raise ValueError(f"{len(broken)} of {len(embeddings)} embeddings are not finite. The first is row {broken[0]}.")
 
 
 def _starts(points, clusters, seed):
-    """Returns the random rows where centroids are at first: those of faiss, but none twice."""
+    """Returns random rows as initial centroids: the same as in faiss, but without duplicates."""
     faiss, order = load_faiss(), np.empty(len(points), np.int32)
     faiss.rand_perm(faiss.swig_ptr(order), len(order), seed)
     _, first = np.unique(_row_numbers(points)[order], return_index=True)
@@ -175,18 +177,19 @@ def _starts(points, clusters, seed):
 
 
 def _row_numbers(embeddings):
-    """Returns a number `[N]` for each row: the same for equal rows, and, but for a chance of 2^-64, not for others.
+    """Returns a hash `[N]` of each row.
 
-    Comparing numbers is much faster than comparing rows. They are computed of integers, because a floating-point sum
-    depends on where a row lies in memory.
+    Equal rows have equal hashes. Two other rows have different hashes, except with a chance of 2^-64. Comparing hashes
+    is much faster than comparing rows. They are computed from integers, because floating-point sums depend on where a
+    row is stored in memory.
     """
     weights = np.random.default_rng(0).integers(2**64, size=embeddings.shape[1], dtype=np.uint64)
     numbers = np.empty(len(embeddings), np.uint64)
     for start in range(0, len(embeddings), ROWS):
-        # Adding 0 makes -0 the same as 0.
+        # Adding 0 turns -0 into 0.
         block = np.asarray(embeddings[start : start + ROWS], np.float32) + np.float32(0)
         bits = block.view(np.uint32).astype(np.uint64) * MIXING
-        # Low bits of a sum of products depend on no high bits, such as signs.
+        # Mix high bits into low bits, because the low bits of a product depend only on low bits, and not on signs.
         bits ^= bits >> np.uint64(32)
         numbers[start : start + ROWS] = bits @ weights
     return numbers

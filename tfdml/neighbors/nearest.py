@@ -11,27 +11,27 @@ from tfdml.runtime.workers import ALONE
 
 
 def load_faiss():
-    """Imports faiss where it is needed: it is slow to load, and only one of its two builds can be installed."""
-    logging.getLogger("faiss").setLevel(logging.WARNING)  # It logs which CPU instructions it looks for, and times.
+    """Imports faiss on demand: it is slow to load, and only one of its two builds can be installed."""
+    logging.getLogger("faiss").setLevel(logging.WARNING)  # It logs CPU features and times.
     import faiss
 
     return faiss
 
 
-# Distances of which only the smallest is looked at first.
+# Number of distances in a group, of which only the smallest is compared at first.
 GROUP = 32
-# Stands for a neighbor that there is not.
+# Marks a missing neighbor.
 NO_NEIGHBOR = -1
 
 
 def unit_length(vectors):
-    """Returns vectors `[..., d]` at unit length. Zeros stay zeros, and no square overflows or vanishes."""
+    """Returns L2-normalized vectors `[..., d]`. Zeros stay zeros, and no square overflows or underflows."""
     vectors = np.asarray(vectors)
     with np.errstate(over="ignore"):
         lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     found = vectors / np.where(lengths > 0, lengths, 1.0)
     limits = np.finfo(lengths.dtype)
-    # Shorter ones lose digits in their squares.
+    # Squares of very short vectors lose digits, and squares of very long ones overflow.
     extreme = (~np.isfinite(lengths) | (lengths < np.sqrt(limits.tiny / limits.eps)))[..., 0]
     if extreme.any():
         largest = np.abs(vectors[extreme]).max(axis=-1, keepdims=True, initial=0.0)
@@ -42,17 +42,17 @@ def unit_length(vectors):
 
 
 def compared_vectors(embeddings, metric):
-    """Returns embeddings, float32, at unit length for the metric `cosine`, and as they are for `euclidean`."""
+    """Returns float32 embeddings, L2-normalized for the metric `cosine` and unchanged for `euclidean`."""
     embeddings = np.ascontiguousarray(embeddings, np.float32)
     return embeddings if metric == "euclidean" else unit_length(embeddings)
 
 
 def nearest(queries, gallery, k):
-    """Returns the `[Q, k]` rows of the gallery that are nearest to each query, nearest first, by Euclidean distance.
+    """Returns the gallery rows `[Q, k]` that are nearest to each query, nearest first, by Euclidean distance.
 
-    Queries `[Q, d]` and gallery `[G, d]` are finite, and the gallery has k rows or more.
+    Queries `[Q, d]` and gallery `[G, d]` are finite, and the gallery has at least k rows.
     """
-    # Around the mean, so that float32 tells distances apart where all embeddings are near each other.
+    # Subtract the mean, so that float32 can distinguish distances if all embeddings are near each other.
     center = np.mean(gallery, axis=0, dtype=np.float64)
     index = load_faiss().IndexFlatL2(gallery.shape[1])
     index.add(np.ascontiguousarray(gallery - center, np.float32))
@@ -60,26 +60,26 @@ def nearest(queries, gallery, k):
 
 
 def nearest_others(embeddings, queries, gallery, k):
-    """Returns the `[Q, k]` rows of a gallery that are nearest to each query, without itself, nearest first.
+    """Returns the gallery rows `[Q, k]` that are nearest to each query, without the query itself, nearest first.
 
-    Fewer than k if the gallery has no more than k rows. Queries `[Q]` and gallery `[G]`, which may include them, are
-    rows of embeddings `[N, d]`, which are finite.
+    If the gallery has at most k rows, there are fewer columns. Queries `[Q]` and gallery `[G]`, which may include them,
+    are rows of finite embeddings `[N, d]`.
     """
     found = gallery[nearest(embeddings[queries], embeddings[gallery], min(k + 1, len(gallery)))]
     itself = found == queries[:, None]
-    # A query that is not in the gallery, or that others equal, may be missing; then the last goes.
+    # A query may be missing, because it is not in the gallery or equals others. Then drop the last row instead.
     itself[~itself.any(axis=1), -1] = True
     return found[~itself].reshape(len(queries), -1)
 
 
 def nearest_negatives(embeddings, labels, k, *, memory=2**27, workers=None):
-    """Returns the `[N, k]` int32 rows of another class that are nearest to each row, nearest first.
+    """Returns the rows of other classes `[N, k]` (int32) that are nearest to each row, nearest first.
 
-    By Euclidean distance; `NO_NEIGHBOR` behind the last one where other classes have fewer than k rows. `memory` is the
-    bytes for the distances that are compared at once. `Workers` search together, with the same arguments and results;
-    None: this process.
+    Rows are compared by Euclidean distance. If other classes have fewer than k rows, the result is padded with
+    `NO_NEIGHBOR`. `memory` is the number of bytes for the distances that are compared at once. `workers` search
+    together, with the same arguments and results; if None, this process searches alone.
     """
-    # Rows of a class lie side by side, so that they are a slice of the distances.
+    # Rows of a class are adjacent, so that they are a slice of the distances.
     order = np.argsort(labels, kind="stable")
     labels = np.asarray(labels)[order]
     starts, ends = np.searchsorted(labels, labels, "left"), np.searchsorted(labels, labels, "right")
@@ -89,14 +89,14 @@ def nearest_negatives(embeddings, labels, k, *, memory=2**27, workers=None):
     gallery = _with_half_squares(embeddings, order, rows=group * groups)
     size = max(1, min(count, memory // (4 * len(gallery))))
     closeness = np.empty((size, len(gallery)), np.float32)
-    # In the order of classes. Workers share whole blocks: the same products give the same bits.
+    # In the order of classes. Workers share whole blocks, so that results are bit-for-bit the same.
     found = np.full((count, k), NO_NEIGHBOR, np.int32)
     workers = workers or ALONE
     share = workers.share(-(-count // size))
     own = slice(share.start * size, min(share.stop * size, count))
 
     def search(first, rows):
-        """Searches for the rows of the block that begins at `first`."""
+        """Searches for the rows of the block that starts at `first`."""
         block = closeness[rows]
         block[:, count:] = -np.inf
         for each, row in zip(block, range(first + rows.start, first + rows.stop), strict=True):
@@ -124,9 +124,10 @@ def nearest_negatives(embeddings, labels, k, *, memory=2**27, workers=None):
 
 
 def _with_half_squares(embeddings, order, rows):
-    """Returns float32 vectors around their mean and, as a last column, minus half their squared lengths.
+    """Returns float32 vectors minus their mean with an additional last column: minus half their squared lengths.
 
-    With a 1 as a query's last, products are a b - |b|^2 / 2: in the order of distances from a. Zeros fill up the rows.
+    If the last column of a query is 1, products are a b - |b|^2 / 2, which ranks rows by their distance from a. Rows
+    are padded with zeros.
     """
     vectors = np.zeros((rows, embeddings.shape[1] + 1), np.float32)
     center = np.mean(embeddings, axis=0, dtype=np.float64).astype(np.float32)
@@ -136,9 +137,10 @@ def _with_half_squares(embeddings, order, rows):
 
 
 def _largest(values, group, k):
-    """Returns the places of the k largest of each row, or of all if there are fewer, the largest first.
+    """Returns the places of the k largest values of each row, or of all if there are fewer, the largest first.
 
-    They are in the k groups with the largest maxima; maxima of groups take one pass, where sorting would take many.
+    They are in the k groups with the largest maxima. Computing the maxima takes one pass, while sorting would take
+    many.
     """
     groups = values.shape[1] // group
     maxima = values.reshape(-1, group, groups).max(axis=1)
@@ -151,6 +153,6 @@ def _largest(values, group, k):
 
 
 def _places_of_largest(values, k):
-    """Returns the places of the k largest of each row, in any order."""
+    """Returns the places of the k largest values of each row, in any order."""
     k = min(k, values.shape[1])
     return np.argpartition(values, values.shape[1] - k, axis=1)[:, values.shape[1] - k :]

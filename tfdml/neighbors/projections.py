@@ -19,7 +19,7 @@ def principal_components(vectors, count):
     if most < 1:
         return mean, np.zeros((vectors.shape[1], 0)), np.zeros(0)
     if len(vectors) > vectors.shape[1]:
-        # The covariance is faster, and loses digits that no embedding has.
+        # The covariance is faster. It loses only digits that embeddings do not have.
         variances, directions = largest_eigenpairs(centered.T @ centered / (len(vectors) - 1), most)
         deviations = np.sqrt(np.maximum(variances, 0.0))
     else:
@@ -34,9 +34,9 @@ def principal_components(vectors, count):
 def largest_eigenpairs(matrix, count):
     """Returns the largest eigenvalues of a symmetric matrix `[D, D]`, at most `count`, and their axes `[D, n]`.
 
-    The largest one comes first. A part of the eigenvectors takes a fraction of the time that all of them take.
+    The largest one comes first. Computing some of the eigenvectors is much faster than computing all.
     """
-    # Here, because it takes a part of a second, and other commands import this module.
+    # Imported here because it takes a part of a second, and most commands that import this module do not need it.
     from scipy.linalg import eigh
 
     first = max(len(matrix) - count, 0)
@@ -66,7 +66,7 @@ def linear_discriminants(vectors, labels, count, shrinkage=SHRINKAGE):
     _, strengths, axes = np.linalg.svd(np.sqrt(sizes)[:, None] * means, full_matrices=False)
     known = np.flatnonzero(np.square(strengths) > SMALLEST_VARIANCE * np.square(strengths[0]))
     separating = axes[known[: min(count, len(sizes) - 1)]].T
-    # What the discriminants do not see.
+    # The rest is orthogonal to the discriminants.
     rest = centered - centered @ separating @ separating.T
     others = _components(rest, count - separating.shape[1], np.square(centered).sum())
     return whiten @ np.concatenate([separating, others], axis=1)
@@ -76,16 +76,15 @@ def within_class_whitened_components(vectors, labels, count, shrinkage=SHRINKAGE
     """Returns the principal components of vectors after whitening within classes (WCCN).
 
     Projections on these directions vary equally within classes, except for the shrinkage. Unlike linear discriminants,
-    the directions are ordered by the *total* variance that is left, and there can be more of them than classes.
-
-    Arguments and result are those of `linear_discriminants`.
+    the directions are ordered by the *total* variance that is left, and there can be more of them than classes. For
+    arguments and result, see `linear_discriminants`.
     """
     whiten, centered, _, _ = _whitened(vectors, labels, shrinkage)
     return whiten @ _components(centered, count, np.square(centered).sum())
 
 
 def _whitened(vectors, labels, shrinkage):
-    """Returns the map `[D, D]` that whitens within classes, and what it makes of vectors and class means, centered."""
+    """Returns the map `[D, D]` that whitens within classes, and the centered vectors and class means after it."""
     vectors = np.asarray(vectors, np.float64)
     _, classes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     means = np.zeros((len(sizes), vectors.shape[1]))
@@ -96,7 +95,7 @@ def _whitened(vectors, labels, shrinkage):
     mean_variance = np.trace(within) / len(within)
     if not mean_variance > 0:
         raise ValueError(
-            "Linear discriminants and whitening within classes need a class with two images whose features differ. "
+            "Linear discriminants and whitening within classes need a class with two images with different features. "
             f"Received: {len(vectors)} images of {len(sizes)} classes without such a class. Use principal components, "
             "which need no classes."
         )

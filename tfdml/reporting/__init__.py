@@ -1,4 +1,4 @@
-"""Pages and pictures of runs."""
+"""HTML reports of runs, and the figures in them."""
 
 from tfdml.reporting.pictures.embeddings import (
     MOST_ON_MAP,

@@ -1,4 +1,4 @@
-"""Queries of a run, or of several, with what they find, as the page of a report shows them."""
+"""Galleries of a report: queries of one or several runs with their nearest neighbors."""
 
 import dataclasses
 import functools
@@ -14,17 +14,17 @@ from tfdml.reporting.pictures.embeddings import chosen_queries
 from tfdml.reporting.subject import NEIGHBORS, looked_up
 from tfdml.reporting.tables import gallery_data, neighbors_of, queries_within
 
-# Images whose size as files decides how many queries there are.
+# Number of images from which the file size of an image is estimated, which determines how many queries fit.
 SAMPLE = 32
-# Queries whose neighbors are in memory at once as the network takes them.
+# Number of queries for which the inputs of the network are in memory at once.
 AT_ONCE = 8
-# Kinds of queries of one run. The first ones that a page shows are like most.
+# Kinds of queries of one run. Random queries come first, because they are typical.
 KINDS = ("random", "worst", "best")
 CLOSENESS = {"cosine": "cosine similarity", "euclidean": "Euclidean distance"}
 
 
 def gallery_of(subject):
-    """Returns the gallery of the run of a `Subject`: its random, worst and best queries."""
+    """Returns the gallery of a run from its `Subject`: random, worst and best queries."""
     retrieved, count = subject.retrieved, _count(subject, kinds=len(KINDS))
     places = chosen_queries(retrieved, subject.test.labels, count, subject.experiment.settings.run.seed)
     chosen = {kind.capitalize(): retrieved.queries[places[kind]] for kind in KINDS}
@@ -33,10 +33,10 @@ def gallery_of(subject):
 
 
 def gallery_of_several(subjects, queries, alone):
-    """Returns the gallery of runs: queries that one alone gets right, and random ones; with places of the first run.
+    """Returns the gallery of several runs: queries that only one of them gets right, and random queries.
 
-    Subjects, by the names of their runs, have the same test images. Of the queries `[Q]`, `alone` has booleans for each
-    run.
+    `subjects` map the names of runs to `Subject` objects with the same test images. `alone` maps these names to
+    booleans that mark the queries `[Q]` that only this run gets right. Similarity maps are computed for the first run.
     """
     random, first = np.random.default_rng(0), next(iter(subjects.values()))
     count = _count(first, kinds=len(alone) + 1, models=len(subjects))
@@ -51,10 +51,10 @@ def gallery_of_several(subjects, queries, alone):
 
 
 def places_of(subject, found):
-    """Returns the `PlaceShares` of queries and their neighbors, as `neighbors_of` returns them.
+    """Returns the `PlaceShares` of queries and their neighbors, from the output of `neighbors_of`.
 
-    There are none of a model that cannot tell what the places of an image contribute, and none if the transform shows
-    another part of each image.
+    The result is None if the model cannot compute what the places of an image contribute, or if the transform shows a
+    different part of each image.
     """
     experiment = subject.experiment
     preprocessor = experiment.images.preprocessor(subject.model, experiment.settings.images.test_transform)
@@ -80,7 +80,7 @@ def _count(subject, kinds, models=1):
 
 
 def _rows(chosen):
-    """The rows of all queries, ascending."""
+    """Returns the rows of all queries, ascending."""
     return np.unique(np.concatenate(list(chosen.values())))
 
 
@@ -94,7 +94,7 @@ def _gallery(chosen, subject, found, places=None):
         return image_of(test, row).numpy()
 
     def about(row):
-        # With the folder of the image.
+        # The name includes the image's folder, because file names may repeat.
         name = test.name_of(row) if test.encoded else "/".join(PurePath(test.images[row]).parts[-2:])
         return name, str(subject.class_names.get(int(test.labels[row]), test.labels[row]))
 

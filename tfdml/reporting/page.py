@@ -1,4 +1,4 @@
-"""The building blocks of a page: tables, images, curves, and sections on what was run."""
+"""The building blocks of a report: tables, images, curves, and sections about the settings."""
 
 import base64
 import io
@@ -21,33 +21,33 @@ PAGES = jinja2.Environment(
     lstrip_blocks=True,
 )
 PAGES.filters["anchor"] = lambda title: "-".join(title.lower().split())
-# JSON has no NaN; keys stay in their order.
+# JSON does not support NaN. Keys keep their order.
 PAGES.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
 # The macros of parts.html, which return HTML as `Markup` and escape everything else: `table`, `pairs`, `reproduce`, ...
 html = PAGES.get_template("parts.html").module
 code, paragraph = Markup("<code>{}</code>").format, Markup("<p>{}</p>").format
-# Words for names of flags, where another word says more.
+# Readable names of flags, if capitalizing the flag is not enough.
 WORDS = {"embedding_size": "Dimensions"}
 
 
 def joined(*content):
-    """Returns HTML one after another; None is left out, and text is escaped."""
+    """Returns concatenated HTML. None is skipped, and text is escaped."""
     return Markup("").join(piece for piece in content if piece is not None)
 
 
 def about_run(main, changed):
-    """Returns what was run: the main flags, and those that are not at their default, name to value and default."""
+    """Returns the main flags, and a table of all flags that differ from their defaults (name to value and default)."""
     rows = [[f"--{name}", *(code(text) if text else "(empty)" for text in values)] for name, values in changed.items()]
-    caption = "Flags that are not at their default"
+    caption = "Flags that differ from their default"
     values = html.pairs({WORDS.get(name, name.capitalize()): value for name, value in main.items()})
     return joined(values, html.table(["Flag", "Value", "Default"], rows, caption, "flags") if rows else None)
 
 
 def document(title, state, sections, data):
-    """Returns the text of a page that opens from disk and asks no network for anything.
+    """Returns the HTML of a page that can be opened from disk and does not access the network.
 
-    `state` has sentences below the title, each to whether it is of a run that is not complete. A section whose content
-    is empty is left out. `data` is plain data for the script.
+    `state` maps sentences below the title to whether they are about an incomplete run. Sections with empty content are
+    left out. `data` is plain data for the script.
     """
     style, *scripts = (
         Markup(TEMPLATES.joinpath(name).read_text(encoding="utf-8")) for name in ("page.css", "places.js", "page.js")
@@ -58,16 +58,16 @@ def document(title, state, sections, data):
     )
 
 
-# Bytes of all pictures of a page, and the types that browsers draw.
+# Bytes for all figures of a page, and the media types of their files.
 PICTURES = 3_000_000
 TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
-# Longest sides, in pixels, that are tried one after another, and the quality of the JPEG.
+# Longest sides, in pixels, that are tried in this order, and the quality of the JPEG.
 SIDES = (1600, 1200, 800, 512, 384, 320, 256, 192, 144, 96, 64)
 QUALITY = 82
 
 
 def picture_figures(captions):
-    """Returns the pictures of a run, PNG and SVG files to their captions; None without any."""
+    """Returns HTML with the figures of a run, from PNG and SVG files to their captions, or None without any."""
     if not captions:
         return None
     most, pictures = PICTURES // len(captions), []
@@ -83,9 +83,9 @@ def picture_figures(captions):
 
 
 def jpeg_within(picture, most, largest=SIDES[0]):
-    """Returns the largest JPEG of a PIL image that has at most `most` bytes, as a data URI.
+    """Returns a PIL image as the largest JPEG of at most `most` bytes, as a data URI.
 
-    It is not enlarged. If even the smallest has more bytes, it is that one.
+    The image is never enlarged. If even the smallest JPEG has more bytes, that one is returned.
     """
     picture, promising = picture.convert("RGB"), largest
     for side in SIDES:
@@ -94,13 +94,13 @@ def jpeg_within(picture, most, largest=SIDES[0]):
         content = jpeg(picture, side)
         if len(content) <= most:
             break
-        # Bytes grow with the area, or less.
+        # The number of bytes grows at most in proportion to the area, so skip sides that are certainly too large.
         promising = 1.1 * min(side, max(picture.size)) * math.sqrt(most / len(content))
     return data_uri(content, "image/jpeg")
 
 
 def jpeg(picture, side):
-    """Returns the bytes of a PIL image in RGB as a JPEG with a longest side; it is not enlarged."""
+    """Returns an RGB PIL image as JPEG bytes, with a given longest side. It is never enlarged."""
     small, file = picture.copy(), io.BytesIO()
     small.thumbnail((side, side), Image.Resampling.LANCZOS)
     small.save(file, "JPEG", quality=QUALITY)
@@ -108,33 +108,34 @@ def jpeg(picture, side):
 
 
 def data_uri(content, kind):
-    """Returns the address of an image of a media type that is its content, the bytes of the file."""
+    """Returns the data URI of an image from its bytes and media type."""
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
-# Places along a side at most; those of larger feature maps are averaged.
+# Largest number of places along a side. Larger feature maps are averaged.
 MOST_PLACES = 16
 
 
 class PlaceShares(NamedTuple):
     """Similarity maps of a gallery.
 
-    `maps` is the row of a query to a list of `SimilarityMap`, of it and each of its neighbors. `seen` is a function of
-    an image's height and width that returns left, top, right and bottom of the part that the network sees, as
-    fractions.
+    `maps` maps the row of a query to a list of `SimilarityMap` objects, one for each of its neighbors. `seen` is a
+    function of an image's height and width. It returns the left, top, right and bottom edge of the part that the
+    network sees, as fractions.
     """
 
     maps: dict
     seen: Callable
 
     def grid(self):
-        """The height and the width of all maps."""
+        """Returns the height and the width of all maps."""
         return list(_fewer(next(shares.of_a for maps in self.maps.values() for shares in maps)).shape)
 
     def of_query(self, row):
-        """A text for each neighbor of a query: base64 of a byte for each place of the query, and of the neighbor.
+        """Returns one base64 string per neighbor of a query, with one byte per place.
 
-        The byte is 128 where the share is 0, and 1 or 255 where it is largest.
+        The bytes are for the places of the query, followed by the places of the neighbor. A byte is 128 for a share of
+        0, and 1 or 255 for the largest share.
         """
         texts = []
         for of_pair in self.maps[row]:
@@ -152,21 +153,21 @@ def _fewer(shares):
 WIDTH, HEIGHT = 480, 250
 LEFT, RIGHT, TOP, BOTTOM = 58, 24, 12, 42
 SIZE = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT, "bottom": HEIGHT - BOTTOM}
-# Points of a curve that are drawn at most, and up to which each is marked.
+# Largest number of points of a curve that are drawn, and that get a marker.
 MOST_POINTS, MARKED = 400, 24
-# The style has as many colors, and as many dashes: together they tell 32 curves apart.
+# Number of colors and of dash styles in page.css. Together, they distinguish 32 curves.
 COLORS, DASHES = 8, 4
 
 
 def curve_figures(charts):
-    """Returns charts of curves against steps, with legends: title to name to `(steps, values)`; None without any."""
+    """Returns charts with legends, from title to name to curve `(steps, values)`, or None without any."""
     drawn = []
     for title, curves in charts.items():
         shown = {}
         for name, curve in curves.items():
             points = [point for point in zip(*curve, strict=True) if math.isfinite(point[1])]
             if points:
-                # Of many points every n-th, and the last.
+                # If there are many points, keep every n-th and the last.
                 shown[name] = [*points[: -1 : -(-len(points) // MOST_POINTS)], points[-1]]
         if shown:
             drawn.append(_chart(title, shown))
@@ -174,10 +175,10 @@ def curve_figures(charts):
 
 
 def _chart(title, curves):
-    """Returns what the template draws: where lines, marks and ticks are, and the words next to them."""
+    """Returns what the template draws: positions of lines, marks and ticks, and the text next to them."""
     steps, values = zip(*(point for points in curves.values() for point in points), strict=True)
     low, high = min(values), max(values)
-    # Where all are equal they lie in the middle.
+    # If all values are equal, the curve is in the middle.
     aside = 0 if high > low else abs(low) or 1
     across, up = _ticks(0, max(steps) or 1, 5), _ticks(low - aside, high + aside, 5)
 
@@ -199,7 +200,7 @@ def _chart(title, curves):
         "curves": [
             {
                 "name": name,
-                # Lines next to each other differ in color and dash; of one color, each has another dash.
+                # Neighboring lines differ in color and dash. Lines of the same color have different dashes.
                 "line": f"curve s{number % COLORS} d{(number + number // COLORS) % DASHES}",
                 "points": [(x(step), y(value), f"step {step:,}: {value:.4g}") for step, value in points],
                 "marked": len(points) <= MARKED,
@@ -210,7 +211,7 @@ def _chart(title, curves):
 
 
 def _ticks(low, high, count):
-    """Returns round numbers from below `low` to above `high`."""
+    """Returns round numbers that span from at most `low` to at least `high`."""
     raw = (high - low) / count
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw * 0.999)

@@ -1,6 +1,5 @@
-"""The reports of a run, of several runs, and of an ensemble: a page and the pictures in it."""
+"""Reports of a run, of several runs, and of an ensemble: an HTML page and its figures."""
 
-import itertools
 import logging
 import string
 from pathlib import Path
@@ -25,19 +24,20 @@ from tfdml.run.directory.run_record import EnsembleDirectory, Record
 from tfdml.run.experiment.comparison import check_alike, means_over_queries
 from tfdml.run.experiment.experiment import AMONG_RUNS
 
-# Characters of a run's name that are shown.
+# Largest number of characters of a run's name that are shown.
 LONGEST = 24
 OF_SEVERAL = (
-    "Of several runs, metrics are means, with the standard deviation over the runs behind ±; values of a query are "
-    "averaged before they are compared. Curves are means at the steps that all of them have. A query is right if it is "
-    "right in all of them; the neighbors shown are those that the first one finds."
+    "If a group has several runs, its metrics are means, followed by ± and the standard deviation over the runs. The "
+    "values of a query are averaged before they are compared. Curves are means at the steps that all runs have. A "
+    "query counts as right if it is right in all runs, and the neighbors shown are those of the first run."
 )
 
 
 def write_comparison(groups, path, changes=()):
-    """Writes the page that compares groups of run directories, all of them measured as the first run says.
+    """Writes a page that compares groups of run directories, all evaluated with the settings of the first run.
 
-    The runs are of one dataset; of several in a group the page shows means. `changes` are settings to replace.
+    All runs must use the same dataset. If a group has several runs, the page shows their means. `changes` are settings
+    to replace.
     """
     records = {name: list(map(Record.of, group)) for name, group in zip(_names(groups), groups, strict=True)}
     subjects = _subjects(records, dict(changes))
@@ -59,7 +59,7 @@ def write_comparison(groups, path, changes=()):
     several = any(len(group) > 1 for group in groups)
     members = _members_of(records)
     sections = {
-        "What was run": page.joined(
+        "Settings": page.joined(
             tables.compared_runs(
                 {name: merged([record.main() for record in group]) for name, group in records.items()},
                 {name: merged([record.flags() for record in group]) for name, group in records.items()},
@@ -70,7 +70,7 @@ def write_comparison(groups, path, changes=()):
         "Differences": page.joined(differences, tables.right_table(counts, len(queries))),
         "Training": page.curve_figures(overlaid(records)),
         "Queries and neighbors": tables.gallery(gallery),
-        "How to reproduce": page.joined(
+        "Reproduce these runs": page.joined(
             *(html.reproduce(record.command(), {"Run": str(record.run.path)}) for _, record in members),
             html.pairs(environment()),
         ),
@@ -81,7 +81,7 @@ def write_comparison(groups, path, changes=()):
 
 
 def merged(several):
-    """Returns the flags of several runs as those of one, values that differ beside each other."""
+    """Returns the flags of several runs as the flags of one run. Values that differ are joined."""
     return {name: ", ".join(dict.fromkeys(str(flags[name]) for flags in several)) for name in several[0]}
 
 
@@ -93,7 +93,7 @@ def mean_curve(curves):
 
 
 def _names(groups):
-    """Returns a name for each group: a letter, and the beginning of its first folder's name."""
+    """Returns a name for each group: a letter, and the start of its first folder's name."""
     names = [Path(group[0]).resolve().name for group in groups]
     short = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in names]
     more = [f" and {len(group) - 1} more" if len(group) > 1 else "" for group in groups]
@@ -110,7 +110,7 @@ def _subjects(records, changes):
     subjects = {name: [subject_of(record, changes) for record in group] for name, group in records.items()}
     for (_, record), (_, subject) in zip(_members_of(records), _members_of(subjects), strict=True):
         if subject is None:
-            raise ValueError(f"The run in {record.run.path} has no model to compare yet.")
+            raise ValueError(f"The run in {record.run.path} has no model yet. Compare it after its first evaluation.")
     check_alike({str(subject.run.path): subject.experiment for _, subject in _members_of(subjects)})
     return subjects
 
@@ -123,7 +123,7 @@ def _scores_table(scores, metrics, labels):
         if len(group) > 1
     }
     return tables.scores_table(
-        "Test split, best models",
+        "Test split, best model of each run",
         {name: {metric.name: mean.values[metric.name] for metric in metrics} for name, mean in means.items()},
         {name: class_intervals(mean, labels) for name, mean in means.items()},
         deviations,
@@ -131,11 +131,17 @@ def _scores_table(scores, metrics, labels):
 
 
 def overlaid(records):
-    """Returns metric to name of a group to its mean curve; only of metrics that all runs of the group have."""
+    """Returns charts from a metric to the mean curve of each group, if all runs of a group have the metric."""
     charts = {}
     for name, group in records.items():
-        charts_of_runs = [titled_curves(record.events).values() for record in group]
-        of_runs = [dict(itertools.chain(*(curves.items() for curves in drawn))) for drawn in charts_of_runs]
+        of_runs = [
+            {
+                f"{metric} (%)" if title.endswith(" (%)") else metric: curve
+                for title, curves in titled_curves(record.events).items()
+                for metric, curve in curves.items()
+            }
+            for record in group
+        ]
         for metric in of_runs[0]:
             if all(metric in curves for curves in of_runs):
                 charts.setdefault(metric, {})[name] = mean_curve([curves[metric] for curves in of_runs])
@@ -143,21 +149,21 @@ def overlaid(records):
 
 
 TEXT = (
-    "The ensemble in {path} is not joined yet: {complete} of {count} members that have begun are complete. When "
-    "all are, repeat the command that trains them, and it has scores, queries and pictures like every run. Until then "
-    "--run_dir={path}/{first} reports a member alone."
+    "The ensemble in {path} is not joined yet: {complete} of {count} members that have started are complete. When "
+    "all are complete, repeat the command that trains them. The report then shows scores, queries and figures of the "
+    "ensemble. Until then, --run_dir={path}/{first} reports a single member."
 )
 
 
 def write_members_page(run, path):
-    """Writes the page of an `EnsembleDirectory` that is not joined yet: how far its members are, and their curves."""
+    """Writes a page about an ensemble with members that still train: their progress and their curves."""
     records = {member.path.name: Record.of(member.path) for member in run.begun()}
     complete = sum(bool(record.result) for record in records.values())
     text = TEXT.format(path=run.path, complete=complete, count=len(records), first=next(iter(records)))
     sections = {
         "Members": _members_table(records),
         "Training": page.curve_figures(overlaid({name: [record] for name, record in records.items()})),
-        "What was run": tables.compared_runs(
+        "Settings": tables.compared_runs(
             {name: record.main() for name, record in records.items()},
             {name: record.flags() for name, record in records.items()},
         ),
@@ -178,11 +184,11 @@ def _members_table(records):
         shown_score = number(score) if score is None else scored(metric, score)
         rows.append([name, state, *map(number, (record.step, record.steps())), shown_score, number(step)])
     head = ["Member", "State", "Step", "of", f"Best {titled(shown)} while training", "at step"]
-    return html.table(head, rows, "How far each member is", "numbers")
+    return html.table(head, rows, "Progress of each member", "numbers")
 
 
 def _selecting(record):
-    """The metric that selects the best model: --select_by, or the first of which more is better; None if unknown."""
+    """Returns the metric that selects the best model: --select_by, or the first that can. None if unknown."""
     if record.settings.evaluation.select_by:
         return record.settings.evaluation.select_by
     first = next((event for event in record.events if event["event"] == "evaluation"), {})
@@ -191,25 +197,27 @@ def _selecting(record):
             if is_score(name, first) and metric_of(name).larger_is_better:
                 return name
         except ValueError:
-            # A user's own, which is called otherwise in --metrics.
+            # A user's own metric may have a different name in --metrics.
             return name
     return None
 
 
 LOG = logging.getLogger(__name__)
-# What is asked for beside pictures.
+# The name of the page in --only.
 PAGE = "page"
 
 
 def report_run(run_dir, only, out, changes, chosen):
-    """Draws pictures of a run, and writes its page; returns the `Settings` of a run that is complete, else None.
+    """Draws figures of a run and writes its page. Returns its `Settings` if the run is complete, and otherwise None.
 
-    `only` has specs of pictures, and `page`; empty: all that the run has, and the page. The page is `out`, or
-    `index.html` in the report of the run. `changes` are settings to use instead of the run's. `chosen` may have numbers
-    of `channels` and `learners` whose attention is drawn.
+    `only` contains specs of figures, and `page`. If it is empty, all figures that the run has and the page are written.
+    The page is written to `out`, or by default to `index.html` in the report folder of the run. `changes` are settings
+    that replace the run's settings. `chosen` may contain the numbers of the `channels` and `learners` for which
+    attention is drawn.
     """
     own = changes.get("import_modules", ())
-    # At once, but where a user's modules have pictures: they may compute, and TensorFlow is set up before that.
+    # Check the names first. If a user's modules may define figures, this waits until TensorFlow is set up, because
+    # importing them may compute something.
     pictures = None if own else pictures_of(only, chosen)
     ensemble, path = EnsembleDirectory(run_dir), Path(out or RunDirectory(run_dir).report / "index.html")
     if not ensemble.has_flags and ensemble.begun() and set(only) <= {PAGE}:
@@ -229,9 +237,10 @@ def report_run(run_dir, only, out, changes, chosen):
 
 
 def report_comparison(run_dirs, out, changes):
-    """Writes the page that compares runs, and returns its path, by default `comparison.html` in the first's report.
+    """Writes a page that compares runs and returns its path.
 
-    Runs are folders, or of several of each: `A0,A1:B0,B1`.
+    `run_dirs` are run directories, or several per group: `A0,A1:B0,B1`. The default path is `comparison.html` in the
+    report folder of the first run.
     """
     groups = groups_of(run_dirs)
     path = Path(out or RunDirectory(groups[0][0]).report / "comparison.html")
@@ -240,21 +249,23 @@ def report_comparison(run_dirs, out, changes):
 
 
 def pictures_of(only, chosen):
-    """Returns name to `Picture`: those asked for, in their order; if none are, all that need not be named."""
+    """Returns name to `Picture`: the requested ones in their order, or by default all that are drawn without a name."""
     things = registry.registered("picture")
     known = sorted(things, key=lambda name: (things[name].place, name))
     found = {}
     for spec in _whole(only) or [name for name in known if not things[name].if_named]:
         name = registry.parse(spec)[0][0]
         if name not in (PAGE, *known):
-            raise ValueError(f"Unknown picture {name!r} in --only. Known: {', '.join(known)}; {PAGE} is the page.")
+            raise ValueError(
+                f"Unknown picture {name!r} in --only. Expected one of: {', '.join(known)}, or {PAGE} for the page."
+            )
         if name != PAGE:
             found[name] = registry.create("picture", spec, **chosen)
     return found
 
 
 def _whole(pieces):
-    """Returns specs of the pieces of a flag that was split at commas, those between arguments, too."""
+    """Joins the pieces of a flag that was split at commas, also between the arguments of a spec."""
     specs, begun = [], []
     for piece in pieces:
         begun.append(piece)
@@ -266,15 +277,15 @@ def _whole(pieces):
 
 
 def _draw(record, subject, pictures, asked):
-    """Draws the pictures that a run has; returns the caption by path of those that the page shows.
+    """Draws the figures that a run has and returns path to caption for those that the page shows.
 
-    `asked` says whether it is an error if the run lacks one; without a subject nothing is drawn.
+    If `asked`, a figure that the run does not have is an error. Without a subject, nothing is drawn.
     """
     there = {name: picture for name, picture in pictures.items() if subject and picture.can_be_drawn(subject)}
     missing = [f"{name!r} for {picture.of}" for name, picture in pictures.items() if name not in there]
     if asked and missing:
         listed = ", and ".join(missing)
-        raise ValueError(f"The run in {record.run.path} has nothing to draw. There are pictures {listed}.")
+        raise ValueError(f"The run in {record.run.path} lacks pictures that --only names. There are pictures {listed}.")
     drawn, captions, folder = [], {}, record.run.report
     for name, picture in there.items():
         folder.mkdir(exist_ok=True)
@@ -294,6 +305,6 @@ def _draw(record, subject, pictures, asked):
 
 
 def caption_of(name, picture, path):
-    """Returns the caption of a file of the picture that is registered by this name."""
+    """Returns the caption of a file of the figure with this name."""
     own = {name: registry.summaries("picture")[name].removesuffix(".")}
     return {**own, **picture.captions}.get(path.stem, path.stem.replace("_", " ").capitalize())

@@ -1,4 +1,4 @@
-"""The base class of pictures, what sheets of images and charts share, and the sheet of `python -m tfdml.show`."""
+"""The base class of figures, helpers for sheets of images and charts, and the sheet of `python -m tfdml.show`."""
 
 import textwrap
 from collections.abc import Callable, Mapping
@@ -24,29 +24,32 @@ from tfdml.run.training.run_sampler import make_sampler
 
 FONT = Path(matplotlib.get_data_path(), "fonts/ttf/DejaVuSans.ttf")
 BOLD = Path(matplotlib.get_data_path(), "fonts/ttf/DejaVuSans-Bold.ttf")
-# Colors of frames, told apart without seeing red and green, too: one is much brighter.
+# Frame colors. One is much brighter, so that color-blind people can distinguish them.
 RIGHT, WRONG = "#2ca25f", "#b2182b"
 MUTED = "#555555"
 FRAME = 4
-# A function of a row and a side that returns the picture of the row, uint8 `[side, side, 3]`.
+# A function of a row and a side that returns the image of the row, uint8 `[side, side, 3]`.
 Thumbnail: TypeAlias = Callable[[int, int], np.ndarray]
 
 
 class Sheet:
-    """A white sheet on which pictures and words are placed; all sizes are in pixels."""
+    """A white sheet on which images and text are placed. All sizes are in pixels."""
 
     def __init__(self, width, height):
         self.image = Image.new("RGB", (width, height), "white")
         self._draw = ImageDraw.Draw(self.image)
 
     def picture(self, left, top, pixels, frame=None):
-        """Pastes a picture, uint8 `[h, w, 3]`, in a frame of a color or white, with its outer corner at a place."""
+        """Pastes a uint8 image `[h, w, 3]` with a colored or white frame, with its outer corner at a position."""
         height, width = pixels.shape[:2]
         self.bar(left, top, width + 2 * FRAME, height + 2 * FRAME, frame or "white")
         self.image.paste(Image.fromarray(pixels), (left + FRAME, top + FRAME))
 
     def words(self, left, top, text, *, size=12, width=None, lines=1, color="black", bold=False, spacing=2):
-        """Writes words, broken into lines of a width, at most `lines`, the rest cut off; without a width nowhere."""
+        """Writes text.
+
+        If a width is set, the text is wrapped into at most `lines` lines and the rest is cut off.
+        """
         font = ImageFont.truetype(BOLD if bold else FONT, size)
         if width is not None:
             letters = max(int(width / font.getlength("n")), 1)
@@ -58,7 +61,7 @@ class Sheet:
         self._draw.rectangle((left, top, left + width - 1, top + height - 1), fill=color)
 
     def dot(self, left, top, size, color):
-        """Draws a dot whose middle is at `(left, top)`."""
+        """Draws a dot that is centered at `(left, top)`."""
         self._draw.ellipse((left - size / 2, top - size / 2, left + size / 2, top + size / 2), fill=color)
 
     def line(self, top):
@@ -71,17 +74,30 @@ class Sheet:
 
 
 class Picture(Declared):
-    """A picture of a run, or several that belong together; `@register("picture", name)` names it for `--only`.
+    """Base class of the figures of a run, which reports show.
 
-    The first line of a subclass's docstring is the caption of the file of its name. Its arguments are fields, as those
-    of a loss.
+    Extend this class to add your own figure, which may consist of several files, and register it with
+    `@tfdml.registry.register("picture", name)` to use its name in `--only`. The first line of its docstring is the
+    caption of the file with its name. Its arguments are declared as fields, as for losses.
 
     Attributes:
-        captions: captions of further files, by their names without the ending.
-        place: where on the page it is; smaller numbers come first.
-        of: which runs have it, in words.
-        if_named: whether it is drawn only where `--only` names it.
-        on_page: whether the page shows it; the page has some in its own way.
+        captions: Dictionary. Captions of further files, by their names without the ending.
+        place: Integer. Position on the page. Figures with smaller numbers come first.
+        of: String. Which runs have the figure, in words.
+        if_named: Boolean. Whether the figure is drawn only if `--only` names it.
+        on_page: Boolean. Whether the page shows the file. The page shows the content of some figures in its own way.
+
+    Example:
+
+    ```python
+    class Norms(tfdml.reporting.Picture):
+        "Lengths of the embeddings of the test images."
+
+        def draw(self, subject, folder):
+            path = folder / "norms.txt"
+            np.savetxt(path, np.linalg.norm(subject.embeddings, axis=1))
+            return [path]
+    ```
     """
 
     captions: ClassVar[Mapping[str, str]] = {}
@@ -91,21 +107,21 @@ class Picture(Declared):
     on_page: ClassVar[bool] = True
 
     def can_be_drawn(self, subject: Subject) -> bool:
-        """Whether a run has it.
+        """Returns whether a run has this figure.
 
         Args:
-            subject: `Subject`.
+            subject: `Subject` of the run.
         """
         return True
 
     def draw(self, subject: Subject, folder: Path) -> list[Path]:
-        """Writes its files, and returns their paths.
+        """Writes the files of the figure and returns their paths.
 
         Args:
-            subject: `Subject`.
-            folder: where they go.
+            subject: `Subject` of the run.
+            folder: Folder for the files.
         """
-        raise NotImplementedError(f"{type(self).__name__} needs the method draw(subject, folder).")
+        raise NotImplementedError(f"{type(self).__name__} must define the method draw(subject, folder).")
 
 
 # Sizes on the sheet, in pixels.
@@ -117,21 +133,29 @@ FRAME_COLORS = [tuple(round(255 * part) for part in color) for color in matplotl
 
 
 def draw_batch(pictures: np.ndarray, labels: Labels, names: Mapping[int, str], path: FilePath, *, title: str) -> None:
-    """Draws the images of a batch in order, with the name and a color bar of the class under each.
+    """Draws the images of a batch in order, each with the name of its class and a color bar below.
 
-    If every class has the same number of consecutive images, no class is split between two rows.
+    If every class has the same number of consecutive images, no class is split between two rows of the sheet.
 
     Args:
-        pictures: `[B, H, W, 3]` uint8; those that are not square lie in the middle of one.
-        labels: `[B]` class numbers.
-        names: class number to name; others are written as numbers.
-        path: the PNG to write.
-        title: title of the sheet.
+        pictures: `[B, H, W, 3]` uint8 array. Images that are not square are padded to squares.
+        labels: `[B]` integer class labels.
+        names: Dictionary from class label to name. Classes without a name are shown as numbers.
+        path: Path of the PNG file to write.
+        title: String. Title of the sheet.
+
+    Example:
+
+    ```python
+    images = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3), "uint8")
+    names = dict(enumerate(["cup", "mug"]))
+    tfdml.reporting.draw_batch(images, np.array([0, 0, 1, 1]), names, "batch.png", title="A batch")
+    ```
     """
     longest = max(pictures.shape[1:3])
-    # Small images are enlarged by an integer.
+    # Enlarge small images by an integer factor.
     side = longest * -(-SMALLEST_SIDE // longest) if longest < SMALLEST_SIDE else min(longest, LARGEST_SIDE)
-    # About as many images in a row as rows, and whole classes if these are equal in size.
+    # Make the sheet about square. If classes have the same size, keep each class in one row.
     lengths = np.diff([0, *(np.flatnonzero(np.diff(labels)) + 1), len(labels)])
     of_class = int(lengths[0]) if np.all(lengths == lengths[0]) and lengths[0] <= MOST_COLUMNS else 1
     wanted = int(min(np.sqrt(1.5 * len(labels)), MOST_COLUMNS))
@@ -149,7 +173,7 @@ def draw_batch(pictures: np.ndarray, labels: Labels, names: Mapping[int, str], p
     }
     for place, (picture, label) in enumerate(zip(pictures, labels.tolist(), strict=True)):
         x, y = MARGIN + place % columns * across, top + place // columns * down
-        # Enlarged images show single pixels.
+        # Enlarged images keep sharp pixels.
         how = Image.Resampling.NEAREST if side > max(picture.shape[:2]) else Image.Resampling.LANCZOS
         pixels = np.asarray(ImageOps.pad(Image.fromarray(picture), (side, side), how, "white"))
         sheet.picture(x - FRAME, y - FRAME, pixels)
@@ -160,15 +184,15 @@ def draw_batch(pictures: np.ndarray, labels: Labels, names: Mapping[int, str], p
 
 
 def show_batch(settings, split, step, most, out):
-    """Draws a batch of a run of `Settings`, at most `most` of its images, and returns what it says of it.
+    """Draws at most `most` images of a batch of a run from its `Settings`, and returns a description of the batch.
 
-    The split is `train`, for a batch after the training transform at a step, or `test`, for the batch of evaluation of
-    this number.
+    The split is `train`, for the batch of a training step after the training transform, or `test`, for the evaluation
+    batch with this number.
     """
-    # One batch, in this process.
+    # A single batch needs neither several devices nor a cache.
     settings = settings.replace(devices="auto", cache="none")
     experiment = Experiment.of(settings, set_up(settings.run))
-    # All that decides how images are prepared.
+    # The backbone is all that determines how images are prepared.
     network = settings.network
     initial = InitialModel.of(network.initial_model).new_backbone() if network.initial_model else None
     model = SimpleNamespace(backbone=initial or registry.create("backbone", network.backbone))
@@ -185,7 +209,7 @@ def show_batch(settings, split, step, most, out):
 
 
 def _training_batch(experiment, model, step):
-    """Images and labels of the batch of a step, the names of classes, and the transform."""
+    """Returns the images and labels of a step's batch, the class names, and the transform."""
     settings, train = experiment.settings, experiment.splits.train
     sampler = make_sampler(settings.batches.sampler, experiment.splits, settings.evaluation)
     length = Length.of(settings.length, settings.evaluation, len(train) // sampler.batch_size)
@@ -196,24 +220,27 @@ def _training_batch(experiment, model, step):
 
 
 def _evaluation_batch(experiment, model, number):
-    """The same of a batch of evaluation on the test split."""
+    """Returns the same for a batch of evaluation on the test split."""
     settings, test = experiment.settings.images, experiment.splits.test
     size = settings.eval_batch_size
     batches = -(-len(test) // size)
     if number >= batches:
-        raise ValueError(f"--step={number}: evaluation has {batches} batches of {size} images, counted from 0.")
+        raise ValueError(
+            f"--step must be less than {batches}, because evaluation has {batches} batches of {size} images. Received: "
+            f"--step={number}."
+        )
     rows = np.arange(number * size, min((number + 1) * size, len(test)))
     split = test.where(rows)
     images = next(iter(experiment.images.evaluation(split, model))).numpy()[: len(split)]
     return images, split.labels, test.class_names, settings.test_transform
 
 
-# Of lines and bars, told apart by people who are color-blind.
+# Colors of lines and bars, which color-blind people can distinguish.
 COLORS = ("#3182bd", "#d95f02", "#2ca25f", "#756bb1", "#636363", "#e7298a", "#a6761d", "#66a61e")
 
 
 def new_chart(across, up):
-    """Returns a figure and its axes, with their names."""
+    """Returns a figure and its axes, with axis labels."""
     figure = Figure(figsize=(6, 4), dpi=120, layout="constrained")
     axes = figure.add_subplot()
     label(axes, across, up)
@@ -221,20 +248,20 @@ def new_chart(across, up):
 
 
 def label(axes, across, up):
-    """Names the two axes, and leaves out the frame on the other sides."""
+    """Labels the two axes, and hides the frame on the other sides."""
     axes.set_xlabel(across)
     axes.set_ylabel(up)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def legend_above(axes, columns=1):
-    """Writes the legend where no bar is in its way."""
+    """Draws the legend above the chart, so that it does not cover anything."""
     axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False, ncols=columns)
 
 
 def save_chart(figure, path):
-    """Writes a chart as PNG and, next to it, as SVG."""
+    """Writes a chart as a PNG file and, next to it, as an SVG file."""
     figure.savefig(vacated(path))
-    # The same chart gives the same file.
+    # A fixed salt and no date, so that the same chart always gives the same file.
     with matplotlib.rc_context({"svg.hashsalt": "tfdml"}):
         figure.savefig(vacated(Path(path).with_suffix(".svg")), metadata={"Date": None})

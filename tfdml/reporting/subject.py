@@ -1,4 +1,4 @@
-"""`Subject`: the model of a run that pictures show, and all that several pictures need of it."""
+"""`Subject`: the model of a run that figures show, and what several figures need from it."""
 
 import dataclasses
 import functools
@@ -18,15 +18,15 @@ from tfdml.run.experiment.experiment import Experiment
 from tfdml.run.experiment.splits import Splits
 from tfdml.run.training.result import diversity_of
 
-# How many neighbors of a query are known.
+# Number of nearest neighbors that are searched for each query.
 NEIGHBORS = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """A run that pictures are drawn of; the result is empty while it goes on.
+    """A run from which figures are drawn. The result is empty while the run trains.
 
-    What takes time is computed when it is first asked for, and once.
+    Values that are expensive are computed on first access, and only once.
     """
 
     experiment: Experiment
@@ -36,7 +36,7 @@ class Subject:
 
     @property
     def test(self):
-        """The test split, which pictures show."""
+        """The test split, which figures show."""
         return self.experiment.splits.test
 
     @functools.cached_property
@@ -46,7 +46,7 @@ class Subject:
 
     @property
     def class_names(self):
-        """Class number to name; empty where classes have none."""
+        """Class label to name, or empty if classes have no names."""
         return self.test.class_names or {}
 
     @property
@@ -56,7 +56,7 @@ class Subject:
 
     @functools.cached_property
     def task(self):
-        """The `RetrievalTask` of the test, the first of several, each query for itself."""
+        """The `RetrievalTask` of the test split without pooling. If there are several, the first."""
         return dataclasses.replace(self.experiment.splits.protocol.tasks(self.test)[0], pooling=None)
 
     @functools.cached_property
@@ -66,13 +66,13 @@ class Subject:
 
     @functools.cached_property
     def retrieved(self):
-        """The images that queries find; of queries there may be a sample."""
+        """The nearest images of each query, or of a sample of the queries."""
         seed = self.experiment.settings.run.seed
         return looked_up(self.embeddings, self.task, NEIGHBORS, distance=self.distance, seed=seed)
 
     @functools.cached_property
     def tells_places(self):
-        """Whether the model can tell what the places of an image contribute to its embedding."""
+        """Whether the model can compute what each place of an image contributes to its embedding."""
         try:
             self.model.places(self.inputs([0]))
         except ValueError:
@@ -81,14 +81,14 @@ class Subject:
 
     @functools.cached_property
     def learner_count(self):
-        """Number of learners whose embeddings lie side by side."""
+        """Number of learners, which have concatenated embeddings."""
         if self.model.learner_count is None:
             self.model(self.inputs([0]))
         return self.model.learner_count
 
     @functools.cached_property
     def learners(self):
-        """How the learners differ: what the result says, or what is measured now; None of one learner."""
+        """How the learners differ, from the result or measured now, or None if there is one learner."""
         if "learners" in self.result or self.learner_count == 1:
             return self.result.get("learners")
         metrics = self.experiment.splits.protocol.while_training
@@ -96,22 +96,22 @@ class Subject:
 
     @property
     def negative_distances(self):
-        """Distances of negative pairs within the clusters of the training images and between them, or None."""
+        """Distances of negative pairs within and between the clusters of the training images, or None."""
         return (self.result.get("clusters") or self._clusters_saved).get("negative_distances")
 
     @functools.cached_property
     def _clusters_saved(self):
-        """The findings on clusters that the newest checkpoint has, by name; empty without any."""
+        """What the newest checkpoint contains about clusters, by name, or an empty dictionary."""
         newest = CheckpointFolder(self.run.checkpoints).read_newest(logging.warning)
         return (newest and newest[2].get("clusters")) or {}
 
     @functools.cached_property
     def clusters(self):
-        """The training split and the cluster `[N]` of each of its images in the newest checkpoint; None without it."""
+        """The training split and the cluster `[N]` of each image in the newest checkpoint, or None without it."""
         assignment = self._clusters_saved.get("assignment")
         if not assignment:
             return None
-        # That the test is all that is read, and evaluated on, is for the pictures of the test.
+        # Figures read and evaluate only the test split, but the clusters belong to the training split of the run.
         saved, settings = self.run.settings().evaluation, self.experiment.settings
         evaluation = dataclasses.replace(settings.evaluation, evaluate_on=saved.evaluate_on, folds=saved.folds)
         classes = self.run.recorded_dataset().get("classes")
@@ -119,27 +119,27 @@ class Subject:
         return (train, np.array(assignment)) if len(train) == len(assignment) else None
 
     def thumbnail(self, row, side, split=None):
-        """The small picture of a row of a split, by default the test, uint8 `[side, side, 3]`."""
+        """Returns a small copy of an image of a split, by default the test split, uint8 `[side, side, 3]`."""
         return thumbnail(split or self.test, row, side)
 
     def inputs(self, rows):
-        """The inputs of the network for some rows, `[B, H, W, 3]`."""
+        """Returns the network's inputs for some rows, `[B, H, W, 3]`."""
         split = self.test.where(rows)
         batches = self.experiment.images.evaluation(split, self.model)
         return np.concatenate([batch.numpy() for batch in batches])[: len(split)]
 
     def pixels(self, inputs):
-        """Converts inputs of the network back to pictures, uint8."""
+        """Converts inputs of the network back to uint8 images."""
         about = preprocessing_of(self.model)
         return pixels_of(inputs, about["mean"], about["std"], about["channels"])
 
 
 def looked_up(embeddings, task, k, **options):
-    """Returns `Retrieved.of` these arguments, with a bar meanwhile."""
+    """Returns `Retrieved.of` these arguments and shows a progress bar."""
     return Retrieved.of(embeddings, task, k, bar=functools.partial(ProgressBar, unit="lookup"), **options)
 
 
 def pixels_of(images, mean, std, channels):
-    """Converts the input of the network back to a picture."""
+    """Converts inputs of a network back to uint8 images."""
     pixels = np.clip(np.round(images * std + mean), 0, 255).astype(np.uint8)
     return pixels[..., ::-1] if channels == "bgr" else pixels

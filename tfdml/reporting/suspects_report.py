@@ -1,4 +1,4 @@
-"""Reports images whose labels models doubt: a list, and a page to look at them."""
+"""Reports images with labels that models doubt: a list, and a page to check them."""
 
 from pathlib import Path, PurePath
 
@@ -13,17 +13,18 @@ from tfdml.reporting.gallery import CLOSENESS
 from tfdml.reporting.page import html
 from tfdml.reporting.run_page import write_text
 
-# Suspects of a table, and neighbors that are shown of each.
+# Largest number of suspects in the table, and number of neighbors that are shown for each.
 LISTED, NEIGHBORS = 1000, 6
 LIST, PAGE = "suspects.jsonl", "index.html"
 HEAD = ["Image", "Class", "Nearer to", "Margin", "Models"]
 
 
 def suspects_of(images, nearest, margin, share):
-    """Returns the `Suspects` among `JudgedImages`: those whose labels most models doubt.
+    """Returns the `Suspects` among `JudgedImages`: images with labels that most models doubt.
 
-    The mean similarity of the `nearest` images of a class says how near it is. `margin` is the least, in standard
-    deviations of the margins of all images, and `share` the largest part of the images that are suspects.
+    The closeness of an image to a class is its mean similarity to the `nearest` images of the class. `margin` is the
+    smallest margin, in standard deviations of the margins of all images, and `share` the largest fraction of the images
+    that are suspects.
     """
     judgements = [
         Judgement.of(
@@ -35,9 +36,9 @@ def suspects_of(images, nearest, margin, share):
 
 
 def write_suspects(images, suspects, out):
-    """Writes a list of suspects to a folder, and a page if there are any and the images are there.
+    """Writes a list of suspects to a folder, and a page if there are suspects and their images are available.
 
-    Returns the paths of the files by name: `list`, and perhaps `page`.
+    Returns the paths of the files by name: `list`, and possibly `page`.
     """
     files = {"list": Path(out, LIST)}
     files["list"].parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +54,7 @@ def write_suspects(images, suspects, out):
 
 
 def rows_of(images, suspects):
-    """Returns the cells of a table of the `Suspects` of `JudgedImages`, whose head is `HEAD`."""
+    """Returns the table rows for the `Suspects` of `JudgedImages`, with the columns `HEAD`."""
     return [
         [
             images.names[row],
@@ -79,18 +80,21 @@ def _page(images, suspects):
         notes={int(row): f"nearer to {images.named(suspects.others[at])}" for at, row in enumerate(shown)},
     )
     listed = rows_of(images, suspects)[:LISTED]
-    caption = f"The {len(listed):,} most doubtful of {len(suspects.rows):,}"
+    caption = (
+        f"The {len(listed):,} most doubtful of {len(suspects.rows):,} images. Margins are in standard deviations, and "
+        "“Models” is the number of models that doubt the label."
+    )
     sections = {
         "Suspects and neighbors": tables.gallery(data),
         "All suspects": html.table(HEAD, listed, caption, "numbers"),
     }
     title = f"{len(suspects.rows):,} images that are nearer to another class than to their own"
-    state = {"Look at them before you leave them out: some have the right label, and look like another class.": False}
+    state = {"Check these images before you remove them: some have the right label but look like another class.": False}
     return page.document(title, state, sections, {"gallery": data})
 
 
 def _neighbors(images, rows):
-    """Returns row of a suspect to a list of `(row, closeness, right)`: its neighbors, by a model that judges it."""
+    """Returns the row of each suspect to a list of `(row, closeness, right)` of its neighbors, by one model."""
     found = {}
     for judge in images.judges:
         asked = np.isin(judge.rows, rows) & ~np.isin(judge.rows, list(found))

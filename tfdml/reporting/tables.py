@@ -1,4 +1,4 @@
-"""The tables and the gallery of a page."""
+"""The tables and the gallery of a report."""
 
 import numpy as np
 from markupsafe import Markup
@@ -13,9 +13,9 @@ from tfdml.reporting.page import SIDES, WORDS, code, html, joined, jpeg, jpeg_wi
 
 
 def scores_table(caption, rows, intervals=None, deviations=None, first="Model"):
-    """Returns a table of metrics, by name of a row; those of all rows are columns.
+    """Returns a table of metrics by name of a row, with one column for each metric that a row has.
 
-    Intervals `[low, high]` and standard deviations are by row and metric; `first` is the head of the names of rows.
+    Intervals `[low, high]` and standard deviations are by row and metric. `first` is the heading of the row names.
     """
     intervals, deviations = intervals or {}, deviations or {}
     columns = list(dict.fromkeys(name for metrics in rows.values() for name in metrics if is_score(name, metrics)))
@@ -31,7 +31,7 @@ def scores_table(caption, rows, intervals=None, deviations=None, first="Model"):
 
 
 def is_score(name, metrics):
-    """Whether an entry of a result is a metric: a number that no step or count is."""
+    """Returns whether an entry of a result is a metric, and not for example a step or a count."""
     value = metrics[name]
     known = value is None or (isinstance(value, float | int) and not isinstance(value, bool))
     return known and name not in ("queries", "step", "seconds", "epoch")
@@ -48,9 +48,9 @@ def number(value):
 
 
 def compared_runs(main, flags):
-    """Returns what runs have in common, and the flags in which they differ.
+    """Returns what runs have in common, and a table of the flags in which they differ.
 
-    `main` has, by the name of a run, the flags that say most, and `flags` all of them.
+    `main` maps the name of a run to its most important flags, and `flags` to all its flags.
     """
 
     def is_same(runs, name):
@@ -65,20 +65,20 @@ def compared_runs(main, flags):
 
 
 def differences_table(first, second, comparison):
-    """Returns the paired differences of the second run from the first one, as `compare` returns them."""
+    """Returns a table of the paired differences between the second and the first run, from `compare`."""
     words = {"a": "worse", "b": "better", None: ""}
     cells = [_difference(metric, pair, words[pair["better"]]) for metric, pair in comparison.items()]
     caption = f"Difference from {first}, query by query"
     explanation = (
-        "Small numbers are 95% bootstrap intervals over classes of the mean difference. A run is better or worse where "
-        "the interval does not contain 0."
+        "Small numbers are 95% confidence intervals of the mean difference, from a bootstrap over classes. A run is "
+        "called better or worse only if its interval does not contain 0."
     )
     made = html.table(["Run", *map(titled, comparison)], [[second, *cells]], caption, "numbers")
     return joined(made, paragraph(explanation))
 
 
 def pairs_table(comparison):
-    """Returns the differences of all runs, whose names begin with a letter, as `compare_all` returns them."""
+    """Returns a table of the differences between all runs, with names that start with a letter, from `compare_all`."""
 
     def cell(metric, pair):
         word = {pair["second"]: "better", pair["first"]: "worse"}.get(pair["better"], "")
@@ -89,19 +89,19 @@ def pairs_table(comparison):
         for pairs in zip(*(of_metric["pairs"] for of_metric in comparison.values()), strict=True)
     ]
     explanation = (
-        "Small numbers are 95% bootstrap intervals over classes of the mean difference, and p-values. They are "
-        "corrected for the number of pairs: the intervals of all pairs of a metric hold together. The first of a pair "
-        "is better or worse where the interval does not contain 0."
+        "Small numbers are 95% confidence intervals of the mean difference, from a bootstrap over classes, and "
+        "p-values. Both are corrected for the number of pairs: all intervals of a metric hold together with 95% "
+        "confidence. The first run of a pair is called better or worse only if the interval does not contain 0."
     )
     made = html.table(["Runs", *map(titled, comparison)], rows, "Differences of all pairs, query by query", "numbers")
     return joined(made, paragraph(explanation))
 
 
 def right_table(right, queries):
-    """Returns how many queries each run gets right, and right alone, as `right` has both by name."""
+    """Returns how many queries each run gets right, and how many only this run, from both numbers by name."""
     rows = [[name, f"{each:,}", f"{alone:,}"] for name, (each, alone) in right.items()]
-    caption = f"Queries whose nearest image is right, of {queries:,}"
-    return html.table(["Run", "Right", "Right alone"], rows, caption, "numbers")
+    caption = f"Number of queries with a nearest image of their class, of {queries:,} queries"
+    return html.table(["Run", "Right", "Right in this run only"], rows, caption, "numbers")
 
 
 def _difference(metric, pair, word, more=""):
@@ -112,16 +112,17 @@ def _difference(metric, pair, word, more=""):
 
 
 def learners_tables(learners, names=None, cost=None):
-    """Returns how the learners of a run differ, and their cost; None of a run with one learner.
+    """Returns how the learners of a run differ, and their cost, or None for a run with one learner.
 
-    They are what `diversity` and `cost` of `tfdml.evaluation` return, or None. Learners have names, or numbers.
+    The arguments are the output of `diversity` and `cost` of `tfdml.evaluation`, or None. `names` are the names of the
+    learners; by default, they are numbered.
     """
     if learners is None:
         return None
     alone, first = learners["alone"], learners["first"]
     columns = [name for name in alone[0] if is_score(name, alone[0])]
     monitor = columns[0]
-    head = ["Learner", *map(titled, columns), f"{titled(monitor)} with all before it", "Right alone"]
+    head = ["Learner", *map(titled, columns), f"{titled(monitor)} with all previous learners", "Right alone"]
     rows = [
         [
             name,
@@ -132,28 +133,29 @@ def learners_tables(learners, names=None, cost=None):
         for k, name in enumerate(names or range(len(alone)))
     ]
     caption = (
-        f"The mean absolute correlation of dimensions of different learners is {learners['correlation']:.3f}. "
-        "“Right alone” counts the images that only this learner gets right."
+        f"The mean absolute correlation between dimensions of different learners is {learners['correlation']:.3f}. "
+        "“Right alone” is the number of images that only this learner gets right."
     )
     made = joined(html.table(head, rows, "Each learner alone", "numbers"), paragraph(caption))
     if not cost:
         return made
-    adds = "" if cost["multiply_adds"] is None else f" and takes {cost['multiply_adds']:,} multiply-adds for an image"
+    adds = "" if cost["multiply_adds"] is None else f" and needs {cost['multiply_adds']:,} multiply-adds per image"
     return made + paragraph(f"The model has {cost['parameters']:,} parameters{adds}.")
 
 
-# Bytes of all images of a gallery, and the longest side of one in pixels.
+# Bytes for all images of a gallery, and the longest side of an image in pixels.
 IMAGES, LARGEST = 9_000_000, 512
-# Queries of each kind at most, and with images so large that nobody sees more in larger ones.
+# Largest number of queries of each kind, and a side in pixels that shows enough detail.
 MOST, LARGE = 40, 320
-# So many there are of images that must then be smaller; fewer only if the smallest would be too many bytes.
+# Smallest number of queries, with smaller images if necessary. There are fewer only if the smallest images need too
+# many bytes.
 FEWEST = 8
 
 
 def queries_within(images, shown):
     """Returns how many queries of each kind to show, so that their images are large and the page is not.
 
-    Images are a sample; `shown` is the number of images that one query of each kind shows, all kinds together.
+    `images` are a sample. `shown` is the number of images that one query of each kind shows, over all kinds.
     """
     pictures = [Image.fromarray(pixels) for pixels in images]
     large, small = (
@@ -175,11 +177,10 @@ def _closeness(query, neighbors, distance):
 def gallery_data(chosen, found, closeness, image, about, places=None, notes=None):
     """Returns the gallery as plain data.
 
-    `chosen` is the kind of queries, such as `Worst`, to their rows, and `found` the name of a model to what
-    `neighbors_of` returns. `closeness` says what the numbers are, such as `cosine similarity`. Functions of a row
-    return its `image`, uint8 `[H, W, 3]`, and, `about` it, its name and that of its class. `places` are the
-    `PlaceShares` of the first model; None if it cannot tell what makes images similar. `notes` are words about queries,
-    by row, shown instead of their kinds.
+    `chosen` maps the kind of queries, such as `Worst`, to their rows, and `found` the name of a model to the output of
+    `neighbors_of`. `closeness` names the numbers, such as `cosine similarity`. `image` maps a row to its uint8 image
+    `[H, W, 3]`, and `about` to the names of the image and of its class. `places` are the `PlaceShares` of the first
+    model, or None. `notes` are remarks about queries, by row, that are shown instead of their kinds.
     """
     queries = list(dict.fromkeys(int(row) for rows in chosen.values() for row in rows))
     neighbors = (row for of_model in found.values() for query in queries for row, *_ in of_model[query])
@@ -212,9 +213,9 @@ def gallery_data(chosen, found, closeness, image, about, places=None, notes=None
 
 
 def neighbors_of(retrieved, rows, embeddings, distance):
-    """Returns row of a query to a list of `(row, closeness, right)`, its neighbors, nearest first.
+    """Returns the row of each query to a list of `(row, closeness, right)` of its neighbors, nearest first.
 
-    All these rows of queries are in the `Retrieved`, which was searched by the embeddings.
+    The rows must be queries of `retrieved`, which was computed from these embeddings.
     """
     found = {}
     for query, place in zip(rows, np.searchsorted(retrieved.queries, rows), strict=True):
@@ -226,13 +227,13 @@ def neighbors_of(retrieved, rows, embeddings, distance):
 
 
 def gallery(data):
-    """Returns the elements that the script fills, and what chooses among the queries."""
+    """Returns the elements that the script fills, and the form that selects queries."""
     classes = sorted({data["images"][query["row"]]["class"] for query in data["queries"]})
     return html.gallery(data["kinds"], classes, data["models"], "grid" in data)
 
 
 def score_tables(record, subject):
-    """Returns the tables of a run's metrics, complete or still going on; None before the first evaluation."""
+    """Returns the tables of a run's metrics, or None before the first evaluation. The run may be incomplete."""
     measured = means_over_queries(subject) if subject else Scores({})
     intervals = class_intervals(measured, subject.test.labels) if subject else {}
     if record.result:
@@ -250,12 +251,12 @@ def score_tables(record, subject):
                 for event in (first, latest)
             }
             tables.append(scores_table(f"{first['split'].capitalize()} split, while training", rows))
-    note = paragraph("Small numbers are 95% bootstrap intervals over classes.") if intervals else None
+    note = paragraph("Small numbers are 95% confidence intervals (bootstrap over classes).") if intervals else None
     return joined(*tables, note) if tables else None
 
 
 def means_over_queries(subject):
-    """Returns the `Scores` of a model on the test, of the metrics that are means over queries."""
+    """Returns the `Scores` of a model on the test split for the metrics that are means over queries."""
     protocol = subject.experiment.splits.protocol
     metrics = [metric for metric in protocol.metrics if isinstance(metric, RankMetric)]
     return protocol.scores(subject.embeddings, subject.test, metrics) if metrics else Scores({})
@@ -270,11 +271,12 @@ def _of_result(result, intervals):
         if scores:
             rows = {name: scores[kind] for kind, name in names.items() if kind in scores}
             tables.append(scores_table(caption, rows, {best: intervals} if scores is result else None))
-    # What the scores of the best model are made of, see `tfdml.evaluation.evaluate.breakdown`.
+    # The breakdown of the best model's scores, see `tfdml.evaluation.evaluate.breakdown`.
     if sizes := result.get("by_class_size"):
-        tables.append(scores_table("Test split, by the number of images of a class", sizes, first="Classes"))
+        caption = "Test split, by class size: “head” is the third of the classes with the most images"
+        tables.append(scores_table(caption, sizes, first="Classes"))
     if nearest := result.get("nearest"):
         lines = [["nothing" if level == "none" else f"the {level}", f"{share:.1%}"] for level, share in nearest.items()]
-        caption = "Test split, mistakes by severity"
-        tables.append(html.table(["Shares with the nearest", "Images"], lines, caption, "numbers"))
+        caption = "Test split, what images share with their nearest image"
+        tables.append(html.table(["Finest shared level", "Images"], lines, caption, "numbers"))
     return tables

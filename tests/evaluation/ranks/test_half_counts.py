@@ -1,4 +1,4 @@
-"""Ranks by products in half precision are those by float32, to the last bit, and which processors use it."""
+"""Ranks with half-precision products equal ranks with float32 exactly, and which processors use them."""
 
 import sys
 
@@ -24,7 +24,7 @@ SETS = [
 
 @pytest.fixture
 def half(monkeypatch):
-    """Uses half precision on any processor, even where much is in doubt. Set its values to change that."""
+    """Uses half precision on any processor, even if much is in doubt. Set its values to change that."""
 
     def use(*, is_fast=True, few=1.0, most_left=1.0, tile=70, trial=16):
         monkeypatch.setattr(half_counts, "half_products_are_fast", lambda: is_fast)
@@ -58,7 +58,7 @@ def data(kind):
         return random.normal(size=(200, 24)), random.integers(0, 9, 200)
     if kind == "near the mean":
         return 1.0 + 0.05 * random.normal(size=(200, 24)), random.integers(0, 9, 200)
-    # From several positives of each query to 60 of them.
+    # Queries have from several to 60 positives.
     if kind in ("clustered", "few classes"):
         return clustered(rows=200, classes=25 if kind == "clustered" else 3, dim=24, seed=1, noise=1.6)
     return near_ties(kind, random)
@@ -76,7 +76,7 @@ def test_values_are_those_of_float32(kind, half):
 
 @pytest.mark.parametrize("kind", ["clustered", "duplicates"])
 def test_what_half_precision_leaves_is_counted_in_float32(kind, half):
-    """Some queries, all of them, and all blocks behind one of which much is left."""
+    """Some queries, all queries, and all blocks after one that leaves much in doubt."""
     embeddings, labels = data(kind)
     rows = np.arange(200)
     task = RetrievalTask.of(labels, queries=rows % 3 > 0, gallery=rows % 4 > 0, apart=[rows % 5])
@@ -87,7 +87,7 @@ def test_what_half_precision_leaves_is_counted_in_float32(kind, half):
 @pytest.mark.parametrize("kind", ["clustered", "few classes", "steps"])
 @pytest.mark.parametrize("rounding", [np.floor, np.ceil, np.round])
 def test_products_wrong_by_the_bound_change_nothing(kind, rounding, half, monkeypatch):
-    """As if each product had moved by most of what it can, to any side, and then been rounded in any way."""
+    """Moves each product by most of its error bound, in either direction, and rounds it either way."""
     random = np.random.default_rng(0)
 
     def wrong(products, queries, rows):
@@ -113,7 +113,7 @@ def vectors_of(kind, dim):
         vectors = random.normal(size=(60, dim))
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     else:
-        # Nearly halfway between two numbers of bfloat16, all on the same side, so that what is lost adds up.
+        # All nearly halfway between two bfloat16 numbers, on the same side, so that rounding errors add up.
         vectors = np.full((60, dim), (1 + 2.0**-8 - 2.0**-18) * 2.0 ** -np.ceil(np.log2(dim + 1) / 2))
         vectors *= random.choice([-1, 1], (60, 1))
     vectors[7] = 0.0
@@ -179,7 +179,7 @@ def test_only_ranks_up_to_a_depth_are_counted_in_half_precision(half, monkeypatc
     assert not uses_half("recall_at_1", "map")
     assert not uses_half("recall_at_1", distance="euclidean")
     assert not uses_half("recall_at_1", embeddings=mapped)
-    # Behind the first block, of which more is left than pays.
+    # After the first block, which leaves more in doubt than is worthwhile.
     half(few=-1.0, most_left=0.5, tile=200)
     assert uses_half("mrr") and len(used) == 1
 
@@ -195,7 +195,7 @@ def test_depths_are_the_largest_that_any_metric_needs():
 
 @pytest.fixture
 def is_fast(monkeypatch, tmp_path):
-    """Asks of a processor that has the right instructions."""
+    """Checks a processor that has the right instructions."""
     (tmp_path / "cpuinfo").write_text("flags\t\t: fpu avx512_bf16 avx512f\n")
     monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
     monkeypatch.setattr(half_counts, "gpus", list)

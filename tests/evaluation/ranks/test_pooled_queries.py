@@ -1,4 +1,4 @@
-"""Several images of a query as one: by hand, and against a loop that pools word by word."""
+"""Several images pooled into one query, computed by hand and compared with a loop."""
 
 import numpy as np
 import pytest
@@ -25,13 +25,13 @@ def test_two_images_of_a_camera_by_hand():
         [1, 1, 1, 1, 2, 2], cameras=[1, 1, 3, 2, 2, 2], is_query=[1, 1, 1, 0, 0, 0], is_gallery=[0, 0, 0, 1, 1, 1]
     )
     embeddings = on_a_circle([0, 40, 90, 22, 5, 35])
-    # Length has no meaning for cosine similarity.
+    # The length does not matter for cosine similarity.
     embeddings[0] *= 9
     each = scores(METRICS, embeddings, rows)
     assert each.queries.tolist() == [0, 1, 2] and each.per_query["recall_at_1"].tolist() == [0, 0, 0]
     for pooling in ("mean", "max"):
         pooled = scores(f"{METRICS}, pooling='{pooling}'", embeddings, rows)
-        # The row of the first image of each.
+        # The row of each query's first image.
         assert pooled.queries.tolist() == [0, 2]
         assert pooled.per_query["recall_at_1"].tolist() == [pooling == "mean", 0]
         assert pooled.summary()["queries"] == 2
@@ -95,19 +95,19 @@ def test_pooling_with_a_reranking_an_index_and_metrics_of_clusters():
     assert plain.values["nmi"] == pooled.values["nmi"] and plain.values["r_precision"] != pooled.values["r_precision"]
     assert indexed.values == pytest.approx({name: pooled.values[name] for name in indexed.values})
     assert reranked.queries.tolist() == pooled.queries.tolist() and reranked.values != indexed.values
-    # A query is of one camera and one group.
+    # A query has one camera and one group.
     keys = set(zip(labels, rows.cameras, rows.groups, strict=True))
     assert len(pooled.queries) <= len(keys) < 150
 
 
 def test_bad_input_is_named():
-    with pytest.raises(ValueError, match="have no cameras and no groups"):
+    with pytest.raises(ValueError, match="have neither cameras nor groups"):
         scores("pooling='mean'", np.eye(4), rows_of([0, 0, 1, 1]))
     rows = rows_of([0, 0, 1, 1], cameras=[0, 1, 0, 1])
-    with pytest.raises(ValueError, match="1 of 4 embeddings are not finite; the first is row 2"):
+    with pytest.raises(ValueError, match="1 of 4 embeddings are not finite. The first is row 2"):
         scores("pooling='max'", np.diag([1, 1, np.inf, 1]), rows)
-    with pytest.raises(ValueError, match="no query has one"):
+    with pytest.raises(ValueError, match="No query has one"):
         scores("pooling='max'", np.eye(4), rows_of([0, 0, 1, 1], cameras=[0, 0, 0, 0]))
     nothing = np.zeros(4, bool)
-    with pytest.raises(ValueError, match="no query has one"):
+    with pytest.raises(ValueError, match="No query has one"):
         scores("pooling='mean'", np.eye(4), rows_of([0, 0, 1, 1], cameras=[0, 1, 0, 1], is_query=nothing))

@@ -1,4 +1,4 @@
-"""Ranks of positives against sorted lists, and that nothing but the embeddings decides them."""
+"""Ranks of positives, compared with sorted lists, depend on nothing but the embeddings."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_equals_sorted_lists(distance, seed, classes, keys):
 
 
 def euclidean(kind):
-    """Embeddings that are far from the origin, or some of them from the others, and their labels."""
+    """Embeddings that are far from the origin, or with outliers, and their labels."""
     embeddings, labels = clustered(rows=300, classes=40, dim=24)
     if kind == "outlier":
         embeddings[7] *= 300
@@ -85,7 +85,7 @@ def test_nothing_but_the_embeddings_decides_euclidean_ranks(kind, monkeypatch, t
 
 
 def near_ties(kind, random):
-    """Embeddings with similarities that float32 products cannot tell apart, and their labels."""
+    """Embeddings with similarities that float32 products cannot distinguish, and their labels."""
     labels = np.repeat(np.arange(40), 5)
     if kind == "collapsed":
         return np.tile(random.normal(size=(1, 33)), (200, 1)), labels
@@ -95,7 +95,7 @@ def near_ties(kind, random):
         return random.normal(size=(20, 33))[random.integers(0, 20, 200)], labels
     if kind == "scaled duplicates":
         return random.normal(size=(20, 33))[random.integers(0, 20, 200)] * random.uniform(1e-3, 1e3, (200, 1)), labels
-    # Around the similarity at which ties end, in steps below float32's.
+    # Around the end of a tie, in steps smaller than float32's precision.
     base = np.zeros((200, 33))
     base[:, 0], base[:, 1] = 1.0, 1e-3 * random.integers(0, 3, 200)
     base[:, 2] = 1e-5 * random.integers(0, 40, 200)
@@ -128,7 +128,7 @@ def test_ties_count_against_the_model(kind):
 
 
 def test_wrong_products_within_the_bound_change_nothing(monkeypatch):
-    """As if another library had rounded otherwise: each approximate similarity is moved by most of the bound."""
+    """Simulates another library's rounding: each approximate similarity moves by most of the error bound."""
     embeddings, labels = clustered(rows=300, classes=20, dim=3)
     whole = ranks_of(embeddings, labels)
     exact = FloatCounts.similarities
@@ -170,18 +170,18 @@ def test_lengths_of_all_sizes():
 
 
 def test_bad_tasks_are_named():
-    with pytest.raises(ValueError, match=r"1 of 3 labels are missing; the first is row 2"):
+    with pytest.raises(ValueError, match=r"1 of 3 labels are missing. The first is in row 2"):
         RetrievalTask.of([1, 1, np.nan])
-    with pytest.raises(ValueError, match=r"one boolean for each of 3 rows, received shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"one boolean for each of the 3 rows. Received: shape \(2,\)"):
         RetrievalTask.of([1, 1, 2], queries=[True, False])
-    with pytest.raises(ValueError, match=r"one value for each of 3 rows, received shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"one value for each of the 3 rows. Received: shape \(2,\)"):
         RetrievalTask.of([1, 1, 2], apart=[[1, 2]])
 
 
 @pytest.mark.parametrize("spec", ["map_at_r", "map", "map(trapezoid=True)"])
 def test_values_of_queries_do_not_depend_on_the_others_of_their_block(spec):
     random = np.random.default_rng(0)
-    # Classes of 2 to 90 images, so that the ranks of some stand beside many zeros.
+    # Classes of 2 to 90 images, so that the ranks of some are padded with many zeros.
     labels = np.repeat(np.arange(20), random.integers(2, 90, 20))
     embeddings = random.normal(size=(20, 6))[labels] + 0.8 * random.normal(size=(len(labels), 6))
     metric, found = metric_of(spec), []

@@ -1,4 +1,4 @@
-"""Whatever the embeddings and the classes, ranks take about as many products and as much memory as good ones do."""
+"""Ranks of difficult embeddings and classes need about as many products and as much memory as easy ones."""
 
 import threading
 
@@ -29,7 +29,7 @@ KINDS = {
 
 @pytest.fixture
 def exact(monkeypatch):
-    """A list that gets the number of similarities of each exact computation."""
+    """A list of how many similarities each exact computation has computed."""
     numbers, many, one = [], ExactVectors.similarities, ExactVectors.similarities_of_one
 
     def of_many(vectors, queries, rows, out=None):
@@ -56,7 +56,7 @@ def test_each_pair_is_computed_exactly_once(classes, kind, distance, exact):
     for first_only in (False, True):
         exact.clear()
         list(positive_ranks(embeddings, RetrievalTask.of(labels), distance=distance, first_only=first_only))
-        # What is left over is that of a query with few in doubt.
+        # The rest is from queries with few similarities in doubt.
         assert sum(exact) <= among_positives + (1 + counts.FEW_IN_DOUBT) * ROWS * ROWS
 
 
@@ -70,7 +70,7 @@ def test_good_embeddings_need_few_exact_ones(exact):
 
 
 def test_rows_with_many_positives_are_sorted_once(monkeypatch):
-    """Not compared with each positive, so that the time does not grow with the square of a class."""
+    """Images are not compared with each positive, so the time does not grow with the square of the class size."""
     embeddings, labels = clustered(rows=ROWS, classes=3, dim=24)
     counted, plain = [], counts.count_at_least
     monkeypatch.setattr(counts, "count_at_least", lambda *args: counted.append("") or plain(*args))

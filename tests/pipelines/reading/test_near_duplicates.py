@@ -42,7 +42,7 @@ def test_missing_numbers_are_told(tmp_path):
     for name, each in (("train.npy", vectors), ("test.npy", vectors[:1])):
         np.save(tmp_path / name, each)
     splits = {"train": range(3), "test": range(1)}
-    with pytest.raises(ValueError, match="train.npy: 1 of 3 embeddings are not finite; the first is row 1"):
+    with pytest.raises(ValueError, match="train.npy: 1 of 3 embeddings are not finite. The first is row 1"):
         near_duplicates.read_embeddings([tmp_path / "train.npy", tmp_path / "test.npy"], splits)
 
 

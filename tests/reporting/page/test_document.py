@@ -1,4 +1,4 @@
-"""The page as one file, in which text stays text."""
+"""The page is a single file in which all text is escaped."""
 
 import json
 import re

@@ -19,7 +19,7 @@ def test_each_learner_is_bright_where_it_looks(tmp_path):
     sheet = np.asarray(Image.open(path)).astype(int)
     part = MASK_HEAD + 2 * CELL
     assert sheet.shape == (4 * part, 3 * CELL, 3)
-    # The mean of channels, then the channel that learners differ in most.
+    # The mean over channels, followed by the channel in which learners differ most.
     for top in (0, part):
         for row in range(2):
             line = top + MASK_HEAD + row * CELL + MASK_SIDE // 2

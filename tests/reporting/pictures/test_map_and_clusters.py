@@ -17,7 +17,7 @@ def test_the_map_keeps_near_what_is_near():
     random = np.random.default_rng(0)
     centers = np.repeat(np.eye(3), 12, axis=0)
     embeddings = centers + 0.02 * random.normal(size=centers.shape)
-    # Lengths do not count.
+    # Lengths do not matter.
     positions = map_positions(embeddings * random.uniform(1, 9, size=(36, 1)), seed=1)
     distances = np.linalg.norm(positions[:, None] - positions, axis=2) + 1e9 * np.eye(36)
     assert np.mean(distances.argmin(axis=1) // 12 == np.arange(36) // 12) == 1
@@ -48,7 +48,7 @@ def test_pictures_leave_each_other_room():
     places = without_overlap(middles)
     apart = np.abs(middles[places][:, None] - middles[places]).max(axis=2) + 1e9 * np.eye(len(places))
     assert places[0] == 0 and apart.min() >= NEAREST * MAP_CELL
-    # Every other one would be in the way.
+    # All other images would overlap it.
     left_out = np.setdiff1d(np.arange(200), places)
     assert np.all(np.abs(middles[left_out][:, None] - middles[places]).max(axis=2).min(axis=1) < NEAREST * MAP_CELL)
 

@@ -1,4 +1,4 @@
-"""Queries with their neighbors, and classes that are taken for each other."""
+"""Queries with their neighbors, and classes that are confused."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from tfdml.reporting import chosen_queries, draw_confused, draw_neighbors, most_
 from tfdml.reporting.pictures import embeddings as module
 from tfdml.reporting.sheets import FRAME, RIGHT, WRONG
 
-# On a line: two classes apart, and one image of class 0 among class 1; class 2 is one image.
+# On a line: two separate classes, one image of class 0 among class 1, and class 2 with one image.
 PLACES = np.array([0.0, 0.1, 0.3, 5.15, 5.0, 5.1, 5.4, 9.0])
 LABELS = np.array([0, 0, 0, 0, 1, 1, 1, 2])
 EMBEDDINGS = np.stack([PLACES, np.zeros(8)], axis=1)
@@ -29,7 +29,7 @@ def test_neighbors_are_the_nearest_without_the_query(retrieved):
     np.testing.assert_array_equal(retrieved.rows, expected)
     np.testing.assert_array_equal(retrieved.right, LABELS[expected] == LABELS[:, None])
     assert retrieved.first.tolist() == [1, 1, 1, 5, 1, 2, 2, 0]
-    # Of seven queries with a right image four find it first, six among two.
+    # Of seven queries with a right image, four find it first and six among the first two.
     np.testing.assert_allclose(retrieved.recall([1, 2, 5]), [4 / 7, 6 / 7, 1])
 
 
@@ -45,7 +45,7 @@ def test_images_apart_and_outside_of_the_gallery_are_no_neighbors():
 
 def test_chosen_queries(retrieved):
     chosen = chosen_queries(retrieved, LABELS, 2)
-    # Class 2 has no right image. Of class 0 the image among class 1 is the worst.
+    # Class 2 has no right image. The worst query of class 0 is the image among class 1.
     assert LABELS[chosen["best"]].tolist() == [0, 1] and chosen["best"][0] in (0, 1, 2)
     assert chosen["worst"][0] == 3 and LABELS[chosen["worst"][1]] == 1
     assert sorted(LABELS[chosen["random"]]) == [0, 1]

@@ -1,4 +1,4 @@
-"""The sheet of images that one learner alone gets right."""
+"""The sheet of images that only one learner gets right."""
 
 import numpy as np
 from PIL import Image, ImageColor

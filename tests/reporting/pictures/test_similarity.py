@@ -1,4 +1,4 @@
-"""Which places make two images similar."""
+"""Which regions make two images similar."""
 
 import keras
 import numpy as np
@@ -60,7 +60,7 @@ def test_learners_alone_have_the_mean_of_all(images):
     each = [similarity_map(model, *images, learner=k) for k in range(3)]
     np.testing.assert_allclose([one.of_a.sum() for one in each], np.sum(learners[0] * learners[1], axis=1), atol=1e-5)
     np.testing.assert_allclose(np.mean([one.of_a for one in each], axis=0), similarity_map(model, *images).of_a)
-    with pytest.raises(ValueError, match="from 0 to 2, received 3"):
+    with pytest.raises(ValueError, match="learner must be from 0 to 2. Received: learner=3"):
         similarity_map(model, *images, learner=3)
 
 
@@ -79,7 +79,7 @@ def test_a_model_without_one_feature_map_says_so(images):
 
 @pytest.mark.parametrize("width", [20, 40])
 def test_red_lies_where_images_are_similar_and_blue_where_they_are_not(width, tmp_path):
-    """Images keep their shape: a narrow one lies in the middle of a square."""
+    """Images keep their shape: a narrow image is centered in a square."""
     shares = np.zeros((4, width // 10))
     shares[0, 0], shares[-1, -1] = 1.0, -0.5
     gray = np.full((40, width, 3), 128, np.uint8)

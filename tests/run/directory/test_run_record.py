@@ -75,17 +75,17 @@ def test_a_run_that_goes_on(make_record):
     assert record.events == EVENTS and (record.step, record.steps()) == (20, 50)
     assert record.best_step("recall_at_1") == 10
     told = state(record)
-    assert told.startswith("The run is not complete, and no process trains it: step 20 of 50, at 2")
+    assert told.startswith("The run is not complete, and no process trains it: step 20 of 50 at 2")
     assert told.endswith("There is no model yet.") and not record.saved_by()
     with open(record.run.path / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert record.is_training() and state(record).startswith("The run is still going on: step 20 of 50")
+        assert record.is_training() and state(record).startswith("Training is in progress: step 20 of 50")
 
 
 def test_a_run_before_its_first_step(make_record):
     record = make_record()
     assert (record.step, record.steps(), record.best_step("map")) == (0, 2000, 0)
-    assert ": step 0 of 2,000, at 2" in state(record)
+    assert ": step 0 of 2,000 at 2" in state(record)
     assert make_record("--steps=70").steps() == 70
 
 
@@ -93,10 +93,10 @@ def test_a_complete_run(make_record):
     best = {"step": 10, "selected_on": "test", "selected_by": "recall_at_1"}
     record = make_record(result={"step": 1200, "seconds": 4000.0, "best": best})
     assert (record.step, record.best_step("map")) == (1200, 10)
-    told = "Complete: 1,200 steps in 1 h 7 min. The model shown is the best, of step 10."
-    assert state(record) == f"{told} It was selected on test by Recall@1."
+    told = "Training is complete: 1,200 steps in 1 h 7 min. This page shows the best model, from step 10."
+    assert state(record) == f"{told} It was selected by Recall@1 on the test split."
     blended = make_record(result={"step": 10, "best": {**best, "blend": 0.5}})
-    assert "of step 10, in a mean that takes 0.5 of it. It was" in state(blended)
+    assert "from step 10, blended with the initial weights (50% trained weights). It was" in state(blended)
 
 
 def test_members_that_are_not_joined_are_reported_one_by_one(tmp_path):

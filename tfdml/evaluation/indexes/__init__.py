@@ -1,4 +1,4 @@
-"""How the nearest images of queries are found; a protocol's `index` names one."""
+"""Indexes, which find the nearest images of queries. The `index` of a protocol names one."""
 
 from tfdml.evaluation.indexes.approximate import HNSW, IVF, PQ, ApproximateIndex, Exact, Flat
 from tfdml.evaluation.indexes.index import Index

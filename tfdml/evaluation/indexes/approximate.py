@@ -1,4 +1,4 @@
-"""The indexes of faiss that evaluation takes: flat, IVF, HNSW and PQ."""
+"""The faiss indexes that evaluation supports: flat, IVF, HNSW and PQ."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from tfdml.registry.arguments import Count, integer
 
 
 class ApproximateIndex(Index):
-    """Searches the gallery by an index of faiss."""
+    """Base class of indexes that search the gallery with faiss."""
 
     is_approximate = True
 
@@ -22,9 +22,9 @@ class ApproximateIndex(Index):
         deep = [each.name for each in metrics if isinstance(each, RankMetric) and np.isinf(each.depth(1))]
         if deep:
             raise ValueError(
-                f"The metric {', '.join(deep)} needs the ranks of all positives, and index={str(self)!r} finds only "
+                f"The metric {', '.join(deep)} needs the ranks of all positives, but index={str(self)!r} finds only "
                 "the nearest images. Choose other metrics, such as recall_at_1, precision_at_10, r_precision or "
-                "map_at_r, or index='exact'."
+                "map_at_r, or use index='exact'."
             )
 
     def searched(self, embeddings, task, metrics, distance):
@@ -32,29 +32,29 @@ class ApproximateIndex(Index):
         return IndexSearch(self, embeddings, task, metrics, distance)
 
     def of_size(self, count: int) -> Self:
-        """Returns the index for a gallery of that many images: with a number for each argument that is None."""
+        """Returns the index for a gallery of `count` images, with numbers instead of None as arguments."""
         del count
         return self
 
     def create(self, dim: int, metric: int, sample: Callable[[int], np.ndarray]) -> Any:
-        """Returns an index of faiss that is ready for vectors.
+        """Returns a faiss index to which vectors can be added.
 
         Args:
-            dim: their dimension.
+            dim: Integer. Dimension of the vectors.
             metric: `faiss.METRIC_INNER_PRODUCT` or `faiss.METRIC_L2`.
-            sample: function from a number to at most that many random vectors of the gallery.
+            sample: Function that maps a number to at most that many random vectors of the gallery.
         """
         raise NotImplementedError
 
 
 @register("index", "exact")
 class Exact(Index):
-    """Compares each query with the whole gallery. Every metric can be computed."""
+    """Compares each query with the whole gallery, without faiss. Supports every metric."""
 
 
 @register("index", "flat")
 class Flat(ApproximateIndex):
-    """Compares each query with all images, and finds the nearest: faiss' flat index. Nothing is approximate."""
+    """Finds each query's nearest images by comparing it with all images, with faiss' exact flat index."""
 
     def create(self, dim, metric, sample):
         return load_faiss().IndexFlat(dim, metric)
@@ -62,15 +62,16 @@ class Flat(ApproximateIndex):
 
 @register("index", "hnsw")
 class HNSW(ApproximateIndex):
-    """Walks from image to image along a graph of neighbors: faiss' HNSW.
+    """Searches a graph of neighbors step by step, with faiss' HNSW index.
 
     From "Efficient and Robust Approximate Nearest Neighbor Search Using Hierarchical Navigable Small World Graphs"
-    (PAMI 2020). It is built by several threads at once, so its results can differ slightly from one time to the next.
+    (PAMI 2020). Several threads build the graph at once, so results can differ slightly from run to run.
 
     Args:
-        m: number of neighbors of an image in the graph; twice as many in its lowest layer.
-        ef_construction: number of candidates when an image is added.
-        ef_search: number of candidates in a search. More find more of the nearest images and take longer.
+        m: Integer. Number of neighbors of an image in the graph, twice as many in its lowest layer. Defaults to `32`.
+        ef_construction: Integer. Number of candidates when an image is added. Defaults to `100`.
+        ef_search: Integer. Number of candidates in a search. With more candidates, a search finds more of the nearest
+            images but is slower. Defaults to `100`.
     """
 
     m: Annotated[int, integer(2)] = 32
@@ -83,21 +84,22 @@ class HNSW(ApproximateIndex):
         return index
 
 
-# Images in the sample that K-means divides into lists, for each list; faiss warns below 39.
+# Number of sampled images per list for K-means. faiss warns if there are fewer than 39.
 SAMPLE = 64
 FEWEST = 39
 
 
 @register("index", "ivf")
 class IVF(ApproximateIndex):
-    """Searches only the lists whose centers are nearest to the query: faiss' inverted file.
+    """Searches only the clusters nearest to the query, with faiss' inverted file index.
 
-    K-means on a sample of the gallery divides it into lists. More probes find more of the nearest images and take
-    longer; as many probes as lists find all.
+    K-means on a sample of the gallery divides it into lists. With more probes, a search finds more of the nearest
+    images but is slower. If it probes all lists, it finds all of them.
 
     Args:
-        lists: number of lists; None: 4 times the square root of the number of images, but not more than one for 39.
-        probes: number of lists that are searched; all if there are fewer.
+        lists: Integer or `None`. Number of lists. If `None`, 4 times the square root of the number of images, but at
+            least 39 images per list. Defaults to `None`.
+        probes: Integer. Number of lists to search. If there are fewer lists, all are searched. Defaults to `64`.
     """
 
     lists: Count | None = None
@@ -107,8 +109,8 @@ class IVF(ApproximateIndex):
         lists = self.lists or max(1, min(round(4 * math.sqrt(count)), count // FEWEST))
         if lists > count:
             raise ValueError(
-                f"ivf(lists={lists}) needs as many images in the gallery; it has {count}. Leave lists out, or use "
-                "index='exact', which is fast for so few."
+                f"ivf(lists={lists}) needs at least {lists} images in the gallery, which has {count}. Remove lists, or "
+                "use index='exact', which is fast for a small gallery."
             )
         return IVF(lists, min(self.probes, lists))
 
@@ -116,30 +118,31 @@ class IVF(ApproximateIndex):
         faiss = load_faiss()
         flat = faiss.IndexFlatL2(dim) if metric == faiss.METRIC_L2 else faiss.IndexFlatIP(dim)
         index = faiss.IndexIVFFlat(flat, dim, self.lists, metric)
-        # By default faiss warns of small samples.
+        # Without this, faiss warns about small samples.
         index.cp.min_points_per_centroid = 1
         index.train(sample(SAMPLE * self.lists))
         index.nprobe = self.probes
         return index
 
 
-# Dimensions that one byte stands for.
+# Number of dimensions per part, and so per byte.
 DIMENSIONS = 4
 
 
 @register("index", "pq")
 class PQ(ApproximateIndex):
-    """Compresses vectors, in the lists of an inverted file: faiss' IVFPQ. Similarities are approximate.
+    """Searches compressed vectors in the lists of an inverted file, with faiss' IVFPQ index.
 
-    From "Product Quantization for Nearest Neighbor Search" (PAMI 2011): K-means divides the values of each part of a
-    vector, and the number of the nearest center takes the place of the part. With 4 dimensions a byte, vectors take a
-    sixteenth of the memory.
+    Similarities are approximate. From "Product Quantization for Nearest Neighbor Search" (PAMI 2011): vectors are
+    divided into parts, K-means clusters the values of each part, and each part is replaced by the number of its nearest
+    center. With one byte per 4 dimensions, vectors need 1/16 of the memory.
 
     Args:
-        subvectors: number of parts of a vector, a divisor of its dimension; None: a quarter of the dimension, or the
-            next smaller divisor.
-        bits: bits for each part, so that it has 2**bits centers; None: 8, but not more centers than one for 39 images.
-        lists, probes: as of `ivf`.
+        subvectors: Integer or `None`. Number of parts of a vector, a divisor of its dimension. If `None`, 25% of the
+            dimension, or the next smaller divisor. Defaults to `None`.
+        bits: Integer or `None`. Bits per part, which has `2**bits` centers. If `None`, 8, but at least 39 images per
+            center. Defaults to `None`.
+        lists, probes: see `IVF`.
     """
 
     subvectors: Count | None = None
@@ -152,8 +155,8 @@ class PQ(ApproximateIndex):
         bits = self.bits or max(1, min(8, int(math.log2(max(count // FEWEST, 2)))))
         if 2**bits > count:
             raise ValueError(
-                f"pq(bits={bits}) needs {2**bits} images in the gallery; it has {count}. Leave bits out, or use "
-                "index='flat', which is fast for so few."
+                f"pq(bits={bits}) needs at least {2**bits} images in the gallery, which has {count}. Remove bits, or "
+                "use index='flat', which is fast for a small gallery."
             )
         return PQ(self.subvectors, bits, ivf.lists, ivf.probes)
 
@@ -161,9 +164,12 @@ class PQ(ApproximateIndex):
         faiss = load_faiss()
         parts = self.subvectors or next(size for size in range(max(1, dim // DIMENSIONS), 0, -1) if dim % size == 0)
         if dim % parts:
-            raise ValueError(f"pq(subvectors={parts}) must divide the dimension of the embedding, which is {dim}.")
+            raise ValueError(
+                f"subvectors must divide the dimension of the embedding, which is {dim}. Received: "
+                f"pq(subvectors={parts})."
+            )
         index = faiss.IndexIVFPQ(faiss.IndexFlat(dim, metric), dim, self.lists, parts, self.bits, metric)
-        # By default faiss warns of small samples.
+        # Without this, faiss warns about small samples.
         index.cp.min_points_per_centroid = index.pq.cp.min_points_per_centroid = 1
         index.train(sample(SAMPLE * max(self.lists, 2**self.bits)))
         index.nprobe = self.probes

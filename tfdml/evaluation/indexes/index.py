@@ -1,4 +1,4 @@
-"""Evaluation with the lists of nearest neighbors that an index finds, and their quality."""
+"""Evaluation with the neighbor lists that an index finds, and their quality."""
 
 import dataclasses
 import functools
@@ -15,12 +15,12 @@ from tfdml.neighbors.nearest import load_faiss
 from tfdml.registry.arguments import Distance, Embeddings
 from tfdml.registry.fields import Declared
 
-# Pairs that are compared at once.
+# Number of pairs that are compared at once.
 PAIRS = 2**24
 
 
 def class_members(task):
-    """Returns how many gallery images of its class each query has, and how many of them count as found, `[2, Q]`."""
+    """Returns each query's number of gallery images of its class, and how many of them count, `[2, Q]`."""
     gallery = task.gallery[np.argsort(task.labels[task.gallery], kind="stable")]
     order = np.argsort(task.labels[task.queries], kind="stable")
     labels = task.labels[task.queries][order]
@@ -39,7 +39,7 @@ def class_members(task):
     return counts
 
 
-# Rows that are added or compared at once.
+# Number of rows that are added or compared at once.
 ROWS = 16384
 
 
@@ -53,18 +53,18 @@ class IndexedGallery:
         self.metric = faiss.METRIC_L2 if distance == "euclidean" else faiss.METRIC_INNER_PRODUCT
 
     def nearest(self, queries, count):
-        """Returns for each of the rows of queries `[Q]` the gallery rows that the index finds, at most `count`."""
+        """Returns, for each query row `[Q]`, the gallery rows that the index finds, at most `count`."""
         found = self._filled.search(self._vectors(queries), count)[1]
         return [self.rows[each[each >= 0]] for each in found]
 
     def exactly_nearest(self, queries, count):
-        """Returns the rows `[Q, count]` that are nearest; arguments as of `nearest`."""
+        """Returns the gallery rows `[Q, count]` that are truly nearest to the query rows `[Q]`."""
         from faiss.contrib.exhaustive_search import knn_ground_truth
 
         return self.rows[knn_ground_truth(self._vectors(queries), self._blocks(), count, self.metric)[1]]
 
     def compared(self, query, rows):
-        """Returns the exact similarities `[R]` of a query's row to other rows, and their ties, a number or `[R]`."""
+        """Returns the exact similarities `[R]` of a query row to other rows, and their ties, a number or `[R]`."""
         similarities = self.vectors.similarities_of_one(self.vectors.vectors[query], rows)
         ties = self.vectors.ties(self.vectors.offsets[[query]], rows)
         return similarities, ties[0] if np.ndim(ties) else ties
@@ -90,12 +90,12 @@ class IndexedGallery:
 
 @dataclasses.dataclass(frozen=True)
 class NeighborList:
-    """The similarities of the images in a list of nearest neighbors; what does not count is left out.
+    """The similarities of the images in a list of nearest neighbors, without images that do not count.
 
-    `positives` are those of the query's class, ascending but for ties, `ties` by how much each may differ and count as
-    equal, `negatives` those of other classes, ascending, and `lowest` all of them less their ties, ascending. `end` is
-    the smallest similarity in the list, which images outside may have too; minus infinity if the index has found all
-    that it can find.
+    `positives` are the similarities to images of the query's class, ascending except for ties, and `ties` are the
+    differences up to which each counts as equal to others. `negatives` are the similarities to images of other classes,
+    ascending. `lowest` are all similarities minus their ties, ascending. `end` is the smallest similarity in the list,
+    which images outside of it may share, or minus infinity if the index cannot find more images.
     """
 
     positives: np.ndarray
@@ -106,9 +106,10 @@ class NeighborList:
 
     @classmethod
     def of(cls, query, rows, similarities, ties, task, *, is_all):
-        """Creates the list of a query's row from what `IndexedGallery.compared` returns of the rows `[K]` found.
+        """Creates the list of a query row from the rows `[K]` that were found for it.
 
-        `is_all` says that the index can find no others.
+        `similarities` and `ties` are the output of `IndexedGallery.compared` for these rows. `is_all` is True if the
+        index cannot find other images.
         """
         same = task.labels[rows] == task.labels[query]
         counted = same & task.countable(query[None], rows)[0]
@@ -122,17 +123,17 @@ class NeighborList:
         return len(self.positives) + len(self.negatives)
 
     def ahead(self):
-        """Returns the number of negatives in the list that are as similar as each positive, the farthest first."""
+        """Returns how many negatives in the list are as similar as each positive, starting with the farthest."""
         return len(self.negatives) - np.searchsorted(self.negatives, self.positives - self.ties)
 
     def is_decided(self, depth):
-        """Returns whether images outside cannot be ahead of a positive that has a rank of at most `depth`."""
+        """Returns whether no image outside of the list can rank before a positive with a rank of at most `depth`."""
         ranks = self.ahead() + np.arange(len(self.positives), 0, -1)
-        # The list is in the order of float32 similarities, whose rounding is less than another tie.
+        # The list is ordered by float32 similarities, which have rounding errors smaller than one more tie.
         return not np.any((ranks <= depth) & (self.positives - 2 * self.ties <= self.end))
 
     def count_from(self, similarity):
-        """Returns how many images of the list have at least a similarity."""
+        """Returns how many images in the list have at least this similarity."""
         return sum(int(np.count_nonzero(each >= similarity)) for each in (self.positives, self.negatives))
 
 
@@ -141,10 +142,10 @@ class IndexReport:
     """The quality of an index in one search.
 
     Args:
-        spec: the index, with all its arguments.
-        recall: the share of the exact nearest images that it found, of those that the metrics look at; the mean over a
-            sample of queries.
-        short_lists: the share of the queries for which it found fewer images than the metrics look at.
+        spec: String. Spec of the index with all its arguments.
+        recall: Float. Share of the exact nearest images that the index found, among those that the metrics use. The
+            mean over a sample of queries.
+        short_lists: Float. Share of the queries for which the index found fewer images than the metrics use.
     """
 
     spec: str
@@ -157,34 +158,34 @@ class IndexReport:
 
     @classmethod
     def mean(cls, several: Sequence[Self]) -> Self:
-        """Returns the mean of several reports; the index is that of the first."""
+        """Returns the mean of several reports, with the index of the first."""
         recall, short_lists = np.mean([[each.recall, each.short_lists] for each in several], axis=0)
         return cls(several[0].spec, float(recall), float(short_lists))
 
 
-# Bytes for the lists of a block of queries, for each neighbor in them, and the most queries in a block.
+# Bytes for the lists of a block of queries, bytes per neighbor in them, and the largest number of queries per block.
 MEMORY = 2**27
 NEIGHBOR = 32
 QUERIES = 4096
-# Queries whose lists are compared with the exact ones.
+# Number of queries for which the lists are compared with exact lists.
 SAMPLE = 1000
 # The number of negatives ahead of a positive that is not in the list.
 MANY = 2**62
 
 
 class IndexSearch:
-    """Searches a gallery by an index.
+    """Searches a gallery with an index.
 
-    A list is as long as the metrics need, plus the images of the query's class that do not count, plus one that shows
-    whether the list ends amid a tie. If it does, so that images outside may be ahead of a positive, a longer list is
-    searched for.
+    A neighbor list is as long as the metrics need, plus the images of the query's class that do not count, plus one
+    that shows whether the list ends within a tie. If it does, images outside of the list may rank before a positive,
+    and a longer list is searched for.
 
     Args:
         index: `ApproximateIndex`.
-        embeddings: `[N, d]` array, finite.
-        task: `RetrievalTask` among its rows.
-        metrics: list of `RankMetric`.
-        distance: `cosine` or `euclidean`.
+        embeddings: `[N, d]` array of finite numbers.
+        task: `RetrievalTask` on its rows.
+        metrics: List of `RankMetric` objects.
+        distance: `"cosine"` or `"euclidean"`.
     """
 
     def __init__(
@@ -195,16 +196,16 @@ class IndexSearch:
         counts = class_members(task)
         kept = np.flatnonzero(counts[1])
         self.queries, self.members, self.positives = task.queries[kept], *counts[:, kept]
-        # How many of the nearest images decide the metrics, and how long the list of each query must be for these.
+        # How many of the nearest images the metrics use, and how long each query's list must be to contain them.
         needed = deepest(metrics, self.positives)
         self.depths = np.minimum(needed, len(task.gallery) - self.members + self.positives)
         self._lengths = self.depths + self.members - self.positives + 1
         self.shares, self.short_lists = [], 0
 
     def ranks(self, *, first_only: bool = False) -> Iterator[PositiveRanks]:
-        """Yields `PositiveRanks` of blocks of queries, of each only the first if asked for.
+        """Yields `PositiveRanks` of blocks of queries, or only the first rank of each query if `first_only` is True.
 
-        Positives that are not found have a rank beyond those that the metrics look at.
+        Positives that the index does not find have a rank beyond the ranks that the metrics use.
         """
         self.shares, self.short_lists = [], 0
         later = [np.zeros(0, np.int64)]
@@ -216,7 +217,7 @@ class IndexSearch:
             decided = [each.is_decided(depth) for each, depth in zip(lists, self.depths[places], strict=True)]
             later.append(places[np.logical_not(decided)])
             yield from self._ranks(places[decided], [lists[number] for number in np.flatnonzero(decided)], first_only)
-        # So long that, beside the query's class, they have as many negatives as the metrics look at.
+        # Without the query's class, these longer lists still have as many negatives as the metrics use.
         for places, lists in self._searched(np.concatenate(later), self.depths + self.members):
             yield from self._ranks(places, lists, first_only)
 
@@ -226,7 +227,7 @@ class IndexSearch:
         return IndexReport(repr(self.gallery.index), recall, short_lists)
 
     def _searched(self, places, lengths):
-        """Yields blocks of places of queries, and a list of their `NeighborList`s."""
+        """Yields blocks of places of queries, each with a list of their `NeighborList` objects."""
         places = places[np.argsort(-lengths[places], kind="stable")]
         while len(places):
             length = int(min(lengths[places[0]], len(self.task.gallery)))
@@ -236,7 +237,7 @@ class IndexSearch:
             places = places[size:]
 
     def _neighbor_lists(self, places, found, length):
-        """Returns a list of `NeighborList`s of the rows that were found for each query, up to `length`."""
+        """Returns the `NeighborList` of each query, from rows that were found up to `length`."""
         whole = length == len(self.task.gallery)
         return [
             NeighborList.of(
@@ -258,7 +259,7 @@ class IndexSearch:
 
     @functools.cached_property
     def _lowest(self):
-        """The place of each query of a sample, to the similarity, less a tie, of the last that the metrics look at."""
+        """Maps each sampled query to the similarity, minus a tie, of the last image that metrics use."""
         random = np.random.default_rng(0)
         places = np.sort(random.choice(len(self.queries), min(SAMPLE, len(self.queries)), replace=False))
         length = int(min(self._lengths[places].max(), len(self.task.gallery)))
@@ -268,26 +269,36 @@ class IndexSearch:
 
 
 class Index(Declared):
-    """How the images of a gallery are searched."""
+    """Base class of indexes, which define how the images of a gallery are searched.
 
-    #: The name under which it is registered.
+    An index is created from its spec, such as `ivf(probes=16)`, for the argument `index` of `evaluate` or of a
+    protocol.
+
+    Example:
+
+    ```python
+    tfdml.registry.create("index", "ivf(probes=16)").probes  # 16
+    ```
+    """
+
+    #: The name under which the index is registered.
     name = None
-    #: Whether it finds only the nearest images, and not always all of them.
+    #: Whether it finds only the nearest images and may miss some of them.
     is_approximate = False
 
     def check(self, metrics: Sequence[Metric]) -> None:
-        """Raises a ValueError if a metric needs what this index does not find."""
+        """Raises a ValueError if a metric needs more than this index finds."""
 
     def searched(
         self, embeddings: Embeddings, task: RetrievalTask, metrics: Sequence[Metric], distance: Distance
     ) -> IndexSearch | None:
-        """Returns an `IndexSearch`, or None if ranks are counted instead.
+        """Returns an `IndexSearch`, or None if ranks are counted exactly.
 
         Args:
             embeddings: `[N, d]` array.
-            task: `RetrievalTask` among its rows.
-            metrics: list of `RankMetric`.
-            distance: `cosine` or `euclidean`.
+            task: `RetrievalTask` on its rows.
+            metrics: List of `RankMetric` objects.
+            distance: `"cosine"` or `"euclidean"`.
         """
         return None
 

@@ -1,4 +1,4 @@
-"""Metrics of embeddings, a file for each family."""
+"""Metrics of embeddings, with one module per family."""
 
 from tfdml.evaluation.metrics.base import (
     ClusterMetric,

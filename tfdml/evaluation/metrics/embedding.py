@@ -1,4 +1,4 @@
-"""Metrics of the embeddings themselves, such as alignment and effective rank, and of their clusters, such as NMI."""
+"""Metrics of embeddings, such as alignment and effective rank, and of their clusters, such as NMI."""
 
 from typing import Annotated
 
@@ -10,16 +10,16 @@ from tfdml.neighbors.nearest import nearest_others, unit_length
 from tfdml.registry import register
 from tfdml.registry.arguments import Count, Positive, integer, number
 
-# Rows whose deviations from their class are computed at once.
+# Number of rows for which deviations are computed at once.
 ROWS = 8192
 
 
 @register("metric", "alignment")
 class Alignment(EmbeddingMetric):
-    """The mean squared distance of pairs of the same class, of embeddings scaled to unit length.
+    """Mean squared distance between L2-normalized embeddings of the same class: smaller is more compact.
 
     From "Understanding Contrastive Representation Learning through Alignment and Uniformity on the Hypersphere" (ICML
-    2020), with alpha = 2. None if each class has one image.
+    2020), with alpha = 2. The value is None if each class has only one image.
     """
 
     needs_classes = False
@@ -27,7 +27,7 @@ class Alignment(EmbeddingMetric):
     def value(self, embeddings, labels):
         embeddings = unit_length(embeddings)
         means, sizes, numbers = class_means(embeddings, labels)
-        # The squared distances of a class's pairs sum to its size times the squared distances to its mean.
+        # The squared distances of a class's pairs sum to the class size times the squared distances to the class mean.
         total = 0.0
         for start in range(0, len(embeddings), ROWS):
             rows = slice(start, start + ROWS)
@@ -39,14 +39,16 @@ class Alignment(EmbeddingMetric):
 
 @register("metric", "uniformity")
 class Uniformity(EmbeddingMetric):
-    """The logarithm of the mean of exp(-t d^2) over all pairs, at distance d, of embeddings scaled to unit length.
+    """Logarithm of the mean of exp(-t d^2) over all pairs of L2-normalized embeddings at distance d.
 
     From "Understanding Contrastive Representation Learning through Alignment and Uniformity on the Hypersphere" (ICML
-    2020). Between -4 t and 0, the value of a collapsed embedding. None if there is one image.
+    2020). The value is between -4 t and 0: 0 for a collapsed embedding, and lower if embeddings are spread more evenly.
+    It is None if there is only one image.
 
     Args:
-        t: how fast a pair's weight falls with its distance.
-        rows: number of rows whose pairs are averaged; if there are more, so many are drawn, always the same.
+        t: Float. With a larger value, near pairs dominate more. Defaults to `2.0`.
+        rows: Integer. Number of rows to use. If there are more, this many are sampled, always the same. Defaults to
+            `10_000`.
     """
 
     t: Positive = 2.0
@@ -64,12 +66,12 @@ class Uniformity(EmbeddingMetric):
 
 @register("metric", "dead_dimensions")
 class DeadDimensions(EmbeddingMetric):
-    """The share of dimensions whose variance is at most a fraction of the dimensions' mean variance.
+    """Share of dimensions with a variance that is at most a fraction of the mean variance over dimensions.
 
-    1 for a collapsed embedding.
+    The value is 1 for a collapsed embedding.
 
     Args:
-        fraction: of the mean variance.
+        fraction: Float between 0 and 1. Fraction of the mean variance. Defaults to `0.001`.
     """
 
     fraction: Annotated[float, number(above=0, below=1)] = 1e-3
@@ -78,7 +80,7 @@ class DeadDimensions(EmbeddingMetric):
 
     def value(self, embeddings, labels):
         blocks = [slice(start, start + ROWS) for start in range(0, len(embeddings), ROWS)]
-        # From the first row, so that equal rows have a variance of exactly 0.
+        # Relative to the first row, so that equal rows have a variance of exactly 0.
         origin = np.asarray(embeddings[0], np.float64)
         mean = sum(np.sum(embeddings[rows] - origin, axis=0) for rows in blocks) / len(embeddings)
         variances = sum(np.sum((embeddings[rows] - origin - mean) ** 2, axis=0) for rows in blocks)
@@ -87,21 +89,21 @@ class DeadDimensions(EmbeddingMetric):
 
 @register("metric", "effective_rank")
 class EffectiveRank(EmbeddingMetric):
-    """The exponential of the entropy of the singular values, each divided by their sum: from 1 to the dimension.
+    """Effective number of dimensions: the exponential of the entropy of the normalized singular values.
 
-    From "The Effective Rank: A Measure of Effective Dimensionality" (EUSIPCO 2007), of the matrix of embeddings as it
-    is, not centred. None if all embeddings are zero.
+    From "The Effective Rank: A Measure of Effective Dimensionality" (EUSIPCO 2007), applied to the matrix of embeddings
+    without centering it. The value is between 1 and the dimension. It is None if all embeddings are zero.
     """
 
     needs_classes = False
 
     def value(self, embeddings, labels):
-        # Both have the same singular values; the smaller product of the two has no zeros beside them.
+        # A matrix and its transpose have the same singular values. Use the smaller product, which has no extra zeros.
         points = embeddings if len(embeddings) >= embeddings.shape[1] else embeddings.T
         blocks = (np.asarray(points[start : start + ROWS], np.float64) for start in range(0, len(points), ROWS))
-        # Eigenvalues of this matrix are the squares of the singular values.
+        # The eigenvalues of this matrix are the squares of the singular values.
         squares = np.linalg.eigvalsh(sum(block.T @ block for block in blocks))
-        # What is smaller is rounding, both of this product and of float32 embeddings.
+        # Smaller eigenvalues are rounding errors of this product and of float32 embeddings.
         squares = squares[squares > len(squares) * np.finfo(np.float64).eps * squares.max()]
         if not len(squares):
             return None
@@ -111,19 +113,19 @@ class EffectiveRank(EmbeddingMetric):
 
 @register("metric", "hubness")
 class Hubness(EmbeddingMetric):
-    """The skewness of how often each image is among the K nearest of another: large if few are near everything.
+    """Skewness of how often each image is among the K nearest of others: large if a few images are near everything.
 
-    From "Hubs in Space: Popular Nearest Neighbors in High-Dimensional Data" (JMLR 2010). By Euclidean distance, which
-    orders embeddings at unit length as cosine similarity does; ties are broken by row. None if each image is equally
-    often near, as where there are only K others.
+    From "Hubs in Space: Popular Nearest Neighbors in High-Dimensional Data" (JMLR 2010). Neighbors are found by
+    Euclidean distance, which ranks L2-normalized embeddings in the same order as cosine similarity. Ties are broken by
+    row. The value is None if every image is a neighbor equally often, for example if there are only K other images.
 
     Args:
-        k: number of neighbors.
+        k: Integer. Number of neighbors. Defaults to `10`.
     """
 
     k: Count = 10
 
-    # It searches all images in all others.
+    # It compares every image with all others, which is too slow for every evaluation.
     while_training = False
 
     needs_classes = False
@@ -137,10 +139,10 @@ class Hubness(EmbeddingMetric):
 
 @register("metric", "inter_class_distance")
 class InterClassDistance(EmbeddingMetric):
-    """The mean Euclidean distance of the mean embeddings of two classes.
+    """Mean Euclidean distance between the mean embeddings of two classes.
 
-    From "Revisiting Training Strategies and Generalization Performance in Deep Metric Learning" (ICML 2020). None if
-    there is one class.
+    From "Revisiting Training Strategies and Generalization Performance in Deep Metric Learning" (ICML 2020). The value
+    is None if there is only one class.
     """
 
     def value(self, embeddings, labels):
@@ -151,10 +153,10 @@ class InterClassDistance(EmbeddingMetric):
 
 @register("metric", "intra_class_distance")
 class IntraClassDistance(EmbeddingMetric):
-    """The mean Euclidean distance of pairs of the same class.
+    """Mean Euclidean distance between embeddings of the same class.
 
-    From "Revisiting Training Strategies and Generalization Performance in Deep Metric Learning" (ICML 2020). None if
-    each class has one image.
+    From "Revisiting Training Strategies and Generalization Performance in Deep Metric Learning" (ICML 2020). The value
+    is None if each class has only one image.
     """
 
     def value(self, embeddings, labels):
@@ -165,11 +167,11 @@ class IntraClassDistance(EmbeddingMetric):
 
 @register("metric", "distance_ratio")
 class DistanceRatio(EmbeddingMetric):
-    """`intra_class_distance` over `inter_class_distance`, the density of an embedding.
+    """Embedding density: `intra_class_distance` divided by `inter_class_distance`.
 
     From "Revisiting Training Strategies and Generalization Performance in Deep Metric Learning" (ICML 2020), where
-    models that generalize better to new classes have a larger one. None if either distance is not defined, or if all
-    classes have the same mean.
+    models that generalize better to new classes have a larger ratio. The value is None if one of the distances is not
+    defined, or if all classes have the same mean.
     """
 
     def value(self, embeddings, labels):
@@ -183,14 +185,15 @@ class DistanceRatio(EmbeddingMetric):
 
 @register("metric", "neighbors_kept")
 class NeighborsKept(EmbeddingMetric):
-    """The fraction of an image's K nearest among other images that are still so where all are seen in another view.
+    """Fraction of an image's K nearest neighbors that remain its neighbors in a second view of all images.
 
-    It needs no classes: labels say which two rows are views of an image, as those of the dataset `photos` do. None
-    where other numbers of rows have a label, or there are only two images. A collapsed embedding has a value near 0:
-    ties are broken by row, from the first one on in one view, and from the last one in the other.
+    This metric needs no classes. Labels tell which two rows are views of the same image, as in the dataset `photos`.
+    The value is None if any label does not have exactly two rows, or if there are only two images. A collapsed
+    embedding has a value near 0, because ties are broken by row, in opposite orders for the two views.
 
     Args:
-        k: number of neighbors; of fewer than 2 K images, a third of them.
+        k: Integer. Number of neighbors. With fewer than 2 K images, a third of the images is used instead. Defaults to
+            `10`.
     """
 
     k: Count = 10
@@ -213,7 +216,7 @@ class NeighborsKept(EmbeddingMetric):
 
 @register("metric", "ami")
 class AMI(ClusterMetric):
-    """The mutual information of classes and clusters, corrected for chance: 0 on average for random clusters."""
+    """Adjusted mutual information of classes and clusters: 0 on average for random clusters."""
 
     def value(self, labels, clusters):
         # Imported here because it is slow to load.
@@ -224,7 +227,7 @@ class AMI(ClusterMetric):
 
 @register("metric", "ari")
 class ARI(ClusterMetric):
-    """The fraction of pairs of images on which classes and clusters agree, corrected for chance."""
+    """Adjusted Rand index: fraction of image pairs on which classes and clusters agree, corrected for chance."""
 
     def value(self, labels, clusters):
         # Imported here because it is slow to load.
@@ -235,7 +238,7 @@ class ARI(ClusterMetric):
 
 @register("metric", "nmi")
 class NMI(ClusterMetric):
-    """The mutual information of classes and clusters over the mean of their entropies, 2 I / (H + H)."""
+    """Normalized mutual information of classes and clusters: 2 I / (H(classes) + H(clusters))."""
 
     def value(self, labels, clusters):
         def entropy(sizes):
@@ -251,7 +254,7 @@ class NMI(ClusterMetric):
 
 @register("metric", "purity")
 class Purity(ClusterMetric):
-    """The fraction of images that belong to the most frequent class of their cluster."""
+    """Fraction of images that belong to the most frequent class of their cluster."""
 
     def value(self, labels, clusters):
         pairs, sizes = np.unique(np.stack([clusters, labels], axis=1), axis=0, return_counts=True)
@@ -261,7 +264,7 @@ class Purity(ClusterMetric):
 
 @register("metric", "f1")
 class PairwiseF1(ClusterMetric):
-    """The harmonic mean of precision and recall of pairs of images: a pair is found if it shares a cluster.
+    """Harmonic mean of precision and recall over image pairs, where a pair counts as found if it shares a cluster.
 
     From "Deep Metric Learning via Lifted Structured Feature Embedding" (CVPR 2016), section 6.
     """

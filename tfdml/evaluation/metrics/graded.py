@@ -1,4 +1,4 @@
-"""Metrics of graded relevance, for images with several labels or levels of classes."""
+"""Metrics of graded relevance, for multi-label images or a class hierarchy."""
 
 import numpy as np
 
@@ -8,30 +8,31 @@ from tfdml.neighbors.nearest import nearest_others
 from tfdml.registry import register
 from tfdml.registry.arguments import Count, Positive
 
-# Numbers of a block.
+# Number of values in a block.
 BLOCK = 2**22
-# Images that are compared exactly in addition to the K nearest, to see whether others are as near.
+# Images that are compared exactly in addition to the K nearest, to detect others that are equally near.
 SPARE = 8
-# Squared lengths that differ from 1 by less belong to vectors at unit length.
+# Vectors count as L2-normalized if their squared lengths differ from 1 by less.
 UNIT = 1e-5
 
 
 def levels_of(labels):
-    """Returns categories `[N, L]`, from coarse to fine, of labels `[N, L]`, or `[N]`, which are one level."""
+    """Returns categories `[N, L]`, from coarse to fine. Labels `[N]` are a single level."""
     labels = np.asarray(labels)
     return labels[:, None] if labels.ndim == 1 else labels
 
 
 def full_grade(labels):
-    """The grade of images that have all in common: the number of levels, or 1 of several labels an image."""
+    """Returns the grade of images that share everything: the number of levels, or 1 for multi-label images."""
     return 1 if np.asarray(labels).dtype == bool else levels_of(labels).shape[1]
 
 
 def grades(labels, rows, others=None):
-    """Returns what images have in common with others: the number of levels `[B, M]`, or the share of several labels.
+    """Returns what images share with others, `[B, M]`: a number of levels, or the share of their labels.
 
-    Labels are `[N, L]` categories from coarse to fine, which are a tree; `[N]` class numbers; or `[N, C]` booleans,
-    several labels an image. `others` are rows `[B, M]`, the others of each image; None: all images are.
+    Labels are one of: categories `[N, L]` from coarse to fine, which form a tree; integer class labels `[N]`; or
+    booleans `[N, C]` for multi-label images. `others` are rows `[B, M]`, the images that each image is compared with.
+    If None, it is compared with all images.
     """
     levels = levels_of(labels)
     own, found = levels[rows], levels[None, :] if others is None else levels[others]
@@ -46,36 +47,36 @@ def grades(labels, rows, others=None):
 
 
 def grades_in_order(embeddings, labels):
-    """Yields blocks `[B, N - 1]` of what each image has in common with the others, nearest first; see `grades`.
+    """Yields blocks `[B, N - 1]` of what each image shares with the others, nearest first; see `grades`.
 
-    By Euclidean distance, which orders embeddings at unit length as cosine similarity does. Of images that are equally
-    near, up to a tie (`ExactVectors.ties`), those that have less in common come first, so that a collapsed embedding
-    scores low.
+    Images are compared by Euclidean distance, which ranks L2-normalized embeddings in the same order as cosine
+    similarity. Among images that are equally near, up to a tie (`ExactVectors.ties`), those that share less come first,
+    so that a collapsed embedding has a low score.
     """
     yield from _in_order(_exact(embeddings), labels, np.arange(len(embeddings)))
 
 
 def _exact(embeddings):
-    """Returns `ExactVectors`, which tie as in a search: by cosine similarity if all embeddings have unit length."""
+    """Returns `ExactVectors` with the ties of a search: by cosine similarity if all embeddings are L2-normalized."""
     squares = np.einsum("nd,nd->n", embeddings, embeddings, dtype=np.float64)
     return ExactVectors.of(embeddings, "cosine" if np.all(np.abs(squares - 1) < UNIT) else "euclidean")
 
 
 def _in_order(vectors, labels, rows):
-    """Yields the blocks of `grades_in_order` of some rows."""
+    """Yields the blocks of `grades_in_order` for some rows."""
     size = max(1, BLOCK // max(1, len(vectors.vectors)))
     for start in range(0, len(rows), size):
         some = rows[start : start + size]
         farness = vectors.similarities(vectors.vectors[some], slice(None))
         np.negative(farness, out=farness)
-        # Itself behind all.
+        # Put the query itself last.
         farness[np.arange(len(some)), some] = np.inf
         ties = vectors.ties(vectors.offsets[some], slice(None))
         yield _sorted(farness, grades(labels, some), ties)[:, :-1]
 
 
 def _sorted(farness, shared, ties):
-    """Returns grades `[B, M]` in the order of farness, and in ascending order among images that tie."""
+    """Returns grades `[B, M]` ordered by farness, and in ascending order among images that tie."""
     order = np.argsort(farness, axis=1)
     farness, shared, ties = (
         np.take_along_axis(each, order, axis=1) if np.ndim(each) else each for each in (farness, shared, ties)
@@ -87,22 +88,23 @@ def _sorted(farness, shared, ties):
     tied = np.nonzero(~alone)
     groups = tie_groups(farness[tied], ties[tied] if np.ndim(ties) else ties, apart[tied])
     among = shared[tied]
-    # One key for both is much faster than a sort by each.
+    # Sorting by one combined key is much faster than two sorts.
     shared[tied] = among[np.argsort(groups * (among.max(initial=0) + 1.0) + among)]
     return shared
 
 
 def grades_of_nearest(embeddings, labels, k):
-    """Returns `[N, k]` what each image has in common with the k nearest others, of fewer with all; see `grades`.
+    """Returns what each image shares with its k nearest others, `[N, k]`; see `grades`.
 
-    They are the first k of `grades_in_order`, which compares all images exactly; here only those of an image with more
-    than `SPARE` others about as near as its k-th.
+    If there are fewer than k other images, all are used. The result is the first k columns of `grades_in_order`, which
+    compares all images exactly. This function does so only for images with more than `SPARE` others that are about as
+    near as the k-th.
     """
     vectors, labels, rows = _exact(embeddings), np.asarray(labels), np.arange(len(embeddings))
     points, k = vectors.vectors, min(k, len(rows) - 1)
     near = nearest_others(points, rows, rows, min(k + SPARE, len(rows) - 1))
     lengths = np.linalg.norm(points - points.mean(axis=0), axis=1)
-    # By how much others may be nearer than the farthest of these: each of d products and sums rounds once.
+    # Others may be nearer than the farthest of these by at most this: each of d products and sums rounds once.
     errors = 2.0**-24 * (points.shape[1] + 8) * (lengths + lengths.max()) ** 2
     found, doubts = [], [np.zeros(0, np.int64)]
     size = max(1, BLOCK // (near.shape[1] * max(labels[0].size, points.shape[1])))
@@ -122,11 +124,11 @@ def grades_of_nearest(embeddings, labels, k):
 
 
 class WholeOrder(EmbeddingMetric):
-    """A metric of all images in their order, whose values for each query are averaged."""
+    """Base class of graded metrics that rank all images and average the values of the queries."""
 
     graded = True
     larger_is_better = True
-    # It sorts all images for each query.
+    # It sorts all images for each query, which is too slow for every evaluation.
     while_training = False
 
     def value(self, embeddings, labels):
@@ -135,7 +137,7 @@ class WholeOrder(EmbeddingMetric):
         return float(np.mean(values)) if len(values) else None
 
     def of_queries(self, shared: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Returns the values of the queries of a block that have something in common with another image.
+        """Returns the values of those queries in a block that share something with another image.
 
         `shared` are the blocks of `grades_in_order`.
         """
@@ -144,12 +146,13 @@ class WholeOrder(EmbeddingMetric):
 
 @register("metric", "graded_map")
 class GradedMAP(WholeOrder):
-    """The mean over queries of average precision in which each image counts by its relevance, 1 for the best order.
+    """Mean average precision in which each image counts by its relevance: 1 for the best possible order.
 
-    `sum_k (r_1 + ... + r_k) / k` over the images k with a relevance r above 0, in the order of their similarity,
-    divided by its value in the best order: weighted average precision of Zhao et al., Deep Semantic Ranking Based
-    Hashing for Multi-Label Image Retrieval, 2015, normalized. r is the share of labels that both images have, or of
-    levels. With one class an image it is average precision. None if no image has anything in common with another.
+    A query's value is `sum_k (r_1 + ... + r_k) / k` over the images k with a relevance r above 0, in the order of their
+    similarity, divided by the same sum for the best order. This is the weighted average precision of Zhao et al., Deep
+    Semantic Ranking Based Hashing for Multi-Label Image Retrieval, 2015, normalized. The relevance r is the share of
+    labels, or of levels, that both images have. With one class per image, the metric is mean average precision. It is
+    None if no two images share anything.
     """
 
     takes_several = True
@@ -166,13 +169,13 @@ def _precision(relevance):
 
 @register("metric", "relevance_at_k")
 class RelevanceAtK(EmbeddingMetric):
-    """The mean relevance of the K nearest: the share of labels that two images have in common, or of levels.
+    """Mean relevance of the K nearest images: the share of labels, or of levels, that they share with the query.
 
-    With one class an image it is Precision@K. Of fewer images it takes all others; None of one image. Of images that
-    are equally near, those that have less in common come first.
+    With one class per image, this is Precision@K. If there are fewer than K other images, all are used. The value is
+    None if there is only one image. Among images that are equally near, those that share less come first.
 
     Args:
-        k: number of neighbors.
+        k: Integer. Number of neighbors.
     """
 
     k: Count
@@ -193,15 +196,15 @@ class RelevanceAtK(EmbeddingMetric):
 
 @register("metric", "hierarchical_ap")
 class HierarchicalAP(WholeOrder):
-    """The mean over queries of average precision in which a mistake costs less the more levels both images share.
+    """Hierarchical average precision: mistakes cost less if the images share more levels of the class hierarchy.
 
-    H-AP of Ramzi et al., Hierarchical Average Precision Training for Pertinent Image Retrieval, 2022:
-    `sum_k h(k) / rank(k) / sum_k rel(k)` over the images k that share a level with the query, where h(k) is rel(k) plus
-    the sum of `min(rel(k), rel(j))` over those j before k, and `rel = (l / L)^alpha / n_l` for the n_l images that
-    share l of L levels. With one level it is average precision. None if no image shares a level with another.
+    H-AP of Ramzi et al., Hierarchical Average Precision Training for Pertinent Image Retrieval, 2022: `sum_k h(k) /
+    rank(k) / sum_k rel(k)` over the images k that share a level with the query. Here, h(k) is rel(k) plus the sum of
+    `min(rel(k), rel(j))` over the images j before k, and `rel = (l / L)^alpha / n_l` for the n_l images that share l of
+    L levels. With one level, it is average precision. The value is None if no two images share a level.
 
     Args:
-        alpha: larger makes what shares few levels count less.
+        alpha: Float. With a larger value, images that share few levels count less. Defaults to `1.0`.
     """
 
     alpha: Positive = 1.0
@@ -214,7 +217,7 @@ class HierarchicalAP(WholeOrder):
         of_images = np.take_along_axis(relevance, shared, axis=1)
         total = np.zeros(of_images.shape)
         for level in range(1, len(grades)):
-            # Of so many at or before each place.
+            # The number of images of this level at or before each place.
             before = np.cumsum(shared == level, axis=1)
             total += before * np.minimum(of_images, relevance[:, level, None])
         ranks = np.arange(1, shared.shape[1] + 1)
@@ -224,11 +227,11 @@ class HierarchicalAP(WholeOrder):
 
 @register("metric", "mistake_severity")
 class MistakeSeverity(EmbeddingMetric):
-    """How many levels up the nearest image of another class has something in common, a mean over these mistakes.
+    """Mean severity of mistakes: how many levels of the hierarchy separate a query from a wrong nearest neighbor.
 
-    The height of the lowest common ancestor of Bertinetto et al., Making Better Mistakes, 2020, from 1 to the number of
-    levels, which stands for nothing in common. With one level it is 1. Of images that are equally near, the one that
-    has least in common is the nearest. None without a mistake.
+    The severity is the height of the lowest common ancestor, as in Bertinetto et al., Making Better Mistakes, 2020:
+    from 1 to the number of levels, which means that nothing is shared. With one level it is always 1. Among images that
+    are equally near, the one that shares least counts as the nearest. The value is None if there is no mistake.
     """
 
     graded = True
@@ -242,12 +245,12 @@ class MistakeSeverity(EmbeddingMetric):
 
 @register("metric", "ndcg")
 class NDCG(WholeOrder):
-    """The mean over queries of the gain of all images in their order, divided by that of the best order.
+    """Normalized discounted cumulative gain (NDCG): the gain of the ranking, divided by the best possible gain.
 
-    An image that shares l levels with the query, or l of several labels as a fraction of those that one of them has,
-    gains `2^l - 1`, divided by `log2(1 + rank)`: Järvelin and Kekäläinen,
-    Cumulated Gain-Based Evaluation of IR Techniques, 2002, with the gain of Burges et al., 2005. None if no image
-    shares anything with another.
+    An image gains `2^l - 1`, divided by `log2(1 + rank)`, where l is the number of levels that it shares with the
+    query. For multi-label images, l is the fraction of the labels of both images that they share. See Järvelin and
+    Kekäläinen, Cumulated Gain-Based Evaluation of IR Techniques, 2002, with the gain of Burges et al., 2005. The value
+    is None if no two images share anything.
     """
 
     takes_several = True
@@ -261,12 +264,12 @@ class NDCG(WholeOrder):
 
 @register("metric", "average_set_intersection")
 class AverageSetIntersection(WholeOrder):
-    """The mean over queries of how much the n nearest have in common with the n best, over all n.
+    """Average overlap of a query's n nearest images with its n most relevant images, over all n.
 
     ASI of Sun et al., Dynamic Metric Learning: Towards a Scalable Metric Space to Accommodate Multiple Semantic Scales,
     2021: `mean_n |nearest_n & best_n| / n`, for n up to the number of images that share a level with the query. The
-    best share most levels with it; of images that share equally many, those count that are among the nearest. None if
-    no image shares a level with another.
+    most relevant images share most levels with it. Among images that share equally many levels, those that are among
+    the nearest are used. The value is None if no two images share a level.
     """
 
     def of_queries(self, shared, labels):
@@ -274,7 +277,7 @@ class AverageSetIntersection(WholeOrder):
         ranks, common = np.arange(1, shared.shape[1] + 1), np.zeros(shared.shape)
         for level in range(1, levels_of(labels).shape[1] + 1):
             higher, equal = np.cumsum(shared > level, axis=1), np.cumsum(shared == level, axis=1)
-            # So many places of the best are left for this level.
+            # The number of places among the n best that are left for this level.
             common = np.where(best == level, higher + np.minimum(equal, ranks - higher[:, -1:]), common)
         positives = np.sum(best > 0, axis=1)
         has = positives > 0

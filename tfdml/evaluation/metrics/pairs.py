@@ -1,4 +1,4 @@
-"""Metrics of decisions about pairs: accuracy, ROC, TAR@FAR, equal error rate, and others."""
+"""Metrics of verification, which decides about pairs: accuracy, ROC, TAR@FAR, equal error rate, and others."""
 
 from typing import Annotated
 
@@ -12,23 +12,27 @@ from tfdml.registry.arguments import Count, number
 
 @register("metric", "pair_accuracy")
 class PairAccuracy(PairMetric):
-    """The highest fraction of pairs that any threshold decides rightly; optimistic, chosen on the same pairs."""
+    """Highest fraction of pairs that any single threshold classifies correctly.
+
+    The value is optimistic, because the threshold is chosen on the same pairs.
+    """
 
     def value(self, counts):
         return float(right_decisions(counts).max() / sum(counts.totals))
 
 
 def right_decisions(counts):
-    """Returns how many pairs each score as threshold, and last one above all, decides rightly, `[S + 1]`."""
+    """Returns how many pairs each score as threshold decides correctly, `[S + 1]`; the last threshold accepts none."""
     positives, negatives = (np.append(each, 0) for each in counts.accepted)
     return positives + counts.totals[1] - negatives
 
 
 @register("metric", "pair_accuracy_threshold")
 class PairAccuracyThreshold(PairMetric):
-    """The similarity from which pairs are accepted for the highest `pair_accuracy`; of distances, minus the distance.
+    """Similarity threshold with the highest `pair_accuracy`.
 
-    Of several, the highest.
+    If pairs are compared by distance, the value is minus the distance. If several thresholds are equally accurate, the
+    highest is used.
     """
 
     larger_is_better = False
@@ -40,23 +44,26 @@ class PairAccuracyThreshold(PairMetric):
 
 @register("metric", "pair_average_precision")
 class PairAveragePrecision(PairMetric):
-    """The mean over pairs of the same class of the precision of the threshold that just accepts the pair."""
+    """Average precision over all pairs.
+
+    This is the mean over pairs of the same class of the precision at the threshold that just accepts the pair.
+    """
 
     def value(self, counts):
         positives, negatives = counts.accepted
-        # Scores of resamples may have no pairs.
+        # In resamples, some scores may have no pairs.
         accepted = np.where(positives > 0, positives + negatives, 1)
         return float(np.sum(counts.positives * (positives / accepted)) / counts.totals[0])
 
 
-# Rows that are compared with others at once.
+# Number of rows that are compared with others at once.
 ROWS = 256
 
 
 def squared_pair_distances(points, labels=None):
-    """Yields the squared distances of pairs of the same class, each pair once, in blocks `[P]` of float64.
+    """Yields the squared distances of pairs of the same class, each pair once, in float64 blocks `[P]`.
 
-    Without labels, all points `[N, d]` are of one class.
+    Without labels, all points `[N, d]` count as one class.
     """
     labels = np.zeros(len(points)) if labels is None else np.asarray(labels)
     order = np.argsort(labels, kind="stable")
@@ -64,20 +71,20 @@ def squared_pair_distances(points, labels=None):
     ends = np.searchsorted(labels, labels, side="right")
     for start in range(0, len(points), ROWS):
         rows = slice(start, min(start + ROWS, len(points)))
-        # Up to the end of the last row's class; earlier rows have had their turn.
+        # Up to the end of the last row's class. Earlier rows have been compared already.
         others = slice(start, ends[rows.stop - 1])
         pairs = np.triu(labels[rows, None] == labels[others], 1)
         if pairs.any():
-            # From the first row, so that equal rows have a distance of exactly 0 where all are equal.
+            # Relative to the first row, so that distances are exactly 0 if all rows are equal.
             origin = np.asarray(points[0], np.float64)
             yield squared_distances(points[rows] - origin, points[others] - origin)[pairs]
 
 
 def squared_distances(points, others):
-    """Returns squared distances `[A, B]` of points `[A, d]` and others `[B, d]`, in float64."""
+    """Returns squared distances `[A, B]` between points `[A, d]` and others `[B, d]`, in float64."""
     points, others = np.asarray(points, np.float64), np.asarray(others, np.float64)
     found = np.add.outer(*(np.einsum("nd,nd->n", each, each) for each in (points, others)))
-    # In place, because these can be large.
+    # In place, because these arrays can be large.
     products = points @ others.T
     products *= 2
     found -= products
@@ -86,7 +93,11 @@ def squared_distances(points, others):
 
 @register("metric", "roc_auc")
 class RocAUC(PairMetric):
-    """The probability that a pair of the same class is more similar than one of different classes; ties count half."""
+    """Area under the ROC curve over all pairs.
+
+    This is the probability that a pair of the same class is more similar than a pair of different classes. Ties count
+    half.
+    """
 
     def value(self, counts):
         accepts, trues = counts.rates
@@ -95,13 +106,15 @@ class RocAUC(PairMetric):
 
 @register("metric", "tar_at_far")
 class TarAtFar(PairMetric):
-    """The fraction of pairs of the same class that a threshold accepts which accepts few others.
+    """Fraction of pairs of the same class that are accepted at a fixed false accept rate (TAR@FAR).
 
-    The false accept rate is at most `rate`. None, with a warning, where one pair of different classes is more than
-    that. 1 minus it is FNMR@FMR, the false non-match rate.
+    The threshold accepts as many pairs as possible while its false accept rate is at most `rate`. The value is None,
+    with a warning, if a single pair of different classes exceeds that rate. 1 minus the value is FNMR@FMR, the false
+    non-match rate.
 
     Args:
-        rate: the false accept rate, from 0.000001 to 0.1; `tar_at_far_0.001` is short for `tar_at_far(rate=0.001)`.
+        rate: Float from 0.000001 to 0.1. The false accept rate. `tar_at_far_0.001` is short for
+            `tar_at_far(rate=0.001)`.
     """
 
     rate: Annotated[float, number(at_least=1e-6, at_most=0.1)]
@@ -118,15 +131,16 @@ class TarAtFar(PairMetric):
         return float(counts.trues_at(self.rate))
 
 
-# What rounding leaves of no deviation.
+# Smaller deviations are rounding errors.
 SMALLEST = 1e-9
 
 
 @register("metric", "d_prime")
 class DPrime(PairMetric):
-    """How far apart the mean similarities of pairs of the same and of different classes are, in standard deviations.
+    """Distance between the mean similarities of pairs of the same and of different classes, in standard deviations.
 
-    The difference of the means, over the root of the mean of both variances. None if neither varies.
+    This is the difference of the means, divided by the root of the mean of both variances. The value is None if neither
+    varies.
     """
 
     def value(self, counts):
@@ -140,14 +154,17 @@ class DPrime(PairMetric):
 
 @register("metric", "equal_error_rate")
 class EqualErrorRate(PairMetric):
-    """The rate at which false accepts are as frequent as false rejects, on straight lines between thresholds."""
+    """Error rate at the threshold where the false accept rate equals the false reject rate.
+
+    Rates are interpolated linearly between thresholds.
+    """
 
     larger_is_better = False
 
     def value(self, counts):
         accepts, trues = counts.rates
         surplus = accepts - (1 - trues)
-        # It rises from -1, where nothing is accepted, to 1.
+        # It rises from -1, if nothing is accepted, to 1.
         after = int(np.argmax(surplus >= 0))
         part = -surplus[after - 1] / (surplus[after] - surplus[after - 1])
         return float(accepts[after - 1] + part * (accepts[after] - accepts[after - 1]))
@@ -158,17 +175,18 @@ Rate = Annotated[float, number(above=0, below=1)]
 
 @register("metric", "opis")
 class OPIS(PairMetric):
-    """The variance over classes of how well one threshold serves each, averaged over thresholds: 0 if alike.
+    """Variance over classes of how well one common threshold works for each: 0 if it works equally well for all.
 
     The operating-point-inconsistency score of "Threshold-Consistent Margin Loss for Open-World Deep Metric Learning"
-    (ICLR 2024). A class is served by the harmonic mean of two fractions: of its pairs that the threshold accepts, and
-    of the pairs of its queries with other classes that it rejects. Thresholds are at equal steps of distance between
-    those of two false accept rates over all pairs. Classes without a pair are left out.
+    (ICLR 2024), averaged over thresholds. How well a threshold works for a class is the harmonic mean of two fractions:
+    the pairs of the class that it accepts, and the pairs of the class's queries with other classes that it rejects. The
+    thresholds have equal steps of distance, between the thresholds with false accept rates `low` and `high` over all
+    pairs. Classes without a pair are left out.
 
     Args:
-        low: false accept rate of the strictest threshold.
-        high: false accept rate of the most lenient one.
-        steps: number of thresholds.
+        low: Float. False accept rate of the strictest threshold. Defaults to `0.01`.
+        high: Float. False accept rate of the most lenient threshold. Defaults to `0.1`.
+        steps: Integer. Number of thresholds. Defaults to `100`.
     """
 
     low: Rate = 0.01
@@ -176,12 +194,12 @@ class OPIS(PairMetric):
     steps: Count = 100
 
     larger_is_better = False
-    # It needs those of each class.
+    # It needs the counts of each class.
     of_counts = False
 
     def check_arguments(self):
         if self.low > self.high:
-            raise ValueError(f"Expected low to be no more than high; received {self.low} and {self.high}.")
+            raise ValueError(f"low must be at most high. Received: low={self.low} and high={self.high}.")
 
     def value_of_pairs(self, pairs):
         if not self.is_defined(pairs.counts):
@@ -189,7 +207,10 @@ class OPIS(PairMetric):
         return float(np.mean(np.var(self._served(pairs)[1], axis=0)))
 
     def of_draws(self, pairs):
-        """Returns the variance over the classes that are drawn; their rates and thresholds are those of all classes."""
+        """Returns a function that computes the variance over the classes of a bootstrap resample.
+
+        Rates and thresholds are computed from all classes.
+        """
         known, served = self._served(pairs)
 
         def value(counts, times):
@@ -200,7 +221,7 @@ class OPIS(PairMetric):
         return value
 
     def _served(self, pairs):
-        """Returns which classes have pairs, `[C]`, and how well each threshold serves these, `[classes, steps]`."""
+        """Returns which classes have pairs, `[C]`, and how well each threshold works for these, `[classes, steps]`."""
         strict, lenient = (pairs.counts.above(pairs.counts.place_at(rate)) for rate in (self.low, self.high))
         parts = (np.arange(self.steps) + 0.5) / self.steps
         if pairs.euclidean:

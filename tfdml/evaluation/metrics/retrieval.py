@@ -1,4 +1,4 @@
-"""Metrics of retrieval: Recall@K, precision, average precision, CMC, and open-set identification."""
+"""Retrieval metrics: Recall@K, precision, average precision, CMC, and open-set identification."""
 
 import logging
 from typing import Annotated
@@ -13,9 +13,10 @@ from tfdml.registry.arguments import Count, number
 
 @register("metric", "map_at_r")
 class MAPAtR(RankMetric):
-    """The mean of the precisions at the positives among the R nearest; a positive that is not among them counts as 0.
+    """Mean average precision at R, where R is the query's number of positives (MAP@R).
 
-    R is the query's number of positives. From "A Metric Learning Reality Check" (ECCV 2020), section 3.2.
+    A query's value is the mean over its R positives of the precision at their rank. Positives that are not among the R
+    nearest images count as 0. From "A Metric Learning Reality Check" (ECCV 2020), section 3.2.
     """
 
     def depth(self, positives):
@@ -28,11 +29,11 @@ class MAPAtR(RankMetric):
 
 @register("metric", "map")
 class MeanAveragePrecision(RankMetric):
-    """The mean of the precisions at all positives of a query: mAP.
+    """Mean average precision (mAP): the mean of the precisions at the ranks of all positives of a query.
 
     Args:
-        trapezoid: True to average each precision with the precision just before the positive, as the official code of
-            Market-1501 and Oxford5k does; the result is slightly lower or higher.
+        trapezoid: Boolean. Whether to average each precision with the precision just before the positive, as the
+            official code of Market-1501 and Oxford5k does. The result is slightly lower or higher. Defaults to `False`.
     """
 
     trapezoid: bool = False
@@ -44,7 +45,7 @@ class MeanAveragePrecision(RankMetric):
     def per_query(self, ranks):
         precisions = ranks.precisions()
         if self.trapezoid:
-            # The precision without the positive itself; 1 before the first rank.
+            # The precision without the positive itself, which is 1 before the first rank.
             found = np.arange(ranks.ranks.shape[1])
             before = np.where(ranks.ranks > 1, found / np.maximum(ranks.ranks - 1, 1), 1.0)
             precisions = (precisions + np.where(ranks.ranks > 0, before, 0.0)) / 2
@@ -53,7 +54,7 @@ class MeanAveragePrecision(RankMetric):
 
 @register("metric", "mrr")
 class MeanReciprocalRank(RankMetric):
-    """The mean of 1 / the rank of the first positive."""
+    """Mean reciprocal rank: the mean of 1 / rank of each query's first positive."""
 
     first_only = True
 
@@ -63,10 +64,12 @@ class MeanReciprocalRank(RankMetric):
 
 @register("metric", "precision_at_k")
 class PrecisionAtK(RankMetric):
-    """The fraction of positives among the K nearest. It cannot reach 1 for a query with fewer than K positives.
+    """Fraction of positives among the K nearest images.
+
+    The value cannot reach 1 for a query with fewer than K positives.
 
     Args:
-        k: number of neighbors.
+        k: Integer. Number of neighbors.
     """
 
     k: Count
@@ -84,7 +87,7 @@ class PrecisionAtK(RankMetric):
 
 @register("metric", "r_precision")
 class RPrecision(RankMetric):
-    """The fraction of positives among the R nearest, where R is the query's number of positives."""
+    """Fraction of positives among the R nearest images, where R is the query's number of positives."""
 
     def depth(self, positives):
         return positives
@@ -96,10 +99,10 @@ class RPrecision(RankMetric):
 
 @register("metric", "recall_at_k")
 class RecallAtK(RankMetric):
-    """The fraction of queries with a positive among the K nearest.
+    """Recall@K: fraction of queries with at least one positive among the K nearest images.
 
     Args:
-        k: number of neighbors.
+        k: Integer. Number of neighbors.
     """
 
     k: Count
@@ -119,10 +122,10 @@ class RecallAtK(RankMetric):
 
 @register("metric", "cmc_at_k")
 class CMCAtK(RecallAtK):
-    """The fraction of queries with a positive among the K nearest: Recall@K, as re-identification calls it.
+    """Cumulative match characteristic at rank K: the name of Recall@K in re-identification.
 
     Args:
-        k: rank, from 1.
+        k: Integer. Rank, starting at 1.
     """
 
     @property
@@ -132,20 +135,21 @@ class CMCAtK(RecallAtK):
 
 @register("metric", "dir_at_far")
 class DirAtFar(PairMetric):
-    """The fraction of queries of known classes that are found and named rightly, where few strangers are taken for one.
+    """Detection and identification rate at a false alarm rate, for open-set identification.
 
-    The detection and identification rate of open-set identification. The nearest gallery image names a query if it is
-    similar enough. Strangers are queries whose class is not in the gallery; the threshold is the lowest at which no
-    more than `rate` of them are named. Ties count against the model. None, with a warning, where one stranger is more
-    than that, or no query is of a known class.
+    This is the fraction of queries of known classes that are identified correctly: the nearest gallery image is of
+    their class and similar enough. Queries of unknown classes, which have no image in the gallery, determine the
+    threshold: it is the lowest at which at most `rate` of them are identified as anyone. Ties count against the model.
+    The value is None, with a warning, if a single query of an unknown class exceeds that rate, or if no query has a
+    known class.
 
     Args:
-        rate: the false alarm rate, from 0.000001 to 0.5; `dir_at_far_0.01` is short for `dir_at_far(rate=0.01)`.
+        rate: Float from 0.000001 to 0.5. The false alarm rate. `dir_at_far_0.01` is short for `dir_at_far(rate=0.01)`.
     """
 
     rate: Annotated[float, number(at_least=1e-6, at_most=0.5)]
 
-    # It needs the nearest of each query.
+    # It needs the nearest image of each query.
     of_counts = False
 
     @property
@@ -158,14 +162,17 @@ class DirAtFar(PairMetric):
         strangers = int(np.sum(~known))
         if strangers < needed or not known.any():
             logging.getLogger(__name__).warning(
-                f"{self.name} needs a query whose class is in the gallery, and {needed:,} or more whose class is not; "
-                f"there are {known.sum():,} and {strangers:,}. It has no value."
+                f"{self.name} needs at least one query of a class in the gallery and {needed:,} of other classes. "
+                f"Found {known.sum():,} and {strangers:,}, so it is None."
             )
             return None
         return self._value(own, others, np.ones(len(own)))
 
     def of_draws(self, pairs):
-        """Returns the metric of the queries whose classes are drawn, in the whole gallery."""
+        """Returns a function that computes the metric for the queries of a resample of classes.
+
+        They are searched in the whole gallery.
+        """
         (own, others), labels = best_matches(pairs), pairs.task.labels[pairs.queries]
 
         def value(counts, times):
@@ -176,11 +183,11 @@ class DirAtFar(PairMetric):
         return value
 
     def _value(self, own, others, weights):
-        """Returns the metric of queries, each of which counts as often as its weight says."""
+        """Returns the metric of queries, each of which counts as often as its weight."""
         known = own > 0
         order = np.argsort(-others[~known])
         strangers, counted = others[~known][order], np.cumsum(weights[~known][order])
-        # Of the first that must not be named, all that are no more similar; that is none if all may be named.
+        # The first query that must not be identified sets the threshold. If all may be, there is none.
         allowed = int(self.rate * counted[-1] * (1 + 1e-9))
         place = int(np.searchsorted(counted, allowed, side="right"))
         above = strangers[place] if place < len(strangers) else 0

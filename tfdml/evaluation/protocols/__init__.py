@@ -1,4 +1,4 @@
-"""Protocols: which images are queries, which are the gallery, and what is measured.
+"""Protocols: which images are queries, which form the gallery, and what is measured.
 
 A protocol is created from its spec, such as `query_gallery(metrics=('recall_at_1', 'map'))`.
 """

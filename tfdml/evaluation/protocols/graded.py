@@ -1,4 +1,4 @@
-"""The protocols of images with levels of classes, with several labels, or of given pairs."""
+"""Protocols for class hierarchies, multi-label images and explicit pairs."""
 
 import dataclasses
 
@@ -22,13 +22,15 @@ LEVEL_METRICS += ("hierarchical_ap", "ndcg", "mistake_severity", "nmi")
 
 @register("protocol", "levels")
 class Levels(Protocol):
-    """Searches every image among all others; metrics of ranks are of classes, and of the categories of each level.
+    """Searches every image among all others and measures each level of a class hierarchy.
 
-    Those of a level have its name, such as `recall_at_1_of_make`. `hierarchical_ap` and `ndcg` take all levels at once.
+    Rank metrics are computed for the classes and again for the categories of each level. The level is part of their
+    name, such as `recall_at_1_of_make`. Metrics such as `hierarchical_ap` and `ndcg` use all levels at once.
 
     Args:
-        metrics: metric specs, such as ("recall_at_1", "hierarchical_ap").
-        distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
+        metrics: Metric spec or sequence of specs. Defaults to `("recall_at_1", "recall_at_2", "recall_at_4",
+            "recall_at_8", "map_at_r", "hierarchical_ap", "ndcg", "mistake_severity", "nmi")`.
+        distance: `"cosine"`, or `"euclidean"` if the lengths of embeddings have a meaning. Defaults to `"cosine"`.
     """
 
     def __init__(self, metrics: MetricSpecs = LEVEL_METRICS, distance: Distance = "cosine"):
@@ -37,8 +39,8 @@ class Levels(Protocol):
     def scores(self, embeddings, rows, metrics=None, workers=ALONE):
         if rows.hierarchy is None:
             raise ValueError(
-                "The protocol levels measures classes with levels, and these images have none. Pass rows with a "
-                "hierarchy, in a command --levels=make,model."
+                "The protocol 'levels' needs classes with levels, and these images have none. Pass rows with a "
+                "hierarchy or, in a command, a flag such as --levels=make,model."
             )
         metrics = self.metrics if metrics is None else metrics
         graded = [metric for metric in metrics if metric.graded]
@@ -61,11 +63,14 @@ SEVERAL_LABEL_METRICS = ("relevance_at_1", "relevance_at_10", "graded_map", "ndc
 
 @register("protocol", "several_labels")
 class SeveralLabels(Protocol):
-    """Searches every image among all others; images are relevant by the share of labels that both have (Jaccard's).
+    """Searches every image among all others, for multi-label images.
+
+    The relevance of an image to a query is the share of labels that both have (Jaccard similarity).
 
     Args:
-        metrics: specs of metrics that take several labels an image, such as ("relevance_at_1", "ndcg"), or none.
-        distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
+        metrics: Spec or sequence of specs of metrics for multi-label images, or of metrics that need no classes.
+            Defaults to `("relevance_at_1", "relevance_at_10", "graded_map", "ndcg")`.
+        distance: `"cosine"`, or `"euclidean"` if the lengths of embeddings have a meaning. Defaults to `"cosine"`.
     """
 
     def __init__(self, metrics: MetricSpecs = SEVERAL_LABEL_METRICS, distance: Distance = "cosine"):
@@ -73,28 +78,36 @@ class SeveralLabels(Protocol):
 
     def scores(self, embeddings, rows, metrics=None, workers=ALONE):
         if rows.attributes is None:
-            raise ValueError("The protocol several_labels measures images with several labels; these have one.")
+            raise ValueError(
+                "The protocol 'several_labels' needs multi-label images, and these have a single label. Use "
+                "'self_retrieval'."
+            )
         metrics = self.metrics if metrics is None else metrics
         needing = [metric.name for metric in metrics if metric.needs_classes and not metric.takes_several]
         if needing:
-            raise ValueError(f"The protocol several_labels has no classes, which {', '.join(needing)} needs.")
+            raise ValueError(
+                f"The protocol 'several_labels' cannot measure {', '.join(needing)}, which needs classes. Remove it "
+                "from the metrics."
+            )
         task = dataclasses.replace(RetrievalTask.of(rows.labels), labels=rows.attributes)
         return measure(embeddings, task, metrics, distance=self.distance, workers=workers)
 
 
 GIVEN_PAIRS_METRICS = ("roc_auc", "pair_average_precision", "equal_error_rate", "effective_rank")
-# Stands for an image that a relation does not have.
+# Marks an image that a relation does not have.
 NONE = -1
 
 
 @register("protocol", "given_pairs")
 class GivenPairs(Protocol):
-    """Tells the given pairs that are the same from those that are not, by their similarity; no other pair is known.
+    """Measures how well similarity separates explicit pairs of the same thing from pairs of different things.
+
+    Only the pairs of the dataset are used, because nothing is known about other pairs.
 
     Args:
-        metrics: specs of metrics of pairs that counts of pairs decide, such as ("roc_auc", "equal_error_rate"), or of
-            embeddings without classes.
-        distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
+        metrics: Spec or sequence of specs of pair metrics that only count pairs, or of embedding metrics that need no
+            classes. Defaults to `("roc_auc", "pair_average_precision", "equal_error_rate", "effective_rank")`.
+        distance: `"cosine"`, or `"euclidean"` if the lengths of embeddings have a meaning. Defaults to `"cosine"`.
     """
 
     def __init__(self, metrics: MetricSpecs = GIVEN_PAIRS_METRICS, distance: Distance = "cosine"):
@@ -106,18 +119,23 @@ class GivenPairs(Protocol):
         others = [metric for metric in metrics if metric not in of_pairs]
         needing = [metric.name for metric in others if metric.needs_classes]
         if needing:
-            raise ValueError(f"The protocol given_pairs knows no classes, which {', '.join(needing)} needs.")
+            raise ValueError(
+                f"The protocol 'given_pairs' cannot measure {', '.join(needing)}, which needs classes. Remove it from "
+                "the metrics."
+            )
         counts = self._counts(embeddings, rows)
         found = {metric.name: metric.value(counts) if metric.is_defined(counts) else None for metric in of_pairs}
         found |= super().scores(embeddings, rows, others).values
         return Scores({metric.name: found[metric.name] for metric in metrics})
 
     def pairs(self, embeddings, rows):
-        raise ValueError("The protocol given_pairs knows no classes, which thresholds and intervals are fitted over.")
+        raise ValueError(
+            "The protocol 'given_pairs' has no classes, which thresholds and confidence intervals are computed from."
+        )
 
     def _counts(self, embeddings, rows):
         if rows.relations is None:
-            raise ValueError("The protocol given_pairs measures the dataset 'pairs'; this one has no pairs.")
+            raise ValueError("The protocol 'given_pairs' needs the dataset 'pairs'. This dataset has no pairs.")
         relations = rows.known_relations
         order = np.argsort(rows.labels)
         place = order[np.searchsorted(rows.labels, np.maximum(relations, rows.labels.min()), sorter=order)]
@@ -128,6 +146,6 @@ class GivenPairs(Protocol):
             scores.append(similarities_of_pairs(vectors, place[known, 0], place[known, column], self.distance))
             same.append(np.full(known.sum(), column == 1))
         scores = np.concatenate(scores)
-        # Relative to what nearly all distances are: an outlier makes no others equal.
+        # The tie is relative to the size of nearly all distances, so that an outlier does not make others equal.
         tie = TIE * np.quantile(np.abs(scores), NEARLY_ALL) if self.distance == "euclidean" and len(scores) else TIE
         return PairCounts.of_scores(scores, np.concatenate(same), tie)

@@ -1,4 +1,4 @@
-"""The protocols of retrieval: all images, queries in a gallery, and random galleries."""
+"""Retrieval protocols: all images, queries in a gallery, and random galleries."""
 
 import copy
 from collections.abc import Sequence
@@ -17,21 +17,33 @@ from tfdml.registry import register
 from tfdml.registry.arguments import Count, Distance, Embeddings, Seed, Text, either, several, text
 from tfdml.runtime.workers import ALONE, Workers
 
-# Arguments of every protocol.
+# Type of the argument `metrics` of every protocol.
 MetricSpecs = Annotated[str | Sequence[str], either(text(), several(text()))]
 
 
 class Protocol:
-    """Which images are queries, which are the gallery, and what is measured.
+    """Base class of protocols, which define queries, gallery and metrics of an evaluation.
 
-    Rows are a `pipelines.datasets.Split`, or anything with its columns: `labels`, `cameras`, `groups`, `is_query`,
+    Rows are a `pipelines.datasets.Split`, or any object with its columns: `labels`, `cameras`, `groups`, `is_query` and
     `is_gallery`.
 
     Args:
-        metrics: tuple of metric specs, or one spec.
-        distance: `cosine` or `euclidean`.
-        reranking: spec of a reranking, or None.
-        index: spec of an index.
+        metrics: Metric spec or sequence of specs.
+        distance: `"cosine"` or `"euclidean"`.
+        reranking: Spec of a reranking. If `None`, images are ranked by similarity. Defaults to `None`.
+        index: Spec of an index. Defaults to `"exact"`.
+
+    Raises:
+        ValueError: If a spec is invalid, or if `reranking` is combined with Euclidean distance or an approximate index.
+
+    Example:
+
+    ```python
+    rows = types.SimpleNamespace(labels=np.array([0, 0, 1, 1]))
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    protocol = tfdml.evaluation.protocols.protocol_of("self_retrieval(metrics='recall_at_1')")
+    protocol(embeddings, rows)  # {'recall_at_1': 0.5, 'queries': 4}
+    ```
     """
 
     def __init__(self, metrics: MetricSpecs, distance: Distance, reranking: Text | None = None, index: Text = "exact"):
@@ -39,11 +51,11 @@ class Protocol:
         self.distance = distance
         self.reranking = None if reranking is None else registry.create("reranking", reranking)
         if reranking and distance != "cosine":
-            raise ValueError(f"reranking={reranking!r} is by cosine similarity; received distance={distance!r}.")
+            raise ValueError(f"reranking={reranking!r} needs cosine similarity. Received: distance={distance!r}.")
         self.index = self._index_of(index)
 
     def tasks(self, rows: Any) -> list[RetrievalTask]:
-        """Returns the list of `RetrievalTask` that rows give, over which metrics are means; by default all in all."""
+        """Returns the list of `RetrievalTask` objects to average over. By default, one task with all rows."""
         return [RetrievalTask.of(rows.labels)]
 
     def scores(
@@ -53,9 +65,10 @@ class Protocol:
 
         Args:
             embeddings: `[N, d]` array.
-            rows: a `Split`, or its columns.
-            metrics: list of `Metric`; None for those of the protocol.
-            workers: the `Workers` that measure together, with the same arguments and results.
+            rows: A `Split`, or an object with its columns.
+            metrics: List of `Metric` objects. If `None`, the protocol's metrics are used. Defaults to `None`.
+            workers: The `Workers` that measure together. All of them pass the same arguments and receive the same
+                result. Defaults to a single process.
         """
         metrics = self.metrics if metrics is None else metrics
         options = {"distance": self.distance, "reranking": self.reranking, "index": self.index}
@@ -63,28 +76,30 @@ class Protocol:
         return Scores.mean(several)
 
     def pairs(self, embeddings: Embeddings, rows: Any) -> RetrievalPairs:
-        """Returns the `RetrievalPairs` of queries and gallery; where there are several tasks, of all rows.
+        """Returns the `RetrievalPairs` of queries and gallery.
+
+        If there are several tasks, the pairs are of all rows.
 
         Args:
             embeddings: `[N, d]` array.
-            rows: a `Split`, or its columns.
+            rows: A `Split`, or an object with its columns.
         """
         tasks = self.tasks(rows)
         task = tasks[0] if len(tasks) == 1 else RetrievalTask.of(rows.labels)
         return pairs_of_task(embeddings, task, self.distance)
 
     def __call__(self, embeddings: Embeddings, rows: Any, metrics: Sequence[Metric] | None = None) -> dict[str, Any]:
-        """Returns the values of the metrics by name, and the number of queries; arguments as of `scores`."""
+        """Returns the metrics by name, and the number of queries; for the arguments, see `scores`."""
         return self.scores(embeddings, rows, metrics).summary()
 
     def with_metrics(self, specs: str | Sequence[str]) -> Self:
-        """Returns the protocol with metrics of other specs."""
+        """Returns a copy of the protocol with metrics of other specs."""
         changed = copy.copy(self)
         changed.metrics = metrics_of(specs)
         return changed
 
     def with_index(self, spec: str) -> Self:
-        """Returns the protocol with the index of another spec."""
+        """Returns a copy of the protocol with an index of another spec."""
         changed = copy.copy(self)
         changed.index = self._index_of(spec)
         return changed
@@ -92,25 +107,25 @@ class Protocol:
     def _index_of(self, spec):
         index = registry.create("index", spec)
         if index.is_approximate and self.reranking is not None:
-            raise ValueError(f"A reranking needs the whole gallery, not index={spec!r}. Leave one of the two out.")
+            raise ValueError(f"A reranking needs the whole gallery, not index={spec!r}. Remove one of the two.")
         return index
 
     @property
     def while_training(self) -> list[Metric]:
-        """The metrics that are measured at every evaluation."""
+        """The metrics that a run measures at every evaluation."""
         return [metric for metric in self.metrics if metric.while_training]
 
     def selecting(self, name: str) -> str:
-        """Returns the name of the metric that selects the best model, after checking it.
+        """Checks and returns the name of the metric that selects the best model.
 
         Args:
-            name: name of one of the metrics; empty for the first that can.
+            name: String. Name of one of the metrics. If empty, the first metric that can select a model is used.
         """
         able = [metric.name for metric in self.while_training if metric.larger_is_better]
         if not able or name not in ("", *able):
             raise ValueError(
-                f"--select_by={name or '...'} expects a metric of the protocol that is measured while training, and "
-                f"larger for better models: {', '.join(able) or 'it has none, add recall_at_1 to --metrics'}."
+                f"--select_by={name or '...'} must be a metric of the protocol that is measured during training and is "
+                f"larger for better models: {', '.join(able) or 'it has none, so add recall_at_1 to --metrics'}."
             )
         return name or able[0]
 
@@ -119,9 +134,16 @@ def protocol_of(spec, metrics=(), index=""):
     """Creates a protocol from its spec.
 
     Args:
-        spec: protocol spec.
-        metrics: metric specs to measure instead of the protocol's own; empty for its own.
-        index: spec of the index to search by instead of the protocol's own; empty for its own.
+        spec: String. Protocol spec.
+        metrics: Sequence of metric specs that replace the protocol's metrics. If empty, they are kept. Defaults to
+            `()`.
+        index: String. Spec of an index that replaces the protocol's index. If empty, it is kept. Defaults to `""`.
+
+    Returns:
+        A `Protocol`.
+
+    Raises:
+        ValueError: If a spec is invalid, or if the index cannot find what a metric needs.
     """
     protocol = registry.create("protocol", spec)
     protocol = protocol.with_metrics(metrics) if metrics else protocol
@@ -136,13 +158,16 @@ SELF_RETRIEVAL_METRICS += ("r_precision", "map_at_r", "nmi", "f1")
 
 @register("protocol", "self_retrieval")
 class SelfRetrieval(Protocol):
-    """Searches every image among all others (CUB, Cars, SOP).
+    """Searches every image among all others, as for CUB-200-2011, Cars196 and Stanford Online Products.
 
     Args:
-        metrics: metric specs, such as ("recall_at_1", "map_at_r").
-        distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
-        reranking: a spec such as "query_expansion(k=5)", for metrics of ranks; None ranks by similarity.
-        index: "exact", or for galleries in the millions a spec such as "ivf" or "hnsw(ef_search=200)".
+        metrics: Metric spec or sequence of specs. Defaults to `("recall_at_1", "recall_at_2", "recall_at_4",
+            "recall_at_8", "r_precision", "map_at_r", "nmi", "f1")`.
+        distance: `"cosine"`, or `"euclidean"` if the lengths of embeddings have a meaning. Defaults to `"cosine"`.
+        reranking: Spec of a reranking for rank metrics, such as `"query_expansion(k=5)"`. If `None`, images are ranked
+            by similarity. Defaults to `None`.
+        index: `"exact"`, or the spec of an approximate index for galleries with millions of images, such as `"ivf"` or
+            `"hnsw(ef_search=200)"`. Defaults to `"exact"`.
     """
 
     def __init__(
@@ -160,19 +185,24 @@ QUERY_GALLERY_METRICS = ("recall_at_1", "recall_at_5", "recall_at_10", "map")
 
 @register("protocol", "query_gallery")
 class QueryGallery(Protocol):
-    """Searches queries in a gallery, without images that share class and camera, or class and group.
+    """Searches queries in a gallery and ignores images of the query's class from the same camera or group.
 
-    If no rows are marked as queries or gallery, as in validation splits, every row is searched among all others.
+    This is the protocol of person and vehicle re-identification, such as Market-1501. If no rows are marked as queries
+    or gallery, as in validation splits, every row is searched among all others.
 
     Args:
-        metrics: metric specs, such as ("recall_at_1", "map").
-        distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
-        reranking: a spec such as "query_expansion(k=5)", for metrics of ranks; None ranks by similarity.
-        index: "exact", or for galleries in the millions a spec such as "ivf" or "hnsw(ef_search=200)".
-        junk: class number of gallery images that are removed before searching, such as -1; None removes none.
-            Distractors, which count as wrong, need no mark: their class has no query.
-        pooling: "mean" or "max" to search for several queries of a class and camera as one: their embeddings are
-            averaged, or the largest of each component is taken. None searches for each.
+        metrics: Metric spec or sequence of specs. Defaults to `("recall_at_1", "recall_at_5", "recall_at_10", "map")`.
+        distance: `"cosine"`, or `"euclidean"` if the lengths of embeddings have a meaning. Defaults to `"cosine"`.
+        junk: Integer or `None`. Class label of images to remove before searching, such as `-1`. If `None`, no image is
+            removed. Distractors, which count as wrong, need no mark, because their class has no query. Defaults to
+            `None`.
+        reranking: Spec of a reranking for rank metrics, such as `"query_expansion(k=5)"`. If `None`, images are ranked
+            by similarity. Defaults to `None`.
+        index: `"exact"`, or the spec of an approximate index for galleries with millions of images, such as `"ivf"` or
+            `"hnsw(ef_search=200)"`. Defaults to `"exact"`.
+        pooling: `"mean"` or `"max"`. How to combine the embeddings of queries with the same class and camera or group
+            into one query: by their mean, or by the maximum of each component. If `None`, each query is searched on its
+            own. Defaults to `None`.
     """
 
     def __init__(
@@ -191,8 +221,8 @@ class QueryGallery(Protocol):
         apart = [column for column in (rows.cameras, rows.groups) if column is not None]
         if self.pooling and not apart:
             raise ValueError(
-                f"pooling={self.pooling!r} is for queries that share class and camera, or class and group, but these "
-                "images have no cameras and no groups. Add such a column, or leave out pooling."
+                f"pooling={self.pooling!r} combines queries with the same class and camera or group, but these images "
+                "have neither cameras nor groups. Add such a column, or remove pooling."
             )
         queries, gallery = rows.is_query, rows.is_gallery
         if self.junk is not None:
@@ -206,15 +236,17 @@ RANDOM_GALLERY_METRICS = ("recall_at_1", "recall_at_5", "map")
 
 @register("protocol", "random_gallery")
 class RandomGallery(Protocol):
-    """Searches all images in a gallery of one random image per class; the mean of several draws (VehicleID).
+    """Searches images in a gallery of one random image per class and averages several draws, as for VehicleID.
 
     Args:
-        draws: number of random galleries.
-        seed: determines the galleries.
-        metrics: metric specs, such as ("recall_at_1", "map").
-        distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
-        reranking: a spec such as "query_expansion(k=5)", for metrics of ranks; None ranks by similarity.
-        index: "exact", or for galleries in the millions a spec such as "ivf" or "hnsw(ef_search=200)".
+        draws: Integer. Number of random galleries. Defaults to `10`.
+        seed: Integer. Determines the galleries. Defaults to `0`.
+        metrics: Metric spec or sequence of specs. Defaults to `("recall_at_1", "recall_at_5", "map")`.
+        distance: `"cosine"`, or `"euclidean"` if the lengths of embeddings have a meaning. Defaults to `"cosine"`.
+        reranking: Spec of a reranking for rank metrics, such as `"query_expansion(k=5)"`. If `None`, images are ranked
+            by similarity. Defaults to `None`.
+        index: `"exact"`, or the spec of an approximate index for galleries with millions of images, such as `"ivf"` or
+            `"hnsw(ef_search=200)"`. Defaults to `"exact"`.
     """
 
     def __init__(

@@ -1,18 +1,18 @@
-"""Counts how many gallery images are at least as similar to a query as thresholds, exactly."""
+"""Counts exactly how many gallery images are at least as similar to a query as thresholds."""
 
 import contextlib
 import sys
 
 import numpy as np
 
-# Above this many thresholds a row is sorted once instead of compared with each of them.
+# With more thresholds than this, a row is sorted once instead of being compared with each of them.
 SORTED_FROM = 26
-# A row is replaced by its candidates if they are fewer than this fraction of it.
+# A row is reduced to its candidates if they are fewer than this fraction of it.
 FEW_THRESHOLDS = 0.25
 
 
 def count_at_least(row, thresholds):
-    """Counts for each threshold `[P]`, in ascending order, the similarities `[G]` that are at least as large."""
+    """Returns, for each of the ascending thresholds `[P]`, how many similarities `[G]` are at least as large."""
     if len(thresholds) > SORTED_FROM:
         ordered = np.sort(row[row >= thresholds[0]])
         return len(ordered) - np.searchsorted(ordered, thresholds)
@@ -28,17 +28,17 @@ def count_at_least(row, thresholds):
 
 
 def count_from_approximate(row, thresholds, error, exact, most):
-    """Counts as `count_at_least`, exactly, from approximate similarities, or returns None if too many are in doubt.
+    """Counts as `count_at_least` does, from approximate similarities. Returns None if too many are in doubt.
 
-    Where an approximate similarity of a row `[G]` is farther than `error` from a threshold it decides; minus infinity
-    does not count. Of those that are nearer to any of the ascending thresholds, `exact` returns the exact ones, at most
-    `most`, for indices of the row, once for all thresholds.
+    An approximate similarity of a row `[G]` decides if it is farther than `error` from a threshold. Minus infinity does
+    not count. For similarities that are nearer to any of the ascending thresholds, `exact` maps indices of the row to
+    exact similarities. It is called once for all thresholds, for at most `most` indices.
     """
-    # One float32 further, because float64 is rounded to float32.
+    # Go one float32 further, because float64 is rounded to float32.
     low = np.nextafter((thresholds - error).astype(np.float32), np.float32(-np.inf))
     high = np.nextafter((thresholds + error).astype(np.float32), np.float32(np.inf))
     if len(thresholds) > SORTED_FROM:
-        # So many that most candidates are near one of them.
+        # There are so many thresholds that most candidates are near one of them.
         near = np.flatnonzero(row >= low[0])
         return count_at_least(exact(near), thresholds) if len(near) <= most else None
     counts, doubts, places = np.zeros(len(thresholds), np.int64), {}, None
@@ -67,12 +67,12 @@ def count_from_approximate(row, thresholds, error, exact, most):
     return counts
 
 
-# From so many products of numbers on, TensorFlow may save more seconds than its import takes.
+# With this many multiplications, TensorFlow may save more time than its import takes.
 MANY = 2**40
 
 
 class Products:
-    """Computes inner products of queries and vectors `[N, d]` of float32."""
+    """Computes inner products of queries and float32 vectors `[N, d]`."""
 
     def __init__(self, vectors):
         self.vectors = vectors
@@ -80,13 +80,13 @@ class Products:
         self._on_device = {}
 
     def __call__(self, queries, rows, out):
-        """Computes the products `[B, R]` of queries `[B, d]` and a slice of the vectors, in `out`."""
+        """Computes the products `[B, R]` of queries `[B, d]` and a slice of the vectors, and stores them in `out`."""
         if not self.devices:
             np.matmul(queries, self.vectors[rows].T, out=out)
             return
         shares = np.array_split(queries, len(self.devices))
         with _all_of_float32():
-            # All devices have begun before the first is waited for.
+            # Start the work on all devices before waiting for the first.
             begun = [self._begin(device, share, rows) for device, share in zip(self.devices, shares, strict=True)]
             for part, product in zip(np.array_split(out, len(self.devices)), begun, strict=True):
                 part[:] = product.numpy()
@@ -95,14 +95,14 @@ class Products:
         import tensorflow as tf
 
         with tf.device(device):
-            # Sent once, not with every block of queries.
+            # Send the vectors once, not with every block of queries.
             if (device, rows.start) not in self._on_device:
                 self._on_device[device, rows.start] = tf.constant(self.vectors[rows])
             return tf.matmul(queries, self._on_device[device, rows.start], transpose_b=True)
 
 
 def may_use_tensorflow(vectors):
-    """Returns whether TensorFlow is imported, or worth it to compare all of vectors `[N, d]` with each other."""
+    """Returns whether TensorFlow is imported, or is worth importing to compare all vectors `[N, d]`."""
     return "tensorflow" in sys.modules or vectors.size * len(vectors) >= MANY
 
 
@@ -115,7 +115,7 @@ def gpus():
 
 @contextlib.contextmanager
 def _all_of_float32():
-    """Without TensorFloat-32, which rounds to 10 bits: too many similarities would be near thresholds."""
+    """Disables TensorFloat-32, which rounds to 10 bits, so that too many similarities would be near thresholds."""
     import tensorflow as tf
 
     enabled = tf.config.experimental.tensor_float_32_execution_enabled()
@@ -126,18 +126,18 @@ def _all_of_float32():
         tf.config.experimental.enable_tensor_float_32_execution(enabled)
 
 
-# More exact similarities of a query than this fraction of a tile take as long as all of them at once.
+# Computing more than this fraction of a tile's similarities one query at a time is as slow as computing all at once.
 FEW_IN_DOUBT = 1 / 32
-# Smaller products may become 0 in float32.
+# Smaller products may underflow to 0 in float32.
 SMALLEST = 2.0**-125
 
 
 class FloatCounts:
-    """Counts with products of `ExactVectors` in float32, and computes exactly what these do not decide."""
+    """Counts with float32 products of `ExactVectors`, and computes exactly what these do not decide."""
 
-    #: Of its products; None if it has a space for them itself.
+    #: Type of its products, or None if it allocates them itself.
     dtype = np.float32
-    #: With more thresholds, most similarities are near one of them.
+    #: With more thresholds, most similarities would be near one of them.
     most_thresholds = SORTED_FROM
 
     def __init__(self, vectors):
@@ -147,10 +147,10 @@ class FloatCounts:
         self._largest_offset = vectors.offsets.max(initial=0.0)
 
     def counter(self, block, members, tile, out):
-        """Returns the function from the place of a query to how many negatives are as similar as each threshold.
+        """Returns a function that maps a query's place to how many negatives are as similar as each threshold.
 
         It returns None for a query with many similarities in doubt. `members` are, for each query of a `QueryBlock`,
-        the slice of the tile that is of its class; `out` is an array `[B, G]` for the products.
+        the slice of the tile that has its class. `out` is an array `[B, G]` for the products.
         """
         similarities, errors = self.similarities(block.vectors, tile, out), self.errors(block.vectors)
 
@@ -166,26 +166,26 @@ class FloatCounts:
         return count
 
     def similarities(self, queries, tile, out):
-        """Returns approximate similarities of queries `[B, d]` to a slice of the gallery, in `out`."""
+        """Returns approximate similarities of queries `[B, d]` to a slice of the gallery, stored in `out`."""
         self.products(queries, tile, out)
         if self.vectors.has_offsets:
             out -= self.vectors.offsets[tile].astype(np.float32)
         return out
 
     def errors(self, queries):
-        """Returns how wrong the similarities of queries `[B, d]` can be, `[B]`."""
-        # Each of d products and sums rounds once; the offset, the threshold and the result some more.
+        """Returns the maximum errors `[B]` of the similarities of queries `[B, d]`."""
+        # Each of d products and sums rounds once. The offset, the threshold and the result add some more rounding.
         products = (queries.shape[1] + 8) * _lengths(queries) * self._longest
         return 2.0**-24 * 1.001 * (products + 4 * self._largest_offset) + queries.shape[1] * SMALLEST
 
 
 def _lengths(vectors):
-    """Returns the lengths of vectors, not less."""
+    """Returns upper bounds of the lengths of vectors."""
     return 1.001 * np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
 
 
 class ExactCounts:
-    """Counts with exact similarities: whatever the embeddings, in a time that depends on their number alone."""
+    """Counts with exact similarities, in a time that depends only on the number of embeddings."""
 
     dtype = np.float64
     most_thresholds = np.inf
@@ -194,7 +194,7 @@ class ExactCounts:
         self.vectors = vectors
 
     def counter(self, block, members, tile, out):
-        """Returns the function that counts; arguments as of `FloatCounts.counter`."""
+        """Returns the function that counts; for the arguments, see `FloatCounts.counter`."""
         similarities = self.vectors.similarities(block.vectors, tile, out)
 
         def count(query):

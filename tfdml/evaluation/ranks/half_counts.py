@@ -1,4 +1,4 @@
-"""Counts negatives ahead of positives with products in half precision, and exactly those that these leave in doubt."""
+"""Counts negatives ahead of positives with half-precision products, and exactly what these leave in doubt."""
 
 import bisect
 import functools
@@ -10,22 +10,22 @@ import tensorflow as tf
 
 from tfdml.evaluation.ranks.counts import count_from_approximate, gpus
 
-# Where Linux tells what a processor can do.
+# Linux lists the features of the processor in this file.
 CPU_FILE = "/proc/cpuinfo"
-# Processors that multiply bfloat16 faster than float32 have one of these.
+# Processors that multiply bfloat16 faster than float32 have one of these features.
 INSTRUCTIONS = ("avx512_bf16", "amx_bf16")
-# Rows that are rounded at once.
+# Number of rows that are rounded at once.
 ROWS = 8192
-# Vectors are no longer, rounded ones neither.
+# Neither vectors nor rounded vectors are longer than this.
 LONGEST = 1.006
 
 
 class HalfProducts:
-    """Computes inner products of vectors that are rounded to bfloat16, of lengths up to 1, but for rounding.
+    """Computes inner products of vectors that are rounded to bfloat16.
 
-    For rounded vectors x' and y', |x y - x' y'| <= |x - x'| |y| + |x'| |y - y'|. Their products are summed in float32
-    and rounded to bfloat16. Results are its 16 bits as an integer: in the order of the numbers, but those of negative
-    numbers are below 0 in any order.
+    Except for rounding, the lengths of the vectors are at most 1. For rounded vectors x' and y', |x y - x' y'| <= |x -
+    x'| |y| + |x'| |y - y'|. Products are summed in float32 and rounded to bfloat16. Results are the 16 bits as an
+    integer, which has the order of the numbers, except that negative numbers are below 0 in no particular order.
     """
 
     def __init__(self, vectors):
@@ -36,32 +36,32 @@ class HalfProducts:
 
     def __call__(self, queries, rows):
         """Returns the products of queries `[B, d]` and a slice of the vectors, as integers `[B, R]`."""
-        # Rounded once, not with every block of queries.
+        # Round the vectors once, not with every block of queries.
         if rows.start not in self._tiles:
             self._tiles[rows.start] = _rounded(self.vectors[rows])
         products = tf.matmul(_rounded(queries), self._tiles[rows.start], transpose_b=True)
         return tf.bitcast(products, tf.int16).numpy()
 
     def bounds(self, queries, thresholds):
-        """Returns, for each query, a pair of integer arrays that tell which similarities reach each of its thresholds.
+        """Returns, for each query, two integer arrays that decide which similarities reach each of its thresholds.
 
-        Results below the first of a pair are certainly of smaller similarities, and results from the second on are
-        certainly not. If the first is 0, no result is certainly of a smaller one.
+        Results below the first array certainly have smaller similarities, and results from the second on certainly do
+        not. If the first is 0, no result is certainly smaller.
         """
         counts = [len(each) for each in thresholds]
         values, errors = np.concatenate(thresholds), np.repeat(self.errors(queries), counts)
-        # One float32 further, because float64 is rounded to float32.
+        # Go one float32 further, because float64 is rounded to float32.
         low = np.nextafter((values - errors).astype(np.float32), np.float32(-np.inf))
         high = np.nextafter((values + errors).astype(np.float32), np.float32(np.inf))
-        # The bfloat16 numbers up to these, and two more, so that it does not matter how products are rounded.
+        # The bfloat16 numbers below and above them, with a margin of two, so that the rounding mode does not matter.
         low, high = (np.maximum(each.view(np.int32), 0) >> 16 for each in (low, high))
         low, high = low.astype(np.int16), (high + 2).astype(np.int16)
         ends = np.cumsum(counts)[:-1]
         return list(zip(np.split(low, ends), np.split(high, ends), strict=True))
 
     def errors(self, queries):
-        """Returns how wrong the products of queries `[B, d]` can be before they are rounded, `[B]`."""
-        # Each of d products and sums rounds, in an order that is not known.
+        """Returns the maximum errors `[B]` of the products of queries `[B, d]` before they are rounded."""
+        # Each of d products and sums rounds, in an unknown order.
         sums = (4 * queries.shape[1] + 64) * 2.0**-24
         return LONGEST * (_lost(queries) + self._lost + LONGEST * sums)
 
@@ -69,7 +69,7 @@ class HalfProducts:
 @functools.cache
 def half_products_are_fast():
     """Returns whether this processor multiplies bfloat16 faster than float32, and sums in float32."""
-    # Without oneDNN, TensorFlow computes them in float32, and converts all it reads and writes.
+    # Without oneDNN, TensorFlow computes bfloat16 products in float32 and converts all inputs and outputs.
     if gpus() or os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1").lower() not in ("1", "true"):
         return False
     try:
@@ -78,7 +78,7 @@ def half_products_are_fast():
         return False
     if not any(flag in flags for flag in INSTRUCTIONS):
         return False
-    # In bfloat16 the sum would end at 256, where adding 1 changes nothing.
+    # A sum in bfloat16 would stop at 256, where adding 1 changes nothing.
     ones = tf.ones([64, 4096], tf.bfloat16)
     return bool(tf.reduce_all(tf.matmul(ones, ones, transpose_b=True) == 4096.0))
 
@@ -88,22 +88,23 @@ def _rounded(vectors):
 
 
 def _lost(vectors):
-    """Returns the lengths `[B]` of what vectors lose when they are rounded."""
+    """Returns the lengths `[B]` of the rounding errors of vectors."""
     lost = vectors - vectors.astype(tf.bfloat16.as_numpy_dtype).astype(np.float32)
-    # For the rounding of this sum.
+    # The factor allows for the rounding of this sum.
     return 1.001 * np.sqrt(np.einsum("nd,nd->n", lost, lost, dtype=np.float64))
 
 
-# More similarities in doubt than this fraction of a tile take as long as all of them in float32.
+# If more than this fraction of a tile is in doubt, computing all of it in float32 is as fast.
 FEW_IN_DOUBT = 1 / 32
-# For positives that are beyond what is asked for.
+# The count for positives with a rank that is deeper than needed.
 BEYOND = 2**40
 
 
 class HalfCounts:
-    """Counts with products in half precision, and computes again what these do not decide.
+    """Counts with half-precision products, and computes again what these do not decide.
 
-    The `FloatCounts` are of a gallery in memory, by cosine similarity; `depths` are those of `positive_ranks`.
+    `floats` are the `FloatCounts` of a gallery in memory that is compared by cosine similarity; for `depths`, see
+    `positive_ranks`.
     """
 
     dtype = None
@@ -115,16 +116,16 @@ class HalfCounts:
 
     @classmethod
     def of(cls, floats, depths):
-        """Returns the counts for a gallery, or None where float32 is needed or faster."""
+        """Returns the counts for a gallery, or None if float32 is needed or faster."""
         vectors = floats.vectors
         if depths is None or vectors.has_offsets or isinstance(vectors.vectors, np.memmap):
             return None
         return cls(floats, depths) if half_products_are_fast() else None
 
     def counter(self, block, members, tile, out):
-        """Returns the function that counts, see `FloatCounts.counter`; `out` is not used.
+        """Returns the function that counts; see `FloatCounts.counter`. `out` is not used.
 
-        Where a positive's rank is beyond what is asked for, its count is `BEYOND`.
+        The count of a positive is `BEYOND` if its rank is deeper than needed.
         """
         results = self.products(block.vectors, tile)
         bounds = self.products.bounds(block.vectors, block.thresholds)
@@ -143,7 +144,7 @@ class HalfCounts:
             if low[begin] <= 0 or len(places) > FEW_IN_DOUBT * len(row):
                 return None
             vector, rows = block.vectors[query], tile.start + places
-            # Not by BLAS, whose own threads would wait for each other: each query has one thread.
+            # einsum instead of BLAS, because each query has its own thread, and BLAS threads would wait for each other.
             similarities = np.einsum("nd,d->n", self.vectors.vectors[rows], vector)
             thresholds = block.thresholds[query][begin:]
 
@@ -157,7 +158,7 @@ class HalfCounts:
 
 
 def _first_within(row, high, depth):
-    """Returns the place of the farthest positive whose rank can be within a depth; of the nearest if there is none."""
+    """Returns the place of the farthest positive with a rank that can be within a depth, or else of the nearest."""
     last = len(high) - 1
 
     def is_within(place):

@@ -20,9 +20,9 @@ class PositiveRanks:
 
     Args:
         rows: `[B]` rows of the queries.
-        positives: `[B]` number of positives of each query, 1 or more.
-        ranks: `[B, P]` integers: the rank of each positive from 1, ascending; 0 behind a query's last. If only the
-            first positive was asked for, P is 1.
+        positives: `[B]` number of positives of each query, at least 1.
+        ranks: `[B, P]` integers. The rank of each positive, starting at 1, in ascending order, padded with 0. If only
+            the first positive was requested, P is 1.
     """
 
     rows: np.ndarray
@@ -31,7 +31,7 @@ class PositiveRanks:
 
     @classmethod
     def of(cls, rows: np.ndarray, positives: np.ndarray, ahead: Sequence[np.ndarray]) -> Self:
-        """Creates the ranks of queries from the numbers of negatives ahead of each one's positives, farthest first."""
+        """Creates the ranks of queries from the number of negatives ahead of each positive, farthest positive first."""
         ranks = np.zeros((len(ahead), max(map(len, ahead))), np.int64)
         places = np.arange(1, ranks.shape[1] + 1)
         for row, each in zip(ranks, ahead, strict=True):
@@ -40,22 +40,22 @@ class PositiveRanks:
 
     @property
     def first(self) -> np.ndarray:
-        """`[B]` ranks of each query's first positive."""
+        """`[B]` rank of each query's first positive."""
         return self.ranks[:, 0]
 
     def precisions(self) -> np.ndarray:
-        """`[B, P]`: the precision at the rank of each positive; 0 behind a query's last."""
+        """Returns `[B, P]`, the precision at the rank of each positive, padded with 0."""
         precisions = np.arange(1, self.ranks.shape[1] + 1) / np.maximum(self.ranks, 1)
         precisions[self.ranks == 0] = 0.0
         return precisions
 
     def mean_over_positives(self, values: np.ndarray) -> np.ndarray:
-        """Returns the mean `[B]` of a value for each positive, `[B, P]` with zeros behind a query's last."""
-        # One after another, so that the zeros, as many as the block has it, change no bit.
+        """Returns the mean `[B]` of a value for each positive, `[B, P]` padded with 0."""
+        # cumsum adds one value after another, so that the number of padding zeros cannot change the result.
         return np.cumsum(values, axis=1)[:, -1] / self.positives
 
 
-# Queries that a thread takes at once.
+# Number of queries that a thread counts at once.
 PART = 64
 
 
@@ -63,8 +63,8 @@ PART = 64
 class QueryBlock:
     """Queries with a positive, and how many negatives were found ahead of each positive.
 
-    For each query there are `thresholds`, the similarities of its positives in ascending order, which negatives are
-    compared with, and `ahead`, the number of negatives that are as similar as each of these.
+    For each query, `thresholds` are the similarities of its positives in ascending order, which negatives are compared
+    with. `ahead` is the number of negatives that are as similar as each of them.
     """
 
     rows: np.ndarray
@@ -83,7 +83,7 @@ class QueryBlock:
         return len(self.rows)
 
     def take(self, places):
-        """Returns the block of some of the queries, which shares what was found."""
+        """Returns the block of some of the queries, which shares the counts of this block."""
         if len(places) == len(self):
             return self
         thresholds, ahead = ([each[place] for place in places] for each in (self.thresholds, self.ahead))
@@ -95,10 +95,10 @@ class QueryBlock:
             yield self.take(np.arange(start, min(start + size, len(self))))
 
     def add(self, count, threads):
-        """Adds negatives that were found, by a pool of threads; returns the block of the queries whose count is None.
+        """Counts more negatives with a pool of threads, and returns the block of the queries with a count of None.
 
-        `count` is a function from the place of a query to how many negatives are as similar as each threshold, or to
-        None if that takes more exact similarities.
+        `count` maps the place of a query to how many negatives are as similar as each threshold, or to None if that
+        requires more exact similarities.
         """
         parts, left = np.array_split(np.arange(len(self)), -(-len(self) // PART)), []
         counts = threads.map(lambda part: [count(query) for query in part.tolist()], parts)
@@ -106,7 +106,7 @@ class QueryBlock:
             if more is None:
                 left.append(query)
             else:
-                # In place, because parts of a block share it.
+                # In place, because parts of a block share this array.
                 self.ahead[query] += more
         return self.take(np.array(left, np.int64))
 
@@ -120,7 +120,7 @@ def depths_of(metrics):
 
 
 def deepest(metrics, positives):
-    """Returns how many of the nearest images decide any of the `RankMetric`s, for numbers `[B]` of positives."""
+    """Returns how many of the nearest images determine any of the rank metrics, for numbers of positives `[B]`."""
     needed = [np.broadcast_to(metric.depth(positives), positives.shape) for metric in metrics]
     return np.max(needed, axis=0) if needed else np.zeros(positives.shape)
 
@@ -129,7 +129,7 @@ END = object()
 
 
 def one_ahead(values):
-    """Yields the values of an iterable, the next of which a thread computes meanwhile."""
+    """Yields the values of an iterable while a thread computes the next one."""
     values = iter(values)
     with concurrent.futures.ThreadPoolExecutor(1) as thread:
         following = thread.submit(next, values, END)
@@ -138,13 +138,13 @@ def one_ahead(values):
             yield value
 
 
-# Gallery rows that are compared at once.
+# Number of gallery rows that are compared at once.
 TILE = 65536
-# Queries of the first block, which shows how precise products must be to decide most of them.
+# Number of queries in the first block, which shows how precise products must be to decide most queries.
 TRIAL = 256
-# If more of a block must be counted again with more precise products, all other blocks begin with these.
+# If more of a block must be counted again with more precise products, all other blocks start with these.
 MOST_LEFT = 0.25
-# Bytes that the similarity and the rank of a positive take in all, until the metrics are computed.
+# Bytes per positive for its similarity and rank, until the metrics are computed.
 POSITIVE = 256
 
 
@@ -159,29 +159,32 @@ def positive_ranks(
     share=range,
     depths=None,
 ):
-    """Yields `PositiveRanks` of blocks of queries; queries without a positive in the gallery are left out.
+    """Yields `PositiveRanks` of blocks of queries, without queries that have no positive in the gallery.
 
     A negative that is as similar as a positive, up to a tie (`ExactVectors.ties`), ranks before it, so a collapsed
-    embedding scores near 0. The ranks depend neither on `memory` nor on the number of threads, and the time depends on
-    the numbers of queries and images alone, but for a small factor.
+    embedding has a score near 0. The ranks depend neither on `memory` nor on the number of threads. Except for a small
+    factor, the time depends only on the numbers of queries and images.
 
     Args:
-        embeddings: `[N, d]` array, finite.
-        task: `RetrievalTask` among its rows.
-        distance: `cosine` or `euclidean`.
-        first_only: True for the rank of each query's first positive only, which is cheaper.
-        memory: bytes for the similarities of a block; those of two blocks are in memory at once.
-        query_embeddings: `[N, d]` array whose rows are compared with the gallery's in `embeddings`, by cosine
-            similarity; None if these are the same.
-        share: function from the number of queries to the range of those that this worker counts for. Default: all.
-        depths: function from numbers of positives `[B]` to how many of the nearest images matter for the first positive
-            `[B]` and for the others `[B]`. Larger ranks need not be exact, only larger than that. None: all matter.
+        embeddings: `[N, d]` array of finite numbers.
+        task: `RetrievalTask` on its rows.
+        distance: `"cosine"` or `"euclidean"`. Defaults to `"cosine"`.
+        first_only: Boolean. Whether to compute only the rank of each query's first positive, which is faster. Defaults
+            to `False`.
+        memory: Integer. Bytes for the similarities of a block. Two blocks are in memory at once. Defaults to `2**27`.
+        query_embeddings: `[N, d]` array of embeddings that are used for queries instead of `embeddings`, compared by
+            cosine similarity. If `None`, `embeddings` are used for both. Defaults to `None`.
+        share: Function that maps the number of queries to the range of those that this worker counts. Defaults to
+            `range`, which means all.
+        depths: Function that maps numbers of positives `[B]` to how many of the nearest images matter for the first
+            positive `[B]` and for the others `[B]`. Deeper ranks need not be exact, but must be deeper as well. If
+            `None`, all ranks are exact. Defaults to `None`.
     """
     embeddings = np.asanyarray(embeddings)
     task.check(embeddings)
     vectors = ExactVectors.of(embeddings, distance)
     query_vectors = vectors if query_embeddings is None else ExactVectors.of(query_embeddings)
-    # Images of a class lie side by side, so that each class is a slice of the gallery.
+    # Images of a class are adjacent, so that each class is a slice of the gallery.
     order = task.gallery[np.argsort(task.labels[task.gallery], kind="stable")]
     gallery = _Gallery(vectors.take(order), order, task, depths)
     queries = task.queries[np.argsort(task.labels[task.queries], kind="stable")]
@@ -191,7 +194,7 @@ def positive_ranks(
         gallery.block(some, query_vectors, first_only) for some in gallery.split(queries, size, memory // POSITIVE)
     )
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
-        # Products use all cores, counts not always: each does while the other does not.
+        # Products use all cores, but counts do not always, so the next products are computed during the counts.
         for block, count in one_ahead(gallery.counts(blocks, size)):
             if count:
                 count(threads)
@@ -208,7 +211,7 @@ class _Gallery:
         classes = task.labels.max(initial=-1) + 2
         self.starts = np.searchsorted(labels, np.arange(classes))
         floats = FloatCounts(vectors)
-        # The fastest first. What one leaves in doubt the next one counts.
+        # The fastest level is first. Each level counts what the previous one leaves in doubt.
         self.levels = [floats, ExactCounts(vectors)]
         if may_use_tensorflow(vectors.vectors):
             from tfdml.evaluation.ranks.half_counts import HalfCounts
@@ -219,7 +222,7 @@ class _Gallery:
         self.first_level = 0
 
     def split(self, queries, size, positives):
-        """Yields parts of at most `size` queries that have at most so many positives, if each has as many as any."""
+        """Yields parts of at most `size` queries, and of at most this many positives if classes were equally large."""
         members = np.diff(self.starts)[self.task.labels[queries]]
         start, size_now = 0, min(size, TRIAL)
         while start < len(queries):
@@ -237,16 +240,16 @@ class _Gallery:
             for place, each in enumerate(found, first):
                 if len(each):
                     kept.append(place)
-                    # A copy, so that the others do not stay in memory.
+                    # Copy the last one, so that the others do not stay in memory.
                     thresholds.append(each[-1:].copy() if first_only else each)
         return QueryBlock.of(queries[kept], taken.vectors[kept], thresholds)
 
     def _thresholds(self, queries, vectors, offsets):
-        """Yields the sorted similarities, less a tie, of the positives of each query, all of one class."""
+        """Yields the sorted similarities, minus a tie, of the positives of each query. All queries are of one class."""
         members = self.members(self.task.labels[queries[0]])
         counted = self.task.countable(queries, self.rows[members])
         if members == slice(0, len(self.rows)):
-            # Without negatives the similarities do not matter.
+            # Without negatives, the similarities do not matter.
             yield from map(np.zeros, np.count_nonzero(counted, axis=1))
             return
         similarities = self.vectors.similarities(vectors, members)
@@ -255,8 +258,8 @@ class _Gallery:
             yield np.sort(each[mask])
 
     def counts(self, blocks, size):
-        """Yields each block, of at most `size` queries, with functions that count its negatives, then with None."""
-        # While one is filled the other is read.
+        """Yields each block, of at most `size` queries, with functions that count its negatives, and then with None."""
+        # One is filled while the other is read.
         spaces = itertools.cycle(np.empty((2, 2 * -(-max(size, 2) * min(TILE, len(self.rows)) // 2)), np.float32))
         for block in filter(len, blocks):
             for start in range(0, len(self.rows), TILE):
@@ -267,22 +270,22 @@ class _Gallery:
             yield block, None
 
     def _with_negatives(self, block, tile):
-        """Returns the queries of a block whose class is not the whole tile."""
+        """Returns the queries of a block for which the tile contains images of other classes."""
         labels = self.task.labels[block.rows]
         return block.take(np.flatnonzero((self.starts[labels] > tile.start) | (self.starts[labels + 1] < tile.stop)))
 
     def _parts(self, block, first, size):
-        """Yields parts of a block and the place of the level, not before the first, that each is counted with."""
+        """Yields parts of a block with the place of the level that counts each, which is `first` or later."""
         numbers, left = np.array([len(each) for each in block.thresholds], int), np.ones(len(block), bool)
         for place, level in enumerate(self.levels[first:], first):
             own = left & (numbers <= level.most_thresholds)
             left &= ~own
-            # Fewer in float64, so that two such parts take no more space than one in float32.
+            # Fewer in float64, so that two such parts need no more space than one in float32.
             most = max(1, size // 4) if level.dtype == np.float64 else size
             yield from ((place, part) for part in block.take(np.flatnonzero(own)).parts(most))
 
     def _counter(self, level, block, tile, space=None):
-        """Returns the function that counts negatives of a block in a tile, see `FloatCounts.counter`."""
+        """Returns the function that counts the negatives of a block in a tile; see `FloatCounts.counter`."""
         counts, shape = self.levels[level], (len(block), tile.stop - tile.start)
         if space is None or counts.dtype is None:
             out = counts.dtype and np.empty(shape, counts.dtype)
@@ -291,7 +294,7 @@ class _Gallery:
         return counts.counter(block, self.members_within(tile, block), tile, out)
 
     def _count(self, level, block, tile, counter, size, threads):
-        """Adds the negatives of a tile to a part of a block of that size; those in doubt by the levels that follow."""
+        """Counts the negatives of a tile for a part of a block of that size. Later levels count those in doubt."""
         left = block.add(counter, threads)
         if len(left) > MOST_LEFT * size:
             self.first_level = max(self.first_level, level + 1)
@@ -299,11 +302,11 @@ class _Gallery:
             self._count(finer, part, tile, self._counter(finer, part, tile), size, threads)
 
     def members(self, label):
-        """The slice of the gallery that a class takes."""
+        """Returns the slice of the gallery that contains a class."""
         return slice(int(self.starts[label]), int(self.starts[label + 1]))
 
     def members_within(self, tile, block):
-        """The slices of a tile that the classes of a block's queries take."""
+        """Returns the slices of a tile that contain the classes of a block's queries."""
         all_of = [self.members(label) for label in self.task.labels[block.rows]]
         return [slice(max(each.start - tile.start, 0), max(each.stop - tile.start, 0)) for each in all_of]
 
@@ -317,7 +320,7 @@ def _runs(labels):
 def ranks_of_similarities(blocks, task, *, first_only=False):
     """Yields `PositiveRanks` of blocks of queries, as `positive_ranks` does.
 
-    The blocks are rows of queries `[B]` and their similarities `[B, G]` to `task.gallery`, float64, from -1 to 1.
+    Each block is rows of queries `[B]` and their similarities `[B, G]` to `task.gallery`, float64 between -1 and 1.
     """
     for rows, similarities in blocks:
         same = task.labels[rows, None] == task.labels[task.gallery]

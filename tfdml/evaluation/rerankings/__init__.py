@@ -1,4 +1,4 @@
-"""Better rankings than by the similarity of two images; a protocol's `reranking` names one."""
+"""Rerankings, which improve rankings by similarity. The `reranking` of a protocol names one."""
 
 from tfdml.evaluation.rerankings.k_reciprocal import KReciprocal
 from tfdml.evaluation.rerankings.random_walk import RandomWalk

@@ -16,9 +16,9 @@ MEMORY = 2**27
 
 
 def steps_to_all(points):
-    """Returns the function that multiplies `[N, B]` by S̄, where all images are connected.
+    """Returns the function that multiplies `[N, B]` by S̄ if all images are connected.
 
-    It computes affinities anew in each call, in blocks. Points are of unit length, or zeros.
+    Each call computes the affinities again, in blocks. Points are L2-normalized or zero.
     """
     points = points.astype(np.float64)
     size = max(1, MEMORY // (8 * len(points)))
@@ -43,7 +43,7 @@ def steps_to_all(points):
 
 
 def steps_to_neighbors(points, k):
-    """Returns the function that multiplies `[N, B]` by S̄, where an image and its k nearest are connected."""
+    """Returns the function that multiplies `[N, B]` by S̄ if an image is connected with its k nearest."""
     # Imported here because it is slow to load.
     from scipy.sparse import csr_array
 
@@ -58,36 +58,36 @@ def steps_to_neighbors(points, k):
 
 
 def _cosines(points, others):
-    """Returns the cosines `[N]` of each row to another one."""
+    """Returns the cosine `[N]` of each row to another row."""
     return np.einsum("nd,nd->n", points, points[others], dtype=np.float64)
 
 
 def _scale(points, sums):
-    """Returns D^-1/2 `[N, 1]` for sums `[N]` of affinities to others; an image's affinity to itself counts, too."""
+    """Returns D^-1/2 `[N, 1]` for sums `[N]` of affinities to others. Affinities of images to themselves are added."""
     degrees = sums + _cosines(points, np.arange(len(points)))
     return np.where(degrees > 0.0, 1.0 / np.sqrt(np.where(degrees > 0.0, degrees, 1.0)), 0.0)[:, None]
 
 
-# Largest error of the walks of a query, relative to their length. Far below what counts as a tie.
+# Largest relative error of a query's walks. It is far below a tie.
 ERROR = 1e-9
 
 
 @register("reranking", "random_walk")
 class RandomWalk(Reranking):
-    """Ranks by where random walks from the query end, on the graph of all images: by similarity along the manifold.
+    """Ranks images by where random walks from the query end, which measures similarity along the manifold.
 
-    Equation (9) of EDMS, `F = (1 - α) (I - α S̄)^-1`, on queries and gallery together instead of batch and proxies; see
-    `tfdml.functional.manifold.random_walk`, whose affinity `clipped` it is. The paper itself tests with dot products.
+    Equation (9) of EDMS, `F = (1 - α) (I - α S̄)^-1`, on queries and gallery together instead of batch and proxies. The
+    affinity is `clipped`; see `tfdml.functional.manifold.random_walk`. The paper itself tests with dot products.
 
-    The paper solves a system of as many unknowns as there are images. Here, a block of queries is solved at once, by
-    Chebyshev's iteration, which takes the walk's own steps and needs no `[N, N]` matrix; the error is 1e-9 or less.
-    With k, which (9) does not have, the graph is sparse, and the time grows with N² k. Without it all images are
+    The paper solves a system with one unknown per image. This class solves it for a block of queries at once, by
+    Chebyshev iteration, which uses the walk's own steps and needs no `[N, N]` matrix. The error is at most 1e-9. With
+    `k`, which (9) does not have, the graph is sparse, and the time grows with N² k. If `k` is `None`, all images are
     connected, exactly as in (9), and the time grows with N³.
 
     Args:
-        k: number of neighbors. Two images are connected if one of them is among the k nearest of the other. None
-            connects all.
-        restart: α. Walks reach farther with a larger one.
+        k: Integer or `None`. Number of neighbors. Two images are connected if one of them is among the k nearest of the
+            other. If `None`, all images are connected. Defaults to `50`.
+        restart: Float between 0 and 1. The factor α. With a larger value, walks reach farther. Defaults to `0.8`.
     """
 
     k: Count | None = 50
@@ -97,7 +97,7 @@ class RandomWalk(Reranking):
         return ranks_of_similarities(self._blocks(points, task), task, first_only=first_only)
 
     def _blocks(self, points, task):
-        """Yields rows of queries, and their similarities to the gallery as fractions of the largest one."""
+        """Yields rows of queries with their similarities to the gallery, as fractions of the largest."""
         rows = np.union1d(task.queries, task.gallery)
         points = points[rows]
         step = steps_to_all(points) if self.k is None else steps_to_neighbors(points, self.k)
@@ -110,7 +110,7 @@ class RandomWalk(Reranking):
             starts = np.zeros((len(rows), len(queries)))
             starts[columns[::-1]] = 1.0
             reached = _walked(step, step(starts), self.restart).T
-            # How often a walk returns says nothing of other images.
+            # How often a walk returns to the query contains no information about other images.
             reached[columns] = 0.0
             reached = reached[:, gallery]
             largest = reached.max(axis=1, keepdims=True)
@@ -118,10 +118,10 @@ class RandomWalk(Reranking):
 
 
 def _walked(step, starts, restart):
-    """Solves `(I - α S̄) x = starts`, by Chebyshev's iteration.
+    """Solves `(I - α S̄) x = starts` by Chebyshev iteration.
 
-    The eigenvalues of S̄ are from -1 to 1, so the number of steps is known in advance, the same for all starts. With
-    F = (1 - α) (I + α x) for starts S̄, x has the walks' own scale, where F is mostly its identity.
+    The eigenvalues of S̄ are between -1 and 1, so the number of steps is known in advance and the same for all starts.
+    Since F = (1 - α) (I + α x) for starts S̄, x is on the scale of the walks, while F is mostly its identity.
     """
     steps = math.ceil(math.acosh(1.0 / ERROR) / math.acosh(1.0 / restart))
     before, now, weight = np.zeros_like(starts), starts, 2.0

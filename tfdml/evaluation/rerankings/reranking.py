@@ -1,4 +1,4 @@
-"""Rerankings by other embeddings: query expansion and database-side augmentation."""
+"""Rerankings that change embeddings: query expansion and database augmentation."""
 
 from collections.abc import Iterator
 
@@ -14,12 +14,22 @@ from tfdml.registry.fields import Declared
 
 
 class Reranking(Declared):
-    """Ranks the gallery by more than the cosine similarity of a query to one image."""
+    """Base class of rerankings, which rank the gallery by more than the similarity of a query to one image.
+
+    A reranking is created from its spec, such as `query_expansion(k=5)`, for the argument `reranking` of a protocol. It
+    uses embeddings of the test images but not their labels.
+
+    Example:
+
+    ```python
+    tfdml.registry.create("reranking", "query_expansion(k=5)").k  # 5
+    ```
+    """
 
     def ranks(
         self, embeddings: Embeddings, task: RetrievalTask, *, first_only: bool = False
     ) -> Iterator[PositiveRanks]:
-        """Yields `PositiveRanks` of blocks of queries; arguments as of `positive_ranks`."""
+        """Yields `PositiveRanks` of blocks of queries; for the arguments, see `positive_ranks`."""
         check_finite(embeddings)
         return self.ranks_of_points(unit_length(np.asarray(embeddings, np.float32)), task, first_only)
 
@@ -27,9 +37,9 @@ class Reranking(Declared):
         """Yields `PositiveRanks` of blocks of queries.
 
         Args:
-            points: `[N, d]` float32 array at unit length.
-            task: `RetrievalTask` among its rows.
-            first_only: True for the rank of each query's first positive only.
+            points: `[N, d]` float32 array, L2-normalized.
+            task: `RetrievalTask` on its rows.
+            first_only: Boolean. Whether only the rank of each query's first positive is needed.
         """
         raise NotImplementedError
 
@@ -38,10 +48,10 @@ class Reranking(Declared):
 
 
 class EmbeddingReranking(Reranking):
-    """Ranks the gallery by cosine similarity, of other embeddings than those given."""
+    """Base class of rerankings that rank by cosine similarity of modified embeddings."""
 
     def sides(self, points: np.ndarray, task: RetrievalTask) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the embeddings `[N, d]` whose rows are searched for, and those `[N, d]` that are searched."""
+        """Returns two arrays `[N, d]`: embeddings for the queries, and embeddings for the gallery."""
         raise NotImplementedError
 
     def ranks_of_points(self, points, task, first_only):
@@ -49,15 +59,15 @@ class EmbeddingReranking(Reranking):
         return positive_ranks(gallery, task, query_embeddings=queries, first_only=first_only)
 
 
-# Rows that are mixed at once.
+# Number of rows that are mixed at once.
 ROWS = 1024
 
 
 def mixed(points, rows, neighbors, alpha):
-    """Returns a copy of points `[N, d]` where some rows are the sum of themselves and their neighbors, at unit length.
+    """Returns a copy of points `[N, d]` in which some rows are replaced by a weighted sum with their neighbors.
 
-    `neighbors` `[Q, k]` are those of each row. A neighbor's weight is its cosine similarity to the power of alpha; a
-    negative similarity counts as 0.
+    `neighbors` are `[Q, k]` for these rows. The weight of a neighbor is its cosine similarity to the power of alpha. A
+    negative similarity counts as 0. The sums are L2-normalized.
     """
     changed = points.copy()
     for start in range(0, len(rows), ROWS):
@@ -70,14 +80,15 @@ def mixed(points, rows, neighbors, alpha):
 
 @register("reranking", "database_augmentation")
 class DatabaseAugmentation(EmbeddingReranking):
-    """Searches, instead of each gallery image, the sum of it and its K nearest in the gallery.
+    """Replaces each gallery image by the sum of itself and its K nearest images in the gallery.
 
-    The idea of "Three Things Everyone Should Know to Improve Object Retrieval" (CVPR 2012), on embeddings: the plain
-    sum, or one weighted as by `query_expansion`. Labels are not used. Queries are searched for as they are.
+    The idea of "Three Things Everyone Should Know to Improve Object Retrieval" (CVPR 2012), applied to embeddings: a
+    plain sum, or a sum with the weights of `query_expansion`. Labels are not used, and queries are not changed.
 
     Args:
-        k: number of neighbors; an image is no neighbor of itself.
-        alpha: how much less a neighbor counts that is less similar; 0: each counts the same.
+        k: Integer. Number of neighbors, without the image itself. Defaults to `10`.
+        alpha: Float. With a larger value, less similar neighbors have less weight. If 0, all neighbors have the same
+            weight. Defaults to `0.0`.
     """
 
     k: Count = 10
@@ -90,14 +101,15 @@ class DatabaseAugmentation(EmbeddingReranking):
 
 @register("reranking", "query_expansion")
 class QueryExpansion(EmbeddingReranking):
-    """Searches for the sum of a query and its K nearest in the gallery, weighted by similarity to the power of alpha.
+    """Replaces each query by the weighted sum of itself and its K nearest images in the gallery.
 
-    Alpha-weighted query expansion, from "Fine-Tuning CNN Image Retrieval with No Human Annotation" (PAMI 2019). At
-    alpha = 0 it is average query expansion. Negative similarities count as 0.
+    Alpha-weighted query expansion, from "Fine-Tuning CNN Image Retrieval with No Human Annotation" (PAMI 2019): the
+    weight of a neighbor is its similarity to the power of alpha, and negative similarities count as 0. With `alpha=0`,
+    it is average query expansion.
 
     Args:
-        k: number of neighbors; a query is no neighbor of itself.
-        alpha: how much less a neighbor counts that is less similar.
+        k: Integer. Number of neighbors, without the query itself. Defaults to `10`.
+        alpha: Float. With a larger value, less similar neighbors have less weight. Defaults to `3.0`.
     """
 
     k: Count = 10

@@ -14,9 +14,9 @@ from tfdml.evaluation.ranks.exact_vectors import ExactVectors, tie_groups
 
 
 def best_matches(pairs):
-    """Returns the bins of the nearest image of each query's class and of others, `[2, Q]`; 0 for none.
+    """Returns the bins of each query's nearest image of its own class and of other classes, `[2, Q]`, or 0 for none.
 
-    The similarities of bins are those of `RetrievalPairs.scores_of`. A query is not its own match.
+    `RetrievalPairs.scores_of` returns the similarities of bins. A query is not its own match.
     """
     found = np.zeros([2, len(pairs.task.labels)], np.int64)
     for rows, (queries, positives), negatives in pairs.blocks(once=False):
@@ -25,7 +25,7 @@ def best_matches(pairs):
     return found[:, pairs.queries]
 
 
-# Rounding must not exclude a rate that is just reached.
+# A small tolerance, so that rounding does not exclude a rate that is just reached.
 ROUNDED = 1 + 1e-9
 
 
@@ -33,8 +33,8 @@ ROUNDED = 1 + 1e-9
 class PairCounts:
     """Numbers of pairs by similarity. A threshold accepts the pairs that are at least as similar.
 
-    `scores` `[S]` are similarities, ascending, each once, or minus the distance where pairs are compared by distance;
-    `positives` and `negatives` are the numbers of pairs of the same and of different classes with each.
+    `scores` `[S]` are the distinct similarities, ascending, or minus the distances if pairs are compared by distance.
+    `positives` and `negatives` are the numbers of pairs of the same and of different classes with each score.
     """
 
     scores: np.ndarray
@@ -43,9 +43,9 @@ class PairCounts:
 
     @classmethod
     def of_scores(cls, scores: np.ndarray, same: np.ndarray, tie: float = 0.0) -> Self:
-        """Counts pairs one by one, from the similarity `[P]` of each and whether it is of the same class.
+        """Counts pairs, from the similarity `[P]` of each and whether it is of the same class.
 
-        Similarities that differ by no more than a tie count as equal; the lowest of them is then the score of all.
+        Similarities that differ by no more than a tie count as equal. The lowest of them is then the score of all.
         """
         values, places = np.unique(scores, return_inverse=True)
         same = np.asarray(same, bool)
@@ -55,7 +55,7 @@ class PairCounts:
 
     @functools.cached_property
     def accepted(self):
-        """Positives and negatives that are at least as similar as each score, `[S]` each."""
+        """Numbers of positives and negatives that are at least as similar as each score, `[S]` each."""
         return tuple(np.cumsum(counts[::-1])[::-1] for counts in (self.positives, self.negatives))
 
     @functools.cached_property
@@ -65,25 +65,25 @@ class PairCounts:
 
     @functools.cached_property
     def rates(self):
-        """False accept rate and true accept rate `[S + 1]`, from the threshold above all scores to the lowest score."""
+        """False and true accept rates `[S + 1]`, from the threshold above all scores to the lowest score."""
         positives, negatives = (
             np.append(0.0, each[::-1] / total) for each, total in zip(self.accepted, self.totals, strict=True)
         )
         return negatives, positives
 
     def trues_at(self, far):
-        """Returns the true accept rates at the highest false accept rates that are no more than these."""
+        """Returns the true accept rates at the largest false accept rates that do not exceed these."""
         accepts, trues = self.rates
         return trues[np.searchsorted(accepts, np.asarray(far) * ROUNDED, side="right") - 1]
 
     def place_at(self, far):
-        """Returns the place of the lowest score that accepts no more than this rate of negatives; S if none does."""
+        """Returns the place of the lowest score that accepts at most this rate of negatives, or S if none does."""
         return len(self.scores) + 1 - int(np.searchsorted(self.rates[0], far * ROUNDED, side="right"))
 
     def above(self, place):
-        """Returns the threshold between the score of a place and the one below; above all for the place S.
+        """Returns the threshold halfway between the score of a place and the one below, or above all for the place S.
 
-        It accepts what the score accepts, and keeps as far from both as possible.
+        It accepts what the score accepts, and is as far from both as possible.
         """
         if place == len(self.scores):
             return float(np.nextafter(self.scores[-1], np.inf))
@@ -91,32 +91,34 @@ class PairCounts:
 
 
 def least_count(rate: float) -> int:
-    """Returns how many there have to be, so that one of them is no more than a rate."""
-    # But for rounding: 1 / 0.1 of a float is 10.
+    """Returns the smallest count of which a single item is at most this rate."""
+    # The tolerance corrects rounding errors of 1 / rate.
     return math.ceil(1 / rate - 1e-6)
 
 
-# Similarities are rounded to multiples of 1 / STEPS, nearly 10^-6: those that differ by less are ties elsewhere, too.
+# Similarities are rounded to multiples of 1 / STEPS, about 10^-6, because smaller differences count as ties anyway.
 STEPS = 2**20
-# By rounding, vectors may be a little longer than 1. The first bin is of what is no pair of different classes.
+# Rounded vectors may be slightly longer than 1. The first bin holds everything that is not a pair of different
+# classes.
 MARGIN = 2**10
 CENTER = STEPS + MARGIN
 BINS = 2 * CENTER + 1
-# Distances are told apart up to so many lengths that nearly all vectors have, twice: outliers make no others equal.
+# Distances are distinguished up to 2 * LENGTHS times the length that nearly all vectors have, so that outliers do not
+# make others equal.
 LENGTHS, NEARLY_ALL = 16, 0.99
-# Queries, and images of the gallery, that are compared at once.
+# Numbers of queries and of gallery images that are compared at once.
 ROWS, COLUMNS = 512, 8192
 
 
 @dataclasses.dataclass(frozen=True)
 class RetrievalPairs:
-    """All pairs of a query and a gallery image, each once, where the task counts them.
+    """All pairs of a query and a gallery image that the task counts, each once.
 
     Args:
         queries, gallery: `[Q]` and `[G]` rows, sorted by class.
-        task: `RetrievalTask` that they are of.
+        task: The `RetrievalTask` that the pairs belong to.
         vectors: `ExactVectors` of all rows, so that counts depend neither on blocks nor on libraries.
-        euclidean: whether pairs are compared by distance.
+        euclidean: Boolean. Whether pairs are compared by distance. Defaults to `False`.
     """
 
     queries: np.ndarray
@@ -127,25 +129,25 @@ class RetrievalPairs:
 
     @classmethod
     def of(cls, embeddings: np.ndarray, task: RetrievalTask, distance: str = "cosine") -> Self:
-        """Creates the pairs of a task among the rows of embeddings `[N, d]`."""
+        """Creates the pairs of a task from embeddings `[N, d]`."""
         task.check(embeddings)
         queries, gallery = (rows[np.argsort(task.labels[rows], kind="stable")] for rows in (task.queries, task.gallery))
         return cls(queries, gallery, task, ExactVectors.of(embeddings, distance), distance == "euclidean")
 
     @functools.cached_property
     def counts(self) -> PairCounts:
-        """The `PairCounts` of all of them."""
+        """The `PairCounts` of all pairs."""
         found = np.zeros([2, BINS], np.int64)
         for _, positives, negatives in self.blocks(once=True):
-            # Few, mostly: counting them has no need of a row of all bins.
+            # Positives are usually few, so count them one by one instead of over all bins.
             np.add.at(found[0], positives[1], 1)
             found[1] += np.bincount(negatives.ravel(), minlength=BINS)
-        # Those that do not count as pairs of different classes have the first bin.
+        # The first bin holds what does not count as a pair of different classes.
         found[1, 0] = 0
         places = np.flatnonzero(found.any(axis=0))
         found = found[:, places]
-        # Rounding puts equal similarities into two bins if they are near the border of these. So two bins between empty
-        # ones count as one; they hold what differs by a tie at most. A bin of each of two pairs is mostly by chance.
+        # Rounding can put equal similarities into two neighboring bins. So two bins between empty bins count as one,
+        # because their similarities differ by at most a tie. Two bins of one pair each are mostly neighbors by chance.
         apart = np.diff(places, prepend=-2, append=BINS + 2) > 1
         joined = ~apart[:-1] & apart[1:]
         joined[1:] &= apart[:-2] & ((found[:, 1:] + found[:, :-1]).sum(axis=0) > 2)
@@ -164,10 +166,10 @@ class RetrievalPairs:
         return np.clip(np.ceil(found * STEPS - 1e-6).astype(np.int64) + CENTER, 1, BINS)
 
     def blocks(self, once: bool) -> Iterator[tuple[np.ndarray, tuple[np.ndarray, np.ndarray], np.ndarray]]:
-        """Yields rows of queries `[B]`, the place of the query and the bin of each positive, and bins `[B, C]`.
+        """Yields rows of queries `[B]`; the query's place and the bin of each positive; and bins `[B, C]` of negatives.
 
-        Those of the latter that are no pairs of different classes are 0. If `once`, pairs of two queries that are both
-        in the gallery come once, and not both ways.
+        Bins are 0 for pairs that are not of different classes. If `once`, a pair of two queries that are both in the
+        gallery is yielded once, and otherwise in both directions.
         """
         alike = np.array_equal(self.queries, self.gallery)
         queries, gallery = self.vectors.take(self.queries), self.vectors.take(self.gallery)
@@ -183,12 +185,12 @@ class RetrievalPairs:
     def _bins(self, queries, gallery, rows, columns, out):
         found = gallery.similarities(queries.vectors[rows], columns, out)
         if self.euclidean:
-            # From half of (the query's squared length minus the squared distance) to 1 - the distance.
+            # Convert half of (the query's squared length minus the squared distance) to 1 minus the distance.
             np.subtract(queries.offsets[rows, None], found, out=found)
             distances = np.sqrt(2 * np.maximum(found, 0.0, out=found), out=found)
             np.subtract(1.0, np.minimum(distances / self._reach, 2.0, out=found), out=found)
         found *= STEPS
-        # Positive, so that cutting off the fraction rounds.
+        # Make values positive, so that truncating rounds them.
         found += CENTER + 0.5
         return found.astype(np.intp)
 
@@ -207,7 +209,7 @@ class RetrievalPairs:
         return positives, bins
 
     def _twice(self, rows, columns):
-        """Returns booleans `[B, C]`, which pairs come the other way, too, and are left to that; None if none is."""
+        """Returns booleans `[B, C]`: which pairs also come in the other direction and are skipped. None if none is."""
         if self._places[columns[0]] > self._places[rows[-1]] or not self._are_both[rows].any():
             return None
         later = self._places[rows][:, None] >= self._places[columns]
@@ -215,7 +217,7 @@ class RetrievalPairs:
 
     @functools.cached_property
     def _reach(self):
-        """Half of the distance from which distances count as equal, where the longest vector has length 1."""
+        """Half the distance from which distances count as equal, if the longest vector has length 1."""
         lengths = np.sqrt(2 * self.vectors.offsets[np.union1d(self.queries, self.gallery)])
         return min(LENGTHS * np.quantile(lengths, NEARLY_ALL, method="lower"), 1.0) or 1.0
 
@@ -234,10 +236,10 @@ class RetrievalPairs:
 
 @dataclasses.dataclass(frozen=True)
 class ClassCounts:
-    """Numbers of pairs of the queries of each class, from each threshold up to the next; each way a pair comes counts.
+    """Numbers of pairs of each class's queries, from each threshold up to the next. Both directions of a pair count.
 
-    Of `thresholds` `[K]`, ascending, the lowest accepts all pairs that matter. `positives` and `negatives` are `[C,
-    K]`; `totals` `[2, C]` are the numbers of all pairs of each kind, those below the lowest threshold included.
+    `thresholds` `[K]` are ascending, and the lowest accepts all pairs that matter. `positives` and `negatives` are `[C,
+    K]`. `totals` `[2, C]` are the numbers of all pairs of each kind, including pairs below the lowest threshold.
     """
 
     thresholds: np.ndarray
@@ -247,8 +249,8 @@ class ClassCounts:
 
     @classmethod
     def of(cls, pairs, thresholds):
-        """Counts `RetrievalPairs` between ascending thresholds; `[C]` are the class numbers of their task."""
-        # Of each bin, the number of thresholds that accept it; a column of its own for what is no pair.
+        """Counts `RetrievalPairs` between ascending thresholds, for the `C` class labels of their task."""
+        # The number of thresholds that accept each bin. What is not a pair has a column of its own.
         columns = len(thresholds) + 2
         cells = np.searchsorted(pairs.bins_of(thresholds), np.arange(BINS), side="right")
         cells[0] = columns - 1
@@ -268,9 +270,9 @@ class ClassCounts:
 
 
 def thresholds_of(counts: PairCounts, number: int = 150) -> np.ndarray:
-    """Returns thresholds that divide pairs finely: by quantiles of both kinds, and by powers of the false accept rate.
+    """Returns thresholds that divide pairs finely: quantiles of both kinds, and powers of the false accept rate.
 
-    There are at most so many of each kind.
+    There are at most `number` of each.
     """
     places = [0]
     for accepted in counts.accepted:

@@ -1,4 +1,4 @@
-"""Thresholds of similarity: fits, cross-validation, and intervals over classes."""
+"""Similarity thresholds: fitting, cross-validation, and confidence intervals over classes."""
 
 import dataclasses
 
@@ -11,13 +11,13 @@ from tfdml.evaluation.verification.pairs import ClassCounts, PairCounts, least_c
 
 
 def verified(scores, same, folds, metrics=()):
-    """Measures decisions about pairs `[P]`, by their similarities, as LFW does.
+    """Measures decisions about pairs `[P]` from their similarities, with cross-validation as in LFW.
 
-    Each part, one of the folds `[P]`, is decided by the threshold that is most accurate on the others; the accuracy is
-    the mean over the parts. Metrics, a list of `PairMetric`, are over all pairs.
+    Each of the folds `[P]` is decided with the threshold that is most accurate on the other folds. The accuracy is the
+    mean over the folds. Metrics, a list of `PairMetric`, are computed from all pairs.
 
-    Returns `{"accuracy": mean, "standard_error": of it, "threshold": mean, "fold_accuracies": [...], metric: value,
-    ..., "same": number of pairs, "different": number of pairs}`.
+    Returns `{"accuracy": mean, "standard_error": of the mean, "threshold": mean, "fold_accuracies": [...], metric:
+    value, ..., "same": number of pairs, "different": number of pairs}`.
     """
     scores, same, folds = np.asarray(scores, np.float64), np.asarray(same, bool), np.asarray(folds)
     accuracies, thresholds = [], []
@@ -37,14 +37,14 @@ def verified(scores, same, folds, metrics=()):
     }
 
 
-# Finer thresholds of each kind, see `thresholds_of`, and bytes for the draws of classes that are in memory at once.
+# Number of finer thresholds, see `thresholds_of`, and bytes for the draws of classes that are in memory at once.
 FINER, MEMORY = 1500, 2**22
 
 
 def pair_intervals(pairs, functions, *, samples=2000, seed=0):
-    """Returns bootstrap intervals over classes, name to `[low, high]`; arguments as of `resampled_pairs`.
+    """Returns bootstrap intervals over classes, name to `[low, high]`; for the arguments, see `resampled_pairs`.
 
-    An interval is None where no resample has a value.
+    An interval is None if no resample has a value.
     """
     values = resampled_pairs(pairs, functions, samples=samples, seed=seed)
     finite = {name: of_draws[np.isfinite(of_draws)] for name, of_draws in values.items()}
@@ -54,25 +54,25 @@ def pair_intervals(pairs, functions, *, samples=2000, seed=0):
 
 
 def metric_intervals(pairs, metrics, **options):
-    """Returns the `pair_intervals` of a list of `PairMetric`, by their names."""
+    """Returns the `pair_intervals` of a list of `PairMetric` objects by name."""
     return pair_intervals(pairs, {metric.name: metric.of_draws(pairs) for metric in metrics}, **options)
 
 
 def resampled_pairs(pairs, functions, *, samples=2000, seed=0):
-    """Returns the values `[samples]`, by name, of resamples of the classes of `RetrievalPairs`; NaN where one has none.
+    """Returns values `[samples]`, by name, of resamples of the classes of `RetrievalPairs`, NaN if one has none.
 
-    A resample draws as many classes as there are, with replacement. A class that is drawn t times counts t times, with
-    all pairs within it; of a pair of different classes, drawn t and u times, t + u - 1 stands for t * u, to which it is
-    equal in the first order. So numbers of pairs for each class are enough, and none for each pair of classes. They are
-    counted between some hundred thresholds; between two of these, similarities are spread as those of all pairs are.
-    The same seed draws the same classes for any embeddings.
+    A resample draws as many classes as there are, with replacement. If a class is drawn t times, all pairs within it
+    count t times. A pair of different classes, drawn t and u times, counts t + u - 1 times instead of t * u times,
+    which is equal to first order. So the numbers of pairs of each class are enough, and none are needed for each pair
+    of classes. They are counted between a few hundred thresholds. Between two thresholds, similarities are assumed to
+    be distributed as in all pairs together. The same seed draws the same classes for any embeddings.
 
-    Functions, by name, are of the `PairCounts` of a resample and how often each class is drawn, `[C]`, and return a
-    number or None.
+    Functions, by name, map the `PairCounts` of a resample, and how often each class is drawn, `[C]`, to a number or
+    None.
     """
     classes = np.unique(pairs.task.labels[np.union1d(pairs.queries, pairs.gallery)])
     if len(classes) < 2:
-        raise ValueError("Bootstrap intervals over classes need two or more to draw from; there is one class.")
+        raise ValueError("Bootstrap intervals over classes need at least two classes to draw from. Found one.")
     thresholds = thresholds_of(pairs.counts)
     finer, places, parts = _spread(pairs.counts, thresholds)
     of_class, of_others = (each[classes] for each in _counted(pairs, thresholds))
@@ -92,9 +92,9 @@ def resampled_pairs(pairs, functions, *, samples=2000, seed=0):
 
 
 def _counted(pairs, thresholds):
-    """Returns numbers `[C, K]` of the pairs within each class, and of those of each class with others, each pair once.
+    """Returns numbers `[C, K]` of the pairs within each class, and of each class with others, each pair once.
 
-    A pair of two queries that are both in the gallery comes both ways, and counts half each way.
+    A pair of two queries that are both in the gallery occurs in both directions, and each direction counts 0.5.
     """
     rows = columns = both = ClassCounts.of(pairs, thresholds)
     if not np.array_equal(pairs.queries, pairs.gallery):
@@ -107,10 +107,10 @@ def _counted(pairs, thresholds):
 
 
 def _spread(counts, thresholds):
-    """Returns how the pairs of `PairCounts` are spread between thresholds `[K]`, which are scores of it.
+    """Returns how the pairs of `PairCounts` are distributed between thresholds `[K]`, which are some of its scores.
 
-    These are finer thresholds `[F]`, the place `[F]` in `thresholds` of the one at or below each, and which part
-    `[2, F]` of that one's pairs of each kind each has.
+    The result is finer thresholds `[F]`; for each, the place `[F]` of the largest of `thresholds` that is not above it;
+    and, for each kind of pair, the fraction `[2, F]` of that threshold's pairs that it has.
     """
     finer = np.union1d(thresholds, thresholds_of(counts, FINER))
     places = np.searchsorted(thresholds, finer, side="right") - 1
@@ -121,14 +121,14 @@ def _spread(counts, thresholds):
 
 
 def fit_threshold(pairs, *, far=None, precision=None, samples=2000, seed=0):
-    """Fits the threshold that accepts most pairs at a false accept rate or a precision, one of which is a number.
+    """Fits the threshold that accepts most pairs at a false accept rate or at a precision.
 
-    `far` is the highest false accept rate, and `precision` the lowest fraction of accepted pairs that are of the same
-    class; other arguments are those of `resampled_pairs`.
+    Exactly one of the two must be set. `far` is the highest false accept rate, and `precision` the lowest fraction of
+    accepted pairs that are of the same class. For the other arguments, see `resampled_pairs`.
 
-    Returns `{"threshold": similarity, or minus a distance, "interval": of it over classes, "true_accept_rate": rate,
-    "false_accept_rate": rate, "precision": fraction, "accepted": {"same": number, "different": number}, "pairs": the
-    same of all}`.
+    Returns `{"threshold": similarity or minus a distance, "interval": its interval over classes, "true_accept_rate":
+    rate, "false_accept_rate": rate, "precision": fraction, "accepted": {"same": number, "different": number}, "pairs":
+    {"same": number, "different": number}}`.
     """
     counts = pairs.counts
     positives, negatives = counts.totals
@@ -136,25 +136,25 @@ def fit_threshold(pairs, *, far=None, precision=None, samples=2000, seed=0):
     if not positives or negatives < needed:
         rate = f"A false accept rate of {far}" if far else f"A precision of {precision}"
         raise ValueError(
-            f"{rate} needs a pair of the same class, and of different classes {needed:,} or more; there are "
+            f"{rate} needs at least one pair of the same class and {needed:,} pairs of different classes. Found "
             f"{positives:,} and {negatives:,}."
         )
 
     def place_of(counts):
-        """The lowest score that has the rate or the precision; S if none has."""
+        """Returns the place of the lowest score that reaches the rate or the precision, or S if none does."""
         if far:
             return counts.place_at(far)
         right, wrong = counts.accepted
-        # Scores of resamples may have no pairs.
+        # In resamples, some scores may have no pairs.
         enough = (right >= (right + wrong) * precision * (1 - 1e-12)) & (right > 0)
         return int(enough.argmax()) if enough.any() else len(counts.scores)
 
     place = place_of(counts)
     if place == len(counts.scores):
-        what = f"a false accept rate of {far}: a pair of different classes is the most similar"
+        what = f"a false accept rate of {far}, because the most similar pair is of different classes"
         if precision:
             right, wrong = counts.accepted
-            what = f"a precision of {precision}; the highest is {np.max(right / (right + wrong)):.3g}"
+            what = f"a precision of {precision}. The highest possible is {np.max(right / (right + wrong)):.3g}"
         raise ValueError(f"No threshold accepts any pair with {what}. Choose another rate.")
     drawn = {"threshold": lambda counts, _: counts.above(place_of(counts))}
     interval = pair_intervals(pairs, drawn, samples=samples, seed=seed)["threshold"]

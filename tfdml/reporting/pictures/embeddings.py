@@ -1,4 +1,4 @@
-"""Pictures of embeddings: neighbors, clusters, a map, confused classes, and TensorBoard's projector."""
+"""Figures of embeddings: neighbors, clusters, a map, confused classes, and TensorBoard's projector."""
 
 import colorsys
 from collections.abc import Mapping, Sequence
@@ -17,16 +17,16 @@ from tfdml.run.training.result import write_projector
 # Sizes on the sheet, in pixels.
 CLUSTER_SIDE, CLUSTER_GAP, CLUSTER_HEAD, CLUSTER_MARGIN, CLUSTER_WORDS = 80, 6, 36, 10, 120
 CLUSTER_CELL = CLUSTER_SIDE + 2 * FRAME + CLUSTER_GAP
-# Images of each cluster.
+# Number of images per cluster.
 TYPICAL = 10
 
 
 @register("picture", "clusters")
 class ClusterSheet(Picture):
-    """Clusters of the training images, each of which one learner learns from."""
+    """Clusters of the training images, with one learner per cluster."""
 
     place = 90
-    of = "runs of --method=divide_and_conquer that have divided the data"
+    of = "runs of --method=divide_and_conquer that have clustered the data"
 
     def can_be_drawn(self, subject):
         return "clusters" in subject.model.pictures() and subject.clusters is not None
@@ -44,12 +44,22 @@ class ClusterSheet(Picture):
 
 
 def typical_rows(embeddings: Embeddings, clusters: Labels, count: int) -> dict[int, np.ndarray]:
-    """Returns cluster to the rows nearest to the mean of its embeddings, at most `count`, nearest first.
+    """Returns the typical images of each cluster: the rows nearest to the mean of its embeddings.
 
     Args:
         embeddings: `[N, d]` array.
-        clusters: `[N]` integers.
-        count: how many of each cluster.
+        clusters: `[N]` integer cluster labels.
+        count: Integer. Largest number of rows per cluster.
+
+    Returns:
+        Dictionary from cluster to row numbers, nearest first.
+
+    Example:
+
+    ```python
+    embeddings = np.array([[0.0], [1.0], [2.0], [9.0]])
+    tfdml.reporting.typical_rows(embeddings, np.array([0, 0, 0, 1]), 1)[0]  # [1]
+    ```
     """
     found = {}
     for cluster in np.unique(clusters).tolist():
@@ -62,13 +72,23 @@ def typical_rows(embeddings: Embeddings, clusters: Labels, count: int) -> dict[i
 def draw_clusters(
     typical: Mapping[int, np.ndarray], sizes: Mapping[int, int], thumbnail: Thumbnail, path: FilePath
 ) -> None:
-    """Draws a row of typical images for each cluster, and how many images it has.
+    """Draws a row of typical images for each cluster, with the size of the cluster.
 
     Args:
-        typical: cluster to rows.
-        sizes: cluster to its number of images.
-        thumbnail: function of a row and `side` that returns its picture, uint8 `[side, side, 3]`.
-        path: the PNG to write.
+        typical: Dictionary from cluster to rows, for example from `typical_rows`.
+        sizes: Dictionary from cluster to its number of images.
+        thumbnail: Function of a row and `side` that returns the image of the row, uint8 `[side, side, 3]`.
+        path: Path of the PNG file to write.
+
+    Example:
+
+    ```python
+    def thumbnail(row, side):
+        return np.full((side, side, 3), 40 * row, "uint8")
+
+    typical, sizes = dict(enumerate([[1, 0], [3]])), dict(enumerate([20, 10]))
+    tfdml.reporting.draw_clusters(typical, sizes, thumbnail, "clusters.png")
+    ```
     """
     columns = max(map(len, typical.values()))
     sheet = Sheet(
@@ -86,28 +106,28 @@ def draw_clusters(
     sheet.save(path)
 
 
-# Images on the map, and sizes in pixels.
+# Largest number of images on the map, and sizes in pixels.
 MOST_ON_MAP = 1000
 WIDTH, MAP_SIDE, DOT = 1600, 32, 6
 MAP_CELL = MAP_SIDE + 2 * FRAME
-# How near the middles of two pictures may be, in parts of a picture.
+# Smallest distance between the centers of two images, as a fraction of an image.
 NEAREST = 0.5
-# Coordinates that differ by less are alike: t-SNE ends the process where all are.
+# Coordinates that differ by less count as equal. If all are equal, t-SNE would abort the process.
 ALIKE = 1e-6
-# About how many neighbors t-SNE considers, scikit-learn's default, and its iterations, enough for a thousand images.
+# Number of neighbors that t-SNE considers (scikit-learn's default), and enough iterations for a thousand images.
 PERPLEXITY, ITERATIONS = 30, 500
 
 
 @register("picture", "map")
 class EmbeddingMap(Picture):
-    """Map of the test images by t-SNE; frames and dots have the color of the class."""
+    """Map of the test images by t-SNE: close images have similar embeddings, and colors show classes."""
 
     place = 40
 
     def draw(self, subject, folder):
         path, seed = folder / "map.png", subject.experiment.settings.run.seed
         count = min(len(subject.test), MOST_ON_MAP)
-        # In random order: the first come first where pictures are in each other's way.
+        # In random order, because earlier images have priority if images overlap.
         rows = np.random.default_rng(seed).choice(len(subject.test), count, replace=False)
         positions = map_positions(subject.embeddings[rows], distance=subject.distance, seed=seed)
 
@@ -119,40 +139,61 @@ class EmbeddingMap(Picture):
 
 
 def map_positions(embeddings: Embeddings, *, distance: Distance = "cosine", seed: int = 0) -> np.ndarray:
-    """Returns positions `[N, 2]` by t-SNE, which starts from the first two principal components.
+    """Returns positions of embeddings on a 2D map, computed by t-SNE.
 
-    Embeddings that no map can tell apart, of one dimension or all alike, are in a row.
+    The search starts from the first two principal components. If no map can separate the embeddings, because they have
+    one dimension or are all equal, the positions are in a row.
 
     Args:
-        embeddings: `[N, d]` array, of a few thousand rows at most.
-        distance: `cosine` or `euclidean`.
-        seed: determines how ties in the optimization are broken.
+        embeddings: `[N, d]` array with at most a few thousand rows.
+        distance: `"cosine"` or `"euclidean"`. Defaults to `"cosine"`.
+        seed: Integer. Determines how ties in the optimization are broken. Defaults to `0`.
+
+    Returns:
+        Float array `[N, 2]`.
+
+    Example:
+
+    ```python
+    embeddings = np.random.default_rng(0).normal(size=(30, 8))
+    tfdml.reporting.map_positions(embeddings).shape  # (30, 2)
+    ```
     """
-    # Here, because it takes a second.
+    # Imported here because it takes a second.
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 
-    # Between unit vectors, Euclidean distances are in the order of cosines.
+    # For L2-normalized vectors, Euclidean distance ranks pairs in the order of cosine similarity.
     vectors = embeddings if distance == "euclidean" else unit_length(embeddings)
     if len(vectors) < 4 or vectors.shape[1] < 2 or np.ptp(vectors, axis=0).max() < ALIKE:
         return np.stack([np.arange(len(vectors)), np.zeros(len(vectors))], axis=1).astype(np.float32)
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
     search = TSNE(init="pca", perplexity=perplexity, max_iter=ITERATIONS, random_state=seed)
-    # Threads of so small a problem mostly wait for each other: ten times the time where other work is done.
+    # The problem is so small that threads wait for each other. On a busy machine, they make it ten times slower.
     with threadpool_limits(1):
         return search.fit_transform(np.ascontiguousarray(vectors, np.float32))
 
 
 def draw_embedding_map(positions: np.ndarray, labels: Labels, thumbnail: Thumbnail, path: FilePath) -> None:
-    """Draws pictures at their positions, where not too many are in the way, and a dot for every other image.
+    """Draws images at their positions on a map, and a dot for each image that would overlap others.
 
-    Frames and dots have the color of the class; classes share colors where there are many.
+    Frames and dots have the color of the class. If there are many classes, some share a color.
 
     Args:
-        positions: `[N, 2]` array.
-        labels: `[N]` class numbers.
-        thumbnail: function of a place in these arrays and `side` that returns its picture, uint8 `[side, side, 3]`.
-        path: the PNG to write.
+        positions: `[N, 2]` array, for example from `map_positions`.
+        labels: `[N]` integer class labels.
+        thumbnail: Function of a place in these arrays and `side` that returns the image, uint8 `[side, side, 3]`.
+        path: Path of the PNG file to write.
+
+    Example:
+
+    ```python
+    def thumbnail(row, side):
+        return np.full((side, side, 3), 60 * row, "uint8")
+
+    positions = np.array([[0.0, 0.0], [1.0, 0.5], [3.0, 1.0], [4.0, 0.5]])
+    tfdml.reporting.draw_embedding_map(positions, np.array([0, 0, 1, 1]), thumbnail, "map.png")
+    ```
     """
     low, high = positions.min(axis=0), positions.max(axis=0)
     scale = (WIDTH - MAP_CELL) / max(float((high - low).max()), 1e-9)
@@ -168,7 +209,7 @@ def draw_embedding_map(positions: np.ndarray, labels: Labels, thumbnail: Thumbna
 
 
 def without_overlap(middles):
-    """Returns places of pictures that cover little of each other, the first come first."""
+    """Returns places of images that hardly overlap. Earlier places have priority."""
     places = []
     for place, middle in enumerate(middles):
         if not np.any(np.all(np.abs(middles[places] - middle) < NEAREST * MAP_CELL, axis=1)):
@@ -177,14 +218,14 @@ def without_overlap(middles):
 
 
 def class_color(number):
-    """Returns the color of a class: the golden angle keeps consecutive numbers apart."""
+    """Returns the color of a class. The golden ratio separates the hues of consecutive numbers."""
     red, green, blue = colorsys.hls_to_rgb(number * 0.618034 % 1.0, (0.35, 0.5, 0.65)[number % 3], 0.75)
     return tuple(round(255 * part) for part in (red, green, blue))
 
 
 @register("picture", "projector")
 class Projected(Picture):
-    """The test images at their embeddings, in TensorBoard's projector."""
+    """The test images at the positions of their embeddings, in TensorBoard's projector."""
 
     if_named = True
 
@@ -203,10 +244,10 @@ NEIGHBOR_WORDS = 190
 
 @register("picture", "neighbors")
 class NeighborSheet(Picture):
-    """Queries and their nearest neighbors: those of the class in green, others in red.
+    """Queries and their nearest neighbors, with green frames for the query's class and red frames for others.
 
     Args:
-        queries: number of queries of each kind.
+        queries: Integer. Number of queries of each kind. Defaults to `5`.
     """
 
     queries: Count = 5
@@ -222,17 +263,30 @@ class NeighborSheet(Picture):
 
 
 def chosen_queries(retrieved: Retrieved, labels: Labels, count: int, seed: int = 0) -> dict[str, np.ndarray]:
-    """Returns kind to places in `retrieved.queries`: `best`, `worst` and `random` ones.
+    """Chooses the best, the worst and random queries.
 
-    The best queries have the most right neighbors, the worst have their first right neighbor farthest behind. Of each
-    kind there is one query of each class before any class has another. Queries without a right image in the gallery are
-    left out.
+    The best queries have the most right neighbors. The worst queries find their first right neighbor latest.
+    Within a kind, each class has one query before any class has a second. Queries without a right image in the gallery
+    are left out.
 
     Args:
         retrieved: `tfdml.evaluation.queries.Retrieved`.
-        labels: `[N]` class numbers.
-        count: number of queries of each kind.
-        seed: determines the random ones.
+        labels: `[N]` integer class labels.
+        count: Integer. Number of queries of each kind.
+        seed: Integer. Determines the random queries. Defaults to `0`.
+
+    Returns:
+        Dictionary from `"best"`, `"worst"` and `"random"` to places in `retrieved.queries`.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    task = tfdml.evaluation.queries.RetrievalTask.of(labels)
+    retrieved = tfdml.evaluation.queries.Retrieved.of(embeddings, task, 2)
+    sorted(tfdml.reporting.chosen_queries(retrieved, labels, 2)["worst"].tolist())  # [1, 3]
+    ```
     """
     able = np.flatnonzero(retrieved.first > 0)
     shuffled, others = (np.random.default_rng([seed, draw]).permutation(able) for draw in range(2))
@@ -252,17 +306,31 @@ def draw_neighbors(
     thumbnail: Thumbnail,
     path: FilePath,
 ) -> None:
-    """Draws a sheet with a row for each chosen query: the query, then its nearest neighbors.
+    """Draws a sheet with one row per query: the query, followed by its nearest neighbors.
 
-    Neighbors of its class have a green frame, others a red one.
+    Neighbors of the query's class have a green frame, others a red frame.
 
     Args:
         retrieved: `tfdml.evaluation.queries.Retrieved`.
-        chosen: title to places in `retrieved.queries`.
-        labels: `[N]` class numbers.
-        names: class number to name; others are written as numbers.
-        thumbnail: function of a row and `side` that returns its picture, uint8 `[side, side, 3]`.
-        path: the PNG to write.
+        chosen: Dictionary from title to places in `retrieved.queries`, for example from `chosen_queries`.
+        labels: `[N]` integer class labels.
+        names: Dictionary from class label to name. Classes without a name are shown as numbers.
+        thumbnail: Function of a row and `side` that returns the image of the row, uint8 `[side, side, 3]`.
+        path: Path of the PNG file to write.
+
+    Example:
+
+    ```python
+    def thumbnail(row, side):
+        return np.full((side, side, 3), 60 * row, "uint8")
+
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    task = tfdml.evaluation.queries.RetrievalTask.of(labels)
+    retrieved = tfdml.evaluation.queries.Retrieved.of(embeddings, task, 2)
+    chosen, names = tfdml.reporting.chosen_queries(retrieved, labels, 2), dict(enumerate(["cup", "mug"]))
+    tfdml.reporting.draw_neighbors(retrieved, chosen, labels, names, thumbnail, "neighbors.png")
+    ```
     """
     chosen = {title: places for title, places in chosen.items() if len(places)}
     shown = retrieved.rows.shape[1]
@@ -284,7 +352,7 @@ def draw_neighbors(
                 NEIGHBOR_MARGIN, top + FRAME, name, size=11, width=NEIGHBOR_WORDS - 2 * NEIGHBOR_MARGIN, lines=5
             )
             found, rank = f"{int(retrieved.right[place].sum())} right", int(retrieved.first[place])
-            found += f", the first at rank {rank}" if rank > 1 else ""
+            found += f", first at rank {rank}" if rank > 1 else ""
             sheet.words(NEIGHBOR_MARGIN, top + NEIGHBOR_SIDE - 8, found, size=11, color=MUTED)
             sheet.picture(NEIGHBOR_WORDS, top, thumbnail(query, side=NEIGHBOR_SIDE))
             for number, (row, right) in enumerate(zip(retrieved.rows[place], retrieved.right[place], strict=True)):
@@ -296,7 +364,7 @@ def draw_neighbors(
 
 
 def _of_different_classes(places, classes, count):
-    """The first places, of each class one before any class has another."""
+    """Returns the first places, with one of each class before any class has a second."""
     order = np.argsort(classes[places], kind="stable")
     _, sizes = np.unique(classes[places], return_counts=True)
     turns = np.empty(len(places), np.int64)
@@ -308,16 +376,16 @@ def _of_different_classes(places, classes, count):
 SIDE, GAP, HEAD, MARGIN = 72, 6, 40, 10
 CELL = SIDE + 2 * FRAME + GAP
 WORDS, NUMBER = 170, 90
-# Queries that are shown of each pair of classes.
+# Number of queries that are shown for each pair of classes.
 SHOWN = 4
 
 
 @register("picture", "confused")
 class Confused(Picture):
-    """Classes that are most often taken for each other.
+    """Pairs of classes that the model confuses most often.
 
     Args:
-        classes: number of pairs of classes.
+        classes: Integer. Number of pairs of classes. Defaults to `8`.
     """
 
     classes: Count = 8
@@ -330,12 +398,12 @@ class Confused(Picture):
 
 
 class Confusion(NamedTuple):
-    """Queries of one class whose nearest neighbor is of another one.
+    """Queries of one class with a nearest neighbor of another class.
 
     Args:
-        label, taken_for: the two class numbers.
-        share: which fraction of the queries of the class these are.
-        pairs: rows of these queries and of their nearest neighbors, `[n, 2]`.
+        label, taken_for: The labels of the two classes.
+        share: Float. The fraction of the class's queries for which this is the case.
+        pairs: `[n, 2]` rows of these queries and of their nearest neighbors.
     """
 
     label: int
@@ -345,12 +413,26 @@ class Confusion(NamedTuple):
 
 
 def most_confused(retrieved: Retrieved, labels: Labels, count: int) -> list[Confusion]:
-    """Returns the `Confusion`s with the most queries, at most `count`, those with the most first.
+    """Returns the pairs of classes that are confused most often.
 
     Args:
-        retrieved: `tfdml.evaluation.queries.Retrieved`; only its nearest neighbors count.
-        labels: `[N]` class numbers.
-        count: how many.
+        retrieved: `tfdml.evaluation.queries.Retrieved`. Only nearest neighbors are used.
+        labels: `[N]` integer class labels.
+        count: Integer. Largest number of pairs of classes.
+
+    Returns:
+        List of `Confusion` objects, starting with the largest number of queries.
+
+    Example:
+
+    ```python
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    task = tfdml.evaluation.queries.RetrievalTask.of(labels)
+    retrieved = tfdml.evaluation.queries.Retrieved.of(embeddings, task, 2)
+    first = tfdml.reporting.most_confused(retrieved, labels, 2)[0]
+    first.label, first.taken_for, first.share  # (0, 1, 0.5)
+    ```
     """
     wrong = (retrieved.rows[:, 0] >= 0) & ~retrieved.right[:, 0]
     pairs = np.stack([retrieved.queries[wrong], retrieved.rows[wrong, 0]], axis=1)
@@ -366,22 +448,38 @@ def most_confused(retrieved: Retrieved, labels: Labels, count: int) -> list[Conf
 def draw_confused(
     confusions: Sequence[Confusion], names: Mapping[int, str], thumbnail: Thumbnail, path: FilePath
 ) -> int:
-    """Draws a table: a class, the one that it is taken for, how often, and queries above their nearest neighbors.
+    """Draws a table of confused classes: two classes, how often they are confused, and examples.
+
+    Each example is a query above its nearest neighbor.
 
     Args:
-        confusions: list of `Confusion`; of none, nothing is written.
-        names: class number to name; others are written as numbers.
-        thumbnail: function of a row and `side` that returns its picture, uint8 `[side, side, 3]`.
-        path: the PNG to write.
+        confusions: List of `Confusion` objects. If it is empty, nothing is written.
+        names: Dictionary from class label to name. Classes without a name are shown as numbers.
+        thumbnail: Function of a row and `side` that returns the image of the row, uint8 `[side, side, 3]`.
+        path: Path of the PNG file to write.
 
     Returns:
         The number of rows of the table.
+
+    Example:
+
+    ```python
+    def thumbnail(row, side):
+        return np.full((side, side, 3), 60 * row, "uint8")
+
+    labels = np.array([0, 0, 1, 1])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    task = tfdml.evaluation.queries.RetrievalTask.of(labels)
+    retrieved = tfdml.evaluation.queries.Retrieved.of(embeddings, task, 2)
+    found = tfdml.reporting.most_confused(retrieved, labels, 2)
+    tfdml.reporting.draw_confused(found, dict(enumerate(["cup", "mug"])), thumbnail, "confused.png")  # 2
+    ```
     """
     if not confusions:
         return 0
     height = 2 * CELL + 2 * GAP
     sheet = Sheet(2 * WORDS + NUMBER + SHOWN * CELL + MARGIN, HEAD + len(confusions) * height)
-    titles = ("class", "taken for", "queries", "queries, above their nearest neighbors")
+    titles = ("class", "confused with", "queries", "queries, with nearest neighbors below")
     lefts = (MARGIN, WORDS, 2 * WORDS, 2 * WORDS + NUMBER + FRAME)
     for left, title in zip(lefts, titles, strict=True):
         sheet.words(left, 12, title, bold=True)

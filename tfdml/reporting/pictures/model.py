@@ -1,4 +1,4 @@
-"""Pictures of a model: attention masks, learners, places that make images similar, and curves of training."""
+"""Figures of a model: attention masks, learners, regions that make images similar, and training curves."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -8,6 +8,7 @@ import keras
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 from PIL import Image, ImageDraw, ImageOps
 
 from tfdml.files.checked import vacated
@@ -33,17 +34,18 @@ from tfdml.run.study.runs import curve
 MASK_SIDE, MASK_GAP, MASK_HEAD = 96, 4, 18
 CHANNELS = 3
 MASK_COLORS = matplotlib.colormaps["inferno"]
-# Images of the sheet.
+# Number of images on the sheet.
 SHOWN = 6
 
 
 @register("picture", "attention")
 class Attention(Picture):
-    """Where each learner looks: the mean over channels, and single channels, of its mask.
+    """Where each learner looks: its attention mask, averaged over channels and for single channels.
 
     Args:
-        channels: numbers of channels; None: those in which learners differ most.
-        learners: numbers of learners; None: all.
+        channels: Tuple of integers. Numbers of the channels to draw. If `None`, the channels in which learners differ
+            most are drawn. Defaults to `None`.
+        learners: Tuple of integers. Numbers of the learners to draw. If `None`, all are drawn. Defaults to `None`.
     """
 
     channels: tuple[int, ...] | None = None
@@ -55,10 +57,10 @@ class Attention(Picture):
         return "attention" in subject.model.pictures()
 
     def draw(self, subject, folder):
-        # Of different classes, from one end of the split to the other.
+        # Evenly spaced rows are usually of different classes.
         images = subject.inputs(np.linspace(0, len(subject.test) - 1, SHOWN).astype(int))
         path = folder / "attention.png"
-        # Half precision adds up to little.
+        # Sums of half-precision numbers are too inaccurate.
         masks = subject.model.attention_masks(images).numpy().astype(np.float32)
         draw_attention(subject.pixels(images), masks, path, channels=self.channels, learners=self.learners)
         return [path]
@@ -72,22 +74,34 @@ def draw_attention(
     channels: Sequence[int] | None = None,
     learners: Sequence[int] | None = None,
 ) -> None:
-    """Draws a sheet with a row for each image: the image, then the mean over channels of each learner's mask on it.
+    """Draws a sheet with the attention masks of each learner on images (Figure 6 of Attention-based Ensemble).
 
-    Rows below show the masks of some channels (Figure 6). A learner attends to bright areas; brightness is relative to
-    the range of the learners' masks in that row.
+    Each row shows an image and the mean over channels of each learner's mask on it. Rows below show the masks of single
+    channels. Learners attend to bright areas. Brightness is relative to the range of all learners' masks in the row.
 
     Args:
-        pictures: `[B, H, W, 3]` uint8; those that are not square lie in the middle of one.
-        masks: `[B, M, h, w, c]` from 0 to 1.
-        path: the PNG to write.
-        channels: channels to draw; None: those in which learners differ most.
-        learners: learners to draw; None: all.
+        pictures: `[B, H, W, 3]` uint8 array. Images that are not square are padded to squares.
+        masks: `[B, M, h, w, c]` array with values from 0 to 1, for M learners.
+        path: Path of the PNG file to write.
+        channels: Sequence of integers. Channels to draw. If `None`, the channels in which learners differ most are
+            drawn. Defaults to `None`.
+        learners: Sequence of integers. Learners to draw. If `None`, all are drawn. Defaults to `None`.
+
+    Raises:
+        ValueError: If a channel or a learner does not exist.
+
+    Example:
+
+    ```python
+    random = np.random.default_rng(0)
+    images, masks = random.integers(0, 256, (2, 32, 32, 3), "uint8"), random.random((2, 3, 4, 4, 8))
+    tfdml.reporting.draw_attention(images, masks, "attention.png", channels=[0])
+    ```
     """
     learners = range(masks.shape[1]) if learners is None else learners
     for kind, numbers, count in (("channels", channels or [], masks.shape[4]), ("learners", learners, masks.shape[1])):
         if any(not 0 <= number < count for number in numbers):
-            raise ValueError(f"Expected {kind} from 0 to {count - 1}, received {', '.join(map(str, numbers))}.")
+            raise ValueError(f"{kind} must be from 0 to {count - 1}. Received: {kind}={list(numbers)}.")
     if channels is None:
         channels = np.argsort(-masks.std(axis=1).mean(axis=(0, 1, 2)))[:CHANNELS].tolist()
     kinds = {"mean": masks.mean(axis=4), **{f"channel {number}": masks[..., number] for number in channels}}
@@ -109,7 +123,7 @@ def draw_attention(
 
 
 def _over(picture, masks):
-    """Draws an image under each of its masks `[M, h, w]`."""
+    """Yields an image blended with each of its masks `[M, h, w]`."""
     low, high = masks.min(), masks.max()
     for mask in (masks - low) / max(high - low, 1e-6):
         bright = Image.fromarray(mask.astype(np.float32)).resize(picture.size, Image.Resampling.BILINEAR)
@@ -119,12 +133,12 @@ def _over(picture, masks):
 
 @register("picture", "learners")
 class Learners(Picture):
-    """Each learner alone, and the first ones together."""
+    """Score of each learner alone (bars) and of the first learners together (line)."""
 
     captions = {
-        "pair_cosines": "Cosines of positive, negative and self pairs",
-        "only_one_right": "Images that only one learner gets right, with the nearest neighbor by each learner",
-        "negative_distances": "Distances of negative pairs within clusters and between clusters",
+        "pair_cosines": "Cosine similarities of positive pairs, negative pairs, and one image embedded by two learners",
+        "only_one_right": "Images that only one learner gets right, with the nearest neighbor that each learner finds",
+        "negative_distances": "Distances between images of different classes, within clusters and between clusters",
     }
     place = 80
     of = "runs with several learners, such as --method=divide_and_conquer or --method=attention_ensemble"
@@ -147,48 +161,80 @@ class Learners(Picture):
 
 
 def draw_learners(learners: Mapping[str, Any], path: FilePath) -> None:
-    """Draws the first metric of each learner alone, and of the first ones together (Figure 10 of Divide and Conquer).
+    """Draws the score of each learner alone, and of the first learners together (Figure 10 of Divide and Conquer).
 
     Args:
-        learners: the result of `tfdml.evaluation.diversity`.
-        path: the PNG to write.
+        learners: The result of `tfdml.evaluation.diversity`, of which the first metric is drawn.
+        path: Path of the PNG file to write. Charts are also written as an SVG file next to it.
+
+    Example:
+
+    ```python
+    scores = [{"recall_at_1": 0.5}, {"recall_at_1": 0.6}]
+    learners = {"alone": scores, "first": scores, "correlation": 0.1}
+    tfdml.reporting.draw_learners(learners, "learners.png")
+    ```
     """
     metric = next(name for name in learners["first"][0] if name != "queries")
     alone, first = ([metrics[metric] for metrics in learners[kind]] for kind in ("alone", "first"))
     numbers = np.arange(len(alone))
-    across = f"learner; correlation {learners['correlation']:.3f}"
+    across = f"learner (mean correlation {learners['correlation']:.3f})"
     figure, axes = new_chart(across, metric.replace("recall_at_", "Recall@"))
     axes.bar(numbers, alone, color="#9ecae1", label="each learner alone")
-    axes.plot(numbers, first, "o-", color="#d95f02", label="with all before it")
+    axes.plot(numbers, first, "o-", color="#d95f02", label="all learners up to this one")
     axes.set_xticks(numbers)
+    if metric.startswith("recall_at_"):
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     legend_above(axes)
     save_chart(figure, path)
 
 
 def draw_negative_distances(distances: Mapping[str, Any], path: FilePath) -> None:
-    """Draws distances of negative pairs, within clusters and between clusters (Figure 8 of Divide and Conquer).
+    """Draws the distances of negative pairs within and between clusters (Figure 8 of Divide and Conquer).
 
     Args:
-        distances: the result of `tfdml.evaluation.diversity.negative_distances`.
-        path: the PNG to write.
+        distances: The result of `tfdml.evaluation.diversity.negative_distances`.
+        path: Path of the PNG file to write. Charts are also written as an SVG file next to it.
+
+    Example:
+
+    ```python
+    from tfdml.evaluation.diversity import negative_distances
+
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    found = negative_distances(embeddings, np.array([0, 1, 2, 3]), np.array([0, 0, 1, 1]))
+    tfdml.reporting.draw_negative_distances(found, "negative_distances.png")
+    ```
     """
     names = {"within": "within clusters", "between": "between clusters"}
     _draw_shares(distances, names, "distance of negative pairs", path)
 
 
 def draw_pair_cosines(cosines: Mapping[str, Any], path: FilePath) -> None:
-    """Draws cosines of positive, negative and self pairs (Figure 5 of Attention-based Ensemble).
+    """Draws histograms of the cosines of positive, negative and self pairs (Figure 5 of Attention-based Ensemble).
+
+    A self pair is one image, embedded by two learners.
 
     Args:
-        cosines: the result of `tfdml.evaluation.diversity.pair_cosines`.
-        path: the PNG to write.
+        cosines: The result of `tfdml.evaluation.diversity.pair_cosines`.
+        path: Path of the PNG file to write. Charts are also written as an SVG file next to it.
+
+    Example:
+
+    ```python
+    from tfdml.evaluation.diversity import learners_of, pair_cosines
+
+    embeddings = np.random.default_rng(0).normal(size=(8, 6))
+    found = pair_cosines(learners_of(embeddings, 2), np.arange(8) // 2)
+    tfdml.reporting.draw_pair_cosines(found, "pair_cosines.png")
+    ```
     """
-    names = {"negative": "negative", "positive": "positive", "self": "self: an image, two learners"}
-    _draw_shares(cosines, names, "cosine", path)
+    names = {"negative": "negative pairs", "positive": "positive pairs", "self": "one image, two learners"}
+    _draw_shares(cosines, names, "cosine similarity", path)
 
 
 def _draw_shares(shares, names, across, path):
-    figure, axes = new_chart(across, "share")
+    figure, axes = new_chart(across, "share of pairs")
     for (kind, name), color in zip(names.items(), ("#d95f02", "#3182bd", "#2ca25f"), strict=False):
         mean = shares[f"mean_{kind}"]
         if mean is not None:
@@ -202,18 +248,18 @@ def _draw_shares(shares, names, across, path):
 SIDE, GAP, HEAD, BELOW, MARGIN = 128, 6, 40, 26, 10
 CELL = SIDE + 2 * FRAME + GAP
 SIMILARITY_COLORS = matplotlib.colormaps["RdBu_r"]
-# How much of a place with the largest share is covered by its color.
+# Opacity of the color on the place with the largest share.
 COVER = 0.75
-# Pairs of the same class, and of different classes.
+# Number of pairs of the same class, and of different classes.
 PAIRS = 4
 
 
 @register("picture", "similarity")
 class Similarity(Picture):
-    """Which places make a query and its nearest neighbor similar (red), and which do not (blue)."""
+    """Regions that make a query and its nearest neighbor more similar (red) or less similar (blue)."""
 
     place = 30
-    of = "runs whose heads pool one feature map, such as --method=single"
+    of = "runs with heads that pool one feature map, such as --method=single"
 
     def can_be_drawn(self, subject):
         return subject.tells_places
@@ -222,7 +268,7 @@ class Similarity(Picture):
         retrieved, path = subject.retrieved, folder / "similarity.png"
         order = np.random.default_rng(subject.experiment.settings.run.seed).permutation(len(retrieved.queries))
         chosen = []
-        # Random queries whose nearest neighbor is right, then others.
+        # Random queries with a right nearest neighbor first, then queries with a wrong one.
         for right in (True, False):
             kind = (retrieved.right[order, 0] == right) & (retrieved.rows[order, 0] >= 0)
             chosen += order[kind][:PAIRS].tolist()
@@ -242,8 +288,8 @@ class SimilarityMap(NamedTuple):
     """The similarity of two images, divided among the places of each.
 
     Args:
-        similarity: the inner product of the embeddings.
-        of_a, of_b: `[h, w]` arrays, the shares of the places of each image; the sum of each is `similarity`.
+        similarity: Float. The inner product of the embeddings.
+        of_a, of_b: `[h, w]` arrays. The shares of the places of each image. Each array sums to `similarity`.
     """
 
     similarity: float
@@ -254,50 +300,70 @@ class SimilarityMap(NamedTuple):
 def similarity_map(model: keras.Model, a: np.ndarray, b: np.ndarray, *, learner: int | None = None) -> SimilarityMap:
     """Divides the inner product of two images' embeddings among the places of the last feature map, exactly.
 
-    Where features are pooled over places and a linear layer follows, an embedding is the sum of what each place
-    contributes, plus what no place does: the bias, and the offset of a norm. So the share of place p of image a is
+    Use this function to see which regions of two images make them similar. If features are pooled over places and a
+    linear layer follows, an embedding is the sum of what each place contributes, plus a rest that belongs to no place:
+    the bias, and the offset of a normalization layer. So the share of place p of image a is
 
     `share(p) = <contribution of p to the embedding of a, embedding of b> + <rest of a, embedding of b> / places`
 
-    and vice versa for b. Contributions are divided by the length of the embedding, as the embedding is; the rest is
-    spread evenly over places. A share may be negative. A place sees more of the image than lies under it, as its
-    receptive field does. Behind the feature map all is float32, whatever the model's precision. Of several learners,
-    whose embeddings lie side by side, shares are means over learners.
+    and vice versa for b. Contributions are divided by the length of the embedding, as the embedding itself is. The rest
+    is distributed evenly over places. A share may be negative. A place depends on more of the image than the region
+    that it covers, because of its receptive field. Computations after the feature map use float32, whatever the
+    precision of the model. For several learners with concatenated embeddings, shares are means over learners.
 
-    Example: `similarity_map(loaded.model, *loaded.prepare(["a.jpg", "b.jpg"]))` where `loaded = tfdml.load("runs/x")`.
+    For image files, load the run with `loaded = tfdml.load("runs/x")` and call `similarity_map(loaded.model,
+    *loaded.prepare(["a.jpg", "b.jpg"]))`.
 
     Args:
-        model: a model of `tfdml.methods` whose heads pool and have one linear layer: `Single`, `DivideAndConquer`,
-            `AttentionEnsemble`, `MultiHead` or `MultiTail` with any head of `linear(...)` but `pooling='first'`. Others
-            raise a ValueError that says why.
-        a, b: images `[H, W, 3]` as the network takes them.
-        learner: number of the learner whose embeddings are compared; None: all together.
+        model: A model of `tfdml.methods` with heads that pool and have one linear layer: `Single`, `DivideAndConquer`,
+            `AttentionEnsemble`, `MultiHead` or `MultiTail` with any head of `linear(...)` except `pooling='first'`.
+        a, b: Images `[H, W, 3]` as inputs of the network.
+        learner: Integer. Number of the learner to use. If `None`, all learners are used together. Defaults to `None`.
 
     Returns:
         `SimilarityMap`.
+
+    Raises:
+        ValueError: If the model has another kind of head, if `learner` does not exist, or if shapes are wrong.
+
+    Example:
+
+    ```python
+    model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=16)
+    a, b = np.random.default_rng(0).uniform(-2, 2, (2, 32, 32, 3)).astype("float32")
+    tfdml.reporting.similarity_map(model, a, b).of_a.shape  # (16, 16)
+    ```
     """
     images = np.stack([a, b])
     if images.ndim != 4:
-        raise ValueError(f"Expected two images [H, W, 3], received shapes {np.shape(a)} and {np.shape(b)}.")
+        raise ValueError(f"Expected two images of shape [H, W, 3]. Received: shapes {np.shape(a)} and {np.shape(b)}.")
     return similarity_maps(model, images, learner=learner)[0]
 
 
 def similarity_maps(model: keras.Model, images: np.ndarray, *, learner: int | None = None) -> list[SimilarityMap]:
-    """Divides the inner products of the first image's embedding with those of the others, as `similarity_map` does.
+    """Divides the similarities of the first image to all others among places; see `similarity_map`.
 
     Args:
-        model, learner: as `similarity_map` takes them.
-        images: `[1 + n, H, W, 3]` as the network takes them.
+        model, learner: see `similarity_map`.
+        images: `[1 + n, H, W, 3]` array of inputs of the network.
 
     Returns:
-        A list of n `SimilarityMap`, in each of which `a` is the first image.
+        List of n `SimilarityMap` objects, in which `a` is the first image.
+
+    Example:
+
+    ```python
+    model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=16)
+    images = np.random.default_rng(0).uniform(-2, 2, (3, 32, 32, 3)).astype("float32")
+    len(tfdml.reporting.similarity_maps(model, images))  # 2
+    ```
     """
     if not model.built:
         model(images)
     parts, rest = (np.asarray(pieces, np.float64) for pieces in model.places(images))
     if learner is not None:
         if not 0 <= learner < rest.shape[1]:
-            raise ValueError(f"Expected a learner from 0 to {rest.shape[1] - 1}, received {learner}.")
+            raise ValueError(f"learner must be from 0 to {rest.shape[1] - 1}. Received: learner={learner}.")
         parts, rest = parts[:, :, :, [learner]], rest[:, [learner]]
     embeddings = parts.sum(axis=(1, 2)) + rest
     places, learners = parts.shape[1] * parts.shape[2], rest.shape[1]
@@ -315,21 +381,30 @@ def similarity_maps(model: keras.Model, images: np.ndarray, *, learner: int | No
 def draw_similarities_of_places(
     pairs: Sequence[tuple[np.ndarray, np.ndarray, SimilarityMap, bool]], path: FilePath
 ) -> None:
-    """Draws pairs of images, each image beside a copy that shows the shares of its places.
+    """Draws pairs of images, each image next to a copy that shows the shares of its places.
 
-    Red places make the two more similar, blue ones less. The colors of both images of a pair have the same scale.
+    Red regions make the two images more similar, blue regions less similar. The colors of both images of a pair have
+    the same scale.
 
     Args:
-        pairs: list of `(picture, picture, SimilarityMap, right)`: two uint8 `[H, W, 3]`, which lie in the middle of
-            a square if they are none, what `similarity_map` gives, and whether the two are of the same class.
-        path: the PNG to write.
+        pairs: List of `(picture, picture, SimilarityMap, right)`: two uint8 images `[H, W, 3]`, which are padded to
+            squares, the result of `similarity_map`, and whether the two are of the same class.
+        path: Path of the PNG file to write.
+
+    Example:
+
+    ```python
+    model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=16)
+    a, b = np.random.default_rng(0).uniform(-2, 2, (2, 32, 32, 3)).astype("float32")
+    pictures = (60 * (np.stack([a, b]) + 2)).astype("uint8")
+    shares = tfdml.reporting.similarity_map(model, a, b)
+    tfdml.reporting.draw_similarities_of_places([(*pictures, shares, True)], "similarity.png")
+    ```
     """
     block = 4 * CELL + 2 * MARGIN
     columns = min(len(pairs), 2)
     sheet = Sheet(columns * block, HEAD + -(-len(pairs) // columns) * (CELL + BELOW))
-    sheet.words(
-        MARGIN, 10, "query and nearest neighbor: what makes them similar (red), what does not (blue)", bold=True
-    )
+    sheet.words(MARGIN, 10, "red regions make query and neighbor more similar, blue regions less similar", bold=True)
     for number, (first, second, shares, right) in enumerate(pairs):
         left, top = number % columns * block + MARGIN, HEAD + number // columns * (CELL + BELOW)
         largest = max(np.abs(shares.of_a).max(), np.abs(shares.of_b).max(), 1e-12)
@@ -348,7 +423,7 @@ def draw_similarities_of_places(
 
 
 def overlaid(picture, shares):
-    """Returns a picture in gray, under the color of each place's share from -1 to 1, in the size on the sheet."""
+    """Returns an image in gray with the color of each place's share from -1 to 1, in the size on the sheet."""
     shown = resized(picture)
     spread = Image.fromarray(shares.astype(np.float32)).resize(shown.size, Image.Resampling.BICUBIC)
     spread = np.clip(np.asarray(spread), -1, 1)
@@ -359,27 +434,29 @@ def overlaid(picture, shares):
 
 
 def resized(picture):
-    """Returns a picture in the size that it has on the sheet."""
+    """Returns an image in the size that it has on the sheet."""
     return ImageOps.contain(Image.fromarray(picture), (SIDE, SIDE), Image.Resampling.BICUBIC)
 
 
-# Title of each chart, to names of metrics, or the beginning of names, in the events of `metrics.jsonl`.
+# Title of each chart, to names of metrics, or to how names start, in the events of `metrics.jsonl`.
 PANELS = {
     "Recall@K": ("evaluation", ("recall_at_",)),
     "MAP@R and R-precision": ("evaluation", ("map_at_r", "r_precision", "map")),
-    "loss": ("train", ("loss",)),
-    "distances in a batch": ("train", ("positive_distance", "negative_distance")),
-    "share of anchors with a loss": ("train", ("active_anchors",)),
-    "norm of the gradient": ("train", ("gradient_norm",)),
-    "loss of each learner": ("learners", ("loss_of_learner_",)),
-    "learning rate": ("train", ("learning_rate",)),
+    "Loss": ("train", ("loss",)),
+    "Distances within a batch": ("train", ("positive_distance", "negative_distance")),
+    "Share of anchors with a loss above 0": ("train", ("active_anchors",)),
+    "Gradient norm": ("train", ("gradient_norm",)),
+    "Loss of each learner": ("learners", ("loss_of_learner_",)),
+    "Learning rate": ("train", ("learning_rate",)),
 }
+# Titles of the charts with scores from 0 to 1, which are shown in percent.
+IN_PERCENT = ("Recall@K", "MAP@R and R-precision")
 COLUMNS = 3
 
 
 @register("picture", "training")
 class Training(Picture):
-    """Training curves."""
+    """Training curves: scores, losses and the learning rate by step."""
 
     place = 70
     of = "runs of tfdml.train"
@@ -396,7 +473,7 @@ class Training(Picture):
 def training_curves(events):
     """Returns the curves in the events of `metrics.jsonl`: title of a chart to name to `(steps, values)`.
 
-    Charts without any are left out.
+    Charts without a curve are left out.
     """
     charts = {}
     for title, (kind, wanted) in PANELS.items():
@@ -413,14 +490,21 @@ def training_curves(events):
 
 
 def draw_training(events: Sequence[Mapping[str, Any]], path: FilePath) -> int:
-    """Draws the curves of a run, which may still be going on, against steps.
+    """Draws the curves of a run by step. The run may still be training.
 
     Args:
-        events: list of the events of `metrics.jsonl`.
-        path: the PNG to write.
+        events: List of the events in `metrics.jsonl`.
+        path: Path of the PNG file to write. Charts are also written as an SVG file next to it.
 
     Returns:
-        The number of charts; if it is 0, nothing is written.
+        The number of charts. If it is 0, nothing is written.
+
+    Example:
+
+    ```python
+    events = [{"event": "evaluation", "step": step, "recall_at_1": step / 100} for step in (0, 20, 40)]
+    tfdml.reporting.draw_training(events, "training.png")  # 1
+    ```
     """
     charts = training_curves(events)
     if not charts:
@@ -430,11 +514,13 @@ def draw_training(events: Sequence[Mapping[str, Any]], path: FilePath) -> int:
     for place, (title, curves) in enumerate(charts.items(), 1):
         axes = figure.add_subplot(rows, COLUMNS, place)
         for number, (name, (steps, values)) in enumerate(curves.items()):
-            # A single point would be no line.
+            # Markers, because a single point does not draw a line.
             marker = "o" if len(steps) < 12 else None
             color, shown = COLORS[number % len(COLORS)], name.replace("recall_at_", "Recall@").replace("loss_of_", "")
             axes.plot(steps, values, color=color, label=shown.replace("_", " "), marker=marker, markersize=3)
         axes.set_title(title, fontsize=10)
+        if title in IN_PERCENT:
+            axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         label(axes, "step", "")
         axes.set_ylim(bottom=min(0, *(min(values) for _, values in curves.values())))
         axes.grid(color="#eeeeee")
@@ -444,17 +530,17 @@ def draw_training(events: Sequence[Mapping[str, Any]], path: FilePath) -> int:
     return len(charts)
 
 
-# There are more rows than colors.
+# Line styles, because there may be more rows than colors.
 ROW_STYLES = ("-", "--", ":")
 
 
 def draw_curves(run_dirs, path, metric="recall_at_1"):
-    """Draws what rows reached while they trained: the mean over seeds, and each seed as a thin line.
+    """Draws the score of each row by training step: the mean over seeds, and each seed as a thin line.
 
-    `run_dirs` is the name of a row to its run directories. Returns the names of the rows that have no curve, such as
-    ensembles; None if there is nothing to draw.
+    `run_dirs` maps the name of a row to its run directories. Returns the names of the rows that have no curve, such as
+    ensembles, or None if there is nothing to draw.
     """
-    # Inches, so that the names of many rows have a place, too.
+    # In inches, high enough for the names of all rows.
     height = max(5.0, 0.2 * len(run_dirs))
     figure = Figure(figsize=(8, height), dpi=120, layout="constrained")
     axes = figure.add_subplot()
@@ -467,13 +553,15 @@ def draw_curves(run_dirs, path, metric="recall_at_1"):
             continue
         for values in curves:
             axes.plot(values.keys(), values.values(), color=color, linewidth=0.5, alpha=0.5)
-        # Where a run has stopped early, the mean of all ends, too.
+        # If a run has stopped early, the mean ends at its last step.
         common = sorted(set.intersection(*map(set, curves)))
         means = [statistics.mean(values[step] for values in curves) for step in common]
         axes.plot(common, means, style, color=color, label=name)
     if not axes.lines:
         return None
     label(axes, "step", metric.replace("recall_at_", "Recall@"))
+    if metric.startswith("recall_at_"):
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.grid(axis="y", alpha=0.3)
     figure.legend(loc="outside right upper", frameon=False, fontsize="small")
     figure.savefig(path)

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.ticker import PercentFormatter
 
 from tfdml.evaluation.diversity import PAIRS, learners_of, only_one_right, positive_pairs
 from tfdml.evaluation.evaluate import unit_length
@@ -31,10 +32,10 @@ from tfdml.run.experiment.threshold import threshold_of
 
 @register("picture", "class_thresholds")
 class ClassThresholds(Picture):
-    """The threshold that each class needs for the false accept rate of the fitted one, which is the line."""
+    """Threshold that each class needs for the false accept rate of the fitted threshold (line)."""
 
     place = 57
-    of = "runs whose threshold tfdml.threshold has fitted"
+    of = "runs with a threshold from tfdml.threshold"
 
     def can_be_drawn(self, subject):
         return threshold_of(subject.run.path, distance=subject.distance) is not None
@@ -50,13 +51,28 @@ class ClassThresholds(Picture):
 
 
 def class_thresholds(pairs: RetrievalPairs, rate: float) -> np.ndarray:
-    """Returns for each class that has pairs with others the lowest threshold that accepts no more than a rate of these.
+    """Returns the lowest threshold of each class that accepts at most a given rate of its pairs with other classes.
 
-    Thresholds are some hundred, as of `thresholds_of`; where even the highest accepts more, it is that one.
+    Use it to see how far one common threshold is from what each class needs. Thresholds are chosen among a few hundred.
+    If even the highest accepts more pairs, it is used.
 
     Args:
-        pairs: `RetrievalPairs`.
-        rate: the false accept rate.
+        pairs: `tfdml.evaluation.verification.pairs.RetrievalPairs`.
+        rate: Float. The false accept rate.
+
+    Returns:
+        `[C]` thresholds of the classes that have pairs with others.
+
+    Example:
+
+    ```python
+    from tfdml.evaluation.queries import RetrievalTask
+    from tfdml.evaluation.verification.pairs import RetrievalPairs
+
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    pairs = RetrievalPairs.of(embeddings, RetrievalTask.of([0, 0, 1, 1]))
+    tfdml.reporting.class_thresholds(pairs, 0.25).shape  # (2,)
+    ```
     """
     counts = ClassCounts.of(pairs, thresholds_of(pairs.counts))
     known = counts.totals[1] > 0
@@ -69,34 +85,40 @@ def class_thresholds(pairs: RetrievalPairs, rate: float) -> np.ndarray:
 def draw_class_thresholds(
     thresholds: np.ndarray, common: float, path: FilePath, *, distance: Distance = "cosine"
 ) -> None:
-    """Draws the thresholds of classes, ascending, and the common one.
+    """Draws the thresholds of classes in ascending order, and the common threshold as a line.
 
     Args:
-        thresholds: `[C]` similarities, or minus distances.
-        common: that of all classes.
-        path: the PNG to write.
-        distance: `cosine`, or `euclidean` to draw distances.
+        thresholds: `[C]` similarities, or minus distances, for example from `class_thresholds`.
+        common: Float. The threshold for all classes.
+        path: Path of the PNG file to write. Charts are also written as an SVG file next to it.
+        distance: `"cosine"`, or `"euclidean"` to draw distances. Defaults to `"cosine"`.
+
+    Example:
+
+    ```python
+    tfdml.reporting.draw_class_thresholds(np.array([0.4, 0.5, 0.8]), 0.55, "class_thresholds.png")
+    ```
     """
-    sign, name = (-1, "Euclidean distance") if distance == "euclidean" else (1, "cosine")
-    figure, axes = new_chart("classes, by their threshold", name)
-    axes.plot(np.arange(1, 1 + len(thresholds)), np.sort(sign * thresholds), ".", color=COLORS[0], label="of one class")
-    axes.axhline(sign * common, color="black", label="of all classes")
+    sign, name = (-1, "Euclidean distance") if distance == "euclidean" else (1, "cosine similarity")
+    figure, axes = new_chart("classes, sorted by threshold", name)
+    axes.plot(np.arange(1, 1 + len(thresholds)), np.sort(sign * thresholds), ".", color=COLORS[0], label="one class")
+    axes.axhline(sign * common, color="black", label="all classes together")
     axes.grid(color="#dddddd")
     legend_above(axes, columns=2)
     save_chart(figure, path)
 
 
-# Points of a curve, and those of its intervals.
+# Numbers of points of a curve, and of its confidence intervals.
 POINTS, INTERVALS = 400, 25
 SAMPLES = 200
 
 
 @register("picture", "roc")
 class Roc(Picture):
-    """True accept rate against false accept rate (ROC), over all pairs, with 95 % intervals over classes."""
+    """True accept rate by false accept rate (ROC) over all pairs, with 95% confidence intervals over classes."""
 
     place = 55
-    captions = {"det": "False reject rate against false accept rate (DET), with the same intervals."}
+    captions = {"det": "False reject rate by false accept rate (DET), with 95% confidence intervals over classes"}
 
     def draw(self, subject, folder):
         counts = subject.pairs.counts
@@ -109,43 +131,76 @@ class Roc(Picture):
 
 
 def draw_roc(counts: PairCounts, path: FilePath, intervals: Mapping[float, list[float]] | None = None) -> None:
-    """Draws the true accept rate against the false accept rate, on a logarithmic axis.
+    """Draws the true accept rate by the false accept rate (ROC curve), on a logarithmic axis.
 
     Args:
-        counts: `PairCounts` with pairs of both kinds.
-        path: the PNG to write.
-        intervals: false accept rate to the interval of the true accept rate, see `roc_intervals`; None: none.
+        counts: `tfdml.evaluation.verification.pairs.PairCounts` with pairs of both kinds.
+        path: Path of the PNG file to write. Charts are also written as an SVG file next to it.
+        intervals: Dictionary from false accept rate to the confidence interval of the true accept rate, for example
+            from `roc_intervals`. If `None`, no intervals are drawn. Defaults to `None`.
+
+    Example:
+
+    ```python
+    from tfdml.evaluation.verification.pairs import PairCounts
+
+    counts = PairCounts.of_scores(np.array([0.9, 0.8, 0.4, 0.1]), np.array([True, True, False, False]))
+    tfdml.reporting.draw_roc(counts, "roc.png")
+    ```
     """
     _draw(*error_rates(counts), "true accept rate", path, intervals or {})
 
 
 def draw_det(counts: PairCounts, path: FilePath, intervals: Mapping[float, list[float]] | None = None) -> None:
-    """Draws the false reject rate against the false accept rate, on logarithmic axes.
+    """Draws the false reject rate by the false accept rate (DET curve), on logarithmic axes.
 
     Args:
-        counts: `PairCounts` with pairs of both kinds.
-        path: the PNG to write.
-        intervals: as `draw_roc` takes them.
+        counts: `tfdml.evaluation.verification.pairs.PairCounts` with pairs of both kinds.
+        path: Path of the PNG file to write. Charts are also written as an SVG file next to it.
+        intervals: see `draw_roc`.
+
+    Example:
+
+    ```python
+    from tfdml.evaluation.verification.pairs import PairCounts
+
+    counts = PairCounts.of_scores(np.array([0.9, 0.3, 0.4, 0.1]), np.array([True, True, False, False]))
+    tfdml.reporting.draw_det(counts, "det.png")
+    ```
     """
     accepts, trues = error_rates(counts)
     rejected = trues < 1
-    # A rate of 0 has no place on a logarithmic axis.
+    # A logarithmic axis cannot show a rate of 0.
     axes_scale = {"yscale": "log"} if rejected.any() else {}
     turned = {rate: [1 - high, 1 - low] for rate, (low, high) in (intervals or {}).items() if high < 1}
     _draw(accepts[rejected], 1 - trues[rejected], "false reject rate", path, turned, **axes_scale)
 
 
 def error_rates(counts: PairCounts) -> tuple[np.ndarray, np.ndarray]:
-    """Returns false accept rates, on a logarithmic axis evenly apart from that of one pair, and true accept rates."""
+    """Returns false accept rates, evenly spaced on a logarithmic axis from one pair on, and true accept rates."""
     shown = np.geomspace(1 / counts.totals[1], 1, POINTS)
     return shown, counts.trues_at(shown)
 
 
 def roc_intervals(pairs: RetrievalPairs) -> dict[float, list[float]]:
-    """Returns false accept rates, and 95 % bootstrap intervals over classes of the true accept rate; {} of one class.
+    """Returns 95% bootstrap confidence intervals over classes of the true accept rate.
 
     Args:
-        pairs: `RetrievalPairs` of both kinds.
+        pairs: `tfdml.evaluation.verification.pairs.RetrievalPairs` of both kinds.
+
+    Returns:
+        Dictionary from false accept rate to `[low, high]`. It is empty if there is only one class.
+
+    Example:
+
+    ```python
+    from tfdml.evaluation.queries import RetrievalTask
+    from tfdml.evaluation.verification.pairs import RetrievalPairs
+
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    pairs = RetrievalPairs.of(embeddings, RetrievalTask.of([0, 0, 1, 1]))
+    tfdml.reporting.roc_intervals(pairs)[1.0]  # [1.0, 1.0]
+    ```
     """
     if len(np.unique(pairs.task.labels[np.union1d(pairs.queries, pairs.gallery)])) < 2:
         return {}
@@ -167,14 +222,14 @@ def _draw(across, up, name, path, intervals, **scales):
 
 @register("picture", "rejection")
 class Rejection(Picture):
-    """Recall@1 of the queries that are answered, where those with the least similar neighbors are rejected."""
+    """Recall@1 of the queries that are answered if queries with dissimilar neighbors are rejected."""
 
     place = 58
 
     def draw(self, subject, folder):
         own, others = best_matches(subject.pairs)
         if not own.any():
-            # Nothing is right, as where pairs are given and classes are not known.
+            # No answer can be right, for example if explicit pairs are known but no classes.
             return []
         nearest = subject.pairs.scores_of(np.maximum(own, others))
         fitted, path = threshold_of(subject.run.path, distance=subject.distance), folder / "rejection.png"
@@ -183,30 +238,56 @@ class Rejection(Picture):
 
 
 def draw_rejection(nearest: np.ndarray, right: np.ndarray, path: FilePath, *, threshold: float | None = None) -> None:
-    """Draws which part of the answers is right, for each part of the queries that is rejected.
+    """Draws which share of the answers is right, by the share of the queries that are rejected.
+
+    Queries with the least similar nearest neighbor are rejected first.
 
     Args:
-        nearest: `[Q]` similarity of the nearest neighbor of each query.
-        right: `[Q]` booleans, whether it is of the query's class.
-        path: the PNG to write.
-        threshold: similarity from which a query is answered, marked in the chart; None: no mark.
+        nearest: `[Q]` similarity of each query's nearest neighbor.
+        right: `[Q]` booleans, whether the nearest neighbor is of the query's class.
+        path: Path of the PNG file to write. Charts are also written as an SVG file next to it.
+        threshold: Float. Similarity from which on a query is answered, which is marked in the chart. If `None`, nothing
+            is marked. Defaults to `None`.
+
+    Example:
+
+    ```python
+    nearest, right = np.array([0.9, 0.8, 0.5, 0.4]), np.array([True, True, False, True])
+    tfdml.reporting.draw_rejection(nearest, right, "rejection.png", threshold=0.6)
+    ```
     """
     rejected, shares = rejection_curve(nearest, right)
-    figure, axes = new_chart("rejected queries", "right answers")
+    figure, axes = new_chart("share of queries that are rejected", "Recall@1 of the other queries")
     axes.plot(rejected, shares, color=COLORS[0], linewidth=2)
     if threshold is not None and np.any(nearest >= threshold):
         place = np.mean(nearest < threshold)
         axes.plot(place, right[nearest >= threshold].mean(), "o", color="black")
         axes.annotate("threshold", (place, right[nearest >= threshold].mean()), (0, 8), textcoords="offset points")
     axes.set(xlim=(0, 1), ylim=(None, 1.02))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(PercentFormatter(1.0))
     axes.grid(color="#dddddd")
     save_chart(figure, path)
 
 
 def rejection_curve(nearest: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns parts of the queries that are rejected, from 0 on, and which part of the others is right.
+    """Returns shares of the queries that are rejected, and the share of right answers among the others.
 
-    Queries with equally similar neighbors are rejected together; the most similar ones never are.
+    Queries with equally similar neighbors are rejected together. The most similar queries are never rejected.
+
+    Args:
+        nearest: `[Q]` similarity of each query's nearest neighbor.
+        right: `[Q]` booleans, whether the nearest neighbor is of the query's class.
+
+    Returns:
+        Two float arrays: shares of rejected queries, starting at 0, and shares of right answers.
+
+    Example:
+
+    ```python
+    nearest, right = np.array([0.9, 0.8, 0.5, 0.4]), np.array([True, True, False, True])
+    tfdml.reporting.rejection_curve(nearest, right)[1].round(2)  # [0.75 0.67 1.   1.  ]
+    ```
     """
     order = np.argsort(nearest, kind="stable")
     ordered, right = np.asarray(nearest)[order], np.asarray(right, float)[order]
@@ -220,7 +301,7 @@ BARS = 60
 
 @register("picture", "similarities")
 class Similarities(Picture):
-    """Similarities of pairs of the same class and of different classes."""
+    """Distribution of similarities for pairs of the same class and pairs of different classes."""
 
     place = 50
 
@@ -241,15 +322,23 @@ def draw_similarities(
     seed: int = 0,
     threshold: float | None = None,
 ) -> None:
-    """Draws histograms of the similarities of positive pairs and of negative pairs, and where they part.
+    """Draws histograms of the similarities of positive and of negative pairs, and how well they are separated.
 
     Args:
         embeddings: `[N, d]` array.
-        labels: `[N]` class numbers.
-        path: the PNG to write.
-        distance: `cosine`, or `euclidean` to draw distances.
-        seed: determines which pairs are drawn.
-        threshold: similarity from which pairs are accepted, or minus the distance; None draws no line.
+        labels: `[N]` integer class labels.
+        path: Path of the PNG file to write. Charts are also written as an SVG file next to it.
+        distance: `"cosine"`, or `"euclidean"` to draw distances. Defaults to `"cosine"`.
+        seed: Integer. Determines which pairs are drawn. Defaults to `0`.
+        threshold: Float. Similarity, or minus the distance, from which on pairs are accepted. If `None`, no line is
+            drawn. Defaults to `None`.
+
+    Example:
+
+    ```python
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.reporting.draw_similarities(embeddings, np.array([0, 0, 1, 1]), "similarities.png")
+    ```
     """
     random, labels, euclidean = np.random.default_rng(seed), np.asarray(labels), distance == "euclidean"
     same = positive_pairs(labels, random)
@@ -263,7 +352,7 @@ def draw_similarities(
                 values[kind] = np.linalg.norm(first - second, axis=1)
             else:
                 values[kind] = np.sum(unit_length(first) * unit_length(second), axis=1)
-    name = "Euclidean distance" if euclidean else "cosine"
+    name = "Euclidean distance" if euclidean else "cosine similarity"
     figure, axes = new_chart(name, "share of pairs")
     edges = np.histogram_bin_edges(np.concatenate(list(values.values())), BARS)
     for (kind, of_pairs), color in zip(values.items(), COLORS, strict=False):
@@ -273,22 +362,22 @@ def draw_similarities(
         similar = (-1 if euclidean else 1) * np.concatenate(list(values.values()))
         counts = PairCounts.of_scores(similar, np.arange(len(similar)) < len(values["same class"]))
         share = RocAUC().value(counts)
-        axes.set_xlabel(f"{name}\n(of two such pairs, the one of the same class is more similar in {share:.1%})")
+        axes.set_xlabel(f"{name}\n(pairs of the same class are more similar than others in {share:.1%} of comparisons)")
     if threshold is not None:
         axes.axvline(abs(threshold) if euclidean else threshold, color="black", label="threshold")
     legend_above(axes)
     save_chart(figure, path)
 
 
-# Recall@K is drawn up to this K.
+# Largest K for which Recall@K is drawn.
 MOST_RANKS = 100
-# Queries of each learner's curve.
+# Largest number of queries for each learner's curve.
 MOST_QUERIES = 2000
 
 
 @register("picture", "recall")
 class Recall(Picture):
-    """Recall@K against K."""
+    """Recall@K by K: share of the queries with an image of their class among the K nearest."""
 
     place = 60
 
@@ -306,18 +395,39 @@ class Recall(Picture):
 
 
 def recall_ranks(most: int) -> list[int]:
-    """Returns the K to draw, up to `most`: on a logarithmic axis evenly apart, and the powers of 2."""
+    """Returns values of K at which to draw Recall@K on a logarithmic axis.
+
+    These are the powers of 2, and values that are evenly spaced on the axis.
+
+    Args:
+        most: Integer. The largest K.
+
+    Returns:
+        Ascending integers, starting at 1.
+
+    Example:
+
+    ```python
+    tfdml.reporting.recall_ranks(8).tolist()  # [1, 2, 3, 4, 5, 6, 7, 8]
+    ```
+    """
     most = max(int(most), 2)
     powers = 2 ** np.arange(int(np.log2(most)) + 1)
     return np.union1d(powers, np.unique(np.geomspace(1, most, 40).round().astype(int)))
 
 
 def draw_recall(curves: Mapping[str, tuple[Sequence[int], Sequence[float]]], path: FilePath) -> None:
-    """Draws curves of Recall@K on a logarithmic axis.
+    """Draws curves of Recall@K by K, on a logarithmic axis.
 
     Args:
-        curves: name to `(ranks, recalls)`; the first one is drawn bold.
-        path: the PNG to write.
+        curves: Dictionary from name to `(ranks, recalls)`. The first curve is bold.
+        path: Path of the PNG file to write. Charts are also written as an SVG file next to it.
+
+    Example:
+
+    ```python
+    tfdml.reporting.draw_recall({"triplet": ([1, 2, 4], [0.5, 0.7, 0.9])}, "recall.png")
+    ```
     """
     figure, axes = new_chart("K", "Recall@K")
     for (name, (ranks, recalls)), color in zip(curves.items(), itertools.cycle(COLORS), strict=False):
@@ -328,6 +438,7 @@ def draw_recall(curves: Mapping[str, tuple[Sequence[int], Sequence[float]]], pat
     axes.set_xscale("log")
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.minorticks_off()
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.grid(color="#dddddd")
     label(axes, "K", "Recall@K")
     legend_above(axes, columns=min(len(curves), 4))
@@ -341,20 +452,30 @@ SIDE, GAP, HEAD = 72, 8, 18
 def draw_only_one_right(
     embeddings: Embeddings, labels: Labels, count: int, thumbnail: Thumbnail, path: FilePath, *, of_each: int = 3
 ) -> int:
-    """Draws a sheet with a row for each such image: the image, then the nearest neighbor by each learner.
+    """Draws images that only one learner gets right, each with the nearest neighbor that each learner finds.
 
-    Neighbors of its class have a green frame, others a red one (Figure 9 of Divide and Conquer).
+    Neighbors of the image's class have a green frame, others a red frame (Figure 9 of Divide and Conquer).
 
     Args:
-        embeddings: `[N, K * d]`, the learners side by side.
-        labels: `[N]` class numbers.
-        count: number K of learners.
-        thumbnail: function of a row and `side` that returns its image, uint8 `[side, side, 3]`.
-        path: the PNG to write.
-        of_each: maximum number of images per learner.
+        embeddings: `[N, K * d]` array, the concatenated embeddings of the learners.
+        labels: `[N]` integer class labels.
+        count: Integer. The number K of learners.
+        thumbnail: Function of a row and `side` that returns the image of the row, uint8 `[side, side, 3]`.
+        path: Path of the PNG file to write.
+        of_each: Integer. Largest number of images per learner. Defaults to `3`.
 
     Returns:
-        The number of images on the sheet; if it is 0, nothing is written.
+        The number of images on the sheet. If it is 0, nothing is written.
+
+    Example:
+
+    ```python
+    def thumbnail(row, side):
+        return np.full((side, side, 3), 60 * row, "uint8")
+
+    embeddings = np.array([[1, 0, 1, 0], [0.8, 0.6, 1, 0], [0, 1, 0, 1], [0.6, 0.8, 0, 1]], "float32")
+    tfdml.reporting.draw_only_one_right(embeddings, np.array([0, 0, 1, 1]), 2, thumbnail, "only_one.png")  # 0
+    ```
     """
     learners = learners_of(embeddings, count)
     rows = [row for found in only_one_right(learners, labels) for row in found[:of_each]]

@@ -9,7 +9,7 @@
   const list = byId("queries");
   const choices = byId("choices");
   const dialog = byId("dialog");
-  // So many more are shown each time.
+  // The number of queries that are added each time.
   const step = 12;
   let limit = step;
   let visible = [];
@@ -37,11 +37,11 @@
     return `Query ${name}, class ${ofClass} (${about}). ${found.join("; ")}. Show large`;
   }
 
-  // A row of the list is one button, whose label says what its pictures show.
+  // A row of the list is one button. Its label describes its images.
   function card(query) {
     const picture = (row, kind) =>
       make("span", { class: `thumb ${kind}` }, make("img", { src: image(row).src, alt: "" }));
-    // A wrong neighbor says which class it is of.
+    // A wrong neighbor shows the name of its class.
     const neighbor = ([row, , right]) => {
       const name = right ? [] : [make("small", { title: image(row).class }, image(row).class)];
       return make("span", { class: "near" }, picture(row, word(right)), ...name);
@@ -104,14 +104,14 @@
 
   function cover(frame, shares, seen) {
     const picture = frame.querySelector("img");
-    // What it shows is told in words beside it.
+    // The same information is in words next to it.
     const canvas = make("canvas", { "aria-hidden": "true" });
     frame.classList.add("covered");
     frame.append(canvas);
     picture.decode().then(() => places.draw(canvas, picture, shares, gallery.grid, seen));
   }
 
-  // Shows which places of the query and of a neighbor make them similar, or hides them again.
+  // Shows which regions of the query and of a neighbor make them similar, or hides them again.
   function explain(button, query, rank) {
     const hides = button.getAttribute("aria-pressed") === "true";
     for (const each of dialog.querySelectorAll(".why")) each.setAttribute("aria-pressed", "false");
@@ -131,11 +131,11 @@
     });
     const byFirst = gallery.models.length > 1 ? ` for ${gallery.models[0]}` : "";
     byId("why").value =
-      `Red places make the query and neighbor ${rank + 1} more similar${byFirst}, blue ones less. ` +
-      `The largest shares lie at the ${here} of the query and at the ${there} of the neighbor.`;
+      `Red regions make the query and neighbor ${rank + 1} more similar${byFirst}, blue regions less similar. ` +
+      `The largest contributions are at the ${here} of the query and at the ${there} of the neighbor.`;
   }
 
-  // Of several models the first one tells of places.
+  // If there are several models, only the first explains similarities.
   function whyButton(query, number, rank) {
     if (!query.places || number > 0) return [];
     const label = `Why similar? Neighbor ${rank + 1}`;
@@ -156,7 +156,7 @@
         return make("li", {}, figure(row, word(right), caption), ...whyButton(query, number, rank));
       });
       const title = gallery.models.length > 1 ? `Nearest neighbors by ${gallery.models[number]}` : "Nearest neighbors";
-      const empty = neighbors.length ? [] : [make("p", {}, "The gallery has none.")];
+      const empty = neighbors.length ? [] : [make("p", {}, "The gallery contains no neighbors.")];
       return make("section", {}, make("h4", {}, title), ...empty, make("ol", { class: "found" }, ...figures));
     });
     const note = make("p", {}, `Numbers are the ${gallery.closeness} to the query.`);
@@ -166,7 +166,7 @@
     byId("next").disabled = place >= visible.length - 1;
     if (!dialog.open) dialog.showModal();
     dialog.scrollTop = 0;
-    // A button that can no longer be pressed takes no keys.
+    // A disabled button does not receive keys.
     if (document.activeElement.disabled) byId("shown-title").focus();
   }
 
@@ -189,7 +189,7 @@
     if (event.key === "ArrowLeft") move(-1);
     if (event.key === "ArrowRight") move(1);
   });
-  // A click beside the dialog hits the dialog itself, not what is in it.
+  // The target of a click outside the dialog's content is the dialog itself.
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   dialog.addEventListener("close", () => {
     // The query may be one that the list does not show yet.

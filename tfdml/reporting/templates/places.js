@@ -1,15 +1,15 @@
 "use strict";
 
-// Draws over two pictures which of their places make them similar.
+// Colors the regions of two images that make them similar.
 const places = (() => {
-  // Pixels along a side of what is drawn, the colors of places that make pictures more and less similar, and how much
-  // of a picture the strongest covers.
+  // The side of the canvas in pixels, the colors of regions that make images more and less similar, and the opacity of
+  // the strongest region.
   const side = 384;
   const more = [178, 24, 43];
   const less = [33, 102, 172];
   const cover = 0.75;
 
-  // Shares from -1 to 1, of the first picture and of the second one: each is a byte, 128 where it is 0.
+  // Shares from -1 to 1 of the first and of the second image. Each is one byte, and 128 means 0.
   function shares(text) {
     const all = Array.from(atob(text), (character) => (character.charCodeAt(0) - 128) / 127);
     return [all.slice(0, all.length / 2), all.slice(all.length / 2)];
@@ -27,7 +27,7 @@ const places = (() => {
     return made;
   }
 
-  // The picture lies in the middle of a square; `seen` is what the network sees of it.
+  // The image is centered in a square. `seen` is the part of it that the network sees.
   function draw(canvas, picture, values, grid, seen) {
     const scale = side / Math.max(picture.naturalWidth, picture.naturalHeight);
     const [width, height] = [picture.naturalWidth * scale, picture.naturalHeight * scale];
@@ -42,7 +42,7 @@ const places = (() => {
     context.drawImage(colored(values, grid), left + begin * width, top + above * height, ...size);
   }
 
-  // Where the largest share of a picture lies, in words.
+  // The position of an image's largest share, in words.
   function where(values, [height, width], [begin, above, end, below]) {
     const place = values.indexOf(Math.max(...values));
     const down = above + ((Math.floor(place / width) + 0.5) / height) * (below - above);
