@@ -135,7 +135,7 @@ def test_an_index_of_another_model_is_refused(current, index, photos, caplog):
     with caplog.at_level(logging.WARNING):
         current.check()
     assert current.problem == UNUSABLE and len(current.searcher) == 6
-    assert "was made anew with another model" in caplog.text
+    assert "was replaced by an index of another model" in caplog.text
 
 
 @pytest.mark.nightly
@@ -211,7 +211,7 @@ def test_an_error_that_passes_is_tried_again(current, index, photos, monkeypatch
         current.check()
         current.check()
     assert (len(current.searcher), current.problem) == (6, UNUSABLE)
-    assert caplog.text.count("Too many open files. The service goes on") == 1
+    assert caplog.text.count("Too many open files. The service continues") == 1
     current.check()
     assert (len(current.searcher), current.problem) == (5, None)
 
