@@ -83,7 +83,7 @@ def test_the_command_and_its_errors(embedded, tmp_path):
         ([given, out], "--clusters is missing"),
         ([given, "--clusters=3"], "--out is missing"),
         ([given, "--clusters=3", f"--out={tmp_path}/found.csv"], "must end in .parquet"),
-        ([given, out, "--clusters=90"], "has only 89 embeddings that differ"),
+        ([given, out, "--clusters=90"], "has only 89 different embeddings"),
         ([f"--embeddings={tmp_path}", out, "--clusters=3"], "because it has no manifest.json"),
     ]:
         assert_one_error(run("tfdml.cluster", *flags), words)

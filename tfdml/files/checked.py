@@ -36,7 +36,7 @@ def write_atomically(path, content):
 
 
 def write_flushed(path, fill):
-    """Writes a new file with `fill`, replaces any existing file, and returns when the data is on the disk."""
+    """Fills a new file with `fill`, replacing any existing file. Returns when the data is on the disk."""
     with naming(path), open(vacated(path), "xb") as file:
         fill(file)
         file.flush()

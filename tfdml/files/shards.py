@@ -194,7 +194,7 @@ class EmbeddingShards:
         return sum(shard["rows"] for shard in self.manifest["shards"].values())
 
     def copy_to(self, folder):
-        """Copies the embeddings to a folder that does not exist, and returns its `EmbeddingShards`."""
+        """Copies the embeddings to a folder that does not exist. Returns its `EmbeddingShards`."""
         copy = Path(folder)
         copy.mkdir(parents=True)
         for name, entry in self.manifest["shards"].items():
@@ -361,7 +361,7 @@ class EmbeddingJob:
             shutil.rmtree(attempt, ignore_errors=True)
 
     def finish(self):
-        """Writes the manifest of all shards, which must exist, and returns the `EmbeddingShards`."""
+        """Writes the manifest of all shards, which must exist. Returns the `EmbeddingShards`."""
         if (self.folder / PLAN).exists():
             notes = [self._noted(number) for number in range(self._count())]
             # If two processes wrote the same shard, the shard and the note may be from different attempts.

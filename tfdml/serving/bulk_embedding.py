@@ -16,7 +16,7 @@ SPARK = "spark"
 
 
 def embed_images(out, images, *, model, shard_rows=4096, batch_size=None, runner="", options=()):
-    """Embeds an `ImageList`, or only what is missing after an interruption, and returns the `EmbeddingShards`.
+    """Embeds an `ImageList`, or what is missing after an interruption. Returns the `EmbeddingShards`.
 
     `model` is the folder of an exported model, `shard_rows` is the number of images per shard, and `batch_size` is
     passed to `embed_into`. `runner` is `spark` or the name of an Apache Beam runner, with options such as

@@ -68,7 +68,7 @@ def is_on_hub(address):
 
 
 def downloaded(address):
-    """Downloads the files of a preset, and returns their folder in the cache of the hub's client."""
+    """Downloads the files of a preset. Returns their folder in the cache of the hub's client."""
     hub, place = _hub_of(address)
     try:
         return Path(hub.download(_client_of(hub, address), place))

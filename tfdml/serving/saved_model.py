@@ -30,7 +30,7 @@ def export(
     and `embed_learners`.
 
     Args:
-        model: Keras model from preprocessed images to embeddings.
+        model: Keras model from preprocessed images to embeddings. It must have been called once, or trained.
         preprocessor: `pipelines.preprocessor.Preprocessor`, the same as in evaluation.
         path: Folder to write to.
         tolerant: Boolean. If `True`, signatures with `image_bytes` return zeros for unreadable files, and another
@@ -44,6 +44,7 @@ def export(
     ```python
     model = tfdml.Single(tfdml.backbones.Small(), embedding_size=64)
     model.preprocessing = tfdml.Preprocessing.of(model, image_size=32)
+    model(np.zeros((1, 32, 32, 3), "float32"))
     tfdml.serving.export(model, Preprocessor.of(model.preprocessing), "exported/1")
     tfdml.serving.ExportedModel("exported/1").dimension  # 64
     ```

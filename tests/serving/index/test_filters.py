@@ -139,7 +139,7 @@ def test_a_filter_that_is_no_text_or_too_long(rows):
 
 
 def test_columns_that_are_hidden_are_unknown(rows):
-    with pytest.raises(ValueError, match="there is no column 'path'; there are id, label"):
+    with pytest.raises(ValueError, match="there is no column 'path', only id, label"):
         rows.selected("path < '/5'", hidden=("path",))
 
 

@@ -99,12 +99,12 @@ def test_damaged_embeddings_are_refused(index):
         ({"count": None}, "count is missing"),
         ({"dimension": "16"}, "dimension is missing or wrong"),
         ({"metric": "manhattan"}, "metric is missing or wrong"),
-        ({"count": 3}, "4 vectors of 16 dimensions"),
-        ({"dimension": 8}, "4 vectors of 16 dimensions"),
-        ({"metric": "euclidean"}, "not what the manifest says"),
+        ({"count": 3}, "4 vectors with 16 dimensions"),
+        ({"dimension": 8}, "4 vectors with 16 dimensions"),
+        ({"metric": "euclidean"}, "does not match the manifest"),
         ({"generation": 7}, "index-7.faiss is missing"),
         ({"index": {}}, "is damaged"),
-        ({"deleted": 3}, "is damaged: deleted is missing or wrong"),
+        ({"deleted": 3}, "is damaged: the entry deleted is missing or wrong"),
         ({"deleted": {"number": 0}}, "deleted-0-0.bits is missing"),
     ],
 )
@@ -148,7 +148,7 @@ def test_an_index_that_points_outside_its_folder_is_refused(index, tmp_path):
     shards = index / "embeddings" / "manifest.json"
     (about,) = json.loads(shards.read_text())["shards"].values()
     change(shards, shards={"../../outside": about})
-    assert "'../../outside', which is no shard" in refusal(index, pairs)
+    assert "'../../outside', which is not a shard" in refusal(index, pairs)
     table = pyarrow.parquet.read_table(index / "images-0.parquet")
     paths = pyarrow.array(["../secret.png", *table["path"].to_pylist()[1:]])
     pyarrow.parquet.write_table(table.set_column(1, "path", paths), index / "images-0.parquet")

@@ -105,7 +105,11 @@ def test_ids_of_the_user(vectors):
     with tfdml.Index() as index:
         assert index.add(vectors=vectors[:2], ids=[70, 7]).tolist() == [70, 7]
         assert index.add(vectors=vectors[2:3]).tolist() == [71]
-        for ids, words in (([7], "has an image 7 already"), ([-1], "integers of at least 0"), ([1.5], "integers of 0")):
+        for ids, words in (
+            ([7], "has an image with the id 7"),
+            ([-1], "integers of at least 0"),
+            ([1.5], "integers of at least 0"),
+        ):
             with pytest.raises(ValueError, match=words):
                 index.add(vectors=vectors[3:4], ids=ids)
         index.delete(7, compact=True)
@@ -121,7 +125,7 @@ def test_what_another_process_changes_counts_when_images_are_added(vectors, tmp_
             other.delete(3, compact=True)
             assert other.add(vectors=vectors[10:11], ids=[20]).tolist() == [20]
         assert index.add(vectors=vectors[3:4], ids=[3]).tolist() == [3]
-        with pytest.raises(ValueError, match="has an image 20 already"):
+        with pytest.raises(ValueError, match="has an image with the id 20"):
             index.add(vectors=vectors[11:12], ids=[20])
         assert ids_of(index.search(vectors=vectors[[3, 10]], k=1)) == [[3], [20]] and len(index) == 11
 
@@ -191,7 +195,7 @@ def test_files_in_an_index_of_vectors_of_other_dimensions(photos, vectors, tmp_p
         index.add(vectors=vectors)
     with tfdml.Index.open(tmp_path / "index", model) as index:
         with pytest.raises(
-            ValueError, match=rf"Vectors must have the shape \[count, {DIM}\], received \[1, {DIM + 1}\]"
+            ValueError, match=rf"Vectors must have the shape \[count, {DIM}\]. Received: shape \[1, {DIM + 1}\]"
         ):
             index.search(ImageList.of(photos).paths[:1], k=1)
 
@@ -204,7 +208,7 @@ def test_what_a_model_needs_to_read_files_is_told(photos):
         (tfdml.Single(keras.Sequential(layers)), r"Set model.preprocessing = tfdml.Preprocessing\(image_size="),
     ):
         with tfdml.Index(model) as index:
-            with pytest.raises(ValueError, match="Expected images, received none"):
+            with pytest.raises(ValueError, match="images is empty. Expected at least one image"):
                 index.add([])
             for images in (str(photos), paths, paths[0]):
                 with pytest.raises(ValueError, match=f"does not specify how image files are prepared for it.*{words}"):

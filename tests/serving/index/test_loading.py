@@ -274,7 +274,7 @@ def test_the_commands(engine, photos, embedded, tmp_path):
         ),
         (["tfdml.search", f"--index={address}", str(query)], ["--model is missing"]),
         (["tfdml.search", f"--index={address}", f"--model={exported_tolerant()}", str(query)], ["with another model"]),
-        (["tfdml.search", *flags, f"--index={address}", "--duplicates"], ["Duplicates are found"]),
+        (["tfdml.search", *flags, f"--index={address}", "--duplicates"], ["Duplicates can only be found"]),
         (["tfdml.index", *flags, f"--out={address}", f"--images={photos}", "--workers=2"], ["does not use --workers"]),
     ):
         assert_one_error(run(*command), *words)

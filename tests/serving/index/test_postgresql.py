@@ -226,11 +226,11 @@ def test_kinds_that_it_has_not():
         store.build()
         assert store.search(np.eye(1, 2001))[0][0].id == 0
     for type, dimension, most in (
-        ("vector", 2001, "vector of at most 2,000"),
-        (None, 4001, "halfvec of at most 4,000"),
+        ("vector", 2001, "vector with at most 2,000"),
+        (None, 4001, "halfvec with at most 4,000"),
     ):
         with open_store(typed(postgresql(), type), model=MODEL, kind="hnsw") as store:
             # Before a row is loaded.
-            assert f"takes a {most} dimensions" in told(functools.partial(store.add, None, np.eye(1, dimension)))
+            assert f"supports a {most} dimensions" in told(functools.partial(store.add, None, np.eye(1, dimension)))
     with open_store(postgresql(), model=MODEL) as store:
         assert store.add(None, np.eye(1, 4001)).tolist() == [0]

@@ -137,7 +137,9 @@ def test_the_threshold_labels_as_many_as_the_precision_allows():
     # Images without a neighbor get no label, whatever the threshold.
     lonely = [*votes, vote([]), vote([])]
     assert calibrate(lonely, [*labels, "a", None], 0.25) == calibrated(0.5, 4 / 6, 6 / 8, 8)
-    with pytest.raises(ValueError, match="No threshold reaches a precision of 0.9 on 1 .* the highest is 0.000"):
+    with pytest.raises(
+        ValueError, match="No threshold reaches a precision of 0.9 on 1 .* The highest precision is 0.000"
+    ):
         calibrate([("a", 0.9)], ["b"], 0.9)
 
 

@@ -175,7 +175,9 @@ def test_a_model_without_preprocessing_is_no_preset(tmp_path):
 
 
 def test_a_model_of_keras_is_no_preset(tmp_path):
-    with pytest.raises(ValueError, match=r"model must be a tfdml model, such as tfdml\.Single\. Received: Sequential\."):
+    with pytest.raises(
+        ValueError, match=r"model must be a tfdml model, such as tfdml\.Single\. Received: Sequential\."
+    ):
         tfdml.save_preset(keras.Sequential(), tmp_path / "preset")
 
 

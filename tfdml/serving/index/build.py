@@ -77,7 +77,7 @@ def compact_index(out):
 
 
 def _finish_deletion(folder):
-    """Completes an erasure that was started, if there is one, and returns the names of its images."""
+    """Completes an erasure that was started, if any. Returns the names of its images."""
     names = folder.begun_deletion() if folder.exists() else set()
     if names:
         _erase(folder, names)
@@ -165,7 +165,7 @@ OURS = ("index-", "images-", "deleted-", ".writing-")
 def index_images(out, images, *, model="", kind="flat", add=False, update=False, attributes=None, **options):
     """Indexes an `ImageList`, resumes an interrupted indexing, or adds the images to an existing index with `add`.
 
-    A new index needs `model`, an exported model, and has the type `kind`, such as `ivf(probes=32)`. An existing index
+    A new index needs an exported `model`. It has the type `kind`, such as `ivf(probes=32)`. An existing index
     keeps its model and its type. With `update`, images that are already in the index are embedded again. `attributes`
     is a table from `read_attributes`, or `None`. The other options are `shard_rows` and `batch_size` of `embed_into`.
 
@@ -276,7 +276,7 @@ def _check_new(folder, shards, kind, metric, ids):
 
 
 def _remove_unknown(folder, shards, ids):
-    """Removes embeddings with these ids that are not in the index, and returns the ids that are in it."""
+    """Removes embeddings with these ids that are not in the index. Returns the ids that are in it."""
     known = ids & set(folder.read_rows(folder.manifest()).ids.tolist()) if folder.exists() else set()
     if ids - known:
         shards.remove(ids - known)
@@ -391,7 +391,7 @@ def _remove_before(folder, number):
 
 
 def _begun(folder, model, digest, number):
-    """Returns the shards of the upgrade, with its model next to them: those of an interrupted one, or new ones."""
+    """Returns the shards of the upgrade, with its model next to them, from an interrupted upgrade or new."""
     embeddings, target = folder.embeddings_after(number), folder.model_after(number)
     if embeddings.is_dir() and target.is_dir():
         shards = EmbeddingShards(embeddings)

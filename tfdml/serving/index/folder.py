@@ -188,7 +188,7 @@ class IndexFolder:
         return index
 
     def read_rows(self, manifest, known=None):
-        """Returns the `IndexRows`. If `known` has those of the same generation, only the deletion marks are read."""
+        """Returns the `IndexRows`. If `known` has the rows of this generation, only the deletion marks are read."""
         if known is not None:
             return dataclasses.replace(known, deleted=self._deleted(manifest))
         path = checked_file(self.path, f"images-{manifest['generation']}.parquet", manifest["images"])

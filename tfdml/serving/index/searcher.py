@@ -83,7 +83,7 @@ class Searcher:
             self._manifest = {name: getattr(about, name) for name in ("model", "dimension", "metric", "kind")}
 
     def _check_model(self, folder):
-        """Raises a ValueError if the index was made with another model, and finds the model's copy in the folder."""
+        """Finds the model's copy in the folder. Raises a ValueError if the index was made with another model."""
         digest = self.manifest["model"]
         if self._has_own_model and not is_of_arrays(digest):
             self._model_path = saved_model_folder(folder.model)

@@ -106,7 +106,7 @@ def difference(searcher, threshold):
     """Returns a warning if a fitted threshold accepts far more, or far fewer, wrong pairs than where it was fitted.
 
     Up to 1,000 labeled images in the index are compared with each other. The rate of accepted pairs with different
-    labels may be between one third and three times the rate at which the threshold was fitted. Differences of fewer
+    labels may be up to three times as high or low as the rate at which the threshold was fitted. Differences of fewer
     than 30 pairs are ignored. Without a difference, and for a threshold that was not fitted, it returns `None`.
     """
     store, metric = searcher.store, searcher.manifest["metric"]

@@ -51,7 +51,7 @@ class EngineStore(Store):
         raise NotImplementedError
 
     def _reserve(self, count, after, columns):
-        """Reserves `count` ids for this process, all above `after`, records new columns, and returns the first id."""
+        """Reserves `count` ids, all above `after`, and records new columns. Returns the first id."""
         raise NotImplementedError
 
     def _write(self, ids, vectors, table):
@@ -303,7 +303,7 @@ def upgrade_engine(address, model, *, batch_size=None):
 
 
 def _embed(store, new, embedder, batch_size):
-    """Embeds the images that the new store does not have yet, and returns their number."""
+    """Embeds the images that the new store does not have yet. Returns their number."""
     bar, missing, done = ProgressBar(store.count(), "image"), {}, 0
     for page in store.pages(ROWS):
         there = new.find(ids=[id for id, _ in page])

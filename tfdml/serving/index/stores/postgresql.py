@@ -219,7 +219,7 @@ def type_for(description, wished):
         if description.dimension <= MOST_DIMENSIONS[type]:
             return type
     raise ValueError(
-        f"kind={description.kind} supports at most {MOST_DIMENSIONS[type]:,} dimensions of the type {type} in "
+        f"kind={description.kind} supports a {type} with at most {MOST_DIMENSIONS[type]:,} dimensions in "
         f"PostgreSQL. Received: {description.dimension:,} dimensions. Use kind=flat, or export a model with "
         "fewer dimensions: python -m tfdml.export --dims=..."
     )

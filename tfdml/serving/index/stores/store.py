@@ -190,7 +190,7 @@ class Store:
         raise NotImplementedError
 
     def _add(self, ids, vectors, table, bad):
-        """Adds rows with new ids, or with the next ids if `ids` is None, and returns their ids."""
+        """Adds rows with new ids, or with the next ids if `ids` is None. Returns their ids."""
         raise NotImplementedError
 
     def _delete(self, ids, compact):
