@@ -234,5 +234,5 @@ def _naming(path):
     except OSError as error:
         where = tempfile.gettempdir()
         raise OSError(
-            f"Cannot copy {path} to {where}: {error.strerror}. Free some disk space, or set TMPDIR."
+            f"Cannot copy {path} to {where}: {error.strerror}. Make room on the disk, or set TMPDIR."
         ) from error

@@ -72,7 +72,7 @@ def write_shard(folder, number, shard):
         pyarrow.parquet.write_table(table, vacated(temporary), compression="none", use_dictionary=False)
         flush(temporary)
     except OSError as error:
-        raise OSError(f"Cannot write {path}: {error}. Free some disk space and repeat the command.") from error
+        raise OSError(f"Cannot write {path}: {error}. Make room on the disk and repeat the command.") from error
     temporary.rename(path)
     return {path.name: {"rows": len(shard.paths), **fingerprint(path)}}
 

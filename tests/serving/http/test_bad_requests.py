@@ -51,7 +51,7 @@ def bomb():
         (encoded() + b"damaged", 400, "cannot be read. Expected a complete JPEG, PNG, WebP or AVIF"),
         (encoded(size=(101, 100)), 400, "has 101 x 100 pixels, more than 10,000"),
         (bomb(), 400, "pixels"),
-        (encoded() + bytes(100_000), 413, "bytes, more than 100,000"),
+        (encoded() + bytes(100_000), 413, "bytes. At most 100,000 are allowed"),
         (encoded() + b"broken", 500, "See its log for the reason"),
     ],
 )

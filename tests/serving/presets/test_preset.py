@@ -227,7 +227,7 @@ def test_damage_is_told_with_its_checksum(preset, tmp_path, hub):
 
 
 def test_a_folder_that_is_no_preset(tmp_path, preset):
-    with pytest.raises(ValueError, match=r"is no tfdml preset: it has no config\.json"):
+    with pytest.raises(ValueError, match=r"is not a tfdml preset, because it has no config\.json"):
         tfdml.from_preset(tmp_path)
     with pytest.raises(ValueError, match=r"none is not a tfdml preset, because it has no config\.json"):
         tfdml.from_preset(tmp_path / "none")

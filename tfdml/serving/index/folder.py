@@ -266,7 +266,7 @@ class IndexFolder:
             load_faiss().write_index(index, str(self.path / names["index"]))
         except RuntimeError as error:
             raise OSError(
-                f"Cannot write {self.path / names['index']}. Free some disk space and repeat the command."
+                f"Cannot write {self.path / names['index']}. Make room on the disk and repeat the command."
             ) from error
         types = {"id": pyarrow.int64(), "path": pyarrow.string(), "label": pyarrow.string()}
         table = pyarrow.table(columns | {name: pyarrow.array(columns[name], kind) for name, kind in types.items()})
