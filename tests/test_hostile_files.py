@@ -240,7 +240,9 @@ READERS = {
 @pytest.mark.parametrize("make", [pipe, a_socket, endless], ids=["pipe", "socket", "device"])
 def test_what_is_no_file_is_refused_by_name(tmp_path, name, make):
     make(tmp_path / name)
-    with pytest.raises((ValueError, OSError), match=rf"{tmp_path / name} is a (pipe|socket|device), not a file"):
+    with pytest.raises(
+        (ValueError, OSError), match=rf"{tmp_path / name} is a (pipe|socket|device), (and no|not a) file"
+    ):
         READERS[name](tmp_path / name)
 
 
@@ -282,7 +284,7 @@ def test_flagfiles_of_flagfiles_are_read_where_they_are_named(tmp_path):
     assert expanded(["--epochs=3", "--flagfile", str(first), "file", "--", "--flagfile=none"]) == read
     pipe(tmp_path / "third.flags")
     second.write_text(f"--flagfile={tmp_path}/third.flags\n")
-    with pytest.raises(OSError, match=f"{tmp_path}/third.flags is a pipe, not a file"):
+    with pytest.raises(OSError, match=f"{tmp_path}/third.flags is a pipe, (and no|not a) file"):
         expanded([f"--flagfile={first}"])
     second.write_bytes(b"--epochs=3\n\xff")
     with pytest.raises(ValueError, match=f"--flagfile={second} cannot be read: it is not UTF-8 text, from byte 11 on"):

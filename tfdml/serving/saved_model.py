@@ -1,5 +1,6 @@
 """SavedModels that accept image files, return embeddings and run without tfdml."""
 
+import functools
 from typing import Any
 
 import keras
@@ -58,19 +59,7 @@ def export(
     # As a tf.function, it is traced only once for all signatures.
     read = tf.function(lambda image_bytes: decoded(image_bytes, preprocessor), files, autograph=False)
 
-    def from_files(name, embed):
-        def serve(image_bytes):
-            count = tf.size(image_bytes)
-            images, valid = read(image_bytes)
-            images = preprocessor.normalize(images)
-            if tolerant:
-                found = embed(images)
-                mask = tf.reshape(valid, [-1] + [1] * (len(found.shape) - 1))
-                return {name: tf.where(mask, found, 0.0)[:count], "valid": valid[:count]}
-            with tf.control_dependencies([check_all(valid | (count == 0))]):
-                return {name: embed(tf.identity(images))[:count]}
-
-        return serve
+    from_files = functools.partial(_from_files, read, preprocessor.normalize, tolerant)
 
     def read_image(image_bytes):
         return {"image": preprocessor.pixels(image_bytes, tf.zeros([2], tf.int64))}
@@ -92,6 +81,23 @@ def export(
     if _has_learners(model):
         archive.add_endpoint("embed_learners", from_files("embeddings", model.learner_embeddings), files)
     archive.write_out(str(path), verbose=False)
+
+
+def _from_files(read, normalize, tolerant, name, embed):
+    """Returns the function of a signature from image files to an output with this name, which `embed` computes."""
+
+    def serve(image_bytes):
+        count = tf.size(image_bytes)
+        images, valid = read(image_bytes)
+        images = normalize(images)
+        if tolerant:
+            found = embed(images)
+            mask = tf.reshape(valid, [-1] + [1] * (len(found.shape) - 1))
+            return {name: tf.where(mask, found, 0.0)[:count], "valid": valid[:count]}
+        with tf.control_dependencies([check_all(valid | (count == 0))]):
+            return {name: embed(tf.identity(images))[:count]}
+
+    return serve
 
 
 def _export_of_vectors(model, preprocessing, path, project):

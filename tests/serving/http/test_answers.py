@@ -54,8 +54,8 @@ def test_images_of_the_index_by_id_only(client, searcher):
         assert (found.status_code, found.headers["content-type"]) == (200, f"image/{kind}")
         assert found.content == searcher.files[number].read_bytes()
     assert_refused(client.get("/images/7"), 404, "does not contain an image with the id 7")
-    assert_refused(client.get("/images/-1"), 404, "no image -1")
-    assert_refused(client.get(f"/images/{2**70}"), 404, "no image")
+    assert_refused(client.get("/images/-1"), 404, "with the id -1")
+    assert_refused(client.get(f"/images/{2**70}"), 404, "does not contain an image")
     assert_refused(client.get("/images/0.jpg"), 422, "id: ")
     assert_refused(client.get("/images/..%2f..%2fetc%2fpasswd"), 404, "Not Found")
     # The index names them, but they are no images, or not there.

@@ -161,7 +161,7 @@ def test_a_function_and_a_keras_model(vectors, tmp_path):
         tfdml.Index.open(tmp_path / "keras", other)
     index = tfdml.Index.open(tmp_path / "keras")
     assert ids_of(index.search(vectors=embeddings[:1], k=1)) == [[0]]
-    with pytest.raises(ValueError, match="contains no model. Search with vectors, or open it with its model"):
+    with pytest.raises(ValueError, match="has no model. Search with vectors, or open it with its model"):
         index.search(images[:1])
 
 

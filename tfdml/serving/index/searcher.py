@@ -156,7 +156,7 @@ class Searcher:
         with self._lock:
             if self._model is None and self._model_path is None:
                 raise ValueError(
-                    f"The index {self.name} contains no model. Search with vectors, or open it with its model: "
+                    f"The index {self.name} has no model. Search with vectors, or open it with its model: "
                     f"tfdml.Index.open({self.name!r}, model)."
                 )
             if self._model is None:
