@@ -176,7 +176,7 @@ def test_other_folders_are_refused(photos, images, embedded, tmp_path, monkeypat
     other = ImageList([*images.paths[:-1], "/other.png"], images.labels)
     for given, options, words in (
         (images, {"model": exported_tolerant()}, "contains embeddings from another model. Use a new folder"),
-        (other, {"model": exported()}, "has embeddings of other images"),
+        (other, {"model": exported()}, "contains embeddings of other images"),
         (images, {"model": exported(), "shard_rows": 4}, "--shard_rows was 5"),
     ):
         with pytest.raises(ValueError, match=words):

@@ -218,7 +218,7 @@ def damaged(preset, folder):
 def test_damage_is_told_with_its_checksum(preset, tmp_path, hub):
     folder, found = damaged(preset, tmp_path / "damaged")
     expected = json.loads((preset / "config.json").read_text())["files"]["model.keras"]["sha256"]
-    told = f"model.keras is damaged: its SHA-256 is {found}, expected {expected}"
+    told = f"model.keras is damaged: its SHA-256 is {found}, but config.json states {expected}"
     with pytest.raises(ValueError, match=told):
         tfdml.from_preset(folder)
     with pytest.raises(ValueError, match=told):
