@@ -85,8 +85,8 @@ def test_the_command_and_its_errors(embedded, tmp_path):
     for flags, words in [
         ([given, out], "--clusters is missing"),
         ([given, "--clusters=3"], "--out is missing"),
-        ([given, "--clusters=3", f"--out={tmp_path}/found.csv"], "whose name ends in .parquet"),
-        ([given, out, "--clusters=90"], "has only 89 embeddings that differ"),
-        ([f"--embeddings={tmp_path}", out, "--clusters=3"], "it has no manifest.json"),
+        ([given, "--clusters=3", f"--out={tmp_path}/found.csv"], "must end in .parquet"),
+        ([given, out, "--clusters=90"], "has only 89 different embeddings"),
+        ([f"--embeddings={tmp_path}", out, "--clusters=3"], "because it has no manifest.json"),
     ]:
         assert_one_error(run("tfdml.cluster", *flags), words)

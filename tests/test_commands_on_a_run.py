@@ -120,9 +120,9 @@ def test_a_projected_and_tolerant_export_and_its_card(tmp_path):
             assert signature.structured_outputs["embedding"].shape == (None, 8)
     text = (tmp_path / "out" / "README.md").read_text()
     low, high = result(straight_run())["intervals"]["recall_at_1"]
-    told = f"| recall_at_1 | {best['recall_at_1']:.4f} (95%: {low:.4f} to {high:.4f}) |"
+    told = f"| recall_at_1 | {best['recall_at_1']:.4f} (95% CI: {low:.4f} to {high:.4f}) |"
     assert card["sha256"] in text and told in text and "valid" in text and ("`model.onnx`" in text) == in_onnx
-    assert "same images selected" in text and "Before the projection" in text
+    assert "best of several evaluations on these same images" in text and "Before the projection" in text
     assert "bootstrap intervals over classes: they resample the classes" in text
     (tmp_path / "out" / "variables" / "variables.index").write_bytes(b"other")
     assert model_hash(tmp_path / "out") != card["sha256"]
@@ -141,7 +141,7 @@ def test_search_and_index_bad_input(tmp_path):
         ("tfdml.search", ["--index=x", "--picture=found.xyz", "query.jpg"], "--picture=found.xyz must end like"),
         # Pillow only reads it.
         ("tfdml.search", ["--index=x", "--picture=found.psd", "query.jpg"], "--picture=found.psd must end like"),
-        ("tfdml.export", ["--run_dir=none", "--out=."], "--out=. cannot be replaced; give a folder by a name of its"),
+        ("tfdml.export", ["--run_dir=none", "--out=."], "--out=. cannot be replaced. Use a folder with a name of its"),
         # Before the run is opened.
         (
             "tfdml.evaluate",
@@ -161,15 +161,15 @@ def test_search_and_index_bad_input(tmp_path):
         (
             "tfdml.search",
             [f"--index={tmp_path}", "query.jpg"],
-            f"{tmp_path} is no tfdml index: it has no manifest.json",
+            f"{tmp_path} is not a tfdml index, because it has no manifest.json",
         ),
         ("tfdml.embed", [f"--images={tmp_path}", "--out=x"], "--model is missing"),
-        ("tfdml.embed", ["--model=x", f"--images={tmp_path}/*.jpg", "--out=x"], "finds no images"),
+        ("tfdml.embed", ["--model=x", f"--images={tmp_path}/*.jpg", "--out=x"], "matches no images"),
         ("tfdml.embed", ["--images=x", "--", "--direct_num_workers=2"], "options after -- need --runner"),
         ("tfdml.embed", ["--images=x", "--runner=DirectRunner", "y"], "Unexpected argument 'y'"),
         ("tfdml.index", ["--images=x"], "--out is missing"),
         ("tfdml.index", ["--delete=x", "--out=gs://bucket/index"], "is on no file system of this machine"),
-        ("tfdml.index", [f"--out={tmp_path}/x", f"--images={tmp_path}/y"], f"{tmp_path}/y: no such folder or file"),
+        ("tfdml.index", [f"--out={tmp_path}/x", f"--images={tmp_path}/y"], f"{tmp_path}/y is not a folder, a file"),
     ]:
         assert_one_error(run(module, *flags), words)
 
@@ -184,7 +184,7 @@ def test_export_bad_input(finished, tmp_path):
     assert_one_error(run("tfdml.export", here, f"--out={finished}/flags.txt/out"), f"{finished}/flags.txt/out")
     assert_one_error(run("tfdml.export", here, out, "--format=onnx"), "'format'")
     assert_one_error(run("tfdml.export", here, out, "--whiten"), "--whiten needs --dims")
-    assert_one_error(run("tfdml.export", here, out, "--dims=99"), "Expected 1 to 16 dimensions, received 99")
+    assert_one_error(run("tfdml.export", here, out, "--dims=99"), "can be projected to 1 to 16 dimensions")
     model = finished / "model.keras"
     model.write_bytes(half(model.read_bytes()))
     assert_one_error(run("tfdml.export", here, out), str(model), "damaged")

@@ -103,7 +103,7 @@ def test_an_interrupted_command_embeds_only_what_is_missing(images, embedded, tm
         patch.setattr(EmbeddingJob, "write", killed)
         with pytest.raises(KeyboardInterrupt):
             embed_images(tmp_path, images, model=exported(), **OPTIONS)
-    with pytest.raises(ValueError, match="it has no manifest.json"):
+    with pytest.raises(ValueError, match="because it has no manifest.json"):
         EmbeddingShards(tmp_path)
     assert sorted(read) == images.paths[:10]
     shard = tmp_path / "shard-000001.parquet"
@@ -175,19 +175,19 @@ def test_an_index_of_the_folder_takes_other_images_later(embedded, images, photo
 def test_other_folders_are_refused(photos, images, embedded, tmp_path, monkeypatch):
     other = ImageList([*images.paths[:-1], "/other.png"], images.labels)
     for given, options, words in (
-        (images, {"model": exported_tolerant()}, "has embeddings by another model. Give a new folder"),
-        (other, {"model": exported()}, "has embeddings of other images"),
+        (images, {"model": exported_tolerant()}, "contains embeddings from another model. Use a new folder"),
+        (other, {"model": exported()}, "contains embeddings of other images"),
         (images, {"model": exported(), "shard_rows": 4}, "--shard_rows was 5"),
     ):
         with pytest.raises(ValueError, match=words):
             embed_images(embedded, given, **{**OPTIONS, **options})
-    with pytest.raises(ValueError, match="is not empty and holds no embeddings"):
+    with pytest.raises(ValueError, match="is not empty and contains no embeddings"):
         embed_images(photos, images, model=exported())
     with pytest.raises(ValueError, match="--out=gs://bucket/out is on no file system of this machine"):
         embed_images("gs://bucket/out", images, model=exported())
-    with pytest.raises(ValueError, match="is a file; give a folder"):
+    with pytest.raises(ValueError, match="is a file. Use a folder"):
         embed_images(photos / "00.png", images, model=exported())
-    with pytest.raises(ValueError, match="is no SavedModel"):
+    with pytest.raises(ValueError, match="is not a SavedModel"):
         embed_images(tmp_path / "new", images, model=photos)
     assert not (tmp_path / "new").exists()
 
@@ -273,7 +273,7 @@ def test_two_attempts_at_a_shard_do_not_disturb_each_other(images, embedded, tmp
     found = embed_rows(part, range(5), loaded(model_hash(exported())), batch_size=3)
     job.write(0, part, *found)
     assert len(flushed) == 2 and not list(tmp_path.glob(".writing-*"))
-    with pytest.raises(ValueError, match="shard-000001.parquet in .* is missing or damaged; repeat the command"):
+    with pytest.raises(ValueError, match="shard-000001.parquet in .* is missing or damaged. Repeat the command"):
         job.finish()
     embed_images(tmp_path, images, model=exported(), **OPTIONS)
     assert contents(tmp_path) == contents(embedded)
@@ -294,7 +294,9 @@ def test_a_disk_that_is_lost_makes_no_image_unreadable(images, embedded, tmp_pat
         if is_bad:
             assert images.paths[7] in embed_images(tmp_path, images, model=exported(), **OPTIONS).bad
             return
-        with pytest.raises(OSError, match="07.png cannot be read now: Input/output error. Repeat the command"):
+        with pytest.raises(
+            OSError, match="07.png cannot be read at the moment: Input/output error. Repeat the command"
+        ):
             embed_images(tmp_path, images, model=exported(), **OPTIONS)
     embed_images(tmp_path, images, model=exported(), **OPTIONS)
     assert contents(tmp_path) == contents(embedded)
@@ -317,7 +319,9 @@ def test_an_image_whose_embedding_is_nan_is_left_out():
 
 @pytest.mark.slow
 def test_no_readable_image_is_an_error(images, tmp_path):
-    with pytest.raises(ValueError, match="No image can be read, first .*00.png: .* holds no embedding; remove it"):
+    with pytest.raises(
+        ValueError, match="None of the images can be read, for example .*00.png: .* contains no embeddings"
+    ):
         embed_images(tmp_path, images.part(range(1)), model=exported(), **OPTIONS)
 
 

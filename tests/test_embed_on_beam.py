@@ -73,7 +73,7 @@ def test_a_killed_worker_is_one_error_and_the_command_goes_on_when_repeated(tmp_
     errors = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
     assert done.returncode == 1 and errors == done.stderr.splitlines()[-1:], done.stderr
     assert "Worker subprocess exited with return code" in errors[0] and "repeat the command" in errors[0]
-    with pytest.raises(ValueError, match="it has no manifest.json"):
+    with pytest.raises(ValueError, match="because it has no manifest.json"):
         EmbeddingShards(tmp_path / "out")
     whole = {shard.name: shard.stat().st_mtime_ns for shard in tmp_path.glob("out/shard-*.parquet")}
     assert 0 < len(whole) < 200

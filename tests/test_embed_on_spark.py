@@ -73,10 +73,10 @@ def test_a_killed_executor_is_one_error_and_the_command_goes_on_when_repeated(tm
 def test_bad_input(tmp_path):
     given = [f"--images={write_photos(tmp_path)}/photos.csv", f"--model={exported()}", f"--out={tmp_path}/out"]
     given += ["--shard_rows=5", "--runner=spark", "--"]
-    words = "expected properties such as --spark.master=local[2], received --master=local[2]"
+    words = "expects properties such as --spark.master=local[2]. Received: --master=local[2]"
     assert_one_error(run("tfdml.embed", *given, "--master=local[2]"), words)
     done = Forked("tfdml.embed", *given, environment={"JAVA_HOME": f"{tmp_path}"}).wait()
-    assert_one_error(done, f"needs Java 17 or later: JAVA_HOME={tmp_path} has no bin/java")
+    assert_one_error(done, f"needs Java 17 or later, but JAVA_HOME={tmp_path} has no bin/java")
 
 
 def test_what_a_task_raises_is_one_line(tmp_path):
@@ -86,5 +86,5 @@ def test_what_a_task_raises_is_one_line(tmp_path):
     (tmp_path / "out").mkdir()
     job = EmbeddingJob.of(tmp_path / "out", images, model="", dimension=16, shard_rows=13)
     job.begin(images)
-    with pytest.raises(ValueError, match=r"^Apache Spark failed: .*none does not exist: .* Complete shards stay"):
+    with pytest.raises(ValueError, match=r"^Apache Spark failed: .*none does not exist: .* Complete shards are kept"):
         embed_on_spark(job, images, f"{tmp_path}/none", batch_size=None, options=["--spark.master=local[1]"])

@@ -89,7 +89,7 @@ def test_weights_that_declare_more_than_they_hold_are_refused(tmp_path):
         file.create_dataset("vars/0", shape=(2**29,), dtype="f4", chunks=(2**20,), compression="gzip")
     with zipfile.ZipFile(tmp_path / "model.keras", "w") as archive:
         archive.writestr("model.weights.h5", content.getvalue())
-    assert "to 2,147,483,648, more than models" in damage_of(tmp_path / "model.keras")
+    assert "to 2,147,483,648, which is more than models" in damage_of(tmp_path / "model.keras")
 
 
 def test_arrays_that_would_fill_memory_are_refused_before_they_are_unpacked(tmp_path, nothing_is_unpacked):
@@ -128,10 +128,10 @@ def test_labels_and_paths_of_a_megabyte_are_refused_by_name(tmp_path, make):
     labels = make(LONG, 100_000)
     embeddings = pyarrow.array([[1.0]] * len(labels))
     path = write_table(tmp_path / "embeddings.parquet", embeddings=embeddings, labels=labels)
-    with pytest.raises(ValueError, match=f"^{path} cannot be read: a text has 1,048,576 bytes, and may have 65,536"):
+    with pytest.raises(ValueError, match=f"^{path} cannot be read: a string has 1,048,576 bytes, but at most 65,536"):
         EmbeddingFiles.read(path)
     path = write_table(tmp_path / "table.parquet", path=[f"{row}.jpg" for row in range(len(labels))], label=labels)
-    with pytest.raises(ValueError, match=f"^{path} cannot be read: a text has 1,048,576 bytes"):
+    with pytest.raises(ValueError, match=f"^{path} cannot be read: a string has 1,048,576 bytes"):
         read_image_table(path)
 
 
@@ -168,7 +168,7 @@ def test_texts_of_numpy_may_be_as_long_as_others(tmp_path, column, kind):
         return EmbeddingFiles.read(str(tmp_path / "x.npz"))
 
     assert getattr(write(MOST_TEXT), column).tolist() == [0, 1]
-    with pytest.raises(ValueError, match=f"x.npz: a text of {column} has 65,537 characters, and may have 65,536"):
+    with pytest.raises(ValueError, match=f"x.npz: a string in {column} has 65,537 characters. At most 65,536"):
         write(MOST_TEXT + 1)
 
 
@@ -187,7 +187,7 @@ def test_columns_without_memory_for_them_are_told(tmp_path, monkeypatch):
 
     monkeypatch.setattr(embeddings_module, "_typed", without_memory)
     np.savez(tmp_path / "x.npz", embeddings=np.eye(2), labels=[0, 1], cameras=[0, 1])
-    with pytest.raises(ValueError, match="x.npz cannot be read: it needs more memory than there is"):
+    with pytest.raises(ValueError, match="x.npz cannot be read: it needs more memory than is available"):
         EmbeddingFiles.read(str(tmp_path / "x.npz"))
 
 

@@ -38,14 +38,18 @@ def test_dims_that_were_trained_are_the_first_ones(tmp_path):
     expected = whole[:, :8] / np.linalg.norm(whole[:, :8], axis=1, keepdims=True)
     np.testing.assert_allclose(found, expected, atol=1e-6)
     assert (facts["dimension"], facts["metric"], warned) == (8, "cosine", "")
-    assert facts["projection"] == "the first 8 of 16 dimensions, which were trained nested"
+    assert facts["projection"] == "the first 8 of 16 dimensions (trained as nested embeddings)"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "flags, projection, warning",
     [
-        (["--dims=6"], "principal components of 16 dimensions", "--dims=6 is none of 4, 8, trained nested"),
+        (
+            ["--dims=6"],
+            "principal components of 16 dimensions",
+            "--dims=6 is not one of the nested sizes that were trained (4, 8)",
+        ),
         pytest.param(
             ["--dims=8", "--whiten"], "principal components of 16 dimensions, whitened", "", marks=pytest.mark.nightly
         ),

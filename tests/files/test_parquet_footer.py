@@ -56,7 +56,7 @@ def test_values_of_pages_are_counted_where_all_of_them_are_equal():
 
 
 def test_a_page_that_would_fill_memory_is_refused():
-    with pytest.raises(ValueError, match=r"it would be unpacked from \d+ bytes to 2,147,483,647, more than"):
+    with pytest.raises(ValueError, match=r"it would be unpacked from \d+ bytes to 2,147,483,647, which is more than"):
         read_columns(table(page(HUGE)).getvalue())
 
 

@@ -143,7 +143,7 @@ def test_packing_goes_on_where_it_stopped(birds, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(packing, "_write_shard", fails)
     with pytest.raises(OSError, match="No space left on device. Repeat the command to go on"):
         packing.pack(birds, stopped, images=4)
-    with pytest.raises(ValueError, match="is no packed tfdml dataset: it has no manifest.json"):
+    with pytest.raises(ValueError, match="is not a packed tfdml dataset, because it has no manifest.json"):
         read(stopped)
     packing.pack(birds, stopped, images=4)
     assert written.count("train-00000") == 1
@@ -279,5 +279,5 @@ def test_a_path_of_gfile(birds, folder, monkeypatch):
     with pytest.raises(ValueError, match="train-00000.tar is missing"):
         load(f"packed(path='{far}')")
     tf.io.gfile.remove(f"{far}/manifest.json")
-    with pytest.raises(ValueError, match=f"{far} is no packed tfdml dataset: it has no manifest.json"):
+    with pytest.raises(ValueError, match=f"{far} is not a packed tfdml dataset, because it has no manifest.json"):
         load(f"packed(path='{far}')")

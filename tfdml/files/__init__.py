@@ -1,1 +1,1 @@
-"""Files that are whole or not there: checksums, locks, archives, tables, embeddings on disk."""
+"""Files that are complete or absent: checksums, locks, archives, tables, and embeddings on disk."""

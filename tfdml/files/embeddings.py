@@ -1,4 +1,4 @@
-"""Reads embeddings and labels that any software has written, `.npy`, `.npz` or Parquet, or `python -m tfdml.embed`."""
+"""Reads embeddings and labels from `.npy`, `.npz` and Parquet files, and from folders of `python -m tfdml.embed`."""
 
 import contextlib
 import dataclasses
@@ -11,17 +11,17 @@ import numpy as np
 from tfdml.files.checked import BROKEN, check_zip, open_file, reason_of
 from tfdml.files.shards import MOST_TEXT, EmbeddingShards, is_of_texts, read_columns, values_of
 
-# Columns of a `pipelines.datasets.Split` that protocols read.
+# Columns of a `pipelines.datasets.Split` that evaluation protocols use.
 COLUMNS = {"cameras": np.int64, "groups": np.int64, "is_query": bool, "is_gallery": bool}
 MOST_NUMBER = np.iinfo(np.int64).max
 
 
 @dataclasses.dataclass(frozen=True)
 class EmbeddingFiles:
-    """Embeddings `[N, d]` and the columns `[N]` that protocols read.
+    """Embeddings `[N, d]` and the columns `[N]` that evaluation protocols use.
 
-    Embeddings are memory-mapped if they are read from a `.npy` file or a folder. Labels are class numbers; if they were
-    texts, `class_names` maps the numbers to them.
+    Embeddings from a `.npy` file or a folder are memory-mapped. Labels are integers. If they were strings,
+    `class_names` maps the integers to them.
     """
 
     embeddings: np.ndarray
@@ -36,19 +36,21 @@ class EmbeddingFiles:
     def read(cls, path, labels_path=""):
         """Reads a `.npy` file `[N, d]`, a `.npz` file or Parquet table with all columns, or a folder of `tfdml.embed`.
 
-        `labels_path` is a `.npy` file of numbers or texts, which only a `.npy` file needs.
+        `labels_path` is a `.npy` file of integers or strings. Only a `.npy` file needs it.
         """
         kind = "folder" if os.path.isdir(path) else os.path.splitext(path)[1]
         readers = {".npy": _read_npy, ".npz": _read_npz, ".parquet": _read_parquet, "folder": _read_folder}
         if kind not in readers:
-            raise ValueError(f"{path}: expected a folder, or a file that ends in .npy, .npz or .parquet.")
+            raise ValueError(
+                f"{path} is not an embedding file. Expected a folder, or a file that ends in .npy, .npz or .parquet."
+            )
         if kind != "folder" and not os.path.exists(path):
-            raise ValueError(f"{path} does not exist. Expected a file of embeddings or a folder of tfdml.embed.")
+            raise ValueError(f"{path} does not exist. Expected an embedding file or a folder of tfdml.embed.")
         if bool(labels_path) != (kind == ".npy"):
             raise ValueError(
-                f"{path} needs --labels, a .npy file with a label for each row."
+                f"{path} needs --labels, a .npy file with one label per row."
                 if kind == ".npy"
-                else f"{path} contains the labels; remove --labels={labels_path}."
+                else f"{path} contains the labels. Remove --labels={labels_path}."
             )
         contents = readers[kind](path)
         if labels_path:
@@ -56,7 +58,7 @@ class EmbeddingFiles:
         missing = [name for name in ("embeddings", "labels") if name not in contents]
         if missing:
             held = ", ".join(contents) or "nothing"
-            raise ValueError(f"{path} has no {' and no '.join(missing)}; it contains {held}.")
+            raise ValueError(f"{path} has no {' and no '.join(missing)}. It contains {held}.")
         try:
             return cls._checked(path, labels_path or path, contents)
         except MemoryError as error:
@@ -66,20 +68,22 @@ class EmbeddingFiles:
     def _checked(cls, path, labels_path, contents):
         embeddings, labels = contents["embeddings"], np.asarray(contents["labels"])
         if embeddings.ndim != 2 or not embeddings.shape[0]:
-            raise ValueError(f"{path}: expected embeddings [N, d], received shape {embeddings.shape}.")
+            raise ValueError(f"{path}: embeddings must have the shape [N, d]. Received: shape {embeddings.shape}.")
         columns = {name: np.asarray(contents[name]) for name in COLUMNS if name in contents}
         for name, column in {"labels": labels, **columns}.items():
             file = labels_path if name == "labels" else path
             if column.shape != (len(embeddings),):
                 raise ValueError(
-                    f"{file}: expected {name} [N], one for each of {len(embeddings)} embeddings; received shape "
-                    f"{column.shape}."
+                    f"{file}: {name} must have the shape [{len(embeddings)}], one for each embedding. Received: "
+                    f"shape {column.shape}."
                 )
             longest = column.dtype.itemsize // (4 if column.dtype.kind == "U" else 1)
             if column.dtype.kind in "US" and longest > MOST_TEXT:
-                raise ValueError(f"{file}: a text of {name} has {longest:,} characters, and may have {MOST_TEXT:,}.")
+                raise ValueError(
+                    f"{file}: a string in {name} has {longest:,} characters. At most {MOST_TEXT:,} are allowed."
+                )
         if labels.dtype.kind not in "iuUS" and not _are_texts(labels):
-            raise ValueError(f"{labels_path}: expected labels that are integers or texts, received {labels.dtype}.")
+            raise ValueError(f"{labels_path}: labels must be integers or strings. Received: {labels.dtype}.")
         class_names = contents.get("class_names")
         if labels.dtype.kind in "USO" or labels.max() > MOST_NUMBER:
             class_names, labels = _named(labels_path, "labels", labels)
@@ -88,7 +92,7 @@ class EmbeddingFiles:
 
 
 def read_arrays(path):
-    """Returns the arrays of a `.npz` file by name; of a `.npy` file `embeddings`, memory-mapped."""
+    """Returns the arrays in a `.npz` file by name, or `embeddings`, memory-mapped, from a `.npy` file."""
     return _read_npz(path) if str(path).endswith(".npz") else _read_npy(path)
 
 
@@ -97,14 +101,14 @@ def _are_texts(column):
 
 
 def _named(path, what, column):
-    """Returns number to name, and the numbers `[N]`, of a column of texts, or of labels that need more than 63 bits."""
+    """Returns a dictionary from integers to names, and integers `[N]`, for strings or labels of more than 63 bits."""
     try:
-        # As texts of NumPy each takes the room of the longest.
+        # NumPy strings would each need the space of the longest one.
         values = column.tolist()
         values = [value.decode("ascii") for value in values] if column.dtype.kind == "S" else values
     except (ValueError, SystemError):
-        # Of what no character has as its number.
-        raise ValueError(f"{path}: expected {what} that are texts, or bytes of ASCII.") from None
+        # A string may contain code points that do not exist.
+        raise ValueError(f"{path}: {what} must be strings or ASCII bytes.") from None
     names = sorted(set(values))
     numbers = {name: number for number, name in enumerate(names)}
     return dict(enumerate(map(str, names))), np.array([numbers[value] for value in values], np.int64)
@@ -114,10 +118,10 @@ def _typed(path, name, column):
     if COLUMNS[name] is bool:
         fits, words = column.dtype.kind in "biu" and np.isin(column, (0, 1)).all(), "True and False, or 1 and 0"
     else:
-        fits, words = column.dtype.kind in "iuU" or _are_texts(column), "integers or texts"
+        fits, words = column.dtype.kind in "iuU" or _are_texts(column), "integers or strings"
     if not fits:
         received = "other numbers" if column.dtype.kind in "iu" else f"type {column.dtype}"
-        raise ValueError(f"{path}: expected {name} of {words}, received {received}.")
+        raise ValueError(f"{path}: {name} must be {words}. Received: {received}.")
     if column.dtype.kind in "UO":
         column = _named(path, name, column)[1]
     return column.astype(COLUMNS[name])
@@ -131,10 +135,10 @@ def _read_npz(path):
     with _loaded(path) as arrays:
         try:
             members = {name: arrays[name] for name in arrays.files}
-            # NumPy gives the bytes of what is no array.
+            # NumPy returns bytes for members that are not arrays.
             others = [name for name, value in members.items() if not isinstance(value, np.ndarray)]
             if others:
-                raise ValueError(f"its member {others[0]} is no array")
+                raise ValueError(f"its member {others[0]} is not an array")
             return members
         except BROKEN as error:
             raise _error_of(path, error) from error
@@ -155,7 +159,9 @@ def _loaded(path, **options):
 
 def _error_of(path, error):
     if "Object arrays" in str(error) or "Python objects" in str(error):
-        return ValueError(f"{path} has an array of Python objects. Save texts as an array of texts: array.astype(str).")
+        return ValueError(
+            f"{path} contains an array of Python objects. Save strings as a string array: array.astype(str)."
+        )
     reason = reason_of(error).rstrip(".")
     return ValueError(f"{path} cannot be read: {reason}. Write it again with numpy.save or numpy.savez.")
 
@@ -174,25 +180,25 @@ def _read_parquet(path):
         raise ValueError(f"{path} cannot be read: {error}.") from error
     for name in columns:
         if table[name].null_count:
-            raise ValueError(f"{path}: {table[name].null_count} of {len(table)} {name} are missing.")
+            raise ValueError(f"{path}: {table[name].null_count} of {len(table)} values in {name} are missing.")
     if "embeddings" in table.column_names:
         columns["embeddings"] = _embeddings_of(path, table["embeddings"].combine_chunks())
     return columns
 
 
 def _embeddings_of(path, lists):
-    """Returns the array `[N, d]` of lists of numbers."""
+    """Returns the array `[N, d]` for a column of lists of numbers."""
     from pyarrow import types
 
     if not any(is_kind(lists.type) for is_kind in (types.is_list, types.is_large_list, types.is_fixed_size_list)):
-        raise ValueError(f"{path}: expected embeddings of lists of numbers, received type {lists.type}.")
+        raise ValueError(f"{path}: embeddings must be lists of numbers. Received: type {lists.type}.")
     if lists.null_count:
         raise ValueError(f"{path}: {lists.null_count} of {len(lists)} embeddings are missing.")
     lengths = np.unique(lists.value_lengths().to_numpy(zero_copy_only=False))
     if not len(lists):
         raise ValueError(f"{path} has no embeddings.")
     if len(lengths) > 1:
-        raise ValueError(f"{path}: expected embeddings of one length, received {lengths.tolist()[:4]}.")
+        raise ValueError(f"{path}: all embeddings must have the same length. Received: lengths {lengths.tolist()[:4]}.")
     return lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), -1)
 
 
@@ -208,11 +214,11 @@ def _read_folder(path):
             unlabeled += block.labels.count(None)
             first += len(block.ids)
         if unlabeled:
-            raise ValueError(f"{path}: {unlabeled:,} of {first:,} images have no label. Embed them with labels.")
+            raise ValueError(f"{path}: {unlabeled:,} of {first:,} images have no label. Embed the images with labels.")
         with _naming(path):
             file.flush()
         shape = (first, shards.dimension)
-        # It is on the disk until the array is gone.
+        # The temporary file stays on the disk as long as the array exists.
         embeddings = np.memmap(file, np.float32, "r", shape=shape) if first else np.zeros(shape, np.float32)
     names = sorted(numbers)
     places = {numbers[name]: place for place, name in enumerate(names)}
@@ -222,9 +228,11 @@ def _read_folder(path):
 
 @contextlib.contextmanager
 def _naming(path):
-    """Says where there is no room for a copy of embeddings."""
+    """Adds to an OSError that a copy of embeddings did not fit, and where."""
     try:
         yield
     except OSError as error:
         where = tempfile.gettempdir()
-        raise OSError(f"Cannot copy {path} to {where}: {error.strerror}. Make room, or set TMPDIR.") from error
+        raise OSError(
+            f"Cannot copy {path} to {where}: {error.strerror}. Make room on the disk, or set TMPDIR."
+        ) from error

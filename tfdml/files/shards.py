@@ -1,4 +1,4 @@
-"""Embeddings on disk: a folder of Parquet files with a manifest, which any process may write in any order."""
+"""Embeddings on disk: a folder of Parquet files with a manifest, which processes may write in any order."""
 
 import dataclasses
 import io
@@ -27,10 +27,10 @@ NAME = re.compile(r"shard-(\d{6})\.parquet")
 
 
 class Shard(NamedTuple):
-    """Rows of a shard, as ids, paths, labels and embeddings.
+    """Rows of a shard: ids, paths, labels and embeddings.
 
-    Ids, `[N]` int64, are never used twice in a folder. A label is `None` if an image has none. Embeddings are `[N, D]`
-    float32.
+    Ids, `[N]` int64, are never reused in a folder. A label is `None` if an image has none. Embeddings are float32 `[N,
+    D]`.
     """
 
     ids: np.ndarray
@@ -40,19 +40,19 @@ class Shard(NamedTuple):
 
 
 def shard_name(number):
-    """Returns the name of the file of a shard."""
+    """Returns the file name of a shard."""
     return f"shard-{number:06d}.parquet"
 
 
 def checked_shard(folder, name, entry):
-    """Returns the path of a shard; a ValueError if it is not what its entry in the manifest says was written."""
+    """Returns the path of a shard. Raises a ValueError if it does not match its entry in the manifest."""
     if not NAME.fullmatch(name):
-        raise ValueError(f"The manifest in {folder} names {name!r}, which is no shard; do not use it.")
+        raise ValueError(f"The manifest in {folder} names {name!r}, which is not a shard. Do not use this folder.")
     return checked_file(folder, name, {key: value for key, value in entry.items() if key != "rows"})
 
 
 def write_shard(folder, number, shard):
-    """Writes a shard of at least one row, whole or not at all; returns its entry in the manifest, a dictionary."""
+    """Writes a shard of at least one row, completely or not at all. Returns its manifest entry, a dictionary."""
     # Imported here because it is slow to load.
     import pyarrow
     import pyarrow.parquet
@@ -68,34 +68,34 @@ def write_shard(folder, number, shard):
     temporary = path.with_name(f".writing-{path.name}")
     table = pyarrow.table(columns)
     try:
-        # Embeddings do not compress.
+        # Embeddings hardly compress.
         pyarrow.parquet.write_table(table, vacated(temporary), compression="none", use_dictionary=False)
         flush(temporary)
     except OSError as error:
-        raise OSError(f"Cannot write {path}: {error}. Make room, then run it again.") from error
+        raise OSError(f"Cannot write {path}: {error}. Make room on the disk and repeat the command.") from error
     temporary.rename(path)
     return {path.name: {"rows": len(shard.paths), **fingerprint(path)}}
 
 
 def are_entries(shards):
-    """Whether something is a dictionary from names of shards to their entries."""
+    """Returns whether an object is a dictionary from shard names to valid entries."""
     return isinstance(shards, dict) and all(
         isinstance(entry, dict) and isinstance(entry.get("rows"), int) and entry["rows"] > 0
         for entry in shards.values()
     )
 
 
-# Bytes of a text, such as a path or a label.
+# Maximum size of a string, such as a path or a label, in bytes.
 MOST_TEXT = 2**16
-# The type that texts have.
+# Parquet's type for strings.
 TEXT = "BYTE_ARRAY"
 
 
 def read_columns(source, columns=None, check=lambda names: None):
-    """Returns the `pyarrow.Table` of a file, in which equal texts are there once; a ValueError if it cannot be read.
+    """Returns the `pyarrow.Table` of a Parquet file, with equal strings stored once. A ValueError means it is damaged.
 
-    The source is a path or the content of a file. Columns that the file does not have are left out. `check` gets the
-    names of all of its columns before they are read, and may raise.
+    The source is a path or the contents of a file. Columns that the file does not have are skipped. `check` gets the
+    names of all columns before they are read, and may raise.
     """
     # Imported here because it is slow to load.
     import pyarrow
@@ -113,21 +113,21 @@ def read_columns(source, columns=None, check=lambda names: None):
             wanted = [name for name in columns or names if name in names]
             twice = [name for name in wanted if names.count(name) > 1]
             if twice:
-                raise ValueError(f"it has the column {twice[0]!r} {names.count(twice[0])} times")
+                raise ValueError(f"it contains the column {twice[0]!r} {names.count(twice[0])} times")
             return found.read(wanted)
         except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as error:
             raise ValueError(reason_of(error)) from None
 
 
 def is_of_texts(column):
-    """Whether a column of a table holds texts."""
+    """Returns whether a column of a table contains strings."""
     import pyarrow
 
     return pyarrow.types.is_dictionary(column.type) and pyarrow.types.is_string(column.type.value_type)
 
 
 def values_of(column):
-    """Returns the values of a column of a table, a list, with None where one is missing; equal texts are one object."""
+    """Returns a table column as a list, with None for missing values. Equal strings share one object."""
     import pyarrow
     import pyarrow.compute
 
@@ -137,8 +137,8 @@ def values_of(column):
     for chunk in column.chunks:
         longest = pyarrow.compute.max(pyarrow.compute.binary_length(chunk.dictionary)).as_py() or 0
         if longest > MOST_TEXT:
-            raise ValueError(f"a text has {longest:,} bytes, and may have {MOST_TEXT:,}")
-        # That every text is there, and is UTF-8.
+            raise ValueError(f"a string has {longest:,} bytes, but at most {MOST_TEXT:,} are allowed")
+        # Check that all strings are present and valid UTF-8.
         chunk.validate(full=True)
         known = chunk.dictionary.to_pylist()
         found += [None if place is None else known[place] for place in chunk.indices.to_pylist()]
@@ -146,7 +146,7 @@ def values_of(column):
 
 
 FORMAT, VERSION, MANIFEST = "folder of tfdml embeddings", 1, "manifest.json"
-ADVICE = "Make the embeddings anew."
+ADVICE = "Compute the embeddings again."
 ENTRIES = {
     "model": str,
     "dimension": lambda value: isinstance(value, int) and value > 0,
@@ -158,10 +158,10 @@ ENTRIES = {
 
 
 class EmbeddingShards:
-    """A folder of Parquet files with the columns `id`, `path`, `label` and `embedding`, a list of D float32.
+    """A folder of Parquet files with the columns `id`, `path`, `label` and `embedding`, a list of D float32 values.
 
-    The manifest has their fingerprints, the hash of the model, and the images that could not be read. It is written
-    after each shard, so that a shard is in it or is not there, whenever the machine stops.
+    The manifest contains the files' fingerprints, the hash of the model, and the images that could not be read. It is
+    written after each shard, so a shard is complete or absent even if the machine stops.
     """
 
     def __init__(self, folder):
@@ -170,7 +170,7 @@ class EmbeddingShards:
 
     @classmethod
     def create(cls, folder, *, model, dimension):
-        """Creates an empty folder for embeddings of a model, which its hash names."""
+        """Creates an empty folder for embeddings of a model, which is identified by its hash."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         content = {"model": model, "dimension": dimension, "next_id": 0, "next_shard": 0, "shards": {}, "bad": {}}
         write_manifest(Path(folder) / MANIFEST, FORMAT, VERSION, content)
@@ -187,14 +187,14 @@ class EmbeddingShards:
 
     @property
     def bad(self):
-        """Path to reason of the images that could not be read."""
+        """Dictionary from the paths of unreadable images to the reasons."""
         return self.manifest["bad"]
 
     def __len__(self):
         return sum(shard["rows"] for shard in self.manifest["shards"].values())
 
     def copy_to(self, folder):
-        """Copies the embeddings to a folder, which must not be there; returns its `EmbeddingShards`."""
+        """Copies the embeddings to a folder that does not exist. Returns its `EmbeddingShards`."""
         copy = Path(folder)
         copy.mkdir(parents=True)
         for name, entry in self.manifest["shards"].items():
@@ -204,9 +204,9 @@ class EmbeddingShards:
         return EmbeddingShards(copy)
 
     def append(self, paths, labels, embeddings, bad=None, ids=None):
-        """Adds a shard, if there is an embedding, and notes why other images could not be read, `bad`, path to reason.
+        """Adds a shard, unless there are no embeddings, and records unreadable images in `bad`, from paths to reasons.
 
-        No other row may have one of the `ids`, `[N]` int64. If `None`, the shard gets the next ones.
+        `ids`, `[N]` int64, must be new. If `None`, the shard gets the next ids.
         """
         first, number = self.manifest["next_id"], self.manifest["next_shard"]
         shards, read = dict(self.manifest["shards"]), set(paths)
@@ -218,15 +218,15 @@ class EmbeddingShards:
         self._change({"next_id": next_id, "next_shard": number + 1, "shards": shards, "bad": bad})
 
     def skip_ids(self, next_id, bad):
-        """Gives no row an id below this one any more, and notes images that could not be read, path to reason."""
+        """Reserves all ids below `next_id`, and records unreadable images in `bad`, from paths to reasons."""
         self._change({"next_id": max(self.manifest["next_id"], next_id), "bad": bad})
 
     def forget_bad(self, paths):
-        """Forgets that these images, a set of paths, could not be read."""
+        """Removes these paths, a set, from the unreadable images."""
         self._change({"bad": {path: why for path, why in self.bad.items() if path not in paths}})
 
     def remove(self, ids):
-        """Removes the rows with these ids, a set, also from the disk."""
+        """Removes the rows with these ids, a set, from the disk as well."""
         shards, number = {}, self.manifest["next_shard"]
         for name, entry in self.manifest["shards"].items():
             shard = self._read(name)
@@ -240,14 +240,14 @@ class EmbeddingShards:
         self._change({"shards": shards, "next_shard": number})
 
     def blocks(self, start=0):
-        """Yields the `Shard`s in order, each checked before it is read, from a row on, at which a shard begins."""
+        """Yields the `Shard`s in order, from the one that starts at row `start`. Each is checked before it is read."""
         for name, entry in self.manifest["shards"].items():
             if start <= 0:
                 yield self._read(name)
             start -= entry["rows"]
 
     def paths(self, without=frozenset()):
-        """Returns the set of all paths, but for those of rows whose ids are in a set."""
+        """Returns the set of all paths, except for rows with ids in the set `without`."""
         return {
             path
             for block in self.blocks()
@@ -256,7 +256,7 @@ class EmbeddingShards:
         }
 
     def rows(self, rows):
-        """Returns the embeddings `[R, D]` of rows `[R]`, ascending."""
+        """Returns the embeddings `[R, D]` of rows `[R]`, which must be sorted."""
         found, first = [], 0
         for block in self.blocks():
             begin, end = np.searchsorted(rows, [first, first + len(block.ids)])
@@ -268,7 +268,7 @@ class EmbeddingShards:
         content = {name: value for name, value in self.manifest.items() if name not in ("format", "version")}
         write_manifest(self.folder / MANIFEST, FORMAT, VERSION, {**content, **changes})
         self.manifest |= changes
-        # Of shards that were replaced, or that a kill left without an entry.
+        # Remove shards that were replaced, or that a killed process left without an entry.
         for path in self.folder.iterdir():
             if NAME.fullmatch(path.name) and path.name not in self.manifest["shards"]:
                 path.unlink()
@@ -279,34 +279,34 @@ class EmbeddingShards:
         try:
             table = read_columns(path)
             if len(table) != rows or not is_of_texts(table["path"]) or table["path"].null_count:
-                raise ValueError(f"expected {rows:,} rows with a path each, received {len(table):,}")
+                raise ValueError(f"expected {rows:,} rows with a path, but found {len(table):,}")
             if not is_of_texts(table["label"]) and table["label"].null_count < rows:
-                raise ValueError(f"expected labels that are texts, received {table['label'].type}")
+                raise ValueError(f"labels must be strings, but have the type {table['label'].type}")
             embeddings = table["embedding"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
             columns = [values_of(table[column]) for column in ("path", "label")]
             return Shard(table["id"].to_numpy(), *columns, embeddings.reshape(rows, self.dimension))
         except (OSError, KeyError, ValueError, AttributeError, TypeError, OverflowError) as error:
-            raise ValueError(f"{path} is no shard of embeddings: {reason_of(error)}. Make it anew.") from error
+            raise ValueError(f"{path} is not a shard of embeddings: {reason_of(error)}. Create it again.") from error
 
 
 PLAN, PLAN_FORMAT = "unfinished.json", "unfinished folder of tfdml embeddings"
 NOTE_FORMAT = "note of a tfdml shard"
-# What must be equal for a folder to be gone on with, and what to say where it is not.
+# Values that must be equal to resume writing to a folder, and the descriptions of others for the error.
 PLANNED = {
-    "model": "embeddings by another model",
-    "dimension": "embeddings of another dimension",
+    "model": "embeddings from another model",
+    "dimension": "embeddings with another dimension",
     "images": "embeddings of other images",
     "total": "embeddings of another number of images",
-    "shard_rows": "shards of another number of images: --shard_rows was {}",
+    "shard_rows": "shards with another number of images (--shard_rows was {})",
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class EmbeddingJob:
-    """A folder in which shards are written, until all are there and the manifest makes `EmbeddingShards` of them.
+    """A folder into which shards are written, until all exist and the manifest turns them into `EmbeddingShards`.
 
-    Shard n has the rows of the list from `n * shard_rows` on. Next to it, until the end, a note has its fingerprint and
-    its unreadable images; a shard without one, or of other content, counts as missing. The plan has the values of
+    Shard n has the rows of the list from `n * shard_rows` on. Until the end, a note next to it has its fingerprint and
+    its unreadable images. A shard without a note, or with other content, counts as missing. The plan has the values of
     `PLANNED`.
     """
 
@@ -315,12 +315,12 @@ class EmbeddingJob:
 
     @classmethod
     def of(cls, out, images, *, model, dimension, shard_rows):
-        """Returns the job of a folder that exists, for an `ImageList` and a model, which its hash names."""
+        """Returns the job of an existing folder, for an `ImageList` and a model, which is identified by its hash."""
         plan = {"model": model, "dimension": dimension, "images": images.digest(), "total": len(images)}
         return cls(Path(out), {**plan, "shard_rows": shard_rows})
 
     def begin(self, images):
-        """Begins, or goes on in a folder that the same command has begun or completed; a ValueError in others."""
+        """Starts a folder, or resumes one that the same command has started or completed. Others are a ValueError."""
         if (self.folder / PLAN).exists():
             self._check(read_manifest(self.folder / PLAN, PLAN_FORMAT, VERSION, {}, ADVICE))
         elif (self.folder / MANIFEST).exists():
@@ -332,20 +332,20 @@ class EmbeddingJob:
         self._remove_leftovers()
 
     def missing(self):
-        """Returns the numbers of the shards that are not there, or damaged."""
+        """Returns the numbers of the shards that are missing or damaged."""
         if not (self.folder / PLAN).exists():
             return []
         return [number for number in range(self._count()) if self._noted(number) is None]
 
     def rows(self, number):
-        """Returns the rows of the list, a range, that a shard has."""
+        """Returns the range of the list's rows that belong to a shard."""
         size = self.plan["shard_rows"]
         return range(number * size, min((number + 1) * size, self.plan["total"]))
 
     def write(self, number, images, kept, embeddings, bad):
-        """Writes a shard; several processes may write the same one at a time.
+        """Writes a shard. Several processes may write the same shard at the same time.
 
-        `images` is the `ImageList` of its rows, `kept` those of them that could be read, and `bad` maps the paths of
+        `images` is the `ImageList` of its rows, `kept` lists the rows that could be read, and `bad` maps the paths of
         the others to the reasons.
         """
         paths, labels = ([column[row] for row in kept] for column in (images.paths, images.labels))
@@ -361,13 +361,13 @@ class EmbeddingJob:
             shutil.rmtree(attempt, ignore_errors=True)
 
     def finish(self):
-        """Writes the manifest of all shards, which must be there; returns the `EmbeddingShards`."""
+        """Writes the manifest of all shards, which must exist. Returns the `EmbeddingShards`."""
         if (self.folder / PLAN).exists():
             notes = [self._noted(number) for number in range(self._count())]
-            # Of two attempts, shard and note may be of one each.
+            # If two processes wrote the same shard, the shard and the note may be from different attempts.
             if None in notes:
                 name = shard_name(notes.index(None))
-                raise ValueError(f"{name} in {self.folder} is missing or damaged; repeat the command to go on.")
+                raise ValueError(f"{name} in {self.folder} is missing or damaged. Repeat the command to continue.")
             shards = {name: entry for note in notes for name, entry in note["shard"].items()}
             bad = {path: reason for note in notes for path, reason in note["bad"].items()}
             count = sum(shard["rows"] for shard in shards.values())
@@ -382,10 +382,10 @@ class EmbeddingJob:
     def _check(self, found):
         for name, what in PLANNED.items():
             if found.get(name) != self.plan[name]:
-                raise ValueError(f"--out={self.folder} has {what.format(found.get(name))}. Give a new folder.")
+                raise ValueError(f"--out={self.folder} contains {what.format(found.get(name))}. Use a new folder.")
 
     def _reopen(self, images, manifest):
-        """Makes a complete folder one that is being made, if shards are missing or damaged."""
+        """Turns a complete folder into an unfinished one if shards are missing or damaged."""
         shards, names = manifest["shards"], [shard_name(number) for number in range(self._count())]
         # All images of a shard without an entry were unreadable.
         entries = [{name: shards[name]} if name in shards else {} for name in names]
@@ -400,7 +400,7 @@ class EmbeddingJob:
         (self.folder / MANIFEST).unlink()
 
     def _remove_leftovers(self):
-        """Removes what killed processes were writing."""
+        """Removes unfinished files of killed processes."""
         for leftover in self.folder.glob(".writing-*"):
             shutil.rmtree(leftover) if leftover.is_dir() and not leftover.is_symlink() else leftover.unlink()
 
@@ -411,7 +411,7 @@ class EmbeddingJob:
         return (self.folder / shard_name(number)).with_suffix(".json")
 
     def _noted(self, number):
-        """Returns the note of a shard that is there and whole, or None."""
+        """Returns the note of a shard that exists and is complete, or None."""
         entries = {"bad": dict, "shard": are_entries}
         try:
             note = read_manifest(self._note(number), NOTE_FORMAT, VERSION, entries, ADVICE)

@@ -1,4 +1,4 @@
-"""Exported models, and indexes of images that they embed."""
+"""Exported models and the image indexes that are built with them."""
 
 from tfdml.serving.exported_model import ExportedModel
 from tfdml.serving.index.index import Index

@@ -1,4 +1,4 @@
-"""Embeds images on Apache Beam, each shard by some worker."""
+"""Embeds images with Apache Beam, which distributes the shards among its workers."""
 
 import threading
 
@@ -15,10 +15,10 @@ from tfdml.serving.exported_model import ExportedModel
 
 
 class ShardEmbedder(ModelHandler):
-    """Embeds shards by the exported model in a folder, which each process of Beam loads once."""
+    """Beam handler that embeds shards with an exported model, which each Beam process loads once."""
 
     def __init__(self, model, batch_size):
-        # A shard is a list of images already.
+        # A shard is already a list of images, so Beam should not combine several shards.
         super().__init__(min_batch_size=1, max_batch_size=1)
         self._model, self._batch_size = model, batch_size
 
@@ -26,16 +26,16 @@ class ShardEmbedder(ModelHandler):
         return ExportedModel(self._model)
 
     def run_inference(self, batch, model, inference_args=None):
-        """Yields number, `ImageList`, and what `embed_rows` returns, of each `(number, ImageList)`."""
+        """Yields `(number, images, *result)` for each `(number, ImageList)`, with the result of `embed_rows`."""
         for number, images in batch:
             yield number, images, *embed_rows(images, range(len(images)), model, batch_size=self._batch_size)
 
 
 def embed_on_beam(job, images, model, *, runner, batch_size, options):
-    """Writes the missing shards of an `EmbeddingJob` by a runner, such as `DirectRunner`, with its options.
+    """Writes the missing shards of an `EmbeddingJob` with a Beam runner, such as `DirectRunner`, and its options.
 
-    All workers can read the images, an `ImageList` of files, and the folder of the model, and write to the folder of
-    the job.
+    All workers must be able to read the images, an `ImageList` of files, and the model folder, and to write to the
+    job's folder.
     """
     parts = [(number, images.part(job.rows(number))) for number in job.missing()]
     if not parts:
@@ -45,26 +45,26 @@ def embed_on_beam(job, images, model, *, runner, batch_size, options):
             (
                 pipeline
                 | apache_beam.Create(parts)
-                # Else one worker gets all shards.
+                # Without this, one worker would receive all shards.
                 | apache_beam.Reshuffle()
                 | RunInference(ShardEmbedder(model, batch_size))
                 | apache_beam.MapTuple(job.write)
             )
-    # A runner wraps what a worker raises, each in its own way.
+    # Each runner wraps the errors of its workers in its own way.
     except Exception as error:
         last = str(error).strip().splitlines() or [type(error).__name__]
-        raise ValueError(f"Apache Beam failed: {last[-1]} (--debug shows where)") from error
+        raise ValueError(f"Apache Beam failed: {last[-1]} (use --debug for the traceback)") from error
 
 
-# Seconds from one look for what still waits for a process that has ended to the next.
+# Seconds between checks for requests that still wait for a process that has ended.
 EVERY = 1.0
 
 
 @WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
 class WatchedWorker(SubprocessSdkWorkerHandler):
-    """A process of `--direct_running_mode=multi_processing` whose end is an error of what waits for its answers.
+    """Worker process of `--direct_running_mode=multi_processing` that reports its end to everything that waits for it.
 
-    Beam's own raises that error in a thread that nobody listens to.
+    Without this class, Beam raises the error in a thread that nobody observes, and the pipeline waits forever.
     """
 
     def start_worker(self):
@@ -83,8 +83,8 @@ class WatchedWorker(SubprocessSdkWorkerHandler):
         try:
             self.worker.run()
         except RuntimeError as error:
-            message = f"{error}. Complete shards stay; repeat the command for the others."
-            # Also what is asked after its end.
+            message = f"{error}. Complete shards are kept. Repeat the command to embed the others."
+            # Requests that are sent after the process has ended must fail as well.
             while not self._closed.wait(EVERY):
                 for number, future in list(self.control_conn._futures_by_id.items()):
                     future.set(beam_fn_api_pb2.InstructionResponse(instruction_id=number, error=message))

@@ -11,20 +11,20 @@ from tfdml.files.shards import MANIFEST, PLAN, EmbeddingJob
 from tfdml.serving.embedding import embed_rows
 from tfdml.serving.exported_model import ExportedModel, model_hash, saved_model_folder
 
-# The value of --runner that is no runner of Apache Beam.
+# The only value of --runner that is not the name of an Apache Beam runner.
 SPARK = "spark"
 
 
 def embed_images(out, images, *, model, shard_rows=4096, batch_size=None, runner="", options=()):
-    """Embeds an `ImageList`, or what is missing where this was interrupted; returns the `EmbeddingShards`.
+    """Embeds an `ImageList`, or what is missing after an interruption. Returns the `EmbeddingShards`.
 
-    The model is the folder of an exported one. `shard_rows` is the number of images of a shard, and `batch_size` that
-    of `embed_into`. The runner is `spark` or the name of a runner of Apache Beam, with options such as
-    `--direct_num_workers=2`; if it is empty, this process embeds.
+    `model` is the folder of an exported model, `shard_rows` is the number of images per shard, and `batch_size` is
+    passed to `embed_into`. `runner` is `spark` or the name of an Apache Beam runner, with options such as
+    `--direct_num_workers=2`. If it is empty, this process embeds the images.
     """
     embed_on_engine = _engine(runner) if runner else None
     model = saved_model_folder(model)
-    # Workers of an engine have other working folders.
+    # Beam and Spark workers may have other working directories, so the paths must be absolute.
     out, digest = Path(os.path.abspath(local(out, "--out="))), model_hash(model)
     _check_target(out)
     embedder = ExportedModel(model)
@@ -39,7 +39,9 @@ def embed_images(out, images, *, model, shard_rows=4096, batch_size=None, runner
         shards = job.finish()
     if not len(shards):
         path, reason = min(shards.bad.items())
-        raise ValueError(f"No image can be read, first {path}: {reason}. {out} holds no embedding; remove it.")
+        raise ValueError(
+            f"None of the images can be read, for example {path}: {reason}. Remove {out}, which contains no embeddings."
+        )
     return shards
 
 
@@ -56,7 +58,7 @@ def _embed_missing(job, images, embedder, batch_size):
 
 
 def _engine(runner):
-    """Returns the function that embeds by a runner, from the one file that imports its package."""
+    """Imports the module for a runner and returns its function, so that the other extra need not be installed."""
     extra, package = ("spark", "pyspark") if runner == SPARK else ("beam", "apache_beam")
     try:
         if runner == SPARK:
@@ -74,9 +76,9 @@ def _engine(runner):
 
 def _check_target(out):
     if out.exists() and not out.is_dir():
-        raise ValueError(f"--out={out} is a file; give a folder.")
+        raise ValueError(f"--out={out} is a file. Use a folder.")
     entries = out.iterdir() if out.is_dir() else ()
-    # A kill at the very start leaves what it was writing.
+    # A process that is killed at the very start leaves the file that it was writing.
     names = {entry.name for entry in entries if not entry.name.startswith(".writing-")}
     if names - {LOCK} and not names & {PLAN, MANIFEST}:
-        raise ValueError(f"--out={out} is not empty and holds no embeddings; give a new folder.")
+        raise ValueError(f"--out={out} is not empty and contains no embeddings. Use a new folder.")

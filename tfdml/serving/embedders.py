@@ -1,4 +1,4 @@
-"""Embedders, which turn images into embeddings: a model by its path, a Keras model, or a function."""
+"""Embedders turn images into embeddings: a model by its path, a Keras model, or a function."""
 
 import functools
 import os
@@ -20,13 +20,13 @@ from tfdml.serving.saved_model import export
 
 
 class AnyEmbedder(Protocol):
-    """What embeds images: an `ExportedModel`, the `ImageEmbedder` of a run's model, or an `ArrayEmbedder`.
+    """Protocol of embedders: an `ExportedModel`, the `ImageEmbedder` of a run's model, or an `ArrayEmbedder`.
 
     Attributes:
-        digest: hash of the model, by which an index knows it.
-        metric: how embeddings are compared, `cosine` or `euclidean`.
-        dimension: of an embedding; None: it is not known before images are embedded.
-        path: the folder of the SavedModel, with its card; None: it is no exported model.
+        digest: String. Hash of the model, by which an index recognizes it.
+        metric: How embeddings are compared, `"cosine"` or `"euclidean"`.
+        dimension: Integer or `None`. Size of an embedding. If `None`, it is not known before images are embedded.
+        path: Folder of the SavedModel with its card, or `None` if the model is not exported.
     """
 
     digest: str
@@ -35,11 +35,14 @@ class AnyEmbedder(Protocol):
     path: FilePath | None
 
     def embed_readable(self, images: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Returns embeddings `[N, D]`, float32, and whether each image could be read, `[N]`.
+        """Embeds images and reports which of them could be read.
 
         Args:
-            images: a list of the contents of image files (bytes), or what else the embedder takes. The embedding of an
-                image that cannot be read means nothing.
+            images: List of the contents of image files (bytes), or other images that the embedder accepts.
+
+        Returns:
+            A tuple of the embeddings, float32 `[N, D]`, and a mask `[N]` that is True for readable images. Ignore the
+            embeddings of unreadable images.
         """
 
 
@@ -52,15 +55,17 @@ def embedder_of(model):
     try:
         return ExportedModel(model)
     except ValueError as error:
-        raise ValueError(f"--model={error} A .keras file or the folder of a run needs no export.") from None
+        raise ValueError(
+            f"--model={error} You can also pass a .keras file or a run directory without an export."
+        ) from None
 
 
 def embedder_for_index(model, folder=None):
-    """Returns the `ExportedModel` or the `ArrayEmbedder` of a model, which an index takes; `None` for `None`.
+    """Returns the `ExportedModel` or the `ArrayEmbedder` of a model for an index, or `None` for `None`.
 
-    The model is an exported model or its folder, a run or a `.keras` file or what `tfdml.load` makes of them, a Keras
-    model, or a function from images to embeddings. If it is not exported yet, it is exported to `folder`; without one
-    it is an error.
+    `model` is an exported model or its folder, a run directory or a `.keras` file, the result of `tfdml.load`, a Keras
+    model, or a function from images to embeddings. A model from a run is exported to `folder` first. Without a folder,
+    such a model is an error.
     """
     if model is None or isinstance(model, ExportedModel | ArrayEmbedder):
         return model
@@ -70,33 +75,36 @@ def embedder_for_index(model, folder=None):
         model = load(model)
     if isinstance(model, ImageEmbedder):
         if folder is None:
-            raise ValueError("An index of such a model has it with it: open it without a model.")
+            raise ValueError(
+                "An index that was made with a run, a .keras file or what tfdml.load returns contains a copy of its "
+                "model. Open it without a model."
+            )
         export(model.model, Preprocessor.of(model.preprocessing), folder, tolerant=True)
         return ExportedModel(folder)
     if isinstance(model, keras.Model) or callable(model):
         return ArrayEmbedder(model)
     raise ValueError(
-        "Expected an exported model, what tfdml.load returns, a Keras model or a function from images to embeddings, "
-        f"received {type(model).__name__}."
+        "model must be an exported model, what tfdml.load returns, a Keras model or a function from images to "
+        f"embeddings. Received: {type(model).__name__}."
     )
 
 
-# In the place of the hash of a SavedModel, of what has no files with the index.
+# These stand in for the hash of a SavedModel if the index has no copy of its model.
 FUNCTION, VECTORS = "function", "vectors"
 
 
 def is_of_arrays(digest: str) -> bool:
-    """Whether the hash of a model is one of a model that an index has no copy of."""
+    """Returns whether the hash is one of a model that an index has no copy of."""
     return digest in (FUNCTION, VECTORS) or digest.startswith(KERAS)
 
 
 class ArrayEmbedder:
-    """Embeds images as a model or a function takes them.
+    """Embedder that passes images to a Keras model or a function as they are.
 
-    A Keras model that says how its images are prepared also takes image files, which are prepared like that.
+    If a Keras model specifies how its images are prepared, image files are accepted as well and prepared that way.
 
     Args:
-        embed: Keras model, or function, from an array `[N, ...]` to embeddings `[N, D]`.
+        embed: Keras model, or function from an array `[N, ...]` to embeddings `[N, D]`.
     """
 
     metric, path = "cosine", None
@@ -106,31 +114,31 @@ class ArrayEmbedder:
 
     @property
     def dimension(self) -> int | None:
-        """Number of dimensions of the embedding, of a model that reads files; None: it is not known."""
+        """Size of an embedding if the model can read files. If `None`, it is not known yet."""
         return self._of_files.dimension if isinstance(self._embed, keras.Model) else None
 
     @property
     def digest(self) -> str:
-        """Stands for the hash of a SavedModel: of a Keras model a hash of its weights."""
+        """Identifies the model, as a SavedModel's hash does. For a Keras model, it is a hash of the weights."""
         return digest_of(self._embed) if isinstance(self._embed, keras.Model) else FUNCTION
 
     def reads_files(self, images: Any) -> bool:
-        """Whether images are files that are read here: a function gets paths as they are."""
+        """Returns whether the images are files to read here. A function receives paths unchanged."""
         return isinstance(self._embed, keras.Model) and are_files(images)
 
     def embed_readable(self, images: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Returns embeddings `[N, D]`, float32, and whether each image could be read, `[N]`; see `AnyEmbedder`."""
+        """Returns embeddings, float32 `[N, D]`, and whether each image could be read, `[N]`; see `AnyEmbedder`."""
         if self.reads_files(images):
             return self._of_files.embed_readable(images)
         if isinstance(images, str | os.PathLike):
             raise ValueError(
-                f"A function gets the images as they are. Expected N images. Received: images={str(images)!r}. Pass a "
-                "list of paths if the function reads files, or what else it takes."
+                f"A function receives the images as they are. Expected N images. Received: images={str(images)!r}. "
+                "Pass a list of paths if the function reads files, or other images that it accepts."
             )
         count = len(images)
         if isinstance(self._embed, keras.Model):
             if not count:
-                raise ValueError("Expected images, received none.")
+                raise ValueError("images is empty. Expected at least one image.")
             vectors = self._embed.predict(np.asarray(images), verbose=0)
         else:
             vectors = self._embed(images)
@@ -138,7 +146,7 @@ class ArrayEmbedder:
 
     @functools.cached_property
     def _of_files(self):
-        """The `ImageEmbedder` of a Keras model; a ValueError if nothing says how its images are prepared."""
+        """The `ImageEmbedder` of a Keras model. Raises a ValueError if nothing specifies its preprocessing."""
         model, declared = self._embed, declared_by(self._embed)
         of_tfdml = isinstance(model, EmbeddingModel)
         preprocessing = model.preprocessing if of_tfdml else None
@@ -152,22 +160,22 @@ class ArrayEmbedder:
             else "Set the attributes mean, std and image_size of the model, for pixels from 0 to 255"
         )
         raise ValueError(
-            f"The model {model.name} does not say how image files are prepared for it. Expected images as arrays that "
-            f"the model takes. {how}, or prepare the images yourself and add their names with paths=..."
+            f"The model {model.name} does not specify how image files are prepared for it. Expected images as arrays "
+            f"that the model accepts. {how}, or prepare the images yourself and pass their names as paths=..."
         )
 
 
 def reads_files(embedder: AnyEmbedder, images: Any) -> bool:
-    """Whether images, as a user gives them, are listed and read before they are embedded, or taken as they are."""
+    """Returns whether the user's images are listed and read first, or passed to the embedder as they are."""
     return not isinstance(embedder, ArrayEmbedder) or embedder.reads_files(images)
 
 
 def checked_vectors(vectors: Any, count: int | None = None) -> np.ndarray:
-    """Returns vectors as float32 `[N, D]`, finite; a ValueError if they are none, or if N is not the count."""
+    """Returns finite float32 vectors `[N, D]`. Raises a ValueError for anything else, or if N is not `count`."""
     found = np.ascontiguousarray(keras.ops.convert_to_numpy(vectors), np.float32)
     expected = f"[{'count' if count is None else count}, dimensions]"
     if found.ndim != 2 or not found.shape[1] or count not in (None, len(found)):
-        raise ValueError(f"Expected embeddings of the shape {expected}, received {list(found.shape)}.")
+        raise ValueError(f"Embeddings must have the shape {expected}. Received: shape {list(found.shape)}.")
     wrong = np.flatnonzero(~np.isfinite(found).all(axis=1))
     if len(wrong):
         raise ValueError(f"The embedding of image {wrong[0]} is NaN or infinite.")

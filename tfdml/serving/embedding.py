@@ -1,4 +1,4 @@
-"""Embeds a list of images into shards, and clusters the embeddings of a folder."""
+"""Embeds image lists into shards and clusters the embeddings in a folder."""
 
 import collections
 import errno
@@ -17,24 +17,24 @@ from tfdml.files.shards import EmbeddingShards
 from tfdml.neighbors.clustering import distinct_count, kmeans, nearest_centroids
 from tfdml.neighbors.nearest import compared_vectors
 
-# Error codes that say something about one file; errors that `ImageList.read` makes have the code None. Any other, such
-# as the error of a lost disk, may be gone when the command is repeated.
+# Error codes that concern a single file. Errors that `ImageList.read` creates have the code None. Any other error, such
+# as a lost disk, may be gone when the command is repeated.
 OF_A_FILE = {None, errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR}
 OF_A_FILE |= {errno.ELOOP, errno.ENAMETOOLONG}
-# Files that are read at once; calls of the model at once, since one decodes, on one core, while the network of another
-# runs; and batches that are begun.
+# Number of files that are read at once, of model calls at once (while one decodes on one core, another can run the
+# network), and of batches in progress.
 READS, CALLS, BEGUN = 16, 2, 4
-# Images that a model embeds at once. Without a GPU few: the activations of more do not fit into the processor's caches,
-# and the memory for them is mapped anew in each call.
+# Images per model call. Without a GPU, it is small: the activations of more images do not fit into the processor's
+# caches, and their memory is mapped again in each call.
 ON_GPU, ON_CPU = 64, 8
 
 
 def embed_into(shards, images, model, *, there=None, on_read=None, shard_rows=4096, batch_size=None):
-    """Embeds the images that are not in the shards yet; those that cannot be read are noted there.
+    """Embeds the images that are not in the shards yet, and notes there which images cannot be read.
 
-    The paths in `there`, by default all in the shards, are not embedded again. The model is an `AnyEmbedder` that takes
-    contents of files. `on_read` gets the path and the contents of each image that could be read. If `batch_size` is
-    `None`, the model embeds 64 images at once on a GPU, and 8 without.
+    The paths in `there`, by default all paths in the shards, are not embedded again. `model` is an `AnyEmbedder` that
+    accepts file contents. `on_read` is called with the path and the contents of each readable image. If `batch_size` is
+    `None`, the model embeds 64 images at once on a GPU and 8 on a CPU.
     """
     there = shards.paths() if there is None else there
     rows = [row for row, path in enumerate(images.paths) if path not in there]
@@ -46,10 +46,10 @@ def embed_into(shards, images, model, *, there=None, on_read=None, shard_rows=40
 
 
 def embed_rows(images, rows, model, *, on_read=None, on_bad=None, on_batch=None, batch_size=None):
-    """Embeds some rows of a list; returns those that could be read, their embeddings, and path to reason of others.
+    """Embeds some rows of a list. Returns the readable rows, their embeddings, and the reason per unreadable path.
 
-    `on_bad` gets the row and the reason of each image that cannot be read, and may raise. After each batch `on_batch`
-    gets its number of images; other arguments are those of `embed_into`.
+    `on_bad` is called with the row and the reason of each unreadable image, and may raise. `on_batch` is called with
+    the number of images after each batch. For the other arguments, see `embed_into`.
     """
     kept, embeddings, bad = [], [np.zeros((0, model.dimension), np.float32)], {}
     size = batch_size or (ON_GPU if tf.config.list_physical_devices("GPU") else ON_CPU)
@@ -71,7 +71,7 @@ def embed_rows(images, rows, model, *, on_read=None, on_bad=None, on_batch=None,
 
 
 def _batches(images, rows, model, size):
-    """Yields batches of rows in order: with the contents of their files, why one cannot be read, and `_embedded`."""
+    """Yields batches of rows in order, with file contents, reasons of failed reads, and the result of `_embedded`."""
 
     def embedded(batch, reads):
         contents, reasons = zip(*reads, strict=True)
@@ -79,7 +79,7 @@ def _batches(images, rows, model, size):
 
     batches = [rows[start : start + size] for start in range(0, len(rows), size)]
     if len(batches) == 1:
-        # A query, as a rule, for which threads would take about as long to start as the model to embed it.
+        # A single batch is usually a query. Starting threads would take about as long as embedding it.
         yield embedded(rows, [_read(images, row) for row in rows])
         return
     with ThreadPoolExecutor(READS) as readers, ThreadPoolExecutor(CALLS) as callers:
@@ -94,18 +94,20 @@ def _batches(images, rows, model, size):
 
 
 def _read(images, row):
-    """Returns the contents of a file, empty if it cannot be read, and why."""
+    """Returns a file's contents, or empty bytes and the reason if it cannot be read."""
     try:
         return images.read(row), None
     except OSError as error:
         if error.errno not in OF_A_FILE:
-            message = f"{images.paths[row]} cannot be read now: {error.strerror}. Repeat the command to go on."
+            message = (
+                f"{images.paths[row]} cannot be read at the moment: {error.strerror}. Repeat the command to continue."
+            )
             raise OSError(message) from error
         return b"", error.strerror or str(error)
 
 
 def _embedded(model, contents):
-    """Returns embeddings, and whether each is one. Files that could not be read are empty."""
+    """Returns embeddings and whether each is valid. Files that could not be read have empty contents."""
     readable = np.array([bool(each) for each in contents])
     embeddings, valid = np.zeros((len(contents), model.dimension), np.float32), np.zeros(len(contents), bool)
     if readable.any():
@@ -123,26 +125,27 @@ def _why(contents, embedding):
     return why_unreadable(split, 0) or blamed
 
 
-# Rows of the sample that centroids are computed from, for each cluster.
+# Embeddings per cluster in the sample from which centroids are computed.
 SAMPLE = 256
 
 
 def cluster_shards(source, out, *, clusters, metric="cosine", seed=0):
-    """Writes a Parquet table with the columns id, path and cluster; returns the number of images in each cluster.
+    """Clusters the embeddings in a folder and writes a Parquet table with the columns id, path and cluster.
 
-    K-means computes centroids from a sample of 256 embeddings for each cluster, or from all if there are fewer. Then
-    shards are read one by one, so that memory grows with the number of clusters and not with that of images.
+    K-means computes the centroids from a sample of 256 embeddings per cluster, or from all embeddings if there are
+    fewer. The shards are then read one at a time, so memory grows with the number of clusters and not with the number
+    of images.
 
-    The source is a folder that `python -m tfdml.embed` has written. The metric `cosine` clusters embeddings at unit
-    length. The seed determines the sample and the initial centroids.
+    `source` is a folder that `python -m tfdml.embed` has written. With the metric `cosine`, L2-normalized embeddings
+    are clustered. `seed` determines the sample and the initial centroids. Returns the number of images per cluster.
     """
-    # Imported here because it is slow to load.
+    # Imported here because pyarrow is slow to load.
     import pyarrow
     import pyarrow.parquet
 
     out = Path(out)
     if out.suffix != ".parquet" or not out.parent.is_dir():
-        raise ValueError(f"--out={out}: expected a file in a folder that exists, whose name ends in .parquet.")
+        raise ValueError(f"--out={out} must end in .parquet and be in an existing folder.")
     shards = EmbeddingShards(source)
     centroids = _centroids(shards, clusters, metric, seed)
     sizes = np.zeros(clusters, np.int64)
@@ -168,5 +171,8 @@ def _centroids(shards, clusters, metric, seed):
     points = compared_vectors(rows, metric)
     distinct = distinct_count(points)
     if distinct < clusters:
-        raise ValueError(f"--clusters={clusters}: {shards.folder} has only {distinct} embeddings that differ.")
+        raise ValueError(
+            f"--clusters={clusters} is too large. {shards.folder} has only {distinct} different embeddings. Use "
+            f"--clusters={distinct} or less."
+        )
     return kmeans(points, clusters, seed=seed)[1]

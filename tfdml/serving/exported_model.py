@@ -1,4 +1,4 @@
-"""Exported SavedModels that take image files, their signatures and their hash."""
+"""Loads and checks exported SavedModels, which turn image files into embeddings."""
 
 import functools
 import hashlib
@@ -22,13 +22,12 @@ from tfdml.serving.model_card import read_card
 
 
 def decoded(image_bytes, preprocessor):
-    """Returns pixels that `preprocessor.normalize` takes, and whether each image could be read.
+    """Returns pixels for `preprocessor.normalize`, `[B, H, W, 3]`, and whether each of the files `[B]` could be read.
 
-    They are `[B, H, W, 3]` and `[B]` for contents of files `[B]`; of no file, one of each.
-
-    An image that cannot be read is zeros. Its header is checked before it is decoded.
+    Without files, it returns one blank image and one mask value. An unreadable image becomes zeros. Headers are checked
+    before anything is decoded.
     """
-    # Traced once for the two places where it is called.
+    # As a tf.function, it is traced once, although it is called in two places.
     prepare = tf.function(
         lambda file: preprocessor.pixels(file, tf.zeros([2], tf.int64)), [tf.TensorSpec([], tf.string)], autograph=False
     )
@@ -48,32 +47,34 @@ def decoded(image_bytes, preprocessor):
         images = tf.data.Dataset.from_tensor_slices(contents).flat_map(of_one)
         return images.batch(tf.size(contents, tf.int64))
 
-    # Only TensorFlow's datasets catch errors. One by one takes several times as long, so all are tried at once first.
+    # Only tf.data can catch errors in a graph. Decoding images one by one takes several times as long, so decode all of
+    # them at once first.
     batch = tf.data.Dataset.from_tensors(contents)
     found = batch.map(of_all).ignore_errors().concatenate(batch.flat_map(of_each)).take(1)
     options = tf.data.Options()
     options.deterministic = True
-    # There is nothing to improve in so short a pass, which is built anew for each batch.
+    # The dataset is rebuilt for each batch, so optimizing so short a pass would only cost time.
     options.autotune.enabled = False
     options.experimental_optimization.apply_default_optimizations = False
     return found.with_options(options).get_single_element()
 
 
 def check_all(valid):
-    """Returns an operation that fails if an image is not valid, `[B]`, and names its position in the batch."""
+    """Returns an operation that fails if an entry of `valid`, `[B]`, is False, with an error that names the entry."""
     first = tf.argmin(tf.cast(valid, tf.int32))
-    reason = f"of the batch cannot be read: expected a JPEG, PNG or still WebP of at most {MOST_PIXELS} pixels."
+    reason = f"of the batch cannot be read. Expected a JPEG, PNG or still WebP of at most {MOST_PIXELS} pixels."
     return tf.raw_ops.Assert(condition=tf.reduce_all(valid), data=["Image", first, reason])
 
 
-# What TensorFlow reads of a SavedModel's folder; the model card, which people may edit, is not among it.
+# Files that TensorFlow reads from a SavedModel's folder. The model card is not among them, because people may edit it.
 READ = ("saved_model.pb", "fingerprint.pb", "variables/*", "assets/*", "assets.extra/*")
 
 
 def saved_model_folder(path):
-    """Returns the folder of the SavedModel that is meant: this one, or the only version in it.
+    """Returns the folder of a SavedModel: the path itself, or the only version in it.
 
-    For example, `exported/1` or `exported`. A ValueError about another one says what to do.
+    For example, it returns `exported/1` for `exported/1` and for `exported`. Otherwise, it raises a ValueError with
+    advice.
     """
     folder = Path(path)
     if (folder / "saved_model.pb").is_file():
@@ -82,21 +83,21 @@ def saved_model_folder(path):
     if len(versions) == 1:
         return versions[0]
     if versions:
-        raise ValueError(f"{path} has several versions of a model; give one of {', '.join(map(str, versions))}.")
+        raise ValueError(f"{path} contains several versions of a model. Pass one of {', '.join(map(str, versions))}.")
     raise ValueError(f"{path} {_instead(folder)}")
 
 
 def _instead(folder):
-    """Returns what a path is that is no SavedModel, and how to get one."""
+    """Returns what the path is instead of a SavedModel, and how to get one."""
     run = next((each for each in (folder, folder.parent) if (each / "flags.txt").is_file()), "runs/...")
-    how = f"python -m tfdml.export --run_dir={run} --out=exported/1, then give exported/1."
+    how = f"python -m tfdml.export --run_dir={run} --out=exported/1, then pass exported/1."
     if not folder.exists():
-        return f"does not exist: expected the folder of an exported model. Export one: {how}"
+        return f"does not exist. Expected the folder of an exported model. Export one: {how}"
     if folder.is_file():
-        return f"is a file: expected the folder of an exported model. Export the model's run: {how}"
+        return f"is a file. Expected the folder of an exported model. Export the model's run: {how}"
     if run == folder:
-        return f"is a run, and its model is not exported. Export it: {how}"
-    return f"is no SavedModel: it has no saved_model.pb. Export one: {how}"
+        return f"is a run directory, which is not an exported model. Export the model: {how}"
+    return f"is not a SavedModel, because it has no saved_model.pb. Export one: {how}"
 
 
 def model_files(path):
@@ -106,59 +107,85 @@ def model_files(path):
 
 
 def model_hash(path):
-    """Returns the SHA-256 of a SavedModel, as hexadecimal digits: of the names and contents of all its files."""
+    """Returns the SHA-256 of a SavedModel in hexadecimal, computed from the names and contents of all its files."""
     names = model_files(path)
     if "saved_model.pb" not in names:
-        raise ValueError(f"{path} is no SavedModel: it has no saved_model.pb. Export one with python -m tfdml.export.")
+        raise ValueError(
+            f"{path} is not a SavedModel, because it has no saved_model.pb. Export one with python -m tfdml.export."
+        )
     lines = [f"{fingerprint(Path(path) / name)['sha256']}  {name}\n" for name in names]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 class ExportedModel:
-    """A SavedModel from `image_bytes`, strings `[B]`, to `embedding`, `[B, D]`, as `python -m tfdml.export` writes it.
+    """SavedModel that turns image files into embeddings.
 
-    It may be used by several threads at once.
+    `python -m tfdml.export` and `tfdml.serving.export` write such models. Use this class to embed files without the
+    code that defined and trained the model. Several threads may use one object at once. To search with the embeddings,
+    pass the object, or its folder, to `tfdml.Index`.
 
     Args:
-        path: its folder, or the one of its only version.
+        path: Folder of the SavedModel, or a folder with a single version of it.
+
+    Raises:
+        ValueError: If the folder does not exist, does not contain a SavedModel, or contains one that does not map
+            `image_bytes` to `embedding`.
+
+    Example:
+
+    ```python
+    model = tfdml.serving.ExportedModel("exported/1")
+    contents = [open("cup.jpg", "rb").read(), b"not an image"]
+    embeddings, readable = model.embed_readable(contents)
+    readable.tolist()  # [True, False]
+    ```
     """
 
     def __init__(self, path: FilePath):
         self.path = path = saved_model_folder(path)
         try:
-            # Functions of a model live as long as it does.
+            # Keep the model, because its functions are only valid as long as it exists.
             self._model = tf.saved_model.load(str(path))
         except (OSError, ValueError, tf.errors.OpError) as error:
-            raise ValueError(f"Cannot read the SavedModel {path}; export it again: {error}") from error
+            raise ValueError(f"The SavedModel {path} cannot be read. Export it again: {error}") from error
         self._serve = self.signatures.get("serving_default")
         if not self._serve or not _takes_files(self._serve):
             raise ValueError(
-                f"The SavedModel {path} has no signature serving_default from image_bytes, strings, to embedding, as "
-                "`python -m tfdml.export` writes it."
+                f"The SavedModel {path} has no signature serving_default that maps image_bytes (strings) to embedding. "
+                "Use a model that `python -m tfdml.export` has written."
             )
 
     @property
     def signatures(self) -> Mapping[str, Callable[..., Any]]:
-        """Name to function, see `tfdml.serving.export`."""
+        """Functions of the model by signature name; see `tfdml.serving.export`."""
         return self._model.signatures
 
     @property
     def dimension(self) -> int:
-        """Number of dimensions of the embedding."""
+        """Size of an embedding."""
         return self._serve.structured_outputs["embedding"].shape[-1]
 
     @property
     def metric(self) -> str:
-        """How embeddings are compared, `cosine` or `euclidean`, as the model's card says; `cosine` without a card."""
+        """How embeddings are compared, `"cosine"` or `"euclidean"`. Without a model card, it is `"cosine"`."""
         return read_card(self.path).get("embedding", {}).get("metric", "cosine")
 
     @functools.cached_property
     def digest(self) -> str:
-        """The SHA-256 of its files, see `model_hash`."""
+        """SHA-256 of the model's files in hexadecimal."""
         return model_hash(self.path)
 
     def read(self, contents: bytes) -> Any:
-        """Returns what `embed_readable` takes of an image file: its pixels, or None if it cannot be read."""
+        """Decodes and resizes one image file for `embed_readable`.
+
+        Use it to decode images in separate threads, and embed them together later.
+
+        Args:
+            contents: Bytes. Contents of the file.
+
+        Returns:
+            Pixels, float32 `[H, W, 3]`, or `None` if the image cannot be read or takes too long to decode.
+        """
         if why_costly(contents):
             return None
         try:
@@ -167,12 +194,14 @@ class ExportedModel:
             return None
 
     def embed_readable(self, images: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns embeddings `[B, D]`, float32, and whether each image could be read, `[B]`; all are embedded at once.
-
-        An embedding of an image that cannot be read means nothing. One that takes too long to decode counts as such.
+        """Embeds images in one batch and reports which of them could be read.
 
         Args:
-            images: list of the contents of image files (bytes), or of what `read` returned of them.
+            images: List of the contents of image files (bytes), or of results of `read`.
+
+        Returns:
+            A tuple of the embeddings, float32 `[B, D]`, and a mask `[B]` that is True for readable images. Images that
+            take too long to decode count as unreadable. Ignore the embeddings of unreadable images.
         """
         embeddings, valid = np.zeros((len(images), self.dimension), np.float32), np.ones(len(images), bool)
         files = np.array([isinstance(image, bytes) for image in images], bool)
@@ -193,15 +222,29 @@ class ExportedModel:
         except READING_ERRORS:
             if len(contents) == 1:
                 return np.zeros((1, self.dimension), np.float32), np.zeros(1, bool)
-        # The model does not say which others cannot be read.
+        # A model that was exported without `tolerant` does not report which images are unreadable, so try them one by
+        # one.
         found = [self._tried([each]) for each in contents]
         embeddings, valid = zip(*found, strict=True)
         return np.concatenate(embeddings), np.concatenate(valid)
 
     def embed_split(self, split: Split, batch_size: int = 128) -> np.ndarray:
-        """Returns the embeddings `[N, D]` of the images of a `pipelines.datasets.Split`; all have to be readable."""
+        """Embeds all images of a `pipelines.datasets.Split`.
+
+        Args:
+            split: `pipelines.datasets.Split` of whole images.
+            batch_size: Integer. Number of images per batch. Defaults to `128`.
+
+        Returns:
+            Embeddings, float32 `[N, D]`.
+
+        Raises:
+            ValueError: If an image cannot be read, or the dataset crops images to bounding boxes.
+        """
         if split.boxes is not None:
-            raise ValueError(f"The SavedModel {self.path} takes whole images, but the dataset crops them to boxes.")
+            raise ValueError(
+                f"The SavedModel {self.path} embeds whole images, but the dataset crops them to bounding boxes."
+            )
         count, encoded = len(split), split.encoded
         paths = [f"Image {row}" for row in range(count)] if encoded else split.images.tolist()
         images, bar = ImageList(paths, [None] * count, split.images if encoded else None), ProgressBar(count, "image")

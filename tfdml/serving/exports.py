@@ -1,4 +1,4 @@
-"""Exports runs, backbones and joined models as SavedModel, LiteRT and ONNX."""
+"""Exports runs, backbones and joined models as SavedModel, LiteRT and ONNX files."""
 
 import logging
 from pathlib import Path
@@ -29,11 +29,11 @@ from tfdml.serving.saved_model import export
 
 
 class Prefix:
-    """Keeps the first dimensions of embeddings, which were trained nested, and brings these to unit length."""
+    """Keeps the first dimensions of embeddings that were trained nested, and L2-normalizes them."""
 
     def __init__(self, size, dims):
         self.dimension = dims
-        self.description = f"the first {dims} of {size} dimensions, which were trained nested"
+        self.description = f"the first {dims} of {size} dimensions (trained as nested embeddings)"
 
     def __call__(self, embeddings):
         """Returns the first dimensions `[B, N]` of embeddings `[B, D]`."""
@@ -41,10 +41,10 @@ class Prefix:
 
 
 class Projection:
-    """Maps embeddings to their principal components, and brings these to unit length. `Projection.fit` creates it.
+    """Projects embeddings to their principal components and L2-normalizes the result. Create it with `Projection.fit`.
 
-    With whitening it is the projection of "Negative Evidences and Co-occurrences in Image Retrieval: the Benefit of PCA
-    and Whitening" (ECCV 2012): the components, `[D, N]`, are divided by the standard deviations along them.
+    With whitening, it is the projection of "Negative Evidences and Co-occurrences in Image Retrieval: the Benefit of
+    PCA and Whitening" (ECCV 2012): the components, `[D, N]`, are divided by the standard deviations along them.
     """
 
     def __init__(self, mean, components, whitened=False):
@@ -54,20 +54,20 @@ class Projection:
 
     @classmethod
     def fit(cls, embeddings, dims, whiten=False):
-        """Creates the projection to so many principal components of embeddings `[N, D]`.
+        """Creates the projection to the first `dims` principal components of embeddings `[N, D]`.
 
-        With `whiten` all components get a variance of 1.
+        With `whiten=True`, all components get a variance of 1.
         """
         most = min(embeddings.shape[1], len(embeddings) - 1)
         if not 1 <= dims <= most:
             raise ValueError(
-                f"Expected 1 to {most} dimensions, received {dims}: the embedding has {embeddings.shape[1]}, and "
-                f"{len(embeddings)} images determine no more than {len(embeddings) - 1}."
+                f"The embedding can be projected to 1 to {most} dimensions, because it has {embeddings.shape[1]} and "
+                f"{len(embeddings)} images determine at most {len(embeddings) - 1}. Received: {dims}."
             )
         mean, components, deviations = principal_components(embeddings, dims)
         if len(deviations) < dims:
-            only = f"The embeddings vary in {len(deviations)} dimensions only"
-            raise ValueError(f"{only}; {dims} are not possible. Choose no more than these.")
+            only = f"The embeddings vary in only {len(deviations)} dimensions"
+            raise ValueError(f"{only}, so they cannot be projected to {dims}. Use {len(deviations)} or fewer.")
         return cls(mean, components / (deviations if whiten else 1.0), whiten)
 
     @property
@@ -84,10 +84,10 @@ LITE_FILE = "model.tflite"
 
 
 def write_lite(path, precision):
-    """Writes `model.tflite` next to a SavedModel: its signature `embed_images`, which takes pixels, not files.
+    """Writes `model.tflite` next to a SavedModel: its signature `embed_images`, which accepts pixels instead of files.
 
-    With the precision `float16` the file is half as large; with `int8` weights take a quarter, and computations use
-    integers if possible. Inputs and outputs stay float32.
+    With the precision `float16`, the file is half as large. With `int8`, weights need a quarter of the space, and
+    computations use integers if possible. Inputs and outputs stay float32.
     """
     converter = tf.lite.TFLiteConverter.from_saved_model(str(path), signature_keys=["embed_images"])
     if precision != "float32":
@@ -101,39 +101,45 @@ ONNX_FILE = "model.onnx"
 
 
 def import_converter():
-    """Returns the modules `onnx` and `tf2onnx`; an ImportError says how to install them."""
+    """Returns the modules `onnx` and `tf2onnx`. If one is missing, the ImportError shows how to install it."""
     try:
         import onnx
         import tf2onnx
     except ImportError as error:
-        raise ImportError(f"Writing ONNX needs {error.name}: pip install 'tfdml[onnx]'.") from error
+        raise ImportError(f"ONNX export needs {error.name}: pip install 'tfdml[onnx]'.") from error
     return onnx, tf2onnx
 
 
 def write_onnx(path):
-    """Writes `model.onnx` next to a SavedModel: its signature `embed_images`, which takes pixels, not files."""
+    """Writes `model.onnx` next to a SavedModel: its signature `embed_images`, which accepts pixels instead of files."""
     onnx, tf2onnx = import_converter()
-    # Its functions live as long as the model does.
+    # Keep a reference to the model, because its functions are only valid as long as it exists.
     model = tf.saved_model.load(str(path))
     embed = model.signatures["embed_images"]
     images = embed.structured_input_signature[1]["images"]
     call = tf.function(lambda images: embed(images=images), autograph=False)
     found, _ = tf2onnx.convert.from_function(call, [tf.TensorSpec(images.shape, images.dtype, name="images")])
     if len(found.graph.input) > 1:
-        raise ValueError("The model cannot be written in ONNX, export it without: a weight of it stays an input.")
+        raise ValueError(
+            "The model cannot be exported to ONNX, because one of its weights would remain a graph input. Export it "
+            "without ONNX."
+        )
     try:
-        # An operation that ONNX does not have is left as it is.
+        # The converter leaves operations that ONNX does not have as they are, so check its result.
         onnx.checker.check_model(found)
     except onnx.checker.ValidationError as error:
-        raise ValueError(f"The model cannot be written in ONNX, export it without: {error}") from error
+        raise ValueError(
+            f"The model cannot be exported to ONNX. Export it without ONNX. The checker reported: {error}"
+        ) from error
     (Path(path) / ONNX_FILE).write_bytes(found.SerializeToString())
 
 
 def write_export(model, out, about, *, projection=None, tolerant=False, lite=None, onnx=False):
-    """Writes the SavedModel of a model with preprocessing, and its card, to a folder that must be empty or not exist.
+    """Writes the SavedModel of a model with preprocessing, and its card, to a folder that is empty or does not exist.
 
-    `about` has the facts of the card that the model does not say. `lite` is the precision of a file for LiteRT, or
-    `None`, and `onnx` says whether there is one for ONNX Runtime. See `tfdml.serving.export` for the others.
+    `about` contains the facts for the card that the model does not know. `lite` is the precision of the LiteRT file; if
+    `None`, no LiteRT file is written. `onnx` adds a file for ONNX Runtime. For the other arguments, see
+    `tfdml.serving.export`.
     """
     with whole_folder(out, "exported model") as unfinished:
         preprocessor = Preprocessor.of(model.preprocessing)
@@ -147,7 +153,7 @@ def write_export(model, out, about, *, projection=None, tolerant=False, lite=Non
 
 
 def _facts_of_network(network, backbone):
-    """Returns the facts of a card about the network; the license of its initial weights may be unknown."""
+    """Returns the card's facts about `NetworkSettings` and a backbone. The license of the weights may be unknown."""
     source, license = _weights_of(network, backbone)
     named = {"backbone": network.backbone_or_origin, "head": network.head}
     return {**named, "weights": source, "weights_license": license}
@@ -156,9 +162,9 @@ def _facts_of_network(network, backbone):
 def _weights_of(network, backbone):
     initial, unknown = network.initial_weights, "not recorded; ask the publisher of the weights"
     if network.initial_model:
-        return f"those of the model {Path(network.initial_model).name}", unknown
+        return f"from the model {Path(network.initial_model).name}", unknown
     if not initial and backbone is not None and backbone.pretrained:
-        return "those of its preset", unknown
+        return "from its preset", unknown
     if not initial:
         return "random", "none needed"
     if backbone is not None and initial in backbone.shipped_weights:
@@ -169,7 +175,7 @@ def _weights_of(network, backbone):
 
 
 def facts_of_model(model, projection=None):
-    """Returns the facts of a card that the model says; its embedding may be projected."""
+    """Returns the card's facts about a model, with an embedding that may be projected."""
     embedder = ImageEmbedder(model)
     return {
         "embedding": {
@@ -185,11 +191,11 @@ def facts_of_model(model, projection=None):
 
 
 def export_backbone(settings, out, *, images="", data_dir="", dims=0, whiten=False, **formats):
-    """Writes the SavedModel of the features of a pretrained backbone, and its card, to a folder that must not exist.
+    """Writes the SavedModel of a pretrained backbone's features, and its card, to a folder that does not exist.
 
-    The `Settings` say the backbone, its weights, the head, and how images are prepared. If `dims` is not 0, so many
-    principal components of the features of `images`, a source of `ImageList`, are kept; `whiten` gives them the same
-    variance. The formats are `tolerant`, `lite` and `onnx` of `write_export`.
+    The `Settings` specify the backbone, its weights, the head, and how images are prepared. If `dims` is not 0, the
+    features are projected to that many principal components, which are computed from `images`, a source of `ImageList`.
+    `whiten` gives all of them the same variance. The formats are `tolerant`, `lite` and `onnx` of `write_export`.
     """
     set_up(settings.run)
     model, projection = features_of(settings), None
@@ -204,7 +210,7 @@ def export_backbone(settings, out, *, images="", data_dir="", dims=0, whiten=Fal
 
 
 def features_of(settings):
-    """Returns the model of the features of a pretrained backbone, with its preprocessing, see `export_backbone`."""
+    """Returns the model of a pretrained backbone's features, with its preprocessing; see `export_backbone`."""
     network = settings.network
     backbone = initial_backbone(network, tell=True)
     check_pretrained(backbone, network)
@@ -213,31 +219,31 @@ def features_of(settings):
     model.preprocessing = Preprocessing.of(model, settings.images.image_size, **about)
     check_takes(backbone, model.preprocessing.image_size, network.backbone)
     model.call_on((1, *model.preprocessing.image_shape))
-    # More than the numbers of a norm or of a pooling.
+    # Normalization and pooling have only vectors and scalars, so a matrix is a layer that needs training.
     if any(len(weight.shape) > 1 for weight in model.features.weights):
         raise ValueError(
-            f"--head={network.head} has layers with random weights, which need training. Give one without, such as "
-            "--head=\"linear(pooling='gem')\"."
+            f"--head={network.head} has layers with random weights, which need training. Use a head without such "
+            "layers, for example --head=\"linear(pooling='gem')\"."
         )
     return model
 
 
-# Of a result, what is no score.
+# Numbers in a result that are not scores.
 NO_SCORES = ("queries", "step", "blend")
 
 
 def export_run(run_dir, which, out, *, dims=0, whiten=False, changes=(), **formats):
-    """Writes the SavedModel of the `best` or `final` model of a run, and its card, to a folder that must not exist.
+    """Writes the SavedModel of a run's `best` or `final` model, and its card, to a folder that does not exist.
 
-    If `dims` is not 0, so many dimensions are kept: the first ones, if these were trained nested, and otherwise
-    principal components of the training embeddings; `whiten` keeps components in any case, and gives them the same
-    variance. `changes` maps settings to new values, such as `data_dir`, the folder of the dataset, see `trained`. The
-    formats are `tolerant`, `lite` and `onnx` of `write_export`.
+    If `dims` is not 0, the embedding is reduced to that many dimensions. If the embedding was trained nested, these are
+    its first dimensions, and otherwise principal components of the training embeddings. `whiten` always uses principal
+    components and gives them the same variance. `changes` maps settings to new values, such as `data_dir`, the folder
+    of the dataset; see `trained`. The formats are `tolerant`, `lite` and `onnx` of `write_export`.
     """
     model = trained_model(run_dir, which, changes)
     projection = _projection(model, run_dir, which, dims, whiten, changes) if dims else None
     about = facts_of_run(RunDirectory(run_dir), which, model)
-    # A threshold of the run's embeddings means nothing for other dimensions.
+    # The run's threshold is not valid for an embedding with other dimensions.
     if not dims:
         about["run_sha256"] = sha256_of(RunDirectory(run_dir), which)
         if threshold := threshold_of(run_dir, which):
@@ -246,21 +252,21 @@ def export_run(run_dir, which, out, *, dims=0, whiten=False, changes=(), **forma
 
 
 def images_of(run_dir, data_dir=""):
-    """Returns the images of a run as `tfdml.index` takes them, `images` and `data_dir`, which may have moved."""
+    """Returns `images` and `data_dir` of a run, which may have moved, in the form that `tfdml.index` expects."""
     data = RunDirectory(run_dir).settings().data
     root = data_dir or data.data_dir
-    # A folder of photos needs no dataset, and all of it is worth an index.
+    # A folder of photos can be indexed without a dataset, and then with all of its images.
     if root and data.dataset.startswith(("folder", "photos")):
         return {"images": root, "data_dir": ""}
     return {"images": data.dataset, "data_dir": root}
 
 
 def _projection(model, run_dir, which, dims, whiten, changes):
-    """Returns what keeps some dimensions of the embedding: its first ones, or its principal components."""
+    """Returns the `Prefix` or the `Projection` that reduces the embedding to `dims` dimensions."""
     nested = ()
-    # If there are several learners, each is nested, and not their concatenation.
+    # If there are several learners, each of them is nested, but their concatenation is not.
     if model.learner_count == 1:
-        # The loss is not trained, so that any number of classes will do.
+        # The loss is not trained, so any number of classes works.
         loss = registry.create("loss", RunDirectory(run_dir).settings().batches.loss, classes=2)
         nested = hooks_of(loss).nested_dims
     if dims in nested and not whiten:
@@ -268,14 +274,17 @@ def _projection(model, run_dir, which, dims, whiten, changes):
     if nested and not whiten:
         known = ", ".join(map(str, nested))
         logging.getLogger(__name__).warning(
-            "--dims=%d is none of %s, trained nested: it projects to principal components.", dims, known
+            "--dims=%d is not one of the nested sizes that were trained (%s), so the embedding is projected to "
+            "principal components.",
+            dims,
+            known,
         )
     experiment, model = trained(run_dir, which, changes, test_only=False)
     return Projection.fit(experiment.embed(model, experiment.splits.train), dims, whiten)
 
 
 def facts_of_run(run, which, model):
-    """Returns the facts of a card that a `RunDirectory` says, of its `best` or `final` model."""
+    """Returns the card's facts about the `best` or `final` model of a `RunDirectory`."""
     settings, result = run.settings(), run.result() or {}
     found = result.get("best" if which == "best" else "metrics", {})
     scores = {name: value for name, value in found.items() if isinstance(value, float) and name not in NO_SCORES}
@@ -296,9 +305,9 @@ def facts_of_run(run, which, model):
 
 
 def export_joined(run_dir, which, settings, out, **formats):
-    """Writes the SavedModel of the features of a backbone and a model on them, of a run on stored features.
+    """Writes one SavedModel of a backbone's features and the model of a run that was trained on stored features.
 
-    The `Settings` say the backbone that the features are from, and other arguments are those of `export_run`.
+    The `Settings` specify the backbone that computed the features. For the other arguments, see `export_run`.
     """
     modules = {"import_modules": list(settings.run.import_modules)} if settings.run.import_modules else {}
     trained = trained_model(run_dir, which, modules)

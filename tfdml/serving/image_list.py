@@ -1,4 +1,4 @@
-"""Images to embed: from a folder, a pattern, a list, a table or a dataset."""
+"""Lists images to embed from a folder, a pattern, a list, a table or a dataset."""
 
 import dataclasses
 import glob
@@ -26,11 +26,11 @@ from tfdml.files.shards import is_of_texts, read_columns, values_of
 
 
 def read_image_table(file):
-    """Returns paths and labels, `None` if an image has none, of a table whose name ends in `.csv` or `.parquet`."""
+    """Returns the paths and labels of a `.csv` or `.parquet` table. Labels are `None` for images without one."""
     paths, labels = (_of_csv if Path(file).suffix == ".csv" else _of_parquet)(file)
     missing = next((row for row, path in enumerate(paths) if not path), None)
     if missing is not None:
-        raise ValueError(f"{file}: row {missing} of the images has no path.")
+        raise ValueError(f"{file}: row {missing} has no path. Every image needs one.")
     return paths, [None if label in (None, "") else str(label) for label in labels]
 
 
@@ -43,7 +43,7 @@ def _of_parquet(file):
     try:
         found = read_columns(file, ("path", "label"), check=lambda names: _check("it", names))
         if not is_of_texts(found["path"]):
-            raise ValueError(f"expected a column path of texts, received type {found['path'].type}")
+            raise ValueError(f"the column path must contain texts, but its type is {found['path'].type}")
         paths = values_of(found["path"])
         return paths, values_of(found["label"]) if "label" in found.column_names else [None] * len(paths)
     except (OSError, ValueError) as error:
@@ -52,7 +52,9 @@ def _of_parquet(file):
 
 def _check(file, header):
     if "path" not in header or len(set(header)) < len(header):
-        raise ValueError(f"{file} has the columns {header}; expected path and, for labels, label, each once.")
+        raise ValueError(
+            f"{file} has the columns {header}. Expected one column path and, for labels, one column label."
+        )
 
 
 SPEC = re.compile(r"\w+(\(.*\))?", re.DOTALL)
@@ -60,10 +62,10 @@ SPEC = re.compile(r"\w+(\(.*\))?", re.DOTALL)
 
 @dataclasses.dataclass(frozen=True)
 class ImageList:
-    """Images and their labels, `None` if an image has none.
+    """Images and their labels. A label is `None` if the image has none.
 
-    Paths are absolute; of a dataset in memory they are names that no other image has. Contents, of such a dataset, are
-    an object array of the contents of the files, or `PackedImages`.
+    Paths are absolute. For a dataset in memory, they are unique names instead, and `contents` is an object array of
+    file contents, or `PackedImages`.
     """
 
     paths: list
@@ -74,7 +76,7 @@ class ImageList:
         return len(self.paths)
 
     def digest(self):
-        """Returns the SHA-256 of paths, labels and, of images in memory, contents; of packed ones, checksums."""
+        """Returns the SHA-256 of paths and labels, and of the contents (or checksums) of images in memory."""
         found, packed = hashlib.sha256(), isinstance(self.contents, PackedImages)
         for row, pair in enumerate(zip(self.paths, self.labels, strict=True)):
             found.update(json.dumps(pair).encode())
@@ -86,13 +88,13 @@ class ImageList:
 
     @classmethod
     def of(cls, source, *, data_dir="", split="test"):
-        """Lists images of a source, and of the `train` or `test` split of a dataset.
+        """Lists the images of a source. From a dataset, it lists the `train` or `test` split.
 
-        The source is a folder, which is searched with all its folders; a pattern such as `photos/**/*.jpg`; a CSV or
-        Parquet file with the column path, and perhaps label; a text file with a path in each line, and perhaps a tab
-        and a label; or the spec of a dataset. In a folder, the label is the name of the folder that an image is in, but
-        for the first; the first one of a pattern is the last that it names in full. Paths in files are relative to the
-        working folder.
+        The source is a folder, which is searched recursively; a pattern such as `photos/**/*.jpg`; a CSV or Parquet
+        file with the column `path` and optionally `label`; a text file with one path per line, optionally followed by a
+        tab and a label; or a dataset spec. The label of an image is the name of the folder that contains it; images
+        directly in the source folder have no label. For a pattern, the last folder before the first wildcard is this
+        folder. Paths in files are relative to the working directory.
         """
         if Path(source).is_dir():
             found = cls._of_folder(Path(source))
@@ -103,14 +105,14 @@ class ImageList:
         elif source.partition("(")[0] in registry.names("dataset"):
             found = cls._of_dataset(source, data_dir, split)
         else:
-            raise FileNotFoundError(f"{source}: no such folder or file, and no dataset of that name.")
-        # Parquet files cannot have other names.
+            raise FileNotFoundError(f"{source} is not a folder, a file or the name of a dataset.")
+        # Parquet files can only store valid Unicode names.
         check_names(found.paths)
         return found
 
     @classmethod
     def of_images(cls, images):
-        """Lists the images of a folder, of paths, or of others that `Searcher.search` takes, whose contents it has."""
+        """Lists the images of a folder, paths, or other images that `Searcher.search` accepts, with their contents."""
         if isinstance(images, str | os.PathLike) and os.path.isdir(images):
             return cls.of(images)
         images = listed(images)
@@ -127,23 +129,23 @@ class ImageList:
 
     @staticmethod
     def is_dataset(source):
-        """Whether `of` takes a source for the spec of a dataset, and not for files."""
+        """Returns whether `of` reads a source as a dataset spec and not as files."""
         is_pattern = glob.has_magic(str(source)) and not SPEC.fullmatch(str(source))
         return not (is_pattern or Path(source).is_dir() or Path(source).is_file())
 
     def read(self, row):
-        """Returns the contents of a file; raises an OSError if that is not possible."""
+        """Returns the contents of a file. Raises an OSError if it cannot be read."""
         if self.contents is not None:
             try:
                 return self.contents[row]
             except ValueError as error:
-                # A shard that cannot be read at all says nothing about this image.
+                # If a whole shard cannot be read, the error does not concern this image.
                 if error.__cause__:
                     raise
                 raise OSError(str(error)) from None
         path = Path(self.paths[row])
         if not path.is_file():
-            raise FileNotFoundError("the file does not exist" if not path.exists() else "it is no file")
+            raise FileNotFoundError("the file does not exist" if not path.exists() else "it is not a file")
         if path.stat().st_size > MOST_BYTES:
             raise OSError(f"the file has more than {MOST_BYTES:,} bytes")
         return path.read_bytes()
@@ -161,7 +163,7 @@ class ImageList:
         files = [path for path in files if not any(part.startswith(".") for part in path.relative_to(root).parts)]
         found = _images_among(files)
         if not found:
-            raise ValueError(f"{root} has no images: no file in it ends in {', '.join(ENDINGS)}.")
+            raise ValueError(f"{root} contains no images. Expected files that end in {', '.join(ENDINGS)}.")
         return cls._below(root, found)
 
     @classmethod
@@ -171,11 +173,12 @@ class ImageList:
         root = Path(os.path.abspath(os.path.join("", *parts[:named])))
         if "**" in parts:
             check_links(root)
-        # A name that the working folder has is no pattern; with ** twice a file is found more than once.
+        # The working directory may have a wildcard in its name, which is not part of the pattern. With `**` twice, glob
+        # finds some files several times.
         files = glob.glob(os.path.join(glob.escape(str(root)), *parts[named:]), recursive=True)
         found = _images_among(sorted(set(map(Path, files))))
         if not found:
-            raise ValueError(f"--images={pattern} finds no images: no file that ends in {', '.join(ENDINGS)}.")
+            raise ValueError(f"--images={pattern} matches no images. Expected files that end in {', '.join(ENDINGS)}.")
         return cls._below(root, found)
 
     @classmethod
@@ -189,16 +192,16 @@ class ImageList:
         try:
             lines = [line for line in file.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
         except UnicodeDecodeError:
-            raise ValueError(f"{file} is no list of images: expected a text file with a path in each line.") from None
+            raise ValueError(f"{file} is not a list of images. Expected a text file with one path per line.") from None
         return cls._of_pairs(file, (line.partition("\t")[::2] for line in lines))
 
     @classmethod
     def _of_pairs(cls, file, pairs):
         pairs = list(pairs)
-        # As in a shell, paths are relative to the working folder.
+        # As in a shell, paths are relative to the working directory.
         paths = [os.path.abspath(local(path, f"{file}: ")) for path, _ in pairs]
         if not paths or len(set(paths)) < len(paths):
-            raise ValueError(f"{file} lists {'an image twice' if paths else 'no image'}.")
+            raise ValueError(f"{file} lists {'an image twice' if paths else 'no images'}. Expected each image once.")
         return cls(paths, [label or None for _, label in pairs])
 
     @classmethod
@@ -207,26 +210,26 @@ class ImageList:
         refuse_vectors(dataset, f"--images={spec}")
         split = dataset.splits().get(part)
         if split is None:
-            raise ValueError(f"--images={spec} has no split {part!r}.")
+            raise ValueError(f"--images={spec} has no split {part!r}. Expected {' or '.join(dataset.splits())}.")
         if split.boxes is not None:
-            raise ValueError(f"--images={spec} crops images to boxes, and exported models take whole ones.")
+            raise ValueError(f"--images={spec} crops images to bounding boxes, but exported models embed whole images.")
         labels = list(map(split.class_name, split.labels.tolist()))
         if not split.encoded:
             return cls([os.path.abspath(path) for path in split.images], labels)
-        # Records are far more than names: none is read for the ending of its name.
+        # Packed records are not read here, because that takes far more time than listing names.
         heads = [b""] * len(split) if isinstance(split.images, PackedImages) else [each[:2] for each in split.images]
         names = [f"images/{part}-{row:07d}{ENDING_OF.get(head, '')}" for row, head in enumerate(heads)]
         return cls(names, labels, split.images)
 
 
 def _images_among(paths):
-    """Returns the paths of images that are read, and warns of other images."""
+    """Returns the paths of images in supported formats, and warns about images in other formats."""
     tell_of_others([path for path in paths if is_other_image(path)])
     return [path for path in paths if path.suffix.lower() in ENDINGS]
 
 
 def contents_of(image, place):
-    """Returns the contents of a file for an image: those of its path, or of a PNG with its pixels."""
+    """Returns the file contents of an image: those at its path, or a PNG of its pixels."""
     if isinstance(image, bytes | bytearray):
         return bytes(image)
     if isinstance(image, str | Path):
@@ -243,6 +246,6 @@ def contents_of(image, place):
     from PIL import Image
 
     file = io.BytesIO()
-    # Only for a moment: compressing takes longer than what it saves.
+    # The PNG exists only for a moment, so compression would take longer than it saves.
     Image.fromarray(pixels).save(file, "PNG", compress_level=0)
     return file.getvalue()

@@ -1,4 +1,4 @@
-"""The model card of an exported model: `README.md` for people and `metadata.json` for programs."""
+"""Model card of an exported model: `README.md` for people and `metadata.json` for programs."""
 
 from pathlib import Path
 
@@ -7,28 +7,28 @@ from tfdml.registry.arguments import sides_of
 from tfdml.run.experiment.threshold import for_people
 
 METADATA, README = "metadata.json", "README.md"
-# Of the card's format: a change that readers must know of raises it.
+# Version of the card's format. Raise it for changes that readers must know about.
 VERSION = 1
 MEASURES = {"cosine": "cosine similarity", "euclidean": "Euclidean distance"}
 
 
 def write_card(path, facts):
-    """Writes the card into the folder of a SavedModel, of facts with the keys that `readme` and `signatures` read."""
+    """Writes the card into a SavedModel's folder, from facts with the keys that `readme` and `signatures` read."""
     facts = {"version": VERSION, **facts, "signatures": signatures(facts)}
-    # Whole or as they were: an index's model may get another threshold while others read its card.
+    # Write atomically, because an index's model may get another threshold while others read its card.
     write_record(Path(path) / METADATA, facts, indent=2)
     write_atomically(Path(path) / README, readme(facts).encode())
 
 
 def read_card(path):
-    """Returns the facts of the card in a SavedModel's folder; empty if there is none."""
+    """Returns the facts of the card in a SavedModel's folder, or an empty dictionary if there is no card."""
     file = Path(path) / METADATA
     if not file.is_file():
         return {}
     advice = "Export the model again."
     facts = read_record(file, {}, advice)
     if facts.get("version") != VERSION:
-        raise ValueError(f"{file} is of another version of tfdml. {advice}")
+        raise ValueError(f"{file} was written by another version of tfdml. {advice}")
     embedding = facts.get("embedding")
     if not isinstance(embedding, dict) or str(embedding.get("metric")) not in MEASURES:
         raise damaged(file, "embedding is missing or wrong", advice)
@@ -40,12 +40,12 @@ def readme(facts):
     what, threshold = "features of images" if "dims" in facts["images"] else "images", {}
     if fitted := facts.get("threshold"):
         value = for_people(fitted["threshold"], fitted["distance"])
-        threshold["threshold"] = f"{value:.4f}; `metadata.json` says on which pairs it was fitted"
+        threshold["threshold"] = f"{value:.4f}; see `metadata.json` for the pairs that it was fitted on"
     rows = {
         **rows_of_network(facts),
         **rows_of_embedding(facts),
         "projection": facts["embedding"]["projection"] or "none",
-        "files that cannot be read": "are marked in the output `valid`" if facts["tolerant"] else "are an error",
+        "files that cannot be read": "are marked in the output `valid`" if facts["tolerant"] else "cause an error",
         **({"`model.tflite`": f"`embed_images` for LiteRT, weights in {facts['lite']}"} if facts["lite"] else {}),
         **({"`model.onnx`": "`embed_images` for ONNX Runtime"} if facts["onnx"] else {}),
         **threshold,
@@ -54,8 +54,8 @@ def readme(facts):
     }
     parts = [
         "# Model card",
-        f"This SavedModel maps {what} to embeddings; similar images have similar embeddings. tfdml exported "
-        "it; it runs with TensorFlow alone. `metadata.json` says the same to programs.",
+        f"This SavedModel maps {what} to embeddings. Similar images have similar embeddings. tfdml exported it, and it "
+        "only needs TensorFlow to run. `metadata.json` contains the same information for programs.",
         table_of(rows),
         *scores_of(facts),
         "\n".join(
@@ -70,7 +70,7 @@ def readme(facts):
 
 
 def rows_of_network(facts):
-    """Returns the rows of a table, name to value, that say what was trained, and on what."""
+    """Returns table rows, as a dictionary, about the network and its training data."""
     return {
         "method": f"`{facts['method']}`",
         "backbone": f"`{facts['backbone']}`",
@@ -82,10 +82,10 @@ def rows_of_network(facts):
 
 
 def rows_of_embedding(facts):
-    """Returns the rows of a table, name to value, that say what goes in and what comes out."""
+    """Returns table rows, as a dictionary, about the model's inputs and its embedding."""
     embedding, images = facts["embedding"], facts["images"]
     if "dims" in images:
-        rows = {"features in place of images": f"{images['dims']} dimensions"}
+        rows = {"features instead of images": f"{images['dims']} dimensions"}
     else:
         height, width = sides_of(images["image_size"])
         rows = {"images": f"{height} × {width} pixels by `{images['transform']}`"}
@@ -97,7 +97,7 @@ def rows_of_embedding(facts):
 
 
 def table_of(rows):
-    """Returns a table in Markdown of rows, name to value."""
+    """Returns a Markdown table of the rows in a dictionary."""
     cells = {name: str(value).replace("|", "\\|") for name, value in rows.items()}
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {cell} |" for name, cell in cells.items())])
 
@@ -125,26 +125,26 @@ def signatures(facts):
 def _trained_on(data):
     if data["dataset"]:
         return f"`{data['dataset']}`"
-    fitted = f"; the projection is that of `{data['projected']}`" if data["projected"] else ""
+    fitted = f"; the projection was fitted on `{data['projected']}`" if data["projected"] else ""
     return f"not trained on any dataset: the backbone has its initial weights{fitted}"
 
 
 def scores_of(facts):
-    """Returns the parts of a card about its scores, with their intervals; none where there are no scores."""
+    """Returns the card's section on scores and their intervals, or nothing if there are no scores."""
     scores, data = facts["scores"], facts["data"]
     if not scores:
         return []
     selected = data["selected_on"]
     honest = (
-        "The same images selected the best of several evaluations, as is usual in papers, so that the scores are "
-        "optimistic."
+        "The model is the best of several evaluations on these same images, as is usual in papers, so the scores "
+        "are optimistic."
         if selected == "test"
-        else "Other classes selected the model."
+        else "The model was selected on other classes."
         if selected
-        else "No image selected the model."
+        else "No images were used to select the model."
     )
     intervals = facts.get("intervals", {})
-    ends = {name: f" (95%: {low:.4f} to {high:.4f})" for name, (low, high) in intervals.items()}
+    ends = {name: f" (95% CI: {low:.4f} to {high:.4f})" for name, (low, high) in intervals.items()}
     numbers = {name: value for name, value in scores.items() if isinstance(value, float)}
     rows = [f"| {name} | {value:.4f}{ends.get(name, '')} |" for name, value in numbers.items()]
     before = "Before the projection, m" if facts["embedding"]["projection"] else "M"
@@ -152,7 +152,9 @@ def scores_of(facts):
     queries = f"{data['queries']:,} test queries" if data["queries"] else "the test images"
     about = f"{before}easured by {protocol} on {queries} of the dataset. {honest}"
     if intervals:
-        about += " Intervals are bootstrap intervals over classes: they resample the classes of the queries."
+        about += (
+            " Confidence intervals (CI) are bootstrap intervals over classes: they resample the classes of the queries."
+        )
     return ["## Scores", about, "\n".join(["| metric | value |", "|---|---|", *rows])]
 
 

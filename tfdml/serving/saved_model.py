@@ -1,5 +1,6 @@
-"""SavedModels that take image files and return embeddings, and run without tfdml."""
+"""SavedModels that accept image files, return embeddings and run without tfdml."""
 
+import functools
 from typing import Any
 
 import keras
@@ -14,25 +15,40 @@ from tfdml.serving.exported_model import check_all, decoded
 def export(
     model: keras.Model, preprocessor: Any, path: FilePath, *, tolerant: bool = False, projection: Any = None
 ) -> None:
-    """Writes a SavedModel.
+    """Writes a SavedModel that embeds image files and runs without tfdml.
 
-    | signature | input | output |
+    Use it to deploy a Keras model. For the model of a run, the command `python -m tfdml.export` calls this function and
+    adds a model card. The SavedModel has these signatures:
+
+    | Signature | Input | Output |
     |---|---|---|
     | `serving_default` | `image_bytes`, strings `[B]` | `embedding`, `[B, D]` |
     | `embed_images` | `images`, float32 `[B, H, W, 3]`, decoded and resized, from 0 to 255 | `embedding`, `[B, D]` |
-    | `read_image` | `image_bytes`, a string `[]` | `image`, `[H, W, 3]`, of which `embed_images` takes many |
-    | `embed_learners`, of several learners | `image_bytes`, strings `[B]` | `embeddings`, `[B, K, d]` |
+    | `read_image` | `image_bytes`, a string `[]` | `image`, `[H, W, 3]`, for a batch of `embed_images` |
+    | `embed_learners`, for several learners | `image_bytes`, strings `[B]` | `embeddings`, `[B, K, d]` |
 
-    A model that takes vectors, trained on stored features, has `serving_default` from `features`, float32 `[B, D]`, and
-    `embed_learners`, alone.
+    A model that was trained on stored features has only `serving_default`, with the input `features`, float32 `[B, D]`,
+    and `embed_learners`.
 
     Args:
-        model: Keras model from preprocessed images to embeddings.
-        preprocessor: `pipelines.preprocessor.Preprocessor`, as in evaluation.
-        path: folder to write to.
-        tolerant: whether the signatures from `image_bytes` return zeros for a file that cannot be read, and another
-            output `valid`, booleans `[B]`. Otherwise such a file is an error that names its position in the batch.
-        projection: `Projection` or `Prefix` of the embeddings; None: none.
+        model: Keras model from preprocessed images to embeddings. It must have been called once, or trained.
+        preprocessor: `pipelines.preprocessor.Preprocessor`, the same as in evaluation.
+        path: Folder to write to.
+        tolerant: Boolean. If `True`, signatures with `image_bytes` return zeros for unreadable files, and another
+            output `valid`, booleans `[B]`. If `False`, an unreadable file is an error that names its position in the
+            batch. Defaults to `False`.
+        projection: `Projection` or `Prefix` that is applied to the embeddings. If `None`, they are exported as they
+            are. Defaults to `None`.
+
+    Example:
+
+    ```python
+    model = tfdml.Single(tfdml.backbones.Small(), embedding_size=64)
+    model.preprocessing = tfdml.Preprocessing.of(model, image_size=32)
+    model(np.zeros((1, 32, 32, 3), "float32"))
+    tfdml.serving.export(model, Preprocessor.of(model.preprocessing), "exported/1")
+    tfdml.serving.ExportedModel("exported/1").dimension  # 64
+    ```
     """
     project = projection or tf.identity
     if isinstance(preprocessor, VectorPreprocessing):
@@ -40,42 +56,48 @@ def export(
         return
     files = [tf.TensorSpec([None], tf.string, name="image_bytes")]
     pixels = [tf.TensorSpec([None, *preprocessor.image_shape], tf.float32, name="images")]
-    # Traced once for all signatures.
+    # As a tf.function, it is traced only once for all signatures.
     read = tf.function(lambda image_bytes: decoded(image_bytes, preprocessor), files, autograph=False)
 
-    def from_files(name, embed):
-        def serve(image_bytes):
-            count = tf.size(image_bytes)
-            images, valid = read(image_bytes)
-            images = preprocessor.normalize(images)
-            if tolerant:
-                found = embed(images)
-                mask = tf.reshape(valid, [-1] + [1] * (len(found.shape) - 1))
-                return {name: tf.where(mask, found, 0.0)[:count], "valid": valid[:count]}
-            with tf.control_dependencies([check_all(valid | (count == 0))]):
-                return {name: embed(tf.identity(images))[:count]}
-
-        return serve
+    from_files = functools.partial(_from_files, read, preprocessor.normalize, tolerant)
 
     def read_image(image_bytes):
         return {"image": preprocessor.pixels(image_bytes, tf.zeros([2], tf.int64))}
 
     def embed_images(images):
-        # As of files, an empty batch needs an image.
+        # An empty batch needs a blank image, because TensorFlow's convolutions fail on empty batches.
         blank = tf.zeros([tf.cast(tf.shape(images)[0] == 0, tf.int32), *preprocessor.image_shape])
         normalized = preprocessor.normalize(tf.concat([images, blank], 0))
         return {"embedding": project(model(normalized, training=False))[: tf.shape(images)[0]]}
 
     embed = from_files("embedding", lambda images: project(model(images, training=False)))
-    # It finds the variables of its endpoints; those of a model that it tracks it would save a second time.
+    # Don't track the model: the archive finds the variables of its endpoints, and would save a tracked model's
+    # variables a second time.
     archive = keras.export.ExportArchive()
     archive.add_endpoint("serving_default", embed, files)
     archive.add_endpoint("embed_images", embed_images, pixels)
     archive.add_endpoint("read_image", read_image, [tf.TensorSpec([], tf.string, name="image_bytes")])
-    # Known now that the model has been called.
+    # The number of learners is only known now, after the model has been called.
     if _has_learners(model):
         archive.add_endpoint("embed_learners", from_files("embeddings", model.learner_embeddings), files)
     archive.write_out(str(path), verbose=False)
+
+
+def _from_files(read, normalize, tolerant, name, embed):
+    """Returns the function of a signature from image files to an output with this name, which `embed` computes."""
+
+    def serve(image_bytes):
+        count = tf.size(image_bytes)
+        images, valid = read(image_bytes)
+        images = normalize(images)
+        if tolerant:
+            found = embed(images)
+            mask = tf.reshape(valid, [-1] + [1] * (len(found.shape) - 1))
+            return {name: tf.where(mask, found, 0.0)[:count], "valid": valid[:count]}
+        with tf.control_dependencies([check_all(valid | (count == 0))]):
+            return {name: embed(tf.identity(images))[:count]}
+
+    return serve
 
 
 def _export_of_vectors(model, preprocessing, path, project):

@@ -148,7 +148,7 @@ def test_a_file_names_no_other_file(tmp_path):
         shape, dtype = file[name].shape, file[name].dtype
         del file[name]
         file.create_dataset(name, shape, dtype, external=[(str(secret), 0, h5py.h5f.UNLIMITED)])
-    with pytest.raises(ValueError, match=f"its dataset {name} lies in another file"):
+    with pytest.raises(ValueError, match=f"its dataset {name} is in another file"):
         load_by_name(random_small(), path)
 
 

@@ -230,5 +230,5 @@ def test_a_link_is_not_followed(folder, tmp_path):
     (folder.path / "trials").rmdir()
     (tmp_path / "elsewhere").mkdir()
     (folder.path / "trials").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ValueError, match="is a link out of the search"):
+    with pytest.raises(ValueError, match="is a link that leads out of the search"):
         folder.log(0)

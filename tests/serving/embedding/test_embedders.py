@@ -49,5 +49,5 @@ def test_a_function_gets_the_images_as_they_are():
     assert vectors.tolist() == [[1, 1], [3, 1]] and vectors.dtype == np.float32 and readable.all()
     assert not reads_files(embedder, ["a"]) and embedder.dimension is None is embedder.path
     assert (embedder.digest, embedder.metric) == ("function", "cosine")
-    with pytest.raises(ValueError, match=r"Expected embeddings of the shape \[2, dimensions\], received \[1, 2\]"):
+    with pytest.raises(ValueError, match=r"Embeddings must have the shape \[2, dimensions\]. Received: shape \[1, 2\]"):
         ArrayEmbedder(lambda names: np.ones((1, 2))).embed_readable(["a", "b"])

@@ -54,15 +54,15 @@ def test_lists_of_images(tmp_path):
     (tmp_path / "marked.txt").write_text(f"{found.paths[0]}\tten\n", encoding="utf-8-sig")
     assert ImageList.of(tmp_path / "marked.txt").paths == found.paths[:1]
     for mistyped in ("phtos", "my-photos", "list.txt", f"{tmp_path}/none"):
-        with pytest.raises(FileNotFoundError, match=f"{mistyped}: no such folder or file, and no dataset of that name"):
+        with pytest.raises(FileNotFoundError, match=f"{mistyped} is not a folder, a file or the name of a dataset"):
             ImageList.of(mistyped)
     for source, words in {
-        f"{photos}/*.gif": "finds no images",
-        tmp_path / "none.csv": "expected path",
-        tmp_path / "empty.csv": "row 0 of the images has no path",
+        f"{photos}/*.gif": "matches no images",
+        tmp_path / "none.csv": "Expected one column path",
+        tmp_path / "empty.csv": "row 0 has no path",
         tmp_path / "twice.csv": "lists an image twice",
         tmp_path / "far.csv": "far.csv: gs://b/a is on no file system",
-        tmp_path / "numbers.parquet": "column path of texts, received type int64",
+        tmp_path / "numbers.parquet": "the column path must contain texts, but its type is int64",
         tmp_path / "cut.parquet": "cannot be read",
     }.items():
         with pytest.raises(ValueError, match=words):

@@ -90,7 +90,7 @@ def test_principal_components_are_those_of_given_images(tmp_path):
     embeddings, _ = model.embed_readable([(tmp_path / f"{number}.png").read_bytes() for number in range(12)])
     # Whitened components are equally large, and uncorrelated but for their lengths.
     assert np.ptp(np.mean(embeddings**2, axis=0)) < 0.2
-    assert f"the projection is that of `{tmp_path}`" in (tmp_path / "out" / "README.md").read_text()
+    assert f"the projection was fitted on `{tmp_path}`" in (tmp_path / "out" / "README.md").read_text()
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ def test_principal_components_are_those_of_given_images(tmp_path):
         (["--dims=4"], "--dims and --images need each other"),
         (["--images=photos"], "--dims and --images need each other"),
         (["--initial_weights="], "has random weights, and its features are useless without training"),
-        (["--dims=4", "--images=none/such"], "none/such: no such folder or file"),
+        (["--dims=4", "--images=none/such"], "none/such is not a folder, a file"),
     ],
 )
 def test_flags_that_do_not_fit_are_one_line(flags, words, tmp_path):

@@ -63,19 +63,19 @@ def test_names_an_image_that_cannot_be_read(exported, tmp_path):
 def test_boxes_are_refused(exported):
     folder, split = exported
     boxes = np.tile(np.array([0, 0, 5, 5], np.int32), (5, 1))
-    with pytest.raises(ValueError, match="takes whole images, but the dataset crops"):
+    with pytest.raises(ValueError, match="embeds whole images, but the dataset crops"):
         ExportedModel(folder / "saved").embed_split(dataclasses.replace(split, boxes=boxes))
 
 
 def test_other_folders_and_signatures_are_told(tmp_path):
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "saved_model.pb").write_bytes(b"text")
-    with pytest.raises(ValueError, match="Cannot read the SavedModel .*damaged"):
+    with pytest.raises(ValueError, match="The SavedModel .*damaged cannot be read"):
         ExportedModel(tmp_path / "damaged")
     module = tf.Module()
     module.double = tf.function(lambda x: {"embedding": 2 * x}, [tf.TensorSpec([None, 3], tf.float32)])
     tf.saved_model.save(module, str(tmp_path / "pixels"), signatures=module.double)
-    with pytest.raises(ValueError, match="no signature serving_default from image_bytes"):
+    with pytest.raises(ValueError, match="no signature serving_default that maps image_bytes"):
         ExportedModel(tmp_path / "pixels")
 
 
@@ -90,17 +90,17 @@ def places(tmp_path_factory):
     return folder
 
 
-EXPORT = "python -m tfdml.export --run_dir={} --out=exported/1, then give exported/1."
+EXPORT = "python -m tfdml.export --run_dir={} --out=exported/1, then pass exported/1."
 
 
 @pytest.mark.parametrize(
     "name, told, run_dir",
     [
-        ("run", "is a run, and its model is not exported. Export it: ", "run"),
-        ("run/model.keras", "is a file: expected the folder of an exported model. Export the model's run: ", "run"),
-        ("alone.keras", "is a file: expected the folder of an exported model. Export the model's run: ", None),
-        ("empty", "is no SavedModel: it has no saved_model.pb. Export one: ", None),
-        ("none", "does not exist: expected the folder of an exported model. Export one: ", None),
+        ("run", "is a run directory, which is not an exported model. Export the model: ", "run"),
+        ("run/model.keras", "is a file. Expected the folder of an exported model. Export the model's run: ", "run"),
+        ("alone.keras", "is a file. Expected the folder of an exported model. Export the model's run: ", None),
+        ("empty", "is not a SavedModel, because it has no saved_model.pb. Export one: ", None),
+        ("none", "does not exist. Expected the folder of an exported model. Export one: ", None),
     ],
 )
 def test_what_is_no_exported_model_and_what_to_do(places, tmp_path, name, told, run_dir):
@@ -120,13 +120,17 @@ def test_the_only_version_is_meant(places, exported):
     folder, _ = exported
     shutil.copytree(folder / "saved", places / "one" / "1", dirs_exist_ok=True)
     assert ExportedModel(places / "one").path == places / "one" / "1"
-    with pytest.raises(ValueError, match=f"{places}/two has several versions of a model; give one of {places}/two/1, "):
+    with pytest.raises(
+        ValueError, match=f"{places}/two contains several versions of a model. Pass one of {places}/two/1, "
+    ):
         ExportedModel(places / "two")
 
 
 def test_evaluation_tells_what_it_takes(places):
     done = run("tfdml.evaluate", f"--model={places}/empty", "--dataset=none")
-    assert_one_error(done, f"--model={places}/empty is no SavedModel", "A .keras file or the folder of a run needs no")
+    assert_one_error(
+        done, f"--model={places}/empty is not a SavedModel", "You can also pass a .keras file or a run directory"
+    )
 
 
 @pytest.mark.slow

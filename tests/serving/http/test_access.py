@@ -44,7 +44,7 @@ def test_the_token_protects_all_but_the_page_and_health():
 @pytest.mark.parametrize("host", ["evil.example.com", "127.0.0.1.evil.example.com", "", "[::", "evil@x:8000"])
 def test_a_strangers_name_for_this_machine_is_refused(host):
     with running(hosts=LOCAL) as client:
-        assert_refused(client.get("/", headers={"host": host}), 403, "The service is not called")
+        assert_refused(client.get("/", headers={"host": host}), 403, "The service does not answer under the host name")
 
 
 def test_names_of_this_machine():
@@ -61,7 +61,7 @@ def test_a_page_of_another_site_cannot_ask(headers):
     with running(searcher, hosts=LOCAL) as client:
         for path in ("/search", "/embed"):
             answer = client.post(path, files={"image": encoded()}, headers=headers)
-            assert_refused(answer, 403, "A page of another site asks")
+            assert_refused(answer, 403, "from a page of another site")
     assert not searcher.read_files and not searcher.batches
 
 

@@ -41,7 +41,7 @@ def test_too_many_are_told_to_come_again():
         waited = [threads.submit(client.post, "/embed", json=in_json(encoded())) for _ in range(3)]
         until(lambda: waiting(client) == 3)
         refused = client.post("/embed", json=in_json(encoded()))
-        assert_refused(refused, 503, "3 requests wait already")
+        assert_refused(refused, 503, "3 requests are waiting already")
         assert refused.headers["retry-after"] == "1"
         assert client.get("/health").status_code == 200
         searcher.go_on.set()
@@ -128,7 +128,7 @@ def test_an_image_is_given_up_and_the_service_says_that_it_is_stuck():
             assert_refused(answered, 503, "The image was not decoded within 0.05 seconds")
         until(lambda: client.get("/health").status_code == 503)
         told = client.get("/health").json()
-        assert told == {"status": "stuck", "token": False, "reason": "Images are not decoded."}
+        assert told == {"status": "stuck", "token": False, "reason": "Decoding of images is stuck."}
         # It waits for a thread, and is not decoded when nobody waits for it any more.
         assert_refused(client.post("/embed", json=in_json(too_late)), 503, "not decoded within")
         searcher.decodes.set()
@@ -143,7 +143,7 @@ def test_health_tells_when_nothing_is_embedded():
         searcher.go_on.clear()
         slow = threads.submit(client.post, "/embed", json=in_json(encoded()))
         until(lambda: client.get("/health").status_code == 503)
-        assert client.get("/health").json()["reason"] == "Images are not embedded."
+        assert client.get("/health").json()["reason"] == "Embedding of images is stuck."
         searcher.go_on.set()
         assert slow.result().status_code == 200
 

@@ -80,7 +80,9 @@ def test_a_service_neither_finds_nor_sends_what_was_deleted(index, photos, monke
         until(lambda: len(client.post("/search", json=in_json(picture(3))).json()["neighbors"]) == 5)
         left = client.post("/search", json=in_json(picture(3))).json()["neighbors"]
         assert [each["id"] for each in left] and first["id"] not in [each["id"] for each in left]
-        assert_refused(client.get(f"/images/{first['id']}"), 404, f"The index has no image {first['id']}")
+        assert_refused(
+            client.get(f"/images/{first['id']}"), 404, f"The index does not contain an image with the id {first['id']}"
+        )
         assert client.get("/health").json() == {"status": "ok", "token": False}
 
 
@@ -120,7 +122,7 @@ def test_a_damaged_index_leaves_the_old_one(current, index, photos, damage, capl
         current.check()
     assert current.problem == UNUSABLE and names(current, 3)[0] == "03.png" and len(current.searcher) == 6
     (told,) = [each.getMessage() for each in caplog.records]
-    assert "goes on with the index that it has" in told and str(index) in told
+    assert "continues with the index that it has" in told and str(index) in told
     # Mended, without a change of the manifest where that was whole.
     shutil.copytree(whole, index, dirs_exist_ok=True)
     current.check()
@@ -135,7 +137,7 @@ def test_an_index_of_another_model_is_refused(current, index, photos, caplog):
     with caplog.at_level(logging.WARNING):
         current.check()
     assert current.problem == UNUSABLE and len(current.searcher) == 6
-    assert "was made anew with another model" in caplog.text
+    assert "was replaced by an index of another model" in caplog.text
 
 
 @pytest.mark.nightly
@@ -211,7 +213,7 @@ def test_an_error_that_passes_is_tried_again(current, index, photos, monkeypatch
         current.check()
         current.check()
     assert (len(current.searcher), current.problem) == (6, UNUSABLE)
-    assert caplog.text.count("Too many open files. The service goes on") == 1
+    assert caplog.text.count("Too many open files. The service continues") == 1
     current.check()
     assert (len(current.searcher), current.problem) == (5, None)
 

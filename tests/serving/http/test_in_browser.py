@@ -94,17 +94,15 @@ def test_the_page_finds_neighbors(browser, index, photos, tmp_path):
         # A filter, and the label by vote; the model has no threshold.
         find("#where")[0].send_keys("label == 'even'" + keys.TAB)
         wait.until(lambda _: find("#state")[0].text == "5 nearest images of 6 that match the filter")
-        assert find("#label")[0].text.startswith(
-            "even by vote, without a threshold; the nearest image of its label has a"
-        )
-        assert find("#threshold")[0].text == "none, so no neighbor is below it"
+        assert find("#label")[0].text.startswith("even (similarity of its nearest neighbor: ")
+        assert find("#threshold")[0].text == "None, so all neighbors are accepted"
         assert browser.get_log("browser") == []
         find("#where")[0].send_keys("=" + keys.TAB)
         wait.until(lambda _: find("#error")[0].is_displayed() and not find("#answer")[0].is_displayed())
         find("#where")[0].clear()
         # What is no image is told; the console tells of the answer, too.
         browser.execute_script(DROP, base64.b64encode(b"text").decode(), "text/plain")
-        wait.until(lambda _: "That is no image" in find("#error")[0].text)
+        wait.until(lambda _: "This file is not an image" in find("#error")[0].text)
         browser.execute_script(DROP, base64.b64encode(b"text").decode(), "image/png")
         wait.until(lambda _: "The image is not a readable image" in find("#error")[0].text)
         browser.set_window_size(500, 800)
@@ -127,7 +125,7 @@ def test_the_page_shows_the_threshold_in_force(browser, index, photos):
     finally:
         service.kill(signal.SIGTERM)
     assert texts["threshold"] == "0.9900" and texts["state"].endswith(" below the threshold")
-    assert texts["label"] == "odd; the nearest image of its label has a similarity of 1.0000"
+    assert texts["label"] == "odd (similarity of its nearest neighbor: 1.0000)"
 
 
 def test_a_client_and_ctrl_c(index):

@@ -59,7 +59,7 @@ def test_an_engine_that_is_gone_answers_503_and_comes_back_by_itself(photos, mon
         assert client.post("/search", json=in_json(picture(3))).status_code == 200
         own.stop()
         refused = client.post("/search", json=in_json(picture(3)))
-        assert_refused(refused, 503, "The index is out of reach. Try again in a second.")
+        assert_refused(refused, 503, "The index cannot be reached. Try again in a second.")
         assert refused.headers["retry-after"] == "1" and "postgres" not in refused.text
         assert_refused(client.get("/images/1"), 503)
         until(lambda: client.get("/health").status_code == 503)
@@ -80,7 +80,7 @@ def test_a_table_of_another_model_is_not_answered_from(photos, monkeypatch):
         with psycopg.connect(server().get_uri(), autocommit=True) as connection:
             connection.execute("UPDATE tfdml_indexes SET model = 'other' WHERE name = %s", [address.rpartition("=")[2]])
         for more in ({}, {"where": "label = 'odd'"}):
-            assert_refused(client.post("/search", json=in_json(picture(3), **more)), 503, "The index is out of reach")
+            assert_refused(client.post("/search", json=in_json(picture(3), **more)), 503, "The index cannot be reached")
         until(lambda: client.get("/health").json()["status"] == "no index")
 
 

@@ -39,8 +39,8 @@ def test_columns_that_are_not_used_are_told(tmp_path, caplog):
         caplog.clear()
         assert set(read_attributes(file, ["/a"]).column_names) == {"path", "n"}
         label, empty = (record.getMessage() for record in caplog.records)
-        assert label == f"The column label of {file} is not used: labels are those of the images or the embeddings."
-        assert empty == f"{file} has no value for these images in note, nan, which is not added."
+        assert label == f"The column label of {file} is ignored, because labels come from the images or the embeddings."
+        assert empty == f"{file} has no values for these images in the columns note, nan, which are not added."
         caplog.clear()
         assert set(read_attributes(file, ["/b"]).column_names) == {"path", "note"}
     (tmp_path / "t.csv").write_text("path,n\n/a,1\n")
@@ -83,12 +83,12 @@ def test_columns_of_a_parquet_file(tmp_path):
 @pytest.mark.parametrize(
     "columns, words",
     [
-        ({"path": ["/a"]}, "has no row for 1 of 2 images, such as /b"),
-        ({"path": ["/a", "/b", "/a"]}, "has two rows of /a"),
-        ({"path": [1, 2]}, "the column path has the type int64; expected texts"),
-        ({"name": ["/a", "/b"]}, "expected path and others"),
+        ({"path": ["/a"]}, "has no row for 1 of 2 images, for example /b"),
+        ({"path": ["/a", "/b", "/a"]}, "has several rows for /a"),
+        ({"path": [1, 2]}, "the column path has the type int64 instead of text"),
+        ({"name": ["/a", "/b"]}, "Expected path and other columns"),
         ({"path": ["/a", "/b"], "id": [1, 2]}, "cannot have the name 'id'"),
-        ({"path": ["/a", "/b"], "n": [[1], [2]]}, "The column n of the attributes has the type list"),
+        ({"path": ["/a", "/b"], "n": [[1], [2]]}, "The attribute column n has the type list"),
     ],
 )
 def test_what_a_table_must_not_be(tmp_path, columns, words):
@@ -99,10 +99,10 @@ def test_what_a_table_must_not_be(tmp_path, columns, words):
 
 
 def test_a_file_that_is_no_table(tmp_path):
-    with pytest.raises(ValueError, match="expected a .csv or .parquet file"):
+    with pytest.raises(ValueError, match="Expected a .csv or .parquet file"):
         read_attributes("t.txt", [])
     (tmp_path / "t.csv").write_text("path,n,n\n/a,1,2\n")
-    with pytest.raises(ValueError, match="expected each once"):
+    with pytest.raises(ValueError, match="Expected each column once"):
         read_attributes(tmp_path / "t.csv", ["/a"])
     (tmp_path / "t.parquet").write_bytes(b"text")
     with pytest.raises(ValueError, match="t.parquet cannot be read"):

@@ -72,7 +72,7 @@ def test_a_deletion_that_leaves_too_few_images_for_the_kind_deletes_nothing(phot
     (tmp_path / "list.txt").write_text("\n".join(paths))
     out = tmp_path / "index"
     index_images(out, ImageList.of(tmp_path / "list.txt"), model=exported(), kind="ivf(lists=5, probes=5)")
-    with pytest.raises(ValueError, match=r"^4 images would be left, and nothing is deleted: ivf\(lists=5\) needs"):
+    with pytest.raises(ValueError, match=r"^4 images would be left, so nothing was deleted: ivf\(lists=5\) needs"):
         delete_images(out, paths[:2])
     assert EmbeddingShards(out / "embeddings").paths() == set(paths)
     assert_finds(out, paths, embeddings)

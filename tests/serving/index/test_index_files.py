@@ -82,7 +82,11 @@ def test_damaged_embeddings_are_refused(index):
     (index / "embeddings" / "shard-000000.parquet").write_bytes(b"PAR1" * 9)
     manifest = index / "embeddings" / "manifest.json"
     about = fingerprint(index / "embeddings" / "shard-000000.parquet")
-    for shards, words in [({"rows": 4, **about}, "no shard of embeddings"), (about, "is damaged"), (4, "is damaged")]:
+    for shards, words in [
+        ({"rows": 4, **about}, "not a shard of embeddings"),
+        (about, "is damaged"),
+        (4, "is damaged"),
+    ]:
         change(manifest, shards={"shard-000000.parquet": shards})
         assert words in refusal(index, pairs)
 
@@ -90,17 +94,17 @@ def test_damaged_embeddings_are_refused(index):
 @pytest.mark.parametrize(
     "entries, words",
     [
-        ({"version": 2}, "of version 2 of the format; this tfdml reads version 1"),
-        ({"format": "other"}, "is no manifest of a tfdml index"),
+        ({"version": 2}, "has the format version 2, but this version of tfdml reads version 1"),
+        ({"format": "other"}, "is not the manifest of a tfdml index"),
         ({"count": None}, "count is missing"),
         ({"dimension": "16"}, "dimension is missing or wrong"),
         ({"metric": "manhattan"}, "metric is missing or wrong"),
-        ({"count": 3}, "4 vectors of 16 dimensions"),
-        ({"dimension": 8}, "4 vectors of 16 dimensions"),
-        ({"metric": "euclidean"}, "not what the manifest says"),
+        ({"count": 3}, "4 vectors with 16 dimensions"),
+        ({"dimension": 8}, "4 vectors with 16 dimensions"),
+        ({"metric": "euclidean"}, "does not match the manifest"),
         ({"generation": 7}, "index-7.faiss is missing"),
         ({"index": {}}, "is damaged"),
-        ({"deleted": 3}, "is damaged: deleted is missing or wrong"),
+        ({"deleted": 3}, "is damaged: the entry deleted is missing or wrong"),
         ({"deleted": {"number": 0}}, "deleted-0-0.bits is missing"),
     ],
 )
@@ -133,9 +137,9 @@ def test_an_index_that_points_outside_its_folder_is_refused(index, tmp_path):
 
     outside = tmp_path / "outside"
     for name, read, words in (
-        ("index-0.faiss", Searcher, "no file in that folder"),
-        ("embeddings", pairs, "embeddings is a link out of the index"),
-        ("model/variables", Searcher, "is a link out of the index"),
+        ("index-0.faiss", Searcher, "not a file in this folder"),
+        ("embeddings", pairs, "embeddings is a link that leads out of the index"),
+        ("model/variables", Searcher, "is a link that leads out of the index"),
         ("images", search, "leads out of the index"),
         ("images/0.png", search, "leads out of the index"),
     ):
@@ -144,7 +148,7 @@ def test_an_index_that_points_outside_its_folder_is_refused(index, tmp_path):
     shards = index / "embeddings" / "manifest.json"
     (about,) = json.loads(shards.read_text())["shards"].values()
     change(shards, shards={"../../outside": about})
-    assert "'../../outside', which is no shard" in refusal(index, pairs)
+    assert "'../../outside', which is not a shard" in refusal(index, pairs)
     table = pyarrow.parquet.read_table(index / "images-0.parquet")
     paths = pyarrow.array(["../secret.png", *table["path"].to_pylist()[1:]])
     pyarrow.parquet.write_table(table.set_column(1, "path", paths), index / "images-0.parquet")
@@ -173,14 +177,14 @@ def test_a_lock_that_is_a_link_is_refused(index, tmp_path):
     (index / ".lock").unlink()
     (index / ".lock").symlink_to(tmp_path / "precious")
     message = refusal(index, lambda path: delete_images(path, ["images/0.png"]))
-    assert message == f"{index}/.lock is a link; do not use it."
+    assert message == f"{index}/.lock is a link, which may lead to any file. Do not use it."
     assert (tmp_path / "precious").read_bytes() == b"mine"
 
 
 def test_folders_that_are_links_out_of_the_index_are_not_written_to(index, tmp_path):
     contents = np.array([picture(9)], dtype=object)
     new = ImageList(["images/9.png"], [None], contents)
-    for name, words in (("embeddings", "is a link out of the index"), ("images", "leads out of the index")):
+    for name, words in (("embeddings", "is a link that leads out of the index"), ("images", "leads out of the index")):
         before = sorted(path.name for path in (index / name).iterdir())
         with linked(index / name, tmp_path / name):
             assert words in refusal(index, lambda path: index_images(path, new, add=True))

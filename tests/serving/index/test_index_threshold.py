@@ -93,21 +93,21 @@ def test_an_index_has_the_threshold_of_its_model(index):
     write_card(index / "model", card)
     assert threshold_for(Searcher(index)) == Threshold()
     for wrong, words in {
-        "much": "expected a number, or none",
-        "2": "a cosine, which is at most 1",
-        "nan": "is at most",
+        "much": "must be a number or none",
+        "2": "must be at most 1, because the similarity is a cosine",
+        "nan": "must be at most",
     }.items():
-        with pytest.raises(ValueError, match=f"--threshold={wrong}: .*{words}"):
+        with pytest.raises(ValueError, match=f"{words}.* Received: --threshold={wrong}"):
             threshold_for(searcher, wrong)
 
 
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"sha256": "0" * 64}, "is of another model than the one beside it"),
-        ({"threshold": {**FITTED, "distance": "euclidean"}}, "for the distance 'euclidean', and the index compares by"),
-        ({"threshold": {**FITTED, "threshold": float("nan")}}, "its threshold is no number"),
-        ({"threshold": {**FITTED, "false_accept_rate": "a"}}, "its threshold is no number"),
+        ({"sha256": "0" * 64}, "was fitted for another model than the one next to it"),
+        ({"threshold": {**FITTED, "distance": "euclidean"}}, "for the distance 'euclidean', but the index uses"),
+        ({"threshold": {**FITTED, "threshold": float("nan")}}, "its threshold is not a number"),
+        ({"threshold": {**FITTED, "false_accept_rate": "a"}}, "its threshold is not a number"),
     ],
 )
 def test_a_threshold_of_something_else_is_refused(index, changes, words):
@@ -127,11 +127,11 @@ def test_a_threshold_of_new_embeddings_goes_into_an_index_and_a_model(index, mod
     other = EmbeddingShards.create(tmp_path / "other", model="0" * 64, dimension=4)
     with pytest.raises(ValueError, match="were not computed by the model in"):
         put_threshold(index, Threshold.of(fitted), other.folder)
-    with pytest.raises(ValueError, match="is for the distance 'euclidean', and the model's is 'cosine'"):
+    with pytest.raises(ValueError, match="is for the distance 'euclidean', but the model uses 'cosine'"):
         put_threshold(index, Threshold.of({**fitted, "distance": "euclidean"}), index / "embeddings")
     shutil.rmtree(copy)
     shutil.copytree(exported(), copy)
-    with pytest.raises(ValueError, match="has no metadata.json of its model"):
+    with pytest.raises(ValueError, match="has no metadata.json that belongs to its model"):
         put_threshold(copy, Threshold.of(fitted), index / "embeddings")
 
 
@@ -139,7 +139,7 @@ def test_a_threshold_of_a_run_goes_into_an_index_of_its_model(index):
     fitted = {**FITTED, "threshold": 0.25, "run_dir": "runs/a", "model": "best", "sha256": "1" * 64}
     for of_run in (None, "2" * 64):
         write_card(index / "model", {**read_card(index / "model"), "run_sha256": of_run})
-        with pytest.raises(ValueError, match="is not known to be the best model of runs/a: it is of another run"):
+        with pytest.raises(ValueError, match="is not an export of the best model of runs/a. It is from another run"):
             put_threshold(index, Threshold.of(fitted))
     write_card(index / "model", {**read_card(index / "model"), "run_sha256": "1" * 64})
     put_threshold(index, Threshold.of(fitted))
@@ -162,7 +162,7 @@ def test_images_that_differ_from_those_of_the_fit_are_told(index):
     for rate, differs in ((0.25, False), (0.1, False), (0.7, False), (0.05, True), (0.9, True)):
         told = difference(searcher, Threshold(least, {**FITTED, "false_accept_rate": rate}))
         assert (told is not None) == differs, (rate, told)
-    assert "of 400 pairs with different labels it accepts 0.25, and there 0.9" in told
+    assert "a fraction of 0.25 of 400 pairs with different labels, instead of 0.9" in told
     assert difference(searcher, Threshold(least)) is None
     # Four pairs show nothing.
     assert difference(searcher, Threshold(float(np.sort(products)[-4]), {**FITTED, "false_accept_rate": 0})) is None

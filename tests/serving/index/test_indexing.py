@@ -117,11 +117,11 @@ def test_another_list_does_not_go_on_with_it(photos, tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         index_images(tmp_path / "index", ImageList.of(photos), model=exported())
     monkeypatch.undo()
-    with pytest.raises(ValueError, match="holds an indexing of other images that was interrupted, such as .*00.png"):
+    with pytest.raises(ValueError, match="contains an interrupted indexing of other images, such as .*00.png"):
         index_images(tmp_path / "index", ImageList.of(photos / "odd"), model=exported())
     embed_images(tmp_path / "few", ImageList.of(photos / "odd"), model=exported())
     embed_images(tmp_path / "all", ImageList.of(photos), model=exported())
-    with pytest.raises(ValueError, match="holds an indexing of other images that was interrupted, such as .*00.png"):
+    with pytest.raises(ValueError, match="contains an interrupted indexing of other images, such as .*00.png"):
         index_embeddings(tmp_path / "index", tmp_path / "few", model=exported())
     assert index_embeddings(tmp_path / "index", tmp_path / "all", model=exported())[0] == COUNT
 
@@ -194,24 +194,24 @@ def test_images_in_memory_become_files_of_the_index(tmp_path):
 
 
 def test_what_an_index_is_not_made_of(photos, index, tmp_path):
-    with pytest.raises(ValueError, match="holds an index. --add adds"):
+    with pytest.raises(ValueError, match="contains an index. Use --add"):
         index_images(index, ImageList.of(photos), model=exported())
-    with pytest.raises(ValueError, match="exact one is flat"):
+    with pytest.raises(ValueError, match="For exact search, use flat"):
         index_images(tmp_path / "out", ImageList.of(photos), model=exported(), kind="exact")
-    with pytest.raises(ValueError, match="is not empty and holds no index"):
+    with pytest.raises(ValueError, match="is not empty and contains no index"):
         index_images(photos, ImageList.of(photos), model=exported())
     with pytest.raises(ValueError, match="--model is missing"):
         index_images(tmp_path / "out", ImageList.of(photos))
     damaged = shutil.copytree(index, tmp_path / "damaged")
     shutil.rmtree(damaged / "model")
-    with pytest.raises(ValueError, match="damaged is damaged: .*/damaged/model is missing. Make the index again"):
+    with pytest.raises(ValueError, match="damaged is damaged: .*/damaged/model is missing. Create the index again"):
         index_images(damaged, ImageList.of(photos), model=exported(), add=True)
-    with pytest.raises(ValueError, match="is no tfdml index: it has no manifest.json"):
+    with pytest.raises(ValueError, match="is not a tfdml index, because it has no manifest.json"):
         index_images(tmp_path / "none", ImageList.of(photos), add=True)
-    with pytest.raises(FileNotFoundError, match="no such folder or file"):
+    with pytest.raises(FileNotFoundError, match="is not a folder, a file"):
         ImageList.of(str(tmp_path / "nothing"))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="has no images: no file in it ends in .jpg"):
+    with pytest.raises(ValueError, match="contains no images. Expected files that end in .jpg"):
         ImageList.of(tmp_path / "empty")
 
 

@@ -154,7 +154,9 @@ def test_a_server_that_ends_in_the_middle_loses_and_doubles_nothing(end, photos,
 
     with opened(address) as store:
         monkeypatch.setattr(engine_module, "embed_rows", stopping)
-        with pytest.raises(StoreError, match="does not answer, or cannot go on.*Repeat it to go on") as caught:
+        with pytest.raises(
+            StoreError, match="does not answer or cannot continue.*Repeat the command to continue"
+        ) as caught:
             load_images(store, ImageList.of(photos), model)
         assert "\n" not in str(caught.value)
         with pytest.raises(StoreError):
@@ -178,7 +180,7 @@ def test_a_full_disk_is_one_line_and_the_load_goes_on(photos, model):
         connection.execute(
             f"CREATE TRIGGER full_disk BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION full_disk()"
         )
-        with pytest.raises(StoreError, match="No space left on device. Repeat it to go on.$") as caught:
+        with pytest.raises(StoreError, match="No space left on device. Repeat the command to continue.$") as caught:
             load_images(store, ImageList.of(photos), model)
         assert "\n" not in str(caught.value) and store.count() == 6
         connection.execute(f"DROP TRIGGER full_disk ON {table}")
@@ -211,7 +213,7 @@ def test_several_shards_at_once(embedded, monkeypatch):
 
 
 def test_a_folder_of_qdrant_takes_one_worker(embedded, tmp_path):
-    with opened(place("qdrant", tmp_path)) as store, pytest.raises(ValueError, match="one worker loads"):
+    with opened(place("qdrant", tmp_path)) as store, pytest.raises(ValueError, match="supports only one worker"):
         load_shards(store, embedded, workers=2)
 
 
@@ -268,11 +270,11 @@ def test_the_commands(engine, photos, embedded, tmp_path):
     for command, words in (
         (
             ["tfdml.index", f"--out={address}", f"--delete={query},{photos / 'even' / '02.png'}"],
-            ["is not in the index", "nothing is deleted"],
+            ["is not in the index", "nothing was deleted"],
         ),
         (["tfdml.search", f"--index={address}", str(query)], ["--model is missing"]),
         (["tfdml.search", f"--index={address}", f"--model={exported_tolerant()}", str(query)], ["with another model"]),
-        (["tfdml.search", *flags, f"--index={address}", "--duplicates"], ["Duplicates are found"]),
+        (["tfdml.search", *flags, f"--index={address}", "--duplicates"], ["Duplicates can only be found"]),
         (
             ["tfdml.index", *flags, f"--out={address}", f"--images={photos}", "--workers=2"],
             ["--workers has no effect here"],

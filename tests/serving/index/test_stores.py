@@ -156,7 +156,9 @@ def test_nan_is_a_missing_value(address, vectors):
 @pytest.mark.parametrize("where", ["`the color` < 'h'", "price > weight and price < 20"])
 def test_filters_that_qdrant_has_not(filtered, vectors, where):
     if filtered.address.startswith("qdrant"):
-        with pytest.raises(ValueError, match="Qdrant (does not order a text|compares a column with values alone)"):
+        with pytest.raises(
+            ValueError, match="Qdrant (cannot order text columns|can only compare a column with a value)"
+        ):
             filtered.search(vectors[:2], 7, where)
         return
     assert ids_of(filtered.search(vectors[:2], 7, where)) == nearest(vectors, vectors[:2], expected_rows(where), 7)
@@ -165,7 +167,7 @@ def test_filters_that_qdrant_has_not(filtered, vectors, where):
 def test_wrong_filters_and_hidden_columns(filtered, vectors):
     for where, told in (
         ("prize < 3", "there is no column 'prize'"),
-        ("price < 'a'", "price is a number, and not a text"),
+        ("price < 'a'", "price is a number column, so it cannot be compared with a text"),
     ):
         with pytest.raises(ValueError, match=told):
             filtered.search(vectors[:1], 3, where)
@@ -181,7 +183,7 @@ def test_a_batch_that_is_added_again_changes_nothing(store, vectors):
         rows = range(ROWS)[part]
         assert store.add(rows, vectors[part], table(rows)).tolist() == list(rows)
     assert store.count() == ROWS and store.search(vectors[:5], 9) == before
-    with pytest.raises(ValueError, match="has an image 3 already"):
+    with pytest.raises(ValueError, match="has an image with the id 3"):
         store.add([3], vectors[:1], table([70]))
     assert store.count() == ROWS
 
@@ -202,7 +204,7 @@ def test_deletes(store, vectors):
     left = set(range(ROWS)) - {0, 5, 7}
     assert store.count() == len(left)
     assert ids_of(store.search(vectors[:9], ROWS)) == nearest(vectors, vectors[:9], left, ROWS)
-    with pytest.raises(ValueError, match="7 is not in the index .*, and nothing is deleted"):
+    with pytest.raises(ValueError, match="7 is not in the index .*, so nothing was deleted"):
         store.delete({7, 8})
     assert store.count() == len(left)
     # No row gets the id of one that is gone.
@@ -228,7 +230,7 @@ def test_unicode_duplicates_and_empty(store, vectors):
     assert store.search(vectors[:2], 3, "label = 'nothing'") == [[], []]
     assert store.search(vectors[:0], 3) == []
     assert store.add(None, np.zeros((0, DIM)), table([])).tolist() == [] and store.count() == ROWS + 3
-    with pytest.raises(ValueError, match="Expected each path once"):
+    with pytest.raises(ValueError, match="Every path must be unique"):
         store.add(None, vectors[:2], table([71, 71]))
     # Of no length: similar to nothing.
     store.add(None, np.zeros((1, DIM)), table_of_rows(["zero"], [None], None))
@@ -236,21 +238,21 @@ def test_unicode_duplicates_and_empty(store, vectors):
 
 
 def test_what_is_refused(store, address, vectors):
-    with pytest.raises(ValueError, match=f"vectors of {DIM} dimensions, received vectors of 5"):
+    with pytest.raises(ValueError, match=f"vectors with {DIM} dimensions. Received: vectors with 5"):
         store.add(None, np.ones((1, 5)), table([70]))
-    with pytest.raises(ValueError, match=rf"Expected vectors of the shape \[count, {DIM}\], received \[1, 5\]"):
+    with pytest.raises(ValueError, match=rf"Vectors must have the shape \[count, {DIM}\]. Received: shape \[1, 5\]"):
         store.search(np.ones((1, 5)), 3)
-    with pytest.raises(ValueError, match="a number of neighbors of 1 or more"):
+    with pytest.raises(ValueError, match="k must be at least 1"):
         store.search(vectors[:1], 0)
     with pytest.raises(ValueError, match="NaN or infinite"):
         store.add(None, np.full((1, DIM), np.nan), table([70]))
-    with pytest.raises(ValueError, match="The column price of the index has a number in each row, received a text"):
+    with pytest.raises(ValueError, match="The column price of the index is a number column. Received: a text"):
         store.add(None, vectors[:1], table_of_rows(["new"], [None], {"price": ["cheap"]}))
     assert store.count() == ROWS
     store.close()
     for about, told in (
         ({"model": "keras-another"}, "was made with another model"),
-        ({"kind": "hnsw"}, "is of the kind flat"),
+        ({"kind": "hnsw"}, "has kind=flat"),
     ):
         with open_store(address, **about) as other:
             with pytest.raises(ValueError, match=told):
@@ -266,7 +268,7 @@ def test_the_index_object(address, vectors):
         found = index.search(vectors=vectors[:3], k=4, where="price < 30")
         assert ids_of(found) == nearest(vectors, vectors[:3], range(30), 4) and found.matching == 30
         index.delete(ids[:2])
-        with pytest.raises(ValueError, match="has an image 7 already"):
+        with pytest.raises(ValueError, match="has an image with the id 7"):
             index.add(vectors=vectors[:1], ids=[7])
         assert len(index) == ROWS - 2
     with tfdml.Index.open(address) as index:
@@ -279,5 +281,5 @@ def test_the_index_object(address, vectors):
 def test_a_store_that_is_not_there_yet(address, vectors):
     with open_store(address, model=MODEL) as store:
         assert store.count() == 0 and store.find([1], ["a"]) == {}
-    with pytest.raises(ValueError, match="has no images; add some first|is no tfdml index"):
+    with pytest.raises(ValueError, match="has no images. Add some first|is not a tfdml index"):
         tfdml.Index.open(address)

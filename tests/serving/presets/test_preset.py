@@ -175,7 +175,9 @@ def test_a_model_without_preprocessing_is_no_preset(tmp_path):
 
 
 def test_a_model_of_keras_is_no_preset(tmp_path):
-    with pytest.raises(ValueError, match=r"Expected a model of tfdml, such as tfdml\.Single; received Sequential\."):
+    with pytest.raises(
+        ValueError, match=r"model must be a tfdml model, such as tfdml\.Single\. Received: Sequential\."
+    ):
         tfdml.save_preset(keras.Sequential(), tmp_path / "preset")
 
 
@@ -216,7 +218,7 @@ def damaged(preset, folder):
 def test_damage_is_told_with_its_checksum(preset, tmp_path, hub):
     folder, found = damaged(preset, tmp_path / "damaged")
     expected = json.loads((preset / "config.json").read_text())["files"]["model.keras"]["sha256"]
-    told = f"model.keras is damaged: its SHA-256 is {found}, expected {expected}"
+    told = f"model.keras is damaged: its SHA-256 is {found}, but config.json states {expected}"
     with pytest.raises(ValueError, match=told):
         tfdml.from_preset(folder)
     with pytest.raises(ValueError, match=told):
@@ -225,31 +227,31 @@ def test_damage_is_told_with_its_checksum(preset, tmp_path, hub):
 
 
 def test_a_folder_that_is_no_preset(tmp_path, preset):
-    with pytest.raises(ValueError, match=r"is no tfdml preset: it has no config\.json"):
+    with pytest.raises(ValueError, match=r"is not a tfdml preset, because it has no config\.json"):
         tfdml.from_preset(tmp_path)
-    with pytest.raises(ValueError, match=r"none is no tfdml preset: it has no config\.json"):
+    with pytest.raises(ValueError, match=r"none is not a tfdml preset, because it has no config\.json"):
         tfdml.from_preset(tmp_path / "none")
     (tmp_path / "config.json").write_text('{"model_type": "vit"}')
-    with pytest.raises(ValueError, match=r"config\.json is no manifest of a tfdml preset"):
+    with pytest.raises(ValueError, match=r"config\.json is not the manifest of a tfdml preset"):
         tfdml.from_preset(tmp_path)
     (tmp_path / "config.json").write_text('{"format": "tfdml preset", "version": 1, "files": {}}')
     with pytest.raises(ValueError, match=r"config\.json is damaged: the checksum of model\.keras is missing"):
         tfdml.from_preset(tmp_path)
     (tmp_path / "config.json").write_bytes((preset / "config.json").read_bytes())
-    with pytest.raises(ValueError, match=r"model\.keras is missing; get the preset again"):
+    with pytest.raises(ValueError, match=r"model\.keras is missing. Download or save the preset again"):
         tfdml.from_preset(tmp_path)
     (tmp_path / "model.keras").symlink_to(preset / "model.keras")
-    with pytest.raises(ValueError, match=r"model\.keras is a link; do not use it"):
+    with pytest.raises(ValueError, match=r"model\.keras is a link, which may lead out of the preset"):
         tfdml.from_preset(tmp_path)
 
 
 @pytest.mark.parametrize(
     "address, told",
     [
-        ("s3://bucket/cars", "s3://bucket/cars begins with an unknown scheme; expected a folder, hf://owner/name"),
-        ("hf://cars", "hf://cars is incomplete or has too much; expected a folder, hf://owner/name"),
-        ("kaggle://owner/cars", "kaggle://owner/cars is incomplete or has too much"),
-        ("hf://owner/../cars", "is incomplete or has too much"),
+        ("s3://bucket/cars", "s3://bucket/cars starts with an unknown scheme. Expected a folder, hf://owner/name"),
+        ("hf://cars", "hf://cars is not a complete address. Expected a folder, hf://owner/name"),
+        ("kaggle://owner/cars", "kaggle://owner/cars is not a complete address"),
+        ("hf://owner/../cars", "is not a complete address"),
         ("hf://owner/none", "hf://owner/none cannot be downloaded: 404 Client Error. Repository Not Found for owner/n"),
     ],
 )
@@ -262,9 +264,9 @@ def test_an_address_that_leads_nowhere(address, told, hub):
 @pytest.mark.parametrize(
     "address, told",
     [
-        ("folder", "Expected hf://owner/name or kaggle://owner/model/keras/variation; received folder"),
-        ("hf://owner/cars@v1", "hf://owner/cars@v1 names a version. Leave it out"),
-        ("kaggle://owner/cars/keras/small/3", "names a version. Leave it out"),
+        ("folder", "must be hf://owner/name or kaggle://owner/model/keras/variation. Received: folder"),
+        ("hf://owner/cars@v1", "hf://owner/cars@v1 names a version. Remove the version"),
+        ("kaggle://owner/cars/keras/small/3", "names a version. Remove the version"),
     ],
 )
 def test_an_address_to_which_nothing_can_be_uploaded(address, told, hub, preset):
@@ -295,7 +297,7 @@ def test_the_card_of_a_run_has_its_scores_with_intervals(tmp_path):
     assert metrics["recall_at_1"]["args"]["interval_95"] == intervals["recall_at_1"]
     low, high = intervals["recall_at_1"]
     text = (tmp_path / "cars" / "README.md").read_text()
-    assert f"| recall_at_1 | {best['recall_at_1']:.4f} (95%: {low:.4f} to {high:.4f}) |" in text
+    assert f"| recall_at_1 | {best['recall_at_1']:.4f} (95% CI: {low:.4f} to {high:.4f}) |" in text
     assert "| trained on | `toycars(classes=16" in text and "| license | not stated |" in text
 
 
@@ -331,11 +333,11 @@ def test_the_command_shares_a_run(tmp_path):
     np.testing.assert_array_equal(tfdml.from_preset(out).embed(IMAGES), expected)
     assert front_matter(out)["license"] == "mit"
     again = run("tfdml.share", f"--run_dir={straight_run()}", f"--out={out}")
-    assert_one_error(again, f"{out} exists and is not empty; give a new folder.")
+    assert_one_error(again, f"{out} exists and is not empty. Use a new folder.")
     for flags, told in (
-        ([f"--run_dir={straight_run()}"], "--out is missing: the folder for the preset."),
+        ([f"--run_dir={straight_run()}"], "--out is missing. Set it to the folder for the preset."),
         ([f"--out={tmp_path}/new"], "--run_dir is missing: the folder of a run."),
-        ([f"--out={tmp_path}/new", "--upload=cars"], "Expected hf://owner/name or kaggle://owner/model/keras/variati"),
+        ([f"--out={tmp_path}/new", "--upload=cars"], "must be hf://owner/name or kaggle://owner/model/keras/variation"),
     ):
         assert_one_error(run("tfdml.share", *flags), told)
     assert [path.name for path in tmp_path.iterdir()] == ["cars"]

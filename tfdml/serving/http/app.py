@@ -1,4 +1,4 @@
-"""The service as an ASGI app: search, labels, embeddings, images, health, metrics and a page."""
+"""The service as an ASGI app: search, labels, embeddings, images, health, metrics and a search page."""
 
 import asyncio
 import base64
@@ -35,26 +35,26 @@ TYPES = {".jpg": "image/jpeg", ".png": "image/png", ".webp": "image/webp"}
 
 
 def read_image(searcher, id):
-    """Returns the content of the file of an image, and its media type; an HTTPException if there is none."""
+    """Returns the contents and the media type of an image's file. Raises an HTTPException if there is no such image."""
     path = searcher.file_of(id)
     if path is None:
-        raise HTTPException(404, f"The index has no image {id}.")
+        raise HTTPException(404, f"The index does not contain an image with the id {id}.")
     try:
         content = ImageList([path], [None]).read(0)
     except OSError:
-        raise HTTPException(404, f"The file of image {id} cannot be read any more.") from None
-    # An index that was made by hand may name any file: only images leave the machine.
+        raise HTTPException(404, f"The file of image {id} can no longer be read.") from None
+    # A manipulated index may name any file, so only images leave the machine.
     wrong = wrong_header(io.BytesIO(content))
     if not wrong and content[:2] not in ENDING_OF:
-        # Few browsers show a HEIC.
+        # Few browsers can show HEIC images.
         content = as_decodable(content)
     if wrong or content[:2] not in ENDING_OF:
-        raise HTTPException(404, f"The file of image {id} is no image any more.")
+        raise HTTPException(404, f"The file of image {id} is no longer an image.")
     return content, TYPES[ENDING_OF[content[:2]]]
 
 
 def page():
-    """Returns the page's text, and the policy by which a browser runs its script and nothing else."""
+    """Returns the page, and the content security policy that allows only the page's own script and style."""
     files = resources.files("tfdml.serving.http")
     html, style, script = (
         files.joinpath(f"page.{ending}").read_text(encoding="utf-8") for ending in ("html", "css", "js")
@@ -75,9 +75,9 @@ WHERE = {"type": "string", "description": "Filter, such as label in ('mug', 'cup
 
 
 class SimilarImage(BaseModel):
-    """An image of the index: its number, the name of its file, its label, and its similarity to the query.
+    """An image in the index: its id, the name of its file, its label, and its similarity to the query.
 
-    If the service has a threshold, `accepted` says whether the similarity reaches it.
+    If the service has a threshold, `accepted` is whether the similarity reaches it.
     """
 
     id: int
@@ -88,7 +88,10 @@ class SimilarImage(BaseModel):
 
 
 class SimilarImages(BaseModel):
-    """Images of the index, the nearest first; of a filter how many it takes, and whether all were compared."""
+    """Similar images in the index, the nearest first.
+
+    With a filter, `matching` is the number of images that match it, and `exact` is whether all of them were compared.
+    """
 
     neighbors: list[SimilarImage]
     matching: int | None = None
@@ -97,7 +100,7 @@ class SimilarImages(BaseModel):
 
     @classmethod
     def of(cls, answer):
-        """Returns those of an `Answer`, without the paths of their files."""
+        """Returns the neighbors of an `Answer` without the paths of their files."""
         threshold = answer.threshold
         images = [
             SimilarImage(
@@ -113,10 +116,10 @@ class SimilarImages(BaseModel):
 
 
 class Label(BaseModel):
-    """The label that neighbors vote for, and the similarity of the nearest one that has it.
+    """The label that the neighbors vote for, and the similarity of the nearest neighbor with this label.
 
-    The label is `unknown` if that is below the threshold, or if no neighbor has a label; then `accepted` is false.
-    Without a threshold nothing decides about the label, and `accepted` is null.
+    If this similarity is below the threshold, or no neighbor has a label, the label is `unknown` and `accepted` is
+    false. Without a threshold, `accepted` is null.
     """
 
     label: str
@@ -126,7 +129,7 @@ class Label(BaseModel):
 
     @classmethod
     def of(cls, answer):
-        """Returns the one of an `Answer`."""
+        """Returns the label of an `Answer`."""
         label, similarity = vote(answer.neighbors, answer.metric)
         least = answer.threshold.value
         accepted = label is not None and answer.threshold.accepts(similarity)
@@ -145,7 +148,7 @@ class Embedding(BaseModel):
 
 
 class Health(BaseModel):
-    """Whether the service answers: `ok`, `old index`, `no index` or `stuck`; whether it asks for a token."""
+    """Status of the service: `ok`, `old index`, `no index` or `stuck`, and whether it requires a token."""
 
     status: str
     token: bool
@@ -153,13 +156,13 @@ class Health(BaseModel):
 
 
 class Refusal(BaseModel):
-    """Why there is no answer."""
+    """The reason why a request has no answer."""
 
     error: str
 
 
 def _body(**options):
-    """Returns the description of a body in OpenAPI: an image, in a form or in JSON, and these fields."""
+    """Returns the OpenAPI description of a request body with an image, in a form or in JSON, and these fields."""
 
     def kind(name, encoding):
         return {
@@ -177,15 +180,15 @@ def _body(**options):
 
 SEARCH, EMBED = _body(k=K, where=WHERE), _body()
 REFUSED = {
-    400: "The request, its filter or the image cannot be read.",
+    400: "The request, its filter or the image is not valid.",
     401: "The token is missing or wrong.",
-    403: "A page of another origin asks.",
-    404: "The index has no such image, or its file is gone.",
+    403: "The request comes from a page of another site.",
+    404: "The index does not contain the image, or its file does not exist anymore.",
     408: "The body did not arrive in time.",
     413: "The body or the image is too large.",
-    415: "The content type is not one of these.",
-    422: "The id is no number.",
-    503: "Too many requests wait, the image takes too long to decode, or the index is out of reach.",
+    415: "The content type is not supported.",
+    422: "The id is not an integer.",
+    503: "Too many requests are waiting, the image takes too long to decode, or the index cannot be reached.",
 }
 
 
@@ -194,25 +197,26 @@ def _refusals(*statuses):
 
 
 ERRORS = _refusals(400, 401, 403, 408, 413, 415, 503)
-STUCK = {503: {"model": Health, "description": "The service does not answer."}}
+STUCK = {503: {"model": Health, "description": "The service cannot answer queries."}}
 IMAGE = {200: {"content": {kind: {} for kind in TYPES.values()}}, **_refusals(401, 404, 422)}
 
 
-# Neighbors of a request that names no number.
+# Default number of neighbors of a search.
 NEIGHBORS = 10
-# Of one that asks for a label: those that vote.
+# Default number of neighbors that vote on a label.
 VOTERS = 5
-# Images that are decoded at once: more than cores, so that a small one need not wait for the end of large ones.
+# Images that are decoded at once. There are more decoders than cores, so that a small image need not wait for large
+# ones.
 DECODERS = max(4, min(8, os.cpu_count() or 1))
-# Seconds that a service that ends waits for each of its threads.
+# Seconds that a stopping service waits for each of its threads.
 LAST_SECONDS = 0.5
 
 
 def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), threshold=lambda searcher: Threshold()):
-    """Returns an ASGI app that answers with what a `Searcher` finds, within `limits`, see `Limits`.
+    """Returns an ASGI app that answers requests from the index of a `Searcher`, within `limits`; see `Limits`.
 
-    `batch_size` is the largest number of images that the model embeds at once; `token` and `hosts` are those of
-    `Guard`. The function `threshold` returns the `Threshold` of the index of a searcher.
+    `batch_size` is the largest number of images that the model embeds at once. For `token` and `hosts`, see `Guard`.
+    The function `threshold` returns the `Threshold` of a searcher's index.
     """
     limits, metrics, index = limits or Limits(), Metrics(), CurrentIndex(searcher)
 
@@ -225,7 +229,7 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), thre
         metrics.images.inc(len(queries))
         return answer_all(index.searcher, queries, threshold)
 
-    # Each image alone: one that takes long, or fails, is not the others' business.
+    # Decode each image separately, so that an image that is slow or fails does not affect the others.
     decoders = Batcher(decode, 1, threads=DECODERS)
     batcher = Batcher(answer_batch, batch_size)
 
@@ -238,7 +242,7 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), thre
         for worker in (decoders, batcher):
             await run_in_threadpool(worker.close, LAST_SECONDS)
 
-    # Its pages for people would load scripts from a network.
+    # FastAPI's documentation pages are off, because they would load scripts from the internet.
     app = FastAPI(title="tfdml", lifespan=running, docs_url=None, redoc_url=None)
     answer_errors(app)
     text, policy = page()
@@ -247,11 +251,11 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), thre
 
     @app.get("/health", responses=STUCK)
     async def health() -> Health:
-        """Says whether the service answers, and whether it asks for a token."""
+        """Reports whether the service can answer, and whether it requires a token."""
         if decoders.is_stuck(limits.decoding):
-            status, reason = "stuck", "Images are not decoded."
+            status, reason = "stuck", "Decoding of images is stuck."
         elif batcher.is_stuck(limits.seconds):
-            status, reason = "stuck", "Images are not embedded."
+            status, reason = "stuck", "Embedding of images is stuck."
         else:
             status = "no index" if index.is_gone else "old index" if index.problem else "ok"
             reason = index.problem
@@ -262,7 +266,7 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), thre
     headers = [
         (b"content-security-policy", policy.encode()),
         (b"x-content-type-options", b"nosniff"),
-        # Without any, some browsers would not name the origin of the page's own requests.
+        # Without a referrer policy, some browsers would not name the origin of the page's own requests.
         (b"referrer-policy", b"same-origin"),
         (b"cross-origin-resource-policy", b"same-origin"),
     ]
@@ -272,7 +276,7 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), thre
 def _add_queries(app, decoders, batcher, limits):
     async def ask(request, default_k):
         content, k, where = await read_query(request, limits, default_k)
-        # The model decodes quick images of a batch in one call, which takes less time than a call for each.
+        # The model decodes all quick images of a batch in one call, which takes less time than one call per image.
         reader, image = None, content
         if not is_quick(content):
             try:
@@ -280,40 +284,40 @@ def _add_queries(app, decoders, batcher, limits):
                     reader, image = await asyncio.wrap_future(decoders.submit(content))
             except TimeoutError:
                 reason = f"The image was not decoded within {limits.decoding:g} seconds."
-                raise HTTPException(503, f"{reason} Try again, or send a smaller one.") from None
+                raise HTTPException(503, f"{reason} Try again, or send a smaller image.") from None
         query = Query(image, k, where, reader)
         answer = None if image is None else await asyncio.wrap_future(batcher.submit(query))
         if answer is None:
-            raise HTTPException(400, "The image cannot be read: expected a whole JPEG, PNG, WebP or AVIF.")
+            raise HTTPException(400, "The image cannot be read. Expected a complete JPEG, PNG, WebP or AVIF file.")
         if answer.problem:
             raise HTTPException(400, answer.problem)
         return answer
 
     @app.post("/search", openapi_extra=SEARCH, responses=ERRORS)
     async def search(request: Request) -> SimilarImages:
-        """Finds the images of the index that are most similar to an image."""
+        """Finds the images in the index that are most similar to an image."""
         return _as_it_is(SimilarImages.of(await ask(request, NEIGHBORS)))
 
     @app.post("/label", openapi_extra=SEARCH, responses=ERRORS)
     async def label(request: Request) -> Label:
-        """Labels an image by the vote of the images of the index that are most similar to it, or says `unknown`."""
+        """Labels an image by the vote of the most similar images in the index, or answers `unknown`."""
         return _as_it_is(Label.of(await ask(request, VOTERS)))
 
     @app.post("/embed", openapi_extra=EMBED, responses=ERRORS)
     async def embed(request: Request) -> Embedding:
-        """Embeds an image."""
+        """Returns the embedding of an image."""
         return _as_it_is(Embedding(embedding=(await ask(request, 0)).embedding.tolist()))
 
 
 def _as_it_is(model):
-    """Returns the response of a model that is valid already; FastAPI would build and check it once more."""
+    """Returns a response for a model that is already valid, because FastAPI would build and check it again."""
     return Response(model.model_dump_json(exclude_defaults=True), media_type="application/json")
 
 
 def _add_pages(app, index, metrics, text):
     @app.get("/images/{id}", response_class=Response, responses=IMAGE)
     def image(id: int) -> Response:
-        """Returns the file of an image of the index."""
+        """Returns the file of an image in the index."""
         content, kind = read_image(index.searcher, id)
         return Response(content, media_type=kind)
 

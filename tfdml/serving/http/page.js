@@ -1,6 +1,6 @@
 "use strict";
 const at = id => document.getElementById(id);
-// Addresses of the pictures that are shown, to free them; and which search is the last one.
+// Object URLs of the images on the page (to free them later), the number of the last search, and its query.
 let shown = [], last = 0, asked = null;
 
 const headers = () => {
@@ -13,12 +13,13 @@ async function call(path, options) {
   try {
     response = await fetch(path, {...options, headers: headers()});
   } catch {
-    throw new Error("The service does not answer.");
+    throw new Error("The service does not answer. Check that it is running.");
   }
   if (response.ok) return response;
   if (response.status === 401) at("access").hidden = false;
   const told = await response.json().catch(() => ({}));
-  throw new Error(response.status === 401 ? "The service asks for its token." : told.error || "Error " + response.status);
+  if (response.status === 401) throw new Error("The service requires a token. Enter it above.");
+  throw new Error(told.error || "The service answered with the error " + response.status + ".");
 }
 
 function tell(error) {
@@ -45,12 +46,12 @@ async function search(image) {
   at("state").textContent = "Searching…";
   at("answer").hidden = true;
   try {
-    // A label has its own number of neighbors.
+    // The label is a separate request, because it has its own number of voting neighbors.
     const [found, voted] = await Promise.all([ask("/search", image, {k: at("k").value}), ask("/label", image, {})]);
     if (number !== last) return;
     at("state").textContent = counted(found);
     at("label").textContent = labeled(voted);
-    at("threshold").textContent = found.threshold == null ? "none, so no neighbor is below it" : found.threshold.toFixed(4);
+    at("threshold").textContent = found.threshold == null ? "None, so all neighbors are accepted" : found.threshold.toFixed(4);
     at("answer").hidden = false;
     at("found").append(...found.neighbors.map(neighbor => item(neighbor, number)));
   } catch (error) {
@@ -68,15 +69,15 @@ async function ask(path, image, fields) {
 
 function counted({neighbors, matching, exact}) {
   const below = neighbors.filter(neighbor => neighbor.accepted === false).length;
-  const of = matching == null ? "" : " of " + matching + " that match the filter" + (exact === false ? ", found approximately" : "");
+  const of = matching == null ? "" : " of " + matching + " that match the filter" + (exact === false ? " (approximate search)" : "");
   return neighbors.length + " nearest images" + of + (below ? ", " + below + " below the threshold" : "");
 }
 
 function labeled({label, similarity, threshold}) {
-  if (similarity == null) return "none; no neighbor has a label";
-  const nearest = "the nearest image of its label has a similarity of " + similarity.toFixed(4);
-  if (threshold == null) return label + " by vote, without a threshold; " + nearest;
-  return similarity < threshold ? label + "; " + nearest + ", which is below the threshold" : label + "; " + nearest;
+  if (similarity == null) return "None, because no neighbor has a label";
+  const nearest = " (similarity of its nearest neighbor: " + similarity.toFixed(4);
+  if (threshold == null) return label + nearest + ", no threshold)";
+  return label + nearest + (similarity < threshold ? ", below the threshold)" : ")");
 }
 
 function element(name, text) {
@@ -109,7 +110,7 @@ function item(neighbor, number) {
 function take(files) {
   const image = [...files].find(file => file.type.startsWith("image/"));
   if (image) search(image);
-  else if (files.length) tell(new Error("That is no image: expected a JPEG, PNG or WebP."));
+  else if (files.length) tell(new Error("This file is not an image. Choose a JPEG, PNG or WebP file."));
 }
 
 at("file").addEventListener("change", event => {
@@ -138,7 +139,7 @@ at("access").addEventListener("submit", async event => {
     if (asked) search(asked);
   } catch {
     sessionStorage.removeItem("token");
-    tell(new Error("That is not the token of the service."));
+    tell(new Error("This token is wrong. Enter the token of the service."));
   }
 });
 call("/health").then(response => response.json()).then(({token}) => {

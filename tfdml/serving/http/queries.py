@@ -1,4 +1,4 @@
-"""What requests ask, read and answered together, from an index that may be replaced."""
+"""Reads the queries of requests and answers them in batches, from an index that may be replaced at any time."""
 
 import base64
 import dataclasses
@@ -28,20 +28,20 @@ _END = object()
 
 
 class Batcher:
-    """Collects questions and has threads of its own answer them in batches.
+    """Collects questions and answers them in batches, in its own threads.
 
-    While batches are answered, the next questions wait; so the batches grow with the load.
+    While one batch is answered, the next questions wait, so the batches grow with the load.
 
-    `answer` is a function of a list of questions that returns a list of answers. If it raises an error, all of the
-    batch get it. `patience` is the number of seconds that the first question waits for others.
+    `answer` is a function from a list of questions to a list of answers. If it raises an error, every question of the
+    batch gets this error. `patience` is the number of seconds that the first question waits for others.
     """
 
     def __init__(self, answer, batch_size, patience=0.002, threads=1):
         self._answer, self._batch_size, self._patience = answer, batch_size, patience
         self._waiting = queue.SimpleQueue()
-        # When each thread has begun its batch; None while it waits for one.
+        # Start time of each thread's batch, or None while the thread waits for one.
         self._begun = [None] * threads
-        # They do not keep a process that ends.
+        # Daemon threads do not prevent the process from ending.
         self._threads = [threading.Thread(target=self._work, args=[number], daemon=True) for number in range(threads)]
 
     def start(self):
@@ -49,7 +49,7 @@ class Batcher:
             thread.start()
 
     def is_stuck(self, seconds):
-        """Whether all threads have worked at their batches for longer than that."""
+        """Returns whether all threads have worked on their batches for longer than `seconds`."""
         now = time.monotonic()
         return all(begun is not None and now - begun > seconds for begun in list(self._begun))
 
@@ -60,9 +60,10 @@ class Batcher:
         return future
 
     def close(self, seconds=None):
-        """Answers what waits, then ends the threads; nothing may be asked any more.
+        """Answers the waiting questions and then ends the threads. No questions may follow.
 
-        It waits so many seconds for that, and leaves threads that are stuck behind. If `None`, it waits until the end.
+        It waits at most `seconds` for that and leaves stuck threads behind. If `None`, it waits until all threads have
+        ended.
         """
         self._waiting.put(_END)
         end = None if seconds is None else time.monotonic() + seconds
@@ -71,17 +72,17 @@ class Batcher:
 
     def _work(self, number):
         while batch := self._next_batch():
-            # What nobody waits for any more is left out.
+            # Skip questions that nobody waits for anymore.
             batch = [(question, future) for question, future in batch if future.set_running_or_notify_cancel()]
             if batch:
                 self._begun[number] = time.monotonic()
                 self._answer_all(*zip(*batch, strict=True))
                 self._begun[number] = None
-        # For the other threads.
+        # Pass the end marker on to the other threads.
         self._waiting.put(_END)
 
     def _next_batch(self):
-        """Returns the next questions with their futures; an empty list at the end."""
+        """Returns the next questions with their futures, or an empty list at the end."""
         batch, first = [], self._waiting.get()
         end = time.monotonic() + self._patience
         while first is not _END:
@@ -106,18 +107,18 @@ class Batcher:
                     future.set_exception(error)
 
 
-# Seconds between looks at the files of the index.
+# Seconds between checks of the index files.
 INTERVAL = 1.0
-GONE = "The index is out of reach; the log says why. It is tried again every second."
-UNUSABLE = "The index has changed and cannot be used; the log says why. Answers are from the one before."
+GONE = "The index cannot be reached; see the log for the reason. The service tries again every second."
+UNUSABLE = "The index has changed and cannot be used; see the log for the reason. Answers come from the previous index."
 
 
 class CurrentIndex:
-    """Follows the changes of the index of a `Searcher` on the disk, and whether one in an engine answers.
+    """Follows changes to a `Searcher`'s index on disk, and whether the vector database of an index answers.
 
-    A changed index is read next to the old one and takes its place when it is whole, and of the same model or upgraded.
-    Until then `searcher` is the old one, and `problem` says why; otherwise it is `None`. If an engine does not answer,
-    `is_gone` is true.
+    A changed index is read next to the old one. It replaces the old one if it is complete and has the same model, or
+    was upgraded to another model. Until then, `searcher` stays the old one, and `problem` is the reason; otherwise
+    `problem` is `None`. If a vector database does not answer, `is_gone` is True.
     """
 
     def __init__(self, searcher):
@@ -131,15 +132,15 @@ class CurrentIndex:
         self._thread.start()
 
     def close(self):
-        """Follows no further changes."""
+        """Stops following changes."""
         self._stop.set()
 
     def check(self):
-        """Reads the index if it has changed since the last time."""
+        """Reads the index again if it has changed since the last check."""
         try:
             state = self.searcher.state()
         except (OSError, ValueError) as error:
-            # What lies in an engine is gone with it, and of another model it would be wrong to answer.
+            # Rows in a vector database are out of reach with it, and answers from another model's rows would be wrong.
             self.is_gone, self._state = True, None
             self._report(GONE, error)
             return
@@ -150,17 +151,17 @@ class CurrentIndex:
         try:
             self.searcher, self.problem, self._logged = self.searcher.reopened(), None, None
         except Exception as error:
-            # Written to while it was read, it is read again.
+            # If the index was written to while it was read, read it again at the next check.
             if self._has_left(state):
                 return
             self._report(UNUSABLE, error)
             if not isinstance(error, ValueError):
-                # It may pass, as too many open files do, and is tried again.
+                # Other errors may be temporary, such as too many open files, so try again.
                 return
         self._state = state
 
     def _has_left(self, state):
-        """Whether the index has another state by now, or is gone, which the next look tells."""
+        """Returns whether the index has another state by now, or is gone, which the next check will report."""
         try:
             return self.searcher.state() != state
         except (OSError, ValueError):
@@ -169,7 +170,7 @@ class CurrentIndex:
     def _report(self, problem, error):
         self.problem, reason = problem, f"{str(error).rstrip('.')}."
         if reason != self._logged:
-            logging.getLogger(__name__).warning("%s The service goes on with the index that it has.", reason)
+            logging.getLogger(__name__).warning("%s The service continues with the index that it has.", reason)
         self._logged = reason
 
     def _work(self):
@@ -177,18 +178,17 @@ class CurrentIndex:
             self.check()
 
 
-# The service tells nobody paths, and a filter would find them out letter by letter.
+# The service never reveals paths, and filters on the path would reveal them letter by letter.
 HIDDEN = ("path",)
-# Accepts all neighbors.
+# A threshold that accepts all neighbors.
 ANY = Threshold()
 
 
 @dataclasses.dataclass(frozen=True)
 class Query:
-    """An image that is asked about, as `Searcher.read` returned it, or its file, and the neighbors that are wanted.
+    """A query image, as `Searcher.read` returned it or as a file, with the wanted number of neighbors and a filter.
 
-    If `k` is 0, only the embedding is wanted. The `reader` is the `Searcher` that has read the image, or `None` for a
-    file.
+    If `k` is 0, only the embedding is wanted. `reader` is the `Searcher` that has read the image, or `None` for a file.
     """
 
     image: np.ndarray | bytes
@@ -199,9 +199,10 @@ class Query:
 
 @dataclasses.dataclass
 class Answer:
-    """The answer to a query: all that is known of its image.
+    """The answer to a query.
 
-    `matching` and `exact` are those of `Found`, if there is a filter, and `problem` says what is wrong with it.
+    `matching` and `exact` are the values of `Found`, if there is a filter. `problem` describes what is wrong with the
+    filter.
     """
 
     embedding: np.ndarray
@@ -214,7 +215,7 @@ class Answer:
 
 
 def answer_all(searcher, queries, threshold):
-    """Returns what `answer` does. Images that a searcher with another model has read are answered by that one.
+    """Returns the answers to queries, like `answer`. Images that another model has read are answered by its searcher.
 
     The function `threshold` returns the `Threshold` of a searcher.
     """
@@ -231,14 +232,15 @@ def answer_all(searcher, queries, threshold):
 
 
 def answer(searcher, queries, threshold=ANY):
-    """Returns the `Answer` to each `Query`; `None` if its image cannot be read."""
+    """Returns the `Answer` to each `Query`, or `None` if its image cannot be read."""
     embeddings, valid = searcher.embed_read([query.image for query in queries])
     metric = searcher.manifest["metric"]
     answers = [
         Answer(embedding, threshold=threshold, metric=metric) if readable else None
         for embedding, readable in zip(embeddings, valid, strict=True)
     ]
-    # Approximate searches find other images for another k: nobody's answer may depend on who else asks.
+    # Search separately for each k, because approximate searches find other images for another k, and answers must not
+    # depend on other users' requests.
     for k, where in {(query.k, query.where) for query in queries if query.k}:
         places = [place for place in np.flatnonzero(valid) if (queries[place].k, queries[place].where) == (k, where)]
         if not places:
@@ -257,16 +259,17 @@ def answer(searcher, queries, threshold=ANY):
     return answers
 
 
-# Bytes of an image whose header is read without a thread, which would take longer than the longest header of so many.
+# Largest image, in bytes, that is checked without a thread: starting one takes longer than reading the longest header
+# of an image of this size.
 AT_ONCE = 2**16
 FORM, JSON = "multipart/form-data", "application/json"
 
 
 async def read_query(request, limits, default_k):
-    """Returns image, number of neighbors and filter of a request; an HTTPException says what is wrong with it.
+    """Returns the image, the number of neighbors and the filter of a request. A bad request is an HTTPException.
 
-    The request has a form, `image`, `k` and `where`, or JSON, `b64`, `k` and `where`. If `default_k` is 0, it must name
-    neither a number of neighbors nor a filter.
+    The request contains a form with `image`, `k` and `where`, or JSON with `b64`, `k` and `where`. If `default_k` is 0,
+    it may contain neither a number of neighbors nor a filter.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     names = {"k", "where"} if default_k else set()
@@ -275,34 +278,35 @@ async def read_query(request, limits, default_k):
     elif kind == JSON:
         content, k, where = await run_in_threadpool(_of_json, await request.body(), names)
     else:
-        raise HTTPException(415, f"Expected the content type {FORM} or {JSON}, received {kind[:100] or 'none'}.")
+        raise HTTPException(415, f"The content type must be {FORM} or {JSON}. Received: {kind[:100] or 'none'}.")
     if len(content) <= AT_ONCE:
         _check_image(content, limits)
     else:
         await run_in_threadpool(_check_image, content, limits)
     if k is not None and (type(k) is not int or not 1 <= k <= MOST_NEIGHBORS):
-        raise HTTPException(400, f"k: expected a whole number from 1 to {MOST_NEIGHBORS}, received {str(k)[:100]!r}.")
+        raise HTTPException(400, f"k must be an integer from 1 to {MOST_NEIGHBORS}. Received: {str(k)[:100]!r}.")
     if where is not None and not isinstance(where, str):
-        raise HTTPException(400, "where: expected a text, such as label == 'cup'.")
-    # A page's form sends an empty field as an empty text.
+        raise HTTPException(400, "where must be a string, such as label == 'cup'.")
+    # An HTML form sends an empty field as an empty string.
     return content, default_k if k is None else k, where or None
 
 
 async def _of_form(request, names):
-    # Of others Python may have a decoder that takes minutes for a field, in which nobody is answered.
+    # Other charsets are rejected, because some of Python's decoders take minutes for one field and block all other
+    # requests.
     charset = parse_options_header(request.headers["content-type"])[1].get(b"charset", b"utf-8")
     if charset.lower() not in (b"utf-8", b"utf8"):
-        raise HTTPException(415, f"Expected the charset utf-8, received {charset.decode('latin-1')[:100]}.")
-    # Files that are not closed stay open; the context closes them.
+        raise HTTPException(415, f"The charset must be utf-8. Received: {charset.decode('latin-1')[:100]}.")
+    # The context closes the form's files, which otherwise stay open.
     async with request.form(max_files=1, max_fields=max(len(names), 1)) as form:
         _check_names(form.keys(), {"image", *names}, "image")
         upload, k, where = form["image"], form.get("k"), form.get("where")
         if not isinstance(upload, UploadFile):
-            raise HTTPException(400, "The field image is text; send a file.")
+            raise HTTPException(400, "The field image contains text. Send a file.")
         if re.search(r"[/\\\0]", upload.filename or ""):
-            raise HTTPException(400, "The file's name has a path in it; send the name alone.")
+            raise HTTPException(400, "The file name contains a path. Send only the name of the file.")
         if isinstance(k, UploadFile):
-            raise HTTPException(400, "The field k is a file; send a number.")
+            raise HTTPException(400, "The field k contains a file. Send a number.")
         return await upload.read(), int(k) if k is not None and re.fullmatch("[0-9]{1,9}", k) else k, where
 
 
@@ -310,32 +314,34 @@ def _of_json(body, names):
     try:
         fields = json.loads(body)
     except (ValueError, RecursionError):
-        raise HTTPException(400, "The body is no JSON.") from None
+        raise HTTPException(400, "The body is not valid JSON.") from None
     if not isinstance(fields, dict):
-        raise HTTPException(400, 'Expected a JSON object such as {"b64": "..."}.')
+        raise HTTPException(400, 'The body must be a JSON object such as {"b64": "..."}.')
     _check_names(fields, {"b64", *names}, "b64")
     if not isinstance(fields["b64"], str):
-        raise HTTPException(400, "b64 is no text; send the file's content in base64.")
+        raise HTTPException(400, "b64 must be a string. Send the content of the file in base64.")
     try:
         return base64.b64decode(fields["b64"], validate=True), fields.get("k"), fields.get("where")
     except ValueError:
-        raise HTTPException(400, "b64 is no base64; send the file's content in base64, without line breaks.") from None
+        raise HTTPException(
+            400, "b64 is not valid base64. Send the content of the file in base64, without line breaks."
+        ) from None
 
 
 def _check_names(names, allowed, needed):
     unknown = sorted(set(names) - allowed)
     if unknown:
-        raise HTTPException(400, f"Unknown field {unknown[0][:100]!r}; expected {', '.join(sorted(allowed))}.")
+        raise HTTPException(400, f"Unknown field {unknown[0][:100]!r}. Expected {', '.join(sorted(allowed))}.")
     if needed not in names:
         raise HTTPException(400, f"The field {needed} is missing.")
 
 
 def _check_image(content, limits):
-    """Decodes nothing: what the file claims decides whether the model may decode it."""
+    """Checks what the file claims to be, without decoding it, to decide whether the model may decode it."""
     if not content:
         raise HTTPException(400, "The image is empty.")
     if len(content) > limits.image_bytes:
-        raise HTTPException(413, f"The image has {len(content):,} bytes, more than {limits.image_bytes:,}.")
+        raise HTTPException(413, f"The image has {len(content):,} bytes. At most {limits.image_bytes:,} are allowed.")
     wrong = wrong_header(io.BytesIO(content), limits.pixels) or why_costly(content)
     if wrong:
         raise HTTPException(400, f"The image {wrong}.")

@@ -19,22 +19,24 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tfdml.serving.index.stores.store import StoreError
 
-# Most neighbors of a request.
+# Maximum number of neighbors per request.
 MOST_NEIGHBORS = 1000
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Limits of what a request may ask of the service.
+    """Limits on what a request may ask of the service.
 
     Args:
-        image_bytes: most bytes of an image file.
-        pixels: most pixels of an image by its header.
-        waiting: most requests that wait at once, with a body that has arrived; others are told to come again.
-        seconds: time that the header of a request may take, and its body; and in which a client has to take a part of
-            its answer.
-        decoding: seconds that an image may wait to be decoded and take for it.
-        connections: most open connections; requests of others are told to come again.
+        image_bytes: Integer. Maximum size of an image file. Defaults to `20_000_000`.
+        pixels: Integer. Maximum number of pixels that an image's header may declare. Defaults to `25_000_000`.
+        waiting: Integer. Maximum number of requests that wait for an answer after their body has arrived. Other
+            requests are asked to try again later. Defaults to `64`.
+        seconds: Float. Time limit for the header of a request, for its body, and for a client to receive a part of its
+            answer. Defaults to `30.0`.
+        decoding: Float. Seconds that decoding an image may take, including the time that it waits. Defaults to `10.0`.
+        connections: Integer. Maximum number of open connections. Requests on other connections are asked to try again
+            later. Defaults to `256`.
     """
 
     image_bytes: int = 20_000_000
@@ -46,18 +48,18 @@ class Limits:
 
     @property
     def body_bytes(self):
-        """Most bytes of a body: those of an image in base64, and what stands around it."""
+        """Maximum size of a body: an image in base64 and the fields around it."""
         return self.image_bytes * 4 // 3 + 2**16
 
 
-# Paths that metrics tell apart.
+# Paths that the metrics distinguish.
 PATHS = ("/", "/search", "/label", "/embed", "/health", "/metrics", "/openapi.json")
-# Upper bounds of the seconds that a request took.
+# Upper bounds of the histogram buckets, in seconds per request.
 BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Metrics:
-    """What has happened, for Prometheus. Several threads may use it at once."""
+    """Counters and gauges for Prometheus. Several threads may use them at once."""
 
     def __init__(self):
         self.registry = registry = CollectorRegistry()
@@ -66,12 +68,12 @@ class Metrics:
         self.seconds = Histogram("tfdml_request_seconds", seconds, buckets=BOUNDS, registry=registry)
         self.batches = Counter("tfdml_batches", "Batches that the model has embedded.", registry=registry)
         self.images = Counter("tfdml_images", "Images that the model has embedded.", registry=registry)
-        waiting = "Requests that have sent their body and wait for an answer."
+        waiting = "Requests with a complete body that wait for an answer."
         self.waiting = Gauge("tfdml_waiting", waiting, registry=registry)
 
 
 class RequestCounter:
-    """Middleware for an ASGI app that counts its requests in `Metrics`, and adds headers to its responses."""
+    """ASGI middleware that counts requests in `Metrics` and adds headers to responses."""
 
     def __init__(self, app, metrics, headers):
         self.app, self._metrics, self._headers = app, metrics, headers
@@ -79,7 +81,7 @@ class RequestCounter:
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        # Of a client that leaves before its answer there is no status.
+        # If a client leaves before its answer, the status stays 499.
         start, status, path = time.monotonic(), 499, scope["path"]
         if path not in PATHS:
             path = "/images" if path.startswith("/images/") else "other"
@@ -99,13 +101,13 @@ class RequestCounter:
 
 
 def refusal(status, message, **headers):
-    """Returns a response with an error; `Retry_After` in the headers stands for `Retry-After`."""
+    """Returns a response with an error. The keyword `Retry_After` becomes the header `Retry-After`."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return JSONResponse({"error": message}, status, named)
 
 
 def answer_errors(app):
-    """Has an app answer all errors as `refusal` does."""
+    """Makes an app answer all errors in the format of `refusal`."""
 
     @app.exception_handler(HTTPException)
     async def of_http(request, error):
@@ -118,21 +120,22 @@ def answer_errors(app):
 
     @app.exception_handler(StoreError)
     async def of_the_store(request, error):
-        # Its text has the address.
+        # The error is only logged, because it contains the address of the index.
         logging.getLogger(__name__).warning("%s", error)
-        return refusal(503, "The index is out of reach. Try again in a second.", Retry_After="1")
+        return refusal(503, "The index cannot be reached. Try again in a second.", Retry_After="1")
 
     @app.exception_handler(Exception)
     async def of_the_service(request, error):
-        # What it was is logged, and is nobody else's business.
-        return refusal(500, "The service failed; its log says why.")
+        # The error is logged, but its details are not for clients.
+        return refusal(500, "The service failed. See its log for the reason.")
 
 
 class Connection(H11Protocol):
-    """A connection of the service.
+    """A connection to the service.
 
-    If there are too many, its requests are refused; from twice as many on it is closed at once. It is also closed if
-    the header of a request does not arrive in time, or the client stops reading an answer.
+    If there are too many connections, requests on the new ones are refused. If there are more than twice as many, new
+    ones are closed at once. A connection is also closed if a request's header does not arrive in time, or if the client
+    stops reading an answer.
     """
 
     def __init__(self, limits, **kwargs):
@@ -148,7 +151,7 @@ class Connection(H11Protocol):
         if len(self.connections) > most:
             message = f"{most} connections are open already. Try again in a second."
             self.app = refusal(503, message, Retry_After="1", Connection="close")
-        # `pause_writing` is to tell of every byte that the client does not take.
+        # With a limit of 0, `pause_writing` is called for every byte that the client has not received.
         transport.set_write_buffer_limits(0)
         self._header_timer = self.loop.call_later(self._limits.seconds, self._no_header)
 
@@ -175,7 +178,7 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def _no_header(self):
-        # One that has sent nothing may be a browser's, opened in advance.
+        # A connection without data may be one that a browser has opened in advance, so it gets no error.
         if self.conn.trailing_data[0]:
             message = f"The header did not arrive within {self._limits.seconds:g} seconds."
             body = json.dumps({"error": message}).encode()
@@ -184,7 +187,7 @@ class Connection(H11Protocol):
         self.transport.close()
 
     def _expect_less_than(self, before):
-        """Ends the connection if the client has taken nothing of what waits for it since the last time."""
+        """Aborts the connection if the client has received none of the waiting data since the last check."""
         left = self.transport.get_write_buffer_size()
         if left >= before:
             return self.transport.abort()
@@ -196,39 +199,41 @@ def _cancel(timer):
         timer.cancel()
 
 
-# Seconds that a stopping service waits for clients that do not finish; with its threads' there are 30.
+# Seconds that a stopping service waits for slow clients. Together with the threads' last seconds, it is 30.
 LAST_SECONDS = 29
 
 
 def listen(host, port):
-    """Returns a socket that is bound to an address; an OSError says why that is not possible."""
+    """Returns a socket that is bound to an address. Raises an OSError with the reason if that is not possible."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         bound = socket.create_server((host, port), family=family)
     except OSError as error:
-        raise OSError(f"Cannot listen at {host}, port {port}: {error.strerror or error}. Give other ones.") from error
-    # Connections inherit it. Without it the body of an answer waits 40 ms for the client to confirm the header; asyncio
-    # sets it only on sockets whose protocol is named.
+        raise OSError(
+            f"Cannot listen at {host}, port {port}: {error.strerror or error}. Use another address or port."
+        ) from error
+    # Connections inherit this option. Without it, the body of an answer waits 40 ms until the client confirms the
+    # header, and asyncio only sets it on sockets with an explicit protocol.
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return bound
 
 
 class Server(uvicorn.Server):
-    """`run([bound])` answers requests until SIGTERM or Ctrl-C, then what waits, and ends as the signal ends a process.
+    """Uvicorn server that stops at SIGTERM or Ctrl-C after it has answered the waiting requests.
 
-    When it is up, it calls `on_start`.
+    `run([bound])` then ends the process the way the signal does. The server calls `on_start` when it is ready.
     """
 
     def __init__(self, app, limits, on_start):
         config = uvicorn.Config(
             app,
             http=functools.partial(Connection, limits),
-            # Its log of errors goes to standard error as it is; headers would tell its name.
+            # Errors go to standard error unchanged. The header with the server's name is off.
             log_level="warning",
             access_log=False,
             server_header=False,
             ws="none",
-            # Nothing here asks who a client is.
+            # The service does not use client addresses.
             proxy_headers=False,
             timeout_graceful_shutdown=LAST_SECONDS,
         )
@@ -240,21 +245,21 @@ class Server(uvicorn.Server):
         self._on_start()
 
 
-# A body that is too long is read, and dropped, up to so many times its limit: clients read no answer before they have
-# sent all.
+# Bodies up to this many times the limit are read and dropped, because clients only read an answer after they have sent
+# everything.
 DROPPED = 4
 
 
 class BodyLimits:
-    """Middleware for an ASGI app that reads the bodies of requests, and limits what they take together.
+    """ASGI middleware that reads request bodies and limits their total size.
 
-    Only a request with a whole body takes a place among those that may wait: clients that send slowly lock nobody out.
-    Bodies that are still being read count in the limit of all bytes.
+    Only a request with a complete body occupies one of the waiting places, so slow clients do not lock others out.
+    Bodies that are still being read count toward the limit on all bytes.
     """
 
     def __init__(self, app, limits, metrics):
         self.app, self._limits = app, limits
-        # The bodies of requests, by the identity of their scopes.
+        # Bodies of requests by the id of their scope.
         self._reading, self._waiting = {}, {}
         metrics.waiting.set_function(lambda: len(self._waiting))
 
@@ -264,7 +269,8 @@ class BodyLimits:
         key = id(scope)
         self._reading[key] = bytearray()
         try:
-            # If no request may wait, the body is not read. While it is read, others may take the last places.
+            # Check before reading, so that no body is read in vain, and again after it, because others may have taken
+            # the last places meanwhile.
             refused = self._no_place() or await self._read(self._reading[key], scope, receive) or self._no_place()
             if refused:
                 return await refused(scope, receive, send)
@@ -280,13 +286,13 @@ class BodyLimits:
             self._waiting.pop(key, None)
 
     def _no_place(self):
-        """Returns the response to a request that may not wait, or None."""
+        """Returns the refusal if no further request may wait, or None."""
         if len(self._waiting) < self._limits.waiting:
             return None
-        return _busy(f"{self._limits.waiting} requests wait already. Try again in a second.")
+        return _busy(f"{self._limits.waiting} requests are waiting already. Try again in a second.")
 
     async def _read(self, body, scope, receive):
-        """Reads a body into a bytearray. Returns the response to a request whose body cannot be used, or None."""
+        """Reads a body into a bytearray. Returns the refusal if the body cannot be used, or None."""
         limit, most = self._limits.body_bytes, self._limits.waiting * self._limits.body_bytes
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         length = int(declared) if declared.isdigit() else 0
@@ -302,38 +308,41 @@ class BodyLimits:
                     if length > limit:
                         body.clear()
                     elif sum(map(len, [*self._reading.values(), *self._waiting.values(), part])) > most:
-                        return _busy("Bodies of other requests take all of the memory for them. Try again in a second.")
+                        return _busy(
+                            "The bodies of other requests occupy all memory that is reserved for them. Try "
+                            "again in a second."
+                        )
                     else:
                         body.extend(part)
         except TimeoutError:
             reason = f"The body did not arrive within {self._limits.seconds:g} seconds."
             return refusal(408, reason, Connection="close")
         if length > limit:
-            reason = f"The body has more than {limit:,} bytes; images may have {self._limits.image_bytes:,}."
+            reason = f"The body has more than {limit:,} bytes. An image may have at most {self._limits.image_bytes:,}."
             return refusal(413, reason, Connection="close")
         return None
 
 
 async def _no_answer(scope, receive, send):
-    """Answers a client that has gone."""
+    """Does nothing, because the client has gone."""
 
 
 def _busy(reason):
     return refusal(503, reason, Retry_After="1", Connection="close")
 
 
-# The page asks for the token, and has nothing of the index by itself.
+# Open to everyone: the page asks for the token itself, and contains nothing from the index.
 OPEN = ("/", "/health")
-# What a browser says of a request that the service's own page, or the person in front of it, makes.
+# Values that browsers send for requests of the service's own page or of the user.
 OWN_SITES = (b"same-origin", b"none")
 
 
 class Guard:
-    """Middleware for an ASGI app that lets requests with the token pass, but none that the page of another site makes.
+    """ASGI middleware that requires the token, and refuses requests from pages of other sites.
 
-    The token follows `Bearer` in the header `Authorization`. If it is empty, requests without one may call the service
-    by the names in `hosts`, or by any if there are none. Otherwise a page of a stranger that has its name lead to
-    127.0.0.1 would read the answers (DNS rebinding).
+    The header `Authorization` must contain `Bearer` and the token. If the token is empty, requests without a token are
+    accepted, but only under the host names in `hosts`, or under any name if `hosts` is empty. Without this check, a
+    foreign page with a domain that resolves to 127.0.0.1 could read the answers (DNS rebinding).
     """
 
     def __init__(self, app, token="", hosts=()):
@@ -345,32 +354,39 @@ class Guard:
 
     def _wrong(self, scope):
         headers = dict(scope["headers"])
-        # Pages of others do not have the token.
+        # With a token, this check is not needed, because other sites do not know the token.
         if not self._expected and scope["method"] == "POST" and _is_of_another_site(headers):
-            message = "A page of another site asks; only the service's own page and programs may."
+            message = (
+                "The request comes from a page of another site. Only the service's own page and programs may "
+                "send requests."
+            )
             return refusal(403, message, Connection="close")
         if not self._expected:
             host = _host(headers.get(b"host", b"").decode("latin-1"))
             if self._hosts and host not in self._hosts:
-                return refusal(403, f"The service is not called {host!r}; expected {', '.join(sorted(self._hosts))}.")
+                return refusal(
+                    403,
+                    f"The service does not answer under the host name {host!r}. Use one of "
+                    f"{', '.join(sorted(self._hosts))}.",
+                )
         elif scope["path"] not in OPEN and not hmac.compare_digest(headers.get(b"authorization", b""), self._expected):
-            message = "Expected the header Authorization: Bearer TOKEN, with the token of the service."
+            message = "The header must be Authorization: Bearer TOKEN, with the token of the service."
             return refusal(401, message, WWW_Authenticate="Bearer", Connection="close")
         return None
 
 
 def _is_of_another_site(headers):
-    """Whether a browser sends a request for a page of another origin. Pages cannot change what browsers say of them."""
+    """Returns whether a browser sends the request for a page of another origin. Pages cannot change these headers."""
     site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
     if site is not None:
-        # The browser compares with the address that it has asked, which a proxy may change.
+        # The browser compares with the address that it has requested. A proxy may change the Host header.
         return site not in OWN_SITES
-    # Older browsers, and all without TLS on other machines, say the origin only, which has no port if that is usual.
+    # Older browsers, and all browsers without TLS on other machines, only send the origin, which omits a default port.
     return origin is not None and origin.partition(b"://")[2].lower() != headers.get(b"host", b"").lower()
 
 
 def _host(text):
-    """Returns the name in a header `Host`, without the port."""
+    """Returns the host name in a `Host` header, without the port."""
     try:
         return urlsplit(f"//{text}").hostname or ""
     except ValueError:

@@ -1,1 +1,1 @@
-"""Indexes of images, and searches in them."""
+"""Image indexes and searches in them."""

@@ -1,4 +1,4 @@
-"""Attributes of images: columns of texts, numbers, booleans and times, which filters ask for."""
+"""Attributes of images: columns of text, numbers, booleans and times, which filters can use."""
 
 import logging
 import operator
@@ -13,15 +13,15 @@ from pipelines.labels import read_table
 from tfdml.files.checked import reason_of
 from tfdml.files.shards import read_columns, values_of
 
-# The columns that an index has of its own.
+# Columns that every index has.
 OWN = {"id": "number", "path": "text", "label": "text"}
-EXPECTED = "expected texts, numbers, booleans or times"
-# The end of a time with an offset from UTC: Z, +02, +0200 or +02:00.
+EXPECTED = "Expected text, numbers, booleans or times"
+# A time that ends with an offset from UTC: Z, +02, +0200 or +02:00.
 OFFSET = r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$"
 
 
 def kind_of(name, type):
-    """Returns `text`, `number`, `boolean` or `time` for a type of pyarrow; a ValueError for any other."""
+    """Returns `text`, `number`, `boolean` or `time` for a pyarrow type. Raises a ValueError for any other type."""
     if types.is_dictionary(type):
         type = type.value_type
     if types.is_string(type) or types.is_large_string(type):
@@ -32,57 +32,57 @@ def kind_of(name, type):
         return "boolean"
     if types.is_timestamp(type) or types.is_date(type):
         return "time"
-    raise ValueError(f"The column {name} of the attributes has the type {type}; {EXPECTED}.")
+    raise ValueError(f"The attribute column {name} has the type {type}. {EXPECTED}.")
 
 
 def attributes_of(columns, paths):
-    """Returns the `pyarrow.Table` of attributes in Python, with a column `path`.
+    """Returns a `pyarrow.Table` of attributes that are passed in Python, with a column `path`.
 
-    `columns` maps a name to a value for each path, `None` if one is missing.
+    `columns` maps names to one value per path, with `None` for missing values.
     """
     arrays = {"path": pyarrow.array(paths, pyarrow.string())}
     for name in columns:
         try:
             arrays[name] = pyarrow.array(columns[name], from_pandas=True)
         except (pyarrow.ArrowException, TypeError) as error:
-            raise ValueError(f"The column {name} of the attributes cannot be used ({error}); {EXPECTED}.") from None
+            raise ValueError(f"The attribute column {name} cannot be used ({error}). {EXPECTED}.") from None
     return _checked(arrays)
 
 
 def table_of_rows(paths, labels, attributes):
-    """Returns the `pyarrow.Table` of rows in Python, with `path`, `label` and attributes, see `attributes_of`.
+    """Returns the `pyarrow.Table` of rows passed in Python: `path`, `label` and the columns of `attributes_of`.
 
-    A path is `None` if a row is to have its id as a name, and a label if it has none.
+    A path is `None` if the row is to be named after its id, and a label is `None` if the row has none.
     """
     table = attributes_of(attributes or {}, paths)
     return table.add_column(1, "label", pyarrow.array(labels, pyarrow.string()))
 
 
 def named(table, ids):
-    """Returns a table of `table_of_rows` with a path in each row: `#7` of the id 7 where there was none."""
+    """Fills in missing paths in a table of `table_of_rows`, for example `#7` for the id 7."""
     names = pyarrow.array([f"#{id}" for id in ids.tolist()], pyarrow.string())
     paths = pyarrow.compute.coalesce(table["path"], names)
     return table.set_column(table.column_names.index("path"), "path", paths)
 
 
 def read_attributes(file, paths):
-    """Returns the `pyarrow.Table` of the attributes of images in a file, with a column `path`, a row for each image.
+    """Reads the attributes of images from a file into a `pyarrow.Table` with a column `path` and one row per image.
 
-    The CSV or Parquet file has a column `path`, relative to the working folder, and others; rows of images that are not
-    among `paths` are left out.
+    The CSV or Parquet file has a column `path`, relative to the working directory, and other columns. Rows of images
+    that are not among `paths` are ignored.
     """
     if not str(file).endswith((".csv", ".parquet")):
-        raise ValueError(f"--attributes={file} is no table: expected a .csv or .parquet file.")
+        raise ValueError(f"--attributes={file} is not a table. Expected a .csv or .parquet file.")
     table = (_of_csv if str(file).endswith(".csv") else _of_parquet)(file)
     if "path" not in table.column_names:
-        raise ValueError(f"{file} has the columns {table.column_names}; expected path and others.")
+        raise ValueError(f"{file} has the columns {table.column_names}. Expected path and other columns.")
     try:
         if kind_of("path", table["path"].type) != "text":
-            raise ValueError(f"the column path has the type {table['path'].type}; expected texts")
+            raise ValueError(f"the column path has the type {table['path'].type} instead of text")
         places = _places(values_of(table["path"]), set(paths))
         missing = [path for path in paths if path not in places]
         if missing:
-            raise ValueError(f"it has no row for {len(missing):,} of {len(paths):,} images, such as {missing[0]}")
+            raise ValueError(f"it has no row for {len(missing):,} of {len(paths):,} images, for example {missing[0]}")
         table = table.take([places[path] for path in paths])
         columns = {name: table[name] for name in table.column_names if name != "label"}
         found = _checked(columns | {"path": pyarrow.array(paths, pyarrow.string())})
@@ -90,26 +90,26 @@ def read_attributes(file, paths):
         raise ValueError(f"{file} cannot be used: {reason_of(error).rstrip('.')}.") from None
     warn = logging.getLogger(__name__).warning
     if "label" in table.column_names:
-        warn("The column label of %s is not used: labels are those of the images or the embeddings.", file)
+        warn("The column label of %s is ignored, because labels come from the images or the embeddings.", file)
     empty = [name for name in found.column_names if found[name].null_count == len(found)]
     if empty:
-        warn("%s has no value for these images in %s, which is not added.", file, ", ".join(empty))
+        warn("%s has no values for these images in the columns %s, which are not added.", file, ", ".join(empty))
     return found.drop_columns(empty)
 
 
 def _places(found, wanted):
-    """Returns path to row of a table; paths that are not among the wanted ones are in full."""
+    """Returns a dictionary from paths to rows of a table. Paths that are not among `wanted` become absolute."""
     places = {}
     for place, path in enumerate(found):
         name = path if path in wanted else os.path.abspath(path or "")
         if name in places:
-            raise ValueError(f"it has two rows of {path}, and may have one for each image")
+            raise ValueError(f"it has several rows for {path}, but may have only one per image")
         places[name] = place
     return places
 
 
 def joined(rows, ids, paths, new):
-    """Returns name to column of the attributes of rows: what an index has of them by their ids, and new ones by path.
+    """Merges the index's attributes, found by id, with new ones, found by path. Returns the columns by name.
 
     `rows` are the `IndexRows` of the index, and `new` is a table with a column `path`, or `None`.
     """
@@ -134,7 +134,7 @@ def _merged(name, old, new, replaced):
         new = pyarrow.nulls(len(new), old.type)
     kinds = [kind_of(name, column.type) for column in (old, new)]
     if kinds[0] != kinds[1]:
-        raise ValueError(f"The column {name} of the index has a {kinds[0]} in each row, received a {kinds[1]}.")
+        raise ValueError(f"The column {name} of the index is a {kinds[0]} column. Received: a {kinds[1]} column.")
     if old.type != new.type:
         common = pyarrow.string() if kinds[0] == "text" else pyarrow.float64()
         old, new = old.cast(common), new.cast(common)
@@ -147,11 +147,11 @@ def _taken(table, places, without):
 
 
 def _checked(columns):
-    """Returns a table whose columns have one type for each kind."""
+    """Returns a table in which every column has the standard type of its kind."""
     for name in columns:
         if not isinstance(name, str) or not name or name in OWN.keys() - {"path"}:
             raise ValueError(
-                f"An attribute cannot have the name {name!r}: expected a text other than {', '.join(OWN)}."
+                f"An attribute cannot have the name {name!r}. Expected a non-empty string other than {', '.join(OWN)}."
             )
     return pyarrow.table({name: _of_one_type(name, column) for name, column in columns.items()})
 
@@ -166,11 +166,11 @@ def _of_one_type(name, column):
         if types.is_integer(column.type):
             return column.cast(pyarrow.int64())
         floats = column.cast(pyarrow.float64())
-        # No comparison with NaN is true or false.
+        # Treat NaN as missing, because comparisons with a missing value are neither true nor false.
         missing = pyarrow.scalar(None, pyarrow.float64())
         return pyarrow.compute.if_else(pyarrow.compute.is_nan(floats), missing, floats)
     if kind == "time":
-        # Of nanoseconds the last three digits go.
+        # Nanoseconds are truncated to microseconds.
         options = pyarrow.compute.CastOptions(pyarrow.timestamp("us"), allow_time_truncate=True)
         return pyarrow.compute.cast(column, options=options)
     return column.cast(pyarrow.string() if kind == "text" else pyarrow.bool_())
@@ -186,7 +186,7 @@ def _of_parquet(file):
 def _of_csv(file):
     def check(header):
         if len(set(header)) < len(header):
-            raise ValueError(f"{file} has the columns {header}; expected each once.")
+            raise ValueError(f"{file} has the columns {header}. Expected each column once.")
 
     header, rows = read_table(file, check)
     columns = {name: pyarrow.array([row[name] or None for row, _ in rows], pyarrow.string()) for name in header}
@@ -194,7 +194,7 @@ def _of_csv(file):
 
 
 def _typed(texts):
-    """Returns a column of texts as numbers, booleans or times if all of them are such."""
+    """Converts a text column to numbers, booleans or times if all of its values allow it."""
     casts = [operator.methodcaller("cast", type) for type in (pyarrow.int64(), pyarrow.float64(), pyarrow.bool_())]
     for convert in (*casts, _times):
         try:
@@ -205,8 +205,8 @@ def _typed(texts):
 
 
 def _times(texts):
-    """Returns texts as times in UTC; those without an offset are in UTC. An ArrowInvalid if one is no time."""
-    # pyarrow reads texts with an offset, or those without one, and no column of both.
+    """Converts text to times in UTC. Times without an offset are in UTC. Raises an ArrowInvalid for other text."""
+    # pyarrow cannot read a column that has times with and without an offset, so parse them separately.
     with_offset, nothing = pyarrow.compute.match_substring_regex(texts, OFFSET), pyarrow.scalar(None, pyarrow.string())
     naive = pyarrow.compute.if_else(with_offset, nothing, texts).cast(pyarrow.timestamp("us"))
     others = pyarrow.compute.if_else(with_offset, texts, nothing).cast(pyarrow.timestamp("us", "UTC"))

@@ -1,4 +1,4 @@
-"""Makes indexes of images, adds to them, deletes from them, and moves them to another model."""
+"""Builds image indexes, adds and deletes images, and moves an index to another model."""
 
 import contextlib
 import os
@@ -19,20 +19,20 @@ from tfdml.serving.index.folder import GONE, IndexFolder, build, index_of_kind
 
 @contextlib.contextmanager
 def _changing(folder):
-    """Locks an index for a change, and ends an erasure that was interrupted; returns the names of its images."""
+    """Locks an index for a change. Completes an interrupted erasure first, and yields the names of its images."""
     folder.path.mkdir(parents=True, exist_ok=True)
     with naming(folder.path), locked(folder.path, "index"):
         yield _finish_deletion(folder)
 
 
 def delete_images(out, paths, compact=True):
-    """Deletes images from the index in a folder; returns how many were deleted, and how many are left.
+    """Deletes images from the index in a folder. Returns the number of deleted and of remaining images.
 
-    If the index has none of them, nothing is left to do: a command that was killed at its end may be repeated. Paths
-    are as the index has them, or relative to the working folder.
+    If the index has none of the images, there is nothing to do, so a command that was killed at its end can be
+    repeated. Paths are written as in the index, or relative to the working directory.
 
-    If `compact`, the images are erased from all files, which builds the index again. Otherwise they are marked, and
-    erased when a fifth of the rows is.
+    If `compact`, the images are erased from all files, which builds the index again. Otherwise, they are marked as
+    deleted, and erased once 20% of the rows are marked.
     """
     folder = IndexFolder(out)
     folder.manifest()
@@ -48,26 +48,26 @@ def delete_images(out, paths, compact=True):
         if len(unknown) == len(names):
             return 0, len(present)
         if unknown:
-            raise ValueError(f"{unknown[0]} is not in the index {out}, and nothing is deleted.")
+            raise ValueError(f"{unknown[0]} is not in the index {out}, so nothing was deleted.")
         _delete(folder, rows, names & present, present, compact)
         return len(names), len(present - names)
 
 
 def delete_ids(folder, ids, compact=False):
-    """Deletes the images with these ids, a set, from an `IndexFolder`, see `delete_images`; all must be there."""
+    """Deletes the images with these ids, a set, from an `IndexFolder`; see `delete_images`. All of them must exist."""
     folder.manifest()
     with _changing(folder):
         rows = folder.read_rows(folder.manifest())
         live = rows.selected()
         unknown = sorted(ids - set(rows.ids[live].tolist()))
         if unknown:
-            raise ValueError(f"{unknown[0]} is not in the index {folder.path}, and nothing is deleted.")
+            raise ValueError(f"The id {unknown[0]} is not in the index {folder.path}, so nothing was deleted.")
         chosen = np.flatnonzero(live & np.isin(rows.ids, list(ids)))
         _delete(folder, rows, {rows.paths[row] for row in chosen}, _present(folder, rows, compact), compact)
 
 
 def compact_index(out):
-    """Erases images that are marked as deleted from all files of an index; returns how many images it has."""
+    """Erases images that are marked as deleted from all files of an index. Returns the number of remaining images."""
     folder = IndexFolder(out)
     folder.manifest()
     with _changing(folder):
@@ -77,7 +77,7 @@ def compact_index(out):
 
 
 def _finish_deletion(folder):
-    """Erases the images whose erasure has begun, as far as that is not done; returns their names."""
+    """Completes an erasure that was started, if any. Returns the names of its images."""
     names = folder.begun_deletion() if folder.exists() else set()
     if names:
         _erase(folder, names)
@@ -86,7 +86,7 @@ def _finish_deletion(folder):
 
 
 def _present(folder, rows, compact):
-    """Returns the set of the paths of all images; where files are read anyway, also of those that are only embedded."""
+    """Returns the set of all paths. With `compact`, it includes images that are embedded but not indexed yet."""
     there = {rows.paths[row] for row in np.flatnonzero(~rows.deleted)}
     if not compact:
         return there
@@ -96,7 +96,7 @@ def _present(folder, rows, compact):
 def _delete(folder, rows, names, present, compact):
     left = len(present - names)
     if not left:
-        raise ValueError(f"These are all images of the index {folder.path}; remove the folder instead.")
+        raise ValueError(f"These are all images in the index {folder.path}. Remove the folder instead.")
     if not names:
         return
     if compact:
@@ -112,13 +112,13 @@ def _delete(folder, rows, names, present, compact):
     try:
         _check_size(folder.manifest()["spec"], left)
     except ValueError:
-        # Of so few images there is no index of this kind, so that the marks stay.
+        # There is no index of this type for so few images, so keep the marks.
         return
     _erase(folder, set())
 
 
 def _mark(folder, rows, names):
-    """Marks the rows with these paths as deleted, and returns the mask `[N]` of all that are."""
+    """Marks the rows with these paths as deleted. Returns a mask `[N]` of all rows that are deleted."""
     deleted = rows.deleted | np.array([path in names for path in rows.paths])
     if (deleted != rows.deleted).any():
         folder.mark_deleted(deleted)
@@ -126,12 +126,12 @@ def _mark(folder, rows, names):
 
 
 def _erase(folder, names):
-    """Builds the index anew without the rows that are deleted, and those with these paths, and removes their files."""
+    """Builds the index again without deleted rows and rows with these paths, and removes the files of these images."""
     manifest, shards = folder.manifest(), EmbeddingShards(folder.embeddings)
     files = _files(folder, names)
     rows = folder.read_rows(manifest)
     deleted = _mark(folder, rows, names)
-    # Also those that are embedded and not yet in the index.
+    # Include images that are embedded but not in the index yet.
     ids = {
         id
         for block in shards.blocks()
@@ -145,31 +145,31 @@ def _erase(folder, names):
 
 
 def _files(folder, names):
-    """Returns the files in the index of these images: those of a dataset in memory."""
+    """Returns the files of these images in the index folder, which only images of a dataset in memory have."""
     return [Path(folder.file_of(name)) for name in names if not os.path.isabs(name) and os.sep in name]
 
 
 def _check_size(spec, count):
-    """Raises a ValueError if there is no index of this kind for so few images."""
+    """Raises a ValueError if an index of this type cannot have so few images."""
     try:
         index_of_kind(spec).of_size(count)
     except ValueError as error:
-        raise ValueError(f"{count} images would be left, and nothing is deleted: {error}") from None
+        raise ValueError(f"{count} images would be left, so nothing was deleted: {error}") from None
 
 
-# What an interrupted indexing leaves in its folder.
+# Files and folders that an interrupted indexing leaves behind.
 UNFINISHED = {".lock", "embeddings", "model", "images", "bad_images.jsonl"}
 OURS = ("index-", "images-", "deleted-", ".writing-")
 
 
 def index_images(out, images, *, model="", kind="flat", add=False, update=False, attributes=None, **options):
-    """Makes an index of an `ImageList`, goes on with one that was interrupted, or adds the images to one with `add`.
+    """Indexes an `ImageList`, resumes an interrupted indexing, or adds the images to an existing index with `add`.
 
-    A new index needs a `model`, an exported one, and has a `kind`, such as `ivf(probes=32)`; another one keeps its own.
-    With `update` images that the index has already are embedded again. `attributes` is a table of `read_attributes`, or
-    `None`. Other options are `shard_rows` and `batch_size` of `embed_into`.
+    A new index needs an exported `model`. It has the type `kind`, such as `ivf(probes=32)`. An existing index
+    keeps its model and its type. With `update`, images that are already in the index are embedded again. `attributes`
+    is a table from `read_attributes`, or `None`. The other options are `shard_rows` and `batch_size` of `embed_into`.
 
-    Returns the number of images in the index, and path to reason of those that could not be read.
+    Returns the number of images in the index, and a dictionary from the paths of unreadable images to the reasons.
     """
     folder, model = IndexFolder(out), saved_model_folder(model) if model else ""
     _check_target(folder, add)
@@ -196,12 +196,14 @@ def index_images(out, images, *, model="", kind="flat", add=False, update=False,
 
 
 def index_embeddings(out, source, *, model, kind="flat", attributes=None):
-    """Makes an index of embeddings that `tfdml.embed` has written with a model; returns what `index_images` does."""
+    """Indexes embeddings that `tfdml.embed` has computed with a model. Returns the same as `index_images`."""
     folder, computed, model = IndexFolder(out), EmbeddingShards(source), saved_model_folder(model)
     _check_target(folder, add=False)
     index_of_kind(kind)
     if model_hash(model) != computed.model:
-        raise ValueError(f"The embeddings in {source} were not computed by the model {model}; give the one that did.")
+        raise ValueError(
+            f"The embeddings in {source} were not computed by the model {model}. Pass the model that computed them."
+        )
     check_files(source, computed)
     with _changing(folder):
         if _has_embeddings(folder):
@@ -214,17 +216,19 @@ def index_embeddings(out, source, *, model, kind="flat", attributes=None):
 
 
 def check_files(source, shards):
-    """Raises a ValueError if the `EmbeddingShards` in a source are of images that are not files."""
+    """Raises a ValueError if the `EmbeddingShards` in a source contain images that are not files."""
     relative = next((path for path in sorted(shards.paths()) if not os.path.isabs(path)), None)
     if relative is not None:
-        raise ValueError(f"{source} has images of a dataset in memory, such as {relative}; index them with --images.")
+        raise ValueError(
+            f"{source} contains images of a dataset in memory, such as {relative}. Index them with --images."
+        )
 
 
 def add_rows(folder, ids, vectors, table, *, model, kind="flat", metric="cosine", bad=None):
-    """Adds embeddings to an `IndexFolder`, or makes an index of them; returns the ids of the rows, `[N]`.
+    """Adds embeddings to an `IndexFolder`, which is created if necessary. Returns the ids of the rows, `[N]`.
 
-    Rows of paths that it has take the place of the earlier ones. The table is that of `table_of_rows`, `model` a hash,
-    and `bad` maps paths of unreadable images to reasons. If the ids are `None`, they are the next ones.
+    New rows replace existing rows with the same paths. The table is from `table_of_rows`, `model` is a hash, and `bad`
+    maps paths of unreadable images to reasons. If `ids` is `None`, the next ids are used.
     """
     with _changing(folder):
         shards = _shards_for(folder, model, vectors.shape[1])
@@ -238,7 +242,8 @@ def add_rows(folder, ids, vectors, table, *, model, kind="flat", metric="cosine"
         try:
             build(folder, shards, kind, metric, attributes=table.drop_columns("label"))
         except BaseException:
-            # Also of a full disk, or Ctrl-C: who repeats the call would add them twice. The index may have them.
+            # Also clean up after a full disk or Ctrl-C, because repeating the call would add the images twice. The
+            # index may already contain them.
             _remove_unknown(folder, shards, set(ids.tolist()))
             raise
         return ids
@@ -249,27 +254,29 @@ def _shards_for(folder, model, dimension):
         return EmbeddingShards.create(folder.embeddings, model=model, dimension=dimension)
     shards = EmbeddingShards(folder.embeddings)
     if shards.model != model:
-        raise ValueError(f"The index {folder.path} was made with another model; their embeddings cannot be compared.")
+        raise ValueError(f"The index {folder.path} was made with another model, so the embeddings cannot be compared.")
     if shards.dimension != dimension:
-        raise ValueError(f"The index has vectors of {shards.dimension} dimensions, received vectors of {dimension}.")
+        raise ValueError(
+            f"The index has vectors with {shards.dimension} dimensions. Received: vectors with {dimension} dimensions."
+        )
     return shards
 
 
 def _check_new(folder, shards, kind, metric, ids):
-    """Raises a ValueError if the index has an image with one of these ids; erases a deleted one that has."""
+    """Raises a ValueError if the index has an image with one of these ids. Erases deleted images with such ids."""
     used = {id for block in shards.blocks() for id in block.ids.tolist()} & ids
     if not used:
         return
-    # A kill left others without the index that has them.
+    # A killed process may have left embeddings that are in no index.
     known = _remove_unknown(folder, shards, used)
     if there := known - _deleted_ids(folder):
-        raise ValueError(f"The index has an image {min(there)} already; delete it first, or leave ids out.")
+        raise ValueError(f"The index already has an image with the id {min(there)}. Delete it first, or omit ids.")
     if known:
         build(folder, shards, kind, metric, anew=True)
 
 
 def _remove_unknown(folder, shards, ids):
-    """Removes the embeddings with these ids that the index does not have; returns the ids that it has."""
+    """Removes embeddings with these ids that are not in the index. Returns the ids that are in it."""
     known = ids & set(folder.read_rows(folder.manifest()).ids.tolist()) if folder.exists() else set()
     if ids - known:
         shards.remove(ids - known)
@@ -280,24 +287,26 @@ def _check_target(folder, add):
     if add:
         folder.manifest()
     elif folder.exists():
-        raise ValueError(f"{folder.path} holds an index. --add adds images to it; give another --out for a new one.")
+        raise ValueError(
+            f"{folder.path} contains an index. Use --add to add images to it, or another --out for a new index."
+        )
     elif folder.path.exists() and not folder.path.is_dir():
-        raise ValueError(f"--out={folder.path} is a file; give a folder.")
+        raise ValueError(f"--out={folder.path} is a file. Use a folder.")
     elif folder.path.exists() and (names := {entry.name for entry in folder.path.iterdir()}):
         others = {name for name in names - UNFINISHED if not name.startswith(OURS)}
         if others or ".lock" not in names:
-            raise ValueError(f"--out={folder.path} is not empty and holds no index; give a new folder.")
+            raise ValueError(f"--out={folder.path} is not empty and contains no index. Use a new folder.")
 
 
 def _opened(folder, model, add):
-    """Returns the shards and the model of an index; puts both there if it is new."""
+    """Returns the shards and the model of an index, and first creates both if the index is new."""
     begun = _has_embeddings(folder) and folder.model.is_dir()
     if not begun:
         if add:
             gone = folder.model if _has_embeddings(folder) else folder.embeddings
-            raise damaged(f"The index {folder.path}", f"{gone} is missing", "Make the index again.")
+            raise damaged(f"The index {folder.path}", f"{gone} is missing", "Create the index again.")
         if not model:
-            raise ValueError(f"--model is missing: the exported model that {folder.path} is made with.")
+            raise ValueError(f"--model is missing. Pass the exported model to make {folder.path} with.")
         embedder = ExportedModel(model)
         shutil.rmtree(folder.embeddings, ignore_errors=True)
         copy_model(model, folder.model)
@@ -309,12 +318,15 @@ def _opened(folder, model, add):
     folder.check_model(folder.model, shards.model)
     embedder = ExportedModel(folder.model)
     if embedder.dimension != shards.dimension:
-        raise ValueError(f"The embeddings in {folder.embeddings} do not have the dimensions of the model.")
+        raise ValueError(
+            f"The embeddings in {folder.embeddings} have {shards.dimension} dimensions, but the model has "
+            f"{embedder.dimension}. Create the index again."
+        )
     return shards, embedder
 
 
 def _has_embeddings(folder):
-    """Whether there are embeddings: a kill leaves files without a manifest, if it came before the first one."""
+    """Returns whether there are embeddings. A process that was killed early may leave files without a manifest."""
     return (folder.embeddings / MANIFEST).is_file()
 
 
@@ -323,7 +335,7 @@ def _deleted_ids(folder):
 
 
 def copy_model(model, target):
-    """Copies a SavedModel and its card, so that the index needs nothing beside it."""
+    """Copies a SavedModel and its card, so that the index needs no files outside its folder."""
     unfinished = target.with_name(f".writing-{target.name}")
     for leftover in (unfinished, target):
         cleared(leftover)
@@ -338,24 +350,25 @@ def _check_same(folder, shards, paths):
     others = shards.paths() - paths
     if others:
         raise ValueError(
-            f"{folder.path} holds an indexing of other images that was interrupted, such as {min(others)}. Repeat its "
-            "command, or give another --out."
+            f"{folder.path} contains an interrupted indexing of other images, such as {min(others)}. Repeat its "
+            "command, or use another --out."
         )
 
 
 def upgrade_index(out, model, *, shard_rows=4096, batch_size=None):
-    """Embeds all images of an index by another model, and has the index use it then; returns how many these are.
+    """Embeds all images of an index with another model, which the index then uses. Returns the number of images.
 
-    It returns 0 if the index has this model already, as after a command that was killed at its end.
+    It returns 0 if the index already has this model, for example when a command that was killed at its end is repeated.
 
-    Until the end searches find what they found before, and nothing can be added or deleted. What is done is noted after
-    `shard_rows` images, and is not done again if it is interrupted and repeated. Ids, labels and attributes stay.
+    Until the upgrade is complete, searches use the old model, and images cannot be added or deleted. Progress is saved
+    after every `shard_rows` images, and an interrupted upgrade resumes from there. Ids, labels and attributes stay the
+    same.
     """
     folder, model = IndexFolder(out), saved_model_folder(model)
     folder.manifest()
     with _changing(folder):
         manifest, digest = folder.manifest(), model_hash(model)
-        # What a kill has left of an upgrade that was done.
+        # A killed process may have left files of an upgrade that is complete.
         _remove_before(folder, manifest.get("upgrades", 0))
         if digest == manifest["model"]:
             return 0
@@ -371,14 +384,14 @@ def upgrade_index(out, model, *, shard_rows=4096, batch_size=None):
 
 
 def _remove_before(folder, number):
-    """Removes the models and the embeddings that an index had before so many upgrades."""
+    """Removes the models and the embeddings from before the upgrade with this number."""
     for earlier in range(number):
         for old in (folder.model_after(earlier), folder.embeddings_after(earlier)):
             shutil.rmtree(old, ignore_errors=True)
 
 
 def _begun(folder, model, digest, number):
-    """Returns the shards of the upgrade, with the model next to them: those of an interrupted one, or empty ones."""
+    """Returns the shards of the upgrade, with its model next to them, from an interrupted upgrade or new."""
     embeddings, target = folder.embeddings_after(number), folder.model_after(number)
     if embeddings.is_dir() and target.is_dir():
         shards = EmbeddingShards(embeddings)
@@ -390,7 +403,7 @@ def _begun(folder, model, digest, number):
 
 
 def _embed(folder, rows, shards, embedder, shard_rows, batch_size):
-    """Embeds the images that the shards do not have yet, and removes those that the index has no more."""
+    """Embeds the images that the shards do not have yet, and removes images that are no longer in the index."""
     live = {id: row for row, id in enumerate(rows.ids.tolist()) if not rows.deleted[row]}
     done = {id for block in shards.blocks() for id in block.ids.tolist()}
     if done - live.keys():
@@ -408,10 +421,10 @@ def _embed(folder, rows, shards, embedder, shard_rows, batch_size):
 
 
 def check_readable(missing, count):
-    """Raises a ValueError if images of an index with so many cannot be read: path to reason."""
+    """Raises a ValueError if images of an index cannot be read. `missing` maps their paths to the reasons."""
     if missing:
         path, reason = min(missing.items())
         raise ValueError(
-            f"{len(missing):,} of {count:,} images cannot be read, first {path}: {reason}. Bring them back, or "
-            "delete them from the index, and repeat the command. The index stays as it was."
+            f"{len(missing):,} of {count:,} images cannot be read, for example {path}: {reason}. Restore them, "
+            "or delete them from the index, and repeat the command. The index has not changed."
         )

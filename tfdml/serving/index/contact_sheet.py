@@ -1,20 +1,20 @@
-"""Draws queries and their neighbors."""
+"""Draws queries and their neighbors as one image."""
 
 from PIL import Image, ImageDraw, ImageOps
 
 from pipelines.checks import open_heic
 from tfdml.files.checked import naming, open_file
 
-# Pixels.
+# Sizes in pixels.
 SIDE, MARGIN, TEXT = 128, 8, 28
-# Characters of a label that fit below a picture.
+# Number of characters of a label that fit below an image.
 SHOWN = 20
 
 
 def draw(queries, found, path):
-    """Writes a picture with a row for each query: the query, then its neighbors with their similarities and labels.
+    """Writes an image with one row per query: the query, then its neighbors with similarities and labels.
 
-    Queries are paths, and `found` is what `Searcher.search` returns for them.
+    Queries are paths, and `found` is the result of `Searcher.search` for them.
     """
     open_heic()
     columns = 1 + max(map(len, found))
@@ -35,10 +35,10 @@ def draw(queries, found, path):
 
 
 def _tile(file):
-    """Returns the picture in a square; grey where it is no longer there."""
+    """Returns the image in a square, or a gray square if the file no longer exists."""
     try:
         with open_file(file) as content, Image.open(content) as image:
-            # Decoded small where the format allows it.
+            # Decode at a smaller size if the format supports it.
             image.draft("RGB", (2 * SIDE, 2 * SIDE))
             upright = ImageOps.exif_transpose(image).convert("RGB")
             return ImageOps.pad(upright, (SIDE, SIDE), color="white")

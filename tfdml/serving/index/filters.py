@@ -1,4 +1,4 @@
-"""Filters such as `label in ('mug', 'cup') and price < 20`, parsed and translated for pyarrow."""
+"""Filters such as `label in ('mug', 'cup') and price < 20`, which are parsed and translated for pyarrow."""
 
 import dataclasses
 import datetime
@@ -12,9 +12,9 @@ from pyarrow import types
 from pyarrow.compute import field as field_of
 from pyarrow.compute import if_else
 
-# Characters of a filter.
+# Maximum length of a filter, in characters.
 MOST = 2000
-# Characters of a filter that a message shows.
+# Number of characters of a filter that a message shows.
 SHOWN = 30
 WORDS = frozenset({"and", "or", "not", "in", "is", "null", "true", "false"})
 KINDS = re.compile(
@@ -30,7 +30,7 @@ KINDS = re.compile(
 
 
 class Token(NamedTuple):
-    """A part of a filter: `word`, `name`, `number`, `text`, `sign` or `end`, its value, and its first character."""
+    """A token of a filter: `word`, `name`, `number`, `text`, `sign` or `end`, its value, and its position."""
 
     kind: str
     value: Any
@@ -38,18 +38,18 @@ class Token(NamedTuple):
 
 
 def tokens_of(text):
-    """Returns the `Token`s of a filter, the last of the kind `end`; a ValueError if something is none."""
+    """Returns the `Token`s of a filter, with `end` as the last one. Raises a ValueError for other text."""
     if not isinstance(text, str):
-        raise ValueError(f"Expected a filter as text, such as \"label == 'cup'\", received {type(text).__name__}.")
+        raise ValueError(f"A filter must be a string, such as \"label == 'cup'\". Received: {type(text).__name__}.")
     if len(text) > MOST:
-        raise ValueError(f"The filter has {len(text):,} characters, and may have {MOST:,}.")
+        raise ValueError(f"The filter has {len(text):,} characters. At most {MOST:,} are allowed.")
     tokens, place = [], 0
     while text[place:].strip():
         match = KINDS.match(text, place)
         if not match:
             place += len(text[place:]) - len(text[place:].lstrip())
             open_quote = text[place] in "'\"`"
-            raise filter_error("a quote that is not closed" if open_quote else "no such sign", text, place)
+            raise filter_error("a quote is not closed" if open_quote else "unknown sign", text, place)
         kind = match.lastgroup
         tokens.append(_token(kind, match[kind], match.start(kind)))
         place = match.end()
@@ -57,17 +57,17 @@ def tokens_of(text):
 
 
 def filter_error(problem, text, place):
-    """Returns the ValueError of a problem at a place of a filter, which it shows."""
-    # A text of somebody else may have lines, and a message is one.
+    """Returns a ValueError that describes a problem and shows its position in the filter."""
+    # Filters may come from other people and contain line breaks, but messages have one line.
     shown = " ".join(text[place : place + SHOWN].split()) or "the end"
-    # JSON may have half of a character, which no answer can.
+    # JSON may contain half of a surrogate pair, which cannot be encoded in an answer.
     shown = shown.encode("utf-8", "backslashreplace").decode()
     return ValueError(f"The filter cannot be used: {problem}, at character {place + 1}: {shown}")
 
 
 def _token(kind, text, place):
     if kind == "number":
-        # What is larger than the integers of a table is compared as a float.
+        # Integers that are too large for a table's integers are compared as floats.
         is_integer = re.fullmatch(r"[+-]?\d{1,19}", text) and -(2**63) <= int(text) < 2**63
         return Token(kind, int(text) if is_integer else float(text), place)
     if kind == "text":
@@ -84,9 +84,9 @@ OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "!=", "!=": "="}
 
 @dataclasses.dataclass(frozen=True)
 class Compared:
-    """A column next to a value: `price < 20`.
+    """A comparison of a column with a value, such as `price < 20`.
 
-    The kind of the column is `text`, `number`, `boolean` or `time`; times are `datetime.datetime` in UTC.
+    The kind of the column is `text`, `number`, `boolean` or `time`. Times are `datetime.datetime` objects in UTC.
     """
 
     name: str
@@ -97,7 +97,7 @@ class Compared:
 
 @dataclasses.dataclass(frozen=True)
 class ComparedColumns:
-    """A column next to another one of its kind: `price < cost`."""
+    """A comparison of two columns of the same kind, such as `price < cost`."""
 
     name: str
     kind: str
@@ -107,7 +107,7 @@ class ComparedColumns:
 
 @dataclasses.dataclass(frozen=True)
 class Among:
-    """A column's value is one of several: `label in ('mug', 'cup')`."""
+    """A test of whether a column's value is in a list, such as `label in ('mug', 'cup')`."""
 
     name: str
     kind: str
@@ -116,34 +116,34 @@ class Among:
 
 @dataclasses.dataclass(frozen=True)
 class Missing:
-    """A column's value is missing."""
+    """A test of whether a column's value is missing."""
 
     name: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Not:
-    """A condition is false."""
+    """The negation of a condition."""
 
     condition: Any
 
 
 @dataclasses.dataclass(frozen=True)
 class All:
-    """Several conditions are true."""
+    """A conjunction of conditions."""
 
     conditions: tuple
 
 
 @dataclasses.dataclass(frozen=True)
 class AnyOf:
-    """One of several conditions is true."""
+    """A disjunction of conditions."""
 
     conditions: tuple
 
 
 def pushed(condition, negate=False):
-    """Returns a condition, or the one that is true where it is false, with `Not` at `Among` and `Missing` alone."""
+    """Returns a condition, or its negation, in a form that uses `Not` only around `Among` and `Missing`."""
     match condition:
         case Not(inner):
             return pushed(inner, not negate)
@@ -171,7 +171,7 @@ def expression_of(condition, schema):
             return COMPARISONS[sign](*map(_floats if differ else field_of, (name, other)))
         case Among(name, kind, values):
             field, values = _alike(name, kind, values, schema)
-            # Whether a missing value is among them is not known.
+            # For a missing value, the result is unknown, as in SQL.
             unknown = pyarrow.scalar(None, pyarrow.bool_())
             return if_else(field.is_null(), unknown, field.isin(values))
         case Missing(name):
@@ -187,9 +187,10 @@ def expression_of(condition, schema):
 
 
 def _alike(name, kind, values, schema):
-    """Returns a column and the values that it is compared with: as float64 unless all of them are whole numbers.
+    """Returns a column and its comparison values: both as float64, unless all numbers are integers.
 
-    pyarrow converts a column to the smallest type that holds a value, and fails if a number of the column does not fit.
+    Otherwise, pyarrow converts the column to the smallest type that holds a value, and fails if a number in the column
+    does not fit.
     """
     is_float = types.is_floating(schema.field(name).type) or any(isinstance(value, float) for value in values)
     if kind == "number" and is_float:
@@ -198,39 +199,40 @@ def _alike(name, kind, values, schema):
 
 
 def _floats(name):
-    # Whole numbers beyond 2^53 are rounded, as everywhere that they meet a float.
+    # Integers beyond 2^53 are rounded, as in every comparison with a float.
     return field_of(name).cast(pyarrow.float64(), safe=False)
 
 
-# Brackets and `not`s in each other.
+# Maximum nesting of parentheses and `not`.
 DEEPEST = 32
-# As filters and conditions have them.
+# Signs in filters, and the signs that conditions use for them.
 SIGNS = {sign: sign for sign in OPPOSITE} | {"==": "=", "<>": "!="}
 SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-A_VALUE = "a number, a text in quotes, true or false"
+A_VALUE = "a number, text in quotes, true or false"
 
 
 def filter_of(text, kinds, schema):
-    """Returns the `pyarrow.compute.Expression` of a filter of a table with a schema, see `condition_of`."""
+    """Returns the `pyarrow.compute.Expression` of a filter for a table with this schema; see `condition_of`."""
     return expression_of(condition_of(text, kinds), schema)
 
 
 def condition_of(text, kinds):
-    """Returns the condition that a filter says; a ValueError in one line says what is wrong, and where.
+    """Parses a filter and returns its condition. If it is not valid, a ValueError shows what is wrong, and where.
 
-    A comparison with a missing value is neither true nor false, as in SQL: `not price < 20` leaves it out, too.
+    As in SQL, a comparison with a missing value is neither true nor false, so `not price < 20` excludes such rows as
+    well.
 
-    | | |
+    | Filter | Meaning |
     |---|---|
-    | `price < 20`, `20 > price`, `price != discount` | also `<=`, `>`, `>=`, `=` and `==` |
-    | `label in ('mug', 'cup')`, `label not in ('mug')` | |
-    | `price is null`, `price is not null` | whether a value is missing |
-    | `sold`, `sold == true` | of a column of true and false |
-    | `taken >= '2024-05-01'` | of a column of times |
-    | `and`, `or`, `not`, brackets | |
+    | `price < 20`, `20 > price`, `price != discount` | comparison; also `<=`, `>`, `>=`, `=` and `==` |
+    | `label in ('mug', 'cup')`, `label not in ('mug')` | value in a list |
+    | `price is null`, `price is not null` | missing value |
+    | `sold`, `sold == true` | boolean column |
+    | `taken >= '2024-05-01'` | time column |
+    | `and`, `or`, `not`, parentheses | combinations |
 
-    A column whose name is not a word is in backquotes; a quote in a text is doubled, and a backquote in a name. `kinds`
-    maps the name of a column to `text`, `number`, `boolean` or `time`.
+    Put column names that are not plain identifiers in backticks. Double a quote inside a string, and a backtick inside
+    a name. `kinds` maps column names to `text`, `number`, `boolean` or `time`.
     """
     return _Parser(text, kinds).whole()
 
@@ -243,7 +245,7 @@ class _Parser:
     def whole(self):
         condition = self.any_of()
         if self.token.kind != "end":
-            raise self.error(f"expected 'and', 'or' or the end, received {self.token.value!r}")
+            raise self.error(f"expected 'and', 'or' or the end, but found {self.token.value!r}")
         return condition
 
     @property
@@ -254,7 +256,7 @@ class _Parser:
         return filter_error(problem, self.text, (token or self.token).place)
 
     def take(self, *values):
-        """Returns the next word or sign, and goes on behind it, if it is one of these; else None."""
+        """Consumes and returns the next word or sign if it is one of these. Otherwise, it returns None."""
         if self.token.kind in ("word", "sign") and self.token.value in values:
             self.next += 1
             return self.tokens[self.next - 1].value
@@ -262,7 +264,7 @@ class _Parser:
 
     def expect(self, value):
         if not self.take(value):
-            raise self.error(f"expected {value!r}, received {self.token.value!r}")
+            raise self.error(f"expected {value!r}, but found {self.token.value!r}")
 
     def any_of(self):
         return self.joined("or", AnyOf, lambda: self.joined("and", All, self.one))
@@ -276,7 +278,7 @@ class _Parser:
     def one(self):
         self.depth += 1
         if self.depth > DEEPEST:
-            raise self.error(f"it is nested deeper than {DEEPEST} times")
+            raise self.error(f"parentheses and 'not' are nested more than {DEEPEST} times")
         if self.take("not"):
             condition = Not(self.one())
         elif self.take("("):
@@ -294,7 +296,7 @@ class _Parser:
         if sign:
             return self.compared(first, (name, value), SIGNS[sign])
         if name is None:
-            raise self.error(f"expected a comparison such as <, received {self.token.value!r}")
+            raise self.error(f"expected a comparison such as <, but found {self.token.value!r}")
         if self.take("is"):
             wanted = not self.take("not")
             self.expect("null")
@@ -305,21 +307,26 @@ class _Parser:
         if negated:
             self.expect("in")
         if self.kinds[name] != "boolean":
-            raise self.error(f"{name} is a {self.kinds[name]}, which is neither true nor false; compare it", first)
+            raise self.error(
+                f"{name} is a {self.kinds[name]} column, which is neither true nor false, so compare it with a value",
+                first,
+            )
         return Compared(name, "boolean", "=", True)
 
     def compared(self, first, left, sign):
         second = self.token
         right = self.operand()
         if left[0] is None and right[0] is None:
-            raise self.error("no column is compared", first)
+            raise self.error("neither side of the comparison is a column", first)
         if left[0] is None:
             left, right, sign, second = right, left, SWAPPED.get(sign, sign), first
         name, (other, value) = left[0], right
         if other is None:
             return Compared(name, self.kinds[name], sign, self.value_for(name, value, second))
         if self.kinds[name] != self.kinds[other]:
-            raise self.error(f"{name} is a {self.kinds[name]}, and {other} a {self.kinds[other]}", second)
+            raise self.error(
+                f"{name} is a {self.kinds[name]} column, but {other} is a {self.kinds[other]} column", second
+            )
         return ComparedColumns(name, self.kinds[name], sign, other)
 
     def among(self, name):
@@ -334,7 +341,7 @@ class _Parser:
         token = self.token
         column, value = self.operand()
         if column is not None:
-            raise self.error(f"expected {A_VALUE}, received the column {column}", token)
+            raise self.error(f"expected {A_VALUE}, but found the column {column}", token)
         return self.value_for(name, value, token)
 
     def operand(self):
@@ -342,7 +349,7 @@ class _Parser:
         token = self.token
         if token.kind == "name":
             if token.value not in self.kinds:
-                raise self.error(f"there is no column {token.value!r}; there are {', '.join(self.kinds)}")
+                raise self.error(f"there is no column {token.value!r}, only {', '.join(self.kinds)}")
             self.next += 1
             return token.value, None
         if token.kind in ("number", "text"):
@@ -350,10 +357,10 @@ class _Parser:
             return None, token.value
         if self.take("true", "false"):
             return None, token.value == "true"
-        raise self.error(f"expected a column, {A_VALUE}, received {token.value!r}")
+        raise self.error(f"expected a column, {A_VALUE}, but found {token.value!r}")
 
     def value_for(self, name, value, token):
-        """Returns a value as the column has it; an error if it is of another kind."""
+        """Returns a value in the column's kind. Raises an error if it is of another kind."""
         kind = self.kinds[name]
         if kind == "time" and isinstance(value, str):
             try:
@@ -363,5 +370,5 @@ class _Parser:
                 raise self.error("expected a time such as '2024-05-01' or '2024-05-01 12:30'", token) from None
         received = {bool: "boolean", str: "text"}.get(type(value), "number")
         if received != kind:
-            raise self.error(f"{name} is a {kind}, and not a {received}", token)
+            raise self.error(f"{name} is a {kind} column, so it cannot be compared with a {received}", token)
         return value

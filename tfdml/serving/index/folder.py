@@ -1,4 +1,4 @@
-"""The files of an index, built from embeddings and checked before they are read."""
+"""Files of an index, which are built from embeddings and checked before they are read."""
 
 import contextlib
 import dataclasses
@@ -51,143 +51,144 @@ ENTRIES = {
 
 
 def numbered(name, upgrades):
-    """Returns the name of the folder of the model or of the embeddings after so many upgrades of the model."""
+    """Returns the name of the model's or the embeddings' folder after this many model upgrades."""
     return f"{name}-{upgrades}" if upgrades else name
 
 
-# Faiss has one limit for the whole process.
+# faiss has one limit for the whole process, so only one thread may change it at a time.
 _LIMIT = threading.Lock()
 
 
 def read_faiss(path):
-    """Returns the index in a file; a ValueError if it is none, or claims to hold vectors of more bytes than it has."""
+    """Returns the index in a file. Raises a ValueError if it is damaged, or declares vectors larger than the file."""
     faiss = load_faiss()
     with _LIMIT:
         before = faiss.get_deserialization_vector_byte_limit()
         faiss.set_deserialization_vector_byte_limit(max(path.stat().st_size, 2**20))
         try:
-            # The table of a compressed index is not in the file, and may be larger.
+            # Skip the precomputed table of a compressed index. It is not in the file and may be larger than the limit.
             return faiss.read_index(str(path), faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE)
         except RuntimeError as error:
-            raise ValueError(f"{path} cannot be read by faiss: {str(error)[-200:]}") from None
+            raise ValueError(f"{path} is not a readable faiss index: {str(error)[-200:]}") from None
         finally:
             faiss.set_deserialization_vector_byte_limit(before)
 
 
-# Of a generation: the index, its images, and which are deleted.
+# Files of a generation: the index, its images, and the deletion marks.
 FILES = ("index-*.faiss", "images-*.parquet", "deleted-*.bits")
 
 
 class IndexFolder:
-    """A folder with a manifest, an index of faiss, a table of images, their embeddings, and the model.
+    """A folder with a manifest, a faiss index, a table of images, their embeddings, and the model.
 
-    | file | content |
+    | File | Content |
     |---|---|
-    | `manifest.json` | hash of the model, dimension, metric, number of images, fingerprints of the next two |
+    | `manifest.json` | hash of the model, dimension, metric, number of images, fingerprints of the next two files |
     | `index-N.faiss` | the index |
     | `images-N.parquet` | `id`, `path`, `label` and attributes of its rows |
-    | `deleted-N-M.bits` | a bit for each row, if images are deleted that the other files still have |
-    | `embeddings/` | `EmbeddingShards` that it is built from; after the upgrade N of the model `embeddings-N/` |
-    | `model/` | the SavedModel; `model-N/` |
-    | `images/` | the images of a dataset in memory, to which paths that are not absolute lead |
+    | `deleted-N-M.bits` | one bit per row, if deleted images are still in the other files |
+    | `embeddings/` | `EmbeddingShards` from which the index is built; `embeddings-N/` after model upgrade N |
+    | `model/` | the SavedModel; `model-N/` after model upgrade N |
+    | `images/` | images of a dataset in memory, which have relative paths |
     | `bad_images.jsonl` | images that could not be read, if there are any |
-    | `deletion.json` | while images are deleted: which |
+    | `deletion.json` | names of the images that are being deleted |
 
-    A new generation, N + 1, is written next to the old one, and the manifest replaced: at any time the index is whole.
+    A new generation, N + 1, is written next to the old one, and then the manifest is replaced. So the index is complete
+    at any time.
     """
 
     def __init__(self, path):
         self.path = Path(local(path, "The index "))
         self.bad_images = self.path / "bad_images.jsonl"
         self._deletion = self.path / "deletion.json"
-        # Asked once for a folder: for each image it takes longer than finding the image.
+        # Cached per folder, because the check takes longer than finding an image.
         self._is_inside = functools.cache(lambda folder: Path(folder).resolve().is_relative_to(self.path.resolve()))
 
     @property
     def model(self):
-        """The folder of the model."""
+        """Folder of the model."""
         return self.model_after(self.upgrades())
 
     @property
     def embeddings(self):
-        """The folder of the embeddings; a ValueError if it is a link: what is written there would leave the index."""
+        """Folder of the embeddings. A link is a ValueError, because writing would leave the index."""
         return self.embeddings_after(self.upgrades())
 
     def upgrades(self):
-        """Returns how often the index got another model."""
+        """Returns how many times the model of the index was upgraded."""
         return self.manifest().get("upgrades", 0) if self.exists() else 0
 
     def model_after(self, upgrades):
-        """Returns the folder of the model after so many upgrades."""
+        """Returns the folder of the model after this many upgrades."""
         return self.path / numbered("model", upgrades)
 
     def embeddings_after(self, upgrades):
-        """Returns the folder of the embeddings after so many upgrades."""
+        """Returns the folder of the embeddings after this many upgrades."""
         return folder_in(self.path, numbered("embeddings", upgrades), "index")
 
     def exists(self):
-        """Whether there is an index that is complete."""
+        """Returns whether there is a complete index."""
         return (self.path / MANIFEST).exists()
 
     def state(self):
-        """Returns a value that is another one when a file that a search needs has changed; it takes no reading."""
+        """Returns a value that changes when a file that searches need changes. It reads no files."""
         found = []
         for file in [self.path / MANIFEST, *(file for kind in FILES for file in sorted(self.path.glob(kind)))]:
-            # Of those that are gone meanwhile nothing is known.
+            # Another process may have removed the file meanwhile.
             with contextlib.suppress(OSError):
                 about = file.stat()
                 found.append((file.name, about.st_ino, about.st_size, about.st_mtime_ns))
         return found
 
     def manifest(self):
-        """Returns the entries of `manifest.json`; a ValueError if one is missing or wrong."""
-        return read_manifest(self.path / MANIFEST, FORMAT, VERSION, ENTRIES, "Make the index anew.")
+        """Returns the entries of `manifest.json`. Raises a ValueError if one is missing or wrong."""
+        return read_manifest(self.path / MANIFEST, FORMAT, VERSION, ENTRIES, "Create the index again.")
 
     def begin_deletion(self, names):
-        """Notes the names of images before they are deleted, so that after a kill the next command goes on with it."""
+        """Records the names of images before their deletion, so that the next command can complete it."""
         write_manifest(self._deletion, DELETION, VERSION, {"images": sorted(names)})
 
     def begun_deletion(self):
-        """Returns the names of images whose deletion has begun and has not ended, a set."""
+        """Returns the names of images, a set, with a deletion that has started but not ended."""
         if not self._deletion.exists():
             return set()
         entries = {"images": lambda names: isinstance(names, list) and all(isinstance(name, str) for name in names)}
-        advice = "Remove it, and delete the images again."
+        advice = "Remove it and delete the images again."
         return set(read_manifest(self._deletion, DELETION, VERSION, entries, advice)["images"])
 
     def end_deletion(self):
         self._deletion.unlink()
 
     def check_model(self, path, expected):
-        """Raises a ValueError if the model in a folder is not the one with this hash, which belongs to the index."""
+        """Raises a ValueError if the model in a folder does not have the hash of the index's model."""
         folder = Path(path)
-        # The index's own copy; a user's own may be links.
+        # Only the index's own copy must not contain links. A user's model may.
         links = [file for file in (folder, *folder.rglob("*")) if file.is_symlink()] if folder == self.model else []
         if links:
-            raise ValueError(f"{links[0]} is a link out of the index {self.path}; do not use it.")
+            raise ValueError(f"{links[0]} is a link that leads out of the index {self.path}. Do not use this index.")
         if model_hash(folder) != expected:
             raise ValueError(
-                f"The model {path} does not belong to the index {self.path}, which was made with another one; their "
-                "embeddings cannot be compared."
+                f"The model {path} does not belong to the index {self.path}, which was made with another model, "
+                "so the embeddings cannot be compared."
             )
 
     def read_index(self, manifest):
-        """Returns the index of faiss."""
+        """Returns the faiss index."""
         faiss = load_faiss()
         path = checked_file(self.path, f"index-{manifest['generation']}.faiss", manifest["index"])
         index = read_faiss(path)
         metric = faiss.METRIC_L2 if manifest["metric"] == "euclidean" else faiss.METRIC_INNER_PRODUCT
         if isinstance(index, faiss.IndexIVFPQ) and metric == faiss.METRIC_L2:
-            # It makes searches faster, and is not used for inner products.
+            # The table makes searches faster. faiss does not use it for inner products.
             index.precompute_table()
         if (index.d, index.ntotal, index.metric_type) != (manifest["dimension"], manifest["count"], metric):
             raise ValueError(
-                f"{path} has {index.ntotal} vectors of {index.d} dimensions, which is not what the manifest says."
+                f"{path} has {index.ntotal} vectors with {index.d} dimensions, which does not match the manifest."
             )
         return index
 
     def read_rows(self, manifest, known=None):
-        """Returns the `IndexRows`; if those of the same generation are known, only which are deleted is read."""
+        """Returns the `IndexRows`. If `known` has the rows of this generation, only the deletion marks are read."""
         if known is not None:
             return dataclasses.replace(known, deleted=self._deleted(manifest))
         path = checked_file(self.path, f"images-{manifest['generation']}.parquet", manifest["images"])
@@ -195,40 +196,42 @@ class IndexFolder:
             table = read_columns(path)
             ids, paths, labels = table["id"].to_numpy(), values_of(table["path"]), values_of(table["label"])
             rows = IndexRows(ids, paths, labels, table, np.zeros(len(ids), bool))
-            # Looked at here, where an error names the file.
+            # Check the columns here, where the error names the file.
             _ = rows.kinds
         except (OSError, KeyError, ValueError) as error:
-            raise ValueError(f"{path} is no table of images: {reason_of(error).rstrip('.')}.") from error
+            raise ValueError(f"{path} is not a table of images: {reason_of(error).rstrip('.')}.") from error
         if len(ids) != manifest["count"] or not all(isinstance(each, str) for each in paths):
             raise ValueError(f"{path} does not have a path for each of {manifest['count']} images.")
         for each in paths:
             if not os.path.isabs(each) and ".." in each.split("/"):
-                raise ValueError(f"{path} names {each!r}, which leads out of the index; do not use it.")
+                raise ValueError(f"{path} names {each!r}, which leads out of the index. Do not use this index.")
         return dataclasses.replace(rows, deleted=self._deleted(manifest))
 
     def _deleted(self, manifest):
-        """Returns a mask `[N]` of the rows that are deleted."""
+        """Returns a mask `[N]` of the deleted rows."""
         count = manifest["count"]
         if "deleted" not in manifest:
             return np.zeros(count, bool)
         name = f"deleted-{manifest['generation']}-{manifest['deleted']['number']}.bits"
         bits = np.frombuffer(checked_file(self.path, name, manifest["deleted"].get("file")).read_bytes(), np.uint8)
         if len(bits) != -(-count // 8):
-            raise ValueError(f"{self.path / name} does not have a bit for each of {count} images. Make the index anew.")
+            raise ValueError(
+                f"{self.path / name} does not have one bit for each of {count} images. Create the index again."
+            )
         return np.unpackbits(bits, count=count, bitorder="little").astype(bool)
 
     def size(self):
-        """Returns the number of images that are there, without those that are deleted."""
+        """Returns the number of images, without deleted images."""
         return int(np.count_nonzero(~self._deleted(self.manifest())))
 
     def mark_deleted(self, deleted):
-        """Notes which rows are deleted, a mask `[N]`, and writes nothing else; a search finds them no more."""
+        """Records which rows are deleted, a mask `[N]`, without writing other files. Searches then skip these rows."""
         manifest = self.manifest()
         number = manifest.get("deleted", {"number": -1})["number"] + 1
         self._write_manifest(manifest, manifest["generation"], deleted, number)
 
     def _write_manifest(self, content, generation, deleted, number=0):
-        """Writes which rows are deleted, and then the manifest: with it all changes at once."""
+        """Writes the deletion marks, and then the manifest, which makes the whole change visible at once."""
         content = {name: value for name, value in content.items() if name != "deleted"}
         names = {f"index-{generation}.faiss", f"images-{generation}.parquet"}
         if deleted.any():
@@ -242,18 +245,18 @@ class IndexFolder:
                 old.unlink()
 
     def file_of(self, path):
-        """Returns the path of an image in the index, as text; a name that is no path stays as it is."""
+        """Returns the path of an image in the index as a string. A name that is not a path is returned as it is."""
         if os.sep not in path:
             return path
         file = os.path.join(self.path, path)
         if not os.path.isabs(path) and (os.path.islink(file) or not self._is_inside(os.path.dirname(file))):
-            raise ValueError(f"{file} leads out of the index {self.path}; do not use it.")
+            raise ValueError(f"{file} leads out of the index {self.path}. Do not use this index.")
         return file
 
     def write(self, index, columns, about, deleted):
-        """Writes a new generation: an index of faiss, the columns of its rows by name, and a mask `[N]` of the deleted.
+        """Writes a new generation: a faiss index, the columns of its rows, and a mask `[N]` of deleted rows.
 
-        `about` is what the manifest says besides, see `ENTRIES`.
+        `about` contains the other entries of the manifest; see `ENTRIES`.
         """
         generation = self.manifest()["generation"] + 1 if self.exists() else 0
         names = {"index": f"index-{generation}.faiss", "images": f"images-{generation}.parquet"}
@@ -262,7 +265,9 @@ class IndexFolder:
         try:
             load_faiss().write_index(index, str(self.path / names["index"]))
         except RuntimeError as error:
-            raise OSError(f"Cannot write {self.path / names['index']}: make room, then run it again.") from error
+            raise OSError(
+                f"Cannot write {self.path / names['index']}. Make room on the disk and repeat the command."
+            ) from error
         types = {"id": pyarrow.int64(), "path": pyarrow.string(), "label": pyarrow.string()}
         table = pyarrow.table(columns | {name: pyarrow.array(columns[name], kind) for name, kind in types.items()})
         pyarrow.parquet.write_table(table, self.path / names["images"])
@@ -272,30 +277,33 @@ class IndexFolder:
         self._write_manifest({**about, "generation": generation, **files}, generation, deleted)
 
 
-# An index is trained anew when it has grown by this factor.
+# An index is trained again when it has grown by this factor.
 GROWTH = 2
-# It is built anew, without the rows that are deleted, when they are this fraction.
+# It is built again without the deleted rows when they are this fraction of all rows.
 GONE = 0.2
 
 
 def index_of_kind(kind):
-    """Returns the `ApproximateIndex` of a spec, such as `flat`; a ValueError for the one that makes no index."""
+    """Returns the `ApproximateIndex` of a spec, such as `flat`. Raises a ValueError if it makes no index."""
     index = registry.create("index", kind)
     if not index.is_approximate:
-        raise ValueError(f"kind={kind} does not make an index. Expected flat, ivf, hnsw or pq. The exact one is flat.")
+        raise ValueError(
+            f"kind={kind} does not make an index. Expected flat, ivf, hnsw or pq. For exact search, use flat."
+        )
     return index
 
 
 def build(folder, shards, spec, metric, anew=False, attributes=None, upgrades=None):
-    """Writes the index of all embeddings: what there is and the new ones, or all again, without what is deleted.
+    """Writes the index of all embeddings, either by adding new ones to the existing index or from scratch.
 
-    Of two rows of one path the later one is the image, and the other is deleted. An index that is there keeps its kind
-    and its metric, unless `upgrades` says how often it has then got another model. With `anew` its vectors are not used
-    again. `attributes` is a table with the column `path` and others, or `None`.
+    If two rows have the same path, the later row is the image, and the other row is deleted. An existing index keeps
+    its index type. It keeps its metric as well, unless `upgrades`, the number of model upgrades, is passed. With
+    `anew`, its vectors are not reused, and deleted rows disappear. `attributes` is a table with the column `path` and
+    other columns, or `None`.
     """
     if not len(shards):
         _write_bad(folder, shards)
-        raise ValueError(f"None of {len(shards.bad)} images can be read; {folder.bad_images} says why.")
+        raise ValueError(f"None of {len(shards.bad)} images can be read. {folder.bad_images} lists the reasons.")
     manifest = folder.manifest() if folder.exists() else None
     rows = folder.read_rows(manifest) if manifest else None
     spec = manifest["spec"] if manifest else spec
@@ -327,7 +335,7 @@ def build(folder, shards, spec, metric, anew=False, attributes=None, upgrades=No
 
 
 def _columns(shards):
-    """Returns name to list of the ids, paths and labels of all rows."""
+    """Returns the ids, paths and labels of all rows as a dictionary of lists."""
     columns = {"id": [], "path": [], "label": []}
     for block in shards.blocks():
         for name, values in zip(columns, (block.ids.tolist(), block.paths, block.labels), strict=True):
@@ -336,11 +344,11 @@ def _columns(shards):
 
 
 def _deleted(columns, rows):
-    """Returns a mask `[N]` of the rows that are deleted, or whose image has a later row."""
+    """Returns a mask `[N]` of the rows that are deleted, or that have a later row with the same path."""
     ids, paths = np.array(columns["id"]), columns["path"]
     known, gone = ((), ()) if rows is None else (rows.ids, rows.ids[rows.deleted])
     deleted = np.isin(ids, gone)
-    # Only a row that is new takes the place of another one.
+    # Only new rows replace other rows.
     last = {paths[place]: place for place in np.flatnonzero(~np.isin(ids, known)).tolist()}
     for place, path in enumerate(paths if last else ()):
         deleted[place] |= last.get(path, place) != place
@@ -348,14 +356,14 @@ def _deleted(columns, rows):
 
 
 def _can_grow(manifest, rows, ids, deleted):
-    """Whether the embeddings are those of the index and new ones after them, and its training is still good enough."""
-    # An interrupted deletion leaves fewer embeddings than vectors.
+    """Returns whether embeddings were only appended and the training of the index is still good enough."""
+    # After an interrupted deletion, there are fewer embeddings than vectors.
     same = rows.ids.tolist() == ids[: manifest["count"]]
     return same and len(ids) <= GROWTH * manifest["trained_on"] and np.mean(deleted) < GONE
 
 
 def _trained(index, shards, metric):
-    """Returns an index of faiss that is trained on a sample of the embeddings, and empty."""
+    """Returns an empty faiss index that is trained on a sample of the embeddings."""
 
     def sample(count):
         drawn = np.random.default_rng(0).choice(len(shards), min(count, len(shards)), replace=False)

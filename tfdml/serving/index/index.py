@@ -1,4 +1,4 @@
-"""`Index`: images that are found by similarity, in Python."""
+"""`Index` finds images by similarity, in Python."""
 
 import tempfile
 import warnings
@@ -24,21 +24,35 @@ from tfdml.serving.index.threshold import threshold_for
 
 
 class Index:
-    """Finds the images that are most similar to others. It is what `python -m tfdml.index` makes.
+    """Image index that finds the images that are most similar to a query.
 
-    It lies in a temporary folder until `save`, and ends with `close` or the context; one that `open` opens, or with a
-    `store`, is changed where it is.
+    Use it to search, label and deduplicate images in Python. `python -m tfdml.index` makes the same indexes, and `open`
+    opens them. A new index is in a temporary folder until you call `save`, and ends with `close` or at the end of a
+    `with` block. An index that `open` has opened, or that has a `store`, is changed in place.
 
     Args:
-        model: what embeds images: an exported model or its folder, a run, a `.keras` file or what `tfdml.load` makes of
-            them, which take files and pixels; a Keras model or a function, which get the images as they are, a model
-            with preprocessing also files; or None, for vectors alone.
-        store: where it lies, instead: a folder, or an address such as `postgresql://user@host/db?table=photos` or
-            `qdrant://host:6333/photos`; a new one, or one of the same model.
-        kind: `flat`, `ivf`, `hnsw` or `pq`, see `python -m tfdml.index --helpshort`; None: `flat`, or what is there.
-        metric: `cosine` or `euclidean`; None: what the model's card says, otherwise `cosine`.
+        model: The model that embeds images. An exported model or its folder, a run directory, a `.keras` file or the
+            result of `tfdml.load` accepts files and pixels. A Keras model or a function receives the images as they
+            are; a model with `preprocessing` also accepts files. If `None`, the index only accepts vectors. Defaults to
+            `None`.
+        store: Where to keep the index instead of a temporary folder: a folder, or an address such as
+            `postgresql://user@host/db?table=photos` or `qdrant://host:6333/photos`. It must be new, or have an index of
+            the same model. Defaults to `None`.
+        kind: Index type: `"flat"`, `"ivf"`, `"hnsw"` or `"pq"`, see `python -m tfdml.index --helpshort`. If `None`, a
+            new index is `"flat"`, and an existing one keeps its type. Defaults to `None`.
+        metric: `"cosine"` or `"euclidean"`. If `None`, the metric in the model's card, or `"cosine"` without a card.
+            Defaults to `None`.
 
-    Example: `tfdml.Index("exported/1").add(["car.jpg", "cup.jpg"])`.
+    Raises:
+        ValueError: If the model or the index type is unknown, or the store has an index of another model or type.
+
+    Example:
+
+    ```python
+    index = tfdml.Index()
+    index.add(vectors=[[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]], labels=["cup", "cup", "bowl"])
+    [neighbor.label for neighbor in index.search(vectors=[[0.8, 0.2]], k=2)[0]]  # ["cup", "cup"]
+    ```
     """
 
     def __init__(
@@ -61,13 +75,21 @@ class Index:
 
     @classmethod
     def open(cls, address: FilePath, model: Any = None) -> Self:
-        """Opens an index, also one that `python -m tfdml.index` has made; it is changed where it is.
+        """Opens an existing index, for example one that `python -m tfdml.index` has made.
+
+        Changes to the opened index change its files, or the rows in its vector database. A SavedModel is a program, so
+        open only indexes from people that you trust.
 
         Args:
-            address: its folder, or its address, see `store`. A SavedModel is a program: open indexes of people that you
-                trust.
-            model: the model that it was made with; None: the copy in the folder. Indexes of Keras models and functions
-                and those in engines have none.
+            address: Folder or address of the index; see `store`.
+            model: The model that the index was made with. If `None`, the copy in the folder is used. Indexes of Keras
+                models and functions, and indexes in vector databases, have no copy. Defaults to `None`.
+
+        Returns:
+            The `Index`.
+
+        Raises:
+            ValueError: If there is no index, it is damaged, or it was made with another model.
         """
         found = cls.__new__(cls)
         found._own, found._model, found._keeps = None, embedder_for_index(model), False
@@ -86,24 +108,33 @@ class Index:
         ids: Sequence[int] | np.ndarray | None = None,
         vectors: Embeddings | None = None,
     ) -> np.ndarray:
-        """Adds images; one whose path the index has takes the place of the earlier one.
+        """Adds images, or replaces images that have the same path.
 
-        Each call writes the index to its folder, or is a transaction: add many images at once.
+        Each call writes the index to its folder, or is one transaction, so add many images at once.
 
         Args:
-            images: N images: a folder, paths, contents of files, or arrays of pixels; of a Keras model or a function
-                what that takes. A model of tfdml with `preprocessing` reads files, and prepares them.
-            labels: N texts or numbers, None where an image has no label; None: none, of a folder its folders' names.
-            attributes: name to N texts, numbers, booleans or times, None where one is missing, for filters.
-            paths: N texts; None: those of the images, if they are paths, otherwise `#` and the id.
-            ids: N integers that no image has; None: the next ones.
-            vectors: `[N, D]`, instead of images: their embeddings.
+            images: N images: a folder, paths, contents of files, or arrays of pixels. For a Keras model or a function,
+                whatever it accepts. A tfdml model with `preprocessing` reads and prepares files. Defaults to `None`.
+            labels: N strings or numbers, with `None` for images without a label. If `None`, the images of a folder get
+                the names of their subfolders, and other images have no labels. Defaults to `None`.
+            attributes: Dictionary from names to N strings, numbers, booleans or times, with `None` for missing values.
+                Filters can use them. Defaults to `None`.
+            paths: N strings. If `None`, the paths of the images, or `#` and the id for images without a path. Defaults
+                to `None`.
+            ids: N integers that no image in the index has. If `None`, the next integers. Defaults to `None`.
+            vectors: `[N, D]` embeddings to add instead of images. Defaults to `None`.
 
         Returns:
-            `[N]`: the ids of the images, -1 for one that cannot be read and is left out.
+            Ids of the images, an integer array `[N]`. Images that cannot be read are skipped and have the id -1.
+
+        Raises:
+            ValueError: If both or neither of `images` and `vectors` are passed, if no image can be read, or if an id is
+                already in use.
         """
         if (images is None) == (vectors is None):
-            raise ValueError("Expected images or vectors to add, one of them.")
+            raise ValueError(
+                f"add() needs either images or vectors. Received: {'neither' if images is None else 'both'}."
+            )
         files = None
         if images is None:
             vectors = checked_vectors(vectors)
@@ -120,15 +151,15 @@ class Index:
             kept, vectors, bad = embed_rows(files, kept, self._embedder)
         if bad:
             path, reason = next(iter(bad.items()))
-            message = f"{len(bad):,} of {count:,} images cannot be read, first {path}: {reason}"
+            message = f"{len(bad):,} of {count:,} images cannot be read, for example {path}: {reason}"
             if not kept:
                 raise ValueError(message)
-            warnings.warn(f"{message}. They are left out.", stacklevel=2)
+            warnings.warn(f"{message}. They are skipped.", stacklevel=2)
         if self._keeps and isinstance(self._store, FolderStore) and self._model is not None:
             self._store.keep_model(self._model.path)
         kept = np.array(kept, np.int64)
         found = np.full(count, -1, np.int64)
-        # Of images in memory nobody could repair the files.
+        # The list of unreadable images is for repairs, and images in memory have no files to repair.
         bad = {} if files is None or files.contents is not None else bad
         found[kept] = self._store.add(None if new is None else new[kept], vectors, table.take(kept), bad)
         self._store.build()
@@ -137,57 +168,88 @@ class Index:
     def search(
         self, images: Any = None, k: int = 10, where: str | None = None, *, vectors: Embeddings | None = None
     ) -> Found:
-        """Returns for each query a list of the k nearest `Neighbor`s, the nearest first.
+        """Returns the `k` nearest neighbors of each query, the nearest first.
 
         Args:
-            images: an image or several, as of `add`.
-            k: number of neighbors; all if there are fewer.
-            where: filter of the images that are found, such as `label in ('mug', 'cup') and price < 20`; None: all. It
-                names columns of the attributes, `label`, `path` and `id`; it is parsed, and nothing is run as code.
-            vectors: `[Q, D]`, instead of images: their embeddings.
+            images: One image or several, in the forms that `add` accepts. Defaults to `None`.
+            k: Integer. Number of neighbors. If the index has fewer images, all of them are returned. Defaults to `10`.
+            where: String or `None`. Filter for the images to find, such as `"label in ('mug', 'cup') and price < 20"`.
+                It can use the attributes, `label`, `path` and `id`. Filters are parsed and never run as code. If
+                `None`, all images can be found. Defaults to `None`.
+            vectors: `[Q, D]` embeddings of the queries, instead of images. Defaults to `None`.
 
         Returns:
-            A list of lists, which also says among how many images was searched, and whether it compared all of them.
+            A `Found`: a list with one list of `Neighbor` objects per query. Its attribute `matching` is the number of
+            images that were searched, and `exact` is whether all of them were compared.
+
+        Raises:
+            ValueError: If the index is empty, an image cannot be read, or the filter is not valid.
         """
         if (images is None) == (vectors is None):
-            raise ValueError("Expected images or vectors to search for, one of them.")
+            raise ValueError(
+                f"search() needs either images or vectors. Received: {'neither' if images is None else 'both'}."
+            )
         if images is not None:
             return self._current().search(images, k, where)
         return self._current().search_vectors(checked_vectors(vectors), k, where)
 
     def delete(self, ids: int | Iterable[int], *, compact: bool = False) -> None:
-        """Deletes images; an error, and nothing is deleted, if one of the ids is not there.
+        """Deletes images from the index. If one of the ids does not exist, raises an error and deletes nothing.
 
-        They are found no more at once. Their rows stay in the files until a fifth of all are deleted.
+        Searches stop returning the images immediately. Their rows stay in the files until 20% of all rows are deleted.
 
         Args:
-            ids: what `add` returned, or the `id` of a `Neighbor`.
-            compact: whether they are erased from the files at once, which builds the index anew.
+            ids: One id or several: results of `add`, or the `id` of a `Neighbor`.
+            compact: Boolean. Whether to erase the images from the files at once, which builds the index again. Defaults
+                to `False`.
+
+        Raises:
+            ValueError: If an id is not in the index, or no images would be left.
         """
         several = list(ids) if isinstance(ids, Iterable) else [ids]
         self._store.delete(set(new_ids(several).tolist()) if several else set(), compact)
 
     def compact(self) -> None:
-        """Erases images that are deleted from the files; engines have done so at once."""
+        """Erases deleted images from the files. Vector databases erase them immediately."""
         if isinstance(self._store, FolderStore):
             self._store.compact()
 
     def duplicates(self, threshold: float = 0.95) -> list[tuple[Neighbor, Neighbor]]:
-        """Returns the pairs of images with at least this similarity, the most similar first."""
+        """Returns pairs of near-duplicates, the most similar pair first.
+
+        Args:
+            threshold: Float. Minimum similarity of a pair. Defaults to `0.95`.
+
+        Returns:
+            A list of `(Neighbor, Neighbor)` tuples.
+        """
         return labeling.duplicates(self._current(), threshold)
 
     def duplicate_groups(self, threshold: float = 0.95) -> list[DuplicateGroup]:
-        """Returns groups of images that such pairs connect, the largest first, each with a representative."""
+        """Returns groups of near-duplicates, the largest group first.
+
+        Pairs with at least the similarity `threshold` connect the images of a group.
+
+        Args:
+            threshold: Float. Minimum similarity of a pair. Defaults to `0.95`.
+
+        Returns:
+            A list of `DuplicateGroup` objects, each with a representative.
+        """
         return labeling.duplicate_groups(self._current(), threshold)
 
     def label(self, images: Any, k: int = 5, threshold: float | None = None) -> list[Labeled]:
-        """Labels images by the vote of their nearest neighbors.
+        """Labels images by a vote of their nearest neighbors.
 
         Args:
-            images: a folder, or images as of `add`.
-            k: number of neighbors that vote.
-            threshold: smallest similarity, of the nearest neighbor with the label that wins, at which an image gets it;
-                None: the one that `python -m tfdml.threshold` has fitted for the model, if it has.
+            images: Folder, or images in the forms that `add` accepts.
+            k: Integer. Number of neighbors that vote. Defaults to `5`.
+            threshold: Float or `None`. Minimum similarity to the nearest neighbor with the winning label. Below it, an
+                image gets no label. If `None`, the threshold that `python -m tfdml.threshold` has fitted for the model,
+                if there is one. Defaults to `None`.
+
+        Returns:
+            A list with one `Labeled` object per image.
         """
         if reads_files(self._embedder, images):
             files = self._listed(images)
@@ -199,18 +261,24 @@ class Index:
     def save(self, folder: FilePath) -> None:
         """Copies the index, and its model if it is an exported one, to a new folder.
 
-        `open` and all commands take it; searching for images in the index of a Keras model or a function takes the
-        model.
+        `open` and all commands accept this folder. To search for images in the index of a Keras model or a function,
+        pass that model to `open`.
+
+        Args:
+            folder: Folder to create.
+
+        Raises:
+            ValueError: If the folder exists, or the index is in a vector database.
         """
         if not isinstance(self._store, FolderStore):
-            raise ValueError(f"{self._store} is no folder that can be copied.")
+            raise ValueError(f"{self._store} is not a folder, so save() cannot copy it.")
         self._store.save(folder, None if self._model is None else self._model.path)
 
     def __len__(self) -> int:
         return 0 if self._store.description() is None else len(self._current())
 
     def close(self) -> None:
-        """Removes the temporary folder of an index that has one, and ends connections."""
+        """Removes the temporary folder if there is one, and ends connections."""
         if self._opened is not None:
             self._opened.close()
         self._opened = self._searcher = None
@@ -227,13 +295,13 @@ class Index:
     def _store(self):
         if self._opened is None:
             raise ValueError(
-                "The index is closed, and one in a temporary folder is removed. Use it before close() or inside its "
-                "`with` block, or save it and open it again: tfdml.Index.open(folder)."
+                "The index is closed, and its temporary folder, if it had one, is removed. Use the index before "
+                "close() or inside its `with` block, or save it and open it again: tfdml.Index.open(folder)."
             )
         return self._opened
 
     def _current(self):
-        """Returns a searcher of what the index is now."""
+        """Returns a searcher for the current state of the index."""
         if self._searcher is None:
             self._store.existing()
             self._searcher = Searcher(self._store, self._model)
@@ -245,11 +313,14 @@ class Index:
     @property
     def _embedder(self):
         if self._model is None and self._own is not None:
-            raise ValueError("The index has no model, and takes vectors: give tfdml.Index(model), or vectors=...")
+            raise ValueError(
+                "The index has no model, so it only accepts vectors. Create it with tfdml.Index(model), or pass "
+                "vectors=..."
+            )
         return self._model or self._current().model
 
     def _listed(self, images):
         files = ImageList.of_images(images)
         if not len(files):
-            raise ValueError("Expected images, received none.")
+            raise ValueError("images is empty. Expected at least one image.")
         return files

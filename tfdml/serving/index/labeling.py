@@ -1,4 +1,4 @@
-"""Labels images by their nearest neighbors, and finds near-duplicates."""
+"""Labels images by their nearest neighbors and finds near-duplicates."""
 
 import dataclasses
 import filecmp
@@ -14,18 +14,20 @@ from tfdml.run.experiment.threshold import Threshold, for_people
 from tfdml.serving.index.stores.folder_store import FolderStore
 from tfdml.serving.index.stores.store import Neighbor
 
-# Divides the Euclidean distance of equal images, of embeddings of unit length: rounding alone gives about half of it.
+# Smallest Euclidean distance between L2-normalized embeddings that counts. Rounding alone causes about half of it
+# between equal images.
 LEAST_DISTANCE = 1e-3
 
 
 def vote(neighbors, metric="cosine"):
     """Returns the label with the most votes, and the similarity of the nearest neighbor that has it.
 
-    A vote counts as much as the inverse of the Euclidean distance, of embeddings of unit length if the similarity is a
-    cosine. So the same image wins against any number of others, and many of about one distance are counted.
+    The weight of a vote is the inverse of the Euclidean distance (between L2-normalized embeddings if the similarity is
+    a cosine). So a copy of the image outvotes any number of other neighbors, and neighbors at about the same distance
+    count equally.
 
-    Neighbors, the nearest first, do not vote without a label. If none has a label, it is `None`, and the similarity
-    that of the nearest, or -inf.
+    The neighbors are sorted, the nearest first. Neighbors without a label do not vote. If no neighbor has a label, the
+    label is `None`, and the similarity is the nearest neighbor's, or -inf without neighbors.
     """
     votes = Counter()
     for each in neighbors:
@@ -38,32 +40,32 @@ def vote(neighbors, metric="cosine"):
 
 
 def _distance(similarity, metric):
-    """Returns the Euclidean distance of a similarity, of vectors of unit length if it is a cosine."""
+    """Returns the Euclidean distance of a similarity. For a cosine, it is the distance of L2-normalized vectors."""
     return for_people(similarity, metric) if metric == "euclidean" else math.sqrt(max(2 - 2 * similarity, 0))
 
 
 def calibrate(votes, labels, precision):
-    """Finds the threshold that labels the most validation images with at least a wanted precision, in (0, 1].
+    """Finds the threshold that labels the most validation images with at least the wanted precision, in (0, 1].
 
-    Of each image there are what `vote` returns, and its label. Images of classes that the index does not have should be
-    among them, because a label is wrong for each.
+    For each image, `votes` has the result of `vote`, and `labels` its label. Include images of classes that are not in
+    the index, because every label for them is wrong.
 
-    Returns a `Threshold`, with what is known of it: `threshold`, `precision`, the fraction of the images with a label
-    whose label is right, `labeled`, the fraction that gets one, and `images`, the number of validation images.
+    Returns a `Threshold` with facts about its fit: `threshold`; `precision`, the fraction of labeled images with the
+    right label; `labeled`, the fraction of images that get a label; and `images`, the number of validation images.
     """
     similarities = np.array([similarity for _, similarity in votes])
     right = np.array([label == own for (label, _), own in zip(votes, labels, strict=True)])
     order = np.argsort(-similarities, kind="stable")
     similarities, right = similarities[order], right[order]
     precisions = np.cumsum(right) / np.arange(1, len(right) + 1)
-    # Images of equal similarity get a label together.
+    # Images with equal similarities are all labeled or all unlabeled.
     last_of_equals = np.append(similarities[1:] < similarities[:-1], True) & np.isfinite(similarities)
     places = np.flatnonzero(last_of_equals & (precisions >= precision))
     if not len(places):
         best = precisions[last_of_equals].max(initial=0.0)
         raise ValueError(
-            f"No threshold reaches a precision of {precision} on {len(votes)} validation images; the highest is "
-            f"{best:.3f}. Ask for less, or use a better model."
+            f"No threshold reaches a precision of {precision} on {len(votes)} validation images. The highest "
+            f"precision is {best:.3f}. Use a lower precision or a better model."
         )
     place = places[-1]
     fitted = {"threshold": float(similarities[place]), "precision": float(precisions[place])}
@@ -72,13 +74,20 @@ def calibrate(votes, labels, precision):
 
 @dataclasses.dataclass(frozen=True)
 class Labeled:
-    """An image and its label.
+    """An image and the label that its neighbors voted for.
 
     Args:
-        path: its file; of another image, such as an array, `Image 0` and so on.
-        label: None where it is unknown.
-        similarity: that of the nearest neighbor with the label that won the vote, see `vote`; None if the image cannot
-            be read.
+        path: String. Path of the image, or a name such as `Image 0` for an image that is not a file.
+        label: String, or `None` if the label is unknown.
+        similarity: Float. Similarity of the nearest neighbor with the label that received the most votes. `None` if the
+            image cannot be read.
+
+    Example:
+
+    ```python
+    tfdml.serving.Labeled("cup.jpg", "cup", 0.93).in_json()
+    # {"path": "cup.jpg", "label": "cup", "similarity": 0.93}
+    ```
     """
 
     path: str
@@ -86,14 +95,14 @@ class Labeled:
     similarity: float | None
 
     def in_json(self) -> dict[str, Any]:
-        """Returns a dictionary for JSON, which has no -inf: None takes its place."""
+        """Returns a dictionary for JSON, with `None` instead of -inf, which JSON does not have."""
         return dataclasses.asdict(self) | {"similarity": None if self.similarity == -np.inf else self.similarity}
 
 
 def label_images(searcher, images, k, threshold):
-    """Returns a list of `Labeled` of images, by the vote of their k nearest neighbors in the index of a `Searcher`.
+    """Returns a list of `Labeled` objects for images, by a vote of their k nearest neighbors in a `Searcher`'s index.
 
-    The images are as `Searcher.search` takes them, and those of the index have labels.
+    The images are in the forms that `Searcher.search` accepts. The index must have labels.
     """
     found = []
     for place, (image, each) in enumerate(zip(images, _neighbors(searcher, images, k), strict=True)):
@@ -105,14 +114,18 @@ def label_images(searcher, images, k, threshold):
 
 
 def calibrated_on(searcher, images, k, precision):
-    """Returns the `Threshold` that `calibrate` finds for an `ImageList` of validation images, each with a label.
+    """Returns the `Threshold` that `calibrate` finds for an `ImageList` of labeled validation images.
 
-    Those that cannot be read are left out. It also says how many of the others are `indexed`, too.
+    Unreadable images are skipped. The threshold also reports how many of the others are already in the index, as
+    `indexed`.
     """
     if None in images.labels:
-        raise ValueError(f"{images.paths[images.labels.index(None)]} has no label. Put it into a folder of that name.")
+        raise ValueError(
+            f"{images.paths[images.labels.index(None)]} has no label. Put it into a folder that is named after "
+            "its label."
+        )
     votes, labels, indexed, metric = [], [], 0, searcher.manifest["metric"]
-    # More than k, of which those are left that are other images.
+    # Search for more than k neighbors, because the image itself is removed from them.
     found = _neighbors(searcher, images.paths, 2 * k)
     for path, label, neighbors in zip(images.paths, images.labels, found, strict=True):
         if neighbors is not None:
@@ -124,36 +137,48 @@ def calibrated_on(searcher, images, k, precision):
 
 
 def _is_same(path, neighbor, metric):
-    """Whether a neighbor is the image itself: has its embedding, or its content, where similarities are approximate."""
+    """Returns whether a neighbor is the image itself, by its embedding or, if similarities are approximate, content."""
     if _distance(neighbor.similarity, metric) <= LEAST_DISTANCE:
         return True
     try:
         return filecmp.cmp(path, neighbor.path, shallow=False)
     except OSError:
-        # The index need not have its images beside it.
+        # The images of an index may no longer exist.
         return False
 
 
 def _neighbors(searcher, images, k):
-    """Returns the neighbors of each image, or None for those that cannot be read."""
+    """Returns the neighbors of each image, or None for images that cannot be read."""
     if not searcher.has_labels():
-        raise ValueError(f"The images of the index {searcher.name} have no labels.")
+        raise ValueError(f"The images in the index {searcher.name} have no labels. Use an index with labels.")
     embeddings, valid = searcher.embed_readable(images)
     neighbors = searcher.search_vectors(embeddings, k)
     return [each if readable else None for each, readable in zip(neighbors, valid, strict=True)]
 
 
-# Neighbors that are searched first; more for an image whose neighbors are all duplicates.
+# Number of neighbors in the first search. If all of them are duplicates, the search is repeated with more.
 NEIGHBORS = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class DuplicateGroup:
-    """Images that are connected by near-duplicates; the similarity of each is that to the nearest one of the group.
+    """Images that near-duplicate pairs connect.
+
+    Each image's similarity is its similarity to the nearest image of the group.
 
     Args:
-        representative: the `Neighbor` with the most duplicates, of several the most similar one.
-        others: list of the other `Neighbor`s.
+        representative: The `Neighbor` with the most duplicates. If there are several, the one with the highest
+            similarity.
+        others: List of the other `Neighbor` objects.
+
+    Example:
+
+    ```python
+    index = tfdml.Index()
+    index.add(vectors=[[1.0, 0.0], [1.0, 0.001], [0.0, 1.0]], paths=["a", "copy of a", "b"])
+    group = index.duplicate_groups(threshold=0.99)[0]
+    group.representative.path, [each.path for each in group.others]  # ("a", ["copy of a"])
+    ```
     """
 
     representative: Neighbor
@@ -161,17 +186,17 @@ class DuplicateGroup:
 
 
 def duplicates(searcher, threshold):
-    """Returns the pairs of images with at least this similarity, `[(Neighbor, Neighbor)]`, the most similar first.
+    """Returns pairs of images with at least this similarity, `[(Neighbor, Neighbor)]`, the most similar pair first.
 
-    Each image is searched in the index, so that of an approximate one some pairs can be missing. Both of a pair have
-    the similarity of the pair. The index of the searcher is a folder.
+    Each image is searched in the index, so an approximate index can miss some pairs. Both images of a pair have the
+    pair's similarity. The index must be a folder.
     """
     pairs = _pairs(searcher.store, threshold)
     return [tuple(searcher.store.image(row, similarity) for row in pair) for pair, similarity in pairs]
 
 
 def duplicate_groups(searcher, threshold):
-    """Returns the `DuplicateGroup`s of images that pairs of `duplicates` connect, the largest first."""
+    """Returns the `DuplicateGroup` objects of images that pairs of `duplicates` connect, the largest group first."""
     pairs = _pairs(searcher.store, threshold)
     parents, partners, nearest = {}, Counter(), {}
     for pair, similarity in pairs:
@@ -179,7 +204,7 @@ def duplicate_groups(searcher, threshold):
         parents[max(first, second)] = min(first, second)
         partners.update(pair)
         for row in pair:
-            # Pairs are in the order of their similarities.
+            # Pairs are sorted by similarity, so the first one has the highest.
             nearest.setdefault(row, similarity)
     groups = {}
     for row in sorted(partners):
@@ -193,7 +218,7 @@ def duplicate_groups(searcher, threshold):
 
 
 def _root(parents, row):
-    """Returns the row that stands for the group of a row."""
+    """Returns the row that represents a row's group."""
     while parents.setdefault(row, row) != row:
         parents[row] = parents[parents[row]]
         row = parents[row]
@@ -201,12 +226,13 @@ def _root(parents, row):
 
 
 def _pairs(store, threshold):
-    """Returns pairs of rows and their similarities, `[((row, row), similarity)]`, the most similar first."""
+    """Returns pairs of rows and their similarities, `[((row, row), similarity)]`, the most similar pair first."""
     if not isinstance(store, FolderStore):
-        raise ValueError(f"Duplicates are found in an index that is a folder, and {store} is none.")
+        raise ValueError(f"Duplicates can only be found in an index that is a folder. Received: {store}.")
     if store.manifest["metric"] == "euclidean" and threshold > 0:
         raise ValueError(
-            f"The similarity is minus a distance, which is at most 0; received a threshold of {threshold:g}."
+            "threshold must be at most 0, because the similarity is minus a distance. Received: "
+            f"threshold={threshold:g}."
         )
     live = np.flatnonzero(~store.rows.deleted)
     found, first = {}, 0
@@ -225,10 +251,10 @@ def _pairs(store, threshold):
 
 
 def _embeddings(store, ids):
-    """Yields blocks `[N, D]` of the embeddings of the images of the index, in order."""
+    """Yields the embeddings of the images in the index in order, in blocks `[N, D]`."""
     shards, first = EmbeddingShards(store.embeddings), 0
     for block in shards.blocks():
-        # Besides there are those of deleted images, and those of an interrupted --add.
+        # The shards also contain embeddings of deleted images and of an interrupted --add.
         kept = np.isin(block.ids, ids)
         expected = ids[first : first + np.count_nonzero(kept)]
         if not np.array_equal(block.ids[kept], expected):
@@ -236,4 +262,6 @@ def _embeddings(store, ids):
         yield block.embeddings[kept]
         first += len(expected)
     if first != len(ids):
-        raise ValueError(f"{shards.folder} does not have the embeddings of all images of the index. Make it anew.")
+        raise ValueError(
+            f"{shards.folder} does not contain the embeddings of all images in the index. Create the index again."
+        )

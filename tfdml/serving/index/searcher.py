@@ -1,4 +1,4 @@
-"""Searchers, which find the images of an index that are similar to others."""
+"""Searchers find the images in an index that are similar to others."""
 
 import copy
 import os
@@ -27,22 +27,34 @@ from tfdml.serving.index.stores.store import (
     store_name,
 )
 
-# Images that the model embeds at once.
+# Images per model call.
 BATCH = 64
 
 
 class Searcher:
-    """Searches an index: a store of embeddings, and what embeds images. Several threads may use it at once.
+    """Searches an existing index for images that are similar to others. Several threads may use it at once.
 
-    The files of a folder are checked against the manifest when it is created; later changes of the index are not seen,
-    see `reopened`. Each search of an engine is of what the engine has then.
+    Use it to only search an index, for example in your own service. `tfdml.Index` can also add and delete images. A
+    searcher checks the files of an index folder against the manifest when it is created, and does not see later
+    changes; see `reopened`. In a vector database, each search sees the current rows.
 
     Args:
-        index: its folder or address, or its `Store`. A SavedModel is a program: open indexes of people that you trust.
-        model: an exported model or its folder, or another embedder, by which the index was made; None: the copy in the
-            folder, if it has one, and otherwise searches are by vectors alone.
+        index: Folder or address of the index, or its `Store`. A SavedModel is a program, so open only indexes from
+            people that you trust.
+        model: Exported model or its folder, or another embedder, with which the index was made. If `None`, the copy in
+            the folder is used. Without a copy, searches need vectors. Defaults to `None`.
 
-    Example: `Searcher("index").search(["car.jpg"], k=5)`.
+    Raises:
+        ValueError: If there is no index, it is damaged, or it was made with another model.
+
+    Example:
+
+    ```python
+    with tfdml.Index() as index:
+        index.add(vectors=[[1.0, 0.0], [0.0, 1.0]], labels=["cup", "bowl"])
+        index.save("index")
+    tfdml.serving.Searcher("index").search_vectors([[0.8, 0.2]], k=1)[0][0].label  # "cup"
+    ```
     """
 
     def __init__(self, index: FilePath | Store, model: FilePath | AnyEmbedder | None = None):
@@ -53,7 +65,7 @@ class Searcher:
             self._model, self._model_path = model, model.path
         if not isinstance(index, Store):
             digest = None
-            # A folder says more of another model.
+            # For a folder, the check of its model has a better error.
             if model is not None and is_engine(index):
                 digest = model_hash(self._model_path) if self._model is None else self._model.digest
             index = open_store(index, model=digest)
@@ -71,67 +83,81 @@ class Searcher:
             self._manifest = {name: getattr(about, name) for name in ("model", "dimension", "metric", "kind")}
 
     def _check_model(self, folder):
-        """Raises a ValueError if the embeddings in a folder are of another model; finds the copy of the model in it."""
+        """Finds the model's copy in the folder. Raises a ValueError if the index was made with another model."""
         digest = self.manifest["model"]
         if self._has_own_model and not is_of_arrays(digest):
             self._model_path = saved_model_folder(folder.model)
         if self._model_path is not None:
             folder.check_model(self._model_path, digest)
-        # Of ready vectors nobody knows the model.
+        # The model of an index of vectors is not known, so any model is accepted.
         elif self._model is not None and digest not in (VECTORS, self._model.digest):
-            raise ValueError(f"The index {self.name} was made with another model; their embeddings cannot be compared.")
+            raise ValueError(
+                f"The index {self.name} was made with another model, so the embeddings cannot be compared."
+            )
 
     def reopened(self) -> Self:
-        """Returns a `Searcher` of what the index is now, with the same model; itself if the index has not changed."""
+        """Returns a searcher for the current state of the index, with the same model.
+
+        Returns:
+            This searcher if the index has not changed, and a new `Searcher` otherwise. If the index was upgraded, the
+            new one uses the new model.
+
+        Raises:
+            ValueError: If the index was replaced by an index of another model.
+        """
         store = self.store.reopened()
-        # A store that was changed itself may have read another manifest by now.
+        # A store that this process has changed may have read another manifest by now.
         if store is self.store and (not isinstance(store, FolderStore) or store.manifest == self.manifest):
             return self
         found, before = copy.copy(self), self.manifest
         found._open(store)
         if found.manifest["model"] == before["model"]:
             return found
-        # Another index in the same place is none that was upgraded.
+        # Without an upgrade, an index with another model is another index in the same place.
         if not self._has_own_model or found.manifest.get("upgrades", 0) <= before.get("upgrades", 0):
-            raise ValueError(f"The index {self.name} was made anew with another model.")
+            raise ValueError(f"The index {self.name} was replaced by an index of another model. Open it again.")
         found = type(self)(store)
-        # Loaded now, and not by the first search.
+        # Load the model now, so that the first search need not wait for it.
         _ = found.model
         return found
 
     def state(self) -> Any:
-        """Returns a value that is another one when the index has changed; an OSError if the index is out of reach."""
+        """Returns a value that changes when the index changes.
+
+        Raises:
+            OSError: If the index cannot be reached.
+        """
         return self.store.state()
 
     @property
     def name(self) -> str:
-        """The folder of the index, or its address."""
+        """Folder or address of the index."""
         return str(self.store)
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The description of the index: `model`, `dimension`, `metric` and others."""
+        """Description of the index as a dictionary with `model`, `dimension`, `metric` and other entries."""
         return self._manifest
 
     def __len__(self) -> int:
         return self.store.count()
 
     def has_labels(self) -> bool:
-        """Whether an image has a label."""
+        """Returns whether at least one image has a label."""
         return self.store.count("label is not null") > 0
 
     def file_of(self, id: int) -> str | None:
-        """Returns the path of the image with an id; None if the index has no such image, or only a name of it."""
+        """Returns the path of the image with an id, or `None` if the index has no such image or no path for it."""
         return self.store.file_of(id)
 
     @property
     def model(self) -> AnyEmbedder:
-        """What embeds images, such as the `ExportedModel`, which is loaded when it is first needed."""
+        """The embedder, such as an `ExportedModel`, which is loaded when it is first used."""
         with self._lock:
             if self._model is None and self._model_path is None:
                 raise ValueError(
-                    f"The index {self.name} has no model with it. Search with vectors, or open it with its "
-                    f"model: tfdml.Index.open({self.name!r}, model)."
+                    f"The index {self.name} has no model. Search with vectors, or open it with its model: "
+                    f"tfdml.Index.open({self.name!r}, model)."
                 )
             if self._model is None:
                 self._model = ExportedModel(self._model_path)
@@ -139,73 +165,100 @@ class Searcher:
 
     @property
     def model_folder(self) -> FilePath | None:
-        """The folder of the SavedModel, with its card; None of another embedder."""
+        """Folder of the SavedModel and its card, or `None` for other embedders."""
         return self._model_path
 
     def search(self, images: Images, k: int = 10, where: str | None = None) -> Found:
-        """Returns for each image a list of the k nearest `Neighbor`s, the nearest first.
+        """Returns the `k` nearest neighbors of each image, the nearest first.
 
         Args:
-            images: list of paths, of contents of files (bytes), or of arrays `[H, W, 3]` of RGB pixels from 0 to 255.
-            k: number of neighbors; all if the index has fewer images.
-            where: filter of the images that are found, such as `label in ('mug', 'cup') and price < 20`; None: all.
+            images: List of paths, of the contents of files (bytes), or of arrays `[H, W, 3]` of RGB pixels from 0 to
+                255.
+            k: Integer. Number of neighbors. If the index has fewer images, all of them are returned. Defaults to `10`.
+            where: String or `None`. Filter for the images to find, such as `"label in ('mug', 'cup') and price < 20"`.
+                If `None`, all images can be found. Defaults to `None`.
+
+        Returns:
+            A `Found`: a list with one list of `Neighbor` objects per image.
+
+        Raises:
+            ValueError: If an image cannot be read, or the filter is not valid.
         """
         if where is not None:
-            # Before the images are embedded, for what is wrong with the filter.
+            # Report errors in the filter before the images are embedded.
             condition_of(where, self.store.columns())
         return self.search_vectors(self.embed(images), k, where)
 
     def search_vectors(
         self, vectors: Embeddings, k: int = 10, where: str | None = None, hidden: Collection[str] = ()
     ) -> Found:
-        """Returns what `search` does, for embeddings.
+        """Returns the `k` nearest neighbors of each embedding, the nearest first.
 
         Args:
-            vectors: `[Q, D]` array, finite.
-            k, where: as of `search`.
-            hidden: names of columns that `where` must not ask for.
+            vectors: `[Q, D]` array of finite numbers.
+            k: Integer. Number of neighbors. Defaults to `10`.
+            where: Filter as in `search`. Defaults to `None`.
+            hidden: Names of columns that `where` must not use. Defaults to `()`.
+
+        Returns:
+            A `Found`: a list with one list of `Neighbor` objects per embedding.
         """
         try:
             return self.store.search(vectors, k, where, hidden)
         except OtherIndex as error:
-            # That the index is another one by now is nothing that those who search can help.
+            # The user of a search cannot do anything about an index that was replaced, so it is not an error in the
+            # request.
             raise StoreError(str(error)) from error
 
     def read(self, contents: bytes) -> Any:
-        """Returns what `embed_read` takes of the contents of an image file; None if it cannot be read."""
+        """Decodes the contents of an image file for `embed_read`, or returns `None` if it cannot be read."""
         return self.model.read(contents)
 
     def embed_read(self, images: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns embeddings `[N, D]`, and whether each image could be read, `[N]`, of a list of what `read` returned.
+        """Embeds results of `read` in one batch.
 
-        They are embedded at once.
+        Args:
+            images: List of results of `read`, or of the contents of files (bytes).
+
+        Returns:
+            A tuple of the embeddings, float32 `[N, D]`, and a mask `[N]` that is True for readable images.
         """
         return self.model.embed_readable(images)
 
     def embed(self, images: Images) -> np.ndarray:
-        """Returns the embeddings `[N, D]` of images as `search` takes them; one that cannot be read is a ValueError."""
+        """Returns the embeddings of images, float32 `[N, D]`.
+
+        Args:
+            images: Images in the forms that `search` accepts.
+
+        Raises:
+            ValueError: If an image cannot be read.
+        """
         embeddings, _, reasons = self._embedded(images)
         for name, reason in reasons.items():
-            raise ValueError(f"{name} cannot be read: {reason}; expected a whole JPEG, PNG, WebP or AVIF.")
+            raise ValueError(f"{name} cannot be read: {reason}. Expected a complete JPEG, PNG, WebP or AVIF file.")
         return embeddings
 
     def embed_readable(self, images: Images) -> tuple[np.ndarray, np.ndarray]:
-        """Returns embeddings `[N, D]`, and whether each image could be read, `[N]`.
+        """Embeds images and reports which of them could be read.
 
         Args:
-            images: as `search` takes them; a path that does not exist is an error.
+            images: Images in the forms that `search` accepts. Paths must exist.
+
+        Returns:
+            A tuple of the embeddings, float32 `[N, D]`, and a mask `[N]` that is True for readable images.
         """
         return self._embedded(images)[:2]
 
     def _embedded(self, images):
-        """Returns embeddings, whether each image could be read, and name to reason of those that could not."""
+        """Returns embeddings, whether each image could be read, and a dictionary from unreadable names to reasons."""
         model = self.model
         if not reads_files(model, images):
             return *model.embed_readable(images), {}
         files = ImageList.of_images(images)
         missing = [] if files.contents is not None else [path for path in files.paths if not Path(path).exists()]
         if missing:
-            raise ValueError(f"{missing[0]} cannot be read: the file does not exist.")
+            raise ValueError(f"{missing[0]} does not exist. Expected the path of an image file.")
         kept, found, reasons = embed_rows(files, range(len(files)), model, batch_size=BATCH)
         embeddings = np.zeros((len(files), found.shape[1]), np.float32)
         embeddings[kept] = found
@@ -213,31 +266,34 @@ class Searcher:
 
 
 def searcher_of(address, model=None):
-    """Returns the `Searcher` of an index, which a command names; an engine has no copy of the model."""
+    """Returns the `Searcher` of an index that a command names. A vector database has no copy of the model."""
     if is_engine(address) and not model:
-        raise ValueError(f"--model is missing: the exported model whose embeddings are in {store_name(address)}.")
+        raise ValueError(
+            f"--model is missing. Pass the exported model with which the embeddings in {store_name(address)} "
+            "were computed."
+        )
     return Searcher(address, model)
 
 
-# Smallest similarity of a copy of the query: a distance of 0.001.
+# Minimum similarity of a copy of the query, which is at most at a distance of 0.001.
 COPIES = {"cosine": 1 - 1e-3**2 / 2, "euclidean": -1e-3}
 
 
 def kept(similarities, metric="cosine"):
-    """Returns how many neighbors come before the largest fall of similarity from one to the next.
+    """Returns how many neighbors come before the largest drop of similarity from one to the next.
 
-    Copies of the query are kept, and the fall after them does not count: it would hide that to the end of its class.
-    Similarities, descending, are those of K neighbors and of the next one, if there is one.
+    Copies of the query are kept, and the drop after them is ignored, because it would hide the drop at the end of the
+    query's class. The similarities, in descending order, belong to K neighbors and to the next one, if there is one.
     """
     similarities = np.asarray(similarities, float)
     copies = int(np.sum(similarities >= COPIES[metric]))
     falls = -np.diff(similarities[copies:])
-    # Of equal falls the first.
+    # np.argmax returns the first of several equal drops.
     return copies + 1 + int(np.argmax(falls)) if len(falls) else len(similarities)
 
 
 def adaptive_search(searcher, queries, k, where=None):
-    """Returns what `searcher.search` finds, with each list cut where the similarities fall most."""
+    """Returns the result of `searcher.search`, with each list cut at the largest drop of similarity."""
     found, metric = searcher.search(queries, k + 1, where), searcher.manifest["metric"]
     lists = [each[: min(k, kept([neighbor.similarity for neighbor in each], metric))] for each in found]
     return Found(lists, found.matching, found.exact)

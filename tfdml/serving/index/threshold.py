@@ -1,4 +1,4 @@
-"""The similarity from which an image of an index is accepted, and whether it fits the images."""
+"""Threshold on the similarity from which an index accepts an image, and a check that it suits the images."""
 
 import math
 from pathlib import Path
@@ -16,16 +16,16 @@ from tfdml.serving.index.stores.store import similarity_of
 from tfdml.serving.model_card import METADATA, read_card, write_card
 
 NONE = "none"
-# The card of a model leaves these out: where a threshold was fitted, and on which file.
+# A model's card omits where a threshold was fitted, and on which file.
 OF_THIS_MACHINE = ("embeddings", "run_dir", "sha256")
-# What a search uses of a fitted threshold.
+# Values of a fitted threshold that searches use.
 NUMBERS = ("threshold", "false_accept_rate", "precision")
 
 
 def threshold_for(searcher, setting=""):
-    """Returns the `Threshold` that is set, or the one that was fitted for the model of an index, if there is one.
+    """Returns the `Threshold` of a setting, or the one that was fitted for the model of an index, if there is one.
 
-    The setting is a number, also as text; `none`, which accepts everything; or empty for the fitted one.
+    The setting is a number (possibly as a string), `none`, which accepts everything, or empty for the fitted threshold.
     """
     if setting != "":
         return Threshold(None if setting == NONE else _number(setting, searcher.manifest["metric"]))
@@ -37,43 +37,46 @@ def threshold_for(searcher, setting=""):
     file, advice = Path(folder, METADATA), "Pass a threshold, or fit it again with python -m tfdml.threshold."
     numbers = [fitted.get(name) for name in NUMBERS] if isinstance(fitted, dict) else [None]
     if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
-        raise damaged(file, "its threshold is no number", advice)
+        raise damaged(file, "its threshold is not a number", advice)
     if card.get("sha256") != manifest["model"]:
-        raise ValueError(f"The threshold in {file} is of another model than the one beside it. {advice}")
+        raise ValueError(f"The threshold in {file} was fitted for another model than the one next to it. {advice}")
     if fitted.get("distance") != manifest["metric"]:
         raise ValueError(
-            f"The threshold in {file} is for the distance {fitted.get('distance')!r}, and the index compares by "
+            f"The threshold in {file} is for the distance {fitted.get('distance')!r}, but the index uses "
             f"{manifest['metric']!r}. {advice}"
         )
     return Threshold.of(fitted)
 
 
 def put_threshold(path, threshold, embeddings=""):
-    """Writes a `Threshold` of `tfdml.threshold` into the card of an exported model, or of the model of an index.
+    """Writes a `Threshold` of `tfdml.threshold` into the card of an exported model, or of an index's model.
 
-    `embeddings` is the folder of `python -m tfdml.embed` that it was fitted on, which says of which model. If empty, it
-    was fitted on a run, and the model must be an export of the model of that run.
+    `embeddings` is the folder of `python -m tfdml.embed` that the threshold was fitted on, and records the model. If it
+    is empty, the threshold was fitted on a run, and the model must be an export of that run's model.
     """
     index, fitted = IndexFolder(path), threshold.fitted
     folder = index.model if index.exists() else saved_model_folder(path)
     card, digest = read_card(folder), model_hash(folder)
     if embeddings and EmbeddingShards(embeddings).model != digest:
         raise ValueError(
-            f"The embeddings in {embeddings} were not computed by the model in {folder}, so that their threshold says "
-            f"nothing about it. Embed the images with --model={folder}."
+            f"The embeddings in {embeddings} were not computed by the model in {folder}, so their threshold is "
+            f"not valid for it. Embed the images with --model={folder}."
         )
     if card.get("sha256") != digest:
-        raise ValueError(f"{folder} has no {METADATA} of its model; export it with python -m tfdml.export.")
+        raise ValueError(
+            f"{folder} has no {METADATA} that belongs to its model. Export the model again with python -m tfdml.export."
+        )
     if not embeddings and card.get("run_sha256") != fitted["sha256"]:
         raise ValueError(
-            f"The model in {folder} is not known to be the {fitted['model']} model of {fitted['run_dir']}: it is of "
-            "another run or training, or was exported with --dims. Export the run again, or embed images with this "
-            "model and use --embeddings."
+            f"The model in {folder} is not an export of the {fitted['model']} model of {fitted['run_dir']}. It "
+            "is from another run, from before or after further training, or was exported with --dims. Export "
+            "the run again, or embed images with this model and use --embeddings."
         )
     if fitted["distance"] != card["embedding"]["metric"]:
         raise ValueError(
-            f"The threshold is for the distance {fitted['distance']!r}, and the model's is "
-            f"{card['embedding']['metric']!r}. Give --protocol=\"self_retrieval(distance='...')\" with that one."
+            f"The threshold is for the distance {fitted['distance']!r}, but the model uses "
+            f"{card['embedding']['metric']!r}. Pass --protocol=\"self_retrieval(distance='...')\" with the "
+            "model's distance."
         )
     published = {name: value for name, value in fitted.items() if name not in OF_THIS_MACHINE}
     write_card(folder, {**card, "threshold": published})
@@ -83,26 +86,28 @@ def _number(value, metric):
     try:
         value = float(value)
     except ValueError:
-        raise ValueError(f"--threshold={value}: expected a number, or none.") from None
+        raise ValueError(f"--threshold must be a number or none. Received: --threshold={value}.") from None
     most = {"cosine": 1, "euclidean": 0}[metric]
     if not value <= most:
         kind = {"cosine": "a cosine", "euclidean": "minus a distance"}[metric]
-        raise ValueError(f"--threshold={value:g}: the similarity is {kind}, which is at most {most}.")
+        raise ValueError(
+            f"--threshold must be at most {most}, because the similarity is {kind}. Received: --threshold={value:g}."
+        )
     return value
 
 
-# Images that are compared with each other, and files that are read for them.
+# Maximum number of images that are compared with each other, and of shard files that are read for them.
 IMAGES, FILES = 1000, 5
-# By how much rates of false accepts may differ, and how many pairs have to show it.
+# Factor by which false accept rates may differ, and number of accepted pairs that is needed to detect a difference.
 FACTOR, PAIRS = 3, 30
 
 
 def difference(searcher, threshold):
-    """Returns a sentence if a fitted threshold accepts far more, or fewer, of the wrong pairs than where it was fitted.
+    """Returns a warning if a fitted threshold accepts far more, or far fewer, wrong pairs than where it was fitted.
 
-    Up to 1,000 images of the index that have labels are compared with each other. Of the pairs with different labels it
-    may accept a third to three times the rate at which it was fitted, and what fewer than 30 pairs show does not count.
-    Otherwise, and for a threshold that is not fitted, it returns `None`.
+    Up to 1,000 labeled images in the index are compared with each other. The rate of accepted pairs with different
+    labels may be up to three times as high or low as the rate at which the threshold was fitted. Differences of fewer
+    than 30 pairs are ignored. Without a difference, and for a threshold that was not fitted, it returns `None`.
     """
     store, metric = searcher.store, searcher.manifest["metric"]
     if threshold.fitted is None or not isinstance(store, FolderStore) or not store.embeddings.exists():
@@ -120,13 +125,14 @@ def difference(searcher, threshold):
     if max(accepted, expected) < PAIRS or expected / FACTOR <= accepted <= expected * FACTOR:
         return None
     return (
-        f"The images of the index differ from those that the threshold was fitted on: of {pairs:,} pairs with "
-        f"different labels it accepts {accepted / pairs:.2g}, and there {rate:.2g}. Fit it on images like these."
+        "The images in the index differ from the images that the threshold was fitted on: it accepts a fraction "
+        f"of {accepted / pairs:.2g} of {pairs:,} pairs with different labels, instead of {rate:.2g}. Fit it on "
+        "images like these."
     )
 
 
 def _sample(store):
-    """Returns embeddings `[N, D]` and labels `[N]` of images of the index that have one."""
+    """Returns embeddings `[N, D]` and labels `[N]` of a sample of labeled images in the index."""
     vectors, labels, deleted = [], [], store.rows.deleted_ids
     for _, block in zip(range(FILES), EmbeddingShards(store.embeddings).blocks(), strict=False):
         rows = enumerate(zip(block.ids.tolist(), block.labels, strict=True))

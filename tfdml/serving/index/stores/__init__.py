@@ -1,1 +1,1 @@
-"""Where an index keeps its rows: a folder with faiss, or an engine."""
+"""Storage of an index's rows: a folder with faiss, or a vector database."""

@@ -1,4 +1,4 @@
-"""What stores on database engines have in common, loads into them, and moving them to another model."""
+"""Base class of stores in vector databases, loads into them, and their move to another model."""
 
 import collections
 import dataclasses
@@ -26,19 +26,19 @@ from tfdml.serving.index.filters import condition_of
 from tfdml.serving.index.folder import index_of_kind
 from tfdml.serving.index.stores.store import Description, Found, Neighbor, Store, open_store, similarity_of, store_name
 
-# Where a filter takes no more rows than these, all of them are compared: an approximate index would look at many others
-# to find a few.
+# If a filter matches at most this many rows, all of them are compared, because an approximate index would visit many
+# other rows to find a few.
 FEW = 20_000
 
 
 class EngineStore(Store):
-    """A store whose rows lie in an engine. Vectors have unit length there, unless the metric is `euclidean`.
+    """Base class of stores in a vector database. Vectors are L2-normalized there, unless the metric is `euclidean`.
 
     Args:
-        address, model, kind, metric: see `Store`.
+        address, model, kind, metric: See `Store`.
     """
 
-    # Kinds of indexes that the engine has.
+    # Index types of the vector database.
     kinds: tuple[str, ...] = ("flat",)
 
     def __init__(self, address: str, model: str | None = None, kind: str | None = None, metric: Distance = "cosine"):
@@ -47,80 +47,80 @@ class EngineStore(Store):
             self.index_of(kind)
 
     def _create(self, description):
-        """Makes the place of the rows, if there is none."""
+        """Creates the place for the rows if it does not exist."""
         raise NotImplementedError
 
     def _reserve(self, count, after, columns):
-        """Returns the first of so many ids that no row gets any more, all above `after`, and notes new columns."""
+        """Reserves `count` ids, all above `after`, and records new columns. Returns the first id."""
         raise NotImplementedError
 
     def _write(self, ids, vectors, table):
-        """Writes rows with new ids, in the place of those of the same paths."""
+        """Writes rows with new ids, which replace rows with the same paths."""
         raise NotImplementedError
 
     def _count(self, condition):
-        """Returns how many rows a condition takes, or how many there are."""
+        """Returns the number of rows that match a condition, or of all rows."""
         raise NotImplementedError
 
     def _nearest(self, description, vectors, k, condition, exact):
         """Returns for each vector a list of `(id, path, label, score)`, the nearest first.
 
-        A score is an inner product, or a distance.
+        A score is an inner product or a distance.
         """
         raise NotImplementedError
 
     def _take_vectors(self, ids, vectors, of):
-        """Writes rows of another store, all but their vectors, which are new."""
+        """Copies rows of another store, with new vectors."""
         raise NotImplementedError
 
     def successor(self, description: Description) -> Self:
-        """Returns the store beside this one that is to take its place; what an interrupted upgrade left, or empty."""
+        """Returns the store that will replace this one: an empty one, or what an interrupted upgrade has left."""
         raise NotImplementedError
 
     def pages(self, count: int) -> Iterator[list[tuple[int, str]]]:
-        """Yields all rows as lists of at most so many pairs of an id and a path."""
+        """Yields all rows in lists of at most `count` pairs of an id and a path."""
         raise NotImplementedError
 
     def take_place(self, of: Self) -> bool:
-        """Takes the place of another store, whose `successor` this is; False, and nothing changes, if a row is missing.
+        """Replaces the store of which this is the `successor`. If a row is missing, returns False and changes nothing.
 
-        Rows that the other has not are deleted.
+        Rows that the other store does not have are deleted.
         """
         raise NotImplementedError
 
     def take_vectors(self, ids: Sequence[int], vectors: Embeddings, of: Self) -> None:
-        """Adds rows of another store, whose `successor` this is, with vectors `[N, D]` of another model."""
+        """Adds rows of the store of which this is the `successor`, with vectors `[N, D]` of another model."""
         self._take_vectors(ids, compared_vectors(checked_vectors(vectors), self.metric), of)
 
     def prepare(self, dimension: int, next_id: int, table: Any = None) -> None:
-        """Makes the index if there is none, and notes ids below `next_id` and the columns of a table.
+        """Creates the index if necessary, and records ids below `next_id` and the columns of a table.
 
-        After it several threads may add such rows; a ValueError where only one may.
+        Afterwards, several threads may add such rows. A store that allows only one raises a ValueError.
         """
         self.check()
         description = self._made(dimension)
         self._reserve(0, next_id, {} if table is None else _new_columns(description, table))
 
     def index_of(self, spec: str) -> Any:
-        """Returns the part of a spec of an index; a ValueError if the engine has no such index."""
+        """Returns the index component of a spec. Raises a ValueError if the vector database has no such index type."""
         index = index_of_kind(spec)
         if index.name not in self.kinds:
-            raise ValueError(f"kind={spec}: {self} has no such index; expected {', '.join(self.kinds)}.")
+            raise ValueError(f"kind={spec} is not supported by {self}. Expected {', '.join(self.kinds)}.")
         return index
 
     def _made(self, dimension):
-        """Returns what the index says of its rows; makes it if there is none."""
+        """Returns the description of the index, which is created if it does not exist."""
         description = self.description()
         if description is None:
             description = Description(self.model, dimension, self.metric, self.kind or "flat")
             if not self.model:
-                raise ValueError(f"There is no index {self}; give the model whose embeddings it is to have.")
+                raise ValueError(f"There is no index {self}. Pass the model to create it with.")
             self._create(description)
-            # Another process may have been first.
+            # Another process may have created it first.
             description = self.existing()
         if dimension != description.dimension:
-            expected = f"The index {self} has vectors of {description.dimension} dimensions"
-            raise ValueError(f"{expected}, received vectors of {dimension}.")
+            expected = f"The index {self} has vectors with {description.dimension} dimensions"
+            raise ValueError(f"{expected}. Received: vectors with {dimension} dimensions.")
         return description
 
     def _add(self, ids, vectors, table, bad):
@@ -154,34 +154,37 @@ class EngineStore(Store):
             [Neighbor(*image, float(similarity_of(score, description.metric))) for *image, score in neighbors]
             for neighbors in rows
         ]
-        # Some engines return them nearly in order.
+        # Some databases return results that are only nearly sorted.
         return Found([sorted(each, key=lambda one: -one.similarity) for each in lists], matching, exact)
 
 
 def _new_columns(description, table):
-    """Returns name to kind of the attributes that an index has not had yet; a ValueError if one is of another kind."""
+    """Returns the kinds of new attributes by name. Raises a ValueError if a known attribute has another kind."""
     names = [name for name in table.column_names if name not in OWN and table[name].null_count < len(table)]
     kinds = {name: kind_of(name, table[name].type) for name in names}
     for name, kind in kinds.items():
         if (known := description.columns.get(name, kind)) != kind:
-            raise ValueError(f"The column {name} of the index has a {known} in each row, received a {kind}.")
+            raise ValueError(f"The column {name} of the index is a {known} column. Received: a {kind} column.")
     return {name: kind for name, kind in kinds.items() if name not in description.columns}
 
 
-# Images that are embedded before they are added: what an interruption loses.
+# Images that are embedded before they are added. An interruption loses at most this many embeddings.
 ROWS = 1024
 
 
 def load(address, source, model, *, kind=None, attributes=None, update=False, batch_size=None, workers=1):
     """Adds images, an `ImageList`, or embeddings, a folder of `tfdml.embed`, to a store, and builds its index.
 
-    `attributes` is a table of `read_attributes`, or `None`. `update` and `batch_size` are for images, see
-    `load_images`; `workers` are for embeddings, see `load_shards`.
+    `attributes` is a table from `read_attributes`, or `None`. `update` and `batch_size` apply to images, see
+    `load_images`; `workers` applies to embeddings, see `load_shards`.
 
-    Returns the number of images in the store, and path to reason of those that could not be read.
+    Returns the number of images in the store, and a dictionary from the paths of unreadable images to the reasons.
     """
     if not model:
-        raise ValueError(f"--model is missing: the exported model whose embeddings are in {store_name(address)}.")
+        raise ValueError(
+            f"--model is missing. Pass the exported model with which the embeddings in {store_name(address)} are "
+            "computed."
+        )
     embedder = ExportedModel(model)
     with open_store(address, model=embedder.digest, kind=kind, metric=embedder.metric) as store:
         if isinstance(source, ImageList):
@@ -193,27 +196,27 @@ def load(address, source, model, *, kind=None, attributes=None, update=False, ba
 
 
 def unload(address, paths):
-    """Deletes images from the store at an address; returns how many were deleted, and how many are left.
+    """Deletes images from the store at an address. Returns the number of deleted and of remaining images.
 
-    Paths are as the store has them, or relative to the working folder.
+    Paths are written as in the store, or relative to the working directory.
     """
     with open_store(address) as store:
         there = store.find(paths={name for path in paths for name in (path, os.path.abspath(path))})
         names = set(there.values())
         unknown = sorted(path for path in paths if not {path, os.path.abspath(path)} & names)
         if there and unknown:
-            raise ValueError(f"{unknown[0]} is not in the index {address}, and nothing is deleted.")
+            raise ValueError(f"{unknown[0]} is not in the index {address}, so nothing was deleted.")
         store.delete(there)
         return len(there), store.count()
 
 
 def load_images(store, images, model, attributes=None, *, update=False, batch_size=None):
-    """Embeds the images that a store does not have yet, and adds them; returns path to reason of unreadable ones.
+    """Embeds the images that a store does not have yet and adds them. Returns unreadable paths and the reasons.
 
-    With `update` images that are there are embedded again, and replaced.
+    With `update`, images that are already in the store are embedded again and replaced.
     """
     if images.contents is not None:
-        raise ValueError("The images of a dataset in memory have no files; index them in a folder.")
+        raise ValueError("Images of a dataset in memory have no files, so they can only be indexed in a folder.")
     store.check()
     bar, bad = ProgressBar(len(images), "image"), {}
     for start in range(0, len(images), ROWS):
@@ -231,13 +234,15 @@ def load_images(store, images, model, attributes=None, *, update=False, batch_si
 
 
 def load_shards(store, source, attributes=None, *, workers=1):
-    """Adds the embeddings that `python -m tfdml.embed` has written to a store, under their ids; returns what it notes.
+    """Adds embeddings of `python -m tfdml.embed` to a store with their ids. Returns unreadable paths and the reasons.
 
-    So many workers each add a shard at once, over connections of their own.
+    With several workers, each adds one shard at a time over its own connection.
     """
     shards = EmbeddingShards(source)
     if shards.model != store.model:
-        raise ValueError(f"The embeddings in {source} were not computed by this model; give the one that did.")
+        raise ValueError(
+            f"The embeddings in {source} were not computed by this model. Pass the model that computed them."
+        )
     check_files(source, shards)
     if workers > 1:
         store.prepare(shards.dimension, shards.manifest["next_id"], attributes)
@@ -254,7 +259,7 @@ def load_shards(store, source, attributes=None, *, workers=1):
         begun = collections.deque()
         for block in shards.blocks():
             begun.append(pool.submit(add, block))
-            # No more shards are in memory than are added.
+            # Only keep as many shards in memory as there are workers.
             if len(begun) == workers:
                 begun.popleft().result()
         while begun:
@@ -263,7 +268,7 @@ def load_shards(store, source, attributes=None, *, workers=1):
 
 
 def _table(paths, labels, attributes):
-    """Returns the rows of some paths as `Store.add` takes them."""
+    """Returns the rows for some paths in the form that `Store.add` expects."""
     if attributes is None:
         return table_of_rows(paths, labels, None)
     places = {path: place for place, path in enumerate(attributes["path"].to_pylist())}
@@ -272,12 +277,13 @@ def _table(paths, labels, attributes):
 
 
 def upgrade_engine(address, model, *, batch_size=None):
-    """Embeds all images of an index by another model, and has the index use it then; returns how many these are.
+    """Embeds all images of an index with another model, which the index then uses. Returns the number of images.
 
-    It returns 0 if the index has this model already, as after a command that was killed at its end.
+    It returns 0 if the index already has this model, for example when a command that was killed at its end is repeated.
 
-    Until the end searches find what they found before. What is done is not done again if it is interrupted and
-    repeated. Ids, labels and attributes stay, and images that others add or delete meanwhile are added or deleted.
+    Until the upgrade is complete, searches use the old model. An interrupted upgrade resumes where it stopped. Ids,
+    labels and attributes stay the same. Images that other processes add or delete meanwhile are added or deleted as
+    well.
     """
     folder = saved_model_folder(model)
     with open_store(address) as store:
@@ -289,7 +295,7 @@ def upgrade_engine(address, model, *, batch_size=None):
         new = store.successor(dataclasses.replace(description, **changed))
         finished = False
         while not finished:
-            # Again, for what is new since.
+            # Repeat for images that were added meanwhile.
             embedded = _embed(store, new, embedder, batch_size)
             new.build()
             finished = not embedded and new.take_place(store)
@@ -297,7 +303,7 @@ def upgrade_engine(address, model, *, batch_size=None):
 
 
 def _embed(store, new, embedder, batch_size):
-    """Embeds the images that are not there yet; returns how many these are."""
+    """Embeds the images that the new store does not have yet. Returns their number."""
     bar, missing, done = ProgressBar(store.count(), "image"), {}, 0
     for page in store.pages(ROWS):
         there = new.find(ids=[id for id, _ in page])
@@ -316,7 +322,7 @@ def _embed(store, new, embedder, batch_size):
 
 
 def objects_of(table):
-    """Returns for each row of a table a dictionary of its attributes, without those that are missing."""
+    """Returns one dictionary per row of a table with its attributes, except for missing values."""
     return [
         {name: _in_json(name, value) for name, value in row.items() if name not in OWN and value is not None}
         for row in table.to_pylist()
@@ -325,7 +331,7 @@ def objects_of(table):
 
 def _in_json(name, value):
     if isinstance(value, float) and math.isinf(value):
-        raise ValueError(f"The column {name} of the attributes has an infinite number; expected finite ones.")
+        raise ValueError(f"The attribute column {name} contains an infinite number. Expected finite numbers.")
     if isinstance(value, decimal.Decimal):
         return float(value)
     if isinstance(value, datetime.date):

@@ -1,4 +1,4 @@
-"""The default store: rows in a folder, searched by faiss in the memory of this process."""
+"""Default store: rows in a folder, which faiss searches in the memory of this process."""
 
 import copy
 import dataclasses
@@ -20,14 +20,14 @@ from tfdml.serving.index.folder import IndexFolder
 from tfdml.serving.index.rows import IndexRows
 from tfdml.serving.index.stores.store import Description, Found, Neighbor, Store, similarity_of
 
-# Where no more than this fraction of the rows is selected, or no more rows than these, all of them are compared: an
-# approximate index would look at many others to find a few.
+# If at most this fraction of the rows, or at most this number of rows, is selected, all of them are compared, because
+# an approximate index would visit many other rows to find a few.
 FEW, ROWS = 0.05, 2000
 
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """Rows that may be found: a mask `[N]`, or `None` for all, their number, and the total of the index."""
+    """Rows that may be found: a mask `[N]`, or `None` for all rows, their number, and the size of the index."""
 
     mask: np.ndarray | None
     count: int
@@ -41,16 +41,25 @@ class Selection:
 
     @property
     def is_few(self) -> bool:
-        """Whether a query is compared with all of them."""
+        """Whether a query is compared with all selected rows."""
         return self.mask is not None and self.count <= max(FEW * self.total, ROWS)
 
     def is_exact(self, index: Any) -> bool:
-        """Whether a search of an index of faiss finds the nearest of them for sure."""
+        """Returns whether a search of a faiss index certainly finds the nearest of the selected rows."""
         faiss = load_faiss()
         return isinstance(index, faiss.IndexFlat) or self.is_few and not isinstance(index, faiss.IndexIVFPQ)
 
     def search(self, index: Any, vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns similarities or distances, and rows, -1 if none was found, both `[Q, k]`; k may become less."""
+        """Searches a faiss index for the `k` nearest selected rows, or for fewer if fewer are selected.
+
+        Args:
+            index: faiss index.
+            vectors: `[Q, D]` queries.
+            k: Integer. Number of rows.
+
+        Returns:
+            A tuple of similarities or distances, and of rows, both `[Q, k]`. A row of -1 means that none was found.
+        """
         k = min(k, self.count)
         if not k:
             return np.zeros((len(vectors), 0), np.float32), np.zeros((len(vectors), 0), np.int64)
@@ -71,26 +80,26 @@ class Selection:
         return index.search(vectors, k, params=faiss.SearchParameters(sel=selector))
 
     def _more(self, number, most):
-        """Returns a number that is larger by as much as there are fewer rows: so many of these are seen as of all."""
+        """Scales a number of visited rows up, in proportion to the rows that the selection excludes."""
         return min(most, math.ceil(number * self.total / self.count))
 
 
 @register("store", "folder")
 class FolderStore(Store):
-    """Rows in a folder, searched by faiss in the memory of this process.
+    """Store in a folder, which faiss searches in the memory of this process.
 
-    Its files are read, and compared with their checksums, when they are first needed. What others change later is not
-    seen, see `reopened`. Several threads may search at once after `open`.
+    Files are read, and compared with their checksums, when they are first needed. Later changes by other processes are
+    not seen; see `reopened`. After `open`, several threads may search at once.
 
     Args:
-        address: the folder.
-        model, kind, metric: see `Store`.
+        address: The folder.
+        model, kind, metric: See `Store`.
     """
 
     def __init__(self, address: str, model: str | None = None, kind: str | None = None, metric: Distance = "cosine"):
         super().__init__(address, model, kind, metric)
         self.folder = IndexFolder(address)
-        # What was read of the files, and whether it is to be read again: nothing was read, or they have changed.
+        # Contents of the files, and whether they must be read again because nothing was read yet or they have changed.
         self._manifest = self._index = self._rows = self._live = None
         self._is_stale = True
 
@@ -101,14 +110,14 @@ class FolderStore(Store):
         return Description(*[manifest[name] for name in ("model", "dimension", "metric", "spec")])
 
     def open(self) -> None:
-        """Reads the files, unless they were read; a ValueError says why there is no index that can be opened."""
+        """Reads the files if necessary. Raises a ValueError if there is no index that can be opened."""
         if self._is_stale:
             manifest = self.folder.manifest()
             self.check()
             self._read(manifest)
 
     def _read(self, manifest):
-        # Of images that are marked as deleted only the marks are new.
+        # If images were only marked as deleted, only the marks must be read.
         names, before = ("generation", "index", "images"), self._manifest or {}
         same = all(manifest[name] == before.get(name) for name in names)
         index = self._index if same else self.folder.read_index(manifest)
@@ -124,17 +133,17 @@ class FolderStore(Store):
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What `manifest.json` said when the files were read."""
+        """Contents of `manifest.json` when the files were read."""
         return self._opened()._manifest
 
     @property
     def rows(self) -> IndexRows:
-        """The `IndexRows` of the index, also of deleted images."""
+        """`IndexRows` of the index, including deleted images."""
         return self._opened()._rows
 
     @property
     def embeddings(self) -> Path:
-        """The folder of the embeddings of the rows, which is gone once another model has taken its place."""
+        """Folder of the embeddings. It no longer exists after an upgrade to another model."""
         return self.folder.embeddings_after(self.manifest.get("upgrades", 0))
 
     def reopened(self) -> Self:
@@ -147,7 +156,7 @@ class FolderStore(Store):
         return found
 
     def state(self) -> Any:
-        # It takes no reading.
+        # This reads no files.
         return self.folder.state()
 
     def _add(self, ids, vectors, table, bad):
@@ -162,7 +171,7 @@ class FolderStore(Store):
         self._is_stale = True
 
     def compact(self) -> None:
-        """Erases what is only marked as deleted."""
+        """Erases rows that are only marked as deleted."""
         build.compact_index(self.folder.path)
         self._is_stale = True
 
@@ -176,9 +185,9 @@ class FolderStore(Store):
         return Found(lists, selection.count, selection.is_exact(self._index))
 
     def nearest(self, vectors: Embeddings, k: int, selection: Selection | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Returns similarities, descending, and rows of the index, -1 if none was found, both `[Q, k]`.
+        """Returns similarities, in descending order, and rows of the index, both `[Q, k]`. Missing rows are -1.
 
-        If the selection is `None`, all rows that are not deleted may be found.
+        If `selection` is `None`, all rows that are not deleted may be found.
         """
         metric = self.manifest["metric"]
         vectors = compared_vectors(vectors, metric)
@@ -189,7 +198,7 @@ class FolderStore(Store):
         return similarity_of(scores, metric), rows
 
     def image(self, row: int, similarity: float) -> Neighbor:
-        """Returns the `Neighbor` at a row of the index."""
+        """Returns the `Neighbor` for a row of the index."""
         rows = self.rows
         return Neighbor(int(rows.ids[row]), self.folder.file_of(rows.paths[row]), rows.labels[row], similarity)
 
@@ -206,7 +215,7 @@ class FolderStore(Store):
     def find(self, ids: Iterable[int] = (), paths: Iterable[str] = ()) -> dict[int, str]:
         if not self.folder.exists():
             return {}
-        # Those who add rows ask this, and others may have changed the index.
+        # Rows are added after this check, so it must see changes by other processes.
         self._is_stale |= self.folder.manifest() != self._manifest
         rows, paths = self.rows, set(paths)
         wanted = np.isin(rows.ids, list(ids))
@@ -222,20 +231,20 @@ class FolderStore(Store):
         return self.folder.file_of(rows.paths[found[0]])
 
     def keep_model(self, model: FilePath | None) -> None:
-        """Copies an exported model next to the rows if none is there, so that commands find it."""
+        """Copies an exported model into the folder if it has none, so that commands can embed images."""
         if model is not None and not self.folder.model.exists():
             self.folder.path.mkdir(parents=True, exist_ok=True)
             with locked(self.folder.path, "index"):
                 build.copy_model(model, self.folder.model)
 
     def save(self, target: FilePath, model: FilePath | None = None) -> None:
-        """Copies all to a new folder, and an exported model if the index has no copy of it."""
+        """Copies the index to a new folder, and an exported model if the index has no copy of it."""
         self.existing()
-        # Damaged files are refused before anything is copied.
+        # Check for damaged files before anything is copied.
         self.open()
         target = Path(target)
         if target.exists():
-            raise ValueError(f"{target} exists already; give a new folder.")
+            raise ValueError(f"{target} already exists. Use a new folder.")
         unfinished = target.with_name(f".writing-{target.name}")
         shutil.rmtree(unfinished, ignore_errors=True)
         with naming(target), locked(self.folder.path, "index"):

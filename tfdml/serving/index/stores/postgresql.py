@@ -1,4 +1,4 @@
-"""The rows of an index in a table of PostgreSQL with pgvector."""
+"""Rows of an index in a PostgreSQL table with pgvector."""
 
 import contextlib
 import copy
@@ -20,12 +20,12 @@ from tfdml.serving.index.stores.store import Description, OtherIndex, StoreError
 
 TABLE, LONGEST = "images", 40
 TYPES = ("vector", "halfvec")
-# Seconds to connect, and milliseconds until a connection that nobody answers is lost.
+# Seconds for connecting, and milliseconds after which a connection without an answer is lost.
 USUAL = {"connect_timeout": "5", "tcp_user_timeout": "10000"}
 
 
 class Address(NamedTuple):
-    """What psycopg connects to, the table, the type of its vectors or `None`, and the address as messages show it."""
+    """Connection string for psycopg, table, type of its vectors or `None`, and the address as messages show it."""
 
     connection: str
     table: str
@@ -34,37 +34,39 @@ class Address(NamedTuple):
 
 
 def read_address(rest):
-    """Returns the `Address` of what follows `postgresql:`; a ValueError if it is none, or has a password."""
+    """Returns the `Address` for the part after `postgresql:`. Raises a ValueError if it is wrong or has a password."""
     parts = urlsplit(f"postgresql:{rest}")
-    # Errors must not show the address: it may hold a secret.
-    expected = "expected postgresql://user@host/database?table=photos"
+    # Errors must not show the address, because it may contain a secret.
+    expected = "Expected postgresql://user@host/database?table=photos"
     if not rest.startswith("//"):
-        raise ValueError(f"The address of the store is wrong: {expected}.")
+        raise ValueError(f"The address of the store is not valid. {expected}.")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     secret = next((name for name in options if "password" in name.lower()), None)
     if secret or parts.password:
-        raise ValueError("The address of the store has a password: leave it out, and set PGPASSWORD, or use ~/.pgpass.")
+        raise ValueError(
+            "The address of the store contains a password. Remove it, and set PGPASSWORD or use ~/.pgpass."
+        )
     table = options.pop("table", TABLE)
     if len(table) > LONGEST or not re.fullmatch(r"\w+", table, re.ASCII):
         name = f"at most {LONGEST} letters, digits and underscores"
-        raise ValueError(f"table={table!r:.60}: expected {name}; {expected}.")
+        raise ValueError(f"table must have {name}. Received: table={table!r:.60}. {expected}.")
     type = options.pop("type", None)
     if type not in (None, *TYPES):
-        raise ValueError(f"type={type!r:.60}: expected {' or '.join(TYPES)}.")
+        raise ValueError(f"type must be {' or '.join(TYPES)}. Received: type={type!r:.60}.")
     place = f"postgresql://{parts.netloc}{parts.path}"
     shown = {**options, **({"type": type} if type else {}), "table": table}
     query = urlencode({**USUAL, **options}, quote_via=quote)
     return Address(f"{place}?{query}", table, type, f"{place}?{urlencode(shown, safe='/')}")
 
 
-# Connections that stay open.
+# Number of idle connections that stay open.
 KEPT = 8
-# With iterative scans; earlier ones find fewer rows than asked where a filter takes few.
+# Version of pgvector with iterative scans. Without them, filters that match few rows find fewer than k neighbors.
 OLDEST = (0, 8)
 
 
 class Connections:
-    """Lends connections to an address of psycopg, and opens others in place of those that broke."""
+    """Pool of connections to an address of psycopg, which replaces broken connections."""
 
     def __init__(self, address):
         self._address = address
@@ -72,13 +74,13 @@ class Connections:
 
     @contextlib.contextmanager
     def one(self):
-        """Lends a connection, on which each statement is a transaction of its own."""
+        """Lends a connection on which each statement is its own transaction."""
         connection = self._idle_one() or self._new()
         try:
             yield connection
         finally:
             if connection.broken or connection.closed:
-                # So are the others, after a restart.
+                # After a restart of the server, the other connections are broken as well.
                 self.close()
             else:
                 try:
@@ -92,7 +94,8 @@ class Connections:
                 connection = self._idle.get_nowait()
             except queue.Empty:
                 return None
-            # A server that ended has closed it. Nobody has asked, so that only an end, or a notice of it, can be read.
+            # If the server has stopped, it has closed the connection. Nothing was asked, so readable data means an end
+            # or a notice of it.
             if not connection.closed and not select.select([connection.fileno()], [], [], 0)[0]:
                 return connection
             connection.close()
@@ -100,7 +103,7 @@ class Connections:
     def _new(self):
         import psycopg
 
-        # Plans that are made once and kept do not see how few rows a filter takes.
+        # Prepared plans are kept and ignore how few rows a filter matches.
         connection = psycopg.connect(self._address, autocommit=True, prepare_threshold=None)
         try:
             prepare(connection)
@@ -110,14 +113,14 @@ class Connections:
         return connection
 
     def close(self):
-        """Closes those that nobody uses."""
+        """Closes the idle connections."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._idle.get_nowait().close()
 
 
 def prepare(connection):
-    """Has a connection know vectors; a ValueError if the database is too old for them."""
+    """Registers the vector types on a connection. Raises a ValueError if the database's pgvector is too old."""
     from pgvector.psycopg import register_vector
 
     found = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
@@ -126,29 +129,31 @@ def prepare(connection):
     if tuple(map(int, found[0].split(".")[:2])) < OLDEST:
         wanted = ".".join(map(str, OLDEST))
         update = "ALTER EXTENSION vector UPDATE"
-        raise ValueError(f"The database has pgvector {found[0]}, expected {wanted} or later: {update}.")
+        raise ValueError(f"The database has pgvector {found[0]}. Expected version {wanted} or later. Run: {update}.")
     register_vector(connection)
 
 
 @contextlib.contextmanager
 def named_errors(store):
-    """Turns errors of psycopg into a `StoreError`, which may pass, or a ValueError; each names the store."""
+    """Turns psycopg errors that may be temporary into a `StoreError`, and others into a ValueError, with the name."""
     import psycopg
     from psycopg import errors
 
     try:
         yield
     except errors.InsufficientPrivilege as error:
-        raise ValueError(f"{store}: {_line(error)}; docs/stores.md says which privileges are needed.") from error
+        raise ValueError(f"{store}: {_line(error)}. See docs/stores.md for the privileges that are needed.") from error
     except errors.ReadOnlySqlTransaction as error:
         raise ValueError(f"{store} is read-only: {_line(error)}.") from error
     except errors.UniqueViolation as error:
-        message = f"{store} has a row with one of these ids already; delete it first, or leave ids out."
+        message = f"{store} already has a row with one of these ids. Delete it first, or omit ids."
         raise ValueError(message) from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        raise StoreError(f"{store} does not answer, or cannot go on: {_line(error)}. Repeat it to go on.") from error
+        raise StoreError(
+            f"{store} does not answer or cannot continue: {_line(error)}. Repeat the command to continue."
+        ) from error
     except errors.UndefinedTable as error:
-        raise ValueError(f"{store}: a table is gone: {_line(error)}.") from error
+        raise ValueError(f"{store}: a table no longer exists: {_line(error)}.") from error
     except psycopg.Error as error:
         raise ValueError(f"{store}: {_line(error)}.") from error
 
@@ -157,7 +162,7 @@ def _line(error):
     return " ".join(str(error).split("\n")[0].split()).rstrip(".") or type(error).__name__
 
 
-# With the type of its vectors.
+# Entry of an index, with the type of its vectors.
 ABOUT = """SELECT version, model, dimension, metric, kind, columns, (SELECT atttypid::regtype::text FROM pg_attribute
     WHERE attrelid = to_regclass(quote_ident(name)) AND attname = 'embedding') FROM tfdml_indexes WHERE name = %s"""
 CREATE_ABOUT = """CREATE TABLE IF NOT EXISTS tfdml_indexes (
@@ -166,11 +171,11 @@ CREATE_ABOUT = """CREATE TABLE IF NOT EXISTS tfdml_indexes (
 NOTE_ABOUT = "INSERT INTO tfdml_indexes (name, version, model, dimension, metric, kind) VALUES (%s, %s, %s, %s, %s, %s)"
 RESERVE = """UPDATE tfdml_indexes SET next_id = greatest(next_id + %s, %s), columns = %s::jsonb || columns
     WHERE name = %s RETURNING next_id"""
-# What is known of the rows of one name is, but for ids and attributes, what was known of another name.
+# Copies everything except ids and attributes from the entry of one name to another.
 MOVE_ABOUT = """UPDATE tfdml_indexes SET model = new.model, dimension = new.dimension, metric = new.metric
     FROM tfdml_indexes AS new WHERE new.name = %s AND tfdml_indexes.name = %s"""
 FORGET_ABOUT = "DELETE FROM tfdml_indexes WHERE name = %s"
-# Statements that give another table of the same name what users may do with this one, and its own indexes.
+# Statements that give a new table with the same name the privileges and the user's own indexes of the old one.
 GRANTS = """SELECT format('GRANT %%s ON %%s TO %%s', string_agg(privilege_type, ', '), %s::text,
     CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END)
     FROM pg_class, aclexplode(relacl) WHERE oid = to_regclass(%s) AND grantee <> relowner GROUP BY grantee"""
@@ -179,15 +184,15 @@ INDEXES = """SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = t
 CREATE_NEW = """CREATE TEMPORARY TABLE tfdml_new (id bigint, path text, label text, attributes jsonb, embedding vector)
     ON COMMIT DROP"""
 COPY = "COPY tfdml_new (id, path, label, attributes, embedding) FROM STDIN (FORMAT BINARY)"
-# After so long the server ends a search.
+# Time limit of a search, which the server enforces.
 SEARCH_MILLISECONDS = 30_000
-# Candidates that pgvector allows in a search of a graph, and dimensions in an index of each type.
+# pgvector's limits: candidates in a graph search, and dimensions in an index of each type.
 MOST_CANDIDATES, MOST_DIMENSIONS = 1000, {"vector": 2000, "halfvec": 4000}
 OPERATORS = {"cosine": ("<#>", "ip_ops"), "euclidean": ("<->", "l2_ops")}
 
 
 def statements_of_index(name, index, metric, type, count):
-    """Returns the statements that make the index of vectors of a table, if there is none."""
+    """Returns the statements that create the vector index of a table if it does not exist."""
     if index.name == "flat":
         return []
     if index.name == "hnsw":
@@ -197,7 +202,7 @@ def statements_of_index(name, index, metric, type, count):
     return [
         f"CREATE INDEX IF NOT EXISTS {index_of(name)} ON {name} USING {method} "
         f"(embedding {type}_{OPERATORS[metric][1]}) WITH ({options})",
-        # The planner takes it if it knows how many rows there are.
+        # The planner only uses the index if it knows the number of rows.
         f"ANALYZE {name}",
     ]
 
@@ -207,40 +212,40 @@ def index_of(name):
 
 
 def type_for(description, wished):
-    """Returns the type of vectors of a new index, which is the wished one, or the first with enough dimensions."""
+    """Returns the vector type for a new index: the requested one, or the first that allows enough dimensions."""
     if description.kind.startswith("flat"):
         return wished or "vector"
     for type in [wished] if wished else MOST_DIMENSIONS:
         if description.dimension <= MOST_DIMENSIONS[type]:
             return type
     raise ValueError(
-        f"kind={description.kind} takes a {type} of at most {MOST_DIMENSIONS[type]:,} dimensions in PostgreSQL, "
-        f"received {description.dimension:,}. Use kind=flat, or export a model of fewer dimensions: "
-        "python -m tfdml.export --dims=..."
+        f"kind={description.kind} supports a {type} with at most {MOST_DIMENSIONS[type]:,} dimensions in "
+        f"PostgreSQL. Received: {description.dimension:,} dimensions. Use kind=flat, or export a model with "
+        "fewer dimensions: python -m tfdml.export --dims=..."
     )
 
 
 def settings(index, k, exact):
-    """Returns what is set for one search by an `ApproximateIndex`, or, if it is exact, for comparing all rows."""
+    """Returns the settings of one search with an `ApproximateIndex`. If `exact`, all rows are compared."""
     found = [f"SET LOCAL statement_timeout = {SEARCH_MILLISECONDS}"]
     if exact:
-        # Rows of a filter are still found by indexes of other columns, as bitmaps.
+        # Bitmap scans can still use indexes of other columns for a filter.
         return [*found, "SET LOCAL enable_indexscan = off"]
     if index.name == "hnsw":
         found += [f"SET LOCAL hnsw.ef_search = {min(max(index.ef_search, k), MOST_CANDIDATES)}"]
-        # Goes on until k rows are found that the filter takes; by default it would end after 20,000.
+        # Continue until k rows match the filter. By default, the search would end after 20,000 rows.
         found += ["SET LOCAL hnsw.max_scan_tuples = 2147483647", "SET LOCAL hnsw.scan_mem_multiplier = 1000"]
         return [*found, "SET LOCAL hnsw.iterative_scan = strict_order"]
     return [*found, f"SET LOCAL ivfflat.probes = {index.probes}", "SET LOCAL ivfflat.iterative_scan = relaxed_order"]
 
 
-# What the texts of JSON are read as. Texts are compared by their code points, as everywhere in an index.
+# SQL types for JSON values. Text is compared by code points, as everywhere in an index.
 SQL_TYPES = {"text": '(attributes->>%s::text) COLLATE "C"', "number": "(attributes->>%s::text)::numeric"}
 SQL_TYPES |= {"boolean": "(attributes->>%s::text)::boolean", "time": "(attributes->>%s::text)::timestamp"}
 
 
 def sql_of(condition):
-    """Returns a condition in SQL, with %s for each value, and their list. Names of attributes are values, too."""
+    """Returns a condition in SQL, with %s for each value, and the list of values, including attribute names."""
     match condition:
         case Compared(name, kind, sign, value):
             text, values = _column(name, kind)
@@ -272,21 +277,21 @@ def _column(name, kind):
     return (name, []) if name in OWN else (SQL_TYPES[kind], [name])
 
 
-# The layout of the tables.
+# Version of the table layout.
 VERSION = 1
 
 
 @register("store", "postgresql")
 class PostgreSQL(EngineStore):
-    """Rows in a table of PostgreSQL, with pgvector.
+    """Store in a PostgreSQL table with pgvector.
 
-    A batch is one transaction. The table `tfdml_indexes` of the same database says what each index is.
+    A batch is one transaction. The table `tfdml_indexes` in the same database describes each index.
 
     Args:
-        address: `//user@host/database?table=photos`, with further options of libpq, and `type=halfvec` for vectors of
-            half precision in a new table. The password is that of the environment variable PGPASSWORD, or of
+        address: `//user@host/database?table=photos`, optionally with further libpq options, and with `type=halfvec` for
+            half-precision vectors in a new table. The password comes from the environment variable PGPASSWORD or from
             `~/.pgpass`.
-        model, kind, metric: see `Store`.
+        model, kind, metric: See `Store`.
     """
 
     kinds = ("flat", "hnsw", "ivf")
@@ -296,7 +301,7 @@ class PostgreSQL(EngineStore):
             import pgvector.psycopg  # noqa: F401
             import psycopg  # noqa: F401
         except ImportError as error:
-            raise ImportError(f"PostgreSQL needs {error.name}: pip install 'tfdml[pgvector]'.") from error
+            raise ImportError(f"PostgreSQL stores need {error.name}: pip install 'tfdml[pgvector]'.") from error
         self._address = read_address(address)
         super().__init__(self._address.shown, model, kind, metric)
         self._connections = Connections(self._address.connection)
@@ -331,16 +336,16 @@ class PostgreSQL(EngineStore):
             return None
         version, *fields, type = found
         if version != VERSION:
-            raise ValueError(f"{self} has the layout {version}; this tfdml reads the layout {VERSION}.")
+            raise ValueError(f"{self} has the layout version {version}. This version of tfdml reads version {VERSION}.")
         if type and self._address.type not in (None, type):
-            raise OtherIndex(f"The index {self} has the type {type}, received type={self._address.type}.")
-        # Of a table that is gone there is none.
+            raise OtherIndex(f"The index {self} has type={type}. Received: type={self._address.type}.")
+        # If the table no longer exists, its vectors have no type.
         self._type = type or self._type
         return Description(*fields)
 
     def _create(self, description):
         with self._transaction() as connection:
-            # One after the other: two that make the same table at once would fail.
+            # Lock, because two processes that create the same table at the same time would fail.
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('tfdml_indexes'))")
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
             prepare(connection)
@@ -348,7 +353,7 @@ class PostgreSQL(EngineStore):
             if self._description(connection) is not None:
                 return
             if connection.execute("SELECT to_regclass(%s)", [self._name]).fetchone()[0] is not None:
-                raise ValueError(f"{self} has a table of this name that is no index; give another one.")
+                raise ValueError(f"{self} has a table with this name that is not an index. Use another name.")
             self._type = type_for(description, self._address.type)
             connection.execute(
                 f"""CREATE TABLE {self._name} (id bigint PRIMARY KEY, path text COLLATE "C" NOT NULL UNIQUE,
@@ -380,11 +385,11 @@ class PostgreSQL(EngineStore):
         for path, each in zip(paths, attributes, strict=True):
             _check_texts(f"An attribute of {path}", each.values())
         rows = zip(ids.tolist(), paths, labels, map(Jsonb, attributes), vectors, strict=True)
-        # In one order, so that two that write the same paths wait for each other, and not in a circle.
+        # Sort by path, so that two processes that write the same paths wait for each other without a deadlock.
         self._take(sorted(rows, key=lambda row: row[1]), "SELECT id, path, label, attributes, embedding FROM tfdml_new")
 
     def _take(self, rows, select, before=None):
-        """Takes what a query selects of a temporary table with new rows, in one transaction."""
+        """Copies rows into a temporary table and inserts what a query selects from it, in one transaction."""
         from psycopg.errors import UniqueViolation
 
         insert = f"""INSERT INTO {self._name} (id, path, label, attributes, embedding) {select}
@@ -395,7 +400,7 @@ class PostgreSQL(EngineStore):
             try:
                 _copied(connection, rows, taking)
             except UniqueViolation:
-                # Another process has written the same rows just now: then each takes the place of itself.
+                # Another process has just written the same rows, so that the second attempt replaces them.
                 _copied(connection, rows, taking)
 
     def _delete(self, ids, compact):
@@ -403,8 +408,8 @@ class PostgreSQL(EngineStore):
             deletion = f"DELETE FROM {self._name} WHERE id = ANY(%s) RETURNING id"
             deleted = {id for (id,) in connection.execute(deletion, [list(ids)])}
             if deleted != ids:
-                # The error takes the deletion back.
-                raise ValueError(f"{min(ids - deleted)} is not in the index {self}, and nothing is deleted.")
+                # The error rolls the deletion back.
+                raise ValueError(f"The id {min(ids - deleted)} is not in the index {self}, so nothing was deleted.")
 
     def _count(self, condition):
         text, values = _where(condition)
@@ -426,7 +431,7 @@ class PostgreSQL(EngineStore):
         statement = f"""SELECT id, path, label, {sign}(embedding {operator} %s::{self._type}) FROM {self._name}
             WHERE {text} ORDER BY embedding {operator} %s::{self._type} LIMIT %s"""
         set_up = settings(self.index_of(description.kind), k, exact)
-        # In a pipeline, whose statements do not wait for each other's answers.
+        # In a pipeline, statements do not wait for the results of earlier ones.
         with self._connection() as connection, connection.pipeline(), connection.transaction():
             for setting in set_up:
                 connection.execute(setting)
@@ -437,7 +442,7 @@ class PostgreSQL(EngineStore):
         description = self.existing()
         with self._connection() as connection:
             there = connection.execute("SELECT to_regclass(%s)", [index_of(self._name)]).fetchone()[0]
-        # Every call of `Index.add` ends here, and counting reads the whole table.
+        # Check this first: every call of `Index.add` ends here, and counting reads the whole table.
         if there is not None or not (count := self.count()):
             return
         made = statements_of_index(self._name, self.index_of(description.kind), description.metric, self._type, count)
@@ -447,7 +452,7 @@ class PostgreSQL(EngineStore):
 
     def successor(self, description: Description) -> Self:
         found = copy.copy(self)
-        # A name that no address can have, so that it is no index of somebody.
+        # An address cannot have this name, so it is nobody else's index.
         type = "halfvec" if self._type == "halfvec" else self._address.type
         connection, table, _, shown = self._address
         found._address = Address(connection, f"{table}-next", type, shown)
@@ -482,7 +487,7 @@ class PostgreSQL(EngineStore):
         lacking = """{0} WHERE NOT EXISTS
             (SELECT FROM {1} AS other WHERE other.id = {0}.id AND other.path = {0}.path)"""
         with self._transaction() as connection:
-            # Searches go on, and writers wait.
+            # Searches continue, and writers wait.
             connection.execute(f"LOCK TABLE {old} IN SHARE ROW EXCLUSIVE MODE")
             connection.execute(f"DELETE FROM {lacking.format(new, old)}")
             if connection.execute(f"SELECT count(*) FROM {lacking.format(old, new)}").fetchone()[0]:
@@ -512,11 +517,13 @@ def _where(condition):
 def _check_texts(what, values):
     wrong = next((value for value in values if isinstance(value, str) and "\0" in value), None)
     if wrong is not None:
-        raise ValueError(f"{what} has a zero byte, which no text in PostgreSQL can have: {wrong[:100]!r}. Remove it.")
+        raise ValueError(
+            f"{what} contains a zero byte, which PostgreSQL does not allow in text: {wrong[:100]!r}. Remove it."
+        )
 
 
 def _copied(connection, rows, taking):
-    """Has the statements take what a temporary table has, in one transaction."""
+    """Copies rows into a temporary table and runs the statements that use it, in one transaction."""
     with connection.transaction():
         connection.execute(CREATE_NEW)
         with connection.cursor().copy(COPY) as copy:

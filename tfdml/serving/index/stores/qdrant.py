@@ -1,4 +1,4 @@
-"""The rows of an index as points of Qdrant."""
+"""Rows of an index as points in Qdrant."""
 
 import copy
 import dataclasses
@@ -20,44 +20,47 @@ from tfdml.serving.index.stores.engine import EngineStore, objects_of
 from tfdml.serving.index.stores.store import Description, StoreError
 
 PORT, COLLECTION = 6333, "images"
-# Seconds of a call.
+# Time limit of a call, in seconds.
 SECONDS = 30
-# Between a name and the number of the collection behind it.
+# Separates the name of an index from the number of its collection.
 NUMBERED = "~"
 
 
 def read_address(address):
-    """Returns what the client takes, and the collection."""
+    """Returns the arguments of the client and the name of the collection."""
     if not address.startswith("//"):
         return {"path": os.path.abspath(address), "force_disable_check_same_thread": True}, COLLECTION
-    parts, expected = urlsplit(f"qdrant:{address}"), "expected qdrant://host:6333/photos"
+    parts, expected = urlsplit(f"qdrant:{address}"), "Expected qdrant://host:6333/photos"
     options, collection = dict(parse_qsl(parts.query)), parts.path.strip("/")
     if parts.username or parts.password or options.keys() - {"https"}:
-        raise ValueError(f"The address of Qdrant has a secret or an unknown option; {expected}, and QDRANT_API_KEY.")
+        raise ValueError(
+            f"The address of Qdrant contains a secret or an unknown option. {expected}, with a key in QDRANT_API_KEY."
+        )
     if not parts.hostname or not collection or set(collection) & {"/", NUMBERED}:
-        raise ValueError(f"qdrant:{address}: {expected}.")
+        raise ValueError(f"qdrant:{address} is not a valid address. {expected}.")
     server = {"host": parts.hostname, "port": parts.port or PORT, "https": options.get("https") == "true"}
     return {**server, "api_key": os.environ.get("QDRANT_API_KEY") or None, "timeout": SECONDS}, collection
 
 
 def client(options):
-    """Returns the client of what `read_address` returns."""
+    """Returns the client for the result of `read_address`."""
     from qdrant_client import QdrantClient
 
     with warnings.catch_warnings():
-        # That a key is sent without TLS, or that the server has another version: docs/stores.md says so.
+        # Hide warnings about a key without TLS and about other server versions, which docs/stores.md covers.
         warnings.simplefilter("ignore")
         return QdrantClient(**options, check_compatibility=False)
 
 
-# Seconds before a call is tried again.
+# Seconds to wait before a call is repeated.
 PAUSES = (0.2, 1.0)
 
 
 def called(store, function, tries, *arguments, **named):
-    """Returns what a call returns; a `StoreError` if the server does not answer, a ValueError if it refuses.
+    """Returns the result of a call. Raises a `StoreError` if the server does not answer, a ValueError if it refuses.
 
-    A call that may be repeated has several tries: without an answer, nobody knows whether it was done.
+    Only calls that are safe to repeat have several tries, because without an answer nobody knows whether a call was
+    done.
     """
     import httpx
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
@@ -69,14 +72,16 @@ def called(store, function, tries, *arguments, **named):
             reason = error
         except UnexpectedResponse as error:
             if error.status_code < 500:
-                raise ValueError(f"{store} refuses: {_line(error)}.") from error
+                raise ValueError(f"{store} refused the request: {_line(error)}.") from error
             reason = error
         except RuntimeError as error:
-            # Another process has the folder.
+            # Another process has opened the folder.
             raise StoreError(f"{store}: {_line(error)}.") from error
         if pause is not None:
             time.sleep(pause)
-    raise StoreError(f"{store} does not answer, or cannot go on: {_line(reason)}. Repeat it to go on.") from reason
+    raise StoreError(
+        f"{store} does not answer or cannot continue: {_line(reason)}. Repeat the command to continue."
+    ) from reason
 
 
 def _line(error):
@@ -87,14 +92,14 @@ RANGES = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
 
 
 def filter_of(condition):
-    """Returns the `Filter` of a condition; a ValueError if Qdrant has none such."""
+    """Returns the Qdrant `Filter` of a condition. Raises a ValueError if Qdrant has no such filter."""
     from qdrant_client.models import Filter
 
     return Filter(must=[_of(pushed(condition))])
 
 
 def key_of(name):
-    """Returns the key of a column in the payload of a point."""
+    """Returns the key of a column in a point's payload."""
     return name if name in OWN else f'attributes."{name}"'
 
 
@@ -113,7 +118,9 @@ def _of(condition):
         case Compared(name, kind, sign, value):
             return _range(name, kind, **{RANGES[sign]: value}, sign=sign)
         case ComparedColumns(name, _, _, other):
-            raise ValueError(f"Qdrant compares a column with values alone, and not {name} with {other}.")
+            raise ValueError(
+                f"Qdrant can only compare a column with a value. Received: {name} and {other}, which are both columns."
+            )
         case Among(name, kind, values):
             return _among(name, kind, values)
         case Missing(name):
@@ -145,42 +152,43 @@ def _range(name, kind, sign="=", **limits):
     from qdrant_client.models import DatetimeRange, FieldCondition, Range
 
     if kind not in ("number", "time"):
-        raise ValueError(f"Qdrant does not order a {kind}: {name} {sign} cannot be used; expected = or in.")
+        raise ValueError(f"Qdrant cannot order {kind} columns. Received: {name} {sign}. Use = or in.")
     return FieldCondition(key=key_of(name), range=(Range if kind == "number" else DatetimeRange)(**limits))
 
 
 def number_of(path):
-    """Returns the number of the point of a row, which follows from the path."""
+    """Returns the id of a row's point, which is derived from the path."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, path))
 
 
 def with_ids(ids):
-    """Returns the filter that takes the points of rows with these ids."""
+    """Returns the filter for the points of rows with these ids."""
     from qdrant_client.models import FieldCondition, Filter, MatchAny
 
     return Filter(must=[FieldCondition(key="id", match=MatchAny(any=list(map(int, ids))))])
 
 
 VERSION = 1
-# Points that are sent at once.
+# Points per request.
 POINTS = 256
 SHOWN = ["id", "path", "label"]
 PAYLOAD = [*SHOWN, "attributes"]
-# Kind of a column to what Qdrant calls it.
+# Qdrant's names for the kinds of columns.
 SCHEMAS = {"text": "keyword", "number": "float", "boolean": "bool", "time": "datetime"}
 
 
 @register("store", "qdrant")
 class Qdrant(EngineStore):
-    """Rows as points of a collection of Qdrant: of a server or a cluster, or in a folder, for tests.
+    """Store in a Qdrant collection, on a server or a cluster, or in a folder for tests.
 
-    The number of a point follows from its path, so that a row that is written again is the same point. The collection's
-    metadata says what the index is. Its name is an alias of the collection, which an upgrade points at another one.
+    The id of a point is derived from its path, so writing a row again replaces its point. The collection's metadata
+    describes the index. The name of the index is an alias of the collection, which an upgrade points to another
+    collection.
 
     Args:
-        address: `//host:6333/photos`, the collection `photos` of a server, with `?https=true` for TLS and its key in
+        address: `//host:6333/photos` for the collection `photos` on a server, with `?https=true` for TLS and the key in
             the environment variable QDRANT_API_KEY; or a folder.
-        model, kind, metric: see `Store`.
+        model, kind, metric: See `Store`.
     """
 
     kinds = ("flat", "hnsw")
@@ -189,7 +197,7 @@ class Qdrant(EngineStore):
         try:
             import qdrant_client  # noqa: F401
         except ImportError as error:
-            raise ImportError("Qdrant needs qdrant-client: pip install 'tfdml[qdrant]'.") from error
+            raise ImportError("Qdrant stores need qdrant-client: pip install 'tfdml[qdrant]'.") from error
         self._options, self._collection = read_address(address)
         super().__init__(f"qdrant:{address}", model, kind, metric)
         self._is_local, self._opened, self._lock = "path" in self._options, None, threading.Lock()
@@ -202,7 +210,7 @@ class Qdrant(EngineStore):
 
     def description(self) -> Description | None:
         if self._is_local and self._opened is None and not Path(self._options["path"]).is_dir():
-            # The client would make it.
+            # The client would create the folder.
             return None
         found = self._metadata()
         return found and Description(*[found[field.name] for field in dataclasses.fields(Description)])
@@ -212,14 +220,16 @@ class Qdrant(EngineStore):
             return None
         found = (self._call("get_collection", collection_name=self._collection).config.metadata or {}).get("tfdml")
         if found is None:
-            raise ValueError(f"{self} has a collection of this name that is no index; give another one.")
+            raise ValueError(f"{self} has a collection with this name that is not an index. Use another name.")
         if found["version"] != VERSION:
-            raise ValueError(f"{self} has the layout {found['version']}; this tfdml reads the layout {VERSION}.")
+            raise ValueError(
+                f"{self} has the layout version {found['version']}. This version of tfdml reads version {VERSION}."
+            )
         return found
 
     def prepare(self, dimension: int, next_id: int, table: Any = None) -> None:
         if self._is_local:
-            raise ValueError(f"{self} is a folder, into which one worker loads, received several.")
+            raise ValueError(f"{self} is a folder, which supports only one worker. Use --workers=1.")
         super().prepare(dimension, next_id, table)
 
     def _create(self, description):
@@ -228,7 +238,7 @@ class Qdrant(EngineStore):
         self._point_at(name)
 
     def _make(self, name, description):
-        """Makes a collection, if a kill has not left it."""
+        """Creates a collection, unless a killed process has already created it."""
         from qdrant_client import models
 
         if self._call("collection_exists", collection_name=name):
@@ -246,13 +256,13 @@ class Qdrant(EngineStore):
         self._index_payload(name, {"id": "integer", "label": "keyword"})
 
     def _index_payload(self, name, schemas):
-        # The client alone has no such indexes.
+        # The client in local mode has no payload indexes.
         for key, schema in {} if self._is_local else schemas.items():
             options = {"collection_name": name, "field_name": key, "field_schema": schema}
             self._call("create_payload_index", tries=3, **options)
 
     def _point_at(self, name):
-        """Has the name of the index mean a collection, at once."""
+        """Points the name of the index to a collection, atomically."""
         from qdrant_client import models
 
         alias = models.CreateAlias(collection_name=name, alias_name=self._collection)
@@ -263,14 +273,14 @@ class Qdrant(EngineStore):
         self._call("update_collection_aliases", change_aliases_operations=actions)
 
     def _behind(self):
-        """Returns the collection behind the name, or the name itself."""
+        """Returns the collection that the name refers to, or the name itself."""
         found = self._call("get_aliases").aliases
         return {each.alias_name: each.collection_name for each in found}.get(self._collection, self._collection)
 
     def _reserve(self, count, after, columns):
         for name in columns:
             if '"' in name:
-                raise ValueError(f"An attribute of Qdrant cannot have the name {name!r}, with a quote.")
+                raise ValueError(f"An attribute name in Qdrant cannot contain a quotation mark. Received: {name!r}.")
         found = self._metadata()
         last = max(found["next_id"] + count, after)
         changed = {**found, "next_id": last, "columns": {**columns, **found["columns"]}}
@@ -303,7 +313,7 @@ class Qdrant(EngineStore):
 
         missing = ids - self.find(ids).keys()
         if missing:
-            raise ValueError(f"{min(missing)} is not in the index {self}, and nothing is deleted.")
+            raise ValueError(f"The id {min(missing)} is not in the index {self}, so nothing was deleted.")
         selector = models.FilterSelector(filter=with_ids(ids))
         self._call("delete", tries=3, collection_name=self._collection, points_selector=selector, wait=True)
 
@@ -328,7 +338,7 @@ class Qdrant(EngineStore):
         index, taken = self.index_of(description.kind), None if condition is None else filter_of(condition)
         searched = models.SearchParams(exact=True) if exact else models.SearchParams(hnsw_ef=max(index.ef_search, k))
         if self._is_local:
-            # The client alone compares all, and warns of other wishes.
+            # The client in local mode always compares all points, and warns about other parameters.
             searched = None
         options = {"filter": taken, "limit": k, "with_payload": SHOWN, "params": searched}
         requests = [models.QueryRequest(query=vector, **options) for vector in vectors.tolist()]
@@ -338,8 +348,8 @@ class Qdrant(EngineStore):
     def successor(self, description: Description) -> Self:
         base, _, number = self._behind().rpartition(NUMBERED)
         if base != self._collection or not number.isdigit():
-            why = "is a collection and no alias, so that no other can take its place at once"
-            raise ValueError(f"{self} {why}; load another index with the new model.")
+            why = "is a collection and not an alias, so it cannot be replaced atomically"
+            raise ValueError(f"{self} {why}. Load another index with the new model.")
         found = copy.copy(self)
         found._collection, found.model, found.kind = f"{base}{NUMBERED}{int(number) + 1}", None, None
         found.metric, there = description.metric, found.description()

@@ -1,4 +1,4 @@
-"""Where an index keeps its rows: the protocol of stores, what they find, and their addresses."""
+"""Stores of an index's rows: their protocol, the results of searches, and addresses."""
 
 import dataclasses
 import os
@@ -19,39 +19,49 @@ ENGINE = re.compile(r"([a-z][a-z0-9_]*):(.+)", re.DOTALL)
 
 
 def is_engine(address):
-    """Whether an address names a store that is no folder."""
+    """Returns whether an address names a vector database instead of a folder."""
     match = ENGINE.fullmatch(str(address))
     return bool(match) and match[1] != "folder" and match[1] in registry.names("store") and not Path(address).is_dir()
 
 
 def open_store(address, **options):
-    """Returns the `Store` of an address: a folder, or `name:...` of a registered store; options as of `Store`."""
+    """Returns the `Store` of an address: a folder, or `name:...` for a registered store, with options of `Store`."""
     name, rest = str(address).split(":", 1) if is_engine(address) else ("folder", str(address))
     return registry.registered("store")[name](rest, **options)
 
 
 def store_name(address):
-    """Returns the name of the store of an address, which is no secret."""
+    """Returns the name of an address's store, which is not secret, unlike the rest of the address."""
     return str(address).split(":", 1)[0]
 
 
 def similarity_of(scores, metric):
-    """Returns the similarities of inner products, or of Euclidean distances, of which they are minus.
+    """Converts inner products or Euclidean distances to similarities. Distances become negative.
 
-    Rounding can make inner products larger than 1, and distances negative.
+    Rounding can make inner products larger than 1, and distances smaller than 0, so both are clipped.
     """
     return -np.maximum(scores, 0.0) if metric == "euclidean" else np.minimum(scores, 1.0)
 
 
 @dataclasses.dataclass(frozen=True)
 class Neighbor:
-    """An image that was found.
+    """An image that a search has found.
 
     Args:
-        id: its number in the index, which no other image gets.
-        path: its file.
-        label: text, or None.
-        similarity: cosine similarity to the query; minus the Euclidean distance of embeddings that have no unit length.
+        id: Integer. Id of the image in the index. No other image ever gets the same id.
+        path: String. Path of the image.
+        label: String, or `None` if the image has no label.
+        similarity: Float. Cosine similarity to the query, or minus the Euclidean distance with the metric
+            `"euclidean"`.
+
+    Example:
+
+    ```python
+    index = tfdml.Index()
+    index.add(vectors=[[1.0, 0.0]], labels=["cup"], paths=["cup.jpg"])
+    neighbor = index.search(vectors=[[0.6, 0.8]], k=1)[0][0]
+    neighbor.id, neighbor.label, round(neighbor.similarity, 3)  # (0, "cup", 0.6)
+    ```
     """
 
     id: int
@@ -61,14 +71,23 @@ class Neighbor:
 
 
 class Found(list[list[Neighbor]]):
-    """For each query a list of `Neighbor`s, the nearest first.
+    """Results of a search: a list with one list of `Neighbor` objects per query, the nearest first.
 
     Args:
-        lists: the lists.
-        matching: number of images among which was searched, those that a filter takes; or a function that counts them
-            when they are asked for.
-        exact: whether these are the nearest for sure. An approximate index compares a query with all images that a
-            filter takes where these are few.
+        lists: Lists of neighbors, one per query.
+        matching: Number of images that were searched, which are the images that match the filter. A function is called
+            when the number is first needed.
+        exact: Boolean. Whether the neighbors are certainly the nearest. An approximate index compares a query with all
+            matching images if there are few of them.
+
+    Example:
+
+    ```python
+    index = tfdml.Index()
+    index.add(vectors=[[1.0, 0.0], [0.0, 1.0]], labels=["cup", "bowl"])
+    found = index.search(vectors=[[0.6, 0.8]], where="label == 'cup'")
+    found.matching, found.exact, found[0][0].label  # (1, True, "cup")
+    ```
     """
 
     def __init__(self, lists: Iterable[list[Neighbor]], matching: int | Callable[[], int], exact: bool):
@@ -77,7 +96,7 @@ class Found(list[list[Neighbor]]):
 
     @property
     def matching(self) -> int:
-        """Number of images among which was searched."""
+        """Number of images that were searched."""
         if not isinstance(self._matching, int):
             self._matching = self._matching()
         return self._matching
@@ -85,14 +104,14 @@ class Found(list[list[Neighbor]]):
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """The description of the rows of a store.
+    """Description of the rows in a store.
 
     Args:
-        model: hash of the model whose embeddings these are.
-        dimension: of an embedding.
-        metric: `cosine` or `euclidean`.
-        kind: spec of the index, such as `flat` or `hnsw(ef_search=200)`.
-        columns: name of an attribute to `text`, `number`, `boolean` or `time`.
+        model: Hash of the model that computed the embeddings.
+        dimension: Size of an embedding.
+        metric: `"cosine"` or `"euclidean"`.
+        kind: Spec of the index, such as `"flat"` or `"hnsw(ef_search=200)"`.
+        columns: Dictionary from the names of attributes to `text`, `number`, `boolean` or `time`.
     """
 
     model: str
@@ -102,76 +121,80 @@ class Description:
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def kinds(self, hidden: Collection[str] = ()) -> dict[str, str]:
-        """Returns name to kind of the attributes and of the columns that every index has, but for hidden ones."""
+        """Returns the kinds of the attributes and of the standard columns by name, except for hidden columns."""
         return {name: kind for name, kind in {**OWN, **self.columns}.items() if name not in hidden}
 
     def check_vectors(self, vectors: np.ndarray, k: int) -> None:
-        """Raises a ValueError unless these are vectors `[Q, D]` to search for, and k is a number of neighbors."""
+        """Raises a ValueError unless `vectors` are queries `[Q, D]` and `k` is at least 1."""
         if k < 1:
-            raise ValueError(f"Expected a number of neighbors of 1 or more, received {k}.")
+            raise ValueError(f"k must be at least 1. Received: k={k}.")
         if vectors.ndim != 2 or vectors.shape[1] != self.dimension:
             expected = f"[count, {self.dimension}]"
-            raise ValueError(f"Expected vectors of the shape {expected}, received {list(vectors.shape)}.")
+            raise ValueError(f"Vectors must have the shape {expected}. Received: shape {list(vectors.shape)}.")
 
 
 class StoreError(OSError):
-    """A store does not answer, or cannot do what it is asked for now; it may pass.
+    """Error of a store that does not answer, or cannot do something at the moment. Trying again may help.
 
-    What is wrong with the request, or with the table, is a ValueError.
+    Errors in a request or in the table are a ValueError instead.
     """
 
 
 class OtherIndex(ValueError):
-    """A store has rows of another model, an index of another kind, or none."""
+    """Error of a store with rows of another model, an index of another type, or no index."""
 
 
 class Store:
-    """Adds, deletes, searches and counts rows: an id, a path, a label, attributes and a vector each.
+    """Base class of stores, which add, delete, search and count rows.
 
-    A row is there or is not there, whenever the process or the machine stops, and a batch that is added again changes
-    nothing. A store is made by the first batch. A `StoreError` says that it does not answer; it may be asked again.
+    A row has an id, a path, a label, attributes and a vector. Rows are added completely or not at all, even if the
+    process or the machine stops, and adding a batch again changes nothing. The first batch creates the store. A
+    `StoreError` means that the store does not answer; try again later.
 
-    A new store defines `description`, `count`, `search`, `find`, `_add` and `_delete`, or is an `EngineStore`.
+    A new store defines `description`, `count`, `search`, `find`, `_add` and `_delete`, or is a subclass of
+    `EngineStore`.
 
     Args:
-        address: what follows the name of the store in `name:address`.
-        model: hash of the model whose embeddings are kept; None: that of the rows which are there.
-        kind: spec of a new index, such as `hnsw`; None: `flat`, and what is there keeps its own.
-        metric: of a new index, `cosine` or `euclidean`.
+        address: The part of the address `name:address` after the name of the store.
+        model: Hash of the model that computes the embeddings. If `None`, the model of the existing rows. Defaults to
+            `None`.
+        kind: Spec of the index type, such as `"hnsw"`. If `None`, a new index is `"flat"`, and an existing one keeps
+            its type. Defaults to `None`.
+        metric: Metric of a new index, `"cosine"` or `"euclidean"`. Defaults to `"cosine"`.
     """
 
     def __init__(self, address: str, model: str | None = None, kind: str | None = None, metric: Distance = "cosine"):
         self.address, self.model, self.kind, self.metric = address, model, kind, metric
 
     def description(self) -> Description | None:
-        """Returns what the store says of its rows; None: there are none yet, and nothing is made."""
+        """Returns the description of the rows, or `None` if there are none. It creates nothing."""
         raise NotImplementedError
 
     def count(self, where: str | None = None) -> int:
-        """Returns the number of rows, or of those that a filter takes."""
+        """Returns the number of rows, or of rows that match a filter."""
         raise NotImplementedError
 
     def search(self, vectors: Embeddings, k: int = 10, where: str | None = None, hidden: Collection[str] = ()) -> Found:
-        """Returns for each vector a list of the k nearest `Neighbor`s, the nearest first; see `Index.search`.
+        """Returns the `k` nearest neighbors of each vector; see `Index.search`.
 
         Args:
-            vectors: `[Q, D]`, finite.
-            k: number of neighbors; all if there are fewer.
-            where: filter; None: all rows.
-            hidden: names of columns that `where` must not ask for.
+            vectors: `[Q, D]` array of finite numbers.
+            k: Integer. Number of neighbors. If there are fewer rows, all of them are returned. Defaults to `10`.
+            where: Filter. If `None`, all rows can be found. Defaults to `None`.
+            hidden: Names of columns that `where` must not use. Defaults to `()`.
         """
         raise NotImplementedError
 
     def find(self, ids: Iterable[int] = (), paths: Iterable[str] = ()) -> dict[int, str]:
-        """Returns id to path of the rows that have one of these ids or paths, of those that are there."""
+        """Returns a dictionary from ids to paths of existing rows with one of these ids or paths."""
         raise NotImplementedError
 
     def _add(self, ids, vectors, table, bad):
-        """Adds rows whose ids are new, or None, and returns their ids."""
+        """Adds rows with new ids, or with the next ids if `ids` is None. Returns their ids."""
         raise NotImplementedError
 
     def _delete(self, ids, compact):
-        """Deletes rows with these ids, a set; a ValueError if one is not there."""
+        """Deletes rows with these ids, a set. Raises a ValueError if one does not exist."""
         raise NotImplementedError
 
     def add(
@@ -181,22 +204,26 @@ class Store:
         table: Any = None,
         bad: Mapping[str, str] | None = None,
     ) -> np.ndarray:
-        """Adds rows, each in the place of an earlier one of the same path; returns their ids `[N]`.
+        """Adds rows, which replace existing rows with the same paths.
 
-        Rows whose id and path are there already are left as they are, so that a load that was interrupted may begin
-        again.
+        Rows that already exist with the same id and path are not changed, so an interrupted load can start again.
 
         Args:
-            ids: `[N]` integers; None: the next ones.
-            vectors: `[N, D]`, finite.
-            table: `pyarrow.Table` with `path`, `label` and attributes, see `table_of_rows`; None: names such as `#7`.
-            bad: path to reason of images that could not be read, where the store keeps a list of them.
+            ids: `[N]` integers. If `None`, the next ids are used.
+            vectors: `[N, D]` array of finite numbers.
+            table: `pyarrow.Table` with `path`, `label` and attributes, see `table_of_rows`. If `None`, rows get names
+                such as `#7`. Defaults to `None`.
+            bad: Dictionary from the paths of unreadable images to reasons, for stores that keep a list of them.
+                Defaults to `None`.
+
+        Returns:
+            Ids of the rows, `[N]`.
         """
         vectors = checked_vectors(vectors)
         table = table_of_rows([None] * len(vectors), [None] * len(vectors), None) if table is None else table
         if len(table) != len(vectors):
             raise ValueError(
-                f"Expected a row of the table for each of {len(vectors):,} vectors, received {len(table):,}."
+                f"table must have one row for each of {len(vectors):,} vectors. Received: {len(table):,} rows."
             )
         check_once([path for path in table["path"].to_pylist() if path is not None], "path")
         self.check()
@@ -204,7 +231,7 @@ class Store:
             return self._add(None, vectors, table, bad)
         ids = new_ids(ids)
         if len(ids) != len(vectors):
-            raise ValueError(f"Expected an id for each of {len(vectors):,} vectors, received {len(ids):,}.")
+            raise ValueError(f"ids must have one id for each of {len(vectors):,} vectors. Received: {len(ids):,} ids.")
         there = self.find(ids=ids.tolist())
         pairs = list(zip(ids.tolist(), named(table, ids)["path"].to_pylist(), strict=True))
         self.check_free([id for id, path in pairs if there.get(id, path) != path])
@@ -214,11 +241,11 @@ class Store:
         return ids
 
     def delete(self, ids: Iterable[int], compact: bool = False) -> None:
-        """Deletes rows; a ValueError, and nothing is deleted, if there is none with one of these ids.
+        """Deletes rows. If an id does not exist, raises a ValueError and deletes nothing.
 
         Args:
-            ids: integers.
-            compact: whether a store that only marks them erases them at once.
+            ids: Integers.
+            compact: Boolean. Whether a store that only marks rows as deleted erases them at once. Defaults to `False`.
         """
         ids = set(ids)
         if ids:
@@ -226,45 +253,45 @@ class Store:
             self._delete(ids, compact)
 
     def build(self) -> None:
-        """Makes searches fast after many rows were added, where a store does not do so by itself."""
+        """Builds the index after many rows were added, if the store does not do so by itself, to make searches fast."""
 
     def check(self) -> Description | None:
-        """Returns the description; a ValueError if the rows are of another model, or the index of another kind."""
+        """Returns the description. Raises a ValueError if the rows have another model, or the index another type."""
         description = self.description()
         if description and self.model and description.model != self.model:
-            what = "of vectors without a model" if description.model == VECTORS else "with another model"
-            raise OtherIndex(f"The index {self} was made {what}; their embeddings cannot be compared.")
+            what = "from vectors without a model" if description.model == VECTORS else "with another model"
+            raise OtherIndex(f"The index {self} was made {what}, so the embeddings cannot be compared.")
         if description and self.kind is not None and self.kind != description.kind:
-            raise OtherIndex(f"The index {self} is of the kind {description.kind}, received {self.kind}.")
+            raise OtherIndex(f"The index {self} has kind={description.kind}. Received: kind={self.kind}.")
         return description
 
     def existing(self) -> Description:
-        """Returns what `check` does; a ValueError if there are no rows yet."""
+        """Returns the result of `check`. Raises a ValueError if there are no rows yet."""
         description = self.check()
         if description is None:
-            raise OtherIndex(f"The index has no images; add some first: {self}.")
+            raise OtherIndex(f"The index {self} has no images. Add some first.")
         return description
 
     def columns(self) -> Mapping[str, str]:
-        """Returns name of a column that filters may ask for to `text`, `number`, `boolean` or `time`."""
+        """Returns the kinds of the columns that filters can use, by name: `text`, `number`, `boolean` or `time`."""
         return self.existing().kinds()
 
     def check_free(self, ids: Iterable[int]) -> None:
-        """Raises a ValueError that names the first of these ids, which rows have already; none: all is well."""
+        """Raises a ValueError that names the first of these ids, which rows already have. No ids are fine."""
         if taken := sorted(ids):
-            raise ValueError(f"The index has an image {taken[0]} already; delete it first, or leave ids out.")
+            raise ValueError(f"The index already has an image with the id {taken[0]}. Delete it first, or omit ids.")
 
     def state(self) -> Any:
-        """Returns a value that is another one when the index has changed; an OSError if the index is out of reach."""
+        """Returns a value that changes when the index changes. Raises an OSError if the index cannot be reached."""
         return self.existing().model
 
     def reopened(self) -> Self:
-        """Returns a store that reads what the index is now; itself if that is what this one reads."""
+        """Returns a store that reads the current state of the index, which may be this store itself."""
         self.existing()
         return self
 
     def file_of(self, id: int) -> str | None:
-        """Returns the path of the image with an id; None if the index has no such image, or only a name of it."""
+        """Returns the path of the image with an id, or `None` if the index has no such image or no path for it."""
         path = self.find(ids=[id]).get(id)
         return path if path is not None and os.sep in path else None
 
