@@ -44,7 +44,7 @@ def pack(dataset, folder, images, on_images=lambda count: None):
 
     A shard has `images` images. `on_images` is called with a number of images when they are packed.
     """
-    refuse_vectors(dataset, "A pack")
+    refuse_vectors(dataset, "pipelines.pack")
     if not dataset.has_classes:
         raise ValueError(f"A pack has a class of each image; {dataset.name} has none.")
     for split in dataset.splits().values():

@@ -161,4 +161,4 @@ def vector_dims(split):
 def refuse_vectors(dataset, doing):
     """Raises a ValueError if a dataset has stored vectors; `doing` is what needs images, at the start of a sentence."""
     if vector_dims(dataset.test):
-        raise ValueError(f"{doing} needs images; {dataset.name} has vectors, which stand for them.")
+        raise ValueError(f"{doing} needs images, but the dataset {dataset.name} has vectors instead.")

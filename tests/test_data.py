@@ -134,16 +134,16 @@ def test_without_a_transform_anything_is_batched_as_it_is():
 
 
 BAD = {
-    "no_scaling": ({"mean": None}, "The scaling of pixels is missing"),
-    "scaling_twice": ({"backbone": declaring}, "received both"),
-    "channels_twice": ({"mean": None, "std": None, "channels": "bgr", "backbone": declaring}, "mean, std and channels"),
+    "no_scaling": ({"mean": None}, "The pixel scaling is missing"),
+    "scaling_twice": ({"backbone": declaring}, "Received both"),
+    "channels_twice": ({"mean": None, "std": None, "channels": "bgr", "backbone": declaring}, "mean, std or channels"),
     "silent_backbone": (
         {"mean": None, "std": None, "backbone": keras.Sequential},
-        "does not declare how its pixels are scaled",
+        "does not declare its pixel scaling",
     ),
     "silent_in_a_model": (
         {"mean": None, "std": None, "backbone": lambda: tfdml.Single(keras.Sequential(), name="mine")},
-        "mine.* does not declare how its pixels are scaled",
+        "mine.* does not declare its pixel scaling",
     ),
     "no_size": ({"image_size": None}, "image_size is missing"),
     "no_height_or_width": (
@@ -162,12 +162,12 @@ BAD = {
     "scaling_by_one_number": ({"mean": 127.5}, "Expected mean to be three numbers, one per channel; received 127.5"),
     "grey": ({"images": lambda: PICTURES[..., :1]}, r"\[height, width, 3\], received shape \(12, 12, 1\)"),
     "no_labels": ({"labels": None}, "labels is missing"),
-    "too_few_labels": ({"labels": LABELS[1:]}, "received 24 images and 23 labels"),
-    "labels_twice": ({"images": lambda: tf.data.Dataset.from_tensors((PICTURES, LABELS))}, "Expected labels=None"),
+    "too_few_labels": ({"labels": LABELS[1:]}, "Received: 24 images and 23 labels"),
+    "labels_twice": ({"images": lambda: tf.data.Dataset.from_tensors((PICTURES, LABELS))}, "labels must be None"),
     "one_class": ({"classes": 1}, "pxk expects classes to be an integer of 2 or more; received 1"),
     "too_many_classes": ({"classes": 7}, r"pxk\(classes=7\) .* have 6. Lower classes"),
-    "inside_an_epoch": ({"initial_step": 3}, "multiple of steps_per_epoch=4, received 3"),
-    "raw_files": ({"images": lambda: [b"\0"] * COUNT, "transform": None}, "Files need a transform"),
+    "inside_an_epoch": ({"initial_step": 3}, "multiple of steps_per_epoch=4. Received: initial_step=3"),
+    "raw_files": ({"images": lambda: [b"\0"] * COUNT, "transform": None}, "does not work with image files"),
     "raw_and_scaled": ({"transform": None}, "transform=None leaves arrays unchanged"),
 }
 
@@ -244,10 +244,10 @@ def test_losses_on_pairs_train_on_views(loss, memory):
 @pytest.mark.parametrize(
     "images, more, message",
     [
-        (PICTURES, {"transform": "warp"}, "'warp' draws nothing at random, so that there is one view of an image only"),
+        (PICTURES, {"transform": "warp"}, "'warp' is not random, so all views of an image are equal"),
         (PICTURES, {"batch_images": 25}, "needs that many training rows, there are 24"),
         (PICTURES, {"batch_images": 1}, "batch_images"),
-        (tf.data.Dataset.from_tensors(PICTURES), {}, "received a dataset"),
+        (tf.data.Dataset.from_tensors(PICTURES), {}, "images cannot be a tf.data.Dataset"),
         (lambda row: PICTURES[0], {}, "count is missing"),
     ],
 )

@@ -237,7 +237,7 @@ def test_another_loss_is_taken_at_each_level_and_a_run_is_measured_again(tmp_pat
         (
             "photos",
             "--train_transform=warp",
-            ["--train_transform=warp draws nothing at random", "one view of an image"],
+            ["--train_transform=warp is not random", "all views of an image are equal"],
         ),
         ("photos", "--sampler=views(images=31)", ["needs that many training rows, there are 30", "has no classes"]),
         ("pairs", "--sampler=pxk(classes=4)", ["pairs has no classes. Use --sampler='given(count=32)'"]),

@@ -32,7 +32,7 @@ DAMAGE = {
         "Stanford_Online_Products/Ebay_test.txt",
         "chair_final/000000000004_0.JPG",
         "chair_final/000000000001_0.JPG",
-        "lists 1 images more than once, 1 of them for training and for test",
+        "lists 1 images more than once, 1 of them both for training and for the test",
     ),
     "no_species": (
         "inaturalist2018",

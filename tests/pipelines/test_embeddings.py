@@ -149,8 +149,8 @@ def test_bad_files_are_one_line(stored):
 @pytest.mark.parametrize(
     "command, flags, words",
     [
-        ("pipelines.check", [], "A check needs images; embeddings has vectors"),
-        ("pipelines.pack", ["--out={}/packed"], "A pack needs images"),
+        ("pipelines.check", [], "pipelines.check needs images, but the dataset embeddings has vectors"),
+        ("pipelines.pack", ["--out={}/packed"], "pipelines.pack needs images"),
     ],
 )
 def test_commands_that_need_images_say_so(stored, command, flags, words):

@@ -248,7 +248,7 @@ def broken_link(birds):
 def bmp_under_another_name(birds):
     path = birds / "train/wren/paint.png"
     Image.new("RGB", (8, 8)).save(path, "BMP")
-    return path, "is a BMP, which is not read; save it as JPEG or PNG"
+    return path, "is a BMP file, which tfdml does not read; save it as JPEG or PNG"
 
 
 CHANGES = (no_folder, no_test_folder, no_class, empty_class, class_of_text_files, text_called_image, zero_bytes)

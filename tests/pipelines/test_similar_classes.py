@@ -96,9 +96,9 @@ def test_each_group_is_in_one_fold():
 
 
 def test_too_few_groups_are_told():
-    with pytest.raises(ValueError, match="2 to 3 folds, the number of groups"):
+    with pytest.raises(ValueError, match="2 to 3 folds, because the training classes form 3 groups"):
         grouped([2, 2, 2]).fold(0, 4, seed=0)
-    with pytest.raises(ValueError, match="training classes of birds are one group"):
+    with pytest.raises(ValueError, match="training classes of birds are in one group"):
         grouped([6]).hold_out(0.5, seed=0)
 
 
