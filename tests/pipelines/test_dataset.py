@@ -71,7 +71,7 @@ def test_halves_are_by_class_and_in_order(labels, first):
 def test_classes_and_files_are_disjoint():
     with pytest.raises(ValueError, match="different classes; some has 2 in both: wren, 7"):
         Dataset("some", split_of([0, 1, 7]), split_of([7, 0, 8], first=9))
-    with pytest.raises(ValueError, match="lists 2 images more than once, 1 of them both for training and for the test: '0.jpg'"):
+    with pytest.raises(ValueError, match="lists 2 images more than once, 1 of them both for training .*: '0.jpg'"):
         Dataset("some", split_of([0, 1]), split_of([2, 3, 4]).where([0, 2, 2]))
     with pytest.raises(ValueError, match="some has no training image"):
         Dataset("some", split_of([]), split_of([1]))

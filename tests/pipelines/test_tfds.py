@@ -92,7 +92,7 @@ def test_arrays_of_another_kind_are_told(prepare):
 
     image = features.Tensor(shape=(12, 10, 3), dtype=np.float32)
     folder = prepare("floats", {"train": [0, 1]}, image=image, dtype="float32")
-    with pytest.raises(ValueError, match=r"uint8 \[H, W, 3\] or \[H, W, 1\], received float32 \(12, 10, 3\)"):
+    with pytest.raises(ValueError, match=r"uint8 \[H, W, 3\] or \[H, W, 1\]. Received: float32 \(12, 10, 3\)"):
         tfds("floats", str(folder))
 
 
@@ -120,7 +120,7 @@ def test_features_by_other_names(prepare):
 
 def test_what_is_not_prepared_is_not_downloaded(tmp_path):
     with pytest.raises(
-        FileNotFoundError, match="has prepared no 'cars196' in .*tensorflow_datasets build cars196"
+        FileNotFoundError, match="has not prepared 'cars196' in .*tensorflow_datasets build cars196"
     ) as error:
         tfds("cars196", str(tmp_path))
     assert f"there is no {tmp_path}/cars196/<version>/dataset_info.json" in str(error.value)

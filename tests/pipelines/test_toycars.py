@@ -170,7 +170,7 @@ def test_an_interrupted_rendering_leaves_no_file(tmp_path, monkeypatch):
 def test_a_folder_that_cannot_be_written_fails_before_rendering(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "render", never)
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(OSError, match="Cannot write the toycars cache .* name another with data_dir"):
+    with pytest.raises(OSError, match="Cannot write the toycars cache .* Pass another data_dir"):
         toycars(data_dir=tmp_path / "file", **SMALL)
 
 
