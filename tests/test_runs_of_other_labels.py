@@ -248,8 +248,8 @@ def test_another_loss_is_taken_at_each_level_and_a_run_is_measured_again(tmp_pat
         ("clusters", "--levels=make", ["no classes"]),
         ("clusters", "--sampler=given", ["draws by no labels that change"]),
         ("several labels", "--loss=proxy_anchor", ["--loss=proxy_anchor has variables of classes", "several labels"]),
-        ("levels", "--levels=class,body", ["is in several of class", "no tree"]),
-        ("levels", "--levels=make,class", ["expected levels of toycars", "it has class, body"]),
+        ("levels", "--levels=class,body", ["is in several categories of class", "must form a tree"]),
+        ("levels", "--levels=make,class", ["Expected levels of the dataset toycars", "It has class, body"]),
         ("levels", "--loss=proxy_anchor", ["takes a loss on pairs", "ProxyAnchor"]),
     ],
 )

@@ -34,7 +34,7 @@ def sequential(count):
 
 # Name: the file, and what is said of it by its bytes, and inside a model.
 COSTLY = {
-    "scans": (TOO_MANY_SCANS, "has 1,001 scans, more than 1,000", "more scans than its size allows"),
+    "scans": (TOO_MANY_SCANS, "has 1,001 scans, more than 1,000", "more scans than allowed for its size"),
     "scans of a large image": (with_scans(110, 3200), "has 110 scans, more than 97", "more scans than"),
     "sequential scans": (sequential(1001) + REST, "has 1,001 scans", "more scans than"),
     "texts before the pixels": (

@@ -110,6 +110,6 @@ def test_pairs_of_unknown_images_are_named(write, tmp_path):
 
 def test_a_pack_needs_classes(write, tmp_path):
     table = write(TABLE)
-    with pytest.raises(ValueError, match="A pack has a class of each image; pairs has none"):
+    with pytest.raises(ValueError, match="pipelines.pack needs a dataset with classes, but pairs has none"):
         pack(load(f"pairs(file={str(table)!r})"), tmp_path / "packed", images=4)
     assert not (tmp_path / "packed").exists()
