@@ -170,7 +170,7 @@ def test_a_name_that_is_not_utf8_is_told(birds, tmp_path):
 
 def test_a_folder_that_is_not_local_is_refused(birds, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="--out=gs://bucket/packed is on no file system of this machine"):
+    with pytest.raises(ValueError, match="--out=gs://bucket/packed is not on a file system of this machine"):
         packing.pack(birds, "gs://bucket/packed", images=4)
     assert not (tmp_path / "gs:").exists()
 

@@ -61,7 +61,7 @@ def test_lists_of_images(tmp_path):
         tmp_path / "none.csv": "expected path",
         tmp_path / "empty.csv": "row 0 of the images has no path",
         tmp_path / "twice.csv": "lists an image twice",
-        tmp_path / "far.csv": "far.csv: gs://b/a is on no file system",
+        tmp_path / "far.csv": "far.csv: gs://b/a is not on a file system",
         tmp_path / "numbers.parquet": "column path of texts, received type int64",
         tmp_path / "cut.parquet": "cannot be read",
     }.items():
