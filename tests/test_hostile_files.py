@@ -265,7 +265,7 @@ def test_a_shard_and_a_cached_row_that_are_pipes_are_refused(tmp_path):
         read_part(str(tmp_path / "train-00000.tar"), 512, 3)
     (tmp_path / "cache" / "0").mkdir(parents=True)
     pipe(tmp_path / "cache" / "0" / "7")
-    with pytest.raises(OSError, match=f"^{tmp_path}/cache/0/7 is no file. Remove {tmp_path}/cache"):
+    with pytest.raises(OSError, match=f"^{tmp_path}/cache/0/7 is not a file. Remove {tmp_path}/cache"):
         rows_on_disk(tmp_path / "cache")
 
 

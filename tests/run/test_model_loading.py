@@ -198,11 +198,11 @@ def test_images_that_cannot_be_read_are_named_with_their_position(run, embedder,
         embedder.embed([run.paths[0], tmp_path / "gone.jpg"])
     with pytest.raises(FileNotFoundError, match="Image 0, .* is a folder"):
         embedder.embed(tmp_path)
-    with pytest.raises(ValueError, match="Expected paths only, received ndarray at position 1"):
+    with pytest.raises(ValueError, match="must be paths, like the first one. Received: ndarray at position 1"):
         embedder.embed([run.paths[0], run.pixels[1]])
-    with pytest.raises(ValueError, match="Expected contents of files only, received str at position 1"):
+    with pytest.raises(ValueError, match="must be contents of files, like the first one. Received: str at position 1"):
         embedder.embed([run.paths[0].read_bytes(), str(run.paths[1])])
-    with pytest.raises(ValueError, match="Image 0 is the path .* in bytes. Give it as text"):
+    with pytest.raises(ValueError, match="Image 0 is the path .* as bytes. Pass it as text"):
         embedder.embed(str(run.paths[0]).encode())
     with pytest.raises(ValueError, match="Image 1 cannot be read: "):
         embedder.embed([run.paths[0].read_bytes(), b"no image"], verbose=0)
@@ -214,9 +214,9 @@ def test_images_that_cannot_be_read_are_named_with_their_position(run, embedder,
         ([np.zeros((8, 8, 3)), np.zeros((8, 8))], r"Image 1 must have the shape \[height, width, 3\]. .* \(8, 8\)"),
         (np.zeros((2, 8, 8, 4)), r"Image 0 .* \(8, 8, 4\)"),
         ([np.full((8, 8, 3), np.nan)], "Image 0 has pixels that are NaN"),
-        (tf.constant([["a.jpg"]]), r"paths or contents of files \[N\], received shape \(1, 1\)"),
-        (5, "Expected paths, contents of files, or arrays of pixels; received int"),
-        ({"image": np.zeros((8, 8, 3))}, "received dict"),
+        (tf.constant([["a.jpg"]]), r"paths or contents of files \[N\]. Received: shape \(1, 1\)"),
+        (5, "must be paths, contents of files, or arrays of pixels. Received: int"),
+        ({"image": np.zeros((8, 8, 3))}, "Received: dict"),
         (tf.data.Dataset.range(3), "Expected a dataset of paths, or of pixels"),
         (tf.data.Dataset.from_tensors(np.zeros((8, 8, 3))).repeat(), "repeats forever"),
     ],
