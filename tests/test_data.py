@@ -245,7 +245,7 @@ def test_losses_on_pairs_train_on_views(loss, memory):
     "images, more, message",
     [
         (PICTURES, {"transform": "warp"}, "'warp' is not random, so all views of an image are equal"),
-        (PICTURES, {"batch_images": 25}, "needs that many training rows, there are 24"),
+        (PICTURES, {"batch_images": 25}, "needs that many training images. Received: 24"),
         (PICTURES, {"batch_images": 1}, "batch_images"),
         (tf.data.Dataset.from_tensors(PICTURES), {}, "images cannot be a tf.data.Dataset"),
         (lambda row: PICTURES[0], {}, "count is missing"),

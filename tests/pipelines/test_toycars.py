@@ -226,5 +226,5 @@ def test_the_dataset_has_the_groups_and_pictures_of_its_own(tmp_path):
 
 
 def test_too_many_classes_are_told(tmp_path):
-    with pytest.raises(ValueError, match=f"at most {MOST_CLASSES} classes, received {MOST_CLASSES + 1}"):
+    with pytest.raises(ValueError, match=f"at most {MOST_CLASSES} classes. Received: classes={MOST_CLASSES + 1}"):
         toycars(grouped=True, classes=MOST_CLASSES + 1, data_dir=tmp_path)
