@@ -86,10 +86,9 @@ class HardNeighbors(Sampler):
     from pipelines.sampling import HardNeighbors
 
     sampler = HardNeighbors(pairs=1, neighbors=1)
-    labels = np.array([0, 0, 1, 1, 2, 2])
-    sampler.bind(labels)
-    sampler.refresh(np.array([[0, 0], [0, 1], [0, 2], [0, 3], [9, 0], [9, 1]], "float32"))
-    labels[sampler.rows(seed=0, steps=[0]).numpy()]  # for example [[0, 0, 1, 1]]
+    sampler.bind(np.array([0, 0, 1, 1, 2, 2]))
+    sampler.refresh(np.array([[0, 0], [0, 1], [0, 2], [0, 3], [0, 8], [0, 9]], "float32"))
+    sampler.refreshed()[0].numpy().ravel().tolist()  # [2, 2, 1, 1, 3, 3], the nearest image of another class
     ```
     """
 
@@ -167,10 +166,14 @@ class Given(Sampler):
     Example:
 
     ```python
+    from pipelines.datasets import Split
     from pipelines.sampling import Given
 
+    # The first two images are similar, the other two are different.
+    images = np.array(["a.jpg", "b.jpg", "c.jpg", "d.jpg"], object)
+    split = Split(images, np.arange(4), relations=np.array([[0, 1, -1], [2, -1, 3]]))
     sampler = Given(count=2)
-    sampler.bind(np.array([[0, 1, -1], [2, -1, 3]]))  # 0 and 1 are similar, 2 and 3 are different
+    sampler.bind_split(split)
     sorted(sampler.rows(seed=0, steps=[0]).numpy()[0].tolist())  # [0, 1, 2, 3]
     ```
     """

@@ -319,7 +319,7 @@ def test_the_bound_does_not_overflow(monkeypatch):
         ("layer('mine>Own')", lambda: tf.random.gamma([], 1.0), "its own state \\(RandomGamma\\)"),
         ("layer('mine>Own')", python_draw, "its own state \\(EagerPyFunc"),
         ("layer('AugMix')", None, "draws random numbers in Python"),
-        ("layer('Flatten')", None, r"makes \(1, 3600\) of a batch of one image; expected \(1, height, width, 3\)"),
+        ("layer('Flatten')", None, r"shape \(1, height, width, 3\) for one image. Received: \(1, 3600\)"),
         ("layer('Reshape', target_shape=(7,))", None, r"fails for an image of shape \(40, 30, 3\): The total size"),
     ],
 )
