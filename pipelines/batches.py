@@ -129,7 +129,7 @@ def pxk(
     dataset does not guarantee. Elsewhere such batches are called PK sampling or `MPerClassSampler`.
 
     A batch depends only on the seed and the step. Every class is drawn once before any class is drawn twice, and so
-    are the images of a class. One pass over the dataset is an epoch, and the next pass continues where it ended.
+    are the images of a class. One pass over the dataset is an epoch, and the next pass continues after it.
 
     Args:
         images: N images, as one of:
@@ -151,7 +151,7 @@ def pxk(
         mean, std: One number per channel. Images are `(pixels - mean) / std`. To keep pixels from 0 to 255, use
             `mean=(0, 0, 0), std=(1, 1, 1)`. Default to `None`.
         channels: `"rgb"` or `"bgr"`. Order of the channels in the output, in `mean` and in `std`. If `None`, the order
-            is that of the backbone, or `"rgb"` without one. Defaults to `None`.
+            is the backbone's order, or `"rgb"` without a backbone. Defaults to `None`.
         image_size: Size of the output images in pixels: the side of a square, or `(height, width)`. If `None`, the
             backbone's image size is used. Defaults to `None`.
         transform: Chain of transforms, as in `--train_transform`. If `None`, images are neither resized nor scaled and

@@ -50,7 +50,7 @@ def as_decodable(contents: bytes) -> bytes:
         with Image.open(io.BytesIO(contents)) as image:
             if image.width * image.height > MOST_PIXELS:
                 return contents
-            # Level 1 needs a third of the default's time, and larger levels save little space.
+            # Level 1 is three times as fast as the default, and larger levels save little space.
             ImageOps.exif_transpose(image).convert("RGB").save(png, "PNG", compress_level=1)
     except (*DAMAGED, Image.DecompressionBombError):
         return contents

@@ -1,4 +1,4 @@
-"""`Dataset` and `Split`: rows of images with labels, and lists of images to ignore."""
+"""`Dataset` and `Split`, which contain images with labels, and files that list images to ignore."""
 
 import dataclasses
 import json

@@ -20,7 +20,7 @@ class Preprocessing:
     """Settings that prepare an image file for a model's network, saved in the model's file.
 
     They are the same in evaluation, embedding and serving, so that a model always receives images of the same kind. To
-    get those of a model, use `Preprocessing.of(model)`.
+    get the settings of a model, use `Preprocessing.of(model)`.
 
     Args:
         image_size: Size of the network's input images in pixels: the side of a square, or `(height, width)`.
@@ -94,7 +94,7 @@ class Preprocessing:
 
 
 def scaling(mean, std):
-    """Checks `mean` and `std`, which are for pixels from 0 to 255, and returns them by name as three floats each."""
+    """Checks `mean` and `std`, for pixels from 0 to 255; returns them by name as three floats each."""
     found = {}
     for name, values in (("mean", mean), ("std", std)):
         try:

@@ -23,7 +23,7 @@ CONVERT = (
     'sys.argv[1:]]"'
 )
 
-# For images that are not in class folders.
+# Advice for images that are not in class folders.
 WITHOUT_CLASSES = (
     "Without classes, use --dataset=photos --sampler=auto, which reads images at any depth and learns from their views."
 )

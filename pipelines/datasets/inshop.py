@@ -18,7 +18,7 @@ INSHOP = Published(
     layouts=((f"Eval/{LIST}", "Img/img"), (f"Eval/{LIST}", "img"), (LIST, "img")),
     archives={f"{FOLDER}.zip": f"{FOLDER}/Eval/{LIST}", "Img/img.zip": "Img/img", "img.zip": "img"},
 )
-# The metrics in the tables of papers, which do not include F1.
+# The metrics that papers report, which do not include F1.
 METRICS = (*(f"recall_at_{k}" for k in (1, 10, 20, 30, 40, 50)), "r_precision", "map_at_r", "nmi")
 STATUSES = ("train", "query", "gallery")
 

@@ -19,7 +19,7 @@ MOST = 1000
 
 @register("dataset", "pairs")
 def pairs(file: FilePath, data_dir: FilePath | None = None, held_out: HeldOut | None = 0.2, seed: Seed = 0) -> Dataset:
-    """Loads your own images from a CSV table of pairs (`a,b,same`) or triplets (`anchor,positive,negative`).
+    """Loads your own images from a CSV table with pairs (`a,b,same`) or triplets (`anchor,positive,negative`).
 
     Use it if you have no classes. An optional column `split` (train or test) specifies the pairs for evaluation.
     Without it, some pairs are held out, always with all images that pairs connect to them. An optional column `weight`,

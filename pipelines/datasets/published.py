@@ -101,7 +101,7 @@ class _Budget:
         self._bar = ProgressBar(None, "file")
 
     def take(self, name, size):
-        """Counts a member before it is written, and checks its name."""
+        """Counts a member and checks its name before it is written."""
         self._members += 1
         parts = PurePosixPath(name).parts
         if ".." in parts or name.startswith("/") or "\\" in name or "\0" in name:

@@ -83,7 +83,7 @@ def toycars(
     seed: Seed = 0,
     grouped: bool = False,
 ) -> Dataset:
-    """Renders images of toy cars, so that you can try tfdml without a dataset. A class is a design, never a color.
+    """Renders toy car images, so that you can try tfdml without a dataset. A class is a design, never a color.
 
     A design is a body with a roof, windows, wheels, lights, bumper and decal. Images of a class differ in colors, pose,
     light, background, occlusion, blur, noise and JPEG quality. The first half of the classes is for training. Another
@@ -132,7 +132,7 @@ def designs(classes, seed):
 
 
 def _render_to(path, chosen, images_per_class, image_size, seed):
-    """Renders all images, with one generator each so that none depends on another, and writes them to the cache.
+    """Renders all images and writes them to the cache. Each image has its own generator, so none depends on another.
 
     The cache file contains a digest, followed by an npz with the joined images, their ends and the labels.
     """

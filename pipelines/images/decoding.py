@@ -51,7 +51,7 @@ MOST_BYTES = 100_000_000
 # A scan of a JPEG needs 0.3 to 2 ns per pixel, so `SCANNED` pixels need at most 2 seconds. This accepts photos of any
 # size, and small images with the largest number of scans that a scan script can have.
 MANY_SCANS, SCANNED = 1000, 1_000_000_000
-# A scan has at least ten bytes, and needs at least as long as a few thousand pixels. If bytes times pixels are not more
+# A scan has at least ten bytes and needs at least as long as a few thousand pixels. If bytes times pixels are not more
 # than this, all scans that fit into the file need about a second, so the scans of most images need not be counted.
 FREE, LEAST_PIXELS = 20_000_000_000, 2**13
 # The headers of scans with 1 to 4 components. A header includes its length, which libjpeg checks, so it hardly occurs

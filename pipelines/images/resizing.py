@@ -43,8 +43,8 @@ def resize_part(
 
     `rows` and `columns` are tuples of the number of pixels to return, the scale, and the shift in pixels of the result.
 
-    TensorFlow's operation is fast along columns, where it processes whole rows of numbers at once, and slow along rows,
-    where it processes single pixels. So it runs along columns twice, and the image is transposed in between.
+    TensorFlow's operation is fast along columns, because it then processes whole rows of numbers at once. Along rows,
+    it processes single pixels and is slow. So it runs along columns twice, and the image is transposed in between.
     """
     # This is faster than the conversion inside the operation.
     image = tf.cast(image, tf.float32)

@@ -50,7 +50,7 @@ def write_rows(folder, rows, count):
     logging.getLogger(__name__).info(
         "Caching %d images in %s for this and later runs. Remove the folder when you need the space.", count, folder
     )
-    # Remove unfinished folders of processes that were killed, but not those of processes that are still writing.
+    # Remove unfinished folders if their process was killed, but not if it is still writing.
     for leftover in folder.parent.glob(".writing-*"):
         # Another process may remove it at the same time.
         with contextlib.suppress(FileNotFoundError):

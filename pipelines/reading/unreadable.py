@@ -171,7 +171,7 @@ class Verdict(NamedTuple):
 
     # Why the image is bad, or None if it is good.
     reason: str | None
-    # Digest of its file, or None if there is no file.
+    # Digest of its file, or None without a file.
     digest: bytes | None
     # Shorter side in pixels, or None if the image is bad.
     side: int | None = None
@@ -244,6 +244,6 @@ def classes_without_image(split, verdicts):
 
 
 def copies(train, test):
-    """Returns pairs of a training row and a test row whose files are equal byte for byte."""
+    """Returns pairs of a training row and a test row with byte-for-byte identical files."""
     rows = {verdict.digest: row for row, verdict in enumerate(train) if verdict.digest}
     return [(rows[verdict.digest], row) for row, verdict in enumerate(test) if verdict.digest in rows]

@@ -38,9 +38,7 @@ class ClusterGroups:
         starts, counts = starts[usable], sizes[usable]
         learners, first, groups = np.unique(learner_of_group[usable], return_index=True, return_counts=True)
         if not len(learners):
-            raise ValueError(
-                "No cluster contains two images of a class, so there is no batch to draw. Use fewer clusters."
-            )
+            raise ValueError("No cluster contains two images of a class, so no batch can be drawn. Use fewer clusters.")
         members, needed = (groups, self.classes) if self.classes else (counts, self.batch_size)
         small = members < needed
         if np.any(small & (learners == EVERYTHING)):
@@ -159,8 +157,8 @@ class Clusters(Value):
 class WithinClusters(Sampler):
     """Draws each batch of another sampler from a single cluster of the images, for Divide and Conquer.
 
-    The index of the cluster is the learner of the batch. Until `assign` is called, all rows form one cluster, the
-    batches are those of the other sampler, and their learner is -1.
+    The index of the cluster is the learner of the batch. Until `assign` is called, all rows form one cluster, so the
+    other sampler draws from all rows, and the learner is -1.
 
     With `at_once`, a batch is the concatenation of that many batches, one from each cluster: the k-th part is from the
     k-th cluster and has the learner k. If a learner has no batch, its part is from another cluster and has the learner

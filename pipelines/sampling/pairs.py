@@ -56,7 +56,7 @@ def partner_tables(labels, count, sampler):
 
 
 def most_drawn(labels, parts):
-    """Returns how many rows a batch can draw if it has `parts` rows for each of them, at least 1."""
+    """Returns how many rows a batch can draw, at least 1, if the batch has `parts` rows for each of them."""
     sizes = group_by_class(labels)[2]
     return max(1, min(int(np.sum(sizes[sizes > 1])), len(labels) // parts))
 

@@ -51,7 +51,7 @@ def sides_of_image(image):
 
 @register("transform", "center_crop")
 def center_crop(size: ImageSize) -> Cut:
-    """Crops the central part of the image, and pads smaller images with black.
+    """Crops the central part of the image. Smaller images are padded with black.
 
     Args:
         size: Size of the result: the side of a square, or `(height, width)`.
@@ -83,7 +83,7 @@ MOST_PADDING = 256
 
 @register("transform", "random_crop")
 def random_crop(size: ImageSize, padding: Annotated[int, integer(0, at_most=MOST_PADDING)] = 0) -> Cut | ImageStep:
-    """Crops a random part of the image, and pads smaller images with black.
+    """Crops a random part of the image. Smaller images are padded with black.
 
     For example, re-identification often uses `--image_size=256x128` with
     `--train_transform='warp|random_crop(padding=10)|flip'`.
@@ -115,7 +115,7 @@ def random_resized_crop(
     area: Annotated[tuple[float, float], interval(number(above=0, at_most=1))] = (0.08, 1.0),
     aspect: Annotated[tuple[float, float], interval(number(above=0))] | None = None,
 ) -> Cut:
-    """Crops a part with random area and aspect ratio, and resizes it.
+    """Crops a part of the image with random area and aspect ratio and resizes it.
 
     Args:
         size: Size of the result: the side of a square, or `(height, width)`.

@@ -259,7 +259,7 @@ def _made(written, kind, arguments):
 
 
 def _largest(value):
-    """Returns the largest number in a value of a spec, or 0 if there is no positive number."""
+    """Returns the largest number in a value of a spec, or 0 without a positive number."""
     if isinstance(value, dict | list | tuple | set):
         return max(map(_largest, value.values() if isinstance(value, dict) else value), default=0)
     return value if isinstance(value, numbers.Real) else 0

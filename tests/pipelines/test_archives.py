@@ -123,15 +123,15 @@ REFUSED = {
     "tar_up": (tar_of, "../evil.txt", "leads out of the folder"),
     "tar_up_inside": (tar_of, "birds/../../evil.txt", "leads out of the folder"),
     "tar_absolute": (tar_of, "/tmp/tfdml-evil.txt", "leads out of the folder"),
-    "tar_symbolic_link": (tar_of, special(tarfile.SYMTYPE, "/etc"), "'birds/link', which is a link or a device"),
-    "tar_inner_link": (tar_of, special(tarfile.SYMTYPE, "wren.txt"), "which is a link or a device"),
-    "tar_hard_link": (tar_of, special(tarfile.LNKTYPE, "/etc/passwd"), "which is a link or a device"),
-    "tar_device": (tar_of, special(tarfile.CHRTYPE), "which is a link or a device"),
-    "tar_pipe": (tar_of, special(tarfile.FIFOTYPE), "which is a link or a device"),
+    "tar_symbolic_link": (tar_of, special(tarfile.SYMTYPE, "/etc"), "'birds/link', which is a link"),
+    "tar_inner_link": (tar_of, special(tarfile.SYMTYPE, "wren.txt"), "which is a link"),
+    "tar_hard_link": (tar_of, special(tarfile.LNKTYPE, "/etc/passwd"), "which is a link"),
+    "tar_device": (tar_of, special(tarfile.CHRTYPE), "which is a link"),
+    "tar_pipe": (tar_of, special(tarfile.FIFOTYPE), "which is a link"),
     "zip_up": (zip_of, "../evil.txt", "leads out of the folder"),
     "zip_absolute": (zip_of, "/tmp/tfdml-evil.txt", "leads out of the folder"),
     "zip_backslash": (zip_of, "..\\evil.txt", "leads out of the folder"),
-    "zip_link": (zip_of, zip_link(), "'birds/link', which is a link or a device"),
+    "zip_link": (zip_of, zip_link(), "'birds/link', which is a link"),
 }
 
 

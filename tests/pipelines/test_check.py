@@ -19,7 +19,7 @@ BAD = {
     "zero.jpg": "is empty",
     "text.jpg": "is not a readable image",
     "cut.jpg": "cannot be decoded",
-    "tiny.png": "is 3 x 20 pixels; expected at least 8 on each side",
+    "tiny.png": "has 3 x 20 pixels; expected at least 8 on each side",
     "paint.bmp": "is a BMP file, which tfdml does not read; save it as JPEG or PNG",
     "gone.jpg": "No such file or directory",
     "folder.jpg": "Is a directory",
@@ -65,7 +65,7 @@ def test_each_kind_of_bad_image_is_found_and_told(mixed):
 def test_the_shortest_side_is_a_setting(mixed):
     assert reasons(split_of(mixed, ["tiny.png"]), min_side=3) == [None]
     assert reasons(split_of(mixed, ["good.jpg"]), min_side=21) == [
-        "is 30 x 20 pixels; expected at least 21 on each side"
+        "has 30 x 20 pixels; expected at least 21 on each side"
     ]
 
 
@@ -182,7 +182,7 @@ def test_the_list_goes_beside_the_data_unless_told_otherwise(tmp_path, monkeypat
         list_path("", "photos")
     (tmp_path / "photos/bad_images.jsonl").unlink()
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(OSError, match=f"{tmp_path}/photos/bad_images.jsonl.*read-only. Give another --out"):
+    with pytest.raises(OSError, match=f"{tmp_path}/photos/bad_images.jsonl.*read-only. Pass another --out"):
         list_path("", "photos")
 
 
@@ -224,4 +224,4 @@ def test_an_image_of_one_pixel_is_read_as_tfdml_index_reads_it(tmp_path):
     assert "1 image has a side of less than 8 pixels, for example 'ant/b.png'" in done.stdout
     assert "All images can be read." in done.stdout
     assert run("pipelines.check", *flags, "--min_side=8").returncode == 1
-    assert "is 1 x 1 pixels" in (tmp_path / "bad.jsonl").read_text()
+    assert "has 1 x 1 pixels" in (tmp_path / "bad.jsonl").read_text()

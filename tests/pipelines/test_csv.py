@@ -104,10 +104,10 @@ def test_unknown_columns_are_told(table, caplog):
 
 
 BAD = {
-    "no_column": (PLAIN.replace("label", "class"), "expected path,label,split"),
+    "no_column": (PLAIN.replace("label", "class"), "Expected path,label,split"),
     "semicolons": (PLAIN.replace(",", ";"), "separated by commas"),
     "column_twice": (PLAIN.replace("split\n", "split,path\n"), "each once"),
-    "empty": ("", "expected path,label,split"),
+    "empty": ("", "Expected path,label,split"),
     "no_rows": ("path,label,split\n", "a header but no rows"),
     "short_row": (PLAIN.replace("b.jpg,mug,train", "b.jpg,mug"), "line 3, has 2 columns, but the header has 3"),
     "long_row": (PLAIN.replace("b.jpg,mug", "b,x.jpg,mug"), "line 3, has 4 columns.*double quotes"),
@@ -143,7 +143,7 @@ UNDIVIDED = "path,label\na.jpg,mug\nb.jpg,mug\nsub/c.jpg,cup\nd.jpg,pot\ne.jpg,p
 def test_a_table_without_a_split_is_divided_by_class(table):
     path = table(UNDIVIDED)
     with pytest.raises(
-        ValueError, match=r"no column split, .*use the dataset \"csv\(path='.*rows.csv', test_classes=0\.3\)"
+        ValueError, match=r"no column split. .*use the dataset \"csv\(path='.*rows.csv', test_classes=0\.3\)"
     ):
         read(path)
     dataset = load(f"csv(path={str(path)!r}, test_classes=0.3)")
@@ -168,7 +168,7 @@ def test_paths_from_the_working_directory_are_told(table, tmp_path, monkeypatch)
     path.rename(tmp_path / "lists" / "rows.csv")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(
-        FileNotFoundError, match=r"'a.jpg', which exists in the working directory but not in lists.*Pass data_dir='\.'"
+        FileNotFoundError, match=r"'a.jpg', which exists in the working directory but not in lists.*pass data_dir='\.'"
     ):
         read("lists/rows.csv")
     assert len(read("lists/rows.csv", ".").train) == 3
@@ -199,7 +199,7 @@ def test_other_encodings_and_no_table(table, tmp_path):
     with pytest.raises(ValueError, match="rows.csv is not UTF-8 text"):
         read(table(PLAIN.replace("mug", "Krügel"), encoding="latin-1"))
     with pytest.raises(
-        FileNotFoundError, match=f"no table {tmp_path}/none.csv. Expected a CSV file with path,label,split"
+        FileNotFoundError, match=f"table {tmp_path}/none.csv does not exist. Expected .* path,label,split"
     ):
         read(tmp_path / "none.csv")
 

@@ -8,7 +8,7 @@ from tests.pipelines import tiny_datasets as tiny
 from tests.pipelines.tiny_datasets import WRITERS, read, rewrite
 
 DAMAGE = {
-    "label_is_no_number": ("cub200", "CUB_200_2011/image_class_labels.txt", "4 2\n", "4 two\n", r"line 4: .*'4 two'"),
+    "label_is_no_number": ("cub200", "CUB_200_2011/image_class_labels.txt", "4 2\n", "4 two\n", r"line 4, .*'4 two'"),
     "line_is_cut": (
         "cub200",
         "CUB_200_2011/image_class_labels.txt",
@@ -16,7 +16,7 @@ DAMAGE = {
         "4\n",
         r"line 4, is not valid. Expected <image_id> <class",
     ),
-    "image_twice": ("cub200", "CUB_200_2011/images.txt", "5 ", "4 ", "has the image_id 4 twice"),
+    "image_twice": ("cub200", "CUB_200_2011/images.txt", "5 ", "4 ", "contains the image_id 4 twice"),
     "file_twice": ("cub200", "CUB_200_2011/images.txt", "Wren_0002", "Wren_0001", "lists 1 images more than once, 0"),
     "image_without_label": ("cub200", "CUB_200_2011/image_class_labels.txt", "4 2\n", "", "1 are in only one of .* 4"),
     "vehicle_is_no_number": (
@@ -24,7 +24,7 @@ DAMAGE = {
         "VehicleID_V1.0/train_test_split/train_list.txt",
         " 11\n",
         " x\n",
-        "line 1: .*'0000001 x'",
+        "line 1, .*'0000001 x'",
     ),
     "class_in_both": ("sop", "Stanford_Online_Products/Ebay_test.txt", "7 4 1", "7 3 1", "sop has 1 in both: 3"),
     "file_in_both": (

@@ -109,7 +109,7 @@ def test_hold_out_depends_on_the_seed_alone():
 
 @pytest.mark.parametrize("fraction", [0.0, 0.01, 0.99, 1.0, -0.5, 1.5])
 def test_hold_out_leaves_classes_on_both_sides(fraction):
-    with pytest.raises(ValueError, match=f"Holding out {fraction} of 10 training classes"):
+    with pytest.raises(ValueError, match=f"a fraction of {fraction} of the 10 training classes"):
         dataset_of(10).hold_out(fraction, seed=0)
 
 

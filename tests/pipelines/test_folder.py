@@ -67,7 +67,7 @@ def test_the_printed_command_converts_other_images(tmp_path, caplog):
     for name in ("mug/a b.GIF", "c.bmp", "d.png"):
         Image.new("RGB", (3, 2)).save(photos / name)
     tell_of_others([photos / "mug/a b.GIF", photos / "c.bmp"])
-    command = caplog.messages[0].partition("To write a PNG next to each .gif and .bmp: ")[2]
+    command = caplog.messages[0].partition("To write a PNG next to each .gif and .bmp, run: ")[2]
     # A user's shell finds the Python of the environment.
     command = command.replace(" python ", f" {shlex.quote(sys.executable)} ")
     subprocess.run(command, shell=True, check=True)

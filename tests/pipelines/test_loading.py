@@ -70,7 +70,7 @@ def test_a_class_without_an_image_and_a_name_that_is_none_are_told(photos, tmp_p
     write_list(tmp_path / "bad", [(f"train/ant/{name}.jpg", "is empty") for name in (1, 2, 3)])
     dataset = load("folder", data_dir=str(photos), ignore_images=str(tmp_path / "bad"))
     assert dataset.train.num_classes == 1
-    assert "2 images are left out" in caplog.text and "including all images of 1 classes" in caplog.text
+    assert "removes 2 images" in caplog.text and "including all images of 1 classes" in caplog.text
     assert "1 of 3 names in" in caplog.text and "are not images of folder, for example 'train/ant/3.jpg'" in caplog.text
 
 
@@ -127,7 +127,7 @@ def test_ignoring_everything_is_told(photos, tmp_path):
 
 def test_a_name_that_is_no_utf8_is_told(photos):
     (photos / "train/ant/1.jpg").rename(os.fsdecode(bytes(photos) + b"/train/ant/\xff.jpg"))
-    with pytest.raises(ValueError, match=re.escape(r"/train/ant/\xff.jpg' is not UTF-8")):
+    with pytest.raises(ValueError, match=re.escape(r"/train/ant/\xff.jpg' is not valid UTF-8")):
         load("folder", data_dir=str(photos))
 
 

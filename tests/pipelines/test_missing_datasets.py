@@ -55,7 +55,7 @@ def test_test_labels_of_cars_are_asked_for(tmp_path):
 def test_boxes_are_asked_for_where_they_are_needed(tmp_path):
     (tiny.write_cub(tmp_path) / "bounding_boxes.txt").unlink()
     assert len(read("cub200", tmp_path).train) == 6
-    with pytest.raises(FileNotFoundError, match="no list .*/bounding_boxes.txt"):
+    with pytest.raises(FileNotFoundError, match="The list .*/bounding_boxes.txt does not exist"):
         read("cub200(cropped=True)", tmp_path)
 
 

@@ -141,7 +141,7 @@ def test_packing_goes_on_where_it_stopped(birds, folder, tmp_path, monkeypatch):
         return write(folder, shard, split)
 
     monkeypatch.setattr(packing, "_write_shard", fails)
-    with pytest.raises(OSError, match="No space left on device. Repeat the command to go on"):
+    with pytest.raises(OSError, match="No space left on device. Repeat the command to continue"):
         packing.pack(birds, stopped, images=4)
     with pytest.raises(ValueError, match="is no packed tfdml dataset: it has no manifest.json"):
         read(stopped)
