@@ -49,7 +49,7 @@ DAMAGE = (OSError, ValueError, TypeError, ArithmeticError, LookupError, NotImple
 
 @register("dataset", "cars196")
 def cars196(data_dir: DataDir, cropped: bool = False) -> Dataset:
-    """Loads Stanford Cars (Cars196): 16,185 images of 196 car models. The first half of the models is for training.
+    """Loads Stanford Cars (Cars196), 16,185 images of 196 car models, with the first half of the models for training.
 
     The class hierarchy has the levels `make`, `body` and `model`, for `--levels`.
 

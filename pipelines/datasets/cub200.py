@@ -20,7 +20,7 @@ CUB200 = Published(
 
 @register("dataset", "cub200")
 def cub200(data_dir: DataDir, cropped: bool = False) -> Dataset:
-    """Loads CUB-200-2011: 11,788 images of 200 bird species. The first half of the species is for training.
+    """Loads CUB-200-2011, 11,788 images of 200 bird species, with the first half of the species for training.
 
     To use a class hierarchy, such as families, add your own `classes.csv` to its folder. The column `class` contains
     the names in `classes.txt`, with or without their numbers, and each further column is a level.

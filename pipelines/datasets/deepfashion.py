@@ -33,9 +33,10 @@ IMAGES = {"train": 209222, "test": 40000}
 def deepfashion(
     data_dir: DataDir, kind: Literal["all", "texture", "fabric", "shape", "part", "style"] = "all"
 ) -> Dataset:
-    """Loads DeepFashion with its attributes: multi-label images of clothes. Images without attributes are skipped.
+    """Loads the multi-label clothes images of DeepFashion Category and Attribute Prediction.
 
-    Training and test images are the ones of the authors' split. Their validation images are not used.
+    Training and test images are the ones of the authors' split, without images that have no attribute. Their validation
+    images are not used.
 
     Args:
         data_dir: Folder with `Eval`, `Img` and either `Anno_coarse` or `Anno`, or the folder that contains it.

@@ -26,7 +26,7 @@ METRICS = ("map", "recall_at_1", "recall_at_10", "recall_at_100")
 
 @register("dataset", "google_landmarks")
 def google_landmarks(data_dir: DataDir) -> Dataset:
-    """Loads Google Landmarks v2: the clean training set, and queries to search in its index.
+    """Loads Google Landmarks v2 with its clean training set, its queries and the index that they are searched in.
 
     Queries without an image in the index are skipped. Landmarks of the index have other labels than those for
     training, although some landmarks are in both.

@@ -23,7 +23,7 @@ JUNK = -1
 
 @register("dataset", "market1501")
 def market1501(data_dir: DataDir) -> Dataset:
-    """Loads Market-1501, person re-identification across cameras; the gallery has distractors but no junk images.
+    """Loads Market-1501 for person re-identification across cameras, with distractors but without junk images.
 
     For a query, gallery images of the same person by the same camera are ignored.
 

@@ -20,7 +20,7 @@ METRICS = (*(f"recall_at_{k}" for k in (1, 10, 100, 1000)), "r_precision", "map_
 
 @register("dataset", "sop")
 def sop(data_dir: DataDir) -> Dataset:
-    """Loads Stanford Online Products: 120,053 images of 22,634 products, with the authors' training and test products.
+    """Loads Stanford Online Products, 120,053 images of 22,634 products, with the authors' division of the products.
 
     The class hierarchy has the level `category`, for `--levels`.
 

@@ -83,7 +83,7 @@ def toycars(
     seed: Seed = 0,
     grouped: bool = False,
 ) -> Dataset:
-    """Renders toy car images, so that you can try tfdml without a dataset. A class is a design, never a color.
+    """Renders toy car images, in which each class is a car design, so that you can try tfdml without a dataset.
 
     A design is a body with a roof, windows, wheels, lights, bumper and decal. Images of a class differ in colors, pose,
     light, background, occlusion, blur, noise and JPEG quality. The first half of the classes is for training. Another

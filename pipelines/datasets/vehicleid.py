@@ -24,7 +24,7 @@ VEHICLEID = Published(
 
 @register("dataset", "vehicleid")
 def vehicleid(data_dir: DataDir, size: Literal["small", "medium", "large"] = "small") -> Dataset:
-    """Loads PKU VehicleID. Its gallery is one random image of each test vehicle, averaged over ten galleries.
+    """Loads PKU VehicleID, evaluated with ten random galleries that have one image of each test vehicle.
 
     Args:
         data_dir: Folder with `VehicleID_V1.0`, or that folder itself.

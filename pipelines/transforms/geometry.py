@@ -51,7 +51,7 @@ def sides_of_image(image):
 
 @register("transform", "center_crop")
 def center_crop(size: ImageSize) -> Cut:
-    """Crops the central part of the image. Smaller images are padded with black.
+    """Crops the central part of the image after padding smaller images with black.
 
     Args:
         size: Size of the result: the side of a square, or `(height, width)`.
@@ -83,7 +83,7 @@ MOST_PADDING = 256
 
 @register("transform", "random_crop")
 def random_crop(size: ImageSize, padding: Annotated[int, integer(0, at_most=MOST_PADDING)] = 0) -> Cut | ImageStep:
-    """Crops a random part of the image. Smaller images are padded with black.
+    """Crops a random part of the image after padding smaller images with black.
 
     For example, re-identification often uses `--image_size=256x128` with
     `--train_transform='warp|random_crop(padding=10)|flip'`.
