@@ -35,8 +35,8 @@ class ProportionalPxK(Sampler):
     them, and a class with a single image is skipped.
 
     The groups of a batch are different, but two of them can be from the same class. Each group is drawn once before any
-    is drawn twice. The images of a class are then divided into groups again, in a way that never repeats an image
-    within a batch.
+    is drawn twice. The images of a class are then divided into groups again, so that the groups of a class in one batch
+    have no image in common.
 
     Args:
         groups: Integer. Number of groups per batch. Defaults to `32`.
