@@ -1,41 +1,41 @@
-# These need only a checkout, Python and make; everything is installed into .venv.
+# These targets only need a checkout, Python and make. They install everything into .venv.
 #
-#   make quickstart   trains on toy cars and evaluates
-#   make test         the tests, minutes; arguments for pytest: make test PYTEST_ARGS='-k triplet'
-#   make test-slow    those that are slow: several processes, killed runs, other backends, the wheel
-#                     make test TESTS='not nightly' runs both, as .ci/run does: they share what is made for several
-#   make test-all     all of them, and those that repeat for another method, loss or device what slow ones prove
-#   make test-versions  the tests with each Python from 3.11 to 3.13 that is there, in .venv-3.11 and so on
+#   make quickstart   trains on toy cars and evaluates the model
+#   make test         runs the tests in a few minutes; for pytest arguments: make test PYTEST_ARGS='-k triplet'
+#   make test-slow    runs slow tests: several processes, killed runs, other backends, the wheel
+#                     make test TESTS='not nightly' runs both kinds, like .ci/run, so that they share fixtures
+#   make test-all     runs all tests, including those that repeat slow tests for another method, loss or device
+#   make test-versions  runs the tests with each installed Python from 3.11 to 3.13, in .venv-3.11 and so on
 #   make test-oracles compares with networks of torch and keras-hub, which it installs into .venv
-#   make test-gpu     compares GPUs with the CPU, in .venv-gpu; without a GPU it installs nothing and says so
-#   make test-beam    bulk embedding on Apache Beam, which it installs into .venv
-#   make test-spark   bulk embedding on Apache Spark, which it installs into .venv; Java has to be there
-#   make test-keras-next  whether Keras' nightly still has the private names that are used
-#   make lint         style and format, and what a type checker says of the docs' examples
+#   make test-gpu     compares GPUs with the CPU, in .venv-gpu; without a GPU, it prints a message and installs nothing
+#   make test-beam    tests bulk embedding on Apache Beam, which it installs into .venv
+#   make test-spark   tests bulk embedding on Apache Spark, which it installs into .venv; needs Java
+#   make test-keras-next  tests whether Keras' nightly build still has the private names that tfdml uses
+#   make lint         checks style, format, and the types in the examples of the docs
 #   make site         builds the documentation site in build/site; its packages are in .venv-docs, without TensorFlow
 #   make release      builds and checks a release in dist/; RELEASE_ARGS=--tag also tags it
-#   make clean        removes .venv, .venv-gpu, .venv-docs and build files; keeps runs/
+#   make clean        removes .venv, .venv-gpu, .venv-docs and build files, but not runs/
 #
-# Another interpreter: make test PYTHON=/path/to/python3.12
+# To use another interpreter: make test PYTHON=/path/to/python3.12
 
-# Found by running it: a version manager's python3.11 can exist but refuse to run.
+# python3.11 is run to find it, because the python3.11 of a version manager can exist but refuse to run.
 PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
 PYTEST_ARGS ?=
-# An expression of pytest's marks.
+# A pytest expression of marks.
 TESTS ?= not slow
 VENV ?= .venv
-# As setup.py says.
+# The same versions as in setup.py.
 VERSIONS := 3.11 3.12 3.13
 
-# For two cores: while a test waits, for another process or a clock, a third one computes.
+# Three processes are for two cores, because tests also wait for other processes or a clock.
 PYTEST := $(VENV)/bin/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder --max-worker-restart=0
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
-# PyPI's torch installs CUDA; this build does not, and is enough.
+# PyPI's torch installs CUDA. This build does not, and it is enough.
 TORCH := $(shell sed -n 's/^ *"\(torch==[^"]*\)",/\1/p' setup.py | head -1)
-# They would install the package tensorflow over tensorflow-cpu.
+# Their dependencies would install the package tensorflow over tensorflow-cpu.
 BORROWED := $(shell sed -n 's/^ *"\(keras-\(hub\|cv\)~=[^"]*\)",/\1/p' setup.py)
-# Those of the extra alone: tfdml's own packages would bring TensorFlow.
+# Only the packages of the extra, because tfdml's requirements would install TensorFlow.
 DOCS := $(shell sed -n '/^DOCS = /,/^]/s/^ *\("[^"]*"\),/\1/p' setup.py)
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
@@ -61,7 +61,7 @@ test-versions:
 		if python$$version -c '' 2>/dev/null; then \
 			$(MAKE) --no-print-directory test PYTHON=python$$version VENV=.venv-$$version || exit 1; \
 		else \
-			echo "Skipped: there is no python$$version."; \
+			echo "Skipped: python$$version is not installed."; \
 		fi; \
 	done
 
@@ -69,7 +69,7 @@ test-oracles: $(VENV)/.oracles-installed
 	$(VENV)/bin/python -m pytest tests/oracles $(PYTEST_ARGS)
 
 test-gpu:
-	@nvidia-smi --list-gpus >/dev/null 2>&1 || { echo "Skipped: nvidia-smi lists no GPU."; exit 0; }; \
+	@nvidia-smi --list-gpus >/dev/null 2>&1 || { echo "Skipped: nvidia-smi does not list a GPU."; exit 0; }; \
 		$(MAKE) --no-print-directory .venv-gpu/.test-installed && .venv-gpu/bin/python -m pytest -rs tests/gpu $(PYTEST_ARGS)
 
 test-beam: $(VENV)/.beam-installed
@@ -78,7 +78,7 @@ test-beam: $(VENV)/.beam-installed
 test-spark: $(VENV)/.spark-installed
 	$(VENV)/bin/python -m pytest -rs tests/test_embed_on_spark.py $(PYTEST_ARGS)
 
-# In front of Keras as it is installed, which stays.
+# Keras' nightly build comes first on the path, and the installed Keras is not changed.
 test-keras-next: $(VENV)/.test-installed
 	$(PIP) install --no-deps --upgrade --pre --target build/keras-next keras-nightly
 	PYTHONPATH=build/keras-next $(VENV)/bin/python -m pytest tests/runtime/test_keras_internals.py $(PYTEST_ARGS)
@@ -88,7 +88,8 @@ lint: $(VENV)/.test-installed
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/python -m tests.typing.check
 
-# Python finds tfdml and the hooks of the site here; neither is installed. With --quiet nothing would be strict.
+# PYTHONPATH lets Python find tfdml and the hooks of the site, which are not installed. With --quiet, MkDocs would not be
+# strict.
 site: .venv-docs/.docs-installed
 	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs build --config-file docs/site/mkdocs.yml
 	@echo "Wrote build/site/index.html, which opens without a server"
@@ -100,13 +101,13 @@ clean:
 	rm -rf .venv .venv-gpu .venv-docs $(VERSIONS:%=.venv-%) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-# The stamps are files, so that the second time costs nothing, and are in .venv, so that they disappear with it.
+# The stamps are files in .venv, so that a second call costs nothing and removing .venv removes them.
 $(VENV)/.made .venv-gpu/.made .venv-docs/.made:
-	@$(PYTHON) -c '' || { echo "Error: cannot run '$(PYTHON)'. Install Python 3.11, or: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c '' || { echo "Error: '$(PYTHON)' cannot be run. Install Python 3.11, or use make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
-		|| { echo "Error: needs Python 3.11, 3.12 or 3.13, received $$($(PYTHON) --version 2>&1). Name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+		|| { echo "Error: tfdml needs Python 3.11, 3.12 or 3.13. Received: $$($(PYTHON) --version 2>&1). Use make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null \
-		|| { echo "Error: $(PYTHON) cannot create virtual environments. Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+		|| { echo "Error: $(PYTHON) cannot create virtual environments. On Debian and Ubuntu, run apt install python3-venv" >&2; exit 1; }
 	@echo "Creating $(@D) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(@D)
 	@touch $@
@@ -124,7 +125,7 @@ $(VENV)/.test-installed: setup.py pyproject.toml | $(VENV)/.made
 $(VENV)/.oracles-installed: setup.py pyproject.toml | $(VENV)/.test-installed
 	@echo "Installing tfdml[oracles] into $(VENV): about 1 GB on disk, a minute"
 	@$(PIP) install --no-deps --retries 1 --index-url $(TORCH_INDEX) '$(TORCH)' \
-		|| echo "No $(TORCH) at $(TORCH_INDEX); using PyPI's."
+		|| echo "$(TORCH) is not available at $(TORCH_INDEX). It will be installed from PyPI."
 	@$(PIP) install --no-deps $(BORROWED)
 	@$(PIP) install --editable '.[oracles]'
 	@touch $@
@@ -136,7 +137,7 @@ $(VENV)/.oracles-installed: setup.py pyproject.toml | $(VENV)/.test-installed
 	@touch $@
 
 .venv-docs/.docs-installed: setup.py | .venv-docs/.made
-	@echo "Installing what builds the site into .venv-docs: about 200 MB on disk, a minute"
+	@echo "Installing the packages for the site into .venv-docs: about 200 MB on disk, a minute"
 	@.venv-docs/bin/python -m pip --disable-pip-version-check --quiet install $(DOCS)
 	@touch $@
 

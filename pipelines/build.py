@@ -1,9 +1,9 @@
-"""From a split, a sampler and a transform to a `tf.data.Dataset` of batches.
+"""Builds a `tf.data.Dataset` of batches from a split, a sampler and a transform.
 
-`training_batches` takes four steps. The sampler decides which rows the batches of an epoch have (`_drawn`). Their files
-are read, and decoded and augmented with a seed of their place in the run (`_decoded`, or `_first_readable` if other
-images replace unreadable ones). Each image gets what the loss learns from (`_target_of`). Then images are batched, in
-the order in which they were drawn. So a batch is a pure function of the seed and the step.
+`training_batches` works in four steps. The sampler draws the rows of the epoch's batches (`_drawn`). Their files are
+read, decoded and augmented, with a seed that depends on their place in the run (`_decoded`, or `_first_readable` if
+other images replace unreadable images). Each image gets the target that the loss learns from (`_target_of`). Images
+are then batched in the order in which they were drawn. So a batch depends only on the seed and the step.
 """
 
 import operator
@@ -16,29 +16,29 @@ import tensorflow as tf
 from pipelines.reading.cache import PackedReader, file_reader, vector_reader
 from pipelines.stored import vector_dims
 
-# Row arithmetic costs little more for many steps than for one, so several are computed in one call: at most this many,
-# and fewer where batches are large, because its memory grows with the square of a batch.
+# Computing the rows of many steps costs little more than computing the rows of one, so one call computes several steps:
+# at most this many, and fewer if batches are large, because the memory grows with the square of the batch size.
 STEPS_AT_ONCE = 32
 ROWS_AT_ONCE = 8192
-# Rows of shards that are read by one call.
+# Number of rows that one call reads from shards.
 RECORDS = 64
-# Files that are read at once: on a network disk most of the time is waiting.
+# Number of files to read in parallel. On a network disk, most of the time is spent waiting.
 READS = 16
-# Batches that wait for the model.
+# Number of batches to prepare ahead of the model.
 BATCHES_AHEAD = 2
 CORES = os.cpu_count()
-# Nothing here needs AutoGraph, which reads the source of all that is called, for seconds at the start of every run.
+# Nothing here needs AutoGraph, which would spend seconds at the start of every run on parsing the source.
 as_it_is = tf.autograph.experimental.do_not_convert
 
 
 class Batch(NamedTuple):
-    """The images of one or several batches before they are read. For a single image, each field is a scalar."""
+    """The images of one or more batches before they are read. For a single image, each field is a scalar."""
 
     # Rows `[n]` of the split.
     rows: tf.Tensor
-    # Places `[n]` of the images, counted over all batches of the run. They seed the augmentation.
+    # Positions `[n]` of the images, counted over all batches of the run. They seed the augmentation.
     numbers: tf.Tensor
-    # What the sampler says of the images, `[n, ...]`, see `Sampler.targets`; `()` if it says nothing.
+    # The sampler's targets for the images, `[n, ...]`, see `Sampler.targets`; `()` if it has none.
     targets: Any
 
 
@@ -57,17 +57,17 @@ def training_batches(
     substitutes=None,
     weights=None,
 ):
-    """Returns the batches `(images, target)` of the rest of an epoch, a pure function of the seed and the step.
+    """Returns the batches `(images, target)` of the rest of an epoch, which depend only on the seed and the step.
 
-    The target is labels, or whatever else `Sampler.targets` names. Each pass over the dataset reads the variable `step`
-    and the sampler's tables when it begins, and ends with that epoch, or after `length` steps where a resumed run
-    begins inside one. The dataset has a known length, since Keras miscounts the steps of an epoch otherwise.
+    The target is the labels, or what `Sampler.targets` specifies. Each pass over the dataset reads the variable `step`
+    and the sampler's tables at its start. It ends with that epoch, or after `length` steps if a resumed run starts in
+    the middle of an epoch. The dataset has a known length, because otherwise Keras miscounts the steps of an epoch.
 
-    `preprocess` is a function `(contents, seed [2]) -> image`, which also takes a `box [4]` if the split has boxes;
-    `read` returns the contents of a row, by default those of its file. Vectors need no `preprocess`: a batch of them is
-    gathered at once. `worker` is `(index, count)`: this worker makes its share of every batch, in `parts` batches, one
-    for each of its replicas. Without `substitutes`, a row that cannot be read is an error. `weights`, those of
-    `class_weights`, come third in batches.
+    `preprocess` is a function `(contents, seed [2]) -> image`, which also accepts a `box [4]` if the split has boxes.
+    `read` returns the contents of a row, by default from its file. Vectors need no `preprocess`, because a whole batch
+    of them is gathered at once. `worker` is `(index, count)`: this worker produces its share of every batch, in `parts`
+    batches, one for each of its replicas. Without `substitutes`, a row that cannot be read is an error. `weights`, from
+    `class_weights`, are the third element of batches.
     """
     seed = tf.constant(seed, tf.int64)
     read, box_of, target_of = read or _reader(split), _boxes(split), _target_of(split, sampler.targets)
@@ -97,7 +97,7 @@ def training_batches(
 
 
 def _drawn(sampler, seed, step, steps_per_epoch, worker):
-    """Returns a dataset of `Batch`es: this worker's share of the rest of an epoch, several steps in each."""
+    """Returns a dataset of `Batch`es with several steps each: this worker's share of the rest of an epoch."""
     index, workers = worker
     share = sampler.batch_size // workers
     mine = slice(index * share, (index + 1) * share)
@@ -109,7 +109,7 @@ def _drawn(sampler, seed, step, steps_per_epoch, worker):
         steps = tf.data.Dataset.range(first, (first // steps_per_epoch + 1) * steps_per_epoch)
         return steps.batch(steps_at_once).map(as_it_is(lambda steps: (steps, tables)))
 
-    # Outside of `rest_of_epoch`, with which TensorFlow would build it again, slowly, at the start of every epoch.
+    # This is outside of `rest_of_epoch`, because TensorFlow would build it again at the start of every epoch.
     def batches_of(steps, tables):
         rows = sampler.rows(seed, steps, tables)[:, mine]
         numbers = steps[:, None] * sampler.batch_size + index * share + tf.range(share, dtype=tf.int64)[None, :]
@@ -120,7 +120,7 @@ def _drawn(sampler, seed, step, steps_per_epoch, worker):
 
 
 def _drawn_targets(sampler, rows, seed, steps, tables, mine):
-    """Returns what the sampler says of the images of steps, `[n, ...]`; `mine` are the places of this worker."""
+    """Returns the sampler's targets for the images of `steps`, `[n, ...]`; `mine` is this worker's slice."""
     if sampler.targets == "relevance":
         return tf.reshape(sampler.relevance(seed, steps, tables)[:, mine], [-1, sampler.batch_size])
     if sampler.targets == "labels":
@@ -133,7 +133,7 @@ def _drawn_targets(sampler, rows, seed, steps, tables, mine):
 
 
 def _target_of(split, targets):
-    """Returns the function from rows, and what the sampler says of them, to what the loss learns from."""
+    """Returns a function from rows and the sampler's targets to what the loss learns from."""
     if targets in ("relevance", "labels"):
         return lambda rows, drawn: drawn
     if split.attributes is not None:
@@ -150,13 +150,13 @@ def _reader(split):
 
 
 def _boxes(split):
-    """Returns a function from a row to what `preprocess` takes last: `(box,)`, or `()` where rows have no boxes."""
+    """Returns a function from a row to the last arguments of `preprocess`: `(box,)`, or `()` without boxes."""
     boxes = None if split.boxes is None else tf.constant(split.boxes, tf.int32)
     return lambda row: () if boxes is None else (boxes[row],)
 
 
 def _decoded(images, read, prepared, row_of=lambda image: image):
-    """Returns a dataset of `prepared(contents, image)` for each image of a dataset, whose row is `row_of(image)`."""
+    """Returns a dataset of `prepared(contents, image)` for each image; `row_of(image)` returns its row."""
     if not isinstance(read, PackedReader):
         one = as_it_is(lambda image: prepared(read(row_of(image)), image))
         return images.map(one, num_parallel_calls=READS)
@@ -166,7 +166,7 @@ def _decoded(images, read, prepared, row_of=lambda image: image):
 
 
 def _first_readable(images, read, prepared, substitutes, seed):
-    """Returns a dataset of `(image, target, row, row taken)`: the first that can be read of each image's candidates."""
+    """Returns a dataset of `(image, target, row, row used)` with the first readable candidate for each image."""
 
     def first_of(image):
         rows = tf.data.Dataset.from_tensor_slices(substitutes.candidates(image.rows, seed, image.numbers))
@@ -175,14 +175,14 @@ def _first_readable(images, read, prepared, substitutes, seed):
             return *prepared(read(row), Batch(row, image.numbers, image.targets)), image.rows, row
 
         tried = rows.map(as_it_is(attempt))
-        # If all fail, the run stops with the error of the first.
+        # If all candidates fail, the run stops with the error of the first.
         return tried.ignore_errors().concatenate(tried.take(1)).take(1)
 
     return images.interleave(as_it_is(first_of), cycle_length=READS, num_parallel_calls=READS)
 
 
 def class_weights(split, power):
-    """Returns `[C]` weights of classes with n images, in proportion to `n^-power`, whose mean over images is 1."""
+    """Returns class weights `[C]`, proportional to `n^-power` for n images and with a mean of 1 over all images."""
     labels = split.labels if split.hierarchy is None else split.hierarchy[:, -1]
     sizes = np.bincount(labels)
     weights = np.where(sizes > 0, np.maximum(sizes, 1.0) ** -power, 0.0)
@@ -190,7 +190,7 @@ def class_weights(split, power):
 
 
 def weighted(batches, weights):
-    """Returns batches `(images, target, weights [B])`, as Keras' `fit` takes them; `weights` are `class_weights`."""
+    """Returns batches `(images, target, weights [B])` for Keras' `fit`; `weights` are from `class_weights`."""
     table = tf.constant(weights)
 
     def with_weights(images, target):
@@ -203,14 +203,14 @@ def weighted(batches, weights):
 def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=False, share=range, keep=False):
     """Returns batches of the images of all rows in order; the last batch is filled with copies of the last row.
 
-    `preprocess` and `read` are as in `training_batches`. If `tolerant`, zeros replace an image that cannot be read.
-    `share` returns the range of the batches that this worker makes, from their number. With `keep`, the first complete
-    pass keeps the batches in memory.
+    See `training_batches` for `preprocess` and `read`. If `tolerant`, zeros replace an image that cannot be read.
+    `share` is a function from the number of batches to the range of batches that this worker produces. If `keep`, the
+    first complete pass stores the batches in memory.
     """
     read, box_of, count = read or _reader(split), _boxes(split), len(split)
     batches = share(-(-count // batch_size))
     first, end = batches.start * batch_size, batches.stop * batch_size
-    # Not a map over rows: for each it would take as long as reading a small file.
+    # This is not a map over rows, because the map would need as long per row as reading a small file.
     copies = tf.data.Dataset.from_tensors(tf.constant(count - 1, tf.int64)).repeat(max(end, count) - max(first, count))
     rows = tf.data.Dataset.range(first, min(end, count)).concatenate(copies)
     seed = tf.zeros([2], tf.int64)
@@ -231,7 +231,7 @@ def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=Fal
         else:
             images = _decoded(rows, read, prepared)
         dataset = images.batch(batch_size, drop_remainder=True)
-    # Of a dataset of unknown length Keras warns at its end that it ran out of data.
+    # With a dataset of unknown length, Keras warns at its end that it ran out of data.
     dataset = dataset.apply(tf.data.experimental.assert_cardinality(len(batches)))
     return _deterministic((dataset.cache() if keep else dataset).prefetch(BATCHES_AHEAD))
 
@@ -239,9 +239,10 @@ def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=Fal
 def _deterministic(dataset):
     options = tf.data.Options()
     options.deterministic = True
-    # There is nothing to tune, and a pass would not end before its tuner wakes up, which sleeps longer each time.
+    # There is nothing to tune, and a pass would not end before the tuner wakes up, which sleeps longer each time.
     options.autotune.enabled = False
-    # Own threads: TensorFlow's may be few, so that training is deterministic. Threads that read mostly wait.
+    # A private pool, because TensorFlow may have few threads to keep training deterministic. Reading threads mostly
+    # wait.
     options.threading.private_threadpool_size = CORES + READS
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return dataset.with_options(options)

@@ -1,4 +1,7 @@
-"""Checks a dataset on disk: `python -m pipelines.check --dataset=cub200 --data_dir=data`; status 1 if any are bad."""
+"""Checks the images of a dataset on disk; exits with status 1 if any image is bad.
+
+For example, `python -m pipelines.check --dataset=cub200 --data_dir=data` lists the images that cannot be read.
+"""
 
 import os
 import sys
@@ -15,28 +18,30 @@ flags.DEFINE_string("data_dir", "", "Folder of the dataset, as in training.")
 flags.DEFINE_string(
     "out",
     "",
-    "Where to write the list of bad images, if there are any; empty: bad_images.jsonl in --data_dir, or in "
-    "the working directory if that is empty.",
+    "File for the list of bad images, which is written if there are any. If empty, the file is bad_images.jsonl in "
+    "--data_dir, or in the working directory if that is empty too.",
 )
 flags.DEFINE_integer(
     "min_side",
     1,
-    "Images with a shorter side than this count as bad, pixels. Training and tfdml.index read images of any size.",
+    "Minimum side of an image in pixels. Images with a shorter side are listed as bad. Training and tfdml.index read "
+    "images of any size.",
     lower_bound=1,
 )
-flags.DEFINE_integer("threads", 8, "Images that are decoded at once.", lower_bound=1)
-flags.DEFINE_bool("near_duplicates", False, "Also find test images that are nearly training images.")
-flags.DEFINE_float("similarity", 0.99, "Smallest similarity of near-duplicates.", -1.0, 1.0)
+flags.DEFINE_integer("threads", 8, "Number of images to decode in parallel.", lower_bound=1)
+flags.DEFINE_bool("near_duplicates", False, "Also find test images that are nearly identical to training images.")
+flags.DEFINE_float("similarity", 0.99, "Minimum cosine similarity of near-duplicates, -1 to 1.", -1.0, 1.0)
 flags.DEFINE_list(
     "embeddings",
     [],
-    "Embeddings of training and of test images by which near-duplicates are found, two .npy files; empty: the images.",
+    "Two .npy files with embeddings of the training and of the test images, for --near_duplicates. If empty, small "
+    "gray versions of the images are compared.",
 )
 flags.DEFINE_list("import_modules", [], "Your own modules to import first, such as one that registers a dataset.")
 
-# Pixels of the shorter side of an image that shows something. Smaller ones are often placeholders of web pages.
+# Images with a shorter side than this many pixels are often placeholders from web pages.
 SMALL = 8
-# Pairs of near-duplicates that are printed.
+# Number of near-duplicates to print.
 PRINTED = 20
 
 
@@ -50,22 +55,23 @@ def main():
     if not settings.dataset:
         if settings.data_dir and not os.path.isdir(settings.data_dir):
             raise FileNotFoundError(
-                f"--data_dir={settings.data_dir} is not a folder. Expected the folder of the images."
+                f"--data_dir={settings.data_dir} is not a folder. Expected the folder with the images."
             )
         raise ValueError(
-            "--dataset is missing. Use --dataset='folder(test_classes=0.3)' for a folder with a folder for each class, "
-            "--dataset=photos for images without classes, or a name such as --dataset=cub200."
+            "--dataset is missing. Use --dataset='folder(test_classes=0.3)' for a folder with one subfolder per class, "
+            "--dataset=photos for images without classes, or the name of a published dataset, such as "
+            "--dataset=cub200."
         )
-    # An unwritable path is an error now, and not after all images are decoded.
+    # This fails now if the path is not writable, and not after all images have been decoded.
     out = list_path(settings.out, settings.data_dir)
     registry.import_modules(settings.import_modules)
     dataset = registry.create("dataset", settings.dataset, data_dir=settings.data_dir)
-    refuse_vectors(dataset, "A check")
+    refuse_vectors(dataset, "pipelines.check")
     if settings.near_duplicates:
         near_duplicates.check_folder(settings.data_dir)
         embeddings = near_duplicates.read_embeddings(settings.embeddings, dataset.splits())
     elif settings.embeddings:
-        raise ValueError("--embeddings are for --near_duplicates; give both, or none.")
+        raise ValueError("--embeddings has no effect without --near_duplicates. Set both flags or neither.")
     bad, fine = check(dataset.splits(), settings)
     if settings.near_duplicates:
         found = near_duplicates.find(dataset.splits(), fine, embeddings, settings.similarity, settings.data_dir)
@@ -74,21 +80,24 @@ def main():
         for test, train, similarity in sorted(found["found"], key=lambda row: -row[2])[:PRINTED]:
             print(f"  {similarity:.4f}  {test}  {train}")
         if found["found"]:
-            print(f"Evaluate without them: --ignore_images={path}")
+            print(f"To evaluate without them, pass --ignore_images={path}")
     if not bad:
         print("All images can be read.")
         if out.exists():
-            print(f"{out} is of an earlier check; --ignore_images with it leaves out images that can be read now.")
+            print(
+                f"{out} is from an earlier check. Remove it, because --ignore_images would still skip its images, "
+                "which can be read now."
+            )
         return
     out.parent.mkdir(parents=True, exist_ok=True)
     write_list(out, bad)
-    print(f"{len(bad):,} bad images, listed in {out}; the first is {bad[0][0]!r}: {bad[0][1]}.")
-    print(f"Train without them: --ignore_images={out}")
+    print(f"Found {len(bad):,} bad images and listed them in {out}. The first is {bad[0][0]!r}: {bad[0][1]}.")
+    print(f"To train without them, pass --ignore_images={out}")
     sys.exit(1)
 
 
 def check(splits, settings):
-    """Prints what is in the splits; returns the bad images, `[(name, reason), ...]`, and other rows by split."""
+    """Prints a summary of the splits; returns the bad images `[(name, reason), ...]` and the good rows by split."""
     from pipelines.dataset import names_in_list
     from pipelines.reading.unreadable import classes_without_image, copies, verify
 
@@ -98,21 +107,24 @@ def check(splits, settings):
         names[part] = names_in_list(split, part, settings.data_dir)
         verdicts[part] = verify(split, min_side=settings.min_side, threads=settings.threads, on_rows=bar.add)
     for part, split in splits.items():
-        print(f"{part}: {len(split):,} images of {split.num_classes:,} classes")
+        print(f"{part}: {len(split):,} images in {split.num_classes:,} classes")
         lost = classes_without_image(split, verdicts[part])
         if lost:
-            print(f"{part}: {len(lost):,} classes have no image that can be used: {', '.join(lost[:5])}")
+            print(f"{part}: {len(lost):,} classes have no readable image: {', '.join(lost[:5])}")
         sides = zip(names[part], verdicts[part], strict=True)
         if small := [name for name, verdict in sides if verdict.side is not None and verdict.side < SMALL]:
             count = "1 image has" if len(small) == 1 else f"{len(small):,} images have"
             print(
-                f"{part}: {count} less than {SMALL} pixels on a side, first {small[0]!r}. Such images are read; "
-                f"--min_side={SMALL} lists them as bad."
+                f"{part}: {count} a side of less than {SMALL} pixels, for example {small[0]!r}. tfdml reads such "
+                f"images. To list them as bad, pass --min_side={SMALL}."
             )
     duplicates = copies(verdicts.get("train", []), verdicts["test"])
     if duplicates:
         one, other = names["train"][duplicates[0][0]], names["test"][duplicates[0][1]]
-        print(f"{len(duplicates):,} test images are training images, byte for byte; the first is {other!r}, as {one!r}")
+        print(
+            f"{len(duplicates):,} test images are byte-for-byte copies of training images. The first is {other!r}, a "
+            f"copy of {one!r}."
+        )
     bad = [
         (name, verdict.reason)
         for part in splits

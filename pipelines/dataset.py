@@ -1,4 +1,4 @@
-"""`Dataset` and `Split`: rows of images with labels, and lists of images to ignore."""
+"""`Dataset` and `Split`, which contain images with labels, and files that list images to ignore."""
 
 import dataclasses
 import json
@@ -14,38 +14,57 @@ from pipelines.stored import PackedImages, StoredVectors
 from tfdml.files.checked import read_bytes
 from tfdml.registry.arguments import FilePath, Rows, number, optional, path
 
-# Fields that have no value for each row: of classes, and of several rows.
+# Fields without one value per row, because they describe classes or several rows.
 OF_OTHERS = ("class_names", "class_groups", "relations", "levels", "level_names", "attribute_names")
-# Stands for an image that a relation does not have.
+# Placeholder for the missing image of a relation.
 NONE = -1
-# A box around any image.
+# A box that contains any image.
 WHOLE = (0, 0, 2**30, 2**30)
 
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """Rows of a dataset.
+    """A set of images with labels, such as the training or the test part of a dataset.
+
+    Create one for each part of your own dataset, and pass them to `Dataset`.
 
     Args:
-        images: `[N]` object array: paths (str), or encoded image files (bytes); or `PackedImages`, or
+        images: `[N]` object array of paths (str) or of encoded image files (bytes). Or `PackedImages`, or
             `StoredVectors`.
-        labels: `[N]` int64 array of class numbers.
-        class_names: names of classes by class number, or None where they have none.
-        cameras: `[N]` integers, which camera took the image, or None.
-        groups: `[N]` integers, equal for near-duplicates, such as frames of a video, or None.
-        boxes: `[N, 4]` int32, left, top, right and bottom in pixels, to which images are cropped, or None.
-        is_query: `[N]` booleans: the rows that are queries, or None for all.
-        is_gallery: `[N]` booleans: the rows that are searched, or None for all.
-        class_groups: class number to the group of similar classes that it belongs to, or None where there are none.
-        relations: `[R, 3]` labels of an image, of one that is the same and of one that is not, -1 for none, where this
-            is all that is known, and each image is a class of its own; or None.
-        levels: name of a level of categories, such as a car's make, to class number to category; or None.
-        hierarchy: `[N, L]` number of the category of each row at the levels that are used, from coarse to fine; or
-            None.
-        level_names: names of these levels.
-        attributes: `[N, C]` booleans: which of C labels each row has, where it has several, and each image is a class
-            of its own; or None.
-        attribute_names: names of these labels.
+        labels: `[N]` int64 array of integer class labels.
+        class_names: Dictionary from class label to name, or `None`. Defaults to `None`.
+        cameras: `[N]` integers or `None`. The camera that took each image. For a query, gallery images of its class by
+            the same camera are ignored. Defaults to `None`.
+        groups: `[N]` integers or `None`. Equal for near-duplicates, such as frames of one video. For a query, gallery
+            images of its class in the same group are ignored. Defaults to `None`.
+        boxes: `[N, 4]` int32 or `None`. Left, top, right and bottom in pixels, to which images are cropped. Defaults to
+            `None`.
+        is_query: `[N]` booleans or `None`. Rows that are queries. If `None`, all rows are. Defaults to `None`.
+        is_gallery: `[N]` booleans or `None`. Rows that are searched. If `None`, all rows are. Defaults to `None`.
+        class_groups: Dictionary from class label to a group of similar classes, or `None`. Defaults to `None`.
+        relations: `[R, 3]` integers or `None`. Explicit pairs or triplets: the labels of an image, of a similar image
+            and of a different image, with -1 for a missing one. Each image then has its own label. Defaults to `None`.
+        levels: Dictionary from the name of a level of the class hierarchy, such as `"make"`, to a dictionary from class
+            label to category, or `None`. Defaults to `None`.
+        hierarchy: `[N, L]` integers or `None`. The category of each row at the L levels in use, from coarse to fine.
+            Defaults to `None`.
+        level_names: Names of these L levels. Defaults to `()`.
+        attributes: `[N, C]` booleans or `None`. For multi-label images, which of C labels each row has. Each image then
+            has its own class label. Defaults to `None`.
+        attribute_names: Names of these C labels. Defaults to `()`.
+
+    Raises:
+        ValueError: If a column does not have N entries.
+
+    Example:
+
+    ```python
+    from pipelines.datasets import Split
+
+    split = Split(np.array(["a.jpg", "b.jpg", "c.jpg"], object), np.array([0, 0, 1]))
+    len(split), split.num_classes  # (3, 2)
+    split.where(split.labels == 0).images.tolist()  # ['a.jpg', 'b.jpg']
+    ```
     """
 
     images: np.ndarray
@@ -67,26 +86,29 @@ class Split:
     def __post_init__(self):
         for name, column in self._columns().items():
             if len(column) != len(self.labels):
-                raise ValueError(f"A split of {len(self.labels)} labels needs as many {name}, received {len(column)}.")
+                raise ValueError(
+                    f"{name} must have one entry for each of the {len(self.labels)} labels of a split. Received: "
+                    f"{len(column)} entries."
+                )
 
     def __len__(self):
         return len(self.labels)
 
     @property
     def encoded(self) -> bool:
-        """True if rows are image files as bytes, or vectors, False if they are paths."""
+        """Whether rows are the contents of image files or vectors, and not paths."""
         held = isinstance(self.images, PackedImages | StoredVectors)
         return held or (len(self) > 0 and isinstance(self.images[0], bytes))
 
     @property
     def identities(self) -> np.ndarray:
-        """Array of N things that tell rows apart: file names without folders, or contents, or what stands for them."""
+        """Array of N values that identify rows: file names without folders, file contents or their fingerprints."""
         if isinstance(self.images, PackedImages | StoredVectors):
             return self.images.fingerprints()
         return self.images if self.encoded else np.array([path.rpartition("/")[2] for path in self.images])
 
     def different_images(self) -> list:
-        """Returns the images of rows, once where rows are different parts of an image."""
+        """Returns the images of rows, each one only once if several rows show different parts of it."""
         if self.boxes is None:
             return list(self.images)
         parts = dict.fromkeys(zip(self.images, map(tuple, self.boxes.tolist()), strict=True))
@@ -94,19 +116,20 @@ class Split:
 
     @property
     def num_classes(self) -> int:
+        """Number of different classes."""
         return len(np.unique(self.labels))
 
     def where(self, rows: Rows) -> "Split":
-        """Returns the split of the chosen rows (index or boolean array)."""
+        """Returns the split with the selected rows, an index array or a boolean mask."""
         return dataclasses.replace(self, **{name: column[rows] for name, column in self._columns().items()})
 
     def halves(self) -> tuple["Split", "Split"]:
-        """Returns two splits: the first half of the classes, by number, and the rest."""
+        """Returns two splits: one with the first half of the classes, by label, and one with the rest."""
         first = self.labels <= np.median(np.unique(self.labels))
         return self.where(first), self.where(~first)
 
     def numbered(self) -> "Split":
-        """Returns the same rows with classes numbered from 0 without gaps, in the same order."""
+        """Returns the same rows with labels from 0 to C - 1, in the same order of classes."""
         classes, labels = np.unique(self.labels, return_inverse=True)
 
         def renumbered(of_class):
@@ -126,41 +149,58 @@ class Split:
 
     @property
     def known_relations(self) -> np.ndarray:
-        """The relations `[R, 3]` all of whose images are rows."""
+        """The relations `[R, 3]` between images that are all in this split."""
         return self.relations[np.all(np.isin(self.relations, [NONE, *self.labels.tolist()]), axis=1)]
 
     def name_of(self, row: int) -> str:
-        """Returns the name of a row for messages: its path, or its number."""
+        """Returns the name of a row for messages: its path or its index."""
         return f"image number {row}" if self.encoded else str(self.images[row])
 
     def class_name(self, label: int) -> str:
-        """Returns the name of a class, or its number where it has none."""
+        """Returns the name of a class, or its label if it has no name."""
         return (self.class_names or {}).get(label, str(label))
 
     def _columns(self):
-        """Returns the columns, which have a value for each row, by name."""
+        """Returns the columns with one value per row, by name."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: value for name, value in values.items() if name not in OF_OTHERS and value is not None}
 
 
-# Things that a message names at most.
+# Maximum number of examples that a message lists.
 SHOWN = 3
 
 
 @dataclasses.dataclass(frozen=True)
 class Dataset:
-    """A training split and a test split whose classes and files are disjoint.
+    """A training split and a test split with disjoint classes and disjoint files.
+
+    A function that returns one, registered by `tfdml.registry.register("dataset", name)`, is a dataset for
+    `--dataset=name`.
 
     Args:
-        name: the name it is registered by.
-        train: `Split`, or None where there is only a test split, which is enough for evaluation.
+        name: Name of the dataset, for messages.
+        train: `Split` or `None`. `None` is enough for evaluation.
         test: `Split`.
-        protocol: spec of the retrieval protocol, see `tfdml.evaluation.protocols`.
-        look_inside: True to check the headers of image files before training, as for your own images; a published set
-            is checked once, by `python -m pipelines.check`.
-        undivided: `Undivided`, if the test classes were chosen at random; None if they are given.
-        measured_as: function that makes of rows of a dataset without classes, each a class of its own, those that are
-            measured, such as two views of each; None: there are classes, which are measured as they are.
+        protocol: Spec of the retrieval protocol. Defaults to `"self_retrieval"`, which searches each test image among
+            all other test images.
+        look_inside: Boolean. Whether to check the headers of image files before training, as for your own images. For
+            a published dataset, run `python -m pipelines.check` once instead. Defaults to `False`.
+        undivided: `Undivided`, if the test classes were drawn at random, or `None`. Defaults to `None`.
+        measured_as: Function or `None`. For a dataset without classes, converts held-out rows to the rows that are
+            evaluated, such as two views of each image. If `None`, rows are evaluated unchanged. Defaults to `None`.
+
+    Raises:
+        ValueError: If a split is empty, or if both splits share a class or a file.
+
+    Example:
+
+    ```python
+    from pipelines.datasets import Dataset, Split
+
+    train = Split(np.array(["a.jpg", "b.jpg"], object), np.array([0, 0]), {0: "cup"})
+    test = Split(np.array(["c.jpg", "d.jpg"], object), np.array([1, 1]), {1: "hat"})
+    Dataset("things", train, test).classes()  # {'train': ['cup'], 'test': ['hat']}
+    ```
     """
 
     name: str
@@ -174,7 +214,7 @@ class Dataset:
     def __post_init__(self):
         for part, split in self.splits().items():
             if not len(split):
-                raise ValueError(f"{self.name} has no {'training' if part == 'train' else part} image.")
+                raise ValueError(f"The dataset {self.name} has no {'training' if part == 'train' else part} images.")
         for name, marks in (("query", self.test.is_query), ("gallery image", self.test.is_gallery)):
             if marks is not None and not marks.any():
                 raise ValueError(f"The test split of {self.name} has no {name}.")
@@ -188,13 +228,13 @@ class Dataset:
         self._check_paths()
 
     def splits(self) -> dict[str, Split]:
-        """Returns the existing splits, `{"train": ..., "test": ...}`."""
+        """Returns the splits that exist, `{"train": ..., "test": ...}`."""
         splits = {"train": self.train, "test": self.test}
         return {part: split for part, split in splits.items() if split is not None}
 
     @property
     def has_classes(self) -> bool:
-        """Whether labels are classes, and not numbers of images of which something else is known, or nothing."""
+        """Whether labels are classes. They are not for pairs, multi-label images and photos without labels."""
         return self.measured_as is None and self.test.relations is None and self.test.attributes is None
 
     def classes(self) -> dict[str, list[str]]:
@@ -205,10 +245,10 @@ class Dataset:
         }
 
     def divided_into(self, classes: Mapping[str, Sequence[str]]) -> "Dataset":
-        """Returns the dataset with its rows divided into these classes; rows of other classes are left out.
+        """Returns the dataset divided into these training and test classes, without rows of other classes.
 
         Args:
-            classes: `{"train": names, "test": names}`.
+            classes: Dictionary `{"train": names, "test": names}` of class names.
         """
         return self.undivided.divide(self.name, classes, protocol=self.protocol, look_inside=self.look_inside)
 
@@ -218,25 +258,32 @@ class Dataset:
         if twice:
             both = 0 if self.train is None else len(set(self.train.images) & set(self.test.images))
             raise ValueError(
-                f"{self.name} lists {len(twice)} images more than once, {both} of them for training and for test: "
-                f"{', '.join(map(repr, twice[:SHOWN]))}. List each image once."
+                f"The dataset {self.name} lists {len(twice)} images more than once, {both} of them both for training "
+                f"and for the test: {', '.join(map(repr, twice[:SHOWN]))}. List each image once."
             )
 
     def hold_out(self, fraction: float, seed: int) -> tuple[Split, Split]:
-        """Returns training and validation splits with disjoint classes, both taken from the training split.
+        """Divides the training split into training and validation splits with disjoint classes.
 
-        Where classes have groups, groups are held out whole, as many as come nearest to the fraction of the classes.
+        If classes have groups, whole groups are held out, until their classes are as near as possible to `fraction`.
 
         Args:
-            fraction: fraction of the training classes to validate on, in (0, 1).
-            seed: decides which classes.
+            fraction: Float between 0 and 1. Fraction of the training classes to validate on.
+            seed: Integer. Determines the validation classes.
+
+        Returns:
+            The training and the validation `Split`.
+
+        Raises:
+            ValueError: If one of the splits would have no class.
         """
         classes = np.unique(self.train.labels)
         count = round(len(classes) * fraction)
         if not 1 <= count < len(classes):
             raise ValueError(
-                f"Holding out {fraction} of {len(classes)} training classes leaves no class on one side. Expected a "
-                "fraction that gives both sides at least one class."
+                f"Holding out a fraction of {fraction} of the {len(classes)} training classes leaves one side without "
+                "classes. Expected at least one class for training and one for validation. Change the fraction or add "
+                "classes."
             )
         draws = np.random.default_rng(seed)
         if self.train.class_groups is None:
@@ -246,28 +293,37 @@ class Dataset:
         return self._holding_out(np.concatenate(groups[: 1 + np.abs(held - count).argmin()]))
 
     def fold(self, number: int, folds: int, seed: int) -> tuple[Split, Split]:
-        """Returns training and validation splits of k-fold cross-validation, with disjoint classes.
+        """Returns the training and validation splits of one fold of k-fold cross-validation, with disjoint classes.
 
-        Each training class validates in exactly one fold; folds differ by one class at most, or by one group where
-        classes have groups, which are not divided.
+        Each training class is a validation class in exactly one fold. The sizes of folds differ by at most one class,
+        or by one group if classes have groups, because groups are not divided.
 
         Args:
-            number: which fold validates, 0 to `folds - 1`.
-            folds: number of parts the training classes are divided into, 2 or more.
-            seed: decides which classes are in which part.
+            number: Integer from 0 to `folds - 1`. The fold to validate on.
+            folds: Integer of at least 2. Number of folds.
+            seed: Integer. Determines which classes are in which fold.
+
+        Returns:
+            The training and the validation `Split`.
+
+        Raises:
+            ValueError: If there are more folds than training classes or groups of them.
         """
         classes = np.unique(self.train.labels)
         if not (2 <= folds <= len(classes) and 0 <= number < folds):
             raise ValueError(
-                f"Expected 2 to {len(classes)} folds, the number of training classes, and a fold from 0 to one less "
-                f"than that; received fold {number} of {folds}."
+                f"Expected 2 to {len(classes)} folds, because there are {len(classes)} training classes, and a fold "
+                f"number from 0 to folds - 1. Received: fold {number} of {folds}."
             )
         draws = np.random.default_rng(seed)
         if self.train.class_groups is None:
             return self._holding_out(draws.permutation(classes)[number::folds])
         groups = self._shuffled_groups(draws)
         if folds > len(groups):
-            raise ValueError(f"Expected 2 to {len(groups)} folds, the number of groups of training classes.")
+            raise ValueError(
+                f"Expected 2 to {len(groups)} folds, because the training classes form {len(groups)} groups, which are "
+                f"not divided. Received: {folds} folds."
+            )
         return self._holding_out(np.concatenate(groups[number::folds]))
 
     def _shuffled_groups(self, draws):
@@ -276,7 +332,10 @@ class Dataset:
         _, of_class = np.unique([self.train.class_groups[label] for label in classes.tolist()], return_inverse=True)
         groups = [classes[of_class == group] for group in range(of_class.max() + 1)]
         if len(groups) < 2:
-            raise ValueError(f"The training classes of {self.name} are one group, and groups are held out whole.")
+            raise ValueError(
+                f"All training classes of {self.name} are in one group, and groups are held out as a whole. Expected "
+                "at least two groups."
+            )
         return [groups[place] for place in draws.permutation(len(groups))]
 
     def _holding_out(self, classes):
@@ -285,7 +344,7 @@ class Dataset:
         return self.train.where(~mask), self.measured_as(held) if self.measured_as else held
 
 
-# If it is empty or None, each dataset says itself what to do.
+# Each dataset handles an empty path or None itself.
 DataDir = Annotated[FilePath, optional(path())]
 TestClasses = Annotated[float, number(above=0, at_most=1)]
 HeldOut = Annotated[float, number(above=0, below=1)]
@@ -295,23 +354,23 @@ LIST = "bad_images.jsonl"
 
 
 def list_path(out, data_dir):
-    """Returns where to write a list: `out`; if empty, in `data_dir`; if that is empty too, in the working directory."""
+    """Returns the path for the list of bad images: `out`, or a file in `data_dir` or in the working directory."""
     path = (Path(out) if out else Path(_folder(data_dir)) / LIST).absolute()
     if out and not path.parent.is_dir():
-        raise ValueError(f"--out={out}: there is no folder {path.parent}.")
+        raise ValueError(f"--out={out} is in a folder that does not exist: {path.parent}. Create the folder first.")
     if path.is_dir():
-        raise ValueError(f"{path} is a folder. Give a file, such as --out={path / LIST}.")
+        raise ValueError(f"{path} is a folder. Pass the path of a file, such as --out={path / LIST}.")
     if not out and path.is_symlink():
-        raise ValueError(f"{path} is a link, perhaps out of the folder of the data. Remove it, or give --out.")
+        raise ValueError(f"{path} is a link, which may lead out of --data_dir. Remove it, or pass another --out.")
     if path.parent.is_dir() and not os.access(path.parent, os.W_OK):
         raise PermissionError(
-            f"Cannot write the list of bad images to {path}: the folder is read-only. Give another --out."
+            f"Cannot write the list of bad images to {path}, because the folder is read-only. Pass another --out."
         )
     return path
 
 
 def names_in_list(split, part, data_dir):
-    """Returns the names of a split's rows in a list: paths, relative to `data_dir` if inside it, or `train#7`."""
+    """Returns the names of a split's rows in a list: paths, relative to `data_dir` if inside it, or e.g. `train#7`."""
     if split.encoded:
         return [f"{part}#{row}" for row in range(len(split))]
     folder = _folder(data_dir)
@@ -320,13 +379,13 @@ def names_in_list(split, part, data_dir):
 
 
 def write_list(path, entries):
-    """Writes `(name, reason)` pairs as lines of JSON, which can hold any name, even one with line breaks."""
+    """Writes `(name, reason)` pairs as lines of JSON, which can represent any name, even with line breaks."""
     lines = [json.dumps({"image": name, "reason": reason}, ensure_ascii=False) for name, reason in entries]
     Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="surrogateescape")
 
 
 def read_list(path):
-    """Reads the names in a list: the `image` of each line of JSON, or else the line without spaces around it."""
+    """Reads the names in a list: the `image` of each line of JSON, or the stripped line if it is not JSON."""
     try:
         lines = read_bytes(path).decode("utf-8-sig", errors="surrogateescape").split("\n")
     except OSError as error:
@@ -344,13 +403,14 @@ def _name(path, number, line):
         return name
     except (ValueError, KeyError, RecursionError):
         raise ValueError(
-            f'--ignore_images={path}, line {number}: expected {{"image": "..."}} or a path, received {line!r}.'
+            f'--ignore_images={path}, line {number}, is not valid. Expected {{"image": "..."}} or a path. Received: '
+            f"{line!r}."
         ) from None
 
 
 def without(dataset, names, data_dir):
-    """Returns the dataset without the named images, and the names that no image has, sorted."""
-    # Absolute: a run may name its table by a relative path, and its evaluation by an absolute one.
+    """Returns the dataset without the named images, and the sorted names that match no image."""
+    # Paths are absolute, because training may use a relative path of its table and evaluation an absolute one.
     paths = {name: os.path.abspath(os.path.join(_folder(data_dir), name)) for name in names}
     parts, left_out = {}, set()
     for part, split in dataset.splits().items():

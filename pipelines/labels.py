@@ -1,4 +1,4 @@
-"""Labels other than one class for each image: levels, several labels, views, groups, and divisions of classes."""
+"""Labels other than one class per image: class hierarchies, multi-label images, views, groups and divided classes."""
 
 import csv
 import dataclasses
@@ -23,12 +23,14 @@ CLASS = "class"
 
 
 def with_levels(dataset: Dataset, names) -> Dataset:
-    """Returns the dataset with the categories of each row at these levels, which have to be a tree.
+    """Returns the dataset with the categories of each row at these levels, which must form a tree.
 
-    `names` of levels are from coarse to fine; `class` is the classes.
+    `names` are the names of levels from coarse to fine. `class` is the level of the classes themselves.
     """
     if not dataset.has_classes:
-        raise ValueError(f"--levels={','.join(names)}: {dataset.name} has no classes.")
+        raise ValueError(
+            f"--levels={','.join(names)} needs a dataset with classes, but {dataset.name} has none. Remove the flag."
+        )
     splits = {part: _split_with_levels(dataset.name, split, tuple(names)) for part, split in dataset.splits().items()}
     return dataclasses.replace(dataset, **splits)
 
@@ -38,8 +40,8 @@ def _split_with_levels(name, split: Split, names):
     unknown = [level for level in names if level not in known]
     if unknown or len(set(names)) < len(names):
         raise ValueError(
-            f"--levels={','.join(names)}: expected levels of {name}, each once, from coarse to fine; it has "
-            f"{', '.join(known)}."
+            f"--levels={','.join(names)} is not valid. Expected levels of the dataset {name}, each once, from coarse "
+            f"to fine. It has {', '.join(known)}."
         )
     columns = [_numbers(split, level, known[level]) for level in names]
     for place in range(len(names) - 1):
@@ -48,19 +50,19 @@ def _split_with_levels(name, split: Split, names):
 
 
 def _numbers(split, level, categories):
-    """The number of the category of each row."""
+    """Returns the integer label of each row's category."""
     missing = [label for label in np.unique(split.labels).tolist() if categories.get(label) in (None, "")]
     if missing:
         raise ValueError(
-            f"--levels: {len(missing)} classes have no {level}, or several, first {split.class_name(missing[0])}. Give "
-            "each class one, or leave the level out."
+            f"--levels: {len(missing)} classes have no {level} or several, for example "
+            f"{split.class_name(missing[0])}. Expected one for each class. Add it, or remove the level."
         )
     numbers = {category: number for number, category in enumerate(sorted(set(categories.values()), key=str))}
     return np.array([numbers[categories[label]] for label in split.labels.tolist()], np.int64)
 
 
 def _check_tree(split, names, columns, known):
-    """Raises a ValueError where images of one category of the finer level have several of the coarser one."""
+    """Raises a ValueError if a category of the finer level belongs to several categories of the coarser level."""
     pairs, firsts = np.unique(np.stack(columns, axis=1), axis=0, return_index=True)
     twice = np.flatnonzero(np.bincount(pairs[:, 1]) > 1)
     if len(twice):
@@ -71,23 +73,24 @@ def _check_tree(split, names, columns, known):
             for level in names
         )
         raise ValueError(
-            f"--levels: {names[1]} {finer[0]!r} is in several of {names[0]}, {', '.join(coarser[:3])}, so they are no "
-            "tree. Give levels from coarse to fine, each category in one of the level before it."
+            f"--levels must form a tree, but {names[1]} {finer[0]!r} is in several categories of {names[0]}: "
+            f"{', '.join(coarser[:3])}. List levels from coarse to fine, with each category in one category of the "
+            "level before."
         )
 
 
 def several_labels(texts, separator, name_of):
-    """Returns `(attributes [N, C], names)`: which labels each image has, and the labels in the order of the columns.
+    """Returns `(attributes [N, C], names)`: which labels each image has, and the name of each column.
 
-    `texts` are the labels of each image, divided by the `separator`; spaces around them do not count. `name_of` returns
-    what an error calls the image with a number.
+    `texts` are the labels of each image, separated by the `separator` and stripped. `name_of` is a function from the
+    number of an image to its name for errors.
     """
     of_images = [list(filter(None, map(str.strip, text.split(separator)))) for text in texts]
     missing = [number for number, labels in enumerate(of_images) if not labels]
     if missing:
         raise ValueError(
-            f"{name_of(missing[0])}: no label, and so for {len(missing)} images. Expected one or more, divided by "
-            f"{separator!r}; leave images out of which nothing is known."
+            f"{name_of(missing[0])}: the image has no label ({len(missing)} images in all). Expected at least one, "
+            f"separated by {separator!r}. Remove images without labels."
         )
     names = sorted({label for labels in of_images for label in labels})
     columns = {label: column for column, label in enumerate(names)}
@@ -97,19 +100,19 @@ def several_labels(texts, separator, name_of):
     return attributes, tuple(names)
 
 
-# Fraction of an image's width and height that its second view shows: half of its area.
+# Fraction of an image's width and height in its second view, which shows half of its area.
 SHARE = 0.5**0.5
 
 
 def with_second_views(rows: Split) -> Split:
-    """Returns a split of these image files, whole, and then of a part of each, always the same, with equal labels."""
+    """Returns a split of these whole images, followed by a fixed part of each image with the same label."""
     boxes = np.array([WHOLE] * len(rows) + [_part_of(path) for path in rows.images], np.int32)
     twice = np.tile(np.arange(len(rows)), 2)
     return dataclasses.replace(rows.where(twice), boxes=boxes)
 
 
 def _part_of(path):
-    """The box of the second view; of a file that cannot be read, which is told later, any."""
+    """Returns the box of the second view, or any box for a file that cannot be read, which is reported later."""
     from PIL import Image
 
     if wrong_header(path):
@@ -122,7 +125,7 @@ def _part_of(path):
     return (*corner, *(corner + part))
 
 
-# Of one class every image finds another.
+# With a single class, every neighbor would be correct.
 FEWEST = 2
 
 
@@ -134,47 +137,49 @@ def training_classes(
     ignore_images: FilePath | None = None,
     data_dir: FilePath | None = None,
 ) -> Dataset:
-    """The training classes of another dataset, some held out as the test, to choose settings; its own test is unused.
+    """Loads only the training classes of another dataset and holds some out as the test, to choose settings.
 
-    The classes that are held out are those of `--evaluate_on=validation`. No image of the dataset's test is opened.
+    The held-out classes are the same as with `--evaluate_on=validation`. The test images of the other dataset are never
+    opened.
 
     Args:
-        dataset: spec of the other dataset, such as "folder(test_classes=0.3)".
-        held_out: fraction of its training classes that are the test here, as `--validation_classes`.
-        seed: decides which classes, as `--validation_seed`.
-        ignore_images: list of images to leave out, by their names in the other dataset, as `--ignore_images`.
-        data_dir: folder of the other dataset.
+        dataset: Spec of the other dataset, for example `"folder(test_classes=0.3)"`.
+        held_out: Float. Fraction of its training classes to test on, as in `--validation_classes`. Defaults to `0.2`.
+        seed: Integer. Determines which classes are held out, as in `--validation_seed`. Defaults to `0`.
+        ignore_images: Path of a list of images to skip, with their names in the other dataset, as in `--ignore_images`,
+            or `None`. Defaults to `None`.
+        data_dir: Folder of the other dataset, or `None`. Defaults to `None`.
     """
     whole = registry.create("dataset", dataset, data_dir=data_dir)
     if whole.train is None:
-        raise ValueError(f"The dataset {dataset!r} has no training images, of which some could be held out.")
+        raise ValueError(f"The dataset {dataset!r} has no training images. Expected some, to hold out part of them.")
     if ignore_images:
         whole, _ = without(whole, read_list(ignore_images), data_dir)
     train, test = whole.hold_out(held_out, seed)
     if test.num_classes < FEWEST:
         raise ValueError(
-            f"Holding out {held_out} of {whole.train.num_classes} training classes leaves {test.num_classes} class to "
-            f"measure on. Expected {FEWEST} or more: hold out more, or add classes."
+            f"held_out={held_out} of {whole.train.num_classes} training classes holds out {test.num_classes} class. "
+            f"Expected at least {FEWEST} classes to evaluate on. Set a larger fraction, or add classes."
         )
     return Dataset("training_classes", train, test, protocol=whole.protocol, look_inside=whole.look_inside)
 
 
-# Columns of a table that only test rows need: validation classes are taken from the training rows, and there every row
-# is a query and in the gallery. As arguments of a `Split` they unmark its rows.
+# Columns of a table that only test rows need, because every validation image is both a query and in the gallery. As
+# arguments of a `Split`, these values remove the marks from its rows.
 MARKS = dict.fromkeys(("is_query", "is_gallery"))
-# Values of a column of a split.
+# Values of the column `split`.
 SPLITS = ("train", "test")
-# What a column of yes or no may say; empty means no.
+# Values of a yes-or-no column. Empty means no.
 TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
 
 
 def place_by_name(name, seed):
-    """Returns the place of a name in a random order, bytes. Other names do not change it, so new ones move few."""
+    """Returns a sort key (bytes) for a random order of names. It does not depend on other names, so few names move."""
     return hashlib.sha256(f"{seed}/{name}".encode(errors="surrogateescape")).digest()
 
 
 def class_numbers_of(names):
-    """Returns a number for each name, and the names by number; names that are integers are sorted as numbers."""
+    """Returns an integer label for each name, and the names by label; integer names are sorted as numbers."""
     try:
         known = sorted(set(names), key=lambda name: (int(name), name))
     except ValueError:
@@ -184,28 +189,28 @@ def class_numbers_of(names):
 
 
 class Undivided(Value):
-    """Rows of all classes, which have names, to be divided into training and test by class."""
+    """Rows of all classes with their names, to be divided into training and test by class."""
 
     rows: Split
     test_classes: TestClasses
     seed: int
 
     def choose(self):
-        """Chooses the test classes, and returns the class names by split, `{"train": [...], "test": [...]}`."""
+        """Draws the test classes and returns the class names by split, `{"train": [...], "test": [...]}`."""
         names = sorted(self.rows.class_names.values())
         count = round(len(names) * self.test_classes)
         if count == 0 or (count == len(names) and self.test_classes < 1):
             raise ValueError(
                 f"test_classes={self.test_classes} of {len(names)} classes leaves no class for "
-                f"{'training' if count else 'the test'}. Give another fraction, or more classes."
+                f"{'training' if count else 'the test'}. Change the fraction, or add classes."
             )
         test = set(sorted(names, key=lambda name: place_by_name(name, self.seed))[:count])
         return {"train": [name for name in names if name not in test], "test": [name for name in names if name in test]}
 
     def divide(self, name, classes=None, **about):
-        """Returns a `Dataset` of these rows, with other arguments `about` it.
+        """Returns a `Dataset` of these rows; `about` are further arguments of it.
 
-        `classes` are class names by split, as `choose` returns them; rows of other classes are left out.
+        `classes` are class names by split in the format of `choose`. Rows of other classes are dropped.
         """
         chosen, splits = classes or self.choose(), []
         for part in SPLITS:
@@ -218,16 +223,16 @@ class Undivided(Value):
 
 
 def table_path(path, data_dir):
-    """Returns the path of a table: in `data_dir`, or else as it is."""
+    """Returns the path of a table in `data_dir` if it exists, or else `path`."""
     table = Path(data_dir or "", path).expanduser()
     return table if table.is_file() else Path(path).expanduser()
 
 
 def read_table(table, check_header):
-    """Reads a CSV file in UTF-8 with commas and a header, and returns `(names of columns, [(row, line), ...])`.
+    """Reads a CSV file in UTF-8 with commas and a header; returns `(names of columns, [(row, line), ...])`.
 
-    A row is a dictionary of stripped text; empty rows are left out. `check_header` is called with the columns' names
-    before the rows are read, and may raise.
+    A row is a dictionary of stripped text. Empty rows are skipped. `check_header` is called with the columns' names
+    before the rows are read and may raise an error.
     """
     try:
         with open_file(table) as content, io.TextIOWrapper(content, encoding="utf-8-sig", newline="") as file:
@@ -240,25 +245,27 @@ def read_table(table, check_header):
             f"{table} is not UTF-8 text ({error.reason} at byte {error.start}). Save it as UTF-8."
         ) from None
     except csv.Error as error:
-        raise ValueError(f"{table}, line {reader.line_num}: {error}. Expected CSV with commas.") from None
+        raise ValueError(
+            f"{table}, line {reader.line_num}, is not valid CSV: {error}. Expected columns separated by commas."
+        ) from None
     for row, line in rows:
         if len(row) != len(header):
             raise ValueError(
-                f"{table}, line {line}: {len(row)} columns where the header has {len(header)}. Put text that has "
-                "commas into double quotes."
+                f"{table}, line {line}, has {len(row)} columns, but the header has {len(header)}. Put text with commas "
+                "into double quotes."
             )
         if any("\0" in text for text in row):
-            raise ValueError(f"{table}, line {line}: a zero byte, which no text has. The file is damaged.")
+            raise ValueError(f"{table}, line {line}, contains a zero byte, so it is not a text file or it is damaged.")
     return header, [(dict(zip(header, map(str.strip, row), strict=True)), line) for row, line in rows]
 
 
 def read_class_groups(table, column):
-    """Returns class to group of a CSV file in UTF-8: its columns `class`, with the classes' names, and `column`."""
+    """Returns the group of each class from a CSV file: its columns `class`, with the class names, and `column`."""
 
     def check_header(header):
         missing = [name for name in ("class", column) if name not in header]
         if missing:
-            raise ValueError(f"{table} has no column {missing[0]!r}; it has {', '.join(header) or 'none'}.")
+            raise ValueError(f"{table} has no column {missing[0]!r}. Received: {', '.join(header) or 'no columns'}.")
 
     try:
         _, rows = read_table(table, check_header)
@@ -269,8 +276,8 @@ def read_class_groups(table, column):
         name, group = row["class"], row[column]
         if group and groups.get(name, group) != group:
             raise ValueError(
-                f"{table} has the class {name!r} in two groups: {groups[name]!r} in line {lines[name]}, {group!r} in "
-                f"line {line}. Keep one of them."
+                f"{table} has the class {name!r} in two groups: {groups[name]!r} in line {lines[name]} and {group!r} "
+                f"in line {line}. Remove one of them."
             )
         if group:
             groups[name], lines[name] = group, line
@@ -278,29 +285,29 @@ def read_class_groups(table, column):
 
 
 def in_order_of_groups(classes, groups):
-    """Returns the same dictionary of classes with those of a group side by side, groups in the order of the table."""
+    """Returns the same dictionary of classes, sorted by group, with the groups in the order of the table."""
     missing = [name for name in classes if name not in groups]
     if missing:
         raise ValueError(
-            f"classes.csv has no group for {len(missing)} of {len(classes)} classes: {', '.join(missing[:3])}. Each "
-            "class folder needs a row with its name in the column 'class'."
+            f"classes.csv has no group for {len(missing)} of {len(classes)} classes: {', '.join(missing[:3])}. Add a "
+            "row for each class folder, with its name in the column 'class'."
         )
     place = {group: number for number, group in enumerate(dict.fromkeys(groups.values()))}
     return {name: classes[name] for name in sorted(classes, key=lambda name: (place[groups[name]], name))}
 
 
 def read_levels(table):
-    """Returns the categories of classes by level, `{column: {class: category}}`, of each column of a table but `class`.
+    """Returns the categories of classes by level, `{column: {class: category}}`, from all columns except `class`.
 
-    Empty where there is no such table. Where a class has several categories of a level it has none; who asks for the
-    level learns of it.
+    Returns an empty dictionary if the table does not exist. A class with several categories of a level gets none, so
+    that using the level raises an error.
     """
     try:
         header, rows = read_table(table, lambda header: None)
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        logging.getLogger(__name__).warning("Levels of classes are not read. %s", error)
+        logging.getLogger(__name__).warning("The class hierarchy cannot be read, so it is ignored. %s", error)
         return {}
     if "class" not in header or not rows:
         return {}

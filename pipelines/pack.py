@@ -1,7 +1,8 @@
-"""Packs a dataset into shards: `python -m pipelines.pack --dataset=sop --data_dir=data --out=packed/sop`.
+"""Packs a dataset into shards: large tar files, which can be stored on any file system that TensorFlow reads.
 
-Train on them with `--dataset=packed --data_dir=packed/sop`: the batches are the same bits. Repeat the command to go on
-after an interruption.
+For example, `python -m pipelines.pack --dataset=sop --data_dir=data --out=packed/sop`. To train on the shards, pass
+`--dataset=packed --data_dir=packed/sop`. The batches are bit-for-bit identical. If the command was interrupted, repeat
+it to continue.
 """
 
 from absl import flags
@@ -13,9 +14,9 @@ from tfdml.console.progress_bar import ProgressBar
 tfdml_flags.define_debug()
 flags.DEFINE_string("dataset", "", "Dataset spec, as in training.")
 flags.DEFINE_string("data_dir", "", "Folder of the dataset, as in training.")
-flags.DEFINE_string("ignore_images", "", "List of images to leave out, as pipelines.check writes it.")
+flags.DEFINE_string("ignore_images", "", "List of images to skip, as written by pipelines.check.")
 flags.DEFINE_string("out", "", "New folder for the shards.")
-flags.DEFINE_integer("shard_images", 8192, "Number of images in each shard.", lower_bound=1)
+flags.DEFINE_integer("shard_images", 8192, "Number of images per shard.", lower_bound=1)
 flags.DEFINE_list("import_modules", [], "Your own modules to import first, such as one that registers a dataset.")
 
 
@@ -27,10 +28,10 @@ def main():
     settings = flags.FLAGS
     for name in ("dataset", "out"):
         if not settings[name].value:
-            raise ValueError(f"--{name} is missing.")
+            raise ValueError(f"--{name} is missing. Pass --dataset, the dataset to pack, and --out, a new folder.")
     registry.import_modules(settings.import_modules)
     about = {"data_dir": settings.data_dir, "ignore_images": settings.ignore_images}
-    # Images for evaluation alone can be packed, too.
+    # Datasets without training images can be packed as well.
     dataset = load(settings.dataset, **about, test_only=True)
     images = sum(map(len, dataset.splits().values()))
     bar = ProgressBar(images, "image")

@@ -26,13 +26,13 @@ from tfdml.files.checked import (
 )
 
 FORMAT, VERSION, MANIFEST, PLAN, CLASSES = "packed tfdml dataset", 1, "manifest.json", "plan.json", "classes.parquet"
-# Columns of a split that a table has as they are.
+# Columns of a split that are stored unchanged.
 COLUMNS = ("labels", "cameras", "groups", "is_query", "is_gallery")
 BLOCK = tarfile.BLOCKSIZE
 
 
 class ShardRows(NamedTuple):
-    """A shard to write: the name of its files, without their ending, its part of the dataset, and the part's rows."""
+    """A shard to write: the name of its files without extension, its part of the dataset, and the rows in that part."""
 
     name: str
     part: str
@@ -40,13 +40,13 @@ class ShardRows(NamedTuple):
 
 
 def pack(dataset, folder, images, on_images=lambda count: None):
-    """Packs a dataset into a folder. What an interrupted call has written whole is not written again.
+    """Packs a dataset into a folder and skips complete shards of an earlier, interrupted call.
 
-    A shard has `images` images. `on_images` is called with a number of images when they are packed.
+    A shard has `images` images. `on_images` is called with the number of images after they are packed.
     """
-    refuse_vectors(dataset, "A pack")
+    refuse_vectors(dataset, "pipelines.pack")
     if not dataset.has_classes:
-        raise ValueError(f"A pack has a class of each image; {dataset.name} has none.")
+        raise ValueError(f"pipelines.pack needs a dataset with classes, but {dataset.name} has none.")
     for split in dataset.splits().values():
         if not split.encoded:
             check_names(split.images)
@@ -60,13 +60,13 @@ def pack(dataset, folder, images, on_images=lambda count: None):
     with _naming(folder):
         names = {entry.name for entry in folder.iterdir()} if folder.exists() else set()
         if PLAN not in names and any(name != LOCK and not name.startswith(".writing-") for name in names):
-            raise ValueError(f"--out={folder} is not empty, and is no packed dataset; give a new folder.")
+            raise ValueError(f"--out={folder} is not empty and not a packed dataset. Use a new or empty folder.")
         folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, "packed dataset"):
         written = _begin(folder, plan)
         for shard in shards:
             with _naming(folder):
-                # A damaged plan may have null here, which must not equal the None of missing files.
+                # A damaged plan may contain null here, which must not equal the None of missing files.
                 if written.get(shard.name) is None or written[shard.name] != _entry(folder, shard):
                     written[shard.name] = _write_shard(folder, shard, dataset.splits()[shard.part])
                     _write_plan(folder, plan, written)
@@ -81,14 +81,16 @@ def pack(dataset, folder, images, on_images=lambda count: None):
 
 
 def _begin(folder, plan):
-    """Makes the folder this plan's, and returns name to entry of the shards written; an error if it is another's."""
+    """Writes the plan and returns the entries of complete shards by name; an error if the folder has another plan."""
     if not (folder / PLAN).exists():
         with _naming(folder):
             _write_plan(folder, plan, {})
-    found = read_record(folder / PLAN, {"shards": dict | None}, "Give a new folder.")
+    found = read_record(folder / PLAN, {"shards": dict | None}, "Use a new folder.")
     written = found.pop("shards", None) or {}
     if found != plan:
-        raise ValueError(f"--out={folder} was begun with another dataset or other --shard_images; give a new folder.")
+        raise ValueError(
+            f"--out={folder} contains shards of another dataset or with another --shard_images. Use a new folder."
+        )
     return written
 
 
@@ -97,7 +99,7 @@ def _write_plan(folder, plan, written):
 
 
 def _digest(dataset):
-    """Returns a digest of all that is packed but the contents of files, which are read once only."""
+    """Returns a digest of all that is packed except the contents of files, which are only read once."""
     digest = hashlib.sha256()
     for part, split in dataset.splits().items():
         digest.update(f"{part} {len(split)} ".encode())
@@ -111,17 +113,18 @@ def _digest(dataset):
 
 @contextlib.contextmanager
 def _naming(folder):
-    """Says where and why nothing could be written."""
+    """Adds the folder and advice to errors of writing."""
     try:
         yield
     except OSError as error:
         raise OSError(
-            f"Cannot pack into {folder}: {error.strerror or error}. Repeat the command to go on from what is there."
+            f"Cannot pack into {folder}: {error.strerror or error}. Repeat the command to continue with the shards "
+            "that are complete."
         ) from error
 
 
 def _entry(folder, shard):
-    """Returns what the manifest says of a shard; None if a file is missing."""
+    """Returns the manifest's entry of a shard, or None if a file is missing."""
     try:
         tar, table = (fingerprint(folder / f"{shard.name}.{ending}") for ending in ("tar", "parquet"))
     except FileNotFoundError:
@@ -130,7 +133,7 @@ def _entry(folder, shard):
 
 
 def _write_shard(folder, shard, split):
-    """Writes the records and their table; returns their entry."""
+    """Writes the records and the table of a shard; returns its entry."""
     import pyarrow as pa
     import pyarrow.parquet
 
@@ -162,12 +165,13 @@ def _write_records(file, shard, split, columns):
                     content = read_bytes(content)
                 except OSError as error:
                     raise ValueError(
-                        f"{content} cannot be read: {error.strerror or error}. Replace it, or leave it out."
+                        f"{content} cannot be read: {error.strerror or error}. Replace it, or skip it with "
+                        "--ignore_images."
                     ) from None
             entry = tarfile.TarInfo(f"{row:09d}{ENDING_OF.get(content[:2], '.bin')}")
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
-            # Behind the record the last block is filled up.
+            # The last block of a record is padded.
             columns["offset"].append(file.tell() - -(-len(content) // BLOCK) * BLOCK)
             columns["length"].append(len(content))
             columns["checksum"].append(zlib.crc32(content))
@@ -175,7 +179,7 @@ def _write_records(file, shard, split, columns):
 
 
 def _write_classes(dataset, path):
-    """Writes the names and the groups of classes, as far as they have any."""
+    """Writes the names and the groups of classes, if they have any."""
     import pyarrow as pa
     import pyarrow.parquet
 
@@ -184,7 +188,7 @@ def _write_classes(dataset, path):
         names, groups = split.class_names or {}, split.class_groups or {}
         rows += [(part, int(label), names.get(label), groups.get(label)) for label in {**names, **groups}]
     columns = list(map(list, zip(*rows, strict=True))) or [[], [], [], []]
-    # Names and groups are texts or numbers; none at all are texts.
+    # Names and groups are text or numbers. A column without values is stored as text.
     arrays = [pa.array(column, pa.string() if set(column) <= {None} else None) for column in columns]
     written = io.BytesIO()
     pyarrow.parquet.write_table(pa.Table.from_arrays(arrays, ["part", "label", "name", "group"]), written)

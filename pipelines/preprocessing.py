@@ -7,25 +7,34 @@ from typing import Any, Self, get_args
 
 from tfdml.registry.arguments import REFUSED, SIZE, ChannelOrder, ImageSize, Interpolation, Tensor, sides_of
 
-# How far the minimum and maximum of a batch scaled to 0 ... 1 or -1 ... 1 may be from these; and, as a fraction of a
-# model's range, how far pixels may be outside of it.
+# How far the minimum and maximum of a batch may be from 0 and 1, or -1 and 1, to count as scaled to that range. It is
+# also how far pixels may be outside of a model's range, as a fraction of the range.
 TOLERANCE = 0.05
-# Tolerated excess over 0 to 255, for images that were resized with overshoot.
+# How far pixels may be outside of 0 to 255, because some interpolations overshoot.
 OVERSHOOT = 32
 SCALED = {"0 to 1": (0.0, 1.0), "-1 to 1": (-1.0, 1.0)}
 
 
 @dataclasses.dataclass(frozen=True)
 class Preprocessing:
-    """Preprocessing of an image file before a model's network sees it; saved in the model's file.
+    """Settings that prepare an image file for a model's network, saved in the model's file.
+
+    They are the same in evaluation, embedding and serving, so that a model always receives images of the same kind. To
+    get the settings of a model, use `Preprocessing.of(model)`.
 
     Args:
-        image_size: size of the network's input images in pixels: the side of a square, or (height, width).
-        transform: chain of transforms of `pipelines.transforms` that produces images of this size.
-        mean, std: one number per channel; the network takes `(pixels - mean) / std` of pixels from 0 to 255.
-        channels: "rgb" or "bgr", the order of the network's channels and of `mean` and `std`.
-        shrink: whether to decode a JPEG at 1/2, 1/4 or 1/8 of its size if it is resized to that or less.
-        interpolation: "bilinear", "bicubic", "lanczos3" or "lanczos5", always with antialiasing.
+        image_size: Size of the network's input images in pixels: the side of a square, or `(height, width)`.
+        transform: Chain of transforms that produces images of this size. Defaults to `"resize_short|center_crop"`.
+        mean, std: One number per channel. The network receives `(pixels - mean) / std`, with pixels from 0 to 255.
+            Default to 0 and 255, which scale pixels to 0 to 1.
+        channels: `"rgb"` or `"bgr"`. Order of the network's channels, of `mean` and of `std`. Defaults to `"rgb"`.
+        shrink: Boolean. Whether to decode a JPEG at 1/2, 1/4 or 1/8 of its size if it is resized to that size or less.
+            This is faster but changes pixels. Defaults to `False`.
+        interpolation: `"bilinear"`, `"bicubic"`, `"lanczos3"` or `"lanczos5"`, always with antialiasing. Defaults to
+            `"bilinear"`.
+
+    Raises:
+        ValueError: If an argument is not valid, for example a `std` below 1, which is for pixels from 0 to 1.
     """
 
     image_size: ImageSize
@@ -40,14 +49,14 @@ class Preprocessing:
         try:
             object.__setattr__(self, "image_size", SIZE.read(self.image_size))
         except REFUSED:
-            raise ValueError(f"Expected image_size to be {SIZE.words}; received {self.image_size!r}.") from None
+            raise ValueError(f"image_size must be {SIZE.words}. Received: image_size={self.image_size!r}.") from None
         for name, values in scaling(self.mean, self.std).items():
             object.__setattr__(self, name, values)
         if self.channels not in ("rgb", "bgr"):
-            raise ValueError(f"Expected channels in the order 'rgb' or 'bgr', received {self.channels!r}.")
+            raise ValueError(f"channels must be 'rgb' or 'bgr'. Received: channels={self.channels!r}.")
         if self.interpolation not in (known := get_args(Interpolation)):
             raise ValueError(
-                f"Expected interpolation to be one of {', '.join(known)}; received {self.interpolation!r}."
+                f"interpolation must be one of {', '.join(known)}. Received: interpolation={self.interpolation!r}."
             )
 
     @classmethod
@@ -62,20 +71,20 @@ class Preprocessing:
         """Creates the preprocessing that a model's backbone declares.
 
         Args:
-            model: model of a method.
-            image_size: as of `Preprocessing`; 0: the backbone's own.
-            transform, shrink: as of `Preprocessing`.
+            model: A model with a backbone, for example `tfdml.Single`.
+            image_size: Integer or a pair `(height, width)`. If 0, the backbone's image size is used. Defaults to `0`.
+            transform, shrink: See `Preprocessing`.
         """
         size = image_size_of(model, image_size)
         return cls(image_size=size, **preprocessing_of(model), transform=transform, shrink=shrink)
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
-        """The shape of an image: `(height, width, 3)`."""
+        """Shape of an image: `(height, width, 3)`."""
         return (*sides_of(self.image_size), 3)
 
     def get_config(self) -> dict[str, Any]:
-        # Lists, as files have them.
+        # Tuples become lists, as in JSON files.
         return {name: list(each) if isinstance(each, tuple) else each for name, each in vars(self).items()}
 
     def range(self) -> tuple[float, float]:
@@ -85,11 +94,7 @@ class Preprocessing:
 
 
 def scaling(mean, std):
-    """Returns `mean` and `std` by name, each three floats, after checking them.
-
-    Args:
-        mean, std: one number per channel, for pixels from 0 to 255.
-    """
+    """Checks `mean` and `std`, for pixels from 0 to 255; returns them by name as three floats each."""
     found = {}
     for name, values in (("mean", mean), ("std", std)):
         try:
@@ -97,50 +102,47 @@ def scaling(mean, std):
         except (TypeError, ValueError):
             found[name] = ()
         if len(found[name]) != 3 or not all(map(math.isfinite, found[name])):
-            raise ValueError(f"Expected {name} to be three numbers, one per channel; received {values!r}.")
+            raise ValueError(f"{name} must be three numbers, one per channel. Received: {name}={values!r}.")
     low, high = min(found["std"]), max(found["std"])
     if low <= 0:
-        raise ValueError(f"Expected std above 0, received {std!r}.")
+        raise ValueError(f"All numbers in std must be above 0. Received: std={std!r}.")
     if high < 1:
         raise ValueError(
-            f"mean={mean!r} and std={std!r} are for pixels from 0 to 1. Multiply both by 255, because pixels are from "
-            "0 to 255 here."
+            f"mean and std must be for pixels from 0 to 255. Received: mean={mean!r} and std={std!r}, which are for "
+            "pixels from 0 to 1. Multiply both by 255."
         )
     return found
 
 
 def declared_by(network):
-    """Returns what a network declares of its input: `mean`, `std`, `channels`, `image_size` and `interpolation`.
+    """Returns what a network declares about its input: `mean`, `std`, `channels`, `image_size` and `interpolation`.
 
-    Of a network that takes vectors it is `vector_dims`, the number of their dimensions.
-
-    A `Backbone` declares all of them. A user's own network may be any Keras model and declare nothing; nobody else
-    asks whether it does.
+    A network for vectors declares `vector_dims`, the number of their dimensions. A `Backbone` declares all of these.
+    Your own network can be any Keras model that declares some of them or none.
 
     Args:
-        network: a backbone, or a model with one.
+        network: A backbone, or a model with one.
     """
     names = ("mean", "std", "channels", "image_size", "interpolation", "vector_dims")
-    # Models of methods have one.
+    # Embedding models have the attribute `backbone`.
     backbone = getattr(network, "backbone", network)
-    # A user's own declares some, or none.
     return {name: getattr(backbone, name) for name in names if hasattr(backbone, name)}
 
 
 def preprocessing_of(network):
-    """Returns `mean`, `std`, `channels` and `interpolation` of a network; by default those that map RGB to 0 ... 1."""
+    """Returns a network's `mean`, `std`, `channels` and `interpolation`. The default maps RGB pixels to 0 ... 1."""
     default = {"mean": (0.0,) * 3, "std": (255.0,) * 3, "channels": "rgb", "interpolation": "bilinear"}
     declared = declared_by(network)
     return {name: declared.get(name, value) for name, value in default.items()}
 
 
 def image_size_of(network, asked=0):
-    """Returns the size of the images, as `Preprocessing` has it: `asked`, or the network's own if that is 0."""
+    """Returns `asked`, or the network's image size if `asked` is 0, in the format of `Preprocessing`."""
     size = asked or declared_by(network).get("image_size")
     if size is None:
         raise ValueError(
             "image_size is missing, because the backbone does not declare its image size. Expected a size in pixels. "
-            "Pass image_size=..., in a command --image_size=..."
+            "Pass image_size=..., or --image_size=... on the command line."
         )
     return size
 
@@ -149,8 +151,8 @@ def why_not_prepared(low, high, own):
     """Returns why pixels from `low` to `high` cannot be a model's input, or None.
 
     Args:
-        low, high: minimum and maximum of a batch of images.
-        own: the model's range, see `Preprocessing.range`.
+        low, high: Minimum and maximum of a batch of images.
+        own: The model's range, see `Preprocessing.range`.
     """
     spare = TOLERANCE * (own[1] - own[0])
     if low < own[0] - spare or high > own[1] + spare:
@@ -160,7 +162,7 @@ def why_not_prepared(low, high, own):
         inside = ends[0] <= low and high <= ends[1]
         is_own = all(abs(mine - end) <= 2 * TOLERANCE for mine, end in zip(own, ends, strict=True))
         if fills and inside and not is_own:
-            return f"Pixels seem scaled to {name}, which is not this model's range"
+            return f"Pixels seem to be scaled to {name}, which is not this model's range"
     return None
 
 
@@ -168,56 +170,56 @@ def why_no_pixels(image, position):
     """Returns why an array cannot be pixels from 0 to 255, or None; raises a ValueError if it is not an image.
 
     Args:
-        image: array.
-        position: its number among others, for messages.
+        image: Array.
+        position: Index of the image, for messages.
     """
     if image.ndim != 3 or image.shape[-1] != 3 or not image.size:
         raise ValueError(
-            f"Image {position}: expected pixels [height, width, 3], received shape {image.shape}. Repeat the channel "
-            "of a gray image."
+            f"Image {position} must have the shape [height, width, 3]. Received: shape {image.shape}. Repeat the "
+            "channel of a gray image three times."
         )
     if image.dtype.name == "uint8":
         return None
     low, high = float(image.min()), float(image.max())
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise ValueError(f"Image {position} has pixels that are NaN or infinite.")
-    # A nearly black image has integers 0 and 1. Overshoot goes below 0 only where there are bright pixels, too.
+        raise ValueError(f"Image {position} has pixels that are NaN or infinite. Expected finite numbers.")
+    # A nearly black image has integers 0 and 1. Overshoot below 0 only occurs next to bright pixels.
     scaled = low < 0 and high <= OVERSHOOT or high <= 1 and (image != image.round()).any()
     if scaled or low < -OVERSHOOT or high > 255 + OVERSHOOT:
         return (
-            f"Image {position} has pixels from {low:.3g} to {high:.3g}; expected 0 to 255, before the model's own "
-            "preprocessing."
+            f"Image {position} has pixels from {low:.3g} to {high:.3g}. Expected pixels from 0 to 255, before the "
+            "model's own preprocessing."
         )
     return None
 
 
 @dataclasses.dataclass(frozen=True)
 class VectorPreprocessing:
-    """Says that a model takes vectors `[B, dims]` as they are, in place of images; saved in the model's file.
+    """Settings of a model that accepts vectors `[B, dims]` instead of images, saved in the model's file.
 
-    It is its own `Preprocessor`.
+    It is also its own `Preprocessor`.
 
     Args:
-        dims: number of dimensions.
+        dims: Number of dimensions.
     """
 
     dims: int
 
     @property
     def image_shape(self) -> tuple[int]:
-        """The shape of what stands for an image: `(dims,)`."""
+        """Shape of a vector: `(dims,)`."""
         return (self.dims,)
 
     def get_config(self) -> dict[str, Any]:
         return {"dims": self.dims}
 
     def range(self) -> None:
-        """Vectors may have any numbers."""
+        """Returns None, because vectors may contain any numbers."""
 
     def normalize(self, vectors: Tensor) -> Tensor:
         """Returns vectors unchanged."""
         return vectors
 
     def seen_part(self, *sides: int) -> None:
-        """A vector has no places, of which one could see a part."""
+        """Returns None, because vectors have no positions that could be cropped."""
         del sides

@@ -14,22 +14,30 @@ from tfdml.registry.fields import Declared
 
 
 class Preprocessor(Declared):
-    """Decodes, transforms and normalizes an image: a function `(contents, seed, box=None) -> image`.
+    """Function `(contents, seed, box=None) -> image` that decodes, transforms and normalizes an image.
 
-    A cache may come in between: `cacheable_pixels` gives the image after the first steps, those that do not depend on
-    the seed, and `from_cached_pixels` goes on from there.
+    It can be split for a cache: `cacheable_pixels` returns the image after the first steps, which do not depend on the
+    seed, and `from_cached_pixels` continues from there.
 
     Args:
-        transform: chain of transform specs; their `size` is `image_size` where they do not set it.
-        image_size: size of the images that the chain ends with, as of `Preprocessing`.
-        mean, std: per-channel numbers; the result is `(pixels - mean) / std` with pixels from 0 to 255.
-        channels: "rgb" or "bgr", the order of the result's channels and of `mean` and `std`.
-        shrink: decode JPEGs at 1/2, 1/4 or 1/8 where they are resized to that or less: faster, other pixels.
-        interpolation: how transforms resize: "bilinear", "bicubic", "lanczos3" or "lanczos5".
+        transform: Chain of transform specs. Their `size` is `image_size` unless they set it.
+        image_size: Size of the final images, as in `Preprocessing`.
+        mean, std: One number per channel. The result is `(pixels - mean) / std`, with pixels from 0 to 255.
+        channels: `"rgb"` or `"bgr"`. Order of the channels in the result, in `mean` and in `std`. Defaults to `"rgb"`.
+        shrink: Boolean. Whether to decode a JPEG at 1/2, 1/4 or 1/8 of its size if it is resized to that size or less.
+            This is faster but changes pixels. Defaults to `False`.
+        interpolation: `"bilinear"`, `"bicubic"`, `"lanczos3"` or `"lanczos5"`, for transforms that resize. Defaults to
+            `"bilinear"`.
 
     Example:
-        preprocess = Preprocessor("resize_short|center_crop", image_size=224, mean=(0, 0, 0), std=(255, 255, 255))
-        image = preprocess(tf.io.read_file("car.jpg"), seed=tf.constant([0, 0], tf.int64))
+
+    ```python
+    from pipelines.preprocessor import Preprocessor
+
+    preprocess = Preprocessor("resize_short|center_crop", image_size=24, mean=(0, 0, 0), std=(255, 255, 255))
+    contents = tf.io.encode_png(np.full([32, 48, 3], 51, "uint8"))
+    image = preprocess(contents, seed=tf.constant([0, 0], tf.int64))  # shape (24, 24, 3), every pixel 0.2
+    ```
     """
 
     def __init__(
@@ -45,53 +53,53 @@ class Preprocessor(Declared):
     ):
         steps = _resizing(create_chain("transform", transform, size=image_size), interpolation)
         if not shrink and len(steps) > 1 and all(isinstance(step, Cut) for step in steps[:2]):
-            # Pixels that the second step does not need are not computed.
+            # Joining the first two steps avoids computing pixels that the second step does not need.
             both = steps[0].then(steps[1])
             steps = [both, *steps[2:]] if both else steps
         self._steps, self._begins_with_cut = steps, isinstance(steps[0], Cut)
         self._transform, self._channels, self._shrink = transform, channels, shrink
-        # Of the images: `(height, width, 3)`.
+        # Shape of the images: `(height, width, 3)`.
         self.image_shape = (*sides_of(image_size), 3)
-        # As large as the image: where TensorFlow must repeat three numbers it takes five times as long.
+        # These are as large as the image, because broadcasting three numbers makes TensorFlow five times slower.
         mean, std = (np.broadcast_to(np.asarray(each, np.float32), self.image_shape).copy() for each in (mean, std))
         self._mean, self._std = mean, std
-        # Tells cached pixels of this preprocessor from those of another.
+        # Identifies the cached pixels of this preprocessor.
         self.name = f"{transform} {image_size} {shrink}{'' if interpolation == 'bilinear' else f' {interpolation}'}"
         depends_on_seed = [not isinstance(step, Cut) or step.random for step in self._steps]
-        # How many steps at the start do not depend on the seed.
+        # Number of steps at the start that do not depend on the seed.
         self._cacheable_steps = [*depends_on_seed, True].index(True)
 
     @classmethod
     def of(cls, preprocessing):
-        """Creates the preprocessor that a `Preprocessing` describes; a `VectorPreprocessing` is its own."""
+        """Creates the preprocessor for a `Preprocessing`; returns a `VectorPreprocessing` unchanged."""
         if isinstance(preprocessing, VectorPreprocessing):
             return preprocessing
         return cls(**dataclasses.asdict(preprocessing))
 
     def __call__(self, contents, seed, box=None):
-        """Preprocesses the contents of a file (scalar string), with a seed (`[2]` int64) and a box as in `decode`."""
+        """Preprocesses the contents of a file (scalar string) with a seed (`[2]` int64) and a box, see `decode`."""
         return self.normalize(self.pixels(contents, seed, box))
 
     def pixels(self, contents, seed, box=None):
-        """Decodes and transforms an image: what `normalize` takes, with pixels from 0 to 255."""
+        """Decodes and transforms an image to pixels from 0 to 255, before `normalize`."""
         return self._run(self._begin(contents, seed, box), seed, int(self._begins_with_cut), len(self._steps))
 
     def from_pixels(self, image, seed):
-        """Preprocesses an image that is decoded already, `[H, W, 3]` with pixels from 0 to 255: the same bits."""
+        """Preprocesses a decoded image `[H, W, 3]` with pixels from 0 to 255; the result is bit-for-bit identical."""
         return self.normalize(self._run(image, seed, 0, len(self._steps)))
 
     @property
     def cacheable_type(self):
-        """The type of `cacheable_pixels`."""
+        """Data type of `cacheable_pixels`."""
         return tf.float32 if self._cacheable_steps else tf.uint8
 
     def cacheable_pixels(self, contents, box=None):
-        """Decodes an image, and applies the first steps of the transform, those that do not depend on a seed."""
+        """Decodes an image and applies the first steps of the transform, which do not depend on a seed."""
         if not self._cacheable_steps:
             if self._shrink and self._begins_with_cut:
                 raise ValueError(
-                    "Pixels cannot be cached where a random crop decides how small an image is decoded. Use "
-                    "--cache=bytes, or --noshrink_decoding."
+                    "Pixels cannot be cached if a random crop determines the size at which images are decoded. Use "
+                    "--cache=bytes or --noshrink_decoding."
                 )
             return decode(contents, box)
         seed = tf.zeros([2], tf.int64)
@@ -99,7 +107,7 @@ class Preprocessor(Declared):
 
     def from_cached_pixels(self, pixels, seed):
         """Preprocesses an image from its `cacheable_pixels`."""
-        # A tensor that was stored has lost its shape.
+        # A stored tensor has lost its shape.
         first = tf.function(lambda image: self._run(image, tf.zeros([2], tf.int64), 0, self._cacheable_steps))
         shape = first.get_concrete_function(tf.TensorSpec([None, None, 3])).structured_outputs.shape
         image = self._run(tf.ensure_shape(pixels, shape), seed, self._cacheable_steps, len(self._steps))
@@ -109,16 +117,16 @@ class Preprocessor(Declared):
         """Finds the part of an image of this size that the result shows.
 
         Returns:
-            Its left, top, right and bottom, as fractions of the image's width and height; below 0 and above 1 where the
-            result is padded. None where it depends on pixels or on the seed.
+            The left, top, right and bottom of the part, as fractions of the image's width and height. They are below 0
+            or above 1 if the result is padded. `None` if the part depends on pixels or on the seed.
         """
         if any(not isinstance(step, Cut) or step.random for step in self._steps):
             return None
-        # Pixels that tell where they lie. Padding is 0 or more.
+        # The pixels of this image encode their position. Padding has 0 or more in the last channel.
         across, down = ((np.arange(count) + 0.5) / count for count in (width, height))
         pixels = np.stack(np.broadcast_arrays(across, down[:, None], -1.0), axis=-1).astype(np.float32)
         seen = tf.constant(pixels)
-        # No other interpolation takes numbers below 0.
+        # All other interpolations clip numbers below 0.
         for step in _resizing(self._steps, "bilinear"):
             seen = step(seen, tf.zeros([2], tf.int64))
         seen = seen.numpy()
@@ -129,11 +137,11 @@ class Preprocessor(Declared):
         return left, top, right, bottom
 
     def normalize(self, images):
-        """Normalizes an image that the transform has made, or a batch of such images, with pixels from 0 to 255."""
+        """Normalizes a transformed image with pixels from 0 to 255, or a batch of such images."""
         if images.shape[-3:] != self.image_shape:
             raise ValueError(
-                f"The transform {self._transform!r} ends with images of shape {tuple(images.shape)}; expected "
-                f"{self.image_shape}. End it with a crop, or with warp."
+                f"The transform {self._transform!r} must produce images of shape {self.image_shape}. Received: shape "
+                f"{tuple(images.shape)}. End it with a crop or with warp."
             )
         if self._channels == "bgr":
             images = tf.reverse(images, axis=[-1])
@@ -155,9 +163,9 @@ def _resizing(steps, interpolation):
 
 
 def _ends(values):
-    """Returns what values `[n]` of a line are before its first and after its last place, some of them masked."""
+    """Extrapolates masked values `[n]` on a straight line to the edges before the first and after the last one."""
     known = np.ma.flatnotmasked_edges(values)
-    # Near the ends of an image, resizing repeats its last pixels.
+    # The outer values are ignored, because resizing repeats the last pixels near the edges of an image.
     aside = (known[1] + 1 - known[0]) // 8
     inner = np.arange(known[0] + aside, known[1] + 1 - aside)
     slope, start = np.polyfit(inner + 0.5, values[inner], 1)

@@ -1,4 +1,4 @@
-"""Images of a split that are no files: records of shards, and stored vectors."""
+"""Images of a split that are not files: records in shards, and stored vectors."""
 
 import hashlib
 import math
@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Records that are read at once from far away.
+# Number of records to read in parallel from a remote file system.
 THREADS = 16
 
 
 class Places(NamedTuple):
-    """Where records are, `[N]` each: number of the shard, first byte in it, bytes, and CRC-32 of the record."""
+    """Positions of records, `[N]` each: index of the shard, first byte, number of bytes, and CRC-32 of the record."""
 
     shard: np.ndarray
     offset: np.ndarray
@@ -26,10 +26,10 @@ class Places(NamedTuple):
 
 
 class PackedImages:
-    """Contents of image files, read from shards, local or of `tf.io.gfile`, when they are asked for.
+    """Contents of image files in shards, which are local or on a file system of `tf.io.gfile`, read when needed.
 
-    Stands for an `[N]` array of bytes: `images[7]` is the content of a file, `images[rows]` are the `PackedImages` of
-    some rows. Only the `Places` are in memory.
+    It behaves like an `[N]` array of bytes: `images[7]` is the content of a file, and `images[rows]` are the
+    `PackedImages` of some rows. Only the `Places` are in memory.
     """
 
     def __init__(self, paths, places):
@@ -44,11 +44,11 @@ class PackedImages:
         return PackedImages(self.paths, self.places.where(rows))
 
     def read(self, rows):
-        """Returns the contents of rows, an object array."""
+        """Returns the contents of rows as an object array."""
         found = np.empty(len(rows), object)
         about = [column[rows].tolist() for column in self.places]
         if self.paths and is_remote(self.paths[0]):
-            # Most of the time is waiting.
+            # Most of the time is spent waiting for the network.
             with ThreadPoolExecutor(THREADS) as threads:
                 found[:] = list(threads.map(self._record, *about))
         else:
@@ -60,7 +60,7 @@ class PackedImages:
         return self.read(range(len(self))).tolist()
 
     def fingerprints(self):
-        """Returns length and checksum of the records, `[N, 2]`, which differ where a record does."""
+        """Returns the length and checksum of each record, `[N, 2]`, which identify it."""
         return np.stack([self.places.length, self.places.checksum], axis=1)
 
     def _record(self, shard, offset, length, checksum):
@@ -69,29 +69,29 @@ class PackedImages:
             content = read_part(path, offset, length)
         except OSError as error:
             raise ValueError(f"{path} cannot be read ({error.strerror or error}).") from error
-        # A short record has another checksum.
+        # This also finds truncated records.
         if zlib.crc32(content) != checksum:
-            raise ValueError(f"{path} is damaged at byte {offset:,}: pack the dataset anew, or copy the shard again.")
+            raise ValueError(f"{path} is damaged at byte {offset:,}. Copy the shard again, or pack the dataset again.")
         return content
 
 
 def is_remote(path):
-    """Returns whether a path is one that only `tf.io.gfile` reads, such as `gs://bucket/file`."""
+    """Returns whether only `tf.io.gfile` can read a path, such as `gs://bucket/file`."""
     return "://" in path
 
 
 def local(path, what):
-    """Returns a path, or raises a ValueError if it is remote: as a local one it would be a folder named `gs:`.
+    """Returns a path, or raises a ValueError if it is remote, because it would become a local folder named `gs:`.
 
-    `what` is how the error begins, before the path, such as `--out=`.
+    `what` is the start of the error before the path, such as `--out=`.
     """
     if is_remote(str(path)):
-        raise ValueError(f"{what}{path} is on no file system of this machine; mount it, or copy the files.")
+        raise ValueError(f"{what}{path} is not on a file system of this machine. Mount it, or copy the files.")
     return path
 
 
 def read_part(path, offset, length):
-    """Returns a part of a file. It is opened each time, which is cheap, so that any number of shards can be read."""
+    """Returns a part of a file. It opens the file each time, which is cheap, so that there can be many shards."""
     if is_remote(path):
         import tensorflow as tf
 
@@ -101,7 +101,7 @@ def read_part(path, offset, length):
                 return file.read(length)
         except tf.errors.OpError as error:
             raise OSError(error.message) from None
-    # A pipe that nobody writes to would wait here for ever; reading a part of it is an error.
+    # Without O_NONBLOCK, opening a pipe could wait forever. Reading at an offset of a pipe is an error.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         return os.pread(descriptor, length, offset)
@@ -110,10 +110,10 @@ def read_part(path, offset, length):
 
 
 class StoredVectors:
-    """Vectors in place of images: what a head is trained on without the network that made them.
+    """Vectors instead of images, to train a head without the network that computed them.
 
-    Stands for an `[N]` array: `vectors[7]` is a vector `[D]`, `vectors[rows]` are the `StoredVectors` of some rows. A
-    row has what the `sources`, arrays `[M, d]`, have there, side by side. What is memory-mapped stays on the disk.
+    It behaves like an `[N]` array: `vectors[7]` is a vector `[D]`, and `vectors[rows]` are the `StoredVectors` of some
+    rows. A vector is the concatenation of a row of all `sources`, arrays `[M, d]`. Memory-mapped sources stay on disk.
     """
 
     def __init__(self, sources, rows=None):
@@ -130,21 +130,21 @@ class StoredVectors:
 
     @property
     def dims(self):
-        """The number D of dimensions."""
+        """Number D of dimensions."""
         return sum(source.shape[1] for source in self.sources)
 
     def read(self, rows=slice(None)):
-        """Returns the vectors of rows, float32 `[n, D]`."""
+        """Returns the vectors of rows as float32 `[n, D]`."""
         chosen = self.rows[rows]
         return np.concatenate([np.asarray(source[chosen], np.float32) for source in self.sources], axis=1)
 
     def fingerprints(self):
-        """Returns an array of N digests, equal where vectors are."""
+        """Returns N digests, which are equal for equal vectors."""
         rows = range(len(self))
         return np.array([hashlib.blake2b(self[row].tobytes(), digest_size=8).digest() for row in rows], object)
 
     def picture(self, row):
-        """Returns a picture of a vector, uint8 `[side, side, 3]`: a gray square for each number, row by row."""
+        """Returns a plot of a vector, uint8 `[side, side, 3]`, with a gray pixel for each number, row by row."""
         vector = self[row]
         low, high = vector.min(), vector.max()
         side = math.isqrt(len(vector) - 1) + 1
@@ -154,11 +154,11 @@ class StoredVectors:
 
 
 def vector_dims(split):
-    """Returns the dimensions of a split's vectors; None of a split of images."""
+    """Returns the number of dimensions of a split's vectors, or None if it contains images."""
     return split.images.dims if isinstance(split.images, StoredVectors) else None
 
 
 def refuse_vectors(dataset, doing):
-    """Raises a ValueError if a dataset has stored vectors; `doing` is what needs images, at the start of a sentence."""
+    """Raises a ValueError if a dataset has stored vectors. The message starts with `doing`, which needs images."""
     if vector_dims(dataset.test):
-        raise ValueError(f"{doing} needs images; {dataset.name} has vectors, which stand for them.")
+        raise ValueError(f"{doing} needs images, but the dataset {dataset.name} has vectors instead.")

@@ -168,7 +168,7 @@ def test_search_and_index_bad_input(tmp_path):
         ("tfdml.embed", ["--images=x", "--", "--direct_num_workers=2"], "options after -- need --runner"),
         ("tfdml.embed", ["--images=x", "--runner=DirectRunner", "y"], "Unexpected argument 'y'"),
         ("tfdml.index", ["--images=x"], "--out is missing"),
-        ("tfdml.index", ["--delete=x", "--out=gs://bucket/index"], "is on no file system of this machine"),
+        ("tfdml.index", ["--delete=x", "--out=gs://bucket/index"], "is not on a file system of this machine"),
         ("tfdml.index", [f"--out={tmp_path}/x", f"--images={tmp_path}/y"], f"{tmp_path}/y is not a folder, a file"),
     ]:
         assert_one_error(run(module, *flags), words)

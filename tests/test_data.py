@@ -134,40 +134,40 @@ def test_without_a_transform_anything_is_batched_as_it_is():
 
 
 BAD = {
-    "no_scaling": ({"mean": None}, "The scaling of pixels is missing"),
-    "scaling_twice": ({"backbone": declaring}, "received both"),
-    "channels_twice": ({"mean": None, "std": None, "channels": "bgr", "backbone": declaring}, "mean, std and channels"),
+    "no_scaling": ({"mean": None}, "The pixel scaling is missing"),
+    "scaling_twice": ({"backbone": declaring}, "Received both"),
+    "channels_twice": ({"mean": None, "std": None, "channels": "bgr", "backbone": declaring}, "mean, std or channels"),
     "silent_backbone": (
         {"mean": None, "std": None, "backbone": keras.Sequential},
-        "does not declare how its pixels are scaled",
+        "does not declare its pixel scaling",
     ),
     "silent_in_a_model": (
         {"mean": None, "std": None, "backbone": lambda: tfdml.Single(keras.Sequential(), name="mine")},
-        "mine.* does not declare how its pixels are scaled",
+        "mine.* does not declare its pixel scaling",
     ),
     "no_size": ({"image_size": None}, "image_size is missing"),
     "no_height_or_width": (
         {"image_size": (8, 0)},
         r"image_size to be None or an integer from 1 to 4096, the side of a square, or a pair .*eceived.*\(8, 0",
     ),
-    "scaled_already": ({"images": lambda: PICTURES / 255.0}, "Image 0 has pixels from 0 to 1; expected 0 to 255"),
-    "around_zero": ({"images": lambda: PICTURES / 127.5 - 1}, "has pixels from -.* expected 0 to 255"),
+    "scaled_already": ({"images": lambda: PICTURES / 255.0}, "Image 0 has pixels from 0 to 1. Expected pixels"),
+    "around_zero": ({"images": lambda: PICTURES / 127.5 - 1}, "has pixels from -.* Expected pixels from 0 to 255"),
     "sixteen_bits": (
         {"images": lambda: PICTURES.astype("uint16") * 257},
-        "Image 0 has pixels from 0 to .* expected 0 to 255",
+        "Image 0 has pixels from 0 to .* Expected pixels from 0 to 255",
     ),
     "no_batch_in_a_pass": ({"steps_per_epoch": -1}, "pxk expects steps_per_epoch to be"),
     "scaling_of_0_to_1": ({"mean": (0.5,) * 3, "std": (0.2,) * 3}, "are for pixels from 0 to 1. Multiply both by 255"),
-    "scaling_by_zero": ({"std": (0, 1, 1)}, "Expected std above 0"),
-    "scaling_by_one_number": ({"mean": 127.5}, "Expected mean to be three numbers, one per channel; received 127.5"),
-    "grey": ({"images": lambda: PICTURES[..., :1]}, r"\[height, width, 3\], received shape \(12, 12, 1\)"),
+    "scaling_by_zero": ({"std": (0, 1, 1)}, "All numbers in std must be above 0"),
+    "scaling_by_one_number": ({"mean": 127.5}, "mean must be three numbers, one per channel. Received: mean=127.5"),
+    "grey": ({"images": lambda: PICTURES[..., :1]}, r"\[height, width, 3\]. Received: shape \(12, 12, 1\)"),
     "no_labels": ({"labels": None}, "labels is missing"),
-    "too_few_labels": ({"labels": LABELS[1:]}, "received 24 images and 23 labels"),
-    "labels_twice": ({"images": lambda: tf.data.Dataset.from_tensors((PICTURES, LABELS))}, "Expected labels=None"),
+    "too_few_labels": ({"labels": LABELS[1:]}, "Received: 24 images and 23 labels"),
+    "labels_twice": ({"images": lambda: tf.data.Dataset.from_tensors((PICTURES, LABELS))}, "labels must be None"),
     "one_class": ({"classes": 1}, "pxk expects classes to be an integer of 2 or more. Received: classes=1"),
     "too_many_classes": ({"classes": 7}, r"pxk\(classes=7\) .* have 6. Lower classes"),
-    "inside_an_epoch": ({"initial_step": 3}, "multiple of steps_per_epoch=4, received 3"),
-    "raw_files": ({"images": lambda: [b"\0"] * COUNT, "transform": None}, "Files need a transform"),
+    "inside_an_epoch": ({"initial_step": 3}, "multiple of steps_per_epoch=4. Received: initial_step=3"),
+    "raw_files": ({"images": lambda: [b"\0"] * COUNT, "transform": None}, "does not work with image files"),
     "raw_and_scaled": ({"transform": None}, "transform=None leaves arrays unchanged"),
 }
 
@@ -244,10 +244,10 @@ def test_losses_on_pairs_train_on_views(loss, memory):
 @pytest.mark.parametrize(
     "images, more, message",
     [
-        (PICTURES, {"transform": "warp"}, "'warp' draws nothing at random, so that there is one view of an image only"),
-        (PICTURES, {"batch_images": 25}, "needs that many training rows, there are 24"),
+        (PICTURES, {"transform": "warp"}, "'warp' is not random, so all views of an image are equal"),
+        (PICTURES, {"batch_images": 25}, "needs that many training images. Received: 24"),
         (PICTURES, {"batch_images": 1}, "batch_images"),
-        (tf.data.Dataset.from_tensors(PICTURES), {}, "received a dataset"),
+        (tf.data.Dataset.from_tensors(PICTURES), {}, "images cannot be a tf.data.Dataset"),
         (lambda row: PICTURES[0], {}, "count is missing"),
     ],
 )

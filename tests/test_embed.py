@@ -183,7 +183,7 @@ def test_other_folders_are_refused(photos, images, embedded, tmp_path, monkeypat
             embed_images(embedded, given, **{**OPTIONS, **options})
     with pytest.raises(ValueError, match="is not empty and contains no embeddings"):
         embed_images(photos, images, model=exported())
-    with pytest.raises(ValueError, match="--out=gs://bucket/out is on no file system of this machine"):
+    with pytest.raises(ValueError, match="--out=gs://bucket/out is not on a file system of this machine"):
         embed_images("gs://bucket/out", images, model=exported())
     with pytest.raises(ValueError, match="is a file. Use a folder"):
         embed_images(photos / "00.png", images, model=exported())

@@ -100,7 +100,7 @@ def test_arrays_that_would_fill_memory_are_refused_before_they_are_unpacked(tmp_
 
 def test_a_dataset_that_would_fill_the_disk_is_refused_before_it_is_unpacked(tmp_path, nothing_is_unpacked):
     path = bomb(tmp_path / "birds.zip", "birds/zeros")
-    with pytest.raises(ValueError, match=f"^The archive {path} is not unpacked: it holds more than"):
+    with pytest.raises(ValueError, match=f"^The archive {path} is not safe to unpack, because it contains more than"):
         unpack(path, tmp_path / "birds")
 
 
@@ -254,7 +254,7 @@ def test_an_image_that_is_no_file_is_missing(tmp_path, make):
             Image.new("RGB", (9, 9)).save(path)
     make(tmp_path / "train" / "train1" / "1.jpg")
     with pytest.raises(
-        FileNotFoundError, match="1 of 3 listed images are missing, first .*train1/1.jpg', which is no file"
+        FileNotFoundError, match="1 of 3 listed images are missing, for example .*train1/1.jpg', which is not a file"
     ):
         load("folder", data_dir=str(tmp_path))
 
@@ -265,7 +265,7 @@ def test_a_shard_and_a_cached_row_that_are_pipes_are_refused(tmp_path):
         read_part(str(tmp_path / "train-00000.tar"), 512, 3)
     (tmp_path / "cache" / "0").mkdir(parents=True)
     pipe(tmp_path / "cache" / "0" / "7")
-    with pytest.raises(OSError, match=f"^{tmp_path}/cache/0/7 is no file. Remove {tmp_path}/cache"):
+    with pytest.raises(OSError, match=f"^{tmp_path}/cache/0/7 is not a file. Remove {tmp_path}/cache"):
         rows_on_disk(tmp_path / "cache")
 
 

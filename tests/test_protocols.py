@@ -78,7 +78,7 @@ def test_market_by_folds(tmp_path):
     "flags, words",
     [
         (["--folds=4"], "it needs --evaluate_on=validation"),
-        (["--folds=4", "--fold=4", "--evaluate_on=validation"], "received fold 4 of 4"),
+        (["--folds=4", "--fold=4", "--evaluate_on=validation"], "Received: fold 4 of 4"),
         (["--select_by=nmi"], "--select_by=nmi must be a metric of the protocol"),
         (["--protocol=galery"], "Unknown protocol 'galery'"),
         (["--ignore_images=/none/such"], "Cannot read --ignore_images=/none/such"),

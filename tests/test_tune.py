@@ -128,4 +128,4 @@ def test_too_few_classes_are_told_in_one_line(animals, tmp_path):
     for number in range(4, CLASSES):
         shutil.rmtree(animals / f"class {number:02}")
     done = run("tfdml.tune", f"--data_dir={animals}", *FIXED, f"--tune_dir={tmp_path}/search")
-    assert_one_error(done, "Holding out 0.4 of 3 training classes leaves 1 class to measure on")
+    assert_one_error(done, "held_out=0.4 of 3 training classes holds out 1 class")

@@ -1,4 +1,4 @@
-"""Datasets: rows of images and labels, one dataset a file, which `--dataset` finds by its registered name."""
+"""Datasets: images with labels. There is one dataset per file, which `--dataset` finds by its registered name."""
 
 from pipelines.dataset import Dataset, Split
 from pipelines.datasets.loading import load

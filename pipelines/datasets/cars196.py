@@ -1,4 +1,4 @@
-"""Stanford Cars (Cars196) in either of its two published layouts, with makes and bodies."""
+"""Stanford Cars (Cars196) in either of its two published layouts, with makes and body types."""
 
 import zlib
 
@@ -9,15 +9,15 @@ from pipelines.datasets.published import Published
 from tfdml.files.checked import reason_of
 from tfdml.registry import register
 
-# Makes of two words; of others the first word is the make.
+# Makes with two words. For all others, the make is the first word.
 MAKES = ("AM General", "Aston Martin", "Land Rover")
-# The last word before the year, where it is a body; crew, club and other cabs are pickups.
+# Body types, which are the last word before the year. Crew, club and other cabs are pickups.
 BODIES = ("Sedan", "SUV", "Coupe", "Convertible", "Hatchback", "Wagon", "Minivan", "Van", "Cab")
 PICKUP, OTHER = "Pickup", "Other"
 
 
 def car_levels(names):
-    """Returns make, body and model, which is the class, of names by class number, such as "Audi S4 Sedan 2012"."""
+    """Returns the make, body and model (the class) of each class label from names such as "Audi S4 Sedan 2012"."""
     makes, bodies = {}, {}
     for label, name in names.items():
         makes[label] = next((make for make in MAKES if name.startswith(make)), name.partition(" ")[0])
@@ -43,17 +43,19 @@ CARS196 = Published(
     },
 )
 
-# Raised for MATLAB files that are cut off or changed.
+# Errors that SciPy raises for truncated or damaged MATLAB files.
 DAMAGE = (OSError, ValueError, TypeError, ArithmeticError, LookupError, NotImplementedError, EOFError, zlib.error)
 
 
 @register("dataset", "cars196")
 def cars196(data_dir: DataDir, cropped: bool = False) -> Dataset:
-    """Cars196: the first half of the car models trains, the other half tests; levels: make, body, model.
+    """Loads Stanford Cars (Cars196), 16,185 images of 196 car models, with the first half of the models for training.
+
+    The class hierarchy has the levels `make`, `body` and `model`, for `--levels`.
 
     Args:
-        data_dir: folder with `car_ims` and `cars_annos.mat`, or with `cars_train`, `cars_test` and `devkit`.
-        cropped: crop each image to the car's bounding box.
+        data_dir: Folder with `car_ims` and `cars_annos.mat`, or with `cars_train`, `cars_test` and `devkit`.
+        cropped: Boolean. Whether to crop each image to the car's bounding box. Defaults to `False`.
     """
     folder, layout = CARS196.find(data_dir)
     if layout == ONE_FOLDER:
@@ -65,7 +67,7 @@ def cars196(data_dir: DataDir, cropped: bool = False) -> Dataset:
         ]
     rows = [_read(*part) for part in parts]
     images, labels, boxes = (np.concatenate(column) for column in zip(*rows, strict=True))
-    # One layout has names with the annotations, the other in a file of their own.
+    # One layout stores the class names with the annotations, the other one in a separate file.
     meta = folder / "devkit" / "cars_meta.mat"
     found = _load(meta if meta.is_file() else parts[0][0]).get("class_names")
     names = None if found is None else {number: str(name) for number, name in enumerate(np.atleast_1d(found), 1)}
@@ -83,15 +85,15 @@ def _read(annotations, images_folder, name_field):
     missing = sorted(set(fields) - set(rows.dtype.names or ()))
     if missing:
         raise ValueError(
-            f"{annotations} has no annotations with {', '.join(missing)}. Expected the file that has the classes; for "
-            f"the test images that is {TEST_LABELS}."
+            f"The annotations in {annotations} lack {', '.join(missing)}. Expected the file with the classes, which is "
+            f"{TEST_LABELS} for the test images."
         )
     paths = np.array([str(images_folder / str(name)) for name in rows[name_field]], dtype=object)
     try:
         labels, *boxes = (rows[field].astype(np.int64) for field in fields[1:])
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{annotations}: classes and boxes must be numbers ({error}).") from None
-    # The file counts pixels from 1 and boxes include their last.
+        raise ValueError(f"Classes and boxes in {annotations} must be numbers ({error}). Download it again.") from None
+    # The file counts pixels from 1, and its boxes include the last pixel.
     return paths, labels, (np.stack(boxes, axis=1) - [1, 1, 0, 0]).astype(np.int32)
 
 

@@ -24,29 +24,36 @@ def csv(
     seed: Seed = 0,
     separator: Text | None = None,
 ) -> Dataset:
-    """Your own images in a table of `path,label,split[,camera,group][,is_query,is_gallery]`; split: train or test.
+    """Loads your own images from a CSV table with the columns `path`, `label` and `split` (train or test).
 
-    For a query, images of its class with the same camera or group are ignored.
+    The optional columns `camera` and `group` are integers or text. For a query, gallery images of its class with the
+    same camera or group are ignored. The optional columns `is_query` and `is_gallery` mark test images.
 
     Args:
-        path: the file, in UTF-8, with commas and a header; it may lie in `data_dir`.
-        data_dir: folder that paths in the table are relative to. Default: the folder of the table.
-        test_classes: fraction of the classes to test on, such as 0.3, for a table without the column split. Default:
-            the column decides.
-        seed: decides which classes test.
-        separator: what divides the labels of an image in the column label, such as ";", where an image has several.
+        path: Path of the table, in UTF-8, with commas and a header. It may be relative to `data_dir`.
+        data_dir: Folder to which the paths in the table are relative. If `None`, it is the folder of the table.
+            Defaults to `None`.
+        test_classes: Float or `None`. Fraction of the classes to test on, for example 0.3, for a table without the
+            column `split`. If `None`, the column is used. Defaults to `None`.
+        seed: Integer. Determines the test classes. Defaults to `0`.
+        separator: Text or `None`. Separator between the labels of a multi-label image, for example `";"`. If `None`,
+            each image has one label. Defaults to `None`.
     """
     if separator and test_classes is not None:
-        raise ValueError("Images with several labels are not divided by class. Leave out test_classes; split decides.")
+        raise ValueError(
+            "test_classes cannot be used with separator, because multi-label images are not divided by class. Remove "
+            "test_classes and add a column split to the table."
+        )
     table = table_path(path, data_dir)
     rows, lines = _read(table, NEEDED if test_classes is None else NEEDED[:-1])
     base = Path(data_dir).expanduser() if data_dir else table.parent
     images = [os.path.normpath(os.path.join(base, row["path"])) for row in rows]
     if not os.path.exists(images[0]) and os.path.exists(rows[0]["path"]):
-        # A common mistake.
+        # Paths that are relative to the working directory are a common mistake.
         raise FileNotFoundError(
-            f"{table} lists {rows[0]['path']!r}, which is in the working directory and not in {base}, where its paths "
-            "start. Pass data_dir='.', in a command --data_dir=., so that they start in the working directory."
+            f"{table} lists {rows[0]['path']!r}, which exists in the working directory but not in {base}, to which the "
+            "paths are relative. To make them relative to the working directory, pass data_dir='.', or --data_dir=. on "
+            "the command line."
         )
     columns = {
         "images": np.array(images, dtype=object),
@@ -56,7 +63,7 @@ def csv(
     for name in [name for name in MARKS if name in rows[0]]:
         for row, line in zip(rows, lines, strict=True):
             if row[name].lower() not in TRUTHS:
-                raise ValueError(f"{table}, line {line}: expected 1 or 0 in {name}, received {row[name]!r}.")
+                raise ValueError(f"{table}, line {line}: {name} must be 1 or 0. Received: {row[name]!r}.")
         columns[name] = np.array([TRUTHS[row[name].lower()] for row in rows])
     texts, about = [row["label"] for row in rows], {"protocol": "query_gallery", "look_inside": True}
     if separator:
@@ -70,7 +77,7 @@ def csv(
         return Undivided(both, test_classes, seed).divide("csv", **about)
     part = np.array([row["split"] for row in rows])
     if "test" not in part:
-        raise ValueError(f"{table} has no row with the split test.")
+        raise ValueError(f"{table} has no test images. Expected rows with the split test.")
     train, test = (both.where(part == name) for name in SPLITS)
     train = dataclasses.replace(train, **MARKS) if len(train) else None
     return Dataset("csv", train, test, **about)
@@ -81,45 +88,47 @@ def _read(table, needed):
     try:
         _, found = read_table(table, lambda header: _check_header(table, header, needed))
     except FileNotFoundError:
-        raise FileNotFoundError(f"There is no table {table}. Expected a CSV file with {','.join(NEEDED)}.") from None
+        raise FileNotFoundError(
+            f"The table {table} does not exist. Expected a CSV file with the columns {','.join(NEEDED)}."
+        ) from None
     if not found:
-        raise ValueError(f"{table} has a header and no rows.")
+        raise ValueError(f"{table} has a header but no rows. Expected one row per image.")
     for row, line in found:
         empty = [name for name in needed if not row[name]]
         if empty:
             raise ValueError(f"{table}, line {line}: {empty[0]} is empty.")
         if "split" in needed and row["split"] not in SPLITS:
-            raise ValueError(f"{table}, line {line}: expected the split train or test, received {row['split']!r}.")
+            raise ValueError(f"{table}, line {line}: split must be train or test. Received: {row['split']!r}.")
     return list(zip(*found, strict=True))
 
 
 def _check_header(table, header, needed):
     if needed != NEEDED and "split" in header:
         raise ValueError(
-            f"{table} has the column split, which divides training and test. Remove test_classes, or the column."
+            f"{table} has a column split, which contradicts test_classes. Remove the column, or remove test_classes."
         )
     missing = [name for name in needed if name not in header]
     if missing == ["split"]:
         raise ValueError(
-            f"{table} has no column split, with train or test for each image. To have it divided by class, use "
-            f"the dataset \"csv(path='{table}', test_classes=0.3)\"."
+            f"{table} has no column split. Expected a column with train or test for each image. To divide the images "
+            f"by class at random, use the dataset \"csv(path='{table}', test_classes=0.3)\"."
         )
     if missing or len(set(header)) < len(header):
         raise ValueError(
-            f"{table} has the columns {header}; expected {','.join(NEEDED)}, each once, and where wanted "
-            f"{','.join(KNOWN[len(NEEDED) :])}; columns are divided by commas."
+            f"{table} has the wrong columns. Expected {','.join(NEEDED)}, each once, and optionally "
+            f"{','.join(KNOWN[len(NEEDED) :])}, separated by commas. Received: {header}."
         )
     if len({mark in header for mark in MARKS}) > 1:
-        raise ValueError(f"{table} has one of the columns {' and '.join(MARKS)}; expected both, or none.")
+        raise ValueError(f"{table} has only one of the columns {' and '.join(MARKS)}. Expected both or neither.")
     others = [name for name in header if name not in KNOWN]
     if others:
         logging.getLogger(__name__).warning(
-            "%s: the columns %s are not read; known are %s.", table, ", ".join(others), ", ".join(KNOWN)
+            "%s has columns that are ignored: %s. tfdml reads only %s.", table, ", ".join(others), ", ".join(KNOWN)
         )
 
 
 def _shared(rows, name):
-    """Numbers the values of a column; each empty value gets its own number. None if there is no such column."""
+    """Maps the values of a column to integers, each empty value to its own one; None if the column does not exist."""
     if name not in rows[0]:
         return None
     values = [(row[name], None) if row[name] else ("", place) for place, row in enumerate(rows)]
@@ -127,20 +136,20 @@ def _shared(rows, name):
     return np.array([numbers[value] for value in values], np.int64)
 
 
-# Class numbers are stored in 64 bits.
+# Class labels are stored as signed 64-bit integers.
 MOST = 2**63 - 1
-# Letters of a line in an error.
+# Maximum number of characters of a line to quote in an error.
 LONGEST = 200
 
 
 def read_list(path, /, *, header=0, **columns):
-    """Returns the columns of a text file, separated by white space, a list for each.
+    """Returns the columns of a text file, separated by whitespace, as lists.
 
-    `header` lines come before the first row. `columns` are name to type (`str`, `int` or `float`) of every column, in
-    order. The last may contain spaces.
+    The first `header` lines are skipped. `columns` are the name and the type (`str`, `int` or `float`) of every column,
+    in order. The last column may contain spaces.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"There is no list {path}. Download the dataset again.")
+        raise FileNotFoundError(f"The list {path} does not exist. Download the dataset again.")
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError as error:
@@ -150,18 +159,18 @@ def read_list(path, /, *, header=0, **columns):
     rows = [_parse(path, number, line, columns) for number, line in enumerate(lines, 1) if number > header]
     rows = [row for row in rows if row]
     if not rows:
-        raise ValueError(f"{path} lists nothing. Expected lines of {', '.join(columns)}.")
+        raise ValueError(f"{path} is empty. Expected lines with {', '.join(columns)}.")
     return [list(column) for column in zip(*rows, strict=True)]
 
 
 def read_numbered(path, /, **columns):
-    """Like `read_list`, but returns a dictionary by the first column, whose values must be unique."""
+    """Like `read_list`, but returns a dictionary with the values of the first column, which are unique, as keys."""
     ids, *values = read_list(path, **columns)
     rows = list(zip(*values, strict=True)) if len(values) > 1 else values[0]
     numbered = dict(zip(ids, rows, strict=True))
     if len(numbered) < len(ids):
         twice = next(number for place, number in enumerate(ids) if number in ids[:place])
-        raise ValueError(f"{path} has the {next(iter(columns))} {twice} twice. Download it again.")
+        raise ValueError(f"{path} contains the {next(iter(columns))} {twice} twice. Download it again.")
     return numbered
 
 
@@ -179,6 +188,6 @@ def _parse(path, number, line, columns):
         expected = " ".join(f"<{name}>" for name in columns)
         numbers = [name for name, kind in columns.items() if kind is not str]
         raise ValueError(
-            f"{path}, line {number}: expected {expected}{', numbers in ' + ', '.join(numbers) if numbers else ''}; "
-            f"received {line.strip()[:LONGEST]!r}."
+            f"{path}, line {number}, is not valid. Expected {expected}"
+            f"{', with numbers in ' + ', '.join(numbers) if numbers else ''}. Received: {line.strip()[:LONGEST]!r}."
         ) from None

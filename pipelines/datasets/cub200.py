@@ -20,14 +20,14 @@ CUB200 = Published(
 
 @register("dataset", "cub200")
 def cub200(data_dir: DataDir, cropped: bool = False) -> Dataset:
-    """CUB-200-2011: the first half of the bird species trains, the other half tests.
+    """Loads CUB-200-2011, 11,788 images of 200 bird species, with the first half of the species for training.
 
-    Levels, such as families, are the columns of a `classes.csv` of yours in its folder, whose column `class` has the
-    names of `classes.txt`, with or without their numbers.
+    To use a class hierarchy, such as families, add your own `classes.csv` to its folder. The column `class` contains
+    the names in `classes.txt`, with or without their numbers, and each further column is a level.
 
     Args:
-        data_dir: folder with `CUB_200_2011`, or that folder itself.
-        cropped: crop each image to the bird's bounding box.
+        data_dir: Folder with `CUB_200_2011`, or that folder itself.
+        cropped: Boolean. Whether to crop each image to the bird's bounding box. Defaults to `False`.
     """
     folder, _ = CUB200.find(data_dir)
     names = read_numbered(folder / "images.txt", image_id=int, image_name=str)
@@ -44,7 +44,7 @@ def cub200(data_dir: DataDir, cropped: bool = False) -> Dataset:
         levels[level] = {number: category for number, category in found.items() if category is not None}
     boxes = None
     if cropped:
-        # The file has left, top, width and height.
+        # The file contains left, top, width and height.
         columns = {side: float for side in ("x", "y", "width", "height")}
         of_images = read_numbered(folder / "bounding_boxes.txt", image_id=int, **columns)
         _same_images(folder, names, of_images, "bounding_boxes.txt")
@@ -62,6 +62,6 @@ def _same_images(folder, names, others, other_list):
     different = sorted(names.keys() ^ others.keys())
     if different:
         raise ValueError(
-            f"{folder}: images.txt and {other_list} do not list the same images; {len(different)} are in one only, "
-            f"first image_id {different[0]}. Download the dataset again."
+            f"images.txt and {other_list} in {folder} do not list the same images: {len(different)} are in only one of "
+            f"them, for example image_id {different[0]}. Download the dataset again."
         )

@@ -1,4 +1,4 @@
-"""DeepFashion's attributes: Category and Attribute Prediction Benchmark."""
+"""DeepFashion attributes: Category and Attribute Prediction Benchmark."""
 
 import logging
 from typing import Literal
@@ -24,7 +24,7 @@ DEEPFASHION = Published(
     ),
     archives={"Img/img.zip": "Img/img", "img.zip": "img"},
 )
-# As the file numbers them, from 1.
+# Kinds of attributes in the order of their numbers in the file, which start at 1.
 KINDS = ("texture", "fabric", "shape", "part", "style")
 IMAGES = {"train": 209222, "test": 40000}
 
@@ -33,13 +33,15 @@ IMAGES = {"train": 209222, "test": 40000}
 def deepfashion(
     data_dir: DataDir, kind: Literal["all", "texture", "fabric", "shape", "part", "style"] = "all"
 ) -> Dataset:
-    """DeepFashion's attributes: clothes with several labels each; images without any are left out.
+    """Loads the multi-label clothes images of DeepFashion Category and Attribute Prediction.
 
-    Training and test are those of its authors, whose validation images are not used.
+    Training and test images are the ones of the authors' split, without images that have no attribute. Their validation
+    images are not used.
 
     Args:
-        data_dir: folder with `Anno_coarse`, or `Anno`, `Eval` and `Img`, or the folder that holds it.
-        kind: of the attributes.
+        data_dir: Folder with `Eval`, `Img` and either `Anno_coarse` or `Anno`, or the folder that contains it.
+        kind: Kind of attributes to use: `"all"`, `"texture"`, `"fabric"`, `"shape"`, `"part"` or `"style"`. Defaults to
+            `"all"`.
     """
     folder, (_, of_images, names, images) = DEEPFASHION.find(data_dir)
     attributes = _names(folder / names)
@@ -48,8 +50,11 @@ def deepfashion(
     having = _read(folder / of_images, chosen, len(attributes))
     missing = [path for path in paths if path not in having]
     if missing:
-        raise ValueError(f"{folder / of_images} lacks {len(missing)} images of {PARTITION}, first {missing[0]!r}.")
-    # Names in the lists begin with img/, wherever that lies.
+        raise ValueError(
+            f"{folder / of_images} lacks {len(missing)} images of {PARTITION}, for example {missing[0]!r}. Download "
+            "the dataset again."
+        )
+    # Names in the lists start with img/, wherever that folder is.
     above, parts = (folder / images).parent, np.array(parts)
     matrix = np.zeros((len(paths), len(chosen)), bool)
     for row, path in enumerate(paths):
@@ -63,24 +68,27 @@ def deepfashion(
         DEEPFASHION.check_counts(part, split, images=images, classes=images)
         labeled = split.attributes.any(axis=1)
         if not labeled.all():
-            message = "deepfashion, %s: %d images have no attribute and are left out."
+            message = "deepfashion, %s: %d images without attributes are skipped."
             logging.getLogger(__name__).info(message, part, np.sum(~labeled))
         splits.append(split.where(labeled))
     return Dataset("deepfashion", *splits, "several_labels")
 
 
 def _names(path):
-    """Returns `[(name, number of its kind)]`; a name may have spaces, and the number stands last."""
+    """Returns `[(name, number of its kind), ...]`. A name may contain spaces, so the number is last."""
     (lines,) = read_list(path, header=2, line=str)
     words_of_lines = [line.rsplit(maxsplit=1) for line in lines]
     for line, words in zip(lines, words_of_lines, strict=True):
         if len(words) != 2 or words[1] not in map(str, range(1, len(KINDS) + 1)):
-            raise ValueError(f"{path}: expected <attribute_name> <attribute_type>, 1 to 5; received {line!r}.")
+            raise ValueError(
+                f"{path} is not valid. Expected <attribute_name> <attribute_type>, with a type from 1 to 5. Received: "
+                f"{line!r}."
+            )
     return [(name, int(number)) for name, number in words_of_lines]
 
 
 def _read(path, chosen, count):
-    """Returns the places among the chosen attributes that each image has, by its name."""
+    """Returns, for each image name, the positions of its attributes among the chosen ones."""
     having, wanted = {}, np.array(chosen, np.int64)
     with open_file(path) as file:
         for number, line in enumerate(file, 1):
@@ -88,6 +96,6 @@ def _read(path, chosen, count):
             if number <= 2 or not name:
                 continue
             if len(values) != count:
-                raise ValueError(f"{path}, line {number}: expected {count} attributes, received {len(values)}.")
+                raise ValueError(f"{path}, line {number}: expected {count} attributes. Received: {len(values)}.")
             having[name.decode()] = np.flatnonzero(np.array(values)[wanted] == b"1")
     return having

@@ -1,4 +1,4 @@
-"""Stored features: vectors that a network has computed, for heads that are trained without it."""
+"""Stored features: vectors that a network has computed, to train heads without it."""
 
 import dataclasses
 import os
@@ -14,7 +14,7 @@ from tfdml.neighbors.clustering import check_finite
 from tfdml.registry import register
 from tfdml.registry.arguments import FilePath, Seed, either, path, several
 
-# A file or folder, or several whose vectors stand side by side.
+# A file or folder, or several with vectors that are concatenated.
 FILES = either(several(path()), path())
 Files = Annotated[FilePath | tuple[FilePath, ...], FILES]
 
@@ -28,23 +28,24 @@ def embeddings(
     test_classes: TestClasses | None = None,
     seed: Seed = 0,
 ) -> Dataset:
-    """Stored features: what tfdml.embed writes, or `.npy`, `.npz` and Parquet files of other software.
+    """Loads stored features instead of images: folders of tfdml.embed, or `.npy`, `.npz` and Parquet files.
 
-    Heads are trained on them without the network that made them.
+    Use it to train heads quickly, without running the network that computed the features.
 
     Args:
-        path: folder of `python -m tfdml.embed`; or `.npz` or Parquet file with `embeddings`, `labels`, and the columns
-            `cameras`, `groups`, `is_query` and `is_gallery` where wanted; or `.npy` file. Several, in a tuple, have the
-            same rows, and their vectors stand side by side.
-        test: the same of the test classes. Default: a part of the classes in `path`, see `test_classes`.
-        labels, test_labels: `.npy` files with a label for each row, for `.npy` files.
-        test_classes: fraction of the classes to test on, such as 0.3, without `test`.
-        seed: decides which classes test.
+        path: Path of a folder written by `python -m tfdml.embed`, of an `.npz` or Parquet file with `embeddings` and
+            `labels` and optionally `cameras`, `groups`, `is_query` and `is_gallery`, or of an `.npy` file. Or a tuple
+            of several paths with the same rows, so that their vectors are concatenated.
+        test: The same for the test classes, or `None`. If `None`, set `test_classes`. Defaults to `None`.
+        labels, test_labels: Paths of `.npy` files with one label per row, for `.npy` files. Default to `None`.
+        test_classes: Float or `None`. Fraction of the classes in `path` to test on, for example 0.3, instead of
+            `test`. Defaults to `None`.
+        seed: Integer. Determines the test classes. Defaults to `0`.
     """
     if (test is None) == (test_classes is None):
         raise ValueError(
-            "embeddings needs test, the file of the test classes, or test_classes, a fraction of the classes in path; "
-            f"received {'neither' if test is None else 'both'}."
+            "The dataset embeddings needs either test, the path of the test features, or test_classes, the fraction of "
+            f"the classes in path to test on. Received: {'neither' if test is None else 'both'}."
         )
     about = {"protocol": "query_gallery"}
     if test is None:
@@ -53,28 +54,32 @@ def embeddings(
     parts = _read(path, labels), _read(test, test_labels)
     widths = [sum(file.embeddings.shape[1] for file in part) for part in parts]
     if widths[0] != widths[1]:
-        raise ValueError(f"{path} has vectors of {widths[0]} dimensions, and {test} of {widths[1]}: expected the same.")
+        raise ValueError(
+            f"Vectors in {path} and {test} must have the same number of dimensions. Received: {widths[0]} and "
+            f"{widths[1]}."
+        )
     train, tested = _splits(parts)
     return Dataset("embeddings", dataclasses.replace(train, **MARKS), tested, **about)
 
 
 def _read(paths, labels):
-    """Returns the `EmbeddingFiles` of one path or several, all of the same rows."""
+    """Returns the `EmbeddingFiles` of one or several paths with the same rows."""
     paths = [os.path.expanduser(path) for path in (paths if isinstance(paths, tuple) else [paths])]
     arrays = [path for path in paths if path.endswith(".npy")]
     if bool(arrays) != bool(labels):
-        needs = f"{arrays[0]} needs labels" if arrays else f"labels={labels} has no use"
-        raise ValueError(f"{needs}: a .npy file has vectors alone, and labels are a .npy file of their own.")
+        if arrays:
+            raise ValueError(f"{arrays[0]} contains only vectors. Pass labels=..., a .npy file with one label per row.")
+        raise ValueError(f"labels={labels} is only used with .npy files. Remove it, because {paths[0]} has labels.")
     files = [EmbeddingFiles.read(path, os.path.expanduser(labels) if path in arrays else "") for path in paths]
     for name, file in zip(paths, files, strict=True):
         if file.embeddings.dtype.kind not in "fiu":
-            raise ValueError(f"{name}: expected embeddings that are numbers, received {file.embeddings.dtype}.")
+            raise ValueError(f"Embeddings in {name} must be numbers. Received: dtype={file.embeddings.dtype}.")
         try:
             check_finite(file.embeddings)
         except ValueError as error:
-            raise ValueError(f"{name}: {error} Leave it out, or compute it again.") from None
+            raise ValueError(f"{name}: {error} Remove its row, or compute it again.") from None
         if len(file.labels) != len(files[0].labels) or _names(file) != _names(files[0]):
-            raise ValueError(f"{name} has other rows than {paths[0]}: expected the same labels in the same order.")
+            raise ValueError(f"{name} and {paths[0]} must have the same labels in the same order.")
     return files
 
 
@@ -85,7 +90,7 @@ def _names(file):
 
 
 def _splits(parts):
-    """Returns the `Split` of each part, a list of `EmbeddingFiles`; a class has the same number in all of them."""
+    """Returns the `Split` of each part, a list of `EmbeddingFiles`, with the same label for a class in all of them."""
     names = [_names(files[0]) for files in parts]
     labels, class_names = class_numbers_of(sum(names, []))
     ends = np.cumsum([len(part) for part in names])

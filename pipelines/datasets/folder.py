@@ -1,4 +1,4 @@
-"""Your own images in one folder per class."""
+"""Your own images, with one folder per class."""
 
 import collections
 import logging
@@ -15,7 +15,7 @@ from tfdml.registry import register
 from tfdml.registry.arguments import Seed
 
 ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".webp", *converted_endings())
-# Of images in formats that are not read: a warning counts them. Pillow converts the first ones.
+# Image formats that are not read, so a warning counts the files. Pillow can convert the first ones.
 PILLOWS = (".bmp", ".gif", ".tif", ".tiff", ".jp2")
 OTHER_IMAGES = (*PILLOWS, ".heic", ".heif", ".hif", ".avif", ".svg", ".raw", ".cr2", ".nef", ".dng")
 CONVERT = (
@@ -23,21 +23,25 @@ CONVERT = (
     'sys.argv[1:]]"'
 )
 
-# For images that are not in class folders.
+# Advice for images that are not in class folders.
 WITHOUT_CLASSES = (
     "Without classes, use --dataset=photos --sampler=auto, which reads images at any depth and learns from their views."
 )
 
 
 def existing_folder(dataset, data_dir, needs, *places):
-    """Returns the folder of a user's own images, or raises an error that says what the dataset needs."""
+    """Returns the folder of the user's own images; raises an error with what the dataset needs if there is none."""
     if not data_dir:
-        raise ValueError(f"The dataset {dataset!r} needs data_dir: {needs}. In a command it is --data_dir.")
+        raise ValueError(
+            f"data_dir is missing. The dataset {dataset!r} needs {needs}. Pass data_dir, or --data_dir on the command "
+            "line."
+        )
     root = Path(data_dir).expanduser()
     if not root.is_dir():
         raise FileNotFoundError(
-            f"No folder {root}. Expected images at {' and '.join(f'{root}/{place}' for place in places)}. If they have "
-            "moved, pass data_dir, in a command --data_dir."
+            f"The folder {root} does not exist. Expected images at "
+            f"{' and '.join(f'{root}/{place}' for place in places)}. If the images have moved, pass the new data_dir, "
+            "or --data_dir on the command line."
         )
     return root
 
@@ -49,19 +53,21 @@ def folder(
     seed: Seed = 0,
     class_groups: str | None = None,
 ) -> Dataset:
-    """Your own images at `train/<class>/*.jpg` and `test/<class>/*.jpg`, or at `<class>/*.jpg` with `test_classes`.
+    """Loads your own images at `<class>/*.jpg` (set `test_classes`), or at `train/<class>/` and `test/<class>/`.
+
+    If `data_dir` contains a table `classes.csv`, its columns are also levels of the class hierarchy, for `--levels`.
 
     Args:
-        data_dir: folder of `train` and `test`, with different classes; `test` alone is enough for evaluation. With
-            `test_classes`, the folder of the classes.
-        test_classes: fraction of the classes to test on, such as 0.3; the others train. Default: the folders `train`
-            and `test` divide the classes.
-        seed: decides which classes test.
-        class_groups: column of `classes.csv` in `data_dir` that groups similar classes, such as "genus" for birds; the
-            column `class` has the folders' names. Validation holds out whole groups, and classes are numbered group
-            by group, in the table's order. Default: classes have no groups. Its columns are also levels: --levels.
+        data_dir: Folder with the class folders if `test_classes` is set. Otherwise the folder with `train` and `test`,
+            which must have different classes. For evaluation, `test` is enough.
+        test_classes: Float or `None`. Fraction of the classes to test on, for example 0.3. The other classes are for
+            training. If `None`, the folders `train` and `test` divide the classes. Defaults to `None`.
+        seed: Integer. Determines the test classes. Defaults to `0`.
+        class_groups: Text or `None`. Column of `classes.csv` that groups similar classes, for example `"genus"` for
+            birds. The column `class` contains the names of the class folders. Validation then holds out whole groups,
+            and labels are numbered group by group, in the order of the table. Defaults to `None`.
     """
-    needs = "the folder that holds train/<class>/ and test/<class>/, or <class>/ with 'folder(test_classes=0.3)'"
+    needs = "the folder with train/<class>/ and test/<class>/, or with <class>/ for 'folder(test_classes=0.3)'"
     layout = ("train/<class>/*.jpg", "test/<class>/*.jpg") if test_classes is None else ("<class>/*.jpg",)
     root = existing_folder("folder", data_dir, needs, *layout)
     table = root / "classes.csv"
@@ -72,8 +78,8 @@ def folder(
         both = [part for part in SPLITS if part in folders and _folders_in(folders[part])]
         if both:
             raise ValueError(
-                f"{root} is divided already: it has the folder {both[0]} with folders in it. Remove test_classes: use "
-                "the dataset 'folder'."
+                f"{root} is already divided, because it has a folder {both[0]} with class folders. Remove "
+                "test_classes: use the dataset 'folder'."
             )
         rows = _read_split(folders, 0, groups, levels)
         return Undivided(rows, test_classes, seed).divide("folder", look_inside=True)
@@ -91,20 +97,19 @@ def folder(
 
 
 def _parts_in(root):
-    """Returns those of `train` and `test` that exist."""
+    """Returns which of the folders `train` and `test` exist."""
     if (root / "test").is_dir():
         return [part for part in SPLITS if (root / part).is_dir()]
     here = root / "train" if (root / "train").is_dir() else root
-    missing = f"No folder {root}/test" if here != root else f"{root} has no folders train and test"
+    missing = f"The folder {root}/test does not exist" if here != root else f"{root} has no folders train and test"
     classes = len(_folders_in(here))
     divide = (
-        f" To have the {classes} class folders of {here} divided by class, use the dataset "
-        f"'folder(test_classes=0.3)' with data_dir={here}, in a command --data_dir={here} "
-        "--dataset='folder(test_classes=0.3)'."
+        f" To divide the {classes} class folders in {here} at random, use the dataset 'folder(test_classes=0.3)' with "
+        f"data_dir={here}. On the command line: --data_dir={here} --dataset='folder(test_classes=0.3)'."
     )
     raise FileNotFoundError(
-        f"{missing}. Expected images at {root}/train/<class>/*.jpg and, of other classes, at {root}/test/<class>/*.jpg."
-        f"{divide if classes > 1 else ''}"
+        f"{missing}. Expected images at {root}/train/<class>/*.jpg, and images of other classes at "
+        f"{root}/test/<class>/*.jpg.{divide if classes > 1 else ''}"
     )
 
 
@@ -123,26 +128,26 @@ def _class_folders(part):
 
 
 def is_other_image(path):
-    """Returns whether a path is that of an image in a format that is not read."""
+    """Returns whether a path is an image in a format that tfdml does not read."""
     return path.suffix.lower() in set(OTHER_IMAGES) - set(ENDINGS) and not path.is_dir()
 
 
 def tell_of_others(paths):
-    """Warns of images in formats that are not read, a list of `Path`: how many of each, and what to do about them."""
+    """Warns about images in unsupported formats, a list of `Path`: how many there are, and how to convert them."""
     if not paths:
         return
     root = os.path.commonpath([path.parent for path in paths])
     counts = collections.Counter(path.suffix.lower() for path in paths)
     listed = ", ".join(f"{count:,} {ending}" for ending, count in counts.most_common())
     images = "1 image" if len(paths) == 1 else f"{len(paths):,} images"
-    sentences = [f"{images} in {root} cannot be read and will be left out: {listed}."]
+    sentences = [f"{images} in {root} cannot be read and will be skipped: {listed}."]
     for remedy in dict.fromkeys(filter(None, map(why_unread, counts))):
         endings = " and ".join(ending for ending in counts if why_unread(ending) == remedy)
-        sentences.append(f"To read {endings}: {remedy}.")
+        sentences.append(f"To read {endings}, run {remedy}.")
     if convertible := [ending for ending in counts if ending in PILLOWS]:
-        # As a shell takes it.
+        # The command is quoted for a shell.
         names = " -o ".join(f"-iname '*{ending}'" for ending in convertible)
-        sentences.append(f"To write a PNG next to each {' and '.join(convertible)}:")
+        sentences.append(f"To write a PNG next to each {' and '.join(convertible)}, run:")
         sentences.append(f"find {shlex.quote(root)} \\( {names} \\) -exec {CONVERT} {{}} +")
     elif any(why_unread(ending) is None for ending in counts):
         sentences.append("Save them as JPEG or PNG.")
@@ -155,7 +160,7 @@ def _read_split(classes, first_label, groups, levels):
     paths, labels, left_out, others = [], [], [], []
     for label, class_folder in enumerate(classes.values(), start=first_label):
         entries = sorted(class_folder.iterdir())
-        # A name that begins with a dot is no photo of yours: macOS writes ._photo.jpg beside photo.jpg.
+        # Names that start with a dot are not photos: macOS writes ._photo.jpg next to photo.jpg.
         entries = [path for path in entries if path.name[0] != "."]
         found = [path for path in entries if path.suffix.lower() in ENDINGS and not path.is_dir()]
         left_out += [path for path in entries if path.is_dir()]
@@ -164,20 +169,20 @@ def _read_split(classes, first_label, groups, levels):
         inside = [path for path in deeper if path.suffix.lower() in ENDINGS and path.name[0] != "." and path.is_file()]
         if inside:
             raise ValueError(
-                f"The images of the class folder {class_folder} are in folders in it, such as {inside[0]}. Expected "
-                f"them at {class_folder}/*.jpg: move them up. {WITHOUT_CLASSES}"
+                f"The images of the class folder {class_folder} are in subfolders, such as {inside[0]}. Expected them "
+                f"at {class_folder}/*.jpg. Move them up. {WITHOUT_CLASSES}"
             )
         if not found:
             tell_of_others(others)
             raise ValueError(
-                f"The class folder {class_folder} has no images. Expected files ending in {', '.join(ENDINGS)}; "
-                "put some in, or take the folder elsewhere."
+                f"The class folder {class_folder} has no images. Expected files with one of the extensions "
+                f"{', '.join(ENDINGS)}. Add some, or remove the folder."
             )
         paths += [str(path) for path in found]
         labels += [label] * len(found)
     if left_out:
         logging.getLogger(__name__).warning(
-            "%d entries of class folders are left out, first %s: folders in class folders are not searched.",
+            "%d subfolders of class folders are ignored, for example %s. Move their images up to use them.",
             len(left_out),
             left_out[0],
         )

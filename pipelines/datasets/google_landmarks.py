@@ -10,7 +10,7 @@ from pipelines.labels import read_table
 from tfdml.registry import register
 
 TRAIN, INDEX, QUERIES = "train_clean.csv", "index_image_to_landmark.csv", "retrieval_solution_v2.1.csv"
-# Beside the images of each part is where the authors' script puts the tables.
+# The authors' script puts the tables next to the images of each part.
 TABLES = ((TRAIN, INDEX, QUERIES), (f"train/{TRAIN}", f"index/{INDEX}", f"test/{QUERIES}"))
 TABLES += (tuple(f"metadata/{name}" for name in TABLES[0]),)
 LANDMARKS = Published(
@@ -26,15 +26,15 @@ METRICS = ("map", "recall_at_1", "recall_at_10", "recall_at_100")
 
 @register("dataset", "google_landmarks")
 def google_landmarks(data_dir: DataDir) -> Dataset:
-    """Google Landmarks v2: the clean training set, and queries that are searched in its index.
+    """Loads Google Landmarks v2 with its clean training set, its queries and the index that they are searched in.
 
-    Queries without an image in the index are left out. Landmarks of the index are numbered behind those that train:
-    its authors have some in both.
+    Queries without an image in the index are skipped. Landmarks of the index have other labels than those for
+    training, although some landmarks are in both.
 
     Args:
-        data_dir: folder with the images in `train`, `index` and `test`, and with `train_clean.csv`,
-            `index_image_to_landmark.csv` and `retrieval_solution_v2.1.csv`, there, in `metadata` or beside the images
-            of each part; or the folder that holds it as `google-landmark`.
+        data_dir: Folder with the images in `train`, `index` and `test`, and with `train_clean.csv`,
+            `index_image_to_landmark.csv` and `retrieval_solution_v2.1.csv` in the same folder, in `metadata` or next to
+            the images of each part. Or the folder that contains it as `google-landmark`.
     """
     folder, (*tables, _, _, _) = LANDMARKS.find(data_dir)
     table, *of_test = (folder / path for path in tables)
@@ -48,7 +48,7 @@ def google_landmarks(data_dir: DataDir) -> Dataset:
 
 
 def _test(folder, of_index, of_queries, first):
-    """Returns queries, then the index."""
+    """Returns the test split: the queries, followed by the index."""
     index = {row["id"]: first + _number(of_index, row, line) for row, line in _rows(of_index)}
     sizes = dict(zip(*np.unique(list(index.values()), return_counts=True), strict=True))
     queries, other = {}, 0
@@ -58,13 +58,16 @@ def _test(folder, of_index, of_queries, first):
             continue
         unknown = [image for image in images if image not in index]
         if unknown:
-            raise ValueError(f"{of_queries}, line {line}: {INDEX} has no image {unknown[0]!r}.")
+            raise ValueError(
+                f"{of_queries}, line {line}: the image {unknown[0]!r} is not in {INDEX}. Download both again."
+            )
         landmarks = {index[image] for image in images}
         queries[row["id"]] = min(landmarks)
         other += len(landmarks) > 1 or len(images) != sizes[min(landmarks)]
     if other:
         logging.getLogger(__name__).warning(
-            "google_landmarks: %d of %d queries have other images than all of one landmark; measured is the landmark.",
+            "google_landmarks: the solution of %d of %d queries is not exactly the images of one landmark. For these "
+            "queries, all images of one of their landmarks count as correct.",
             other,
             len(queries),
         )
@@ -80,18 +83,20 @@ def _rows(path):
 
     def check(header):
         if not set(expected) <= set(header):
-            raise ValueError(f"{path} has the columns {header}; expected {','.join(expected)}. Download it again.")
+            raise ValueError(
+                f"{path} has the wrong columns. Expected {','.join(expected)}. Received: {header}. Download it again."
+            )
 
     _, rows = read_table(path, check)
     if not rows:
-        raise ValueError(f"{path} lists nothing. Download it again.")
+        raise ValueError(f"{path} is empty. Download it again.")
     return rows
 
 
 def _number(path, row, line):
     text = row["landmark_id"]
     if not (text.isdecimal() and len(text) < 18):
-        raise ValueError(f"{path}, line {line}: expected a number in landmark_id; received {text!r}.")
+        raise ValueError(f"{path}, line {line}: landmark_id must be a number. Received: {text!r}.")
     return int(text)
 
 

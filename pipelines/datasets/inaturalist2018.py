@@ -17,7 +17,7 @@ INATURALIST = Published(
     layouts=((*LISTS.values(), IMAGES),),
     archives={"train_val2018.tar.gz": IMAGES, f"{SPLITS}.zip": SPLITS},
 )
-# Rank in the file to the name of the level; `class` is what training tells apart.
+# Rank in the file to the name of the level. The level `class` already means the classes of the dataset.
 RANKS = {"kingdom": "kingdom", "phylum": "phylum", "class": "taxonomic_class", "order": "order", "family": "family"}
 RANKS |= {"genus": "genus"}
 METRICS = (*(f"recall_at_{k}" for k in (1, 4, 16, 32)), "map_at_r")
@@ -25,12 +25,14 @@ METRICS = (*(f"recall_at_{k}" for k in (1, 4, 16, 32)), "map_at_r")
 
 @register("dataset", "inaturalist2018")
 def inaturalist2018(data_dir: DataDir) -> Dataset:
-    """iNaturalist 2018, divided by species as Smooth-AP divides it; levels: supercategory, and ranks from kingdom on.
+    """Loads iNaturalist 2018: 461,939 images of 8,142 species, with the training and test species of Smooth-AP.
 
-    Ranks other than `supercategory` need the authors' `categories.json` beside the images.
+    The class hierarchy has the levels `supercategory`, `kingdom`, `phylum`, `taxonomic_class`, `order`, `family` and
+    `genus`, for `--levels`. Levels other than `supercategory` need the authors' `categories.json` next to the images.
 
     Args:
-        data_dir: folder with `train_val2018` and `Inat_dataset_splits`, or the folder `inaturalist2018` that holds it.
+        data_dir: Folder with `train_val2018` and `Inat_dataset_splits`, or the folder that contains it as
+            `inaturalist2018`.
     """
     folder, _ = INATURALIST.find(data_dir)
     about = _categories(folder / CATEGORIES)
@@ -45,14 +47,16 @@ def _read(folder, path, names, ranks):
     parts = [name.split("/") for name in paths]
     wrong = [name for name, part in zip(paths, parts, strict=True) if len(part) != 4 or not part[2].isdecimal()]
     if wrong:
-        raise ValueError(f"{path}: expected {IMAGES}/<supercategory>/<number>/<image>; received {wrong[0]!r}.")
+        raise ValueError(
+            f"{path} is not valid. Expected {IMAGES}/<supercategory>/<number>/<image>. Received: {wrong[0]!r}."
+        )
     labels = np.array([int(part[2]) for part in parts], np.int64)
     levels = {"supercategory": {int(part[2]): part[1] for part in parts}, **ranks}
     return Split(np.array([f"{folder}/{name}" for name in paths], object), labels, names, levels=levels)
 
 
 def _categories(path):
-    """Returns names by number of the species, and categories by rank; nothing without the file."""
+    """Returns the names of species by number, and the categories by level; None and an empty dictionary without it."""
     if not path.is_file():
         return None, {}
     try:
@@ -61,5 +65,6 @@ def _categories(path):
         return names, {level: {each["id"]: each[rank] for each in found} for rank, level in RANKS.items()}
     except (ValueError, TypeError, LookupError) as error:
         raise ValueError(
-            f"{path} is not the list of categories with id, name, {', '.join(RANKS)} ({error!r}). Download it again."
+            f"{path} is not valid ({error!r}). Expected a list of categories with id, name, {', '.join(RANKS)}. "
+            "Download it again."
         ) from None

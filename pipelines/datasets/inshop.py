@@ -18,25 +18,28 @@ INSHOP = Published(
     layouts=((f"Eval/{LIST}", "Img/img"), (f"Eval/{LIST}", "img"), (LIST, "img")),
     archives={f"{FOLDER}.zip": f"{FOLDER}/Eval/{LIST}", "Img/img.zip": "Img/img", "img.zip": "img"},
 )
-# As the tables of papers; F1 is not among them.
+# The metrics that papers report, which do not include F1.
 METRICS = (*(f"recall_at_{k}" for k in (1, 10, 20, 30, 40, 50)), "r_precision", "map_at_r", "nmi")
 STATUSES = ("train", "query", "gallery")
 
 
 @register("dataset", "inshop")
 def inshop(data_dir: DataDir) -> Dataset:
-    """In-shop Clothes: queries are searched in a gallery, as its authors divide them.
+    """Loads DeepFashion In-shop Clothes Retrieval with the authors' training, query and gallery images.
 
     Args:
-        data_dir: folder with `Eval` and `Img`, or the folder that holds it.
+        data_dir: Folder with `Eval` and `Img`, or the folder that contains it.
     """
     folder, (partition, images_folder) = INSHOP.find(data_dir)
     path = folder / partition
     names, items, statuses = read_list(path, header=2, image_name=str, item_id=str, evaluation_status=str)
     unknown = sorted(set(statuses) - set(STATUSES))
     if unknown:
-        raise ValueError(f"{path}: expected the evaluation_status {', '.join(STATUSES)}; received {unknown[0]!r}.")
-    # Names in the list begin with img/, wherever that lies.
+        raise ValueError(
+            f"evaluation_status in {path} must be one of {', '.join(STATUSES)}. Received: {unknown[0]!r}. Download it "
+            "again."
+        )
+    # Names in the list start with img/, wherever that folder is.
     above = (folder / images_folder).parent
     images = np.array([f"{above}/{name}" for name in names], dtype=object)
     known, labels = np.unique(items, return_inverse=True)

@@ -23,16 +23,18 @@ JUNK = -1
 
 @register("dataset", "market1501")
 def market1501(data_dir: DataDir) -> Dataset:
-    """Market-1501: queries are searched among images of other cameras; distractors stay, junk is left out.
+    """Loads Market-1501 for person re-identification across cameras, with distractors but without junk images.
+
+    For a query, gallery images of the same person by the same camera are ignored.
 
     Args:
-        data_dir: folder with `Market-1501-v15.09.15`, or that folder itself.
+        data_dir: Folder with `Market-1501-v15.09.15`, or that folder itself.
     """
     folder, _ = MARKET1501.find(data_dir)
     train, query, gallery = (_read(folder / name) for name in FOLDERS)
     for name, split, images, classes in (("train", train, 12936, 751), ("query", query, 3368, 750)):
         MARKET1501.check_counts(name, split, images=images, classes=classes)
-    # Junk is left out of this count too; the distractors are one class more than the persons.
+    # This count excludes junk images too. The distractors are one more class besides the persons.
     MARKET1501.check_counts("gallery", gallery, images=15913, classes=751)
     both = [(query.images, gallery.images), (query.labels, gallery.labels), (query.cameras, gallery.cameras)]
     images, labels, cameras = (np.concatenate(columns) for columns in both)
@@ -42,19 +44,19 @@ def market1501(data_dir: DataDir) -> Dataset:
 
 
 def _read(folder):
-    """Reads the images of a folder, whose names hold person and camera; junk images are left out."""
+    """Reads the images in a folder, with person and camera from their names, and skips junk images."""
     names = sorted(entry.name for entry in folder.iterdir() if entry.suffix == ".jpg" and entry.name[0] != ".")
     matches = [NAME.fullmatch(name) for name in names]
     if None in matches:
         raise ValueError(
-            f"Expected names like 0001_c1s1_000151_01.jpg in {folder}, received {names[matches.index(None)]!r}. "
-            "Remove it."
+            f"{folder} contains an unknown image. Expected names such as 0001_c1s1_000151_01.jpg. Received: "
+            f"{names[matches.index(None)]!r}. Remove it."
         )
     persons, cameras = (np.array([int(match[part]) for match in matches], np.int64) for part in (1, 2))
     images = np.array([f"{folder}/{name}" for name in names], dtype=object)
     junk = int(np.sum(persons == JUNK))
     if junk:
         logging.getLogger(__name__).info(
-            "%s: %d junk images (-1_...) are left out, as its protocol has it.", folder, junk
+            "%s: %d junk images (-1_...) are skipped, as the protocol of the dataset requires.", folder, junk
         )
     return Split(images, persons, cameras=cameras).where(persons != JUNK)

@@ -1,4 +1,4 @@
-"""A dataset that `python -m pipelines.pack` has packed."""
+"""A dataset in shards, as written by `python -m pipelines.pack`."""
 
 import functools
 import hashlib
@@ -15,23 +15,27 @@ from tfdml.files.shards import read_columns, values_of
 from tfdml.registry import register
 from tfdml.registry.arguments import FilePath
 
-# Tables that are read at once.
+# Number of tables to read in parallel.
 THREADS = 8
-PACK_ANEW = "Pack the dataset anew."
+PACK_ANEW = "Pack the dataset again."
 PLACES = {"offset": np.int64, "length": np.int32, "checksum": np.uint32}
 
 
 @register("dataset", "packed")
 def packed(path: FilePath | None = None, data_dir: FilePath | None = None) -> Dataset:
-    """A dataset in the shards of `python -m pipelines.pack`: tables in memory, images read one by one from the shards.
+    """Loads a dataset from the shards written by `python -m pipelines.pack`, on a local disk or in a bucket.
+
+    Labels are in memory, and images are read from the shards when they are needed.
 
     Args:
-        path: folder of the shards, also one of `tf.io.gfile` such as `gs://bucket/packed`. Default: `data_dir`.
-        data_dir: folder of the shards.
+        path: Folder of the shards, or `None`. Can be a folder that `tf.io.gfile` reads, such as `gs://bucket/packed`.
+            If `None`, `data_dir` is used. Defaults to `None`.
+        data_dir: Folder of the shards, or `None`. Defaults to `None`.
     """
     if not (path or data_dir):
         raise ValueError(
-            "The folder of the packed dataset is missing. Pass data_dir, in a command --data_dir, or packed(path=...)."
+            "The folder of the packed dataset is missing. Pass data_dir, --data_dir on the command line, or "
+            "packed(path=...)."
         )
     folder = path or data_dir
     folder = folder if is_remote(folder) else os.path.expanduser(folder)
@@ -48,7 +52,10 @@ def _split(folder, about, classes, part):
     shards = about["shards"]
     outside = [name for name in shards if os.path.basename(name) != name]
     if outside:
-        raise ValueError(f"The manifest in {folder} names {outside[0]!r}, which is no shard; do not use it.")
+        raise ValueError(
+            f"The manifest in {folder} names {outside[0]!r}, which is not a shard in this folder. Do not use this "
+            "dataset."
+        )
     paths = [os.path.join(folder, f"{name}.tar") for name in shards]
     with ThreadPoolExecutor(THREADS) as threads:
         list(threads.map(_check_size, paths, (shard["bytes"] for shard in shards.values())))
@@ -67,7 +74,7 @@ def _split(folder, about, classes, part):
 
 
 def _columns(folder, name, expected):
-    """Returns the columns of a shard's table, by name, but for the names of its images."""
+    """Returns the columns of a shard's table by name, except for the names of its images."""
     table, found = _table(folder, name, expected, {*PLACES, *COLUMNS, "boxes"}), {}
     for column in table.column_names:
         values = table[column].combine_chunks()
@@ -80,14 +87,14 @@ def _columns(folder, name, expected):
 
 
 def _table(folder, name, expected, columns=None):
-    """Returns a table with those of the columns that it has; None for all."""
+    """Returns a table with the columns that exist; with all if `columns` is None."""
     path = os.path.join(folder, name)
     try:
         content = _whole(path)
     except OSError as error:
-        raise ValueError(f"{path} cannot be read ({error.strerror or error}); pack the dataset anew.") from None
+        raise ValueError(f"{path} cannot be read ({error.strerror or error}). {PACK_ANEW}") from None
     if hashlib.sha256(content).hexdigest() != expected["sha256"]:
-        raise damaged(path, "it is not what the manifest says was written", PACK_ANEW)
+        raise damaged(path, "its checksum differs from the manifest", PACK_ANEW)
     try:
         return read_columns(content, columns)
     except ValueError as error:
@@ -95,15 +102,15 @@ def _table(folder, name, expected, columns=None):
 
 
 def _check_size(path, expected):
-    size, advice = _size(path), "Copy it again, or pack the dataset anew."
+    size, advice = _size(path), "Copy it again, or pack the dataset again."
     if size is None:
         raise ValueError(f"{path} is missing. {advice}")
     if size != expected:
-        raise damaged(path, f"it has {size:,} bytes, and was written with {expected}", advice)
+        raise damaged(path, f"it has {size:,} bytes but was written with {expected}", advice)
 
 
 def _size(path):
-    """Returns the bytes of a file, or None if there is none."""
+    """Returns the size of a file in bytes, or None if it does not exist."""
     if is_remote(path):
         import tensorflow as tf
 
@@ -114,5 +121,5 @@ def _size(path):
 def _whole(path):
     size = _size(path)
     if size is None:
-        raise FileNotFoundError(f"there is no {path}")
+        raise FileNotFoundError(f"{path} does not exist")
     return read_part(path, 0, size)

@@ -1,4 +1,4 @@
-"""Your own images without classes, in a folder of any nesting."""
+"""Your own images without classes, in nested folders."""
 
 import os
 
@@ -12,44 +12,45 @@ from tfdml.registry.arguments import Seed
 
 
 def check_links(root):
-    """Raises a ValueError if a link below a folder leads to a folder that holds it: nothing in it would have an end."""
+    """Raises a ValueError if a link below a folder leads to a parent of the link, because the walk would not end."""
     for folder, below, _ in os.walk(root, followlinks=True):
-        # Of most folders nothing has to be resolved.
+        # Most folders have no links, so their real path is not needed.
         links = [path for name in below if os.path.islink(path := os.path.join(folder, name))]
         here = os.path.realpath(folder) if links else ""
         for link in links:
             target = os.path.realpath(link)
             if os.path.commonpath([here, target]) == target:
                 raise ValueError(
-                    f"{link} is a link to {target}, which holds it: its images would be found again and again. Remove "
-                    "the link."
+                    f"{link} is a link to {target}, which contains the link, so its images would be found again and "
+                    "again. Remove the link."
                 )
 
 
 METRICS = ("neighbors_kept", "alignment", "uniformity", "effective_rank")
-# Of images that are held out, the neighbors of one are among the others.
+# Each held-out image needs other held-out images as neighbors.
 FEWEST = 3
 
 
 @register("dataset", "photos")
 def photos(data_dir: DataDir, held_out: HeldOut = 0.1, seed: Seed = 0) -> Dataset:
-    """Your own images without classes, in a folder of any nesting; each is alike only to other views of itself.
+    """Loads your own images without classes, in nested folders, for self-supervised learning.
 
-    Use the sampler `views`. Some images are held out, and measured in two views: whole, and a part of them.
+    Use it with the sampler `views`, because the only similar images are two augmented views of one image. Some images
+    are held out for evaluation in two views: the whole image and a part of it.
 
     Args:
-        data_dir: the folder.
-        held_out: fraction of the images that do not train.
-        seed: decides which.
+        data_dir: Folder with your images, at any depth.
+        held_out: Float. Fraction of the images to hold out. Defaults to `0.1`.
+        seed: Integer. Determines which images are held out. Defaults to `0`.
     """
-    root = existing_folder("photos", data_dir, "a folder that holds your images, at any depth", "*.jpg, at any depth")
+    root = existing_folder("photos", data_dir, "a folder with your images, at any depth", "*.jpg, at any depth")
     check_links(root)
     names = _images_below(root)
     count = max(FEWEST, round(len(names) * held_out))
     if len(names) < 2 * FEWEST or count >= len(names):
         raise ValueError(
-            f"{root} has {len(names)} images, of which held_out={held_out} leaves too few: expected {FEWEST} or more "
-            f"to measure and others to train. Images are files ending in {', '.join(ENDINGS)}."
+            f"{root} has too few images for held_out={held_out}. Expected at least {FEWEST} images to evaluate on and "
+            f"{FEWEST} to train on. Received: {len(names)} images with one of the extensions {', '.join(ENDINGS)}."
         )
     held = set(sorted(names, key=lambda name: place_by_name(name, seed))[:count])
     rows = Split(np.array([f"{root}/{name}" for name in names], dtype=object), np.arange(len(names)))
@@ -60,7 +61,7 @@ def photos(data_dir: DataDir, held_out: HeldOut = 0.1, seed: Seed = 0) -> Datase
 
 
 def _images_below(root):
-    """Returns the names of images, relative to a folder, sorted; names that begin with a dot are no photos."""
+    """Returns the sorted names of images, relative to a folder, without names that start with a dot."""
     images_found, others = [], []
     for folder, below, files in os.walk(root, followlinks=True):
         below[:] = sorted(name for name in below if name[0] != ".")

@@ -1,4 +1,4 @@
-"""Published datasets on the user's disk: finds their files, or unpacks their archives."""
+"""Published datasets on the user's disk: finds their files or unpacks their archives."""
 
 import dataclasses
 import logging
@@ -20,10 +20,10 @@ from tfdml.files.checked import damaged, open_locked, reason_of
 ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
 MOST_MEMBERS = 2_000_000
 MOST_BYTES = 256 * 2**30
-# Images hardly shrink in an archive; one that grows this much was made to fill a disk.
+# Images hardly shrink in an archive. An archive that grows by this factor was made to fill a disk.
 MOST_GROWTH = 20
 ALWAYS_ALLOWED = 64 * 2**20
-# Of a header that holds a long name, or other attributes.
+# Maximum size of a header with a long name or other attributes.
 MOST_OF_HEADER = 2**20
 LONG = (
     tarfile.GNUTYPE_LONGNAME,
@@ -37,7 +37,7 @@ DAMAGE += (UnicodeDecodeError, RecursionError, struct.error)
 
 
 def archive_of(path):
-    """Returns the archive of this name, or of the same name with another ending; None if neither exists."""
+    """Returns the archive with this name, or with this name and another extension; None if neither exists."""
     path = Path(path)
     stem = next(path.name.removesuffix(ending) for ending in ENDINGS if path.name.endswith(ending))
     others = [path.with_name(f"{stem}{ending}") for ending in ENDINGS]
@@ -47,8 +47,8 @@ def archive_of(path):
 def unpack(archive, produces):
     """Unpacks a tar or zip file into its own folder, unless the path `produces` in that folder exists.
 
-    Files go to a hidden folder first, and are moved when all are complete. Existing files stay. Processes that unpack
-    the same archive wait for each other.
+    Files are written to a hidden folder first and moved when all are complete. Existing files are kept. Processes that
+    unpack the same archive wait for each other.
     """
     archive = Path(archive)
     try:
@@ -56,19 +56,19 @@ def unpack(archive, produces):
             if not Path(produces).exists():
                 _unpack(archive, archive.parent / ".unpacking", Path(produces).relative_to(archive.parent))
     except (*DAMAGE, OSError) as error:
-        # For damaged files gzip and bz2 raise an OSError without a number.
+        # For damaged files, gzip and bz2 raise an OSError without an error number.
         if not isinstance(error, OSError) or error.errno is None:
             reason = reason_of(error).rstrip(":")
             raise damaged(f"The archive {archive}", reason, "Download it again.") from None
         raise OSError(
-            f"Cannot unpack {archive}: {error.strerror or error}. Expected a writable folder with room; or unpack it "
-            "by hand."
+            f"Cannot unpack {archive}: {error.strerror or error}. Expected a writable folder with enough space. Or "
+            "unpack it yourself."
         ) from None
 
 
 def _unpack(archive, partial, produces):
     logging.getLogger(__name__).info("Unpacking %s ...", archive)
-    # Left by a process that was killed.
+    # An earlier process that was killed may have left files behind.
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     try:
@@ -78,10 +78,10 @@ def _unpack(archive, partial, produces):
             holds = sorted(entry.name for entry in partial.iterdir())
             some = ", ".join(holds[:5]) + (" and more" if len(holds) > 5 else "")
             raise ValueError(
-                f"The archive {archive} does not hold {produces}, so nothing of it was unpacked. It holds {some}: "
-                "unpack it by hand, and rename the files."
+                f"The archive {archive} does not contain {produces}, so it was not unpacked. It contains {some}. "
+                "Unpack it yourself, and rename the files."
             )
-        # The entry with `produces` last: once it is there, the archive is not unpacked again.
+        # The entry with `produces` is moved last, because the archive is not unpacked again once it exists.
         for entry in sorted(partial.iterdir(), key=lambda entry: (entry.name == Path(produces).parts[0], entry.name)):
             if not (archive.parent / entry.name).exists():
                 os.replace(entry, archive.parent / entry.name)
@@ -90,7 +90,7 @@ def _unpack(archive, partial, produces):
 
 
 class _Budget:
-    """Counts files and bytes of an archive, and raises an error if they are too many."""
+    """Counts the files and bytes of an archive and raises an error if there are too many."""
 
     def __init__(self, archive):
         self._archive = archive
@@ -101,50 +101,50 @@ class _Budget:
         self._bar = ProgressBar(None, "file")
 
     def take(self, name, size):
-        """Accounts for a member before it is written, and checks its name."""
+        """Counts a member and checks its name before it is written."""
         self._members += 1
         parts = PurePosixPath(name).parts
         if ".." in parts or name.startswith("/") or "\\" in name or "\0" in name:
-            self.refuse(f"the name {name!r}, which leads out of the folder")
+            self.refuse(f"a file with the name {name!r}, which leads out of the folder")
         if self._members > MOST_MEMBERS:
             self.refuse(f"more than {MOST_MEMBERS:,} files")
         self.take_bytes(size)
 
     def take_bytes(self, size):
-        """Accounts for bytes that are unpacked."""
+        """Counts unpacked bytes."""
         self._bytes += size
         if self._bytes > self._most_bytes:
-            self.refuse(f"more than {self._most_bytes:,} bytes, more than fits or than images need")
+            self.refuse(f"more than {self._most_bytes:,} bytes, which is more than fits or than images need")
 
     def unpacked(self):
-        """Tells that a member is written."""
+        """Moves the progress bar after a member is written."""
         self._bar.add(1)
 
     def refuse(self, what):
-        raise ValueError(f"The archive {self._archive} is not unpacked: it holds {what}.")
+        raise ValueError(f"The archive {self._archive} is not safe to unpack, because it contains {what}.")
 
 
 def _extract_tar(archive, folder, budget):
     if sys.version_info < (3, 11, 4):
-        raise ValueError(f"Unpacking {archive} needs Python 3.11.4 or later; unpack it by hand.")
+        raise ValueError(f"Unpacking {archive} needs Python 3.11.4 or later. Unpack it yourself.")
     with tarfile.open(archive, tarinfo=_Member) as tar:
         for member in tar:
             budget.take(member.name, member.size)
             if not (member.isfile() or member.isdir()) or member.issparse():
-                budget.refuse(f"{member.name!r}, which is a link or a device, or has holes")
+                budget.refuse(f"{member.name!r}, which is a link, a device or a sparse file")
             tar.extract(member, folder, filter="data")
             budget.unpacked()
-        # The loop over members may also end at a damaged header; the archive itself ends with a block of zeros.
+        # The loop over members also ends at a damaged header. A complete archive ends with a block of zeros.
         tar.fileobj.seek(tar.offset)
         if tar.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
             raise tarfile.ReadError("its end is missing")
-        # The checksum of a compressed file is compared at its end only.
+        # The checksum of a compressed file is only verified at its end.
         while block := tar.fileobj.read(MOST_OF_HEADER):
             budget.take_bytes(len(block))
 
 
 class _Member(tarfile.TarInfo):
-    """A member with limits on the length of its name and other attributes."""
+    """Member with limits on the length of its name and other attributes."""
 
     def _proc_member(self, tar):
         if self.type in LONG and self.size > MOST_OF_HEADER:
@@ -154,11 +154,11 @@ class _Member(tarfile.TarInfo):
 
 def _extract_zip(archive, folder, budget):
     with zipfile.ZipFile(archive) as packed:
-        # All before the first is written. More than a member declares is never read: zipfile stops there.
+        # All members are checked before the first is written. zipfile never reads more bytes than a member declares.
         for member in packed.infolist():
             budget.take(member.filename, member.file_size)
             if member.flag_bits & 1:
-                raise ValueError(f"The archive {archive} has a password. Unpack it by hand, where it lies.")
+                raise ValueError(f"The archive {archive} is password-protected. Unpack it yourself, into its folder.")
             kind = stat.S_IFMT(member.external_attr >> 16)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
                 budget.refuse(f"{member.filename!r}, which is a link or a device")
@@ -169,26 +169,27 @@ def _extract_zip(archive, folder, budget):
 
 @dataclasses.dataclass(frozen=True)
 class Published:
-    """Describes a dataset as its authors publish it."""
+    """Files and archives of a dataset, as its authors publish it."""
 
     name: str
     page: str
-    # Name of its folder, which `--data_dir` is or holds.
+    # Name of the dataset's folder, which is `--data_dir` or a folder in it.
     folder: str
-    # The layouts in which it exists; each a tuple of paths below the folder, all needed.
+    # The layouts in which the dataset exists. Each is a tuple of paths below the folder, which are all needed.
     layouts: tuple
     # Path of each archive to the path that it produces, in the same folder.
     archives: dict
 
     def find(self, data_dir):
-        """Returns its folder and layout, `(path, layout)`, after unpacking archives if needed."""
+        """Returns the dataset's folder and layout, `(path, layout)`, after unpacking archives if needed."""
         if not data_dir:
             raise ValueError(
-                f"The dataset {self.name!r} needs data_dir, in a command --data_dir. {self._expected('FOLDER')}"
+                f"data_dir is missing for the dataset {self.name!r}. Pass data_dir, or --data_dir on the command line. "
+                f"{self._expected('FOLDER')}"
             )
         data_dir = Path(data_dir).expanduser()
         if data_dir.is_file():
-            # The archive itself.
+            # The user passed the archive itself.
             data_dir = data_dir.parent
         found = self._whole(data_dir) or self._unpacked(data_dir)
         if found is None:
@@ -198,11 +199,11 @@ class Published:
         return found
 
     def check_counts(self, part, split, *, images, classes):
-        """Warns if the numbers of images and classes of a part differ from the published ones."""
+        """Warns if the numbers of images and classes of a part differ from the published numbers."""
         if (len(split), split.num_classes) != (images, classes):
             logging.getLogger(__name__).warning(
-                "%s, %s: %s images of %s classes here, %s images of %s classes as published. Scores are comparable "
-                "with published ones only on the full set.",
+                "%s, %s: found %s images in %s classes, instead of %s images in %s classes as published. Scores are "
+                "only comparable with published scores on the complete dataset.",
                 self.name,
                 part,
                 *(f"{number:,}" for number in (len(split), split.num_classes, images, classes)),
@@ -219,7 +220,7 @@ class Published:
         return None
 
     def _unpacked(self, data_dir):
-        """Unpacks archives until a layout is complete, and returns `(path, layout)`, or None."""
+        """Unpacks archives until a layout is complete; returns `(path, layout)`, or None."""
         for folder in self._places(data_dir):
             for name, produces in self.archives.items():
                 archive = archive_of(folder / name)
@@ -230,20 +231,20 @@ class Published:
         return None
 
     def _lacking(self, data_dir):
-        """Names the files that are missing from the layout that is nearest to complete."""
+        """Names the files that are missing from the most complete layout."""
         if not data_dir.is_dir():
             return f"there is no folder {data_dir}"
         tried = [(folder, layout) for folder in self._places(data_dir) for layout in self.layouts]
         missing = [[str(folder / path) for path in layout if not (folder / path).exists()] for folder, layout in tried]
         counts = [len(lacking) / len(layout) for lacking, (_, layout) in zip(missing, tried, strict=True)]
-        # If nothing is there at all: the folder as its authors name it.
+        # If nothing exists, name the files in the authors' folder.
         best = counts.index(min(counts)) if min(counts) < 1 else len(self.layouts)
         return f"there is no {', no '.join(missing[best])}"
 
     def _expected(self, data_dir):
         layouts = "; or ".join(", ".join(layout) for layout in self.layouts)
         return (
-            f"Get it from {self.page} and put its folder {self.folder} there, with {layouts}; or its archives, "
-            f"which are then unpacked: {', '.join(self.archives)}. Then check it: "
+            f"Get it from {self.page}. Put its folder {self.folder} there, with {layouts}. Or put its archives there, "
+            f"which tfdml then unpacks: {', '.join(self.archives)}. Then check it with "
             f"python -m pipelines.check --dataset={self.name} --data_dir={shlex.quote(str(data_dir))}"
         )

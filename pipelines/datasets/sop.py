@@ -20,10 +20,12 @@ METRICS = (*(f"recall_at_{k}" for k in (1, 10, 100, 1000)), "r_precision", "map_
 
 @register("dataset", "sop")
 def sop(data_dir: DataDir) -> Dataset:
-    """Stanford Online Products, divided by product as its authors do; level: category.
+    """Loads Stanford Online Products, 120,053 images of 22,634 products, with the authors' division of the products.
+
+    The class hierarchy has the level `category`, for `--levels`.
 
     Args:
-        data_dir: folder with `Stanford_Online_Products`, or that folder itself.
+        data_dir: Folder with `Stanford_Online_Products`, or that folder itself.
     """
     folder, _ = SOP.find(data_dir)
     train, test = (_read(folder, f"Ebay_{part}.txt") for part in ("train", "test"))
@@ -35,9 +37,9 @@ def sop(data_dir: DataDir) -> Dataset:
 def _read(folder, name):
     columns = {"image_id": int, "class_id": int, "super_class_id": int, "path": str}
     _, labels, _, paths = read_list(folder / name, header=1, **columns)
-    # Of "chair_final/1.JPG" that is chair.
+    # The category of "chair_final/1.JPG" is "chair".
     categories = (path.partition("/")[0].removesuffix("_final") for path in paths)
     levels = {"category": dict(zip(labels, categories, strict=True))}
-    # Joined as text: a hundred thousand path objects take a second.
+    # Paths are joined as text, because creating 100,000 Path objects needs a second.
     images = np.array([f"{folder}/{path}" for path in paths], dtype=object)
     return Split(images, np.array(labels, np.int64), levels=levels)

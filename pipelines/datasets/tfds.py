@@ -1,4 +1,4 @@
-"""Datasets that TensorFlow Datasets has prepared on disk."""
+"""Datasets prepared on disk by TensorFlow Datasets."""
 
 import io
 import logging
@@ -11,25 +11,26 @@ from pipelines.dataset import Dataset, Split
 from tfdml.registry import register
 from tfdml.registry.arguments import FilePath, Text
 
-# Names of the feature that holds the class, in order of preference.
+# Names of the feature with the class, in order of preference.
 LABELS = ("label", "class_id")
 
 
 @register("dataset", "tfds")
 def tfds(name: Text, data_dir: FilePath | None = None, image: str = "image", label: str | None = None) -> Dataset:
-    """A dataset that TensorFlow Datasets has prepared on your disk, divided by class; nothing is downloaded.
+    """Loads a dataset that TensorFlow Datasets has prepared on your disk, without downloading anything.
 
-    Splits train and test with different classes stay as they are; otherwise the first half of the classes trains and
-    the other half tests. Encoded images are loaded into memory.
+    If its splits `train` and `test` have different classes, they are used unchanged. Otherwise the first half of the
+    classes is for training, and the other half for the test. Encoded images are loaded into memory.
 
     Args:
-        name: as TensorFlow Datasets knows it: `cars196`, `caltech_birds2011:0.2.0`, `some/config`.
-        data_dir: folder of its datasets. Default: `~/tensorflow_datasets`.
-        image: the feature that holds the image.
-        label: the feature that holds the class. Default: `label` or `class_id`.
+        name: Name in TensorFlow Datasets, for example `"cars196"`, `"caltech_birds2011:0.2.0"` or `"some/config"`.
+        data_dir: Folder of its datasets, or `None`. If `None`, it is `~/tensorflow_datasets`. Defaults to `None`.
+        image: Name of the feature with the image. Defaults to `"image"`.
+        label: Name of the feature with the class, or `None`. If `None`, it is `label` or `class_id`. Defaults to
+            `None`.
     """
     try:
-        # Slow to import, and only this dataset needs it.
+        # TensorFlow Datasets is slow to import, and only this dataset needs it.
         import tensorflow_datasets
     except ImportError as error:
         raise ImportError(f"The dataset tfds needs {error.name}: pip install 'tfdml[tfds]'.") from error
@@ -39,7 +40,9 @@ def tfds(name: Text, data_dir: FilePath | None = None, image: str = "image", lab
     label = label or next((known for known in LABELS if known in features), LABELS[0])
     for feature in (image, label):
         if feature not in features:
-            raise ValueError(f"tfds({name!r}) has no feature {feature!r}; it has {', '.join(sorted(features))}.")
+            raise ValueError(
+                f"tfds({name!r}) has no feature {feature!r}. Expected one of {', '.join(sorted(features))}."
+            )
     parts = {part: _read(tensorflow_datasets, builder, part, image, label) for part in sorted(builder.info.splits)}
     is_named = isinstance(features[label], tensorflow_datasets.features.ClassLabel)
     names = dict(enumerate(features[label].names)) if is_named else None
@@ -52,20 +55,22 @@ def _prepared(data_dir, name):
     folders = [file.parent for depth in ("", "*/", "*/*/") for file in path.glob(f"{depth}dataset_info.json")]
     if not folders:
         raise FileNotFoundError(
-            f"TensorFlow Datasets has prepared no {name!r} in {data_dir}: there is no {path}/<version>/"
-            f"dataset_info.json. Prepare it once: python -m tensorflow_datasets build {name} --data_dir={data_dir}; "
-            f"then check it: python -m pipelines.check --dataset=\"tfds(name='{name}')\" --data_dir={data_dir}"
+            f"TensorFlow Datasets has not prepared {name!r} in {data_dir}. Expected {path}/<version>/"
+            f"dataset_info.json. Prepare it once with python -m tensorflow_datasets build {name} "
+            f"--data_dir={data_dir}. Then check it with "
+            f"python -m pipelines.check --dataset=\"tfds(name='{name}')\" --data_dir={data_dir}"
         )
     if len({folder.parent for folder in folders}) > 1:
         configs = sorted({folder.parent.name for folder in folders})
         raise ValueError(
-            f"tfds({name!r}) has several configurations: {', '.join(configs)}. Name one: {name}/{configs[0]}."
+            f"tfds({name!r}) has several configurations: {', '.join(configs)}. Choose one, for example "
+            f"{name}/{configs[0]}."
         )
     return max(folders, key=lambda folder: [int(number) for number in re.findall(r"\d+", folder.name)])
 
 
 def _read(tensorflow_datasets, builder, part, image, label):
-    """Reads encoded images and labels of a split, in stored order."""
+    """Reads the encoded images and the labels of a split, in stored order."""
     encoded = isinstance(builder.info.features[image], tensorflow_datasets.features.Image)
     decoders = {image: tensorflow_datasets.decode.SkipDecoding()} if encoded else {}
     examples = builder.as_dataset(
@@ -79,7 +84,7 @@ def _read(tensorflow_datasets, builder, part, image, label):
     images[:] = [contents if encoded else _encode(contents) for contents, _ in rows]
     labels = np.array([number for _, number in rows], np.int64)
     if np.any(labels < 0):
-        logging.getLogger(__name__).info("%d images of %s have no label and are left out.", np.sum(labels < 0), part)
+        logging.getLogger(__name__).info("%d images of %s without a label are skipped.", np.sum(labels < 0), part)
     return Split(images, labels).where(labels >= 0)
 
 
@@ -87,7 +92,9 @@ def _encode(pixels):
     from PIL import Image
 
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] not in (1, 3):
-        raise ValueError(f"Expected images as uint8 [H, W, 3] or [H, W, 1], received {pixels.dtype} {pixels.shape}.")
+        raise ValueError(
+            f"Expected images as uint8 arrays [H, W, 3] or [H, W, 1]. Received: {pixels.dtype} {pixels.shape}."
+        )
     file = io.BytesIO()
     Image.fromarray(pixels.squeeze(2) if pixels.shape[2] == 1 else pixels).save(file, "PNG")
     return file.getvalue()

@@ -1,4 +1,4 @@
-"""Toy cars: a procedural stand-in for Cars196, rendered once and then read from a cache file."""
+"""Toy cars: a procedural substitute for Cars196, rendered once and then read from a cache file."""
 
 import contextlib
 import hashlib
@@ -19,7 +19,7 @@ from tfdml.files.checked import read_bytes
 from tfdml.registry import register
 from tfdml.registry.arguments import MOST_SIDE, Count, FilePath, Seed, integer
 
-# The parts that tell the classes of a body type apart; its other parts vary from picture to picture.
+# The parts that distinguish the classes of a body type. Its other parts vary from image to image.
 DECIDING_PARTS = {
     "sedan": ("wheels", "roof"),
     "hatchback": ("taillight", "decal"),
@@ -36,9 +36,10 @@ MOST_CLASSES = len(DECIDING_PARTS) * min(
 
 
 def grouped_designs(make, classes, seed):
-    """Draws designs whose parts that vary are None, equally many of each body type, side by side in each half.
+    """Draws the same number of designs for each body type, grouped by body type in each half of the classes.
 
-    `make` creates a design from its `body` and parts by name. There are at most `MOST_CLASSES`.
+    Parts that vary from image to image are None. `make` creates a design from its `body` and its parts by name. There
+    are at most `MOST_CLASSES` classes.
     """
     rng = np.random.default_rng(seed)
     rounds = math.ceil(classes / len(DECIDING_PARTS))
@@ -51,14 +52,14 @@ def grouped_designs(make, classes, seed):
 
 
 def completed(design, rng):
-    """Returns the design with random kinds of the parts that vary; the same design if none does."""
+    """Returns the design with random kinds for the parts that vary, or the same design if no part varies."""
     varying = [part for part in PARTS if getattr(design, part) is None]
     drawn = {part: str(rng.choice(list(PARTS[part]))) for part in varying}
     return type(design)(*[drawn.get(part, kind) for part, kind in zip(("body", *PARTS), design, strict=True)])
 
 
 def _combinations(parts, count, rng):
-    """Draws different combinations of kinds of these parts, `[{part: kind}, ...]`."""
+    """Draws `count` different combinations of kinds of these parts, `[{part: kind}, ...]`."""
     counts = [len(PARTS[part]) for part in parts]
     numbers = rng.choice(math.prod(counts), count, replace=False)
     kinds = np.stack(np.unravel_index(numbers, counts), axis=1)
@@ -66,7 +67,7 @@ def _combinations(parts, count, rng):
 
 
 LOGGER = logging.getLogger(__name__)
-# Part of the cache file's name: raise it when the drawings change.
+# Part of the cache file's name. Increase it when the drawings change.
 RENDERER_VERSION = 1
 ATTRIBUTES = {"body": tuple(BODIES), **{part: tuple(kinds) for part, kinds in PARTS.items()}}
 Design = NamedTuple("Design", [(attribute, str) for attribute in ATTRIBUTES])
@@ -82,26 +83,27 @@ def toycars(
     seed: Seed = 0,
     grouped: bool = False,
 ) -> Dataset:
-    """Procedural toy cars: a class is a design (body, roof, windows, wheels, lights, bumper, decal), never a color.
+    """Renders toy car images, in which each class is a car design, so that you can try tfdml without a dataset.
 
-    The first half of the classes trains, the other half tests. Pictures of a class differ in colors, pose, light,
-    background, occlusion, blur, noise and JPEG quality. Another seed draws other designs; two seeds may share a few.
+    A design is a body with a roof, windows, wheels, lights, bumper and decal. Images of a class differ in colors, pose,
+    light, background, occlusion, blur, noise and JPEG quality. The first half of the classes is for training. Another
+    seed draws other designs, but two seeds may share a few of them.
 
     Args:
-        data_dir: folder of the cache file. Default: `tfdml` in `$XDG_CACHE_HOME` or in `~/.cache`.
-        classes: number of designs, at least 2.
-        images_per_class: pictures of each design.
-        image_size: side of a picture in pixels, at least 16.
-        seed: decides designs and pictures.
-        grouped: whether each body type is a group of classes that differ in two or three parts of its own, such as
-            wheels and roof of sedans, and in nothing else: the other parts vary from picture to picture. At most 224
-            classes, numbered group by group in each half.
+        data_dir: Folder of the cache file, or `None`. If `None`, it is `tfdml` in `$XDG_CACHE_HOME` or in `~/.cache`.
+        classes: Integer of at least 2. Number of designs. Defaults to `200`.
+        images_per_class: Integer. Number of images per design. Defaults to `40`.
+        image_size: Integer of at least 16. Side of an image in pixels. Defaults to `48`.
+        seed: Integer. Determines the designs and the images. Defaults to `0`.
+        grouped: Boolean. Whether each body type is a group of similar classes that differ only in two or three parts,
+            for example sedans in wheels and roof. The other parts vary from image to image. There are at most 224
+            classes, with labels group by group in each half. Defaults to `False`.
 
     Returns:
-        `Dataset` whose rows are JPEG files as bytes.
+        `Dataset` with JPEG files as bytes in each row.
     """
     if grouped and classes > MOST_CLASSES:
-        raise ValueError(f"toycars(grouped=True) has at most {MOST_CLASSES} classes, received {classes}.")
+        raise ValueError(f"toycars(grouped=True) has at most {MOST_CLASSES} classes. Received: classes={classes}.")
     kind = "toycars-grouped" if grouped else "toycars"
     name = f"{kind}-{classes}x{images_per_class}-{image_size}px-seed{seed}-v{RENDERER_VERSION}.npz.sha256"
     path = cache_folder(data_dir) / name
@@ -115,7 +117,7 @@ def toycars(
 
 
 def designs(classes, seed):
-    """Draws the designs of classes 0, 1, ...: all different, with equally many of each body type."""
+    """Draws different designs for the classes 0, 1, ..., with the same number for each body type."""
     rng = np.random.default_rng(seed)
     rounds = math.ceil(classes / len(BODIES))
     bodies = np.concatenate([rng.permutation(list(BODIES)) for _ in range(rounds)])[:classes]
@@ -130,22 +132,22 @@ def designs(classes, seed):
 
 
 def _render_to(path, chosen, images_per_class, image_size, seed):
-    """Renders all pictures, one generator each so that none depends on another, and writes them to the cache.
+    """Renders all images and writes them to the cache. Each image has its own generator, so none depends on another.
 
-    The cache file holds a digest, then an npz of the joined images, their ends and labels.
+    The cache file contains a digest, followed by an npz with the joined images, their ends and the labels.
     """
     total, images = len(chosen) * images_per_class, []
     partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Opened first: a folder that is not writable is an error at once.
+        # The file is opened first, so that a read-only folder is an error at once.
         with open(partial, "xb") as file:
             size = f"{image_size} x {image_size}"
-            LOGGER.info("Rendering %d toycars pictures of %s pixels, to be cached in %s", total, size, path)
-            bar = ProgressBar(total, "picture")
+            LOGGER.info("Rendering %d toy car images of %s pixels. They will be cached in %s", total, size, path)
+            bar = ProgressBar(total, "image")
             for label, design in enumerate(chosen):
                 for number in range(images_per_class):
-                    # A generator of its own for the parts that vary, so that pictures without any stay as they are.
+                    # The parts that vary have their own generator, so that images without such parts do not change.
                     drawn = completed(design, np.random.default_rng([seed, label, number, 1]))
                     images.append(render(drawn, np.random.default_rng([seed, label, number]), image_size))
                 bar.add(images_per_class)
@@ -157,8 +159,8 @@ def _render_to(path, chosen, images_per_class, image_size, seed):
         os.replace(partial, path)
     except OSError as error:
         raise OSError(
-            f"Cannot write the toycars cache {path}: {error.strerror or error}. Expected a writable folder with room; "
-            "name another with data_dir."
+            f"Cannot write the toycars cache {path}: {error.strerror or error}. Expected a writable folder with enough "
+            "space. Pass another data_dir."
         ) from None
     finally:
         with contextlib.suppress(OSError):
@@ -167,7 +169,7 @@ def _render_to(path, chosen, images_per_class, image_size, seed):
 
 
 def _read(path):
-    """Returns images and labels of a cache file, or None if it is missing or damaged."""
+    """Returns the images and labels in a cache file, or None if it is missing or damaged."""
     try:
         content = read_bytes(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""Draws a toy car from its parts, with the nuisances of a photo."""
+"""Draws a toy car from its parts, with the variations of a photo."""
 
 import colorsys
 import io
@@ -8,15 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
-# Heights, the tyre's radius and color, and the place of the decal are the same on all cars.
+# Heights, the tire's radius and color, and the position of the decal are the same on all cars.
 GROUND, AXLE, TYRE, RUBBER, DOOR = 83, 72, 11.5, (28, 28, 32), (50, 58)
 
 
 class Body(NamedTuple):
-    """Outline of a body type, and places of the other parts on it. Points are `(x, y)`, y downward."""
+    """Outline of a body type and the positions of the other parts on it. Points are `(x, y)`, with y downward."""
 
-    outline: tuple  # its third point is where a spoiler stands
-    roof: tuple  # its rear and front end
+    outline: tuple  # A spoiler is drawn at its third point.
+    roof: tuple  # rear and front end
     greenhouse: tuple  # rear bottom, rear top, front top, front bottom
     axles: tuple
     nose: tuple  # center of the headlight
@@ -52,7 +52,7 @@ BODIES = {
 
 
 class Pen:
-    """Draws shapes given in units on an image of any size."""
+    """Draws shapes on an image of any size. A unit is 1% of its width."""
 
     def __init__(self, image):
         self.draw = ImageDraw.Draw(image)
@@ -92,11 +92,11 @@ def _between(start, end, share):
 
 
 def _nothing(*_):
-    """The kind of a part that is absent."""
+    """Draws nothing, for a part that is absent."""
 
 
 def _panes(*cuts, sink=0.0):
-    """Returns a function that draws windows between fractions of the greenhouse's width, with a lowered top."""
+    """Returns a function that draws windows between fractions of the cabin's width, with the top lowered by `sink`."""
 
     def draw(pen, paint, body):
         rear_bottom, rear_top, front_top, front_bottom = body.greenhouse
@@ -229,7 +229,7 @@ PARTS = {
 
 
 def draw_car(design, paint, turn, size):
-    """Draws a car on a transparent background, its wheels' spokes at an angle `turn` in radians."""
+    """Draws a car on a transparent background, with wheels rotated by `turn` in radians."""
     image = Image.new("RGBA", (size, size), (*paint.line, 0))
     pen, body = Pen(image), BODIES[design.body]
     pen.disc((50, GROUND), 2.5, (*paint.line, 150), stretch=17)
@@ -244,12 +244,12 @@ def draw_car(design, paint, turn, size):
     return image
 
 
-# Cars are drawn on a canvas of this many picture sizes, then posed on one of the second many, then shrunk.
+# Cars are drawn at the first multiple of the image size, posed at the second multiple, and then shrunk.
 DRAWN, POSED = 4, 2
 
 
 class Paint(NamedTuple):
-    """Colors of one picture, RGB triples; they do not depend on the class."""
+    """Colors of one image as RGB triples, which do not depend on the class."""
 
     body: tuple
     line: tuple
@@ -262,9 +262,9 @@ class Paint(NamedTuple):
 
 
 def render(design, rng, image_size):
-    """Renders a picture of a design, as the bytes of a JPEG file.
+    """Renders an image of a design and returns the bytes of a JPEG file.
 
-    The design takes nothing from `rng`: generators in the same state give any two designs the same nuisances.
+    The design draws nothing from `rng`, so generators in the same state give any two designs the same variations.
     """
     paint = random_paint(rng)
     image = _background(rng, image_size * POSED)
@@ -280,7 +280,7 @@ def render(design, rng, image_size):
 
 
 def random_paint(rng):
-    """Draws colors that contrast: a light body has a dark decal, a dark body a light one."""
+    """Draws contrasting colors: a light body has a dark decal, and a dark body has a light decal."""
     body = _color(rng, value=(0.25, 1.0), saturation=(0.0, 0.95))
     light = sum(body) > 330
     return Paint(
@@ -301,7 +301,7 @@ def _color(rng, *, value, saturation, hue=(0.0, 1.0)):
 
 
 def _background(rng, size):
-    """Draws sky over ground, each of one color, with clutter of other colors."""
+    """Draws sky and ground in one color each, with clutter in other colors."""
     image = Image.new("RGB", (size, size), _color(rng, value=(0.3, 1.0), saturation=(0.0, 0.7)))
     pen = Pen(image)
     horizon = rng.uniform(25, 85)
@@ -312,7 +312,7 @@ def _background(rng, size):
 
 
 def _clutter(pen, rng, *, center, reach):
-    """Draws clutter of a random form: round, straight or pointed."""
+    """Draws clutter with a random shape: round, straight or pointed."""
     color, form = _color(rng, value=(0.1, 1.0), saturation=(0.0, 1.0)), rng.integers(3)
     angles = np.sort(rng.uniform(0, 2 * math.pi, 4))
     if form == 0:
@@ -324,7 +324,7 @@ def _clutter(pen, rng, *, center, reach):
 
 
 def _posed(car, rng, size):
-    """Mirrors, rotates, scales and shifts the car, and changes the perspective."""
+    """Mirrors, rotates, scales and shifts the car and changes the perspective."""
     angle, scale, mirror = math.radians(rng.uniform(-14, 14)), rng.uniform(0.74, 1.0), rng.choice([-1, 1])
     corners = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])
     turn = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
@@ -335,7 +335,7 @@ def _posed(car, rng, size):
 
 
 def _perspective(target, source):
-    """Returns the eight coefficients of Pillow's perspective transform of corners `[4, 2]` in the target and source."""
+    """Returns the eight coefficients of Pillow's perspective transform from corners `[4, 2]` in target and source."""
     rows = []
     for (x, y), (u, v) in zip(target, source, strict=True):
         rows += [[x, y, 1, 0, 0, 0, -u * x, -u * y], [0, 0, 0, x, y, 1, -v * x, -v * y]]
@@ -343,7 +343,7 @@ def _perspective(target, source):
 
 
 def _occlude(image, rng):
-    """Puts a pole or a bush before the car, in two pictures of three."""
+    """Draws a pole or a bush in front of the car, in two of three images."""
     pen, color = Pen(image), _color(rng, value=(0.1, 0.9), saturation=(0.0, 0.8))
     x, wide, form = rng.uniform(10, 90), rng.uniform(5, 13), rng.integers(3)
     if form == 0:

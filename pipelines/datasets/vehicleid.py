@@ -10,8 +10,8 @@ from pipelines.datasets.published import Published
 from tfdml.registry import register
 
 TRAIN_LIST = "train_test_split/train_list.txt"
-# Size: vehicles in the test list, which is in its name, and images in it. The published lists have other counts than
-# the paper.
+# Size to the number of vehicles, which is in the name of the test list, and to the number of images in the list. The
+# published lists differ from the counts in the paper.
 SIZES = {"small": (800, 6493), "medium": (1600, 13377), "large": (2400, 19777)}
 VEHICLEID = Published(
     name="vehicleid",
@@ -24,11 +24,11 @@ VEHICLEID = Published(
 
 @register("dataset", "vehicleid")
 def vehicleid(data_dir: DataDir, size: Literal["small", "medium", "large"] = "small") -> Dataset:
-    """PKU VehicleID: one random image of each test vehicle is the gallery, for ten random galleries.
+    """Loads PKU VehicleID, evaluated with ten random galleries that have one image of each test vehicle.
 
     Args:
-        data_dir: folder with `VehicleID_V1.0`, or that folder itself.
-        size: test list: `small` (800 vehicles), `medium` (1,600) or `large` (2,400).
+        data_dir: Folder with `VehicleID_V1.0`, or that folder itself.
+        size: Test list: `"small"` (800 vehicles), `"medium"` (1,600) or `"large"` (2,400). Defaults to `"small"`.
     """
     folder, _ = VEHICLEID.find(data_dir)
     vehicles, images = SIZES[size]

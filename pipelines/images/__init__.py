@@ -1,1 +1,1 @@
-"""Image files: headers, decoding, cutting and resizing."""
+"""Image files: headers, decoding, cropping and resizing."""

@@ -26,18 +26,18 @@ from tfdml.registry.arguments import Rows, Tensor
 
 
 def cold_path(*signature: tf.TensorSpec) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator that keeps a function out of the graph around it, for a branch of a `tf.cond` that is rarely taken.
+    """Decorator that keeps a function out of the surrounding graph, for a branch of a `tf.cond` that rarely runs.
 
-    TensorFlow unrolls the branches of a condition into the graph around it, visits the operations of both each time,
-    and builds them again at the start of every pass. A decorated function is a single operation there. `signature` has
-    a `tf.TensorSpec` for each of its arguments.
+    TensorFlow unrolls the branches of a condition into the surrounding graph, visits the operations of both branches
+    each time, and builds them again at the start of every pass. There, a decorated function is a single operation.
+    `signature` has a `tf.TensorSpec` for each of its arguments.
     """
 
     def decorate(function):
         attributes = {"_noinline": True}
         single = tf.function(function, input_signature=signature, autograph=False, experimental_attributes=attributes)
 
-        # Outside of graphs the function itself is called: its errors are shorter.
+        # Outside of graphs, the function itself is called, because its errors are shorter.
         @functools.wraps(function)
         def call(*arguments):
             return function(*arguments) if tf.executing_eagerly() else single(*arguments)
@@ -48,35 +48,35 @@ def cold_path(*signature: tf.TensorSpec) -> Callable[[Callable[..., Any]], Calla
 
 
 MOST_BYTES = 100_000_000
-# A scan of a JPEG takes 0.3 to 2 ns for each pixel, so `SCANNED` pixels take 2 seconds at most. Photos of any size
-# pass, and small images with the most scans that a script can name.
+# A scan of a JPEG needs 0.3 to 2 ns per pixel, so `SCANNED` pixels need at most 2 seconds. This accepts photos of any
+# size, and small images with the largest number of scans that a scan script can have.
 MANY_SCANS, SCANNED = 1000, 1_000_000_000
-# A scan has ten bytes or more, and takes as long as a few thousand pixels at least. If bytes times pixels are not more
-# than this, the scans that fit in take a second. So scans of most images of datasets need not be counted.
+# A scan has at least ten bytes and needs at least as long as a few thousand pixels. If bytes times pixels are not more
+# than this, all scans that fit into the file need about a second, so the scans of most images need not be counted.
 FREE, LEAST_PIXELS = 20_000_000_000, 2**13
-# The headers of scans of 1 to 4 components. With its length, which libjpeg checks, a header hardly occurs by chance in
-# what else a file holds, such as the film behind a phone's photo.
+# The headers of scans with 1 to 4 components. A header includes its length, which libjpeg checks, so it hardly occurs
+# by chance in other data of a file, such as the video after a phone's photo.
 SCANS = tuple(SCAN_START + b"\x00" + bytes((6 + 2 * count, count)) for count in range(1, 5))
-# Bytes that hold the size of a PNG or WebP.
+# Number of bytes that contain the size of a PNG or WebP.
 HEADER_BYTES = 30
-# Where EXIF data begin in a JPEG: at once, as cameras have it, or after the header of JFIF, as other software does.
+# Offset of EXIF data in a JPEG: at the start, as cameras write it, or after the JFIF header, as other software does.
 EXIF_PLACES = (6, 24)
 EXIF_STARTS = "|".join(rf"\C{{{place}}}Exif\x00\C*" for place in EXIF_PLACES)
-# So many bytes and entries of EXIF data are read; the orientation is among the first.
+# Number of bytes and entries of the EXIF data to read. The orientation is among the first entries.
 EXIF_BYTES = 4096
 EXIF_ENTRIES = 64
 ORIENTATION_TAG = 0x0112
 
 
 def check_file_size(contents: Tensor) -> tf.Tensor:
-    """Returns the contents of a file; an error if it is too long for an image."""
+    """Returns the contents of a file, or an error if the file is too large for an image."""
     length = tf.strings.length(contents)
     with tf.control_dependencies([_check(length <= MOST_BYTES, f"The file has more than {MOST_BYTES} bytes:", length)]):
         return tf.identity(contents)
 
 
 def jpeg_size(contents: Tensor) -> tf.Tensor:
-    """Returns height and width of a JPEG, int32 `[2]`; an error if these are too many pixels, or in too many scans."""
+    """Returns the height and width of a JPEG, int32 `[2]`, or an error if it has too many pixels or scans."""
     size = tf.io.extract_jpeg_shape(contents)[:2]
     length, pixels = tf.cast(tf.strings.length(contents), tf.int64), tf.reduce_prod(tf.cast(size, tf.int64))
     costly = length * tf.maximum(pixels, LEAST_PIXELS) > FREE
@@ -85,7 +85,7 @@ def jpeg_size(contents: Tensor) -> tf.Tensor:
 
 
 def check_header(contents: Tensor) -> tf.Tensor:
-    """Returns the contents of a PNG or still WebP; an error if the file is neither, or has too many pixels."""
+    """Returns the contents of a PNG or still WebP, or an error if the file is neither or has too many pixels."""
     header = tf.strings.join([tf.strings.substr(contents, 0, HEADER_BYTES), "\0" * HEADER_BYTES])
 
     def starts(place, mark):
@@ -98,7 +98,7 @@ def check_header(contents: Tensor) -> tf.Tensor:
     lossless = numbers(21, 1, tf.int32) // [2**14, 1] % 2**14 + 1
     extended = tf.concat([numbers(26, 1, tf.int32) // 2**8, numbers(24, 1, tf.int32) % 2**24], 0) + 1
     is_webp = starts(0, b"RIFF")
-    # Whether the file is of a kind, and its height and width if it is.
+    # For each kind of file: whether the file is of this kind, and its height and width if it is.
     kinds = [
         (starts(0, b"\x89PNG"), numbers(16, 2, tf.int32, little_endian=False)[::-1]),
         (is_webp & starts(8, b"WEBPVP8 "), numbers(26, 2, tf.uint16)[::-1] % 2**14),
@@ -107,7 +107,7 @@ def check_header(contents: Tensor) -> tf.Tensor:
     ]
     known = tf.stack([is_kind for is_kind, _ in kinds])
     size = tf.reduce_sum(tf.where(known[:, None], tf.stack([size for _, size in kinds]), 0), axis=0)
-    # TensorFlow writes beyond its memory when it decodes some of these.
+    # TensorFlow writes out of bounds when it decodes some animations.
     moving = is_webp & is_extended & (numbers(20, 1, tf.uint8)[0] & 2 > 0)
     texts = tf.add_n([_count(contents, kind) for kind in TEXTS])
     checks = [
@@ -121,7 +121,7 @@ def check_header(contents: Tensor) -> tf.Tensor:
 
 
 def jpeg_orientation(contents: Tensor) -> tf.Tensor:
-    """Returns the EXIF orientation of a JPEG, int32 from 1 to 8; 1 (upright) without an entry."""
+    """Returns the EXIF orientation of a JPEG, int32 from 1 to 8, or 1 (upright) if there is none."""
     start = tf.strings.substr(contents, 0, EXIF_PLACES[-1] + 6)
     return tf.cond(tf.strings.regex_full_match(start, EXIF_STARTS), lambda: _exif_orientation(contents), lambda: 1)
 
@@ -129,14 +129,14 @@ def jpeg_orientation(contents: Tensor) -> tf.Tensor:
 @cold_path(tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int32))
 def _check_scans(contents, size):
     scans, most = jpeg_scans(contents, size)
-    message = "The JPEG has more scans than its size allows. Save it anew. Scans, and how many it may have:"
+    message = "The JPEG has more scans than allowed for its size. Save it again. Number of scans, and allowed number:"
     with tf.control_dependencies([_check(scans <= most, message, scans, most)]):
         return tf.identity(size)
 
 
 def jpeg_scans(contents: Tensor, size: Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns how many scans a JPEG has, and how many it may have with this height and width."""
-    # What looks like a scan may be none.
+    """Returns the number of scans of a JPEG, and the allowed number for this height and width."""
+    # The bytes of SCAN_START can also occur by chance.
     scans = _count(contents, SCAN_START)
     scans = tf.cond(scans > FEW_SCANS, lambda: tf.add_n([_count(contents, scan) for scan in SCANS]), lambda: scans)
     pixels = tf.reduce_prod(tf.cast(size, tf.int64))
@@ -144,32 +144,32 @@ def jpeg_scans(contents: Tensor, size: Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def why_costly(contents: bytes) -> str | None:
-    """Returns why an image file is not worth decoding, such as `has 1,010 scans`, or None, by the limits of `decode`.
+    """Returns why `decode` would reject an image file as too costly, such as `has 1,010 scans`, or None.
 
-    Of a PNG it also unpacks the data, which `decode` cannot.
+    It also decompresses the data of a PNG to find its size, which `decode` cannot do.
     """
     if contents[:2] != b"\xff\xd8":
         return costly_png(contents)
     if SCAN_START not in contents:
-        # libjpeg writes to standard error by itself where a file ends in its header.
+        # libjpeg itself prints to standard error if a file ends within its header.
         return "ends before its pixels"
     if contents.count(SCAN_START) <= FEW_SCANS:
         return None
     try:
         size = tf.io.extract_jpeg_shape(contents)[:2].numpy()
     except tf.errors.InvalidArgumentError:
-        # Decoders will say so.
+        # The decoder will report the error.
         return None
     if len(contents) * max(math.prod(size.tolist()), LEAST_PIXELS) <= FREE:
         return None
     scans, most = (int(number) for number in jpeg_scans(contents, size))
-    return f"has {scans:,} scans, more than {most:,} for its size; save it anew" if scans > most else None
+    return f"has {scans:,} scans, more than {most:,} for its size; save it again" if scans > most else None
 
 
 @cold_path(tf.TensorSpec([], tf.string))
 def _exif_orientation(contents):
     first = tf.equal(tf.strings.substr(contents, EXIF_PLACES[0], 4), "Exif")
-    # Padded with zeros; the last byte is always zero.
+    # The text is padded with zeros, and the last byte is always zero.
     text = tf.strings.substr(contents, tf.where(first, *EXIF_PLACES) + 6, EXIF_BYTES)
     padded = tf.strings.join([text, "\0" * (EXIF_BYTES + 1)])
     data = tf.cast(tf.io.decode_raw(padded, tf.uint8)[: EXIF_BYTES + 1], tf.int32)
@@ -180,7 +180,7 @@ def _exif_orientation(contents):
         one, other = tf.gather(data, place), tf.gather(data, place + 1)
         return tf.where(big, 256 * one + other, one + 256 * other)
 
-    # The directory's offset has four bytes, of which the lower two are enough here.
+    # The directory's offset has four bytes. The lower two are enough here.
     directory = tf.minimum(number(tf.where(big, 6, 4)), EXIF_BYTES - 12 * EXIF_ENTRIES - 2)
     entries = directory + 2 + 12 * tf.range(EXIF_ENTRIES)
     is_orientation = (tf.range(EXIF_ENTRIES) < number(directory)) & (number(entries) == ORIENTATION_TAG)
@@ -189,7 +189,7 @@ def _exif_orientation(contents):
 
 
 def _count(contents, mark):
-    """Returns how often a mark occurs in a file, in 2 % of the time to decode a JPEG; other operations take longer."""
+    """Returns how often a mark occurs in a file, in 2% of the time to decode a JPEG. Other operations are slower."""
     return tf.size(tf.raw_ops.StringSplitV2(input=[contents], sep=mark).values) - 1
 
 
@@ -200,28 +200,29 @@ def _check_pixels(size):
 
 
 def _check(condition, *message):
-    # Unlike with the public function, the error is the same inside and outside of graphs.
+    # Unlike the public function, this raises the same error inside and outside of graphs.
     return tf.raw_ops.Assert(condition=condition, data=list(message))
 
 
-# The last two make a decoded window equal to the window of a decoded image, and agree with libjpeg's slow transform.
+# With the last two options, a decoded window equals the same window of the whole decoded image. They correspond to
+# libjpeg's slow transform.
 JPEG = {"channels": 3, "dct_method": "INTEGER_ACCURATE", "fancy_upscaling": False}
-# How many times smaller libjpeg can decode, by leaving out fine waves.
+# Ratios at which libjpeg can decode a smaller image, by skipping high frequencies.
 SHRINKS = (1, 2, 4, 8)
-# How a file starts that is no JPEG, PNG or still WebP, but is converted. The flags of a WebP have six bits.
+# Start of a file that must be converted first: AVIF, HEIC or animated WebP. The flags of a WebP have six bits.
 MOVING = "".join(rf"\x{flags:02x}" for flags in range(64) if flags & MOVES)
 CONVERTED = rf"\C{{4}}ftyp\C*|RIFF\C{{4}}WEBPVP8X\C{{4}}[{MOVING}]"
 
 
 def read_image(path: Tensor) -> tf.Tensor:
-    """Reads an image file, and returns contents that `decode` takes; see `converted`."""
+    """Reads an image file and returns contents that `decode` accepts; see `converted`."""
     return converted(tf.io.read_file(path))
 
 
 def converted(contents: Tensor) -> tf.Tensor:
-    """Returns contents that `decode` takes: of an AVIF, a HEIC or an animated WebP those of a PNG of its first picture.
+    """Returns contents that `decode` accepts: an AVIF, HEIC or animated WebP becomes a PNG of its first image.
 
-    Python converts them, so an exported model cannot.
+    The conversion runs in Python, so it does not work in an exported model.
     """
     start = tf.strings.substr(contents, 0, CONVERTED_START)
     return tf.cond(tf.strings.regex_full_match(start, CONVERTED), lambda: _converted(contents), lambda: contents)
@@ -229,7 +230,7 @@ def converted(contents: Tensor) -> tf.Tensor:
 
 @cold_path(tf.TensorSpec([], tf.string))
 def _converted(contents):
-    # Outside of graphs TensorFlow gives the function an array. An array of bytes would lose zeros at their end.
+    # Outside of graphs, TensorFlow passes an array to the function. An array of bytes would lose zeros at the end.
     def convert(file):
         return as_decodable(file if isinstance(file, bytes) else file.item())
 
@@ -237,10 +238,10 @@ def _converted(contents):
 
 
 def decode(contents: Tensor, box: Tensor | None = None) -> tf.Tensor:
-    """Decodes a JPEG, PNG or WebP to uint8 `[H, W, 3]`, and rotates a JPEG according to its EXIF data.
+    """Decodes a JPEG, PNG or WebP to uint8 `[H, W, 3]` and rotates a JPEG according to its EXIF orientation.
 
-    `box` is left, top, right and bottom `[4]` of the part to decode, in pixels of the stored image, before it is
-    rotated; what lies outside of the image is ignored. Default: all.
+    `box` is the left, top, right and bottom `[4]` of the part to decode, in pixels of the stored image before it is
+    rotated. It is clipped to the image. If `None`, the whole image is decoded.
     """
     contents = check_file_size(contents)
     return _decode(contents, tf.io.is_jpeg(contents), box)
@@ -249,15 +250,16 @@ def decode(contents: Tensor, box: Tensor | None = None) -> tf.Tensor:
 def decode_cut(
     contents: Tensor, cut: Cut, seed: Tensor, *, box: Tensor | None = None, shrink: bool = False
 ) -> tf.Tensor:
-    """Computes `cut(decode(contents, box), seed)`, in less time where possible.
+    """Computes `cut(decode(contents, box), seed)`, in less time if possible.
 
-    With `shrink` a JPEG is decoded at 1/2, 1/4 or 1/8 where its window is resized to that or less; pixels differ.
+    With `shrink`, a JPEG is decoded at 1/2, 1/4 or 1/8 of its size if its window is resized to that size or less. This
+    changes the pixels.
     """
     contents = check_file_size(contents)
     jpeg = tf.io.is_jpeg(contents)
     upright = tf.cond(jpeg, lambda: jpeg_orientation(contents) == 1, lambda: False)
 
-    # An image that can be decoded in parts is not decoded yet: only its size is needed.
+    # An image that can be decoded in parts is not decoded yet, because only its size is needed.
     def unread():
         size = jpeg_size(contents)
         corner, size = (tf.zeros([2], tf.int32), size) if box is None else _inside(size, box)
@@ -280,14 +282,14 @@ def decode_cut(
 
 
 def _smaller(cut, height, width):
-    """Returns the index in `SHRINKS` of the largest ratio that leaves the window as large as its target."""
+    """Returns the index in `SHRINKS` of the largest ratio at which the window is still as large as its target."""
     rows, columns = cut.target(height, width)
     spare = tf.minimum(height / tf.cast(rows, tf.float32), width / tf.cast(columns, tf.float32))
     return tf.reduce_sum(tf.cast(spare >= SHRINKS[1:], tf.int32))
 
 
 def _decode_window(contents, corner, size, smaller):
-    """Decodes the window with this top left corner and size, smaller by the ratio with this index in `SHRINKS`."""
+    """Decodes the window with this top left corner and size, reduced by the ratio `SHRINKS[smaller]`."""
 
     def at(ratio):
         first, end = corner // ratio, -(-(corner + size) // ratio)
@@ -323,14 +325,14 @@ def _decode_other(contents):
     def decoded(channels):
         return tf.io.decode_image(contents, channels=channels, expand_animations=False)
 
-    # TensorFlow drops the alpha channel of all others by itself.
+    # TensorFlow itself drops the alpha channel, except for WebP.
     webp = tf.equal(tf.strings.substr(contents, 0, 4), "RIFF")
     return tf.cond(webp, lambda: decoded(0)[:, :, :3], lambda: decoded(3))
 
 
 @cold_path(tf.TensorSpec([None, None, 3], tf.uint8), tf.TensorSpec([], tf.int32))
 def _upright(image, orientation):
-    """Undoes an EXIF orientation: 2 is mirrored, 3 half a turn, 4 both; 5 to 8 likewise, with sides exchanged."""
+    """Undoes an EXIF orientation: 2 is mirrored, 3 is rotated by 180 degrees, 4 is both; 5 to 8 are transposed too."""
     lying = orientation >= 5
     mirrored = tf.reduce_any(orientation == [2, 3, 6, 7])
     upside_down = tf.reduce_any(orientation == [3, 4, 7, 8])
@@ -340,18 +342,18 @@ def _upright(image, orientation):
 
 
 def _inside(size, box):
-    """Returns top left corner and size, `[2]` each, of the part of an image in a box, at least one pixel."""
+    """Returns the top left corner and the size, `[2]` each, of a box clipped to an image, at least one pixel."""
     left, top, right, bottom = tf.unstack(tf.cast(box, tf.int32))
     corner = tf.clip_by_value(tf.stack([top, left]), 0, size - 1)
     return corner, tf.maximum(tf.minimum(tf.stack([bottom, right]), size), corner + 1) - corner
 
 
-# Pictures that are copied at once.
+# Number of thumbnails per batch.
 BATCH = 256
 
 
 def image_of(split: Split, row: int) -> np.ndarray:
-    """Returns the decoded image of a row, uint8 `[H, W, 3]`; of a vector a picture."""
+    """Returns the decoded image of a row, uint8 `[H, W, 3]`, or a plot of its vector."""
     if vector_dims(split):
         return tf.constant(split.images.picture(row))
     contents = converted(tf.constant(split.images[row])) if split.encoded else read_image(split.images[row])
@@ -359,12 +361,12 @@ def image_of(split: Split, row: int) -> np.ndarray:
 
 
 def thumbnail(split: Split, row: int, side: int) -> np.ndarray:
-    """Returns a small picture of a row, uint8 `[side, side, 3]`, with the aspect ratio of the image."""
+    """Returns a thumbnail of a row, uint8 `[side, side, 3]`, padded to keep the aspect ratio of the image."""
     return _shrunk(image_of(split, row), side).numpy()
 
 
 def thumbnails(split: Split, rows: Rows, side: int) -> np.ndarray:
-    """Returns small pictures of many rows, uint8 `[n, side, side, 3]`, as `thumbnail` makes them, on all cores."""
+    """Returns the thumbnails of many rows, uint8 `[n, side, side, 3]`, computed on all cores; see `thumbnail`."""
     chosen = split.where(rows)
     if vector_dims(split):
         return np.stack([thumbnail(chosen, row, side) for row in range(len(chosen))])

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfdml.registry.arguments import Interpolation, Tensor
 
-# TensorFlow's name of each kernel, and how many pixels it reaches to either side, of the smaller image.
+# TensorFlow's name of each kernel, and how many pixels of the smaller image it reaches to either side.
 KERNELS = {
     "bilinear": ("triangle", 1),
     "bicubic": ("keyscubic", 2),
@@ -21,9 +21,9 @@ KERNELS = {
 def resize(
     image: Tensor, height: int | Tensor, width: int | Tensor, interpolation: Interpolation = "bilinear"
 ) -> tf.Tensor:
-    """Resizes `[H, W, 3]` of any real type to float32 `[height, width, 3]`, as `tf.image.resize(antialias=True)` does.
+    """Resizes `[H, W, 3]` of any real type to float32 `[height, width, 3]`, like `tf.image.resize(antialias=True)`.
 
-    Pixels are from 0 to 255; what others than `bilinear` make of them is cut there, too.
+    Pixels are from 0 to 255. Results of interpolations other than `bilinear` are clipped to that range.
     """
     now = tf.cast(tf.shape(image)[:2], tf.float32)
     rows, columns = (
@@ -41,22 +41,21 @@ def resize_part(
 ) -> tf.Tensor:
     """Resizes an image `[H, W, 3]` and returns only some rows and columns of the result.
 
-    `rows` and `columns` are each the count to return, the scale of the result, and how far it is then moved, in pixels
-    of the result.
+    `rows` and `columns` are tuples of the number of pixels to return, the scale, and the shift in pixels of the result.
 
-    TensorFlow's operation is fast along columns, where it works on whole rows of numbers at once, and slow along rows,
-    pixel by pixel. So it is used along columns twice, with the image transposed in between.
+    TensorFlow's operation is fast along columns, because it then processes whole rows of numbers at once. Along rows,
+    it processes single pixels and is slow. So it runs along columns twice, and the image is transposed in between.
     """
-    # Faster than the conversion inside the operation.
+    # This is faster than the conversion inside the operation.
     image = tf.cast(image, tf.float32)
     turned = _turned(_columns_resized(image, *rows, interpolation))
     resized = _turned(_columns_resized(turned, *columns, interpolation))
-    # Bilinear pixels are means. All others overshoot at edges, and later transforms expect pixels.
+    # Bilinear pixels are means. All other kernels overshoot at edges, but later transforms expect pixels in the range.
     return resized if interpolation == "bilinear" else tf.clip_by_value(resized, 0.0, 255.0)
 
 
 def _columns_resized(image, count, scale, translation, interpolation):
-    """The image with its columns resized, `count` pixels of them."""
+    """Returns the image with its columns resized to `count` pixels."""
     width, known_width = tf.shape(image)[1], image.shape[1]
     resized = tf.raw_ops.ScaleAndTranslate(
         images=tf.reshape(image, [1, tf.shape(image)[0], 1, 3 * width]),
@@ -76,19 +75,20 @@ def _turned(image):
 
 @dataclasses.dataclass(frozen=True)
 class Cut:
-    """Crops a window of an image, resizes it, and finishes it: a function `(image, seed) -> image`.
+    """Transform that crops a window of an image, resizes it and finishes it: a function `(image, seed) -> image`.
 
-    Its parts are separate, so that a decoder can decode the window alone, and smaller where it is resized anyway.
+    Its steps are separate, so that a decoder can decode only the window, at a smaller size if it is resized anyway.
 
     Args:
-        window: function from the image's `(height, width, seed)` to the window's top, left, height and width, whole
-            numbers in float32 scalars. Default: the whole image.
-        target: function from the window's `(height, width)` to the size that it is resized to. Default: its own.
-        part: function from the resized window's `(height, width)` to the part to keep, as `window` returns it. Default:
-            all of it.
-        finish: function `image -> image` that comes last, such as padding. Default: none.
-        random: whether the window depends on the seed.
-        interpolation: as of `pipelines.images.resizing.resize`.
+        window: Function from the image's `(height, width, seed)` to the window's top, left, height and width, which are
+            whole numbers in float32 scalars. If `None`, the window is the whole image. Defaults to `None`.
+        target: Function from the window's `(height, width)` to the size after resizing. If `None`, the window is not
+            resized. Defaults to `None`.
+        part: Function from the resized window's `(height, width)` to the part to keep, in the format of `window`. If
+            `None`, all of it is kept. Defaults to `None`.
+        finish: Function `image -> image` for the last step, such as padding, or `None`. Defaults to `None`.
+        random: Boolean. Whether the window depends on the seed. Defaults to `False`.
+        interpolation: See `pipelines.images.resizing.resize`. Defaults to `"bilinear"`.
     """
 
     window: Callable | None = None
@@ -105,8 +105,8 @@ class Cut:
     def plan(self, height: Tensor, width: Tensor, seed: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Plans the cut of an image of this size.
 
-        Returns the top, left, height and width of the pixels that it needs, and a function from these pixels, or from
-        fewer where a decoder shrank them, to the result, float32.
+        Returns the top, left, height and width of the pixels that it needs, and a function from these pixels (or fewer,
+        if a decoder shrank them) to the result, float32.
         """
         window = self.window(height, width, seed) if self.window else (0.0, 0.0, height, width)
         if self.part:
@@ -116,9 +116,9 @@ class Cut:
         return window, lambda pixels: self._finished(tf.cast(pixels, tf.float32))
 
     def then(self, other: Self) -> "Cut | None":
-        """Returns one cut in place of this one and another, equal but for rounding; None if one cannot do both.
+        """Returns one cut that replaces this one and another, equal except for rounding, or None if there is none.
 
-        It does not compute the pixels that the other one drops.
+        It does not compute the pixels that the other cut drops.
         """
         if not self.target or self.part or self.finish or not other.window or other.target or other.random:
             return None
@@ -139,13 +139,13 @@ class Cut:
 
 
 def _needed(first, count, length, now, reach):
-    """Finds the pixels along one axis that `count` pixels of the resized image, from `first` on, are made of.
+    """Finds the pixels along one axis that determine `count` pixels of the resized image, starting at `first`.
 
-    The axis has the length `length` when resized, and `now` before. Returns where to begin, how many pixels to read,
-    and the arguments of `resize_part` for these.
+    The axis has `now` pixels before and `length` pixels after resizing. Returns the first pixel to read, the number of
+    pixels to read, and the arguments of `resize_part` for them.
     """
     scale = length / now
-    # So far a pixel of the result sees, and one more for rounding.
+    # The reach of the kernel, plus one pixel for rounding.
     reach = reach * tf.maximum(1 / scale, 1.0) + 1.0
     begin = tf.maximum(tf.floor(first / scale - reach), 0.0)
     end = tf.minimum(tf.math.ceil((first + count) / scale + reach), now)
@@ -153,6 +153,6 @@ def _needed(first, count, length, now, reach):
 
 
 def slice_window(image: Tensor, top: Tensor, left: Tensor, height: Tensor, width: Tensor) -> tf.Tensor:
-    """Returns the part of an image that is in a window."""
+    """Returns the part of an image inside a window."""
     top, left, height, width = (tf.cast(value, tf.int32) for value in (top, left, height, width))
     return image[top : top + height, left : left + width]

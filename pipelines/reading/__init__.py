@@ -1,1 +1,1 @@
-"""Reading rows: sources, caches, what cannot be read."""
+"""Reading images: sources, caches, unreadable files and near-duplicates."""

@@ -1,4 +1,4 @@
-"""The cache of image files or pixels, in memory or in a folder."""
+"""Cache of image files or pixels, in memory or in a folder."""
 
 import contextlib
 import hashlib
@@ -23,20 +23,20 @@ from tfdml.console.progress_bar import ProgressBar
 from tfdml.console.startup import tensorflow_reason
 from tfdml.registry.fields import Declared
 
-# A folder with a file for each of a million rows would be slow on some disks.
+# A folder with a million files, one per row, would be slow on some disks.
 ROWS_IN_FOLDER = 1000
-# Seconds in which a process that still writes has added a folder of rows.
+# A process that is still writing adds a folder of rows within this many seconds.
 SURELY_KILLED = 24 * 60 * 60
 
 
 def rows_on_disk(folder):
-    """Returns a function from a row number (int64) to the row's bytes, in a folder that `write_rows` wrote."""
+    """Returns a function from a row number (int64) to the row's bytes in a folder written by `write_rows`."""
     for part in folder.iterdir():
         with os.scandir(part) as entries:
-            # For a pipe or the like TensorFlow would wait for ever.
+            # TensorFlow would wait forever for a pipe.
             wrong = next((entry.path for entry in entries if not entry.is_file()), None)
         if wrong:
-            raise OSError(f"{wrong} is no file. Remove {folder}, which is then made anew.")
+            raise OSError(f"{wrong} is not a file. Remove {folder}, so that tfdml creates the cache again.")
 
     def read(row):
         part, name = tf.strings.as_string(row // ROWS_IN_FOLDER), tf.strings.as_string(row)
@@ -48,9 +48,9 @@ def rows_on_disk(folder):
 def write_rows(folder, rows, count):
     """Writes `count` rows, an iterable of bytes, to a new folder, which appears when it is complete."""
     logging.getLogger(__name__).info(
-        "Caching %d images in %s, for later runs too; remove it when you need the room.", count, folder
+        "Caching %d images in %s for this and later runs. Remove the folder when you need the space.", count, folder
     )
-    # What killed processes were writing, and nothing of those that still do.
+    # Remove unfinished folders if their process was killed, but not if it is still writing.
     for leftover in folder.parent.glob(".writing-*"):
         # Another process may remove it at the same time.
         with contextlib.suppress(FileNotFoundError):
@@ -67,10 +67,10 @@ def write_rows(folder, rows, count):
         unfinished.rename(folder)
     except OSError as error:
         if folder.exists():
-            return  # Another process was faster; its folder holds the same.
+            return  # Another process was faster and has written the same rows.
         raise OSError(
-            f"Cannot cache images in {folder}: {error.strerror or error}. Make room, name another folder with "
-            "--cache_dir, or give --cache=none."
+            f"Cannot cache images in {folder}: {error.strerror or error}. Make room, set another folder with "
+            "--cache_dir, or use --cache=none."
         ) from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -80,7 +80,7 @@ MEMINFO = Path("/proc/meminfo")
 
 
 def free_memory():
-    """Returns the bytes of memory that programs can still take; where nobody tells, a half of the machine's memory."""
+    """Returns the available memory in bytes, or half of the machine's memory if it is unknown."""
     if MEMINFO.is_file():
         for line in MEMINFO.read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):
@@ -92,7 +92,7 @@ FLOAT = 4
 
 
 class PackedReader:
-    """A function from a row to its record in a shard; `many`, from several rows to theirs, is much faster."""
+    """Function from a row to its record in a shard. `many`, for several rows at once, is much faster."""
 
     def __init__(self, images):
         self._images = images
@@ -102,7 +102,7 @@ class PackedReader:
 
     def many(self, rows):
         """Returns the contents `[N]` of rows `[N]`."""
-        # TensorFlow has no operation that reads a part of a file. Here only the calls are Python's: rows are many.
+        # TensorFlow has no operation that reads a part of a file. The Python calls are cheap for many rows at once.
         contents = tf.numpy_function(self._read, [rows], tf.string, stateful=False)
         return tf.ensure_shape(contents, [None])
 
@@ -115,10 +115,10 @@ class PackedReader:
 def vector_reader(vectors):
     """Returns a function from rows `[n]` to the vectors `[n, D]` of a `StoredVectors`.
 
-    They are copied into memory where they take a quarter of what is free, or less.
+    Vectors are copied into memory if they need at most 25% of the free memory.
     """
     if len(vectors) * vectors.dims * FLOAT <= free_memory() / 4:
-        # A GPU's memory is for the model.
+        # The memory of a GPU is reserved for the model.
         with tf.device("CPU"):
             held = tf.constant(vectors.read())
         return lambda rows: tf.gather(held, rows)
@@ -139,18 +139,19 @@ def file_reader(split):
 
 
 KINDS = ("none", "bytes", "pixels")
-# Part of the names of caches on disk: raise it when the cached bytes change.
+# Part of the names of caches on disk. Increase it when the cached bytes change.
 VERSION = 1
-# Threads that read rows, and rows that wait for a thread.
+# Number of threads that read rows, and of rows that wait for a thread.
 THREADS = 16
 ROWS_AT_ONCE = 256
 
 
 class Cache(Declared):
-    """Caches the rows of splits, in `memory` bytes as far as they fit, and else on disk, where the next run finds them.
+    """Cache for the rows of splits, in memory if they fit into `memory` bytes, and otherwise on disk for later runs.
 
-    `bytes` caches files as they are, `pixels` caches images decoded, after those first steps of the transform that do
-    not depend on a seed. If `tolerant`, rows that cannot be read are cached as unreadable; they are an error otherwise.
+    The kind `bytes` caches unchanged files. The kind `pixels` caches images after decoding and after the first steps of
+    the transform, which do not depend on a seed. If `tolerant`, unreadable rows are cached as unreadable. Otherwise
+    they are an error.
     """
 
     def __init__(self, kind: Literal["none", "bytes", "pixels"], *, memory, folder, tolerant=False, verbose=0):
@@ -158,7 +159,7 @@ class Cache(Declared):
         self._memory, self._readers = memory, {}
 
     def through(self, split, preprocessor):
-        """Fills the cache with a split, and returns `(read, preprocess)` for `pipelines.build` that use it."""
+        """Fills the cache with a split and returns `(read, preprocess)` for `pipelines.build`, which use the cache."""
         if self.kind == "none" or vector_dims(split) or (self.kind == "bytes" and split.encoded):
             return None, preprocessor
         fetch = file_reader(split)
@@ -172,22 +173,22 @@ class Cache(Declared):
             return tf.io.serialize_tensor(preprocessor.cacheable_pixels(fetch(row), box))
 
         def preprocess(cached, seed, box=None):
-            del box  # Cached pixels are cropped already.
+            del box  # Cached pixels are already cropped.
             pixels = tf.io.parse_tensor(cached, preprocessor.cacheable_type)
             return preprocessor.from_cached_pixels(pixels, seed)
 
         return self._reader(split, preprocessor.name, make), preprocess
 
     def _reader(self, split, name, make):
-        """Returns the function from a row to what `make` made of it; one for each split and name."""
+        """Returns the function from a row to its cached result of `make`. There is one for each split and name."""
         key = id(split), name
         if key not in self._readers:
-            # The split stays referenced, so that no other can have its id.
+            # Keeping a reference to the split ensures that no other split gets its id.
             self._readers[key] = self._filled(split, name, make), split
         return self._readers[key][0]
 
     def _filled(self, split, name, make):
-        # A cache with unreadable rows serves tolerant runs alone.
+        # A cache with unreadable rows is only for tolerant runs.
         tolerant = " tolerant" if self.tolerant else ""
         folder = self.folder / f"{self.kind}-{_digest(split, name + tolerant)}"
         if folder.exists():
@@ -204,9 +205,9 @@ class Cache(Declared):
         return lambda row: cached[row]
 
     def _made(self, split, make):
-        """Yields what `make` makes of each row, as bytes, in order."""
+        """Yields the result of `make` for each row in order, as bytes."""
         bar = ProgressBar(len(split), "image", verbose=self.verbose)
-        # Operation by operation in Python, an image of 64 pixels takes several times as long.
+        # Without a graph, an image of 64 pixels needs several times as long.
         make = tf.function(make, autograph=False).get_concrete_function(tf.TensorSpec([], tf.int64))
 
         def attempt(row):
@@ -214,7 +215,7 @@ class Cache(Declared):
                 return make(tf.constant(row, tf.int64)).numpy()
             except tf.errors.OpError as error:
                 if self.tolerant:
-                    # Files and images are never empty, so reading this fails again.
+                    # Files and images are never empty, so reading an empty row fails again.
                     return b""
                 raise ValueError(cannot_read(split, row, tensorflow_reason(error))) from error
 

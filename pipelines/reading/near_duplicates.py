@@ -1,4 +1,4 @@
-"""Finds test images that are nearly training images."""
+"""Finds test images that are nearly identical to training images."""
 
 import dataclasses
 import os
@@ -13,25 +13,25 @@ from tfdml.files.checked import read_record, write_record
 from tfdml.neighbors.clustering import check_finite
 from tfdml.neighbors.nearest import unit_length
 
-# What was found, for the report of a run; and the test images, for --ignore_images.
+# The results, for the report of a run, and the list of test images, for --ignore_images.
 FILE, LIST = "near_duplicates.json", "near_duplicates.jsonl"
-# Side of the small gray images that are compared, and images that are made small at once.
+# Side of the small gray images that are compared, and number of images that are resized at once.
 SIDE, AT_ONCE = 32, 2048
-# What rounding takes from the similarity of equal images.
+# Largest rounding error in the similarity of equal images.
 ROUNDING = 1e-6
-# Test images, and training images, that are compared at once.
+# Number of test images and of training images that are compared at once.
 ROWS, COLUMNS = 1024, 16384
 
 
 @dataclasses.dataclass(frozen=True)
 class NearDuplicates:
-    """Test images that are nearly a training image."""
+    """Test images that are nearly identical to a training image."""
 
-    # Rows `[D]` of the test images, ascending, the row of the most similar training image of each, and how similar.
+    # Ascending rows `[D]` of the test images, with the row and the similarity of the most similar training image.
     rows: np.ndarray
     nearest: np.ndarray
     similarities: np.ndarray
-    # Number of all pairs that are so similar.
+    # Number of all pairs with at least this similarity.
     pairs: int
 
     @classmethod
@@ -56,10 +56,10 @@ class NearDuplicates:
 
 
 def small_images(split, on_rows=lambda count: None):
-    """Returns small gray images `[N, 1024]` of a split, their means subtracted: equal but for light and contrast.
+    """Returns small gray images `[N, 1024]` of a split, centered so that brightness and contrast do not matter.
 
-    Images are compared whole, with the same borders where their aspect ratio is the same. One without any contrast is
-    similar to nothing. `on_rows` is called with the number of further rows that are done.
+    Whole images are compared, with the same borders if they have the same aspect ratio. An image without contrast is
+    similar to no other image. `on_rows` is called with the number of further rows that are done.
     """
     blocks = [np.zeros([0, SIDE * SIDE], np.float32)]
     for start in range(0, len(split), AT_ONCE):
@@ -67,7 +67,7 @@ def small_images(split, on_rows=lambda count: None):
         gray = thumbnails(split, rows, SIDE).astype(np.float32) @ np.array([0.299, 0.587, 0.114], np.float32)
         flat = gray.reshape(len(rows), -1)
         flat -= flat.mean(axis=1, keepdims=True)
-        # But for the noise of compression.
+        # An image that only differs from its mean by compression noise has no contrast.
         flat[np.abs(flat).max(axis=1) < 2] = 0
         blocks.append(flat)
         on_rows(len(rows))
@@ -75,46 +75,48 @@ def small_images(split, on_rows=lambda count: None):
 
 
 def check_folder(data_dir):
-    """Raises an error if what is found cannot be written: now, and not after all images are compared."""
+    """Raises an error if the results cannot be written, before all images are compared."""
     folder = _folder(data_dir)
     if not os.access(folder, os.W_OK):
-        raise PermissionError(f"Cannot write {folder / FILE}: there is no such folder, or it is read-only.")
+        raise PermissionError(f"Cannot write {folder / FILE}, because the folder does not exist or is read-only.")
 
 
 def read_embeddings(paths, splits):
-    """Returns the part to embeddings `[N, d]` of two `.npy` files, of training and of test; empty without files."""
+    """Returns the embeddings `[N, d]` in two `.npy` files by part, training and test; empty without files."""
     if "train" not in splits:
-        raise ValueError("--near_duplicates needs training images beside the test images.")
+        raise ValueError("--near_duplicates needs a dataset with training images and test images.")
     if not paths:
         return {}
     if len(paths) != 2:
-        raise ValueError(f"Expected two files in --embeddings, of training and test, received {len(paths)}.")
+        raise ValueError(
+            f"--embeddings needs two files, for the training and the test images. Received: {len(paths)} files."
+        )
     found = {}
     for part, path in zip(("train", "test"), paths, strict=True):
         try:
             found[part] = np.load(path, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
-            raise ValueError(f"--embeddings: {path} is no .npy file of numbers: {error}.") from None
-        # An archive of several arrays has no shape.
+            raise ValueError(f"--embeddings: {path} is not an .npy file with numbers: {error}.") from None
+        # An archive with several arrays has no shape.
         shape = found[part].shape if isinstance(found[part], np.ndarray) else ()
         if len(shape) != 2 or shape[0] != len(splits[part]) or found[part].dtype.kind != "f":
             raise ValueError(
-                f"--embeddings: expected {path} to have floats [{len(splits[part])}, d], one row for each image of "
-                f"{part}; received the shape {list(shape)}."
+                f"--embeddings: {path} must contain floats of shape [{len(splits[part])}, d], with one row for each "
+                f"image in {part}. Received: shape {list(shape)}."
             )
         try:
             check_finite(found[part])
         except ValueError as error:
-            # They would be similar to nothing, and hide all others.
+            # Similarities would be NaN, which hides all others.
             raise ValueError(f"--embeddings={path}: {error}") from None
     return found
 
 
 def find(splits, fine, embeddings, similarity, data_dir):
-    """Returns what is known of near-duplicates; its `found` is a list of `(test image, training image, similarity)`.
+    """Returns the near-duplicates as a dictionary; `found` is a list of `(test image, training image, similarity)`.
 
-    `splits` are by name, with `train` and `test`, and so is `fine`, the rows that can be read. Where `embeddings`, as
-    of `read_embeddings`, are empty, small images are compared. `similarity` is the smallest of near-duplicates.
+    `splits` and `fine`, the rows that can be read, are dictionaries with `train` and `test`. If `embeddings`, from
+    `read_embeddings`, are empty, small images are compared. `similarity` is the minimum similarity.
     """
     if not embeddings:
         bar = ProgressBar(sum(len(fine[part]) for part in ("train", "test")), "small image")
@@ -130,7 +132,7 @@ def find(splits, fine, embeddings, similarity, data_dir):
     ]
     return {
         "similarity": similarity,
-        "by": "embeddings" if embeddings else "small grey images",
+        "by": "embeddings" if embeddings else "small gray images",
         "train": len(fine["train"]),
         "test": len(fine["test"]),
         "pairs": similar.pairs,
@@ -139,27 +141,28 @@ def find(splits, fine, embeddings, similarity, data_dir):
 
 
 def in_words(found):
-    """Returns a sentence about what `find` or `read_near_duplicates` returns."""
+    """Returns a sentence that summarizes the result of `find` or `read_near_duplicates`."""
     return (
-        f"{len(found['found']):,} of {found['test']:,} test images are nearly training images, by {found['by']} with a "
-        f"similarity of {found['similarity']:g} or more ({found['pairs']:,} pairs)."
+        f"{len(found['found']):,} of {found['test']:,} test images are nearly identical to training images: their "
+        f"{found['by']} have a similarity of {found['similarity']:g} or more ({found['pairs']:,} pairs in all)."
     )
 
 
 def write_near_duplicates(data_dir, dataset, found):
-    """Writes what `find` returns next to the data; returns the path of the test images' list, for --ignore_images."""
+    """Writes the result of `find` next to the data; returns the path of the list for --ignore_images."""
     folder = _folder(data_dir)
     write_record(folder / FILE, {"dataset": dataset, **found}, indent=1)
     path = folder / LIST
-    write_list(path, [(test, f"is nearly {train}, of training: {value}") for test, train, value in found["found"]])
+    reasons = [(test, f"is nearly the training image {train}: {value}") for test, train, value in found["found"]]
+    write_list(path, reasons)
     return path
 
 
 def read_near_duplicates(data_dir, dataset):
-    """Returns what `write_near_duplicates` wrote of a dataset, a dictionary; None if it was not measured."""
+    """Returns the dictionary that `write_near_duplicates` wrote for a dataset, or None if there is none."""
     entries = {"found": list, "by": str, "test": int, "pairs": int, "similarity": int | float, "dataset": dataset}
     try:
-        return read_record(_folder(data_dir) / FILE, entries, "Measure it again.")
+        return read_record(_folder(data_dir) / FILE, entries, "Repeat pipelines.check.")
     except (OSError, ValueError):
         return None
 

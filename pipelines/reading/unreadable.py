@@ -1,4 +1,4 @@
-"""Finds images that cannot be read, names them, and replaces them in batches."""
+"""Finds images that cannot be read, names them in errors, and replaces them in batches."""
 
 import contextlib
 import hashlib
@@ -16,16 +16,16 @@ from pipelines.sampling.draws import Stream, shuffled_index, stream_key
 from tfdml.console.startup import tensorflow_reason
 from tfdml.files.checked import read_bytes
 
-# Images that are decoded at once.
+# Number of images to decode in parallel.
 THREADS = 8
 READING_ERRORS = (tf.errors.InvalidArgumentError, tf.errors.NotFoundError, tf.errors.PermissionDeniedError)
 
 
 def is_of_pipeline(error):
-    """Returns whether an error of TensorFlow may come from an image that cannot be read or decoded.
+    """Returns whether a TensorFlow error may be due to an image that cannot be read or decoded.
 
-    TensorFlow names each operation that an error has passed. An error of a dataset passes the one that gets the next
-    batch; an error of the model, such as a label that the loss does not know, does not.
+    TensorFlow names each operation that an error has passed through. Errors in the dataset pass through the operation
+    that gets the next batch. Errors in the model, such as a label that the loss does not know, do not.
     """
     return isinstance(error, READING_ERRORS) and "IteratorGetNext" in error.message
 
@@ -63,14 +63,14 @@ def why_unreadable(split, row):
     except tf.errors.OpError as error:
         return tensorflow_reason(error)
     except ValueError as error:
-        # Of a shard.
+        # The image is in a shard that cannot be read.
         return str(error)
     return None
 
 
 @contextlib.contextmanager
 def _naming(sentence, blames=is_of_pipeline):
-    """Turns an error of TensorFlow that `blames` an image into a ValueError with the `sentence()` about it, if any."""
+    """Converts a TensorFlow error that `blames` an image to a ValueError with the `sentence()` about it, if any."""
     try:
         yield
     except tf.errors.OpError as error:
@@ -81,7 +81,7 @@ def _naming(sentence, blames=is_of_pipeline):
 
 
 def naming_image(split, blames=is_of_pipeline):
-    """A context that turns an error of TensorFlow that `blames` an image into one that names the image of a split."""
+    """Returns a context manager that adds the name of the image to a TensorFlow error that `blames` an image."""
 
     def sentence():
         if found := find_unreadable(split):
@@ -94,21 +94,21 @@ def naming_image(split, blames=is_of_pipeline):
 
 
 def naming_unreadable(train, others, *, tolerant):
-    """A context that turns an error of the input pipeline into one that names the image behind it.
+    """Returns a context manager that adds the name of the image to an error in the input pipeline.
 
-    All images of the splits `others` must be readable, and those of `train`, which may be None. If `tolerant`, other
-    images of their class stand in for bad ones of `train`.
+    All images in the splits `others` and in `train`, which may be None, must be readable. If `tolerant`, bad images in
+    `train` are replaced with other images of their class.
     """
 
     def sentence():
-        # Of bad images that are tolerated, those are to blame for which no other can stand in.
+        # If bad images are tolerated, the error is due to a class without any readable image.
         if tolerant and train and (found := find_unreadable_class(train)):
             rows, reason = found
             return (
                 f"Cannot read any of the {len(rows)} images of a class, such as {train.name_of(rows[0])}: {reason}. "
                 "Replace them or remove the class."
             )
-        # The split of evaluation may be that of the test.
+        # The evaluation split may be the same object as the test split.
         splits = {id(split): split for split in (others if tolerant else [train, *others]) if split}
         unreadable = ((split, find_unreadable(split)) for split in splits.values())
         return next((cannot_read(split, *found) for split, found in unreadable if found), None)
@@ -117,19 +117,19 @@ def naming_unreadable(train, others, *, tolerant):
 
 
 def cannot_read(split, row, reason):
-    """Returns what to say of an image that a run cannot read."""
+    """Returns the error message for an image that a run cannot read."""
     return f"Cannot read {split.name_of(row)}: {reason}. Replace it or remove it."
 
 
-# Images of a class that are tried, one after another, before the run stops.
+# Number of images of a class that are tried, one after another, before the run stops.
 TRIES = 32
 
 
 class Substitutes:
-    """Chooses rows that replace an unreadable one, and remembers the unreadable rows.
+    """Chooses rows that replace unreadable rows, and remembers the unreadable rows.
 
-    The choice depends only on the seed and on the place in the run, so a resumed run sees the same images. `labels` are
-    class numbers `[N]` of the rows. Where each row is a class of its own, any other row is a substitute.
+    The choice depends only on the seed and on the position in the run, so a resumed run sees the same images. `labels`
+    are the integer class labels `[N]` of the rows. If each row has its own class, any other row is a substitute.
     """
 
     def __init__(self, labels):
@@ -140,14 +140,14 @@ class Substitutes:
         self._rows = tf.constant(rows)
         of_class = np.unique(labels, return_inverse=True)[1]
         self._tables = [tf.constant(table) for table in (starts[of_class], sizes[of_class], places)]
-        # On the host, where the pipeline runs.
+        # The input pipeline runs on the host.
         with tf.device("CPU:0"):
             self.unreadable = tf.Variable(tf.zeros(len(rows), tf.bool), trainable=False)
 
     def candidates(self, row, seed, number):
-        """Returns rows `[1 + TRIES]` to try one after another: the row itself, then others of its class, shuffled.
+        """Returns rows `[1 + TRIES]` to try one after another: the row itself, then shuffled others of its class.
 
-        `number` is the place of the image, counted over all batches of the run.
+        `number` is the position of the image, counted over all batches of the run.
         """
         start, size, place = (table[row] for table in self._tables)
         others = tf.maximum(size - 1, 1)
@@ -157,33 +157,33 @@ class Substitutes:
         return tf.concat([[row], tf.gather(self._rows, start + (place + steps) % size)], 0)
 
     def note(self, rows, taken):
-        """Marks those of `rows` `[B]` as unreadable for which another row was taken."""
+        """Marks the `rows` `[B]` as unreadable that were replaced with another row."""
         missing = tf.boolean_mask(rows, rows != taken)
         self.unreadable.scatter_update(tf.IndexedSlices(tf.ones_like(missing, tf.bool), missing))
 
 
-# Rows that wait for a thread at once: enough to keep threads busy, few enough to be stopped soon.
+# Number of rows that wait for a thread: enough to keep the threads busy, but few enough to stop quickly.
 ROWS_AT_ONCE = 256
 
 
 class Verdict(NamedTuple):
-    """The result for an image."""
+    """The result of the check of an image."""
 
-    # Why it is bad; None: it is not.
+    # Why the image is bad, or None if it is good.
     reason: str | None
-    # Of its file; None if there is no file.
+    # Digest of its file, or None without a file.
     digest: bytes | None
-    # Pixels of its shorter side; None if it is bad.
+    # Shorter side in pixels, or None if the image is bad.
     side: int | None = None
 
 
 def verify(split, *, min_side, threads, on_rows=lambda count: None):
-    """Verifies all rows of a split, and returns a `Verdict` for each, in order.
+    """Verifies all rows of a split; returns a `Verdict` for each, in order.
 
     Images with a side shorter than `min_side` pixels are bad. `on_rows` is called with the number of further rows that
     are done.
     """
-    # Traced before the threads start, or each would trace it.
+    # The function is traced before the threads start, because otherwise each thread would trace it.
     _decoded_size.get_concrete_function()
     verdicts = []
     with ThreadPoolExecutor(threads) as pool:
@@ -200,9 +200,9 @@ def _verdict(split, row, min_side):
         if not split.encoded:
             contents = read_bytes(contents)
     except OSError as error:
-        return Verdict(error.strerror or "is no file", None)
+        return Verdict(error.strerror or "is not a file", None)
     except ValueError as error:
-        # Of a shard.
+        # The image is in a shard that cannot be read.
         return Verdict(str(error), None)
     box = None if split.boxes is None else split.boxes[row]
     reason, side = _judged(contents, box, min_side)
@@ -211,14 +211,14 @@ def _verdict(split, row, min_side):
 
 @tf.function(input_signature=[tf.TensorSpec([], tf.string)])
 def _decoded_size(contents):
-    """Returns height and width upright, and whether the stored image, to which boxes refer, has them exchanged."""
+    """Returns the upright height and width, and whether they are swapped in the stored image, to which boxes refer."""
     size = tf.shape(decode(contents))[:2]
     turned = tf.cond(tf.io.is_jpeg(contents), lambda: jpeg_orientation(contents) > 4, lambda: False)
     return size, turned
 
 
 def _judged(contents, box, min_side):
-    """Returns why an image file is bad, or None, and the pixels of its shorter side."""
+    """Returns why an image file is bad (or None), and its shorter side in pixels."""
     if not contents:
         return "is empty", None
     reason = wrong_header(io.BytesIO(contents)) or why_costly(contents)
@@ -229,11 +229,11 @@ def _judged(contents, box, min_side):
     except tf.errors.OpError as error:
         return f"cannot be decoded ({tensorflow_reason(error)})", None
     if min(height, width) < min_side:
-        return f"is {width} x {height} pixels; expected at least {min_side} on each side", None
+        return f"has {width} x {height} pixels; expected at least {min_side} on each side", None
     if turned:
         height, width = width, height
     if box is not None and not (box[0] < min(box[2], width) and box[1] < min(box[3], height) and min(box[2:]) > 0):
-        return f"is {width} x {height} pixels, and its box {box.tolist()} is not inside", None
+        return f"has {width} x {height} pixels, and its box {box.tolist()} is not inside", None
     return None, int(min(height, width))
 
 
@@ -244,6 +244,6 @@ def classes_without_image(split, verdicts):
 
 
 def copies(train, test):
-    """Returns pairs of a training row and a test row whose files are equal byte for byte."""
+    """Returns pairs of a training row and a test row with byte-for-byte identical files."""
     rows = {verdict.digest: row for row, verdict in enumerate(train) if verdict.digest}
     return [(rows[verdict.digest], row) for row, verdict in enumerate(test) if verdict.digest in rows]

@@ -1,8 +1,8 @@
-"""Samplers: the rows of each batch, as a pure function of (seed, step) and of tables that may be replaced.
+"""Samplers: they choose the images of each batch, as a pure function of the seed, the step and replaceable tables.
 
-A sampler is bound to labels once; that makes its tables, which are variables. `tables()` reads them, at the start of
-an epoch, and `rows(seed, steps, tables)` computes the batches of any steps, in any order, with the same result.
-`Sampler` is the base of all, also of a user's own.
+A sampler is bound to labels once, which creates its tables as variables. `tables()` reads them at the start of an
+epoch. `rows(seed, steps, tables)` computes the batches of any steps, in any order, with the same result. `Sampler` is
+the base class, also for your own samplers.
 """
 
 from pipelines.sampling.clusters import Clusters, WithinClusters

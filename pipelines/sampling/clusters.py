@@ -1,4 +1,4 @@
-"""Batches from one cluster each, and clusters as labels."""
+"""Batches that each come from one cluster, and clusters as labels."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -15,11 +15,11 @@ from tfdml.registry.fields import Value
 
 
 class ClusterGroups:
-    """Draws groups of a cluster, each once before any comes twice, and so their rows. All steps are computed at once.
+    """Draws groups of a cluster, each once before any is drawn twice, and their rows. Computes all steps at once.
 
-    Groups are the classes of a cluster, of which a batch has `classes`, or else, with None, the whole cluster is one
-    group. A batch has `per_group` rows of each. A cluster with fewer classes, or rows, than a batch needs repeats some
-    of them, a class with other rows. Its arguments and results are those of `ClusterTables`.
+    Groups are the classes of a cluster. A batch has `classes` of them with `per_group` rows each. If `classes` is None,
+    the whole cluster is one group. A cluster with fewer classes or rows than a batch needs repeats some of them; a
+    repeated class has other rows. See `ClusterTables` for arguments and results.
     """
 
     def __init__(self, classes, per_group):
@@ -27,9 +27,9 @@ class ClusterGroups:
         self.batch_size = (classes or 1) * per_group
 
     def divide(self, assignment, labels):
-        """Makes the tables of all clusters; see `ClusterTables.divide`. `small` is learners whose batches repeat."""
+        """Creates the tables of all clusters; see `ClusterTables.divide`. `small` lists learners with repeated rows."""
         labels = labels if self.classes else assignment
-        # Groups of rows sorted by cluster and class.
+        # Sorting rows by cluster and class puts each group into consecutive rows.
         rows = np.lexsort((labels, assignment))
         cluster, label = assignment[rows], labels[rows]
         starts = np.flatnonzero(np.r_[True, (cluster[1:] != cluster[:-1]) | (label[1:] != label[:-1])])
@@ -38,12 +38,12 @@ class ClusterGroups:
         starts, counts = starts[usable], sizes[usable]
         learners, first, groups = np.unique(learner_of_group[usable], return_index=True, return_counts=True)
         if not len(learners):
-            raise ValueError("No cluster holds two images of a class, so there is no batch to draw.")
+            raise ValueError("No cluster contains two images of a class, so no batch can be drawn. Use fewer clusters.")
         members, needed = (groups, self.classes) if self.classes else (counts, self.batch_size)
         small = members < needed
         if np.any(small & (learners == EVERYTHING)):
-            what = "classes of two images or more" if self.classes else "training rows"
-            raise ValueError(f"A batch needs {needed} {what}; there are {members[0]}.")
+            what = "classes with at least two images" if self.classes else "training images"
+            raise ValueError(f"A batch needs {needed} {what}. Received: {members[0]}.")
         irregular = {"left_out": int(np.sum(sizes[~usable])), "small": learners[small].tolist()}
         return [rows, starts, counts, first], learners, np.add.reduceat(counts, first), irregular
 
@@ -63,11 +63,11 @@ class ClusterGroups:
         return tf.reshape(rows, [-1, self.batch_size])
 
     def _classes_of(self, keys, number, size):
-        """Returns the classes of the clusters' batches and how often each came before, both `[n, classes]`."""
+        """Returns the classes of the clusters' batches and how often each was drawn before, both `[n, classes]`."""
         wanted = self.classes
         chosen = fill(keys, number, size, wanted)
         place = tf.range(wanted, dtype=tf.int64)[None, :]
-        # In a small cluster: numbers that are unique over all batches and places of the class.
+        # In a small cluster, these numbers are unique over all batches and positions of the class.
         often = (wanted // size + 1)[:, None] * number[:, None] + place // size[:, None]
         count = tf.where(size < wanted, tf.ones_like(size), wanted)
         exact = times_drawn(keys, number, size, tf.minimum(count, size), chosen, wanted)
@@ -75,10 +75,10 @@ class ClusterGroups:
 
 
 class ClusterNeighbors(ClusterTables):
-    """Draws batches of `HardNeighbors` from one cluster, whose neighbors are the nearest ones there.
+    """Draws batches of `HardNeighbors` from one cluster, with the nearest neighbors inside the cluster.
 
-    One table has the neighbors of all rows, as numbers of rows. After new clusters a neighbor that is now in another
-    one is missing until the next `refresh`, and a random row takes its place.
+    One table contains the neighbors of all rows, as row numbers. After a new clustering, a neighbor that is now in
+    another cluster is missing until the next `refresh`, and a random row replaces it.
     """
 
     def __init__(self, sampler):
@@ -94,7 +94,7 @@ class ClusterNeighbors(ClusterTables):
         return super().divide(assignment, labels)
 
     def refresh(self, embeddings, workers=None):
-        """Finds the neighbors of all rows in their clusters; `divide` then makes tables of them."""
+        """Finds the neighbors of all rows in their clusters, from which `divide` then creates tables."""
         found = np.full(self._found.shape, NO_NEIGHBOR, np.int32)
         for members in members_of(self._assignment).values():
             places = nearest_negatives(
@@ -115,15 +115,24 @@ class ClusterNeighbors(ClusterTables):
 
 @register("labels", "clusters")
 class Clusters(Value):
-    """Clusters of the embeddings of all training images, found anew while a run trains, as their classes.
+    """Labels from clusters of the training images' embeddings, which are clustered again during training.
 
-    DeepCluster (Caron et al., Deep Clustering for Unsupervised Learning of Visual Features, 2018), with any loss. A
-    cluster keeps the number of the one before that it overlaps most with, so that proxies of classes go on.
+    Use it for images without labels. This is DeepCluster (Caron et al., Deep Clustering for Unsupervised Learning of
+    Visual Features, 2018) with any loss. A cluster keeps the label of the earlier cluster with the largest overlap, so
+    that proxies of classes remain valid.
 
     Args:
-        k: number of clusters.
-        every: epochs from one clustering to the next; the first is before the first epoch.
-        iterations: of K-means.
+        k: Integer of at least 2. Number of clusters. Defaults to `100`.
+        every: Integer. Number of epochs between clusterings. The first is before the first epoch. Defaults to `1`.
+        iterations: Integer. Number of iterations of k-means. Defaults to `20`.
+
+    Example:
+
+    ```python
+    from pipelines.sampling import Clusters
+
+    Clusters(k=100).fitted_to(np.zeros(30))  # {'k': 15}
+    ```
     """
 
     k: Annotated[int, integer(2)] = 100
@@ -131,36 +140,56 @@ class Clusters(Value):
     iterations: Count = 20
 
     def fitted_to(self, labels: Labels) -> dict[str, int]:
-        """Returns the arguments that fit training images: no more clusters than have two images each."""
+        """Returns arguments that fit the training images: at most one cluster per two images."""
         return {"k": max(2, min(self.k, len(labels) // 2))}
 
     def first(self, labels: Labels, seed: int) -> np.ndarray:
-        """Returns the labels of training images, in place of theirs: random ones until the first clustering."""
+        """Returns random labels for the training images until the first clustering."""
         count = len(labels)
         if count < 2 * self.k:
             raise ValueError(
-                f"{count} training images are too few for {self.k} clusters; expected two images or more for each."
+                f"clusters(k={self.k}) needs at least two images per cluster. Received: {count} training images. "
+                "Lower k."
             )
         return np.random.default_rng(seed).permutation(count) % self.k
 
 
 class WithinClusters(Sampler):
-    """Draws every batch of a sampler from one cluster of the rows; the number of the cluster is the batch's learner.
+    """Draws each batch of another sampler from a single cluster of the images, for Divide and Conquer.
 
-    Until `assign` is called all rows are one cluster, the batches are those of the sampler, and their learner is -1.
+    The index of the cluster is the learner of the batch. Until `assign` is called, all rows form one cluster, so the
+    other sampler draws from all rows, and the learner is -1.
 
-    With `at_once` a batch is made of as many, one of each cluster: its k-th part is from the k-th cluster, and has that
-    learner. The part of a learner without a batch is from another cluster, and has the learner -1.
+    With `at_once`, a batch is the concatenation of that many batches, one from each cluster: the k-th part is from the
+    k-th cluster and has the learner k. If a learner has no batch, its part is from another cluster and has the learner
+    -1.
 
-    A cluster is drawn as if its rows were all that there are. Where they do not fill a batch, `PxK` and `Uniform`
-    repeat some of them, a class with other rows; of any other sampler the cluster's learner waits.
+    A cluster is drawn as if its rows were the whole dataset. If they do not fill a batch, `PxK` and `Uniform` repeat
+    some of them; a repeated class has other rows. With any other sampler, the cluster's learner waits.
 
     Args:
-        sampler: the sampler that composes the batches.
-        proportional: draw batches from each cluster in proportion to its rows. Default: equally many from each, as in
-            Algorithm 1 of Divide and Conquer.
-        shuffle: whether clusters take turns in a random order, or else in a fixed one.
-        at_once: number of learners that have their part of each batch, instead of taking turns; 1: they take turns.
+        sampler: `Sampler` that composes the batches.
+        proportional: Boolean. Whether to draw batches from each cluster in proportion to its number of rows. If
+            `False`, each cluster has the same number of batches, as in Algorithm 1 of Divide and Conquer. Defaults to
+            `False`.
+        shuffle: Boolean. Whether clusters take turns in a random order and not in a fixed one. Defaults to `True`.
+        at_once: Integer. Number of learners with a part in each batch. If 1, learners take turns. Otherwise, set
+            `shuffle=False`. Defaults to `1`.
+
+    Raises:
+        ValueError: If the sampler does not work within clusters, or if `at_once` contradicts other arguments.
+
+    Example:
+
+    ```python
+    from pipelines.sampling import Uniform, WithinClusters
+
+    sampler = WithinClusters(Uniform(batch_size=2))
+    sampler.bind(np.arange(8))
+    sampler.assign(np.array([0, 0, 0, 0, 1, 1, 1, 1]))["idle"]  # []
+    rows = sampler.rows(seed=0, steps=[0, 1]).numpy() // 4  # each batch is from one cluster
+    np.array_equal(rows[:, 0], sampler.learners(seed=0, steps=[0, 1]))  # True
+    ```
     """
 
     targets = "learners"
@@ -168,13 +197,19 @@ class WithinClusters(Sampler):
 
     def __init__(self, sampler: Sampler, *, proportional: bool = False, shuffle: bool = True, at_once: int = 1):
         if sampler.not_within_clusters:
-            raise ValueError(f"{type(sampler).__name__} does not work within clusters: {sampler.not_within_clusters}.")
+            raise ValueError(
+                f"The sampler {type(sampler).__name__} does not work within clusters, because "
+                f"{sampler.not_within_clusters}."
+            )
         if at_once > 1 and (proportional or shuffle):
-            raise ValueError("at_once has a part of each cluster in each batch, in order: expected shuffle=False.")
+            raise ValueError(
+                f"at_once={at_once} puts a part of each cluster into each batch, in a fixed order. Set shuffle=False "
+                "and proportional=False."
+            )
         if at_once > 1 and sampler.parts > 1:
             raise ValueError(
-                f"Batches of {type(sampler).__name__} are images and their partners, which several in one batch "
-                "would part. Let learners take turns: at_once=1, or simultaneous=False of Divide and Conquer."
+                f"Batches of {type(sampler).__name__} are images followed by their partners, which cannot be "
+                "concatenated. Let learners take turns: at_once=1, or simultaneous=False of Divide and Conquer."
             )
         self.sampler = sampler
         self.proportional, self.shuffle, self.at_once = proportional, shuffle, at_once
@@ -184,40 +219,46 @@ class WithinClusters(Sampler):
         self._draws = sampler.cluster_draws()
 
     def bind(self, labels):
-        """Creates the tables for rows with these labels `[N]`, all in one cluster; the sampler's own are not needed."""
+        """Creates the tables for rows with these labels `[N]` in one cluster. The other sampler needs no `bind`."""
         self._labels = np.asarray(labels)
         self._division = np.full(len(self._labels), EVERYTHING), ()
         super().bind(labels)
 
     def tables_of(self, labels):
-        """Returns the tables while all rows are one cluster."""
+        """Returns the tables for all rows in one cluster."""
         return self._divided(np.full(len(labels), EVERYTHING), np.asarray(labels))[0]
 
     def assign(self, assignment: Labels | None, turns: bool = True, learners: int | None = None) -> dict[str, Any]:
-        """Replaces the clusters; the next pass over the dataset draws from the new ones.
+        """Replaces the clusters. The next pass over the dataset draws from the new ones.
 
         Args:
-            assignment: `[N]` learner of each row, or None: all rows are one cluster.
-            turns: whether batches have learners; if not, they come from the clusters, but their learner is -1.
-            learners: number of learners. Default: one more than the highest in `assignment`; without an assignment,
-                batches have learners only if it is given.
+            assignment: `[N]` integers, the learner of each row, or `None`. If `None`, all rows form one cluster.
+            turns: Boolean. Whether batches have learners. If `False`, batches come from the clusters, but their learner
+                is -1. Defaults to `True`.
+            learners: Integer or `None`. Number of learners. If `None`, it is one more than the highest in `assignment`,
+                and without an assignment batches have no learners. Defaults to `None`.
 
         Returns:
-            Dictionary of irregular rows and learners: `left_out`, number of rows that are never drawn: alone in their
-            class inside their cluster, or in a cluster without a batch; `small`, learners whose batches repeat rows
-            to be full; `idle`, learners without a batch.
+            Dictionary of irregular rows and learners:
+            - `left_out`: number of rows that are never drawn, because they are alone in their class inside their
+              cluster or in a cluster without a batch.
+            - `small`: learners with batches that repeat rows.
+            - `idle`: learners without a batch.
         """
         whole = assignment is None
         assignment = np.full(len(self._labels), EVERYTHING) if whole else np.asarray(assignment)
         if assignment.shape != self._labels.shape:
-            raise ValueError(f"Expected a learner for each of {len(self._labels)} rows, received {assignment.shape}.")
+            raise ValueError(
+                f"Expected a learner for each of {len(self._labels)} rows in assignment. Received: shape "
+                f"{assignment.shape}."
+            )
         everyone = np.arange(assignment.max() + 1 if learners is None else learners)
         self._division = assignment, everyone if turns else everyone[:0]
         present, irregular = self._replace_tables()
         return {**irregular, "idle": [] if whole else np.setdiff1d(everyone, present).tolist()}
 
     def refresh(self, embeddings, workers=None):
-        """Changes the sampler's tables of every cluster; see `Sampler.refresh`."""
+        """Updates the sampler's tables of every cluster; see `Sampler.refresh`."""
         check_embeddings(embeddings, self._labels)
         self._draws.refresh(embeddings, workers)
         self._replace_tables()
@@ -226,7 +267,7 @@ class WithinClusters(Sampler):
         return self._draws.refreshed() if self.refresh_every else []
 
     def learners(self, seed: Tensor, steps: Tensor, tables: Sequence[Tensor] | None = None) -> tf.Tensor:
-        """Returns the learner `[n]` of each step; with `at_once`, that of each row, `[n, batch_size]`."""
+        """Returns the learner `[n]` of each step or, with `at_once`, of each row, `[n, batch_size]`."""
         cluster_of, learner_of, *_ = self.tables() if tables is None else tables
         slots = self._slots_of(tf.cast(seed, tf.int64), self._parts_of(tf.cast(steps, tf.int64)), cluster_of)
         learners = tf.gather(learner_of, slots)
@@ -239,13 +280,13 @@ class WithinClusters(Sampler):
         steps = self._parts_of(steps)
         slots = self._slots_of(seed, steps, cluster_of)
         cluster = tf.gather(cluster_of, slots)
-        # Of the cluster's earlier batches.
+        # The number of the cluster's earlier batches.
         number = steps // tf.size(cluster_of, tf.int64) * tf.gather(counts, cluster) + tf.gather(nth_of, slots)
         rows = self._draws.draw_rows(seed, steps, cluster, number, tf.gather(keys, cluster), *of_draws)
         return tf.reshape(rows, [-1, self.batch_size])
 
     def _replace_tables(self):
-        """Makes the tables anew; returns the learners that have a batch, and what is irregular, as `_divided` does."""
+        """Replaces the tables; returns the learners with a batch and the irregular rows, like `_divided`."""
         assignment, learners = self._division
         tables, present, irregular = self._divided(assignment, self._labels, learners)
         for variable, table in zip(self._tables, tables, strict=True):
@@ -253,25 +294,25 @@ class WithinClusters(Sampler):
         return present, irregular
 
     def _divided(self, assignment, labels, learners=()):
-        """Returns the tables, the learners that have a batch, and what `cluster_draws` says of the others.
+        """Returns the tables, the learners with a batch, and the irregular rows and learners of `cluster_draws`.
 
-        Batches go round slots. A slot has a cluster and a learner, -1 for none: all of them without `learners`.
+        Batches cycle through slots. A slot has a cluster and a learner. Without `learners`, all learners are -1.
         """
         of_draws, present, rows, irregular = self._draws.divide(assignment, labels)
         clusters = range(len(present))
         if self.at_once > 1:
-            # One slot for each learner, on the cluster of another one where it has none.
+            # Each learner has a slot, which uses the cluster of another learner if it has none.
             places = {learner: cluster for cluster, learner in enumerate(present.tolist())}
             cluster_of = np.array([places.get(slot, slot % len(present)) for slot in range(self.at_once)])
             having = [slot if slot in places else EVERYTHING for slot in range(self.at_once)]
         elif self.proportional:
-            # As many as the rows fill, 1 or more.
+            # A cluster has as many slots as its rows fill batches, at least 1.
             cluster_of = np.repeat(clusters, np.maximum(np.round(rows / self.batch_size), 1).astype(int))
             having = present[cluster_of]
         else:
             cluster_of, having = np.array(clusters), present
         if len(learners) and present[0] == EVERYTHING:
-            # Of all rows, in turn.
+            # All learners take turns on all rows.
             cluster_of, having = np.zeros(len(learners), int), learners
         learner_of = having if len(learners) else np.full(len(cluster_of), EVERYTHING)
         counts = np.bincount(cluster_of, minlength=len(present))
@@ -282,7 +323,7 @@ class WithinClusters(Sampler):
         return [*own, *of_draws], present, irregular
 
     def _parts_of(self, steps):
-        """Returns the numbers of the parts of batches, as if each part were a step."""
+        """Returns the numbers of the parts of batches, counted as if each part were a step."""
         return tf.reshape(steps[:, None] * self.at_once + tf.range(self.at_once, dtype=tf.int64), [-1])
 
     def _slots_of(self, seed, steps, cluster_of):

@@ -1,4 +1,4 @@
-"""Uniform batches, hard neighbors, given pairs, and labels that are replaced."""
+"""Uniform batches, hard negatives, explicit pairs, and replaced labels."""
 
 import dataclasses
 import logging
@@ -21,10 +21,23 @@ from tfdml.registry.fields import Value
 
 @register("sampler", "uniform")
 class Uniform(Sampler):
-    """Batches of `batch_size` different rows, each row once before any comes twice.
+    """Sampler of `batch_size` different images per batch, regardless of their classes.
+
+    Use it with losses that need no positive pairs, such as proxy-based losses. Each image is drawn once before any
+    image is drawn twice.
 
     Args:
-        batch_size: rows in a batch.
+        batch_size: Integer. Number of images per batch. Defaults to `128`.
+
+    Example:
+
+    ```python
+    from pipelines.sampling import Uniform
+
+    sampler = Uniform(batch_size=4)
+    sampler.bind(np.array([0, 0, 1, 1, 2, 2, 3, 3]))
+    sorted(sampler.rows(seed=0, steps=[0, 1]).numpy().ravel().tolist())  # [0, 1, 2, 3, 4, 5, 6, 7]
+    ```
     """
 
     batch_size: Count = 128
@@ -33,7 +46,8 @@ class Uniform(Sampler):
         """Returns the number of rows, a scalar."""
         if len(labels) < self.batch_size:
             raise ValueError(
-                f"uniform(batch_size={self.batch_size}) needs that many training rows, there are {len(labels)}."
+                f"uniform(batch_size={self.batch_size}) needs that many training images. Received: {len(labels)} "
+                "images. Lower batch_size."
             )
         return [np.int64(len(labels))]
 
@@ -50,21 +64,32 @@ class Uniform(Sampler):
 
 @register("sampler", "hard_neighbors")
 class HardNeighbors(Sampler):
-    """Batches of random positive pairs, and for each of their images one of its nearest images of another class.
+    """Sampler of random positive pairs with hard negatives, which are near images of other classes.
 
-    These are the mini-batches of lifted structured embedding (Song et al., 2016), which "sample a few positive pairs at
-    random, and then actively add their difficult neighbors". A batch has `4 * pairs` rows: images, their partners, and
-    a neighbor of each of these.
+    These are the mini-batches of Lifted Structure (Song et al., 2016), which "sample a few positive pairs at random,
+    and then actively add their difficult neighbors". A batch has `4 * pairs` images: first images, then their
+    positives, then one hard negative for each of these.
 
-    Neighbors are those in the current embedding, which `refresh` finds; before its first call negatives are random.
-    Within clusters they are of the cluster.
-
-    Rows of classes with two or more rows begin a pair once before any does twice; the rest is drawn with replacement.
+    `refresh` searches the nearest images of other classes in the current embedding. Before its first call, negatives
+    are random. Within clusters, negatives are from the same cluster. Each image with a positive starts a pair once
+    before any image does so twice. Positives and negatives are drawn with replacement.
 
     Args:
-        pairs: number of positive pairs.
-        neighbors: number of nearest images of other classes that are kept for each image, of which one is drawn.
-        refresh_every: epochs from one search for neighbors to the next.
+        pairs: Integer. Number of positive pairs per batch. Defaults to `32`.
+        neighbors: Integer. Number of hard negatives to keep for each image, from which one is drawn. With larger
+            values, negatives are less hard. Defaults to `10`.
+        refresh_every: Integer. Number of epochs between searches for hard negatives. Defaults to `1`.
+
+    Example:
+
+    ```python
+    from pipelines.sampling import HardNeighbors
+
+    sampler = HardNeighbors(pairs=1, neighbors=1)
+    sampler.bind(np.array([0, 0, 1, 1, 2, 2]))
+    sampler.refresh(np.array([[0, 0], [0, 1], [0, 2], [0, 3], [0, 8], [0, 9]], "float32"))
+    sampler.refreshed()[0].numpy().ravel().tolist()  # [2, 2, 1, 1, 3, 3], the nearest image of another class
+    ```
     """
 
     pairs: Count = 32
@@ -82,21 +107,22 @@ class HardNeighbors(Sampler):
         super().bind(labels)
 
     def tables_of(self, labels):
-        """Returns the tables of partners and the neighbors `[N, neighbors]` of each row, which are none yet."""
+        """Returns the tables of partners and an empty table of the neighbors `[N, neighbors]` of each row."""
         tables = partner_tables(labels, self.pairs, f"hard_neighbors(pairs={self.pairs})")
         return [*tables, np.full((len(labels), self.neighbors), NO_NEIGHBOR, np.int32)]
 
     def fitted_to(self, labels):
-        """Returns no more pairs than fill a batch, and no more neighbors than other classes have rows."""
+        """Returns at most as many pairs as fill a batch, and at most as many neighbors as other classes have rows."""
         others = len(labels) - int(np.max(group_by_class(labels)[2]))
         return {"pairs": min(self.pairs, most_drawn(labels, 4)), "neighbors": max(1, min(self.neighbors, others))}
 
     def refresh(self, embeddings, workers=None):
-        """Finds the neighbors of all rows by their embeddings; the next pass over the dataset draws them.
+        """Searches the hard negatives of all rows. The next pass over the dataset draws from them.
 
         Args:
             embeddings: `[N, d]` array.
-            workers: the `Workers` that search together; None: this process alone.
+            workers: `Workers` that search together, or `None`. If `None`, this process searches alone. Defaults to
+                `None`.
         """
         check_embeddings(embeddings, self._labels)
         self._tables[-1].assign(nearest_negatives(embeddings, self._labels, self.neighbors, workers=workers))
@@ -108,7 +134,7 @@ class HardNeighbors(Sampler):
         return ClusterNeighbors(self)
 
     def draw_rows(self, seed, steps, *tables):
-        """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`: images, partners, their neighbors."""
+        """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`: images, positives, hard negatives."""
         *of_partners, neighbors = tables
         drawn = draw_with_partners(seed, steps, of_partners, self.pairs)
         number = tf.range(2 * self.pairs, dtype=tf.int64)[None, :]
@@ -117,24 +143,39 @@ class HardNeighbors(Sampler):
         start, size = (tf.concat([each, each], axis=1) for each in (drawn.start, drawn.size))
         negatives = dataclasses.replace(drawn, place=place, start=start, size=size, random=random).negatives()
         rows, any_negative = tf.gather(of_partners[0], place), tf.gather(of_partners[0], negatives)
-        # Of other bits than the random negative, so that both are independent.
+        # This uses other bits than the random negative, so that both are independent.
         which = tf.cast(tf.bitwise.right_shift(random, tf.constant(32, tf.uint64)), tf.int64) % self.neighbors
         neighbor = tf.cast(tf.gather_nd(neighbors, tf.stack([rows, which], axis=2)), tf.int64)
         return tf.concat([rows, tf.where(neighbor == NO_NEIGHBOR, any_negative, neighbor)], axis=1)
 
 
-# Of pairs of which nothing is known.
+# Relevance of unknown pairs.
 UNKNOWN = -1.0
 
 
 @register("sampler", "given")
 class Given(Sampler):
-    """Batches of the pairs or triplets that the dataset gives; of other pairs of images in a batch nothing is known.
+    """Sampler of the explicit pairs or triplets in the dataset `pairs`.
 
-    Row i of the first part and row i of the others belong together. All come once before any comes twice.
+    Row i of the first half (or third) of a batch belongs to row i of the other ones. The relevance of all other pairs
+    of images is unknown. Each pair or triplet is drawn once before any is drawn twice.
 
     Args:
-        count: pairs or triplets in a batch.
+        count: Integer. Number of pairs or triplets per batch. Defaults to `32`.
+
+    Example:
+
+    ```python
+    from pipelines.datasets import Split
+    from pipelines.sampling import Given
+
+    # The first two images are similar, the other two are different.
+    images = np.array(["a.jpg", "b.jpg", "c.jpg", "d.jpg"], object)
+    split = Split(images, np.arange(4), relations=np.array([[0, 1, -1], [2, -1, 3]]))
+    sampler = Given(count=2)
+    sampler.bind_split(split)
+    sorted(sampler.rows(seed=0, steps=[0]).numpy()[0].tolist())  # [0, 1, 2, 3]
+    ```
     """
 
     count: Count = 32
@@ -148,36 +189,44 @@ class Given(Sampler):
 
     def bind_split(self, split):
         if split.relations is None:
-            raise ValueError("The sampler 'given' draws pairs of the dataset 'pairs'; this one has classes.")
+            raise ValueError(
+                "The sampler 'given' needs a dataset with explicit pairs or triplets, such as 'pairs'. This dataset "
+                "has none. Use another sampler."
+            )
         relations = split.known_relations
-        # Pairs have one of the other two, triplets have both.
+        # Pairs have either a similar or a different image. Triplets have both.
         self.parts = 3 if len(relations) and np.all(relations != NONE) else 2
         for place, kind in enumerate(("the same", "different"), 1):
             if np.all(relations[:, place] == NONE):
-                logging.getLogger(__name__).warning("No pair for training is %s, which most losses need.", kind)
+                logging.getLogger(__name__).warning(
+                    "The training data has no pair that is %s. Most losses need pairs of both kinds.", kind
+                )
         self.bind(relations)
 
     def tables_of(self, relations):
-        """Returns the rows `[R, parts]` of the relations, whose labels are rows, and whether the second is the same."""
+        """Returns the rows `[R, parts]` of the relations, and whether the second image is similar to the first."""
         if len(relations) < self.count:
-            raise ValueError(f"given(count={self.count}) needs that many training pairs, there are {len(relations)}.")
+            raise ValueError(
+                f"given(count={self.count}) needs that many training pairs. Received: {len(relations)} pairs. Lower "
+                "count."
+            )
         same = relations[:, 1] != NONE
         rows = relations if self.parts == 3 else np.stack([relations[:, 0], np.max(relations[:, 1:], axis=1)], axis=1)
         return [rows, same]
 
     def draw_rows(self, seed, steps, rows, same):
         drawn = tf.gather(rows, self._drawn(seed, steps, rows))
-        # Not transposed, of which TensorFlow would write a line to the terminal for integers.
+        # TensorFlow would print a message if it transposed integers.
         return tf.concat([drawn[:, :, part] for part in range(self.parts)], axis=1)
 
     def relevance(self, seed, steps, tables):
-        """Returns what is known of the pairs of each batch `[n, batch_size, batch_size]`: 1, 0, or -1."""
+        """Returns the relevance of pairs `[n, batch_size, batch_size]`: 1 (similar), 0 (different) or -1 (unknown)."""
         rows, same = tables
         value = tf.cast(tf.gather(same, self._drawn(seed, steps, rows)), tf.float32)
         unknown = tf.fill([tf.size(steps), self.count, self.count], UNKNOWN)
         second, none = tf.linalg.set_diag(unknown, value), [unknown] * (self.parts - 2)
         first = tf.concat([unknown, second, *[tf.linalg.set_diag(each, 1 - value) for each in none]], axis=2)
-        # A pair is known both ways.
+        # The relevance of a pair is symmetric.
         below = [tf.concat([part, unknown, *none], axis=2) for part in tf.split(first, self.parts, axis=2)[1:]]
         return tf.concat([first, *below], axis=1)
 
@@ -188,36 +237,62 @@ class Given(Sampler):
 
 @register("labels", "exchanged")
 class Exchanged(Value):
-    """The classes, those of a share of the training images exchanged for others at random, to see what mistakes cost.
+    """Labels with noise: a fraction of the training images gets another class at random, to test robustness.
 
-    Which images and for which classes is decided by the seed of the run. Classes of validation and test stay right.
+    The seed of the run determines the images and their new classes. Labels for validation and test are unchanged.
 
     Args:
-        share: share of the images whose class is exchanged.
+        share: Float between 0 and 1. Fraction of the images with a wrong class. Defaults to `0.2`.
+
+    Example:
+
+    ```python
+    from pipelines.sampling import Exchanged
+
+    labels = np.repeat(np.arange(5), 20)
+    int(np.sum(Exchanged(share=0.2).first(labels, seed=0) != labels))  # 20
+    ```
     """
 
     share: Annotated[float, number(above=0, below=1)] = 0.2
 
     def first(self, labels: Labels, seed: int) -> np.ndarray:
-        """Returns the labels of training images, those of a share of them of any other class, each as probable."""
+        """Returns the labels with a fraction of them replaced by any other class, with equal probability."""
         classes, numbers = np.unique(labels, return_inverse=True)
         if len(classes) < 2 or each_alone(labels):
             raise ValueError(
-                "Labels cannot be exchanged. Expected images that share several classes, received "
+                "Labels cannot be exchanged. Expected at least two classes with several images. Received: "
                 f"{len(numbers)} images of {len(classes)} classes."
             )
         random = np.random.default_rng(seed)
         rows = random.permutation(len(numbers))[: round(self.share * len(numbers))]
         numbers[rows] += random.integers(1, len(classes), len(rows))
-        # A class may have lost all its images; the numbers of the others have no gap.
+        # A class may have lost all its images, so the labels are numbered again without gaps.
         return np.unique(numbers % len(classes), return_inverse=True)[1]
 
 
 class PseudoClasses(Sampler):
-    """Draws the batches of a sampler by labels that `assign` replaces; batches have these labels.
+    """Draws the batches of another sampler with labels that `assign` replaces, such as clusters.
+
+    The batches contain the replaced labels.
 
     Args:
-        sampler: the sampler that composes the batches.
+        sampler: `Sampler` that composes the batches. It must draw by classes, such as `PxK` or `Uniform`.
+
+    Raises:
+        ValueError: If the sampler does not draw by classes, or if its tables follow the embedding.
+
+    Example:
+
+    ```python
+    from pipelines.sampling import PseudoClasses, PxK
+
+    sampler = PseudoClasses(PxK(classes=2, per_class=2))
+    sampler.bind(np.array([0, 0, 1, 1]))
+    sampler.assign(np.array([0, 1, 0, 1]))
+    rows = sampler.rows(seed=0, steps=[0])
+    sampler.labels_of(rows, sampler.tables()).numpy()  # two labels twice each, for example [[1, 1, 0, 0]]
+    ```
     """
 
     targets = "labels"
@@ -225,7 +300,10 @@ class PseudoClasses(Sampler):
 
     def __init__(self, sampler: Sampler):
         if sampler.targets != "classes" or sampler.refresh_every:
-            raise ValueError(f"{type(sampler).__name__} has tables of its own, and draws by no labels that change.")
+            raise ValueError(
+                f"The sampler {type(sampler).__name__} does not work with labels that change during training. Use a "
+                "sampler that draws by classes, such as pxk or uniform."
+            )
         self.sampler = sampler
         self.batch_size, self.parts = sampler.batch_size, sampler.parts
         self.several_per_class, self.several_views = sampler.several_per_class, sampler.several_views
@@ -234,7 +312,7 @@ class PseudoClasses(Sampler):
         return [np.asarray(labels, np.int64), *map(np.asarray, self.sampler.tables_of(labels))]
 
     def assign(self, labels: Labels) -> None:
-        """Replaces the labels `[N]`; the next pass over the dataset draws by the new ones."""
+        """Replaces the labels `[N]`. The next pass over the dataset uses the new labels."""
         for variable, table in zip(self._tables, self.tables_of(labels), strict=True):
             variable.assign(table)
 
@@ -242,5 +320,5 @@ class PseudoClasses(Sampler):
         return self.sampler.draw_rows(seed, steps, *tables)
 
     def labels_of(self, rows: Tensor, tables: Sequence[Tensor]) -> tf.Tensor:
-        """Returns the current labels of rows, of the same shape."""
+        """Returns the current labels of rows, with the same shape."""
         return tf.gather(tables[0], rows)

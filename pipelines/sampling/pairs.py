@@ -1,4 +1,4 @@
-"""Batches of pairs, triplets and views."""
+"""Samplers of pairs, triplets and views."""
 
 import dataclasses
 import logging
@@ -15,23 +15,23 @@ from tfdml.registry.arguments import Count, integer
 
 @dataclasses.dataclass(frozen=True)
 class Drawn:
-    """Drawn rows `[n, count]`, as places among the rows sorted by class."""
+    """Drawn rows `[n, count]`, as positions among the rows sorted by class."""
 
     place: tf.Tensor
-    # First place and number of rows of its class.
+    # First position and number of rows of the class.
     start: tf.Tensor
     size: tf.Tensor
-    # A random number for each, uint64.
+    # A random number for each row, uint64.
     random: tf.Tensor
     # Number of all rows.
     total: tf.Tensor
 
     def positives(self):
-        """Returns the place of a random row of the same class for each, other than itself."""
+        """Returns the position of a random other row of the same class for each row."""
         return self.start + (self.place - self.start + 1 + self._below(self.size - 1)) % self.size
 
     def negatives(self):
-        """Returns the place of a random row of another class for each."""
+        """Returns the position of a random row of another class for each row."""
         place = self._below(self.total - self.size)
         return place + tf.where(place < self.start, tf.zeros_like(self.size), self.size)
 
@@ -40,37 +40,37 @@ class Drawn:
 
 
 def partner_tables(labels, count, sampler):
-    """Returns rows sorted by class, the places that are drawn, and start and size of the class at each place.
+    """Returns the rows sorted by class, the positions to draw from, and the start and size of each position's class.
 
-    Raises a ValueError, which names the `sampler`, if there are fewer than the `count` rows of a batch.
+    Raises a ValueError with the name of the `sampler` if there are fewer rows than the `count` of a batch.
     """
     by_class, starts, sizes = group_by_class(labels)
     place, size = np.arange(len(by_class)), np.repeat(sizes, sizes)
     start, drawn = np.repeat(starts, sizes), place[size > 1]
     if len(drawn) < count or len(sizes) < 2:
         raise ValueError(
-            f"{sampler} needs that many training rows in classes of two or more, and two "
-            f"classes; there are {len(drawn)} rows and {len(sizes)} classes. Lower it."
+            f"{sampler} needs that many training images in classes with at least two images, and at least two classes. "
+            f"Received: {len(drawn)} such images and {len(sizes)} classes. Lower the number, or add images."
         )
     return [by_class, drawn, start, size]
 
 
 def most_drawn(labels, parts):
-    """Returns how many rows a batch can draw that has `parts` rows for each of them, at least 1."""
+    """Returns how many rows a batch can draw, at least 1, if the batch has `parts` rows for each of them."""
     sizes = group_by_class(labels)[2]
     return max(1, min(int(np.sum(sizes[sizes > 1])), len(labels) // parts))
 
 
 def draw_with_partners(seed, steps, tables, count):
-    """Draws `count` rows of classes of two or more for each of the steps; all come once before any comes twice.
+    """Draws `count` rows of classes with at least two rows for each step, each once before any is drawn twice.
 
-    `tables` are those of `partner_tables`.
+    `tables` are from `partner_tables`.
     """
     _, drawn, start, size = tables
     total, wanted = tf.size(drawn, out_type=tf.int64), tf.constant(count, tf.int64)
     place = tf.gather(drawn, draw(stream_keys(seed, steps), steps, *as_long_as(steps, total, wanted), count))
     number = tf.range(count, dtype=tf.int64)[None, :]
-    # A draw from so few rows is in the order of classes, and its first half would always be of the first classes.
+    # A draw of more than half of the rows is sorted by class, so its first half would always have the first classes.
     shuffled = tf.bitcast(stream_key(seed, Stream.ORDER, steps[:, None], place), tf.int64)
     order = tf.argsort(tf.where(2 * wanted > total, shuffled, number), axis=1)
     place = tf.gather(place, order, batch_dims=1)
@@ -80,13 +80,28 @@ def draw_with_partners(seed, steps, tables, count):
 
 @register("sampler", "pairs")
 class Pairs(Sampler):
-    """Batches of `images` random rows and their partners: of their class for the first half, of others for the rest.
+    """Sampler of random image pairs per batch: half of them from the same class, half from different classes.
 
-    These are the mini-batches of Attention-based Ensemble (Sec. 4). Rows of classes with two or more rows come once
-    before any comes twice; partners are drawn with replacement, negative ones from all rows of other classes.
+    These are the mini-batches of Attention-based Ensemble (Sec. 4). Row i of the first half of a batch is paired with
+    row i of the second half. Images in classes with at least two images are drawn once before any is drawn twice. Their
+    partners are drawn with replacement.
 
     Args:
-        images: number of rows with a partner, even.
+        images: Even integer of at least 2. Number of pairs. A batch has twice as many images. Defaults to `32`.
+
+    Raises:
+        ValueError: If `images` is odd.
+
+    Example:
+
+    ```python
+    from pipelines.sampling import Pairs
+
+    sampler, labels = Pairs(images=2), np.array([0, 0, 1, 1])
+    sampler.bind(labels)
+    drawn = labels[sampler.rows(seed=0, steps=[0]).numpy()[0]]
+    (drawn[:2] == drawn[2:]).tolist()  # [True, False]
+    ```
     """
 
     images: Annotated[int, integer(2)] = 32
@@ -95,7 +110,7 @@ class Pairs(Sampler):
 
     def check_arguments(self):
         if self.images % 2:
-            raise ValueError(f"The sampler 'pairs' expects images to be even; received {self.images}.")
+            raise ValueError(f"The sampler 'pairs' needs an even number of images. Received: images={self.images}.")
 
     @property
     def batch_size(self) -> int:
@@ -106,14 +121,14 @@ class Pairs(Sampler):
         alone = int(np.sum(group_by_class(labels)[2] == 1))
         if alone:
             logging.getLogger(__name__).info(
-                "%d rows are alone in their class and are only used as negative partners.", alone
+                "%d images are alone in their class, so they are only used as negatives.", alone
             )
 
     def tables_of(self, labels):
         return partner_tables(labels, self.images, f"pairs(images={self.images})")
 
     def fitted_to(self, labels):
-        # Half of the images have a partner of their class.
+        # The number must be even, because half of the images have a partner of their class.
         return {"images": max(2, min(self.images, most_drawn(labels, 2) // 2 * 2))}
 
     def draw_rows(self, seed, steps, *tables):
@@ -125,13 +140,25 @@ class Pairs(Sampler):
 
 @register("sampler", "triplets")
 class Triplets(Sampler):
-    """Batches of `triplets` random anchors, then a random positive for each, then a random negative for each.
+    """Sampler of random triplets: a batch has all anchors, then their positives, then their negatives.
 
-    The batches of the triplet loss in Lifted Structure (Sec. 3): `--loss="triplet(mining='given')"`. Rows of classes
-    with two or more rows come once as anchors before any comes twice.
+    These are the batches of the triplet loss in Lifted Structure (Sec. 3). Use it with
+    `--loss="triplet(mining='given')"`. Images in classes with at least two images are anchors once before any is an
+    anchor twice.
 
     Args:
-        triplets: number of anchors; a batch has three times as many rows.
+        triplets: Integer. Number of triplets per batch. A batch has three times as many images. Defaults to `40`.
+
+    Example:
+
+    ```python
+    from pipelines.sampling import Triplets
+
+    sampler, labels = Triplets(triplets=1), np.array([0, 0, 1, 1])
+    sampler.bind(labels)
+    anchor, positive, negative = labels[sampler.rows(seed=0, steps=[0]).numpy()[0]]
+    bool(anchor == positive), bool(anchor == negative)  # (True, False)
+    ```
     """
 
     triplets: Count = 40
@@ -157,14 +184,27 @@ class Triplets(Sampler):
 
 @register("sampler", "views")
 class Views(Sampler):
-    """Batches of `images` different images, and the same ones again, which the transform makes other views of them.
+    """Sampler of two augmented views per image: a batch contains different images, then the same images again.
 
-    Row i of the first half and row i of the second are views of an image. Each image comes once before any comes twice.
-    Of images without classes, as of the dataset `photos`, only its views are alike; classes are known to losses where
-    there are any.
+    Use it for self-supervised learning, for example with the dataset `photos`. Row i of the first half and row i of the
+    second half are two views of one image, because the transform is random. Each image is drawn once before any is
+    drawn twice. Without classes, the only positive of a view is the other view. With classes, losses also use the
+    labels.
 
     Args:
-        images: images in a batch, which has twice as many rows.
+        images: Integer of at least 2. Number of different images per batch. A batch has twice as many rows. Defaults to
+            `64`.
+
+    Example:
+
+    ```python
+    from pipelines.sampling import Views
+
+    sampler = Views(images=2)
+    sampler.bind(np.arange(4))
+    rows = sampler.rows(seed=0, steps=[0]).numpy()[0]
+    bool((rows[:2] == rows[2:]).all())  # True
+    ```
     """
 
     images: Annotated[int, integer(2)] = 64
@@ -178,7 +218,10 @@ class Views(Sampler):
     def tables_of(self, labels):
         """Returns the number of rows, a scalar."""
         if len(labels) < self.images:
-            raise ValueError(f"views(images={self.images}) needs that many training rows, there are {len(labels)}.")
+            raise ValueError(
+                f"views(images={self.images}) needs that many training images. Received: {len(labels)} images. Lower "
+                "images."
+            )
         return [np.int64(len(labels))]
 
     def fitted_to(self, labels):

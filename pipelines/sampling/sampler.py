@@ -1,4 +1,4 @@
-"""The base of all samplers, and batches of any sampler from one cluster."""
+"""Base class of all samplers, and batches of any sampler from one cluster."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,17 +12,17 @@ from tfdml.registry.fields import Declared
 
 
 class ClusterTables:
-    """Draws batches from one cluster by a sampler's own arithmetic, with tables made for the rows of that cluster.
+    """Draws batches from one cluster with a sampler's own method, using tables for the rows of that cluster.
 
-    Batches of a cluster are numbered from 0 and have a seed of its learner. So the cluster's rows are drawn as if they
-    were a dataset of their own.
+    Batches of a cluster are numbered from 0, with a seed that depends on its learner. So the cluster's rows are drawn
+    as if they were a separate dataset.
     """
 
     def __init__(self, sampler):
         self.sampler = sampler
 
     def divide(self, assignment, labels):
-        """Makes the tables of all clusters, for rows with these learners and these labels, both `[N]`.
+        """Creates the tables of all clusters for rows with these learners and labels, both `[N]`.
 
         Returns `(tables, learners, counts, irregular)`: int64 arrays for `draw_rows`, the learner of each cluster that
         fills a batch, the number of its rows, and `{"left_out": rows that are never drawn, "small": []}`.
@@ -38,7 +38,7 @@ class ClusterTables:
         if not made:
             largest = max(errors)
             raise ValueError(
-                f"No cluster fills a batch. The largest one has {largest} rows: {errors[largest]} Or use fewer "
+                f"No cluster fills a batch. The largest cluster has {largest} images. {errors[largest]} Or use fewer "
                 "learners."
             ) from errors[largest]
         rows, tables = zip(*made.values(), strict=True)
@@ -49,14 +49,14 @@ class ClusterTables:
         return tables, np.array(list(made)), counts, {"left_out": len(assignment) - drawn, "small": []}
 
     def tables_of(self, members, labels):
-        """Returns the sampler's tables for the rows `members` of a cluster, ascending, as if numbered from 0."""
+        """Returns the sampler's tables for the ascending rows `members` of a cluster, renumbered from 0."""
         return [np.asarray(table) for table in self.sampler.tables_of(labels[members])]
 
     def draw_rows(self, seed, steps, cluster, number, learner, *tables):
-        """Returns row numbers `[n, batch_size]`, with the tables of `divide`.
+        """Returns row numbers `[n, batch_size]`, with the tables from `divide`.
 
-        Each step has its `cluster`, by its place in what `divide` returned, the `number` of the cluster's earlier
-        batches, and its `learner`, -1 while all rows are one cluster.
+        Each step has a `cluster` (its index in the results of `divide`), the `number` of the cluster's earlier batches,
+        and a `learner`, which is -1 if all rows form one cluster.
         """
         rows, starts, *packed = tables
         own = tf.bitcast(stream_key(seed, Stream.LEARNERS, learner), tf.int64)
@@ -85,87 +85,107 @@ def members_of(assignment):
 
 
 def _packed(of_clusters):
-    """Returns the tables of all clusters, of several shapes, as their values, ends and shapes."""
+    """Returns tables of different shapes, one per cluster, as joined values, ends and shapes."""
     values = np.concatenate([table.ravel() for table in of_clusters])
     ends = np.cumsum([table.size for table in of_clusters])
     return values, ends, np.array([table.shape for table in of_clusters], np.int64)
 
 
 class Sampler(Declared):
-    """Decides the rows of each batch, as a pure function of a seed, the step, and tables made from the labels.
+    """Base class of samplers, which choose the images of each batch from a seed, the step and tables of the labels.
 
-    A subclass states its arguments as fields, see `tfdml.registry.Declared`, or has an `__init__`. It has an attribute
-    or property `batch_size` and two methods, `tables_of` and `draw_rows`. Then it also works within clusters, for
-    methods that divide the data: with tables made from the labels of each cluster.
+    To write your own sampler, declare its arguments as fields (see `tfdml.registry.Declared`) or in `__init__`, add an
+    attribute or property `batch_size`, and implement `tables_of` and `draw_rows`. It then also works within clusters,
+    for methods such as Divide and Conquer, with tables of the labels of each cluster.
 
     `bind` stores the tables in variables. `rows` computes the batches of any steps, in any order, with the same result.
+
+    Example:
+
+    ```python
+    from pipelines.sampling import Sampler
+
+    class InOrder(Sampler):
+        batch_size: int = 2
+
+        def tables_of(self, labels):
+            return [np.int64(len(labels))]
+
+        def draw_rows(self, seed, steps, total):
+            return (self.batch_size * steps[:, None] + tf.range(self.batch_size, dtype=tf.int64)) % total
+
+    sampler = InOrder(batch_size=2)
+    sampler.bind(np.array([0, 0, 1, 1]))
+    sampler.rows(seed=0, steps=[0, 1, 2]).numpy().tolist()  # [[0, 1], [2, 3], [0, 1]]
+    ```
     """
 
-    # Of how many equal parts a batch is made, row i of one with row i of the others: 2 for images and their partners.
+    # Number of equal parts of a batch. Row i of a part belongs to row i of the others: 2 for images and their partners.
     parts = 1
     # Whether a batch has several images of each of its classes.
     several_per_class = False
-    # Whether it draws an image several times, for views of it that differ.
+    # Whether an image is drawn several times, for different views of it.
     several_views = False
-    # What a loss learns from: the "classes" of rows; those and the "learners" whose turn it is, as `{"label": ...,
-    # "learner": ...}`; "labels" that `labels_of` returns; or the "relevance" of the pairs of a batch.
+    # What a loss learns from: the "classes" of rows; "learners", the classes together with the learner that trains, as
+    # `{"label": ..., "learner": ...}`; "labels" that `labels_of` returns; or the "relevance" of the pairs of a batch.
     targets = "classes"
-    # Epochs from one call of `refresh` to the next, for tables that follow the embedding; None: it is not called.
+    # Number of epochs between calls of `refresh`, for tables that follow the embedding, or None if it is not called.
     refresh_every = None
 
     _tables = None
 
     @property
     def uses_classes(self) -> bool:
-        """Whether the labels of a batch are those of the split."""
+        """Whether the labels of a batch are the labels of the split."""
         return self.targets in ("classes", "learners")
 
     @property
     def not_within_clusters(self) -> str | None:
-        """Why batches cannot be drawn from one cluster, as the end of a sentence; None if they can."""
+        """Why batches cannot be drawn from one cluster, as the end of a sentence, or None if they can."""
         return "its tables follow the embeddings of all rows" if self.refresh_every else None
 
     def tables_of(self, labels: np.ndarray) -> Sequence[Any]:
         """Returns the tables, a list of NumPy arrays, for rows with these labels `[N]`.
 
-        Raises a ValueError where the rows do not fill a batch. Within clusters the labels are those of one cluster's
-        rows, and the learner of a cluster that does not fill a batch waits.
+        Raise a ValueError if the rows do not fill a batch. Within clusters, it is called with the labels of each
+        cluster. The learner of a cluster that does not fill a batch waits.
         """
-        raise NotImplementedError(f"{type(self).__name__} needs the method tables_of(labels).")
+        raise NotImplementedError(f"The sampler {type(self).__name__} must implement tables_of(labels).")
 
     def drawn(self, labels: np.ndarray) -> int:
-        """Returns how many of the rows with these labels `[N]` batches are drawn from."""
+        """Returns how many of the rows with these labels `[N]` can be in a batch."""
         return len(labels)
 
     def fitted_to(self, labels: np.ndarray) -> dict[str, Any]:
-        """Returns arguments, by name, with which rows with these labels `[N]` fill a batch; default: none change.
+        """Returns the arguments to change so that rows with these labels `[N]` fill a batch, by name.
 
-        An argument that fits keeps its value.
+        An argument that fits keeps its value. By default, no argument changes.
         """
         del labels
         return {}
 
     def draw_rows(self, seed: Tensor, steps: Tensor, *tables: Tensor) -> tf.Tensor:
-        """Returns row numbers `[n, batch_size]`, by TensorFlow operations that depend on the arguments alone.
+        """Returns row numbers `[n, batch_size]`, by TensorFlow operations that depend only on the arguments.
 
         Args:
-            seed: int64 scalar.
-            steps: `[n]` int64, in any order.
-            *tables: the current values of the tables.
+            seed: Scalar int64 tensor.
+            steps: `[n]` int64 tensor, in any order.
+            *tables: Current values of the tables.
         """
-        raise NotImplementedError(f"{type(self).__name__} needs the method draw_rows(seed, steps, *tables).")
+        raise NotImplementedError(f"The sampler {type(self).__name__} must implement draw_rows(seed, steps, *tables).")
 
     def refresh(self, embeddings: Embeddings, workers: Any = None) -> None:
-        """Changes the tables by the embeddings `[N, d]` of all rows; called at the start of every n-th epoch.
+        """Updates the tables from the embeddings `[N, d]` of all rows, at the start of every `refresh_every` epochs.
 
         Args:
             embeddings: `[N, d]` array, the same on all workers.
-            workers: the `Workers` that call it together, and must get the same tables; None: this process.
+            workers: `Workers` that call it together and must get the same tables, or `None`. If `None`, only this
+                process calls it. Defaults to `None`.
         """
-        raise NotImplementedError(f"{type(self).__name__} needs the method refresh(embeddings, workers).")
+        raise NotImplementedError(f"The sampler {type(self).__name__} must implement refresh(embeddings, workers).")
 
     def refreshed(self) -> list[tf.Variable]:
-        """Returns the tables that `refresh` changes, variables of constant shape; they are saved with checkpoints."""
+        """Returns the variables that `refresh` changes, which have constant shapes and are saved in checkpoints."""
         return []
 
     def cluster_draws(self) -> Any:
@@ -173,11 +193,11 @@ class Sampler(Declared):
         return ClusterTables(self)
 
     def relevance(self, seed: Tensor, steps: Tensor, tables: Sequence[Tensor]) -> tf.Tensor:
-        """Returns the relevance `[n, batch_size, batch_size]` of pairs, below 0 where it is not known."""
-        raise NotImplementedError(f"{type(self).__name__} needs the method relevance(seed, steps, tables).")
+        """Returns the relevance `[n, batch_size, batch_size]` of pairs, which is below 0 if it is unknown."""
+        raise NotImplementedError(f"The sampler {type(self).__name__} must implement relevance(seed, steps, tables).")
 
     def bind_split(self, split: Any) -> None:
-        """Creates the tables for the rows of a `Split`, by their labels; a sampler may need more of them."""
+        """Creates the tables for a `Split`. By default, only its labels are used."""
         self.bind(split.labels)
 
     def bind(self, labels: Labels) -> None:
@@ -189,18 +209,27 @@ class Sampler(Declared):
         ]
 
     def tables(self) -> list[tf.Tensor]:
-        """Returns the current tables; read once, at the start of an epoch, they are the same for all its batches."""
+        """Returns the current tables. Reading them once per epoch keeps them constant for all its batches."""
         if self._tables is None:
-            raise ValueError(f"{type(self).__name__} has no tables yet: call bind(labels) first.")
+            raise ValueError(f"The sampler {type(self).__name__} has no tables yet. Call bind(labels) first.")
         return [table.read_value() for table in self._tables]
 
     def rows(self, seed: Tensor, steps: Tensor, tables: Sequence[Tensor] | None = None) -> tf.Tensor:
-        """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`. Default: from the current tables."""
+        """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`.
+
+        Args:
+            seed: Integer.
+            steps: `[n]` integers, in any order.
+            tables: Values of the tables, or `None`. If `None`, the current tables are used. Defaults to `None`.
+        """
         tables = self.tables() if tables is None else tables
         return self.draw_rows(tf.cast(seed, tf.int64), tf.cast(steps, tf.int64), *tables)
 
 
 def check_embeddings(embeddings, labels):
-    """Raises a ValueError where `refresh` receives embeddings that are not one for each row."""
+    """Raises a ValueError if `refresh` does not receive one embedding per row."""
     if len(embeddings) != len(labels):
-        raise ValueError(f"Expected an embedding for each of {len(labels)} training rows, received {len(embeddings)}.")
+        raise ValueError(
+            f"Expected an embedding for each of the {len(labels)} training images. Received: {len(embeddings)} "
+            "embeddings."
+        )

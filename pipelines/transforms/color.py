@@ -10,9 +10,9 @@ from pipelines.transforms.layer import with_probability
 from tfdml.registry import register
 from tfdml.registry.arguments import ImageStep, NotNegative, Share, integer, interval, number
 
-# The kernel ends at so many sigma to each side, which is 99.7 % of a Gaussian.
+# The kernel reaches this many sigma to each side, which covers 99.7% of a Gaussian.
 REACH = 3
-# A kernel of a billion numbers, in the transform of a file that somebody sent, would fill memory.
+# A transform can come from a file that somebody sent. A kernel with a billion numbers would fill the memory.
 MOST_SIGMA = 100
 
 
@@ -21,11 +21,12 @@ def blur(
     sigma: Annotated[tuple[float, float], interval(number(above=0, at_most=MOST_SIGMA))] = (0.1, 2.0),
     probability: Share = 1.0,
 ) -> ImageStep:
-    """Blurs with a Gaussian whose sigma, in pixels, is drawn from a range.
+    """Blurs the image with a Gaussian kernel of random width.
 
     Args:
-        sigma: lowest and highest sigma. The kernel reaches as far as three times the highest, rounded up.
-        probability: probability that an image is blurred.
+        sigma: Lowest and highest standard deviation in pixels. The kernel reaches three times the highest to each side.
+            Defaults to `(0.1, 2.0)`.
+        probability: Float from 0 to 1. Probability that an image is blurred. Defaults to `1.0`.
     """
     radius = math.ceil(REACH * sigma[1])
     distances = tf.range(-radius, radius + 1, dtype=tf.float32)
@@ -33,18 +34,19 @@ def blur(
     def step(image, seed):
         drawn = sigma[0] + tf.random.stateless_uniform([], seed) * (sigma[1] - sigma[0])
         weights = tf.exp(-0.5 * tf.square(distances / drawn))
-        # Weights sum to 1 only up to rounding.
+        # Clipping is needed because the weights sum to 1 only up to rounding.
         return tf.clip_by_value(filtered(image, weights / tf.reduce_sum(weights), radius), 0.0, 255.0)
 
     return with_probability(probability, step)
 
 
 def filtered(image, weights, radius):
-    """Applies the weights `[2 * radius + 1]` along columns and along rows of an image `[H, W, 3]`.
+    """Applies the weights `[2 * radius + 1]` along the columns and rows of an image `[H, W, 3]`.
 
-    Outside of its edges the image is reflected, without repeating the pixels of the edge.
+    The image is reflected at its edges without repeating the pixels of the edge.
     """
-    # Along columns whole rows of numbers are added: the image is transposed for rows, as in `resize_part`.
+    # Filtering along columns is faster, because it adds whole rows. For rows, the image is transposed; see
+    # `resize_part`.
     for _ in range(2):
         image = tf.transpose(_along_columns(image, weights, radius), [1, 0, 2])
     return image
@@ -53,7 +55,7 @@ def filtered(image, weights, radius):
 def _along_columns(image, weights, radius):
     height, width = tf.shape(image)[0], tf.shape(image)[1]
     last = height - 1
-    # Reflected several times where an image is smaller than the kernel.
+    # An image that is smaller than the kernel is reflected several times.
     place = tf.math.floormod(tf.range(-radius, height + radius), tf.maximum(2 * last, 1))
     rows = tf.gather(image, tf.minimum(place, 2 * last - place))
     kernel = tf.tile(tf.reshape(weights, [-1, 1, 1, 1]), tf.stack([1, 1, 3 * width, 1]))
@@ -62,12 +64,12 @@ def _along_columns(image, weights, radius):
     return tf.ensure_shape(tf.reshape(result, tf.shape(image)), image.shape)
 
 
-# Weights of red, green and blue in the brightness of a pixel: ITU-R BT.601, as in JPEG, Pillow and torchvision.
+# Weights of red, green and blue in the brightness of a pixel, from ITU-R BT.601 as in JPEG, Pillow and torchvision.
 BRIGHTNESS_WEIGHTS = (0.299, 0.587, 0.114)
 
 
 def change_brightness(image, factor):
-    """Multiplies pixels by the factor."""
+    """Multiplies all pixels by the factor."""
     return _bounded(image * factor)
 
 
@@ -78,7 +80,7 @@ def change_contrast(image, factor):
 
 
 def change_saturation(image, factor):
-    """Multiplies the distance of pixels from gray of their brightness by the factor."""
+    """Multiplies the distance of pixels from gray of the same brightness by the factor."""
     return blend(image, gray_of(image), factor)
 
 
@@ -94,7 +96,7 @@ def gray_of(image):
 
 
 def blend(image, other, factor):
-    """Interpolates, or extrapolates, from the other image at factor 0 to the image at factor 1."""
+    """Interpolates (or extrapolates) between the other image at factor 0 and the image at factor 1."""
     return _bounded(other + factor * (image - other))
 
 
@@ -110,13 +112,14 @@ def color_jitter(
     hue: Annotated[float, number(at_least=0, at_most=0.5)] = 0.1,
     probability: Share = 1.0,
 ) -> ImageStep:
-    """Changes brightness, contrast, saturation and hue at random, in this order.
+    """Changes the brightness, contrast, saturation and hue of the image at random.
 
     Args:
-        brightness, contrast, saturation: each is multiplied by a factor from `max(0, 1 - number)` to `1 + number`; 0
-            leaves it unchanged.
-        hue: it is rotated by up to this fraction of the color circle, in either direction; 0 leaves it unchanged.
-        probability: probability that an image is changed.
+        brightness, contrast, saturation: Floats of at least 0. Each is multiplied by a random factor from
+            `max(0, 1 - x)` to `1 + x`. 0 means no change. Default to `0.4`.
+        hue: Float from 0 to 0.5. The hue is rotated by up to this fraction of the color circle in both directions. 0
+            means no change. Defaults to `0.1`.
+        probability: Float from 0 to 1. Probability that an image is changed. Defaults to `1.0`.
     """
     changes = [(change_brightness, brightness), (change_contrast, contrast), (change_saturation, saturation)]
 
@@ -133,19 +136,23 @@ def color_jitter(
 
 @register("transform", "grayscale")
 def grayscale(probability: Share = 1.0) -> ImageStep:
-    """Converts to gray: 0.299 red + 0.587 green + 0.114 blue in all three channels."""
+    """Converts the image to gray, 0.299 red + 0.587 green + 0.114 blue, in all three channels.
+
+    Args:
+        probability: Float from 0 to 1. Probability that an image is converted. Defaults to `1.0`.
+    """
     return with_probability(probability, lambda image, seed: gray_of(image))
 
 
 def autocontrast(image):
-    """Stretches each channel to 0 ... 255; a channel of a single value stays."""
+    """Stretches each channel to 0 ... 255. A channel with a single value is unchanged."""
     low, high = tf.reduce_min(image, axis=[0, 1]), tf.reduce_max(image, axis=[0, 1])
     spread = tf.maximum(high - low, 1e-6)
     return tf.where(high > low, (image - low) * (255 / spread), image)
 
 
 def equalize(image):
-    """Gives each channel an even histogram, after rounding to whole numbers."""
+    """Equalizes the histogram of each channel, after rounding to integers."""
     pixels = tf.cast(tf.round(tf.clip_by_value(image, 0.0, 255.0)), tf.int32) + 256 * tf.range(3)
     histograms = tf.reshape(tf.math.bincount(tf.reshape(pixels, [-1]), minlength=768, maxlength=768), [3, 256])
     below = tf.cumsum(histograms, axis=1, exclusive=True)
@@ -161,11 +168,11 @@ def equalize(image):
 def jpeg(
     quality: Annotated[tuple[int, int], interval(integer(1, at_most=100))] = (30, 95), probability: Share = 1.0
 ) -> ImageStep:
-    """Encodes the image as a JPEG of random quality, and decodes it.
+    """Adds JPEG compression artifacts: encodes the image with random quality and decodes it.
 
     Args:
-        quality: lowest and highest quality, 1 to 100.
-        probability: probability that an image is changed.
+        quality: Lowest and highest quality, from 1 to 100. Defaults to `(30, 95)`.
+        probability: Float from 0 to 1. Probability that an image is changed. Defaults to `1.0`.
     """
 
     def step(image, seed):

@@ -1,4 +1,4 @@
-"""Transforms that crop, resize, flip, rotate, or erase."""
+"""Transforms that crop, resize, flip, rotate or erase."""
 
 from typing import Annotated, Literal
 
@@ -15,19 +15,19 @@ from tfdml.registry.arguments import Brightness, ImageSize, ImageStep, Share, in
 def rotation(degrees):
     """Returns the matrix `[2, 2]` that rotates counterclockwise by this angle, for `transformed`."""
     radians = tf.cast(degrees, tf.float64) * (np.pi / 180)
-    # Rounded, so that a quarter turn is exact.
+    # Rounding makes a rotation by 90 degrees exact.
     cosine, sine = (tf.round(number * 2**40) / 2**40 for number in (tf.cos(radians), tf.sin(radians)))
     return tf.cast(tf.stack([[cosine, -sine], [sine, cosine]]), tf.float32)
 
 
 def transformed(image, matrix, shift=(0.0, 0.0), *, fill_mode="constant", fill=0.0):
-    """Returns the image whose pixel at `place` is the input's at `matrix @ place + shift`, interpolated linearly.
+    """Applies an affine transform with linear interpolation: the pixel at p is the input's at `matrix @ p + shift`.
 
     Args:
         image: `[H, W, 3]`.
-        matrix: `[2, 2]`, for places `(x, y)` in pixels from the center.
+        matrix: `[2, 2]`, for positions `(x, y)` in pixels from the center.
         shift: `(x, y)` in pixels.
-        fill_mode, fill: pixels outside of the image, as in `rotate`.
+        fill_mode, fill: How pixels outside of the image are filled, see `rotate`.
     """
     center = (sides_of_image(image) - 1) / 2
     offset = shift + center - tf.linalg.matvec(matrix, center)
@@ -44,14 +44,18 @@ def transformed(image, matrix, shift=(0.0, 0.0), *, fill_mode="constant", fill=0
 
 
 def sides_of_image(image):
-    """Returns width and height, float32 `[2]`."""
+    """Returns the width and height of an image, float32 `[2]`."""
     height, width = tf.unstack(tf.shape(image)[:2])
     return tf.cast(tf.stack([width, height]), tf.float32)
 
 
 @register("transform", "center_crop")
 def center_crop(size: ImageSize) -> Cut:
-    """Crops the central part of `size`; smaller images are padded with black."""
+    """Crops the central part of the image after padding smaller images with black.
+
+    Args:
+        size: Size of the result: the side of a square, or `(height, width)`.
+    """
     sides = sides_of(size)
 
     def window(height, width, seed):
@@ -63,7 +67,7 @@ def center_crop(size: ImageSize) -> Cut:
 
 @register("transform", "flip")
 def flip() -> ImageStep:
-    """Mirrors left and right with probability 0.5."""
+    """Flips the image horizontally with a probability of 0.5."""
 
     def step(image, seed):
         mirrored = tf.random.stateless_uniform([], seed) < 0.5
@@ -73,19 +77,20 @@ def flip() -> ImageStep:
     return step
 
 
-# A spec may be in a file of others.
+# The limit exists because a spec can come from a file that somebody sent.
 MOST_PADDING = 256
 
 
 @register("transform", "random_crop")
 def random_crop(size: ImageSize, padding: Annotated[int, integer(0, at_most=MOST_PADDING)] = 0) -> Cut | ImageStep:
-    """Crops a random part of `size`; smaller images are padded with black first.
+    """Crops a random part of the image after padding smaller images with black.
+
+    For example, re-identification often uses `--image_size=256x128` with
+    `--train_transform='warp|random_crop(padding=10)|flip'`.
 
     Args:
-        size: of the result.
-        padding: pixels of black that are added on each side before.
-
-    Example: `--image_size=256x128 --train_transform='warp|random_crop(padding=10)|flip'`, as in re-identification.
+        size: Size of the result: the side of a square, or `(height, width)`.
+        padding: Integer. Number of black pixels to add on each side before cropping. Defaults to `0`.
     """
     sides = sides_of(size)
 
@@ -100,7 +105,7 @@ def random_crop(size: ImageSize, padding: Annotated[int, integer(0, at_most=MOST
     return lambda image, seed: crop(tf.pad(image, margins), seed)
 
 
-# By how much a crop is narrower or wider than the result.
+# Range of the factor by which a crop is narrower or wider than the result.
 STRETCHES = (3 / 4, 4 / 3)
 
 
@@ -110,20 +115,21 @@ def random_resized_crop(
     area: Annotated[tuple[float, float], interval(number(above=0, at_most=1))] = (0.08, 1.0),
     aspect: Annotated[tuple[float, float], interval(number(above=0))] | None = None,
 ) -> Cut:
-    """Crops a random fraction of the area at a random aspect ratio, and resizes it to `size`.
+    """Crops a part of the image with random area and aspect ratio and resizes it.
 
     Args:
-        size: of the result.
-        area: lowest and highest fraction of the image.
-        aspect: lowest and highest width by height of the crop. Default: 3/4 to 4/3 of that of the result.
+        size: Size of the result: the side of a square, or `(height, width)`.
+        area: Lowest and highest area of the crop, as a fraction of the image. Defaults to `(0.08, 1.0)`.
+        aspect: Lowest and highest aspect ratio of the crop, width divided by height, or `None`. If `None`, it is 3/4 to
+            4/3 of the result's aspect ratio. Defaults to `None`.
     """
     sides = sides_of(size)
     if aspect is None:
-        # Of a square exactly `STRETCHES`.
+        # For a square, this is exactly `STRETCHES`.
         aspect = tuple(stretch * (sides.width / sides.height) for stretch in STRETCHES)
 
     def window(height, width, seed):
-        # The whole image where no window fits, as in very narrow ones.
+        # If no window fits, for example in a very narrow image, the whole image is used.
         return first_fitting(height, width, seed, area=area, aspect=aspect, otherwise=(height, width))
 
     return Cut(window, target=lambda height, width: sides, random=True)
@@ -131,7 +137,12 @@ def random_resized_crop(
 
 @register("transform", "resize_pad")
 def resize_pad(size: ImageSize, fill: Brightness = 0) -> Cut:
-    """Resizes to what fits into `size`, keeps the aspect ratio, and pads the rest with `fill` (0 to 255)."""
+    """Resizes the whole image to fit into the size, keeps the aspect ratio and pads the rest.
+
+    Args:
+        size: Size of the result: the side of a square, or `(height, width)`.
+        fill: Brightness of the padding, from 0 to 255. Defaults to `0`.
+    """
     sides = sides_of(size)
 
     def target(height, width):
@@ -141,14 +152,18 @@ def resize_pad(size: ImageSize, fill: Brightness = 0) -> Cut:
     return Cut(target=target, finish=lambda image: padded(image - fill, sides) + fill)
 
 
-# Of an image that is longer than so many times its width only the middle is used: the whole, resized to the width of a
-# network's input, would fill the memory.
+# If an image is longer than this many times its width, only the middle is used, because the whole image, resized to the
+# width of a network's input, would fill the memory.
 LONGEST_SHAPE = 32
 
 
 @register("transform", "resize_short")
 def resize_short(size: ImageSize) -> Cut:
-    """Resizes the shorter side to `size`, and keeps the aspect ratio; of (height, width), to what just covers both."""
+    """Resizes the image to just cover the size and keeps the aspect ratio, so that a crop can follow.
+
+    Args:
+        size: Length of the shorter side of the result, or `(height, width)` that the result covers.
+    """
     sides = sides_of(size)
 
     def window(height, width, seed):
@@ -170,14 +185,14 @@ def rotate(
     fill: Brightness = 0.0,
     probability: Share = 1.0,
 ) -> ImageStep:
-    """Rotates around the center by a random angle; the size stays, so that corners are cut off.
+    """Rotates the image around its center by a random angle and keeps its size, so that corners are cut off.
 
     Args:
-        degrees: lowest and highest angle; above 0 it is counterclockwise.
-        fill_mode: how corners are filled: 'constant' with `fill`, 'reflect' with the mirrored image, 'wrap' with the
-            repeated image, 'nearest' with the nearest pixel.
-        fill: brightness of the corners, 0 to 255.
-        probability: probability that an image is rotated.
+        degrees: Lowest and highest angle. Positive angles are counterclockwise. Defaults to `(-15.0, 15.0)`.
+        fill_mode: How empty corners are filled: `"constant"` with `fill`, `"reflect"` with the mirrored image, `"wrap"`
+            with the repeated image, or `"nearest"` with the nearest pixel. Defaults to `"constant"`.
+        fill: Brightness of empty corners, from 0 to 255. Defaults to `0.0`.
+        probability: Float from 0 to 1. Probability that an image is rotated. Defaults to `1.0`.
     """
 
     def step(image, seed):
@@ -191,14 +206,14 @@ def rotate(
 def trim_border(
     brightness: Annotated[float, number(above=0, at_most=255)] = 250.0, margin: Annotated[int, integer(0)] = 15
 ) -> ImageStep:
-    """Crops the image to all pixels darker than `brightness`, and a margin; an image without any stays whole.
+    """Removes a bright border: crops the image to its darker pixels, with a margin.
 
-    Example: `--train_transform='trim_border|resize_pad(size=256, fill=255)|random_crop|flip'`, as for Stanford Online
-    Products in the code of Lifted Structure.
+    An image without dark pixels is unchanged. For example, the code of Lifted Structure uses
+    `--train_transform='trim_border|resize_pad(size=256, fill=255)|random_crop|flip'` for Stanford Online Products.
 
     Args:
-        brightness: pixels of this brightness or more, up to 255, are border.
-        margin: pixels of the border that stay on each side.
+        brightness: Float above 0 and up to 255. Pixels with at least this brightness are border. Defaults to `250.0`.
+        margin: Integer. Number of border pixels to keep on each side. Defaults to `15`.
     """
 
     def step(image, seed):
@@ -211,11 +226,11 @@ def trim_border(
 
 
 def _extent(marked, margin):
-    """Returns the first place and the length of what is marked `[n]`, with a margin; all of it if nothing is."""
+    """Returns the start and length of the marked part `[n]` with a margin, or of everything if nothing is marked."""
     places = tf.cast(tf.where(marked)[:, 0], tf.int32)
     count = tf.size(marked)
     nothing = tf.size(places) == 0
-    # The largest and the smallest integer, where there is no place.
+    # Without positions, the minimum is the largest integer and the maximum is the smallest one.
     first = tf.where(nothing, 0, tf.maximum(tf.reduce_min(places), margin) - margin)
     last = tf.where(nothing, count, tf.minimum(tf.reduce_max(places), count - 1 - margin) + margin + 1)
     return first, last - first
@@ -223,7 +238,11 @@ def _extent(marked, margin):
 
 @register("transform", "warp")
 def warp(size: ImageSize) -> Cut:
-    """Resizes to `size`, and ignores the aspect ratio."""
+    """Resizes the image to exactly the size, without keeping the aspect ratio.
+
+    Args:
+        size: Size of the result: the side of a square, or `(height, width)`.
+    """
     sides = sides_of(size)
     return Cut(target=lambda height, width: sides)
 
@@ -236,20 +255,20 @@ def random_erasing(
     fill: Brightness = 114.0,
     noise: bool = False,
 ) -> ImageStep:
-    """Fills a rectangle of random area, aspect ratio and place.
+    """Erases a rectangle with random area, aspect ratio and position.
 
     Args:
-        probability: probability that an image is changed.
-        area: lowest and highest fraction of the image.
-        aspect: lowest and highest width by height of the rectangle.
-        fill: brightness of the rectangle, 0 to 255. Default: the mean of ImageNet.
-        noise: whether to fill with random pixels instead of `fill`.
+        probability: Float from 0 to 1. Probability that an image is changed. Defaults to `0.5`.
+        area: Lowest and highest area of the rectangle, as a fraction of the image. Defaults to `(0.02, 0.33)`.
+        aspect: Lowest and highest aspect ratio of the rectangle, width divided by height. Defaults to `(0.3, 3.3)`.
+        fill: Brightness of the rectangle, from 0 to 255. Defaults to `114.0`, which is about the mean of ImageNet.
+        noise: Boolean. Whether to fill the rectangle with random pixels instead of `fill`. Defaults to `False`.
     """
 
     def step(image, seed):
         height, width = tf.unstack(tf.cast(tf.shape(image)[:2], tf.float32))
         top, left, rows, columns = first_fitting(height, width, seed, area=area, aspect=aspect, otherwise=(0.0, 0.0))
-        # All channels in one axis, since TensorFlow is slow where it repeats three numbers.
+        # All channels are in one axis, because TensorFlow is slow at broadcasting three numbers.
         flat = tf.reshape(image, tf.stack([tf.shape(image)[0], -1]))
         erased = tf.matmul(_within(height, top, rows)[:, None], tf.repeat(_within(width, left, columns), 3)[None])
         pixels = tf.random.experimental.stateless_fold_in(seed, 1)
@@ -260,6 +279,6 @@ def random_erasing(
 
 
 def _within(length, first, count):
-    """Returns `length` numbers: 1 at the `count` places from `first` on, 0 elsewhere."""
+    """Returns `length` numbers: 1 at `count` positions starting at `first`, and 0 elsewhere."""
     places = tf.range(length)
     return tf.cast((places >= first) & (places < first + count), tf.float32)

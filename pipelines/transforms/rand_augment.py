@@ -1,6 +1,6 @@
-"""RandAugment (Cubuk et al. 2020): some operations drawn from a list, all of one strength.
+"""RandAugment (Cubuk et al. 2020): random operations from a list, all with the same strength.
 
-The operations, and what each does at a magnitude from 0 to 30, are those of torchvision and of the paper's code.
+The operations and their effects at a magnitude from 0 to 30 are the same as in torchvision and in the paper's code.
 """
 
 from typing import Annotated
@@ -21,7 +21,7 @@ from pipelines.transforms.geometry import rotation, sides_of_image, transformed
 from tfdml.registry import register
 from tfdml.registry.arguments import Brightness, ImageStep, integer, number
 
-# Each operation is a part of the graph.
+# The number of operations is limited, because each of them is part of the graph.
 MOST_OPS, MOST_MAGNITUDE = 30, 30
 
 
@@ -31,12 +31,12 @@ def rand_augment(
     magnitude: Annotated[float, number(at_least=0, at_most=MOST_MAGNITUDE)] = 9.0,
     fill: Brightness = 0.0,
 ) -> ImageStep:
-    """Applies random operations, one after another, all of the same strength.
+    """Applies RandAugment: a few random operations of the same strength, one after another.
 
     Args:
-        ops: number of operations for each image; the same one may be drawn twice.
-        magnitude: their strength, 0 to 30.
-        fill: brightness, 0 to 255, of pixels outside of the image, where it is moved.
+        ops: Integer. Number of operations per image. The same operation can be drawn twice. Defaults to `2`.
+        magnitude: Float from 0 to 30. Strength of the operations. Defaults to `9.0`.
+        fill: Brightness from 0 to 255 of empty pixels after the image is moved. Defaults to `0.0`.
     """
     operations = operations_at(magnitude / MOST_MAGNITUDE, fill)
     signature = tf.TensorSpec([None, None, 3], tf.float32), tf.TensorSpec([], tf.float32)
@@ -57,7 +57,7 @@ def rand_augment(
 
 
 def operations_at(strength, fill=0.0):
-    """Returns the operations by name, functions of an image and a sign, at a strength from 0 to 1."""
+    """Returns the operations by name, as functions of an image and a sign, for a strength from 0 to 1."""
 
     def sheared(*skew):
         return lambda image, sign: transformed(image, tf.eye(2) + sign * strength * tf.constant(skew), fill=fill)
@@ -90,17 +90,17 @@ def operations_at(strength, fill=0.0):
 
 
 def change_sharpness(image, factor):
-    """Multiplies the distance of pixels from a smoothed image, Pillow's `ImageFilter.SMOOTH`, by the factor."""
+    """Multiplies the distance of pixels from a smoothed image (Pillow's `ImageFilter.SMOOTH`) by the factor."""
     mean = filtered(image, tf.fill([3], 1 / 3), radius=1)
     return blend(image, (9 * mean + 4 * image) / 13, factor)
 
 
 def posterize(image, bits):
-    """Keeps the highest `bits` of the 8 bits of each number."""
+    """Keeps the highest `bits` of the 8 bits of each value."""
     step = 2.0 ** (8 - bits)
     return tf.floor(image / step) * step
 
 
 def solarize(image, threshold):
-    """Inverts the numbers at the threshold and above."""
+    """Inverts all values at or above the threshold."""
     return tf.where(image < threshold, image, 255 - image)

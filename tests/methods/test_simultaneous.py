@@ -168,9 +168,11 @@ class TestSampler:
         assert set(learners.ravel()) == {-1}
 
     def test_it_needs_an_order(self):
-        with pytest.raises(ValueError, match="expected shuffle=False"):
+        with pytest.raises(ValueError, match="Set shuffle=False"):
             WithinClusters(PxK(4, 2), at_once=2)
 
     def test_partners_stay_in_one_part(self):
-        with pytest.raises(ValueError, match="Batches of Pairs are images and their partners.*simultaneous=False"):
+        with pytest.raises(
+            ValueError, match="Batches of Pairs are images followed by their partners.*simultaneous=False"
+        ):
             WithinClusters(Pairs(4), shuffle=False, at_once=2)

@@ -35,5 +35,5 @@ def test_draws_depend_on_the_seed_alone(spec, random):
 
 def test_what_draws_otherwise_is_refused():
     step = registry.create("transform", "layer('keras_cv.AugMix')")
-    with pytest.raises(ValueError, match="draws from a state of its own"):
+    with pytest.raises(ValueError, match="draws random numbers from its own state"):
         step(tf.constant(IMAGE, tf.float32), tf.constant([1, 7], tf.int64))

@@ -162,7 +162,7 @@ def test_a_missing_package_is_named(monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pillow_heif" else found(name))
     assert ".avif" in converted_endings() and ".heic" not in converted_endings()
-    assert "pip install 'tfdml[heic]' lets tfdml read HEIF" in wrong_header(io.BytesIO(heif[:60]))
+    assert "pip install 'tfdml[heic]' to read HEIF" in wrong_header(io.BytesIO(heif[:60]))
 
 
 @pytest.mark.parametrize("chain", ["random_resized_crop", "random_crop", "center_crop", "resize_short|random_crop"])
@@ -226,10 +226,10 @@ def test_a_png_with_much_text_is_fine():
 @pytest.mark.parametrize(
     "content, message",
     [
-        (encoded(noise(8, 8), "TIFF"), "is a TIFF, which is not read"),
-        (encoded(noise(8, 8), "PPM"), "is a PPM, which is not read"),
-        (encoded(noise(8, 8), "GIF"), "is a GIF, which is not read; save it as JPEG or PNG"),
-        (encoded(noise(8, 8), "BMP"), "is a BMP, which is not read; save it as JPEG or PNG"),
+        (encoded(noise(8, 8), "TIFF"), "is a TIFF file, which tfdml does not read"),
+        (encoded(noise(8, 8), "PPM"), "is a PPM file, which tfdml does not read"),
+        (encoded(noise(8, 8), "GIF"), "is a GIF file, which tfdml does not read; save it as JPEG or PNG"),
+        (encoded(noise(8, 8), "BMP"), "is a BMP file, which tfdml does not read; save it as JPEG or PNG"),
         (b"P5 is out of stock, see the other page", "is not a readable image"),
         (b"P1 photographs", "is not a readable image"),
         (encoded(noise(8, 8), "PNG")[:20], "is not a readable image"),

@@ -19,8 +19,8 @@ BAD = {
     "zero.jpg": "is empty",
     "text.jpg": "is not a readable image",
     "cut.jpg": "cannot be decoded",
-    "tiny.png": "is 3 x 20 pixels; expected at least 8 on each side",
-    "paint.bmp": "is a BMP, which is not read; save it as JPEG or PNG",
+    "tiny.png": "has 3 x 20 pixels; expected at least 8 on each side",
+    "paint.bmp": "is a BMP file, which tfdml does not read; save it as JPEG or PNG",
     "gone.jpg": "No such file or directory",
     "folder.jpg": "Is a directory",
 }
@@ -65,7 +65,7 @@ def test_each_kind_of_bad_image_is_found_and_told(mixed):
 def test_the_shortest_side_is_a_setting(mixed):
     assert reasons(split_of(mixed, ["tiny.png"]), min_side=3) == [None]
     assert reasons(split_of(mixed, ["good.jpg"]), min_side=21) == [
-        "is 30 x 20 pixels; expected at least 21 on each side"
+        "has 30 x 20 pixels; expected at least 21 on each side"
     ]
 
 
@@ -146,11 +146,11 @@ def check(folder, *more):
 def test_the_command_lists_what_is_bad_and_training_goes_on_without_it(products):
     done = check(products)
     assert done.returncode == 1, done.stderr
-    assert "train: 6 images of 3 classes" in done.stdout and "test: 4 images of 2 classes" in done.stdout
-    assert "train: 1 classes have no image that can be used: 1" in done.stdout
-    assert f"3 bad images, listed in {products}/bad.jsonl" in done.stdout
+    assert "train: 6 images in 3 classes" in done.stdout and "test: 4 images in 2 classes" in done.stdout
+    assert "train: 1 classes have no readable image: 1" in done.stdout
+    assert f"Found 3 bad images and listed them in {products}/bad.jsonl" in done.stdout
     # Both views of a product are one picture, but never of two splits.
-    assert "byte for byte" not in done.stdout
+    assert "byte-for-byte" not in done.stdout
     listed = [json.loads(line) for line in (products / "bad.jsonl").read_text().splitlines()]
     name = "Stanford_Online_Products/chair_final/00000000000"
     assert [entry["image"] for entry in listed] == [f"{name}1_0.JPG", f"{name}1_1.JPG", f"{name}2_1.JPG"]
@@ -178,11 +178,11 @@ def test_the_list_goes_beside_the_data_unless_told_otherwise(tmp_path, monkeypat
     assert list_path("list.jsonl", "photos") == tmp_path / "list.jsonl"
     assert list_path("", "") == tmp_path / "bad_images.jsonl"
     (tmp_path / "photos/bad_images.jsonl").symlink_to(tmp_path / "precious")
-    with pytest.raises(ValueError, match=f"^{tmp_path}/photos/bad_images.jsonl is a link, perhaps out of the folder"):
+    with pytest.raises(ValueError, match=f"^{tmp_path}/photos/bad_images.jsonl is a link, which may lead out of"):
         list_path("", "photos")
     (tmp_path / "photos/bad_images.jsonl").unlink()
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(OSError, match=f"{tmp_path}/photos/bad_images.jsonl.*read-only. Give another --out"):
+    with pytest.raises(OSError, match=f"{tmp_path}/photos/bad_images.jsonl.*read-only. Pass another --out"):
         list_path("", "photos")
 
 
@@ -196,9 +196,9 @@ def test_the_command_where_all_is_well_and_copies_are_told(products):
     done = run("pipelines.check", "--dataset=sop", f"--data_dir={products}/well", f"--out={listed}")
     assert done.returncode == 0, done.stderr
     assert all("as published" in line for line in done.stderr.splitlines()), done.stderr
-    assert "All images can be read." in done.stdout and f"{listed} is of an earlier check" in done.stdout
+    assert "All images can be read." in done.stdout and f"{listed} is from an earlier check" in done.stdout
     assert listed.read_text() == "one that is mended\n"
-    assert "1 test images are training images, byte for byte; the first is 'Stanford_Online_Products/" in done.stdout
+    assert "1 test images are byte-for-byte copies of training images. The first is 'Stanford_" in done.stdout
 
 
 @pytest.mark.slow
@@ -221,7 +221,7 @@ def test_an_image_of_one_pixel_is_read_as_tfdml_index_reads_it(tmp_path):
     flags = ["--dataset=folder(test_classes=0.5)", f"--data_dir={tmp_path}", f"--out={tmp_path}/bad.jsonl"]
     done = run("pipelines.check", *flags)
     assert done.returncode == 0, done.stderr
-    assert "1 image has less than 8 pixels on a side, first 'ant/b.png'" in done.stdout
+    assert "1 image has a side of less than 8 pixels, for example 'ant/b.png'" in done.stdout
     assert "All images can be read." in done.stdout
     assert run("pipelines.check", *flags, "--min_side=8").returncode == 1
-    assert "is 1 x 1 pixels" in (tmp_path / "bad.jsonl").read_text()
+    assert "has 1 x 1 pixels" in (tmp_path / "bad.jsonl").read_text()

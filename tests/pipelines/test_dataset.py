@@ -34,9 +34,9 @@ def test_where_keeps_rows_together_and_names(rows):
 
 
 def test_one_label_an_image():
-    with pytest.raises(ValueError, match="A split of 3 labels needs as many images, received 2"):
+    with pytest.raises(ValueError, match="images must have one entry for each of the 3 labels .* Received: 2 entries"):
         Split(np.array(["a", "b"], dtype=object), np.arange(3))
-    with pytest.raises(ValueError, match="A split of 2 labels needs as many cameras, received 3"):
+    with pytest.raises(ValueError, match="cameras must have one entry for each of the 2 labels .* Received: 3 entries"):
         Split(np.array(["a", "b"], dtype=object), np.arange(2), cameras=np.arange(3))
 
 
@@ -71,7 +71,7 @@ def test_halves_are_by_class_and_in_order(labels, first):
 def test_classes_and_files_are_disjoint():
     with pytest.raises(ValueError, match="different classes; some has 2 in both: wren, 7"):
         Dataset("some", split_of([0, 1, 7]), split_of([7, 0, 8], first=9))
-    with pytest.raises(ValueError, match="lists 2 images more than once, 1 of them for training and for test: '0.jpg'"):
+    with pytest.raises(ValueError, match="lists 2 images more than once, 1 of them both for training .*: '0.jpg'"):
         Dataset("some", split_of([0, 1]), split_of([2, 3, 4]).where([0, 2, 2]))
     with pytest.raises(ValueError, match="some has no training image"):
         Dataset("some", split_of([]), split_of([1]))
@@ -109,7 +109,7 @@ def test_hold_out_depends_on_the_seed_alone():
 
 @pytest.mark.parametrize("fraction", [0.0, 0.01, 0.99, 1.0, -0.5, 1.5])
 def test_hold_out_leaves_classes_on_both_sides(fraction):
-    with pytest.raises(ValueError, match=f"Holding out {fraction} of 10 training classes"):
+    with pytest.raises(ValueError, match=f"a fraction of {fraction} of the 10 training classes"):
         dataset_of(10).hold_out(fraction, seed=0)
 
 
@@ -133,7 +133,7 @@ def test_folds_depend_on_the_seed():
 
 @pytest.mark.parametrize("number, folds", [(0, 1), (0, 11), (4, 4), (-1, 4)])
 def test_folds_that_do_not_work_are_told(number, folds):
-    with pytest.raises(ValueError, match=f"Expected 2 to 10 folds.* received fold {number} of {folds}"):
+    with pytest.raises(ValueError, match=f"Expected 2 to 10 folds.* Received: fold {number} of {folds}"):
         dataset_of(10).fold(number, folds, seed=0)
 
 

@@ -34,7 +34,7 @@ def sequential(count):
 
 # Name: the file, and what is said of it by its bytes, and inside a model.
 COSTLY = {
-    "scans": (TOO_MANY_SCANS, "has 1,001 scans, more than 1,000", "more scans than its size allows"),
+    "scans": (TOO_MANY_SCANS, "has 1,001 scans, more than 1,000", "more scans than allowed for its size"),
     "scans of a large image": (with_scans(110, 3200), "has 110 scans, more than 97", "more scans than"),
     "sequential scans": (sequential(1001) + REST, "has 1,001 scans", "more scans than"),
     "texts before the pixels": (
@@ -122,7 +122,7 @@ def test_scripts_of_encoders_pass_at_any_size():
 def test_what_is_not_unpacked_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(checks, "SPARE_BYTES", 2**20)
     file = png(bytes(2**25), 8, 8)
-    assert "compressed data that are not its pixels" in why_costly(file)
+    assert "compressed data that is not part of its pixels" in why_costly(file)
     # It has the pixels that it claims.
     assert why_costly(png(bytes(2**25 + 2**15), 8, 2**25 // 25)) is None
     unpacked = checks._unpacked(file, 2**20)

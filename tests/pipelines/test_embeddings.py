@@ -130,16 +130,16 @@ def test_bad_files_are_one_line(stored):
     np.savez(folder / "others.npz", embeddings=vectors, labels=labels[::-1])
     sides = (str(folder / "x.npz"), str(folder / "others.npz"))
     for given, words in {
-        spec(folder): "needs test, the file of the test classes, or test_classes, .* received neither",
-        spec(folder, test="x.npz", test_classes=0.3): "received both",
+        spec(folder): "needs either test, .* or test_classes, .* Received: neither",
+        spec(folder, test="x.npz", test_classes=0.3): "Received: both",
         spec(folder, test="x.npz"): "Training and test must have different classes; embeddings has 8 in both",
-        spec(folder, test="wide.npz"): "x.npz has vectors of 6 dimensions, and .*wide.npz of 9",
-        spec(folder, "x.npy", test_classes=0.3): "x.npy needs labels",
-        spec(folder, labels="x.npy", test_classes=0.3): "labels=.* has no use",
+        spec(folder, test="wide.npz"): "must have the same number of dimensions. Received: 6 and 9",
+        spec(folder, "x.npy", test_classes=0.3): "x.npy contains only vectors. Pass labels=",
+        spec(folder, labels="x.npy", test_classes=0.3): "labels=.* is only used with .npy files",
         spec(folder, "nan.npz", test_classes=0.3): "nan.npz: 5 of 40 embeddings are not finite. The first is row 5",
-        spec(folder, "complex.npz", test_classes=0.3): "expected embeddings that are numbers, received complex",
+        spec(folder, "complex.npz", test_classes=0.3): "must be numbers. Received: dtype=complex",
         spec(folder, "none.npz", test_classes=0.3): "none.npz does not exist",
-        f"embeddings(path={sides!r}, test_classes=0.3)": "others.npz has other rows than .*x.npz",
+        f"embeddings(path={sides!r}, test_classes=0.3)": "others.npz and .*x.npz must have the same labels",
     }.items():
         with pytest.raises(ValueError, match=words):
             load(given)
@@ -149,8 +149,8 @@ def test_bad_files_are_one_line(stored):
 @pytest.mark.parametrize(
     "command, flags, words",
     [
-        ("pipelines.check", [], "A check needs images; embeddings has vectors"),
-        ("pipelines.pack", ["--out={}/packed"], "A pack needs images"),
+        ("pipelines.check", [], "pipelines.check needs images, but the dataset embeddings has vectors"),
+        ("pipelines.pack", ["--out={}/packed"], "pipelines.pack needs images"),
     ],
 )
 def test_commands_that_need_images_say_so(stored, command, flags, words):

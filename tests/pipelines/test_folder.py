@@ -57,8 +57,8 @@ def test_images_that_are_not_read_are_told_of(birds, caplog):
     (birds / "train/wren/more.jpg").mkdir()
     (birds / "train/wren/.cache").mkdir()
     assert len(folder(birds).train) == 3
-    assert f"1 entries of class folders are left out, first {birds}/train/wren/more.jpg" in caplog.text
-    assert f"4 images in {birds}/train/wren cannot be read and will be left out: 2 .gif, 1 " in caplog.text
+    assert f"1 subfolders of class folders are ignored, for example {birds}/train/wren/more.jpg" in caplog.text
+    assert f"4 images in {birds}/train/wren cannot be read and will be skipped: 2 .gif, 1 " in caplog.text
 
 
 def test_the_printed_command_converts_other_images(tmp_path, caplog):
@@ -67,7 +67,7 @@ def test_the_printed_command_converts_other_images(tmp_path, caplog):
     for name in ("mug/a b.GIF", "c.bmp", "d.png"):
         Image.new("RGB", (3, 2)).save(photos / name)
     tell_of_others([photos / "mug/a b.GIF", photos / "c.bmp"])
-    command = caplog.messages[0].partition("To write a PNG next to each .gif and .bmp: ")[2]
+    command = caplog.messages[0].partition("To write a PNG next to each .gif and .bmp, run: ")[2]
     # A user's shell finds the Python of the environment.
     command = command.replace(" python ", f" {shlex.quote(sys.executable)} ")
     subprocess.run(command, shell=True, check=True)
@@ -82,14 +82,14 @@ def test_heic_is_counted_with_how_to_read_it(tmp_path, caplog, monkeypatch):
     tell_of_others([path for path in sorted(tmp_path.iterdir()) if is_other_image(path)])
     (message,) = caplog.messages
     assert message == (
-        f"3 images in {tmp_path} cannot be read and will be left out: 2 .heic, 1 .avif. To read .heic: pip install "
-        "'tfdml[heic]'. To read .avif: pip install --upgrade pillow."
+        f"3 images in {tmp_path} cannot be read and will be skipped: 2 .heic, 1 .avif. To read .heic, run pip install "
+        "'tfdml[heic]'. To read .avif, run pip install --upgrade pillow."
     )
 
 
 @pytest.mark.parametrize("data_dir", ["", None])
 def test_the_folder_must_be_given(data_dir):
-    with pytest.raises(ValueError, match="needs data_dir.*train/<class>/ and test/<class>/"):
+    with pytest.raises(ValueError, match="data_dir is missing.*train/<class>/ and test/<class>/"):
         folder(data_dir)
 
 
@@ -136,11 +136,11 @@ def test_classes_stay_as_they_were_when_one_is_added_and_none_may_be_missing(ani
     assert again.classes() == before.classes()
     for one, other in zip(again.splits().values(), before.splits().values(), strict=True):
         assert one.images.tolist() == other.images.tolist()
-    assert "2 classes are new since training began and are left out: aardvark, yak" in caplog.text
+    assert "2 classes were added after training started and are ignored: aardvark, yak" in caplog.text
     shutil.rmtree(animals / before.classes()["train"][0])
     tested = load(spec, data_dir=data_dir, classes=before.classes(), test_only=True)
     assert tested.test.images.tolist() == before.test.images.tolist()
-    with pytest.raises(ValueError, match=f"1 of the run's 7 train classes are not in {animals}"):
+    with pytest.raises(ValueError, match=f"1 of the run's 7 train classes are missing in {animals}"):
         load(spec, data_dir=data_dir, classes=before.classes())
 
 
@@ -151,7 +151,7 @@ def test_a_share_that_leaves_a_side_empty_is_told(animals, share, message):
 
 
 def test_folders_that_are_not_divided_are_told_of_the_argument(animals, birds):
-    with pytest.raises(FileNotFoundError, match=r"no folders train and test.* 10 class folders.*test_classes=0\.3"):
+    with pytest.raises(FileNotFoundError, match=r"no folders train and test.* 10 class folders .*test_classes=0\.3"):
         folder(str(animals))
     shutil.rmtree(birds / "test")
     with pytest.raises(FileNotFoundError, match=rf"{birds}/test.*--data_dir={birds}/train .*test_classes=0\.3"):
@@ -162,9 +162,7 @@ def test_folders_that_are_not_divided_are_told_of_the_argument(animals, birds):
 
 
 def test_folders_that_are_divided_already_are_told(birds, animals, write_images):
-    with pytest.raises(
-        ValueError, match="divided already: it has the folder train .*Remove test_classes: use the dataset 'folder'"
-    ):
+    with pytest.raises(ValueError, match="already divided, because it has a folder train .*Remove test_classes: use"):
         folder(str(birds), test_classes=0.3)
     # A class may have such a name.
     write_images(animals, {"train/a.jpg": (4, 4)})
@@ -178,7 +176,7 @@ def test_a_test_alone_is_enough_to_evaluate(birds, spec):
     dataset = load(spec, data_dir=data_dir, test_only=True)
     assert dataset.train is None and list(dataset.splits()) == ["test"]
     assert len(dataset.test) == 3
-    with pytest.raises(ValueError, match=f"no training images, .* evaluation alone.* {data_dir}/train"):
+    with pytest.raises(ValueError, match=f"only a test split, .* not for training.* {data_dir}/train"):
         load(spec, data_dir=data_dir)
 
 
@@ -188,12 +186,12 @@ def break_by(change):
 
 def no_folder(birds):
     shutil.rmtree(birds)
-    return birds / "train", "No folder"
+    return birds / "train", "does not exist"
 
 
 def no_test_folder(birds):
     shutil.rmtree(birds / "test")
-    return birds / "test", "No folder"
+    return birds / "test", "does not exist"
 
 
 def no_class(birds):
@@ -220,14 +218,14 @@ def folders_in_class_folders(birds):
     (birds / "train/wren/nest").mkdir()
     for path in list((birds / "train/wren").glob("*.*")):
         path.rename(birds / "train/wren/nest" / path.name)
-    told = "are in folders in it, such as .*wren/nest/.*: move them up.*use --dataset=photos --sampler=auto"
+    told = "are in subfolders, such as .*wren/nest/.*. Move them up.*use --dataset=photos --sampler=auto"
     return birds / "train/wren", told
 
 
 def class_of_text_files(birds):
     (birds / "train/texts").mkdir()
     (birds / "train/texts/a.txt").write_text("")
-    return birds / "train/texts", "files ending in .jpg"
+    return birds / "train/texts", "files with one of the extensions .jpg"
 
 
 def text_called_image(birds):
@@ -248,7 +246,7 @@ def broken_link(birds):
 def bmp_under_another_name(birds):
     path = birds / "train/wren/paint.png"
     Image.new("RGB", (8, 8)).save(path, "BMP")
-    return path, "is a BMP, which is not read; save it as JPEG or PNG"
+    return path, "is a BMP file, which tfdml does not read; save it as JPEG or PNG"
 
 
 CHANGES = (no_folder, no_test_folder, no_class, empty_class, class_of_text_files, text_called_image, zero_bytes)

@@ -38,10 +38,10 @@ def test_each_row_has_its_categories_from_coarse_to_fine(dataset):
 @pytest.mark.parametrize(
     "names, message",
     [
-        (("body", "make"), "make 'Audi' is in several of body, Coupe, Sedan, so they are no tree"),
-        (("class", "make"), "make 'Audi' is in several of class, S4, S5"),
-        (("series", "class"), "1 classes have no series, or several, first M3"),
-        (("make", "wheels"), "expected levels of cars.*it has class, make, body, series"),
+        (("body", "make"), "form a tree, but make 'Audi' is in several categories of body: Coupe, Sedan"),
+        (("class", "make"), "make 'Audi' is in several categories of class: S4, S5"),
+        (("series", "class"), "1 classes have no series or several, for example M3"),
+        (("make", "wheels"), "Expected levels of the dataset cars.*It has class, make, body, series"),
         (("make", "make"), "each once"),
     ],
 )
@@ -78,7 +78,7 @@ def test_columns_of_a_table_are_levels(tmp_path, write_images):
     dataset = load("folder", data_dir=folder)
     assert dataset.train.levels["family"] == {0: "b", 1: "a"}
     assert with_levels(dataset, ("family", "class")).train.hierarchy.tolist() == [[1, 0]] * 2 + [[0, 1]] * 2
-    with pytest.raises(ValueError, match="have no size, or several, first crow"):
+    with pytest.raises(ValueError, match="have no size or several, for example crow"):
         with_levels(dataset, ("size", "class"))
     # A table of another kind is nobody's business.
     (folder / "classes.csv").write_text("name,price\nwren,3\n")

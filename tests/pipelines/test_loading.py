@@ -47,7 +47,7 @@ def test_a_list_may_be_plain_lines(tmp_path):
 @pytest.mark.parametrize("line", ['{"image": "a.jpg"', '{"path": "a.jpg"}'])
 def test_a_damaged_line_is_told(tmp_path, line):
     (tmp_path / "bad.jsonl").write_text(f"a.jpg\n{line}\n")
-    with pytest.raises(ValueError, match=r"line 2: expected .*\"image\""):
+    with pytest.raises(ValueError, match=r"line 2, is not valid. Expected .*\"image\""):
         read_list(tmp_path / "bad.jsonl")
     with pytest.raises(OSError, match="--ignore_images=.*none: No such file"):
         read_list(tmp_path / "none")
@@ -62,7 +62,7 @@ def test_images_are_left_out_and_counted(photos, tmp_path, caplog, name):
     left = ["train/ant/1.jpg", "train/bee/1.jpg", "train/bee/2.jpg", "test/cat/1.jpg", "test/cat/2.jpg"]
     assert names_left(dataset, photos) == left
     assert dataset.train.labels.tolist() == [0, 1, 1]
-    assert f"1 images are left out by --ignore_images={listed}, and 0 classes" in caplog.text
+    assert f"--ignore_images={listed} removes 1 images, including all images of 0 classes" in caplog.text
 
 
 def test_a_class_without_an_image_and_a_name_that_is_none_are_told(photos, tmp_path, caplog):
@@ -70,8 +70,8 @@ def test_a_class_without_an_image_and_a_name_that_is_none_are_told(photos, tmp_p
     write_list(tmp_path / "bad", [(f"train/ant/{name}.jpg", "is empty") for name in (1, 2, 3)])
     dataset = load("folder", data_dir=str(photos), ignore_images=str(tmp_path / "bad"))
     assert dataset.train.num_classes == 1
-    assert "2 images are left out" in caplog.text and "and 1 classes with all their images" in caplog.text
-    assert "1 of 3 names in" in caplog.text and "are no images of folder, first 'train/ant/3.jpg'" in caplog.text
+    assert "removes 2 images" in caplog.text and "including all images of 1 classes" in caplog.text
+    assert "1 of 3 names in" in caplog.text and "are not images of folder, for example 'train/ant/3.jpg'" in caplog.text
 
 
 def test_what_is_ignored_need_not_be_there_nor_be_an_image(photos, tmp_path):
@@ -83,7 +83,7 @@ def test_what_is_ignored_need_not_be_there_nor_be_an_image(photos, tmp_path):
     folder = write_sop(tmp_path)
     gone = next(folder.glob("chair_final/*1_0.JPG"))
     gone.unlink()
-    with pytest.raises(FileNotFoundError, match="1 of 6 listed images are missing.*pass their list as ignore_images"):
+    with pytest.raises(FileNotFoundError, match="1 of 6 listed images are missing.*pass the list as ignore_images"):
         load("sop", data_dir=str(tmp_path))
     (tmp_path / "bad").write_text(f"{gone.relative_to(tmp_path)}\n")
     assert len(load("sop", data_dir=str(tmp_path), ignore_images=str(tmp_path / "bad")).train) == 5
@@ -127,7 +127,7 @@ def test_ignoring_everything_is_told(photos, tmp_path):
 
 def test_a_name_that_is_no_utf8_is_told(photos):
     (photos / "train/ant/1.jpg").rename(os.fsdecode(bytes(photos) + b"/train/ant/\xff.jpg"))
-    with pytest.raises(ValueError, match=re.escape(r"/train/ant/\xff.jpg' is not UTF-8")):
+    with pytest.raises(ValueError, match=re.escape(r"/train/ant/\xff.jpg' is not valid UTF-8")):
         load("folder", data_dir=str(photos))
 
 

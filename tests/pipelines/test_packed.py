@@ -125,7 +125,7 @@ def test_shards_outside_of_the_folder_are_refused(folder, tmp_path, outside):
         shutil.copy(file, tmp_path / "inner" / file.name)
     name = outside.format(folder=folder, name="train-00001")
     sent.write_text(sent.read_text().replace('"train-00001"', json.dumps(name)))
-    with pytest.raises(ValueError, match=f"names '{name}', which is no shard; do not use it"):
+    with pytest.raises(ValueError, match=f"names '{name}', which is not a shard in this folder. Do not use"):
         read(sent.parent)
 
 
@@ -141,7 +141,7 @@ def test_packing_goes_on_where_it_stopped(birds, folder, tmp_path, monkeypatch):
         return write(folder, shard, split)
 
     monkeypatch.setattr(packing, "_write_shard", fails)
-    with pytest.raises(OSError, match="No space left on device. Repeat the command to go on"):
+    with pytest.raises(OSError, match="No space left on device. Repeat the command to continue"):
         packing.pack(birds, stopped, images=4)
     with pytest.raises(ValueError, match="is not a packed tfdml dataset, because it has no manifest.json"):
         read(stopped)
@@ -164,13 +164,13 @@ def test_a_disk_that_is_full_leaves_nothing_half_written(birds, tmp_path, monkey
 def test_a_name_that_is_not_utf8_is_told(birds, tmp_path):
     named = np.array(["/a/b\udcff.jpg"], object)
     train = dataclasses.replace(birds.train.where([0]), images=named)
-    with pytest.raises(ValueError, match=r"The file name b'/a/b\\xff.jpg' is not UTF-8. Rename the file."):
+    with pytest.raises(ValueError, match=r"The file name b'/a/b\\xff.jpg' is not valid UTF-8. Rename the file."):
         packing.pack(dataclasses.replace(birds, train=train), tmp_path / "packed", images=4)
 
 
 def test_a_folder_that_is_not_local_is_refused(birds, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="--out=gs://bucket/packed is on no file system of this machine"):
+    with pytest.raises(ValueError, match="--out=gs://bucket/packed is not on a file system of this machine"):
         packing.pack(birds, "gs://bucket/packed", images=4)
     assert not (tmp_path / "gs:").exists()
 
@@ -195,7 +195,7 @@ def test_another_folder_is_refused(birds, folder, images):
 def test_a_shard_that_is_cut_off_is_refused(folder):
     path = folder / "train-00000.tar"
     path.write_bytes(path.read_bytes()[:-512])
-    with pytest.raises(ValueError, match=r"train-00000.tar is damaged: it has [\d,]+ bytes, and was written with"):
+    with pytest.raises(ValueError, match=r"train-00000.tar is damaged: it has [\d,]+ bytes but was written with"):
         read(folder)
     path.unlink()
     with pytest.raises(ValueError, match="train-00000.tar is missing"):

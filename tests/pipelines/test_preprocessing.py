@@ -113,7 +113,7 @@ def test_sizes_that_the_flag_refuses(size):
 
 @pytest.mark.parametrize("size", [0, -1, 8.0, None, 4097, 10**9, True, "8x8", (8,), (8, 0), (8, 8, 8), (8, 4097)])
 def test_a_size_that_is_none_is_refused(size):
-    expected = "Expected image_size to be an integer from 1 to 4096, the side of a square, or a pair of such, .height, "
+    expected = "image_size must be an integer from 1 to 4096, the side of a square, or a pair of such, .height, "
     with pytest.raises(ValueError, match=expected):
         tfdml.Preprocessing(image_size=size)
 

@@ -216,7 +216,9 @@ def test_preprocessor_offers_its_size_to_steps_that_do_not_set_their_own():
 def test_a_chain_that_ends_in_the_wrong_shape_is_told(transform, shape, in_graph):
     preprocess = Preprocessor(transform, image_size=8, mean=(0, 0, 0), std=(1, 1, 1))
     contents = tf.constant([encoded(COLOURS, "PNG")])
-    message = f"ends with images of shape {shape or ''}.*expected \\(8, 8, 3\\). End it with a crop, or with warp"
+    message = (
+        f"must produce images of shape \\(8, 8, 3\\). Received: shape {shape or ''}.*End it with a crop or with warp"
+    )
     with pytest.raises(ValueError, match=message):
         if in_graph:
             tf.data.Dataset.from_tensor_slices(contents).map(lambda image: preprocess(image, tf.zeros([2], tf.int64)))
@@ -280,5 +282,5 @@ def test_channels_and_shapes_of_height_and_width():
     np.testing.assert_allclose(prepare(file, seed), expected, rtol=1e-6)
     smaller = Preprocessor("warp", shrink=True, **options)
     np.testing.assert_allclose(smaller(file, seed) * std, expected * std, atol=12)
-    with pytest.raises(ValueError, match=r"ends with images of shape \(12, 24, 3\); expected \(24, 12, 3\)"):
+    with pytest.raises(ValueError, match=r"images of shape \(24, 12, 3\). Received: shape \(12, 24, 3\)"):
         Preprocessor("warp(size=(12, 24))", **options)(file, seed)

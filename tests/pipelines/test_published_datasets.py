@@ -78,7 +78,7 @@ def test_inaturalist_has_species_and_ranks(tmp_path):
     assert dataset.test.levels["genus"][8] == "genus1" and dataset.test.levels["taxonomic_class"][3] == "class0"
     assert dataset.train.class_names[12] == "s12"
     (folder / "categories.json").write_text(json.dumps(species[0]))
-    with pytest.raises(ValueError, match="is not the list of categories with id, name, kingdom"):
+    with pytest.raises(ValueError, match="Expected a list of categories with id, name, kingdom"):
         read("inaturalist2018", tmp_path)
 
 
@@ -104,10 +104,10 @@ def test_landmarks_search_the_index(tmp_path, caplog):
     assert dataset.test.labels.tolist() == [19, 13, 19, 19, 13, 14]
     assert dataset.test.is_query.tolist() == [True] * 2 + [False] * 4
     assert names_of(dataset.test, folder)[:3] == ["test/2/0/a/20aa.jpg", "test/2/1/a/21ab.jpg", "index/1/0/a/10aa.jpg"]
-    assert "queries have other images" not in caplog.text
+    assert "not exactly the images of one landmark" not in caplog.text
     rewrite(folder / "retrieval_solution_v2.1.csv", "20aa,10aa 11ab", "20aa,10aa")
     read("google_landmarks", tmp_path)
-    assert "1 of 2 queries have other images than all of one landmark" in caplog.text
+    assert "the solution of 1 of 2 queries is not exactly the images of one landmark" in caplog.text
 
 
 @pytest.mark.parametrize("places", [["train", "index", "test"], ["metadata"] * 3])
@@ -169,7 +169,7 @@ def test_market_leaves_junk_out_and_keeps_distractors_and_cameras(tmp_path):
 def test_other_counts_than_published_are_told(tmp_path, caplog, name):
     WRITERS[name](tmp_path)
     dataset = read(name, tmp_path)
-    here = f"train: {len(dataset.train)} images of {dataset.train.num_classes} classes here"
+    here = f"train: found {len(dataset.train)} images in {dataset.train.num_classes} classes"
     assert any(
         name in record.message and here in record.message and "as published" in record.message
         for record in caplog.records
@@ -191,7 +191,7 @@ def test_published_counts_are_not_told(tmp_path, caplog):
     rewrite(folder / "image_class_labels.txt", "0 1\n", "")
     registry.create("dataset", "cub200", data_dir=str(tmp_path))
     (record,) = caplog.records
-    assert "5,863 images of 100 classes here, 5,864 images of 100 classes as published" in record.message
+    assert "found 5,863 images in 100 classes, instead of 5,864 images in 100 classes as published" in record.message
 
 
 def test_as_many_images_of_other_classes_are_told(tmp_path, caplog):
@@ -201,4 +201,4 @@ def test_as_many_images_of_other_classes_are_told(tmp_path, caplog):
     CUB200.check_counts("train", split, images=6, classes=2)
     assert not caplog.records
     CUB200.check_counts("train", split, images=6, classes=3)
-    assert "6 images of 2 classes here, 6 images of 3 classes as published" in caplog.text
+    assert "found 6 images in 2 classes, instead of 6 images in 3 classes as published" in caplog.text

@@ -45,9 +45,13 @@ def test_labels_of_an_image_are_divided(table):
 @pytest.mark.parametrize(
     "old, new, message",
     [
-        ("b.jpg,red", "b.jpg,;", r"rows.csv, line 3: no label, and so for 1 images. Expected one or more.*by ';'"),
+        (
+            "b.jpg,red",
+            "b.jpg,;",
+            r"rows.csv, line 3: the image has no label .1 images in all.. Expected at least one.*by ';'",
+        ),
         ("b.jpg,red", "b.jpg,", "line 3: label is empty"),
-        ("", "", "Images with several labels are not divided by class"),
+        ("", "", "multi-label images are not divided by class"),
     ],
 )
 def test_an_image_without_a_label_is_one_line(table, old, new, message):

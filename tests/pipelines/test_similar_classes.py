@@ -41,11 +41,11 @@ def test_classes_of_an_undivided_folder_have_groups(birds):
     "table, column, message",
     [
         (None, "family", "class_groups='family' needs the table .*classes.csv, which does not exist"),
-        (TABLE, "genus", "classes.csv has no column 'genus'; it has split, class, family, song"),
+        (TABLE, "genus", "classes.csv has no column 'genus'. Received: split, class, family, song"),
         ("name,family\nwren,b\n", "family", "has no column 'class'"),
-        ("", "family", "classes.csv has no column 'class'; it has none"),
-        ("class,family\ncrow,a,b\n", "family", "classes.csv, line 2: 3 columns where the header has 2"),
-        (TABLE + "train,crow,b,x\n", "family", "the class 'crow' in two groups: 'a' in line 4, 'b' in line 7"),
+        ("", "family", "classes.csv has no column 'class'. Received: no columns"),
+        ("class,family\ncrow,a,b\n", "family", "classes.csv, line 2, has 3 columns, but the header has 2"),
+        (TABLE + "train,crow,b,x\n", "family", "the class 'crow' in two groups: 'a' in line 4 and 'b' in line 7"),
         (TABLE, "song", "no group for 1 of 3 classes: wren"),
         ("class,family\ncrow,a\nwren,b\n", "family", "no group for 1 of 3 classes: robin"),
     ],
@@ -96,9 +96,9 @@ def test_each_group_is_in_one_fold():
 
 
 def test_too_few_groups_are_told():
-    with pytest.raises(ValueError, match="2 to 3 folds, the number of groups"):
+    with pytest.raises(ValueError, match="2 to 3 folds, because the training classes form 3 groups"):
         grouped([2, 2, 2]).fold(0, 4, seed=0)
-    with pytest.raises(ValueError, match="training classes of birds are one group"):
+    with pytest.raises(ValueError, match="training classes of birds are in one group"):
         grouped([6]).hold_out(0.5, seed=0)
 
 

@@ -92,7 +92,7 @@ def test_arrays_of_another_kind_are_told(prepare):
 
     image = features.Tensor(shape=(12, 10, 3), dtype=np.float32)
     folder = prepare("floats", {"train": [0, 1]}, image=image, dtype="float32")
-    with pytest.raises(ValueError, match=r"uint8 \[H, W, 3\] or \[H, W, 1\], received float32 \(12, 10, 3\)"):
+    with pytest.raises(ValueError, match=r"uint8 arrays \[H, W, 3\] or \[H, W, 1\]. Received: float32 \(12, 10, 3\)"):
         tfds("floats", str(folder))
 
 
@@ -108,22 +108,22 @@ def test_images_without_a_label_are_left_out_and_counted(prepare, caplog):
     folder = prepare("hidden", {"train": [0, 1, 2, 3], "test": [-1, -1, -1]})
     dataset = tfds("hidden", str(folder))
     assert sorted([*dataset.train.labels, *dataset.test.labels]) == [0, 1, 2, 3]
-    assert "3 images of test have no label" in caplog.text
+    assert "3 images of test without a label" in caplog.text
 
 
 def test_features_by_other_names(prepare):
     folder = prepare("named", {"train": [0, 1]}, label="species")
-    with pytest.raises(ValueError, match="tfds.'named'. has no feature 'label'; it has image, other, species"):
+    with pytest.raises(ValueError, match="tfds.'named'. has no feature 'label'. Expected one of image, other, species"):
         tfds("named", str(folder))
     assert len(load("tfds(name='named', label='species', image='other')", data_dir=str(folder)).train) == 1
 
 
 def test_what_is_not_prepared_is_not_downloaded(tmp_path):
     with pytest.raises(
-        FileNotFoundError, match="has prepared no 'cars196' in .*tensorflow_datasets build cars196"
+        FileNotFoundError, match="has not prepared 'cars196' in .*tensorflow_datasets build cars196"
     ) as error:
         tfds("cars196", str(tmp_path))
-    assert f"there is no {tmp_path}/cars196/<version>/dataset_info.json" in str(error.value)
+    assert f"Expected {tmp_path}/cars196/<version>/dataset_info.json" in str(error.value)
     assert "python -m pipelines.check" in str(error.value) and not list(tmp_path.iterdir())
 
 

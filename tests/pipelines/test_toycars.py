@@ -170,7 +170,7 @@ def test_an_interrupted_rendering_leaves_no_file(tmp_path, monkeypatch):
 def test_a_folder_that_cannot_be_written_fails_before_rendering(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "render", never)
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(OSError, match="Cannot write the toycars cache .* name another with data_dir"):
+    with pytest.raises(OSError, match="Cannot write the toycars cache .* Pass another data_dir"):
         toycars(data_dir=tmp_path / "file", **SMALL)
 
 
@@ -226,5 +226,5 @@ def test_the_dataset_has_the_groups_and_pictures_of_its_own(tmp_path):
 
 
 def test_too_many_classes_are_told(tmp_path):
-    with pytest.raises(ValueError, match=f"at most {MOST_CLASSES} classes, received {MOST_CLASSES + 1}"):
+    with pytest.raises(ValueError, match=f"at most {MOST_CLASSES} classes. Received: classes={MOST_CLASSES + 1}"):
         toycars(grouped=True, classes=MOST_CLASSES + 1, data_dir=tmp_path)

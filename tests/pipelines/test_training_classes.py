@@ -69,11 +69,9 @@ def test_images_are_left_out_by_their_names_in_the_other_dataset(tmp_path):
 
 
 def test_what_cannot_be_measured_is_refused(animals):
-    with pytest.raises(
-        ValueError, match="Holding out 0.2 of 5 training classes leaves 1 class to measure on. Expected 2"
-    ):
+    with pytest.raises(ValueError, match="held_out=0.2 of 5 training classes holds out 1 class. Expected at least 2"):
         training_classes("folder", data_dir=str(animals))
-    with pytest.raises(ValueError, match="Holding out 0.01 of 5 training classes leaves no class on one side"):
+    with pytest.raises(ValueError, match="fraction of 0.01 of the 5 training classes leaves one side without classes"):
         training_classes("folder", held_out=0.01, data_dir=str(animals))
     with pytest.raises(ValueError, match="has no training images"):
         training_classes("folder(test_classes=1)", data_dir=str(animals / "train"))

@@ -115,7 +115,7 @@ def test_prepared_images_are_what_the_network_takes(run, embedder):
         assert prepared.shape == (5, 16, 16, 3) and prepared.dtype == np.float32
         np.testing.assert_allclose(embedder.model(prepared), embedder.embed(images, verbose=0), atol=1e-5)
     assert embedder.prepare([]).shape == (0, 16, 16, 3)
-    with pytest.warns(UserWarning, match="Image 0 has pixels from 0 to 1; expected 0 to 255"):
+    with pytest.warns(UserWarning, match="Image 0 has pixels from 0 to 1. Expected pixels from 0 to 255"):
         embedder.prepare([np.linspace(0, 1, 192).reshape(8, 8, 3)])
 
 
@@ -198,11 +198,11 @@ def test_images_that_cannot_be_read_are_named_with_their_position(run, embedder,
         embedder.embed([run.paths[0], tmp_path / "gone.jpg"])
     with pytest.raises(FileNotFoundError, match="Image 0, .* is a folder"):
         embedder.embed(tmp_path)
-    with pytest.raises(ValueError, match="Expected paths only, received ndarray at position 1"):
+    with pytest.raises(ValueError, match="must be paths, like the first one. Received: ndarray at position 1"):
         embedder.embed([run.paths[0], run.pixels[1]])
-    with pytest.raises(ValueError, match="Expected contents of files only, received str at position 1"):
+    with pytest.raises(ValueError, match="must be contents of files, like the first one. Received: str at position 1"):
         embedder.embed([run.paths[0].read_bytes(), str(run.paths[1])])
-    with pytest.raises(ValueError, match="Image 0 is the path .* in bytes. Give it as text"):
+    with pytest.raises(ValueError, match="Image 0 is the path .* as bytes. Pass it as text"):
         embedder.embed(str(run.paths[0]).encode())
     with pytest.raises(ValueError, match="Image 1 cannot be read: "):
         embedder.embed([run.paths[0].read_bytes(), b"no image"], verbose=0)
@@ -211,12 +211,12 @@ def test_images_that_cannot_be_read_are_named_with_their_position(run, embedder,
 @pytest.mark.parametrize(
     "images, message",
     [
-        ([np.zeros((8, 8, 3)), np.zeros((8, 8))], r"Image 1: expected pixels \[height, width, 3\], .* \(8, 8\)"),
-        (np.zeros((2, 8, 8, 4)), r"Image 0: .* \(8, 8, 4\)"),
+        ([np.zeros((8, 8, 3)), np.zeros((8, 8))], r"Image 1 must have the shape \[height, width, 3\]. .* \(8, 8\)"),
+        (np.zeros((2, 8, 8, 4)), r"Image 0 .* \(8, 8, 4\)"),
         ([np.full((8, 8, 3), np.nan)], "Image 0 has pixels that are NaN"),
-        (tf.constant([["a.jpg"]]), r"paths or contents of files \[N\], received shape \(1, 1\)"),
-        (5, "Expected paths, contents of files, or arrays of pixels; received int"),
-        ({"image": np.zeros((8, 8, 3))}, "received dict"),
+        (tf.constant([["a.jpg"]]), r"paths or contents of files \[N\]. Received: shape \(1, 1\)"),
+        (5, "must be paths, contents of files, or arrays of pixels. Received: int"),
+        ({"image": np.zeros((8, 8, 3))}, "Received: dict"),
         (tf.data.Dataset.range(3), "elements of the dataset must be paths, or pixels"),
         (tf.data.Dataset.from_tensors(np.zeros((8, 8, 3))).repeat(), "repeats forever"),
     ],
@@ -238,11 +238,11 @@ IMAGE = np.linspace(0, 255, 192).reshape(8, 8, 3)
         (np.round(IMAGE / 255), None),
         (np.zeros((8, 8, 3)), None),
         (IMAGE * 1.05 - 5, None),
-        (IMAGE / 255, "from 0 to 1; expected 0 to 255"),
-        (IMAGE / 255 * 0.4 + 0.2, "from 0.2 to 0.6; expected 0 to 255"),
-        (IMAGE / 127.5 - 1, "from -1 to 1; expected 0 to 255"),
+        (IMAGE / 255, "from 0 to 1. Expected pixels from 0 to 255"),
+        (IMAGE / 255 * 0.4 + 0.2, "from 0.2 to 0.6. Expected pixels from 0 to 255"),
+        (IMAGE / 127.5 - 1, "from -1 to 1. Expected pixels from 0 to 255"),
         (IMAGE - 117, "from -117 to 138"),
-        (IMAGE * 257, "expected 0 to 255"),
+        (IMAGE * 257, "Expected pixels from 0 to 255"),
     ],
 )
 def test_embed_warns_of_pixels_that_are_not_0_to_255(embedder, image, says):

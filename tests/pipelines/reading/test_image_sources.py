@@ -96,15 +96,18 @@ def test_labels():
 
 SLICES, ONE_HOT = tf.data.Dataset.from_tensor_slices, np.eye(3)[LABELS // 3 - 1]
 BAD = {
-    "none": (lambda: source_of([]), "received none"),
-    "mixed": (lambda: source_of(["a.png", *PICTURES[1:]]), "paths, contents of files, or arrays of one type"),
+    "none": (lambda: source_of([]), "images is empty"),
+    "mixed": (lambda: source_of(["a.png", *PICTURES[1:]]), "paths, contents of files, or arrays with one dtype"),
     "missing": (lambda: source_of(["/none/a.png"] * 6), "6 of 6 image files are missing: '/none/a.png'.* start from"),
-    "one_hot": (lambda: class_numbers(ONE_HOT), r"received labels of shape \(6, 3\).*np.argmax"),
-    "fractions": (lambda: class_numbers(LABELS / 2), "integers or strings, received float64"),
-    "images_alone": (lambda: read_dataset(SLICES(PICTURES)), "a dataset of .image, label."),
+    "one_hot": (lambda: class_numbers(ONE_HOT), r"Received: labels of shape \(6, 3\).*np.argmax"),
+    "fractions": (lambda: class_numbers(LABELS / 2), "integers or strings. Received: dtype=float64"),
+    "images_alone": (lambda: read_dataset(SLICES(PICTURES)), "elements .image, label."),
     "endless": (lambda: read_dataset(SLICES((PICTURES, LABELS)).repeat()), "is infinite"),
-    "one_hot_rows": (lambda: read_dataset(SLICES((PICTURES, ONE_HOT))), "one class number per image.*np.argmax"),
-    "one_hot_batches": (lambda: read_dataset(SLICES((PICTURES, ONE_HOT)).batch(2)), "one class number per image"),
+    "one_hot_rows": (lambda: read_dataset(SLICES((PICTURES, ONE_HOT))), "one integer class label per image.*np.argmax"),
+    "one_hot_batches": (
+        lambda: read_dataset(SLICES((PICTURES, ONE_HOT)).batch(2)),
+        "one integer class label per image",
+    ),
 }
 
 

@@ -94,13 +94,15 @@ def test_the_command_lists_them_and_a_report_shows_their_number(photos, tmp_path
     flags = ["--dataset=folder(test_classes=0.5)", f"--data_dir={folder}", "--near_duplicates"]
     done = run("pipelines.check", *flags)
     assert done.returncode == 0, done.stderr
-    told = "1 of 6 test images are nearly training images, by small grey images with a similarity of 0.99 or more"
-    told += " (1 pairs)."
+    told = (
+        "1 of 6 test images are nearly identical to training images: their small gray images have a similarity of 0.99"
+    )
+    told += " or more (1 pairs in all)."
     lines = done.stdout.splitlines()
     place = lines.index(told)
     names = [str(path).removeprefix(f"{folder}/") for path in (test, train)]
     assert lines[place + 1].split()[1:] == names
-    assert lines[place + 2] == f"Evaluate without them: --ignore_images={folder}/near_duplicates.jsonl"
+    assert lines[place + 2] == f"To evaluate without them, pass --ignore_images={folder}/near_duplicates.jsonl"
     assert read_list(folder / "near_duplicates.jsonl") == names[:1]
     found = read_near_duplicates(folder, "folder(test_classes=0.5)")
     assert [each[:2] for each in found["found"]] == [names] and found["train"] == found["test"] == 6
@@ -113,11 +115,15 @@ def test_the_command_lists_them_and_a_report_shows_their_number(photos, tmp_path
     np.save(tmp_path / "train.npy", vectors)
     np.save(tmp_path / "test.npy", vectors[[0, 0, 5, 5, 5, 5]] + 0.01)
     done = run("pipelines.check", *flags, f"--embeddings={tmp_path}/train.npy,{tmp_path}/test.npy", "--similarity=0.9")
-    assert "6 of 6 test images are nearly training images, by embeddings with a similarity of 0.9" in done.stdout
+    assert (
+        "6 of 6 test images are nearly identical to training images: their embeddings have a similarity of 0.9"
+        in done.stdout
+    )
     np.save(tmp_path / "test.npy", vectors[:5])
     done = run("pipelines.check", *flags, f"--embeddings={tmp_path}/train.npy,{tmp_path}/test.npy")
-    assert_one_error(done, "expected", "to have floats [6, d]", "received the shape [5, 6]")
+    assert_one_error(done, "must contain floats of shape [6, d]", "Received: shape [5, 6]")
     assert_one_error(
-        run("pipelines.check", flags[0], flags[1], "--embeddings=a"), "--embeddings are for --near_duplicates"
+        run("pipelines.check", flags[0], flags[1], "--embeddings=a"),
+        "--embeddings has no effect without --near_duplicates",
     )
-    assert_one_error(run("pipelines.check", *flags, "--embeddings=a"), "Expected two files in --embeddings")
+    assert_one_error(run("pipelines.check", *flags, "--embeddings=a"), "--embeddings needs two files")

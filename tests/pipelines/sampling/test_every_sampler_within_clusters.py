@@ -171,9 +171,13 @@ def test_a_sampler_may_say_that_it_cannot():
     class Whole(Windows):
         not_within_clusters = "it needs all rows"
 
-    with pytest.raises(ValueError, match=r"^Whole does not work within clusters: it needs all rows\.$"):
+    with pytest.raises(
+        ValueError, match=r"^The sampler Whole does not work within clusters, because it needs all rows\.$"
+    ):
         WithinClusters(Whole())
-    with pytest.raises(ValueError, match="WithinClusters does not work within clusters: its batches are already"):
+    with pytest.raises(
+        ValueError, match="WithinClusters does not work within clusters, because its batches are already"
+    ):
         WithinClusters(WithinClusters(Windows()))
 
 
@@ -181,7 +185,9 @@ def test_missing_methods_are_told():
     class Nothing(Sampler):
         batch_size = 4
 
-    with pytest.raises(NotImplementedError, match=r"Nothing needs the method tables_of\(labels\)"):
+    with pytest.raises(NotImplementedError, match=r"The sampler Nothing must implement tables_of\(labels\)"):
         Nothing().bind(LABELS)
-    with pytest.raises(NotImplementedError, match=r"Nothing needs the method draw_rows\(seed, steps, \*tables\)"):
+    with pytest.raises(
+        NotImplementedError, match=r"The sampler Nothing must implement draw_rows\(seed, steps, \*tables\)"
+    ):
         Nothing().rows(0, [1], [])

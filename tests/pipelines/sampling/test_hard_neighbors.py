@@ -84,27 +84,27 @@ def test_the_tables_given_count_and_not_those_of_now():
 
 def test_what_cannot_be_is_told():
     with pytest.raises(
-        ValueError, match=r"hard_neighbors\(pairs=23\) needs that many.* there are 22 rows and 5 classes"
+        ValueError, match=r"hard_neighbors\(pairs=23\) needs that many.* Received: 22 such images and 5 classes"
     ):
         bound(pairs=23)
-    with pytest.raises(ValueError, match="there are 9 rows and 1 classes"):
+    with pytest.raises(ValueError, match="Received: 9 such images and 1 classes"):
         bound(np.zeros(9))
 
     class Following(PxK):
         refresh_every = 1
 
-    with pytest.raises(ValueError, match="Following does not work within clusters: its tables follow"):
+    with pytest.raises(ValueError, match="Following does not work within clusters, because its tables follow"):
         WithinClusters(Following())
     sampler = PxK(2, 2)
     assert not sampler.refresh_every and sampler.refreshed() == []
-    with pytest.raises(NotImplementedError, match=r"PxK needs the method refresh\(embeddings, workers\)"):
+    with pytest.raises(NotImplementedError, match=r"PxK must implement refresh\(embeddings, workers\)"):
         sampler.refresh(EMBEDDINGS)
 
 
 @pytest.mark.parametrize("embeddings", [EMBEDDINGS[:-1], np.concatenate([EMBEDDINGS, EMBEDDINGS[:1]])])
 def test_a_refresh_needs_an_embedding_for_each_row(embeddings):
     for sampler in (bound(), within_clusters()):
-        with pytest.raises(ValueError, match=f"each of {len(LABELS)} training rows, received {len(embeddings)}"):
+        with pytest.raises(ValueError, match=f"each of the {len(LABELS)} training images. Received: {len(embeddings)}"):
             sampler.refresh(embeddings)
 
 

@@ -87,7 +87,7 @@ def test_images_alone_in_their_class_within_their_cluster_are_counted():
 
 
 def test_too_many_groups_are_told():
-    with pytest.raises(ValueError, match="needs that many groups of 4 images of a class; the training rows have 15"):
+    with pytest.raises(ValueError, match="needs that many groups of 4 images of a class. The training images have 15"):
         ProportionalPxK(groups=16).bind(LABELS)
 
 

@@ -162,31 +162,37 @@ def test_patches_end_with_the_layer():
 @pytest.mark.parametrize(
     "spec, words",
     [
-        ("layer('RandomHeu')", "Unknown layer 'RandomHeu'. Did you mean 'RandomHue'? Keras has AutoContrast|AugMix"),
-        ("layer('Shifted')", "keras-cv is not installed; it is the extra keras-cv"),
+        (
+            "layer('RandomHeu')",
+            "Unknown layer 'RandomHeu'. Did you mean 'RandomHue'? Expected one of Keras' AutoContrast|AugMix",
+        ),
+        ("layer('Shifted')", "The extra keras-cv, which has more layers, is not installed"),
         ("layer('torch.RandomHue')", "Unknown layer 'torch.RandomHue'"),
         ("layer('Layer.__init__')", "Unknown layer"),
         (
             "layer('RandomHue', facter=1)",
-            "takes no argument 'facter'. Did you mean 'factor'\\? Its arguments: factor",
+            "has no argument 'facter'. Did you mean 'factor'\\? Its arguments are: factor",
         ),
-        ("layer('RandomHue', factor=7)", "Cannot make layer\\('RandomHue'\\) of {'factor': 7}: .*range \\[0, 1\\]"),
-        ("layer('Resizing')", "Cannot make layer\\('Resizing'\\).*missing.*'height' and 'width'"),
-        ("layer('RandomHue', factor=0.1, seed=3)", "The run's --seed decides what is drawn: leave seed out"),
-        ("layer('RandomHue', factor=0.1, dtype='float16')", "Pixels are float32: leave dtype out"),
-        ("layer('Normalization')", "has weights of its own \\(mean, variance, count\\)"),
-        ("layer('mine>Weighted')", "has weights of its own \\(kernel\\)"),
+        (
+            "layer('RandomHue', factor=7)",
+            "Cannot create layer\\('RandomHue'\\) with the arguments {'factor': 7}: .*range \\[0, 1\\]",
+        ),
+        ("layer('Resizing')", "Cannot create layer\\('Resizing'\\).*missing.*'height' and 'width'"),
+        ("layer('RandomHue', factor=0.1, seed=3)", "The run's --seed decides what is drawn. Remove seed from"),
+        ("layer('RandomHue', factor=0.1, dtype='float16')", "Pixels are float32. Remove dtype from"),
+        ("layer('Normalization')", "has weights \\(mean, variance, count\\)"),
+        ("layer('mine>Weighted')", "has weights \\(kernel\\)"),
         ("layer('MixUp')", "mixes images of a batch"),
         (
             "layer('Resizing', height=4097, width=8)",
-            "layer\\('Resizing'\\) expects height of at most 4096, received 4097",
+            "height of layer\\('Resizing'\\) must be at most 4096. Received: height=4097",
         ),
-        ("layer('ZeroPadding2D', padding=((0, 0), (0, 1000000000)))", "padding of at most 4096"),
-        ("layer('RandAugment', num_ops=1e9)", "num_ops of at most 4096, received 1000000000.0"),
-        ("layer('RandomContrast', factor={1: 0, 'a': [5000]})", "factor of at most 4096, received 5000"),
+        ("layer('ZeroPadding2D', padding=((0, 0), (0, 1000000000)))", "padding of .* must be at most 4096"),
+        ("layer('RandAugment', num_ops=1e9)", "must be at most 4096. Received: num_ops=1000000000.0"),
+        ("layer('RandomContrast', factor={1: 0, 'a': [5000]})", "must be at most 4096. Received: factor=5000"),
         (
             "layer('ZeroPadding2D', padding=1, data_format='channels_first')",
-            "layer\\('ZeroPadding2D'\\) expects images with their channels last. Remove data_format.",
+            "layer\\('ZeroPadding2D'\\) must use the data format channels_last. Remove data_format.",
         ),
     ],
 )
@@ -221,7 +227,7 @@ def test_a_spec_names_no_layer_that_reads_files_or_runs_code(spec, keras_cv, tmp
         type("Tokens", (Saved,), {"__module__": "keras_hub.src.tokenizers"})
     )
     (tmp_path / "words.txt").write_text("secret\n")
-    with pytest.raises(ValueError, match="is no layer that changes images alone"):
+    with pytest.raises(ValueError, match="is not a layer that only processes images"):
         registry.create("transform", spec.format(folder=tmp_path))
 
 
@@ -234,7 +240,7 @@ def test_a_file_runs_no_other_program_through_its_preprocessing(tmp_path):
     model(np.zeros((1, 8, 8, 3), np.float32))
     model.preprocessing = tfdml.Preprocessing(8, f"warp|layer('TFSMLayer', filepath='{tmp_path}/saved')")
     model.save(tmp_path / "model.keras")
-    with pytest.raises(ValueError, match=r"layer\('TFSMLayer'\) is no layer that changes images alone"):
+    with pytest.raises(ValueError, match=r"layer\('TFSMLayer'\) is not a layer that only processes images"):
         tfdml.load(tmp_path / "model.keras")
 
 
@@ -267,7 +273,7 @@ def test_a_chain_of_layers_makes_no_image_above_the_bound(name, arguments, sides
     monkeypatch.setattr(layer_module, "MOST_PIXELS", sides[0] * sides[1])
     assert chain_on(shape, spec)(IMAGE32).shape == (*sides, 3)
     monkeypatch.setattr(layer_module, "MOST_PIXELS", sides[0] * sides[1] - 1)
-    told = f"'{name}.{{1,2}}\\) expects and makes images of at most {sides[0] * sides[1] - 1:,} pixels"
+    told = f"'{name}.{{1,2}}\\) works with images of at most {sides[0] * sides[1] - 1:,} pixels"
     with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match=told):
         chain_on(shape, spec)(IMAGE32)
 
@@ -284,10 +290,10 @@ def test_an_image_that_is_padded_before_it_is_resized_is_bounded(shape, monkeypa
 
 def test_layers_that_would_take_gigabytes_are_refused_before_they_run():
     """Four times 4,000 pixels on each side would take 12 GB, and one thin image that is made square 50 GB."""
-    with pytest.raises(ValueError, match=r"at most 100,000,000 pixels, received or would make more: 257,024,960\."):
+    with pytest.raises(ValueError, match=r"at most 100,000,000 pixels, .* would make 257,024,960\."):
         chain_on([40, 24, 3], "|".join(["layer('ZeroPadding2D', padding=4000)"] * 4)).get_concrete_function()
     square = "layer('Resizing', height=8, width=8, pad_to_aspect_ratio=True)"
-    with pytest.raises(ValueError, match="at most 100,000,000 pixels, received or would make more: 4,225,000,000"):
+    with pytest.raises(ValueError, match="at most 100,000,000 pixels, .* would make 4,225,000,000"):
         chain_on([65000, 1500, 3], square).get_concrete_function()
 
 
@@ -308,13 +314,13 @@ def test_the_bound_does_not_overflow(monkeypatch):
 @pytest.mark.parametrize(
     "spec, draw, words",
     [
-        ("layer('mine>Own')", random.random, "draws random numbers with Python"),
-        ("layer('mine>Own')", np.random.rand, "draws random numbers with Python"),
-        ("layer('mine>Own')", lambda: tf.random.gamma([], 1.0), "state of its own \\(RandomGamma\\)"),
-        ("layer('mine>Own')", python_draw, "state of its own \\(EagerPyFunc"),
-        ("layer('AugMix')", None, "draws random numbers with Python"),
-        ("layer('Flatten')", None, r"makes \(1, 3600\) of a batch of one image; expected \(1, height, width, 3\)"),
-        ("layer('Reshape', target_shape=(7,))", None, r"fails on an image of shape \(40, 30, 3\): The total size"),
+        ("layer('mine>Own')", random.random, "draws random numbers in Python"),
+        ("layer('mine>Own')", np.random.rand, "draws random numbers in Python"),
+        ("layer('mine>Own')", lambda: tf.random.gamma([], 1.0), "its own state \\(RandomGamma\\)"),
+        ("layer('mine>Own')", python_draw, "its own state \\(EagerPyFunc"),
+        ("layer('AugMix')", None, "draws random numbers in Python"),
+        ("layer('Flatten')", None, r"shape \(1, height, width, 3\) for one image. Received: \(1, 3600\)"),
+        ("layer('Reshape', target_shape=(7,))", None, r"fails for an image of shape \(40, 30, 3\): The total size"),
     ],
 )
 def test_what_is_refused_when_it_sees_an_image(spec, draw, words):

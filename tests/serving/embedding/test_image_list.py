@@ -13,7 +13,7 @@ from tfdml.serving.image_list import ImageList
 def test_a_name_that_is_not_utf8_is_told_before_an_image_is_embedded(tmp_path):
     (tmp_path / "b\udcff.png").write_bytes(b"image")
     for source in (tmp_path, tmp_path / "*.png"):
-        with pytest.raises(ValueError, match=r"b\\xff.png' is not UTF-8. Rename the file."):
+        with pytest.raises(ValueError, match=r"b\\xff.png' is not valid UTF-8. Rename the file."):
             ImageList.of(source)
 
 
@@ -28,7 +28,7 @@ def test_patterns_list_a_file_once_and_only_themselves_are_patterns(tmp_path, mo
         assert ImageList.of(pattern).paths == list(map(str, files))
     assert ImageList.of("a/**/*.jpg").labels == [None, "b"]
     (here / "a" / "b" / "all").symlink_to(here)
-    with pytest.raises(ValueError, match="a/b/all is a link to .*, which holds it"):
+    with pytest.raises(ValueError, match="a/b/all is a link to .*, which contains the link"):
         ImageList.of("a/**/*.jpg")
 
 
@@ -61,7 +61,7 @@ def test_lists_of_images(tmp_path):
         tmp_path / "none.csv": "Expected one column path",
         tmp_path / "empty.csv": "row 0 has no path",
         tmp_path / "twice.csv": "lists an image twice",
-        tmp_path / "far.csv": "far.csv: gs://b/a is on no file system",
+        tmp_path / "far.csv": "far.csv: gs://b/a is not on a file system",
         tmp_path / "numbers.parquet": "the column path must contain texts, but its type is int64",
         tmp_path / "cut.parquet": "cannot be read",
     }.items():

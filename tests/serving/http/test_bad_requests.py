@@ -46,7 +46,7 @@ def bomb():
     [
         (b"", 400, "The image is empty"),
         (b"text", 400, "is not a readable image"),
-        (encoded("GIF"), 400, "is a GIF, which is not read"),
+        (encoded("GIF"), 400, "is a GIF file, which tfdml does not read"),
         (encoded("JPEG")[:10], 400, "is not a readable image"),
         (encoded() + b"damaged", 400, "cannot be read. Expected a complete JPEG, PNG, WebP or AVIF"),
         (encoded(size=(101, 100)), 400, "has 101 x 100 pixels, more than 10,000"),

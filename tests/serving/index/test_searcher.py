@@ -57,8 +57,8 @@ def test_what_cannot_be_searched_for_is_named(index, tmp_path):
         ([picture(0), tmp_path / "broken.jpg"], "broken.jpg cannot be read"),
         ([picture(0), b"text"], "Image 1 cannot be read"),
         (["none.jpg"], "none.jpg does not exist"),
-        ([np.zeros((4, 4))], r"Image 0: expected pixels \[height, width, 3\]"),
-        ([np.full((4, 4, 3), 0.5)], "Image 0 has pixels from 0.5 to 0.5; expected 0 to 255"),
+        ([np.zeros((4, 4))], r"Image 0 must have the shape \[height, width, 3\]"),
+        ([np.full((4, 4, 3), 0.5)], "Image 0 has pixels from 0.5 to 0.5. Expected pixels from 0 to 255"),
     ]:
         with pytest.raises(ValueError, match=words):
             searcher.search(images)
