@@ -55,6 +55,7 @@ def first_page(recorded_of):
         "defaults": first_runs.table(read(FIRST_RUNS)),
         "changes": advice.intervals(recorded_of),
         "effects": effects.table(found),
+        "title": effects.TITLE,
     }
     page = template
     for name, text in blocks.items():

@@ -39,7 +39,7 @@ SETS = {
 # Part of the legend of a study with one seed.
 ONE_SEED = (
     "**One seed.** The confidence intervals on this page cover the choice of test classes, not the variation between "
-    "seeds. Treat a difference as inconclusive if its interval ends within one point of 0, even if we call it significant."
+    "seeds. Treat a difference as inconclusive if its interval ends within one point of 0, even if it is significant."
 )
 # Explains the numbers of a page to readers who have not seen another one.
 LEGEND = (
@@ -51,6 +51,8 @@ CHOSEN = (
     "These settings were selected on the validation classes. Variants that are not listed use the settings of the "
     "variant that they modify."
 )
+# Stands in cells without a result.
+NONE = "–"
 # Values of flags that have no effect.
 UNTOLD = ("", "0", "constant")
 
@@ -105,7 +107,7 @@ class Blocks:
             command.append(f"--seeds={','.join(map(str, source.seeds))}")
         command += [f"--row={_quoted(row)}" for row in source.rows]
         command += [f"--records=docs/records/{source.records}.jsonl", *["--intervals"] * (len(queries) == 1)]
-        table = markdown(["Setting", "Value (unless a row says otherwise)"], about)
+        table = markdown(["Setting", "Value (unless a variant specifies another)"], about)
         return f"{table}\n\nThis command trains the variants:\n\n```bash\n{_lines(command)}\n```"
 
     def _legend(self, given):
@@ -127,7 +129,7 @@ class Blocks:
         filled = [place for place in range(len(heads)) if any(each[place] for each in cells.values())]
         if best_first:
             rows.sort(key=lambda row: -float(cells[row][0].partition(" ")[0]))
-        told = [[_shown(row), *(cells[row][place] for place in filled)] for row in rows]
+        told = [[_shown(row), *(cells[row][place] or NONE for place in filled)] for row in rows]
         return markdown(["Variant", *(of_column(heads[place]) for place in filled)], told)
 
     def _sets(self, given):

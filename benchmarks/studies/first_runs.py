@@ -33,7 +33,7 @@ METRIC = "recall_at_1"
 def row(name, result):
     """Returns the cells of a run."""
     best, gain = result["best"], result["gain"]
-    where = f"step {best['step']:,}" + (f", blend {best['blend']}" if "blend" in best else "")
+    where = f"step {best['step']:,}" + (f", weight interpolation {best['blend']}" if "blend" in best else "")
     scores = (each[METRIC] for each in (result["features"], result["untrained"], best))
     return [
         name.replace("-", " ").capitalize(),

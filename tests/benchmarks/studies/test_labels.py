@@ -82,7 +82,7 @@ def test_without_records_there_is_no_table(tmp_path, monkeypatch):
 
 
 def test_a_page_without_the_place_of_a_table_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="labels.md: expected the lines <!-- Written by .*: wrong labels. --> and"):
+    with pytest.raises(ValueError, match="labels.md must have the lines <!-- Written by .*: wrong labels. --> and"):
         labels.page_of([{}, {}, {}], PAGE.partition("\n\n<!-- Written")[0] + PAGE.split("\n\n")[1])
 
 
