@@ -29,7 +29,7 @@ from benchmarks.pages.names import of_variant
 WIDTH = 120
 # Markers that print an interval in the words `points (low to high)`.
 INTERVAL = re.compile(r"\{(better|worse|alike|compared):")
-MARKER = re.compile(r"\{([a-z]+(?: [a-z]+)*)(?::\s([^{}]*))?\}")
+MARKER = re.compile(r"\{([a-z]+(?:\s+[a-z]+)*)(?::\s([^{}]*))?\}")
 SENTENCE = re.compile(r"(?<=[.:?!])\s+")
 
 
@@ -99,7 +99,7 @@ def wrapped(text):
 def _with_numbers(text, recorded):
     def number(marker):
         try:
-            return _number(marker[1], " ".join((marker[2] or "").split()), recorded)
+            return _number(" ".join(marker[1].split()), " ".join((marker[2] or "").split()), recorded)
         except ValueError as error:
             raise ValueError(f"{_sentence(text, marker)!r}: {error}") from None
 

@@ -150,7 +150,7 @@ def _hyperband(optuna, shortest, longest):
 # Name of a search to a function of the curves, the recipe's first, the budget in steps, what the start of a process is
 # worth, and a seed, which returns the `Curve` that it has chosen.
 SEARCHES = {
-    "the recipe": recipe,
+    "default configuration": recipe,
     "random search": random_search,
     "`tfdml.tune`": halving,
     "Optuna, `SuccessiveHalvingPruner`": functools.partial(optuna_search, pruner=_successive_halving),
