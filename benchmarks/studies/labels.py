@@ -49,8 +49,8 @@ HEADS = {"pretrained features": "of the features", "before training": "before tr
 TITLE = "Recall@1 on test classes, in percent, for each kind of labels."
 TITLE_OF_EMOJI = "Results for each kind of labels on test images of the emoji dataset, in percent."
 ABOUT = (
-    "Recall@1 on test classes, in percent, with the pretrained features, before training, and after 600 steps with the\n"
-    "same loss. One seed, no search. Views and clusters do not use the classes of the training images."
+    "Recall@1 on test classes, in percent, with the pretrained features, before training, and after 600 steps with\n"
+    "the same loss. One seed, no search. Views and clusters do not use the classes of the training images."
 )
 ABOUT_OTHERS = "Results on test images of the emoji dataset after 600 steps, in percent. One seed, no search."
 # Places of tables, with their rows, which share metrics, and the metric of the picture.

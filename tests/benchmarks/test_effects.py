@@ -38,8 +38,10 @@ def test_every_effect_has_its_rows_in_the_studies():
 def test_every_effect_has_its_dot_for_cars(recorded_of):
     texts = evidence.first_page(recorded_of)
     table = [line for line in texts["README.md"].splitlines() if line.startswith("| ") and "](cars_" in line]
-    effects = [line for line in table if not line.startswith("| [")]
+    effects = [line for line in table if line.startswith(tuple(f"| {paper} |" for paper in PAPERS))]
     assert len(effects) == sum(map(len, PAPERS.values()))
+    changes = [line for line in table if line.startswith(tuple(f"| {change.text} |" for change in advice.CHANGES))]
+    assert len(changes) == sum("cars" in change.shown for change in advice.CHANGES)
     told = advice.table(recorded_of).splitlines()
     assert told[0].endswith("| Cars | Recommendation |") and told[2].endswith("| 41 |  |")
 

@@ -17,10 +17,11 @@ from benchmarks.pages.catalog import PAGES
 from benchmarks.pages.claims import Difference, claimed
 from benchmarks.pages.forest import forest
 from benchmarks.pages.learning_curves import _apart, learning_curves
+from benchmarks.pages.names import VARIANTS, of_variant
 from benchmarks.pages.papers import PAPERS, SETS, Effect
 from benchmarks.pages.recorded import Recorded
 from benchmarks.pages.svg import ticks
-from benchmarks.pages.template import filled, matching
+from benchmarks.pages.template import filled, matching, with_units
 from tests.commands import ROOT
 
 BY_HAND = {"edms_first_trials.md", "ensembles.md", "first_embedding.md", "first_runs.md", "readings.md", "searches.md"}
@@ -102,9 +103,40 @@ def test_differences_are_put_in_words_as_the_records_have_them():
     doubtful = "B is 1.0 points (-1.0 to 3.0, not significant) better than A.\n"
     assert text_of("B is {compared: B minus A [5 seeds]} A.") == doubtful
     assert text_of("{seen: B minus A}, {seen: B minus A [5 seeds]}, {seen: A minus B}") == (
-        "confirmed: +3.0 points (95% CI 1.0 to 5.0), inconclusive: +1.0 points (95% CI -1.0 to 3.0), contradicted: -3.0\n"
-        "points (95% CI -5.0 to -1.0)\n"
+        "confirmed: +3.0 points (95% CI 1.0 to 5.0), inconclusive: +1.0 points (95% CI -1.0 to 3.0), "
+        "contradicted: -3.0 points\n(95% CI -5.0 to -1.0)\n"
     )
+
+
+def test_the_first_interval_of_a_page_names_its_units():
+    page = with_units("B is {compared: B minus A} A, {better: B minus A} better.")
+    assert text_of(page) == (
+        "B is 3.0 percentage points (95% confidence interval: 1.0 to 5.0) better than A, 3.0 points (1.0 to 5.0) better.\n"
+    )
+    assert text_of("As good{so\n  alike: A minus B [5 seeds]}.") == "As good.\n"
+
+
+@pytest.mark.parametrize(
+    ("row", "shown"),
+    [
+        ("L, M, H", "levels L, M and H"),
+        ("H, 384 dimensions", "level H, 384 dimensions"),
+        (
+            "K = 4, in proportion to images, four times the steps",
+            "Divide and Conquer (K = 4), proportional batches, 4× steps",
+        ),
+        ("emoji: the embedding alone, 0.001", "emoji: embedding layer only, learning rate 0.001"),
+        ("EDMS (RW, P*), K = 10", "EDMS (RW, P*): walks, hard proxies, 10 meta-classes"),
+        ("N-pair", "N-pair"),
+    ],
+)
+def test_variants_have_display_names(row, shown):
+    assert of_variant(row) == shown
+
+
+def test_every_display_name_belongs_to_a_variant(recorded_of):
+    rows = [row for page in PAGES for row in recorded_of(page).rows]
+    assert not [part for part in VARIANTS if not any(part in row for row in rows)]
 
 
 def test_the_highest_rows_are_named():
