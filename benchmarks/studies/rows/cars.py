@@ -26,7 +26,7 @@ ABE, WEAKER, NO_DIVERGENCE = "ABE-4", "ABE-4, λ = 0.1", "ABE-4 without divergen
 
 
 def ensemble(name, weight):
-    """Flags of a row of `emoji_ensembles` with a weight of the divergence, and twice the steps that others learn in."""
+    """Returns the flags of a row of `emoji_ensembles` with a weight of the divergence loss and twice as many steps."""
     method, _ = emoji_ensembles.METHODS[name]
     return [*emoji_ensembles.CHANGES[name], emoji_ensembles.method_flag(method, weight), "--steps=3200"]
 

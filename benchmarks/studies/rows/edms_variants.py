@@ -20,7 +20,7 @@ FLAGFILE = "configs/toycars_edms.flags"
 
 
 def walks(printed, described):
-    """Arguments of two walks: their α, each with its scale."""
+    """Returns the arguments of two walks, each with its α and its scale."""
     return [f"restart=0.8, scale={printed}", f"restart=0.2, scale={described}"]
 
 
@@ -45,7 +45,7 @@ RATES = ("3e-4", "1e-3")
 
 
 def settings_of(losses, rates=RATES):
-    """The settings of a row: each loss with each learning rate."""
+    """Returns the settings of a row: each loss with each learning rate."""
     tried = itertools.product(losses, rates)
     return [[f"--loss={loss}", f"--optimizer=adam(learning_rate={rate}, epsilon=1e-8)"] for loss, rate in tried]
 
@@ -63,10 +63,10 @@ SEARCHING = ("--members=0", "--evaluate_on=validation")
 
 
 def of_members(counts):
-    """Columns of Recall@1 of a member, which is the mean over the members alone, and of the first ones together.
+    """Returns columns of Recall@1 of a single member, as the mean over the members, and of several members together.
 
     Args:
-        counts: how many members are together, for each column of several. Cells of more than there are stay empty.
+        counts: Number of members for each column of several members. Cells are empty if a row has fewer members.
     """
 
     def together(count, results, run_dirs):

@@ -103,7 +103,7 @@ DIFFERENCES = [
 
 
 def settings_of(method, weights):
-    """Four settings: two rates with two weights of the divergence, or four rates with one."""
+    """Returns four settings: two learning rates with two weights of the divergence loss, or four rates with one."""
     tried = itertools.product(RATES if len(weights) > 1 else MORE_RATES, weights)
     return [[f"--optimizer=adam(learning_rate={rate})", method_flag(method, weight)] for rate, weight in tried]
 

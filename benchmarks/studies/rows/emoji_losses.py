@@ -90,7 +90,7 @@ COLUMNS = {**BEST_AND_LAST, "MAP@R": MetricOf("best", "map_at_r"), **FINISHED}
 
 
 def settings_of(name):
-    """The four settings of a loss."""
+    """Returns the four settings of a loss."""
     if name in PROXIES:
         tried = itertools.product(LOSSES[name], RATES[:1], [[f"--lr_multipliers=loss={times}"] for times in TIMES])
     else:

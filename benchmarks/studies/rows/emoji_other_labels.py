@@ -25,7 +25,7 @@ METRICS = {
 
 
 def by_level(weight):
-    """Flags of two levels, groups with a weight and classes."""
+    """Returns the flags of a class hierarchy with weighted groups and classes."""
     loss = N_PAIR.partition("=")[2]
     return ["--levels=group,class", f"--loss=by_level(loss='{loss}', weights=({weight}, 1.0))", *OF_PAIRS]
 
@@ -40,7 +40,7 @@ CHANGES = {
 
 
 def first_of(which):
-    """Column of the first metric of runs."""
+    """Returns a column of the first metric of runs."""
 
     def column(results, run_dirs):
         return spread_of([result[which] for result in results], next(iter(results[0][which])))
@@ -49,7 +49,7 @@ def first_of(which):
 
 
 def shown(name):
-    """The flag of what is measured for a row; metrics of ranks are also measured at each level."""
+    """Returns the flag for the metrics of a row. Rank metrics are also measured at each level of the hierarchy."""
     return f"--metrics={','.join(each for each in METRICS[name] if '_of_' not in each)}"
 
 

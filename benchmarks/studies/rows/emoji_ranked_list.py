@@ -20,7 +20,7 @@ RANKED_LIST = "--loss=ranked_list"
 
 
 def levels(names):
-    """Flags of several levels; the backbone has its output without asking."""
+    """Returns the flags of several levels. The backbone always has its output, so no flag asks for it."""
     endpoints = tuple(LEVELS[name] for name in names)
     asked = tuple(endpoint for endpoint in endpoints if endpoint != LEVELS["H"])
     backbone = f"--backbone=keras_applications(name='MobileNetV2', alpha=0.35, endpoints={asked})"

@@ -45,7 +45,7 @@ PAIRS = [
 
 
 def linear(results, run_dirs):
-    """Column of a linear layer that was trained on stored features of whole images."""
+    """Returns a column for a linear layer that was trained on stored features of whole images."""
     return spread_of([result["baselines"]["linear"] for result in results], "recall_at_1")
 
 

@@ -16,7 +16,7 @@ LEVELS = {"L": "stage2", "M": "stage3", "H": "stage4"}
 
 
 def levels(names):
-    """Flags of a subset of the levels, 64 dimensions each."""
+    """Returns the flags of a subset of the levels, with 64 dimensions each."""
     endpoints = tuple(LEVELS[name] for name in names)
     method = f"multilevel(endpoints={endpoints}, reduced=32, hidden=128)"
     return [f"--method={method}", f"--embedding_size={64 * len(names)}"]

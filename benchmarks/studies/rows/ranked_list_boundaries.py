@@ -15,12 +15,12 @@ def loss(spec):
 
 
 def diameter(margin):
-    """Flags of another diameter α - m of the classes, with α as it is."""
+    """Returns the flags of another class diameter α - m, with the same α."""
     return loss(f"ranked_list(alpha=1.2, margin={margin})")
 
 
 def temperatures(first, last):
-    """Flags of a T_n that changes from step to step."""
+    """Returns the flags of a T_n that changes with every step."""
     return loss(f"ranked_list_simpler(negative_temperature={first}, final_negative_temperature={last})")
 
 
