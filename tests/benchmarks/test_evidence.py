@@ -109,8 +109,8 @@ def test_differences_are_put_in_words_as_the_records_have_them():
 
 
 def test_the_first_interval_of_a_page_names_its_units():
-    page = with_units("B is {compared: B minus A} A, {better: B minus A} better.")
-    assert text_of(page) == (
+    template = with_units("B is {compared: B minus A} A, {better: B minus A} better.")
+    assert text_of(template) == (
         "B is 3.0 percentage points (95% confidence interval: 1.0 to 5.0) better than A, 3.0 points (1.0 to 5.0) better.\n"
     )
     assert text_of("As good{so\n  alike: A minus B [5 seeds]}.") == "As good.\n"
