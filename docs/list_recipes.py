@@ -28,7 +28,7 @@ SETS = {
 OURS = ("The built-in toy cars", "Other datasets")
 HEADS = ["Configuration", "Paper and table", "Reported by the paper", "Reproduced here"]
 HEADS_OF_OURS = ["Configuration", "Description", "Our results"]
-# Our results with a configuration of our own, or with one study that changes it: file in docs/evidence.
+# Pages of docs/evidence with our results of a configuration.
 RESULTS = {
     "cars_half": "cars_main",
     "toycars_abe": "ensembles",
@@ -88,7 +88,7 @@ def _row(name, text, changing, is_ours):
 
 
 def claimed(text):
-    """Returns the paper and the table that a summary names, and the numbers that the paper reports, or an empty text."""
+    """Returns the paper and the table that a summary names, and the numbers that the paper reports, if any."""
     where, colon, reported = text.removesuffix(".").partition(": Recall@1")
     if not colon:
         return where, ""
