@@ -31,8 +31,8 @@ ABOUT = {
 # The dataset of each file of records, with a link to its page.
 SETS = {
     "cars": "half of [Cars196](../cars.md)",
-    "emoji": "the [emoji set](../emoji.md)",
-    "omniglot": "the [Omniglot set](../omniglot.md)",
+    "emoji": "[emoji](../emoji.md)",
+    "omniglot": "[Omniglot](../omniglot.md)",
     "toycars": "the built-in [toy cars](../data.md)",
     "fine_tuning": "[emoji](../emoji.md), [cars](../cars.md) and [Omniglot](../omniglot.md)",
 }
