@@ -53,6 +53,13 @@ ABOUT = (
     "the same loss. One seed, no search. Views and clusters do not use the classes of the training images."
 )
 ABOUT_OTHERS = "Results on test images of the emoji dataset after 600 steps, in percent. One seed, no search."
+# Display names of rows.
+SHOWN = {
+    others.FEW_GROUPS: "two groups per batch",
+    others.TAGS: "multi-label images",
+    "contrastive, memory": "contrastive, cross-batch memory",
+    "contrastive, memory that agrees": "contrastive, agreement memory",
+}
 # Places of tables, with their rows, which share metrics, and the metric of the picture.
 OF_OTHERS = {
     "pairs": ((others.PAIRS,), "roc_auc"),
@@ -102,7 +109,10 @@ def table_of(found):
 def mistakes(recorded):
     """Returns the Markdown table of losses with correct and wrong labels."""
     heads = [f"{name}: {head}" for name in recorded for head in ("correct labels", "20% wrong", "change (95% CI)")]
-    rows = [[loss, *(cell for study in recorded.values() for cell in _with_mistakes(study, loss))] for loss in LOSSES]
+    rows = [
+        [SHOWN.get(loss, loss), *(cell for study in recorded.values() for cell in _with_mistakes(study, loss))]
+        for loss in LOSSES
+    ]
     return markdown(["Loss", *heads], rows)
 
 
@@ -138,7 +148,7 @@ def tables_of(recorded):
     }
     for place, scores in other.items():
         heads = ["Trained with", *(f"`{metric}`" for metric in scores["pretrained features"])]
-        table = markdown(heads, [[name, *each.values()] for name, each in scores.items()])
+        table = markdown(heads, [[SHOWN.get(name, name), *each.values()] for name, each in scores.items()])
         tables[place] = f"{ABOUT_OTHERS}\n\n{table}"
     return {place: tables.get(place) or "" for place in ("what labels teach", "wrong labels", *OF_OTHERS)}
 
