@@ -111,7 +111,7 @@ def test_differences_are_put_in_words_as_the_records_have_them():
 def test_the_first_interval_of_a_page_names_its_units():
     template = with_units("B is {compared: B minus A} A or {better: B minus A} better.")
     first = "B is 3.0 percentage points (95% confidence interval: 1.0 to 5.0) better than A"
-    assert text_of(template) == f"{first} or 3.0 points (1.0 to 5.0)\nbetter.\n"
+    assert text_of(template) == f"{first} or 3.0 points (1.0 to 5.0) better.\n"
     assert text_of("As good{so\n  alike: A minus B [5 seeds]}.") == "As good.\n"
 
 
