@@ -1,7 +1,8 @@
 """Writes the pages of docs/evidence from the records of studies: `python -m benchmarks.evidence`.
 
-A page has a template in benchmarks/pages/templates, whose numbers come from docs/records. A sentence that claims more
-than the records hold is an error. `python -m benchmarks.evidence emoji_losses` writes one page. Nothing is trained.
+Each page has a template in benchmarks/pages/templates, which is filled with numbers from docs/records. The command
+fails if a sentence claims more than the records show. It trains nothing. `python -m benchmarks.evidence emoji_losses`
+writes one page.
 """
 
 import argparse
@@ -13,10 +14,13 @@ from benchmarks.pages import advice, effects
 from benchmarks.pages.blocks import Blocks
 from benchmarks.pages.catalog import PAGES
 from benchmarks.pages.recorded import ROOT, Recorded
-from benchmarks.pages.template import filled, placed
+from benchmarks.pages.template import filled, placed, with_units
+from benchmarks.studies import first_runs
+from tfdml.run.study.records import read
 
 FOLDER = ROOT / "docs/evidence"
 TEMPLATES = ROOT / "benchmarks/pages/templates"
+FIRST_RUNS = ROOT / "docs/records/first_runs.jsonl"
 CHOOSING = ROOT / "docs/choosing.md"
 BEGIN = "<!-- This table is written by `python -m benchmarks.evidence` from benchmarks/pages/advice.py. -->"
 END = "<!-- The end of the table. -->"
@@ -24,49 +28,57 @@ WRITTEN = "<!-- This page is written by `python -m benchmarks.evidence` from ben
 
 
 def written(name, recorded):
-    """Returns the texts of a page and of its pictures, by their names in docs/evidence.
+    """Returns the texts of a page and its pictures, by their names in docs/evidence.
 
     Args:
-        name: of the page, in `PAGES`.
-        recorded: its `Recorded` study.
+        name: Name of the page in `PAGES`.
+        recorded: Its `Recorded` study.
     """
     blocks = Blocks(name, recorded)
     template = (TEMPLATES / f"{name}.md").read_text(encoding="utf-8")
     try:
-        page = filled(template, recorded, blocks.by_name)
+        page = filled(with_units(template), recorded, blocks.by_name)
     except ValueError as error:
         raise ValueError(f"{TEMPLATES.relative_to(ROOT) / name}.md: {error}") from None
     return {f"{name}.md": f"{WRITTEN.format(name)}\n\n{page}", **blocks.pictures}
 
 
 def first_page(recorded_of):
-    """Returns the texts of the page with all effects and of its picture, by their names in docs/evidence.
+    """Returns the texts of the summary of all studies and of its picture, by their names in docs/evidence.
 
     Args:
-        recorded_of: function of a page's name that gives its `Recorded` study.
+        recorded_of: Function from the name of a page to its `Recorded` study.
     """
     found = effects.found_by(recorded_of)
     template = (TEMPLATES / "README.md").read_text(encoding="utf-8")
-    page = template.replace("{table}", effects.table(found))
+    blocks = {
+        "defaults": first_runs.table(read(FIRST_RUNS)),
+        "changes": advice.intervals(recorded_of),
+        "effects": effects.table(found),
+        "title": effects.TITLE,
+    }
+    page = template
+    for name, text in blocks.items():
+        page = page.replace(f"{{{name}}}", text)
     return {"README.md": f"{WRITTEN.format('README')}\n\n{page}", "effects.svg": effects.picture(found)}
 
 
 def advice_page(recorded_of):
-    """Returns the text of docs/choosing.md with the table of all sets as the records have it.
+    """Returns the text of docs/choosing.md with the table of all datasets from the records.
 
     Args:
-        recorded_of: function of a page's name that gives its `Recorded` study.
+        recorded_of: Function from the name of a page to its `Recorded` study.
     """
     page = CHOOSING.read_text(encoding="utf-8")
     return placed(CHOOSING.name, page, BEGIN, END, advice.table(recorded_of))
 
 
 def all_texts(names, folder):
-    """Yields the name and the text of every file of some pages, and of those about all studies if there are all.
+    """Yields the name and the text of each file of some pages, and of the summaries if all pages are written.
 
     Args:
-        names: of pages, in `PAGES`.
-        folder: what `Recorded` takes.
+        names: Names of pages in `PAGES`.
+        folder: Folder for `Recorded`.
     """
     recorded_of = functools.cache(lambda name: Recorded(PAGES[name], folder))
     for name in names:
@@ -78,11 +90,11 @@ def all_texts(names, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"pages; all if none: {', '.join(PAGES)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"Pages to write, by default all: {', '.join(PAGES)}.")
     names = parser.parse_args().names or list(PAGES)
     unknown = set(names) - set(PAGES)
     if unknown:
-        parser.error(f"expected names of pages, received {', '.join(sorted(unknown))}")
+        parser.error(f"unknown pages: {', '.join(sorted(unknown))}")
     with tempfile.TemporaryDirectory() as folder:
         try:
             for file, text in all_texts(names, folder):

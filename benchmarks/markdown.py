@@ -1,6 +1,6 @@
-"""Markdown tables."""
+"""Formats Markdown tables."""
 
 
 def markdown(heads, rows):
-    """A Markdown table of text."""
+    """Returns a Markdown table of texts."""
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows))

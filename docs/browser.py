@@ -1,4 +1,4 @@
-"""A browser without a window, and TensorBoard to look at with it: for pictures of the docs, and for tests."""
+"""A headless browser, and TensorBoard in it, for the pictures of the docs and for tests."""
 
 import contextlib
 import importlib.util
@@ -7,11 +7,11 @@ import shutil
 import time
 
 PROGRAMS = ("chromium", "chromedriver")
-# Without a sandbox, which containers forbid; in /tmp, since their /dev/shm is small.
+# Containers forbid the sandbox and have a small /dev/shm, so Chromium uses /tmp.
 SWITCHES = ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "window-size=1400,900")
-# WebGL on a processor.
+# WebGL on a CPU.
 WEBGL = ("use-angle=swiftshader-webgl", "enable-unsafe-swiftshader")
-# The data that the projector shows, as far as all of them are loaded.
+# The data that the projector shows, once all of it is loaded.
 PROJECTOR = """
 const projector = document.querySelector("vz-projector-dashboard")?.shadowRoot?.querySelector("vz-projector");
 const data = projector?.dataSet;
@@ -26,7 +26,7 @@ return {
 
 
 def what_is_missing():
-    """Returns a sentence that says what to install before there is a browser; None if there is one."""
+    """Returns a sentence with what to install for the browser, or `None` if nothing is missing."""
     if importlib.util.find_spec("selenium") is None:
         return "selenium is not installed; setup.py lists it"
     if None in map(shutil.which, PROGRAMS):
@@ -36,10 +36,10 @@ def what_is_missing():
 
 @contextlib.contextmanager
 def chromium(webgl=False):
-    """Starts Chromium, which records what pages say on its console; gives selenium's driver of it.
+    """Starts Chromium, which records the console output of pages, and yields its selenium driver.
 
     Args:
-        webgl: whether pages can draw with WebGL.
+        webgl: Whether pages can draw with WebGL.
     """
     from selenium import webdriver
 
@@ -56,12 +56,12 @@ def chromium(webgl=False):
 
 
 def open_projector(browser, log_dir, patience=180):
-    """Opens TensorBoard's projector, on this machine alone; returns the data that it shows.
+    """Opens TensorBoard's projector, only reachable from this machine, and returns the data that it shows.
 
     Args:
-        browser: what `chromium(webgl=True)` gives.
-        log_dir: folder that TensorBoard shows.
-        patience: seconds after which it is an error that it shows none.
+        browser: A driver from `chromium(webgl=True)`.
+        log_dir: Folder that TensorBoard shows.
+        patience: Seconds after which it raises an error if no data is shown.
     """
     from tensorboard import default, program
 
@@ -73,11 +73,11 @@ def open_projector(browser, log_dir, patience=180):
 
 
 def waited_for(find, patience=180):
-    """Returns the first answer of a function that is not None."""
+    """Calls a function until it returns something other than `None`, and returns that."""
     given_up = time.monotonic() + patience
     while time.monotonic() < given_up:
         answer = find()
         if answer is not None:
             return answer
         time.sleep(0.2)
-    raise TimeoutError(f"Waited {patience} seconds in vain.")
+    raise TimeoutError(f"The page did not show its data within {patience} seconds.")

@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs/images/architecture.svg"
 WIDTH, BOX, GAP, LEFT, TOP = 900, 76, 14, 8, 8
-# Pixels of a character, and of a line.
+# Width of a character and height of a line, in pixels.
 CHARACTER, LINE = 7, 18
 STYLE = """text { font: 14px sans-serif; fill: #57606a; text-anchor: middle }
 .name { font: bold 15px monospace; fill: #24292f }
@@ -20,7 +20,7 @@ rect { fill: none; stroke: #57606a; stroke-width: 1.5 }
 
 
 def table():
-    """Returns the packages that each package may import, and what each is for, as rooms.bzl has them."""
+    """Returns the packages that each package may import, and the purpose of each, from rooms.bzl."""
     text, names = (ROOT / "rooms.bzl").read_text(encoding="utf-8"), {}
     exec(text, names)
     purposes = {room: said for said, room in re.findall(r'^    # (.*)\.\n    "(.+?)": \[', text, re.MULTILINE)}
@@ -28,7 +28,7 @@ def table():
 
 
 def floors(rooms):
-    """Returns the packages by floor, the lowest first: each is one floor above the highest that it may import."""
+    """Returns the packages by floor, from the bottom. Each is one floor above the highest that it may import."""
     floor = {}
     for room, others in rooms.items():
         floor[room] = 1 + max((floor[other] for other in others), default=0)
@@ -36,7 +36,7 @@ def floors(rooms):
 
 
 def drawing():
-    """Returns the picture as SVG."""
+    """Returns the picture as an SVG."""
     rooms, purposes = table()
     levels = list(reversed(floors(rooms)))
     height = 2 * TOP + len(levels) * (BOX + GAP) - GAP

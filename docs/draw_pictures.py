@@ -1,4 +1,4 @@
-"""Draws the pictures of the README and of the docs, those of trained models from a complete run of one learner.
+"""Draws the pictures of the README and the docs. Pictures of trained models come from a complete run of one learner.
 
 python -m docs.draw_pictures --run_dir=runs/quickstart
 """
@@ -17,10 +17,10 @@ from docs.browser import chromium, open_projector, what_is_missing
 flags.DEFINE_string("run_dir", "runs/quickstart", "Folder of the run.")
 
 IMAGES = pathlib.Path(__file__).parent / "images"
-# Sheets of photos are written as JPEG, charts as SVG.
+# Sheets of photos are JPEG files, and charts are SVG files.
 SHEETS, CHARTS = ("similarity", "map", "confused"), ("similarities", "recall", "training")
 QUERIES, CONFUSED, QUALITY = 2, 3, 82
-# Seconds in which the projector draws what it has loaded, and in which a page opens a query.
+# Seconds for the projector to draw its data, and for a page to open a query.
 DRAWING, OPENING = 10, 2
 
 
@@ -35,10 +35,10 @@ def main(_):
     subject = Subject(*trained(run.path, "best"), run, run.complete_result())
     missing = what_is_missing()
     if missing:
-        raise FileNotFoundError(f"Pages cannot be photographed: {missing}.")
+        raise FileNotFoundError(f"Screenshots of pages need a browser: {missing}.")
     with tempfile.TemporaryDirectory() as folder:
         for name in (*SHEETS, *CHARTS, "neighbors"):
-            # A page has less room than a report.
+            # A page of the docs has less space than a report.
             picture = registry.create("picture", name, queries=QUERIES, classes=CONFUSED)
             (drawn,) = picture.draw(subject, pathlib.Path(folder))
             if name in CHARTS:
@@ -50,7 +50,7 @@ def main(_):
 
 
 def photograph_report(subject, folder):
-    """Takes pictures of the report's queries, and of one that is opened and explained."""
+    """Takes screenshots of the queries of the report, and of an opened query with its explanation."""
     from tfdml.reporting.run_page import write_page
     from tfdml.run.directory.run_record import Record
 
@@ -58,7 +58,7 @@ def photograph_report(subject, folder):
     write_page(Record.of(subject.run.path), subject, {}, page)
     with chromium() as browser:
         browser.get(page.as_uri())
-        # Right and wrong ones.
+        # Random queries include right and wrong ones.
         browser.find_element("css selector", "select[name=kind] option[value=Random]").click()
         browser.execute_script("document.querySelector('#choices').scrollIntoView()")
         browser.save_screenshot(str(folder / "report.png"))
@@ -72,7 +72,7 @@ def photograph_report(subject, folder):
 
 
 def photograph_projector(subject, path):
-    """Takes a picture of TensorBoard's projector with the embeddings of a run."""
+    """Takes a screenshot of TensorBoard's projector with the embeddings of a run."""
     from tfdml import registry
 
     registry.create("picture", "projector").draw(subject, path.parent)
@@ -84,7 +84,7 @@ def photograph_projector(subject, path):
 
 
 def write_photo(path, name):
-    """Writes a picture as JPEG into the folder of the docs' images."""
+    """Writes a picture as a JPEG file into the image folder of the docs."""
     Image.open(path).convert("RGB").save(IMAGES / f"{name}.jpg", quality=QUALITY, optimize=True)
     print(f"Wrote {IMAGES / name}.jpg")
 

@@ -1,4 +1,4 @@
-"""Writes the lists of docs/parts.md from the registered parts and the first lines of their docstrings.
+"""Writes the tables of docs/parts.md from the registered components and the first lines of their docstrings.
 
 python -m docs.list_parts
 """
@@ -11,7 +11,7 @@ PAGE = pathlib.Path(__file__).parent / "parts.md"
 BEGIN = "<!-- The rest of this page is written by: python -m docs.list_parts -->"
 
 
-# Kinds with few parts, which have a table together.
+# Kinds with few components, which share a table.
 TOPICS = {
     "Batches": ("sampler", "labels", "transform"),
     "Searches": ("protocol", "reranking", "index", "store"),
@@ -21,7 +21,7 @@ TOPICS = {
 
 
 def written(page):
-    """Returns the text of the page with the lists as they should be now."""
+    """Returns the text of the page with up-to-date tables."""
     topics = {kind: topic for topic, kinds in TOPICS.items() for kind in kinds}
     headings = dict.fromkeys(topics.get(kind, kind) for kind in registry.ROOMS)
     sections = (of_topic(heading) if heading in TOPICS else section(heading) for heading in headings)
@@ -29,7 +29,7 @@ def written(page):
 
 
 def section(kind):
-    """Returns the heading and table of a kind."""
+    """Returns the heading and the table of a kind."""
     plural = f"{kind}es" if kind.endswith(("s", "x")) else f"{kind}s".replace("ys", "ies")
     return "\n".join([f"## {plural.capitalize()}", "", f"| {kind} | description |", "|---|---|", *rows(kind)])
 
@@ -41,7 +41,7 @@ def of_topic(topic):
 
 
 def rows(kind):
-    """Returns a table's rows of the parts of a kind."""
+    """Returns the rows of a table for the components of a kind."""
     return [f"| `{name}` | {summary.replace('|', '&#124;')} |" for name, summary in registry.summaries(kind).items()]
 
 

@@ -1,4 +1,4 @@
-"""Notebooks of the examples, which are scripts: each `# %%` of a script begins a cell."""
+"""Converts the example scripts to notebooks: each `# %%` in a script starts a cell."""
 
 import json
 import pathlib
@@ -7,10 +7,10 @@ import re
 FOLDER = pathlib.Path(__file__).parent / "examples"
 SETUP = pathlib.Path(__file__).parents[1] / "setup.py"
 GITHUB = "https://github.com/"
-# The address of the repository, where it is public: setup.py has it. Without it notebooks install the clone that they
-# are in, and have no link to Colab.
+# The address of the public repository, from setup.py. Without an address, notebooks install the clone that they are in
+# and have no link to Colab.
 REPOSITORY = re.search(r'^REPOSITORY = "(.*)"$', SETUP.read_text(encoding="utf-8"), re.MULTILINE)[1]
-# What scripts need that comes with neither tfdml nor Colab.
+# Requirements of scripts that are part of neither tfdml nor Colab.
 EXTRAS, PACKAGES = {"model_to_service": "serve"}, {"model_to_service": "httpx2"}
 MARKDOWN, CODE = "markdown", "code"
 
@@ -21,7 +21,7 @@ def scripts():
 
 
 def colab(name):
-    """Returns the address at which Colab opens the notebook of this name; None while GitHub has none."""
+    """Returns the address at which Colab opens a notebook, or `None` if the repository is not on GitHub."""
     if not REPOSITORY.startswith(GITHUB):
         return None
     repository = REPOSITORY.removeprefix(GITHUB)
@@ -29,10 +29,10 @@ def colab(name):
 
 
 def install(name):
-    """Returns the code that installs what the notebook of this name needs, where tfdml is not installed."""
+    """Returns the code that installs the requirements of a notebook if tfdml is not installed."""
     extra, packages = EXTRAS.get(name), PACKAGES.get(name, "")
     if REPOSITORY:
-        # The extra cpu would replace Colab's TensorFlow, and lose the GPU.
+        # The extra cpu would replace Colab's TensorFlow, which supports the GPU.
         found = f'"tfdml{f"[{extra}]" if extra else ""} @ git+{REPOSITORY}" "{_faiss()}"'
     else:
         found = f'"../..[{",".join(filter(None, ["cpu", extra]))}]"'
@@ -50,7 +50,7 @@ def cells(script):
 
 
 def sources(script):
-    """Returns the code of each cell with code of a script."""
+    """Returns the code of each code cell of a script."""
     return [source for kind, source in cells(script) if kind == CODE]
 
 
@@ -72,7 +72,7 @@ def notebook(script, recorded):
 
 
 def kept(script):
-    """Returns the outputs of each cell with code of a script's notebook; none where its code is another."""
+    """Returns the outputs of each code cell in the notebook of a script, without those of changed cells."""
     path, code = script.with_suffix(".ipynb"), sources(script)
     if path.exists():
         found = [cell for cell in cells_of(path) if cell["cell_type"] == CODE][1:]
@@ -82,12 +82,12 @@ def kept(script):
 
 
 def cells_of(path):
-    """Returns the cells of a notebook, as it has them: the title, what installs tfdml, and those of the script."""
+    """Returns the cells of a notebook: the title, the installation, and the cells of the script."""
     return json.loads(path.read_text(encoding="utf-8"))["cells"]
 
 
 def _faiss():
-    """The requirement of faiss for a CPU, as in setup.py."""
+    """Returns the requirement for faiss on a CPU from setup.py."""
     return re.search(r'"(faiss-cpu.*)"', SETUP.read_text(encoding="utf-8"))[1]
 
 

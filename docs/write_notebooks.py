@@ -1,4 +1,4 @@
-"""Writes the notebooks of docs/examples from their scripts. What a notebook has printed stays while its code does.
+"""Writes the notebooks of docs/examples from their scripts, and keeps the outputs of unchanged code.
 
 python -m docs.write_notebooks
 python -m docs.write_notebooks --run=similar_photos
@@ -15,7 +15,7 @@ from PIL import Image
 
 from docs import notebooks
 
-flags.DEFINE_list("run", [], "Names of scripts to run, whose notebooks get what they print and show.")
+flags.DEFINE_list("run", [], "Names of scripts to run. Their notebooks get the new outputs.")
 
 QUALITY = 80
 
@@ -25,22 +25,22 @@ def main(_):
         recorded = ran(script) if script.stem in flags.FLAGS.run else notebooks.kept(script)
         script.with_suffix(".ipynb").write_text(notebooks.notebook(script, recorded), encoding="utf-8")
         if not any(recorded):
-            print(f"{script.stem} has no output: python -m docs.write_notebooks --run={script.stem}")
+            print(f"{script.stem} has no output. Run: python -m docs.write_notebooks --run={script.stem}")
 
 
 def ran(script):
-    """Runs a script in a temporary folder; returns the outputs of each cell with code."""
+    """Runs a script in a temporary folder and returns the outputs of each code cell."""
     names = {"__name__": "__main__"}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         return [outputs(source, names) for source in notebooks.sources(script)]
 
 
 def outputs(source, names):
-    """Returns what a cell prints, and the picture that its last line is.
+    """Returns what a cell prints, and the picture if its last line is one.
 
     Args:
-        source: its code.
-        names: what the cells before it have defined, which gets what this one defines.
+        source: Code of the cell.
+        names: Dictionary with the definitions of the previous cells, to which this cell adds its own.
     """
     tree, printed, shown = ast.parse(source), io.StringIO(), None
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
@@ -58,7 +58,7 @@ def outputs(source, names):
 
 
 def _encoded(picture):
-    """The type and the content of a picture, as PNG or JPEG, the smaller of both."""
+    """Returns the type and the content of a picture as PNG or JPEG, whichever is smaller."""
     files = {"image/png": io.BytesIO(), "image/jpeg": io.BytesIO()}
     picture.save(files["image/png"], "PNG", optimize=True)
     picture.convert("RGB").save(files["image/jpeg"], "JPEG", quality=QUALITY, optimize=True)

@@ -1,28 +1,28 @@
-"""The table of docs/choosing.md: points that changes of the recipe win on each set, and the advice that follows."""
+"""Two tables of changes to the default configuration, with their effect on each dataset and a recommendation."""
 
 from typing import NamedTuple
 
 from benchmarks.markdown import markdown
 from benchmarks.pages.claims import CLAIMS, MEANINGS, text_of
-from benchmarks.pages.effects import differences_of, has_one_seed
+from benchmarks.pages.effects import differences_of, has_one_seed, linked
 from benchmarks.pages.papers import PAPERS, SETS
 from benchmarks.studies.rows import cars_training, emoji_training
 
 LONG = ", four times the steps"
-# Three levels that start from components after whitening within classes.
+# Both have three levels and start from components after whitening within classes.
 OF_RECIPE = "Proxy-NCA, three levels, from WCCN minus N-pair, three levels, from WCCN"
-# About how many images a class has.
+# Approximate number of images per class.
 IMAGES = {"toy cars": 40, "emoji": 6, "omniglot": 20, "cars": 41}
 
 
 class Change(NamedTuple):
-    """Something to take in place of something else.
+    """A choice between two settings.
 
     Args:
-        text: what is changed.
-        shown: set to a pair of the page and of `A minus B`, which is above 0 if the change wins.
-        so: what follows for a reader.
-        claims: set to what `so` says of it, one of `CLAIMS`. Sets that are left out decide nothing.
+        text: The first setting vs. the second.
+        shown: Dictionary from a dataset to a page and a text `A minus B`, which is above 0 if the first is better.
+        so: Recommendation.
+        claims: Dictionary from a dataset to what `so` claims about it, one of `CLAIMS`. Other datasets are not checked.
     """
 
     text: str
@@ -32,7 +32,7 @@ class Change(NamedTuple):
 
 
 def of_losses(pair):
-    """Returns the sets to the pages that compare losses, and to a pair that all of these have."""
+    """Returns a dictionary from each dataset to its page on losses and a pair that all of these pages have."""
     pages = {"toy cars": "ranked_list_losses", "emoji": "emoji_losses", "omniglot": "omniglot", "cars": "cars_losses"}
     return {name: (page, pair) for name, page in pages.items()}
 
@@ -40,101 +40,101 @@ def of_losses(pair):
 EFFECTS = {effect.text: effect.shown for effects in PAPERS.values() for effect in effects}
 CHANGES = [
     Change(
-        "`multilevel` of three depths, not of one",
-        EFFECTS["Three levels beat one"],
-        "take three depths",
+        "Three feature levels (`multilevel`) vs. one level",
+        EFFECTS["Three feature levels beat one"],
+        "use three feature levels",
         {"toy cars": "better", "emoji": "better", "omniglot": "better", "cars": "better"},
     ),
     Change(
-        "three depths, not one of as many dimensions",
+        "Three feature levels vs. one level with the same total size",
         {
             "emoji": ("emoji_ranked_list", "L, M, H minus H, 384 dimensions"),
             "omniglot": ("omniglot", "L, M, H minus H, 384 dimensions"),
             "cars": ("cars_ranked_list", "L, M, H minus H, 384 dimensions"),
         },
-        "it is not the dimensions",
+        "the gain is not due to the larger embedding",
         {"emoji": "better", "omniglot": "better", "cars": "better"},
     ),
     Change(
-        "four heads with attention, not one head",
+        "Four heads with attention vs. one head",
         {
             "emoji": ("emoji_ensembles", f"4-heads+att{LONG} minus 1-head{LONG}"),
             "omniglot": ("omniglot", "4-heads+att minus 1-head"),
             "cars": ("cars_ensembles", "4-heads+att minus 1-head"),
         },
-        "the next best",
+        "the second best method",
         {"emoji": "better", "omniglot": "better", "cars": "better"},
     ),
     Change(
-        "`attention_ensemble` of four, not one head",
+        "`attention_ensemble` with four learners vs. one head",
         {
             "emoji": ("emoji_ensembles", f"ABE-4, λ = 1{LONG} minus 1-head{LONG}"),
             "omniglot": ("omniglot", "ABE-4 minus 1-head"),
             "cars": ("cars_main", "ABE-4 minus 1-head"),
         },
-        "only where training is long",
+        "only for long training",
         {"emoji": "better", "omniglot": "alike", "cars": "better"},
     ),
     Change(
-        "`divide_and_conquer` of four, not one embedding",
-        EFFECTS["Dividing beats one embedding"],
-        "not seen to win",
+        "`divide_and_conquer` with four learners vs. a single embedding",
+        EFFECTS["Divide and Conquer beats a single embedding"],
+        "no confirmed gain",
         {"toy cars": "alike", "emoji": "alike", "omniglot": "alike", "cars": "worse"},
     ),
     Change(
-        "`n_pair`, not semi-hard triplets",
+        "`n_pair` vs. semi-hard triplets",
         of_losses("N-pair minus triplet, semi-hard"),
-        "begin with `n_pair`",
+        "start with `n_pair`",
         {"toy cars": "better", "emoji": "alike", "omniglot": "alike", "cars": "alike"},
     ),
     Change(
-        "`ranked_list`, not `n_pair`",
+        "`ranked_list` vs. `n_pair`",
         {
             "toy cars": ("ranked_list_losses", "ranked list, simpler minus N-pair"),
             "emoji": ("emoji_losses", "ranked list minus N-pair"),
             "omniglot": ("omniglot", "H minus N-pair"),
             "cars": ("cars_losses", "ranked list minus N-pair"),
         },
-        "hardly matters",
+        "makes little difference",
         {"emoji": "alike", "omniglot": "alike", "cars": "alike"},
     ),
     Change(
-        "`soft_triple`, not `n_pair`",
+        "`soft_triple` vs. `n_pair`",
         of_losses("SoftTriple minus N-pair"),
-        "only with 40 images a class",
+        "only with about 40 images per class",
         {"toy cars": "better", "emoji": "worse", "omniglot": "alike", "cars": "better"},
     ),
     Change(
-        "`proxy_nca`, not `n_pair`",
+        "`proxy_nca` vs. `n_pair`",
         of_losses("Proxy-NCA minus N-pair") | {"cars": ("cars_main", "Proxy-NCA minus N-pair")},
-        "seen only on toy cars",
+        "confirmed only on toy cars",
         {"toy cars": "better", "emoji": "alike", "omniglot": "alike", "cars": "alike"},
     ),
     Change(
-        "`proxy_nca`, not `n_pair`, in the recipe",
+        "`proxy_nca` vs. `n_pair`, in the default configuration",
         {
             "toy cars": ("toycars_recipe", OF_RECIPE),
             "emoji": ("emoji_recipe", OF_RECIPE),
             "omniglot": ("omniglot", OF_RECIPE),
             "cars": ("cars_main", OF_RECIPE),
         },
-        "keep `n_pair` with ImageNet's weights",
+        "keep `n_pair` with ImageNet weights",
         {"toy cars": "better", "emoji": "worse", "omniglot": "alike", "cars": "alike"},
     ),
     Change(
-        "hard neighbors, not random negatives",
-        EFFECTS["Hard neighbors beat random negatives"],
-        "not with ImageNet's weights",
+        "Hard negatives vs. random negatives",
+        EFFECTS["Hard negatives beat random negatives"],
+        "not with ImageNet weights",
         {"toy cars": "better", "emoji": "alike", "cars": "alike"},
     ),
     Change(
-        "five or ten members of EDMS, not two",
-        EFFECTS["More members beat two"],
-        "if cost does not matter",
+        "Five or ten EDMS members vs. two",
+        EFFECTS["More ensemble members beat two"],
+        "if the cost does not matter",
         {"toy cars": "better", "emoji": "better", "cars": "better"},
     ),
     Change(
-        "four times the steps",
+        "Four times the training steps",
         {
             "toy cars": ("divide_and_conquer", f"one embedding{LONG} minus one embedding"),
             "emoji": ("emoji_losses", f"N-pair{LONG} minus N-pair"),
@@ -144,7 +144,7 @@ CHANGES = [
         {"toy cars": "better", "emoji": "better", "cars": "better"},
     ),
     Change(
-        "a network of full width, not 0.35",
+        "MobileNetV2 of full width vs. width 0.35",
         {
             "emoji": ("emoji_training", f"MobileNetV2 of full width minus {emoji_training.FIRST}"),
             "cars": ("cars_training", f"MobileNetV2 of full width minus {cars_training.FIRST}"),
@@ -153,43 +153,55 @@ CHANGES = [
         {"emoji": "better", "cars": "better"},
     ),
     Change(
-        "images of 96 pixels, not 64; of cars 128, not 96",
+        "Images of 96 vs. 64 pixels (cars: 128 vs. 96)",
         {
             "emoji": ("emoji_losses", "N-pair, at 96 px minus N-pair"),
             "cars": ("cars_training", f"128 px, at the same rate minus {cars_training.FIRST}"),
         },
-        "larger, until details are seen",
+        "larger images, until details are visible",
         {"emoji": "better", "cars": "better"},
     ),
 ]
 
 
 def table(recorded_of):
-    """Returns the Markdown table of what changes win: bold where the interval does not contain 0, italic of one seed.
-
-    What a row says, and the records of a set do not hold, is an error.
+    """Returns the Markdown table of all changes: bold if the interval does not contain 0, italic for one seed.
 
     Args:
-        recorded_of: function of a page's name that gives its `Recorded` study.
+        recorded_of: Function from the name of a page to its `Recorded` study.
+
+    Raises:
+        ValueError: If the records contradict a recommendation.
     """
-    rows = [["images a class", *(str(IMAGES[name]) for name in SETS), ""]]
+    rows = [["Images per class", *(str(IMAGES[name]) for name in SETS), ""]]
     for change in CHANGES:
         found = differences_of(change.shown, recorded_of)
         _check(change, found)
         cells = [_cell(found[name], has_one_seed(change.shown, name)) if name in found else "" for name in SETS]
         rows.append([change.text, *cells, change.so])
-    return markdown(["points of Recall@1 won by", *SETS.values(), "so"], rows)
+    return markdown(["Change in Recall@1, in percentage points", *SETS.values(), "Recommendation"], rows)
+
+
+def intervals(recorded_of):
+    """Returns the Markdown table of all changes with their confidence intervals, each a link to its page.
+
+    Args:
+        recorded_of: Function from the name of a page to its `Recorded` study.
+    """
+    rows = [["Images per class", *(str(IMAGES[name]) for name in SETS)]]
+    rows += [[change.text, *linked(change.shown, differences_of(change.shown, recorded_of))] for change in CHANGES]
+    return markdown(["Change", *SETS.values()], rows)
 
 
 def _check(change, found):
     for name, claim in change.claims.items():
         difference = found[name]
-        # That two are alike has no direction.
+        # A claim that two rows are alike has no direction.
         turns = claim == "alike" and difference.mean < 0
         if not CLAIMS[claim](difference.turned() if turns else difference):
             raise ValueError(
-                f"{change.text!r}, {change.so!r}: expected {MEANINGS[claim]} on {name}, "
-                f"the records have {text_of(difference)}."
+                f"{change.text!r}, {change.so!r}: expected {MEANINGS[claim]} on {name}. "
+                f"The records have {text_of(difference)}."
             )
 
 

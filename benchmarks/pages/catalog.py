@@ -1,4 +1,4 @@
-"""The pages of docs/evidence, and the records that each is written from."""
+"""The pages of docs/evidence and their records."""
 
 from dataclasses import dataclass
 
@@ -6,21 +6,21 @@ from benchmarks.studies.losses_and_methods import BEGUN_ROWS
 from benchmarks.studies.rows import cars, ranked_list_losses
 
 ON_EMOJI = ("--data_dir=data/emoji",)
-# As the studies on toy cars were run that have longer ones in their records.
+# The flags of studies on toy cars with longer runs.
 LONGER = ("--epochs=32", "--eval_every=4", "--schedule=step(at=(20,))")
 ON_SMALL_IMAGES = ("--image_size=32", "--epochs=32", "--eval_every=8", "--schedule=step(at=(20,))")
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where the numbers of a page come from.
+    """The source of the numbers on a page.
 
     Args:
-        study: name of the study, a module of `benchmarks.studies.rows`.
-        records: name of the file in docs/records.
-        flags: flags of training for all rows.
-        seeds: seeds of every row.
-        rows: names of the rows; empty: all.
+        study: Name of the study, a module of `benchmarks.studies.rows`.
+        records: Name of the file in docs/records.
+        flags: Training flags of all rows.
+        seeds: Seeds of every row.
+        rows: Names of the rows. If empty, all rows of the study.
     """
 
     study: str
@@ -38,7 +38,7 @@ GROUPED = (
     "K = 4, clusters of classes",
     "K = 4, every slice on every batch",
 )
-# Name of the page to its source; the template has the same name.
+# A page and its template have the same name.
 PAGES = {
     "emoji_losses": Source("emoji_losses", "emoji", ON_EMOJI),
     "emoji_training": Source("emoji_training", "emoji", ON_EMOJI),

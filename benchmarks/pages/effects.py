@@ -1,4 +1,4 @@
-"""The papers' effects as one picture and one table."""
+"""Summarizes the effects that the papers claim in one picture and one table."""
 
 from benchmarks.markdown import markdown
 from benchmarks.pages.catalog import PAGES
@@ -7,19 +7,22 @@ from benchmarks.pages.papers import PAPERS, SETS
 from benchmarks.pages.svg import WIDTH, arrow, dot, line, square, svg, text
 
 LEFT, GAP = 16, 16
-# Points at the ends of each axis; what is farther has an arrow.
+# Percentage points at the ends of each axis. A line that goes farther ends in an arrow.
 MOST = 16
 HEAD, ROW = 46, 42
-TITLE = "The papers' effects: points of Recall@1 with 95 % intervals, full where seen, square of one seed."
+# Stands in cells without a result.
+NONE = "–"
+TITLE = (
+    "The papers' effects: measured difference in Recall@1, in percentage points, with 95% confidence intervals. Filled "
+    "marks are confirmed effects, squares are results of one seed."
+)
 
 
 def found_by(recorded_of):
-    """Returns the differences of all effects: paper to pairs of the effect and of set to `Difference`.
-
-    Effects that no page shows yet are left out.
+    """Returns a dictionary from each paper to pairs of an effect and its differences, without effects that no page has.
 
     Args:
-        recorded_of: function of a page's name that gives its `Recorded` study.
+        recorded_of: Function from the name of a page to its `Recorded` study.
     """
     return {
         paper: [(effect, found) for effect in effects if (found := differences_of(effect.shown, recorded_of))]
@@ -28,23 +31,23 @@ def found_by(recorded_of):
 
 
 def differences_of(shown, recorded_of):
-    """Returns the difference on each set: set to `Difference`.
+    """Returns a dictionary from each dataset to the `Difference` that was measured on it.
 
     Args:
-        shown: set to a pair of the page and of `A minus B`.
-        recorded_of: function of a page's name that gives its `Recorded` study.
+        shown: Dictionary from a dataset to a page and a text `A minus B`.
+        recorded_of: Function from the name of a page to its `Recorded` study.
     """
     return {each: difference_of(recorded_of(page), pair) for each, (page, pair) in shown.items()}
 
 
 def has_one_seed(shown, name):
-    """Whether the page that shows a difference on a set has one seed."""
+    """Returns whether the page that shows a difference on a dataset has one seed."""
     page, _ = shown[name]
     return len(PAGES[page].seeds) == 1
 
 
 def picture(found):
-    """Returns the SVG of what `found_by` returns: a row for each effect, a column for each set."""
+    """Returns the SVG of what `found_by` returns, with a row for each effect and a column for each dataset."""
     wide = (WIDTH - 2 * LEFT - GAP * (len(SETS) - 1)) / len(SETS)
     middles = [LEFT + number * (wide + GAP) + wide / 2 for number in range(len(SETS))]
     parts, y = [], 4.0
@@ -63,26 +66,30 @@ def picture(found):
 
 
 def table(found):
-    """Returns the Markdown table of what `found_by` returns, with a link from each number to its page."""
+    """Returns the Markdown table of what `found_by` returns, in which each number links to its page."""
     rows = []
     for paper, effects in found.items():
         for effect, differences in effects:
-            cells = [_link(effect.shown, name, differences[name]) if name in differences else "" for name in SETS]
-            rows.append([f"{paper}: {effect.text[0].lower()}{effect.text[1:]}", effect.printed, *cells])
-    return markdown(["effect", "in the paper", *SETS.values()], rows)
+            rows.append([paper, effect.text, effect.printed or NONE, *linked(effect.shown, differences)])
+    return markdown(["Paper", "Effect", "Reported by the paper", *SETS.values()], rows)
+
+
+def linked(shown, differences):
+    """Returns the cells of a row: for each dataset the difference as a link to its page, or a dash."""
+    return [_link(shown, name, differences[name]) if name in differences else NONE for name in SETS]
 
 
 def _link(shown, name, difference):
-    """A difference as a link, in italics if it has one seed."""
+    """Returns a difference as a link, in italics if it is the result of one seed."""
     mark = "*" if has_one_seed(shown, name) else ""
     return f"[{mark}{text_of(difference)}{mark}]({shown[name][0]}.md)"
 
 
 def _cell(zero, half, y, difference, mark):
-    """The axis of a set, and on it the difference: a mark and a line."""
+    """Draws the axis of a dataset, and on it the difference as a mark and a line."""
     left, right = zero - half, zero + half
     if difference is None:
-        return [text(zero, y + 4, "no records", "small", "soft", "middle")]
+        return [text(zero, y + 4, "not measured", "small", "soft", "middle")]
     parts = [line(left, y, right, y, "grid"), line(zero, y - 7, zero, y + 7, "zero")]
 
     def at(value):

@@ -1,4 +1,4 @@
-"""Forest plots: a line for each difference, with its 95 % interval."""
+"""Forest plots: a line for each difference, with its 95% confidence interval."""
 
 import textwrap
 
@@ -6,7 +6,7 @@ from benchmarks.pages.claims import text_of
 from benchmarks.pages.svg import WIDTH, dot, line, svg, text, ticks
 
 LEFT, RIGHT = 16, WIDTH - 16
-# Characters of a label that have room beside the numbers.
+# Characters of a label that fit next to the numbers.
 ROOM = 34
 LINE, BAR, HEAD = 18, 20, 34
 
@@ -15,8 +15,8 @@ def forest(title, entries):
     """Returns the SVG of a forest plot.
 
     Args:
-        title: what it is of.
-        entries: list of pairs of a label and a `Difference`, or None below a label that is a heading.
+        title: Title of the picture.
+        entries: List of pairs of a label and a `Difference`. The label is a heading if the second value is None.
     """
     found = [difference for _, difference in entries if difference]
     marks = ticks(min(0, *(each.low for each in found)), max(0, *(each.high for each in found)))
@@ -30,7 +30,8 @@ def forest(title, entries):
         parts += more
     grid = [line(at(mark), 8, at(mark), y + 8, "grid" if mark else "zero") for mark in marks]
     numbers = [text(at(mark), y + 24, f"{mark:+g}" if mark else "0", "small", "middle") for mark in marks]
-    numbers.append(text(WIDTH / 2, y + 40, "points of Recall@1; full dots are significant", "small", "soft", "middle"))
+    below = "Difference in Recall@1 (points). Filled: significant."
+    numbers.append(text(WIDTH / 2, y + 40, below, "small", "soft", "middle"))
     return svg(y + 50, title, [*grid, *parts, *numbers])
 
 

@@ -1,4 +1,4 @@
-"""Pictures of levels: a bar for each of several values, group by group."""
+"""Bar charts of percentages, in groups."""
 
 from benchmarks.pages.svg import WIDTH, dot, line, svg, text
 
@@ -7,11 +7,11 @@ ROW, HEAD = 18, 30
 
 
 def levels(title, groups):
-    """Returns the SVG of bars of percents.
+    """Returns the SVG of a bar chart of percentages.
 
     Args:
-        title: what it is of.
-        groups: name of a group to its values, texts of percents by their labels; empty ones are left out.
+        title: Title of the picture.
+        groups: Dictionary from the name of a group to its percentages, as texts by label. Empty texts have no bar.
     """
     parts, y = [], 4.0
     for name, values in groups.items():

@@ -1,17 +1,18 @@
-"""The effects that papers name, and the differences between rows that would show them."""
+"""The effects that papers claim, and the differences between rows that would confirm them."""
 
 from typing import NamedTuple
 
-SETS = {"toy cars": "toy cars", "emoji": "emoji", "omniglot": "Omniglot", "cars": "cars"}
+SETS = {"toy cars": "Toy cars", "emoji": "Emoji", "omniglot": "Omniglot", "cars": "Cars"}
 
 
 class Effect(NamedTuple):
-    """An effect of a paper.
+    """An effect that a paper claims.
 
     Args:
-        text: what the paper says is better.
-        shown: set to a pair of the page and of `A minus B`, which is above 0 if the effect is seen.
-        printed: points of Recall@1 that the paper prints, the first minus the second, and where; empty: none.
+        text: The claim.
+        shown: Dictionary from a dataset to a page and a text `A minus B`. The difference is above 0 if the claim holds.
+        printed: Difference in Recall@1 that the paper reports, in percentage points, with its dataset and table. Empty
+            if the paper reports no number.
     """
 
     text: str
@@ -26,11 +27,11 @@ TWO = f"{N_PAIR}, 272 meta-classes"
 FIRST = "α = 1.2, m = 0.4, T_n = 10"
 RANKED = "ranked list, simpler minus"
 PLAIN = "hard neighbors"
-# Name of a paper to its effects; the longest runs of a set count.
+# If a dataset has runs of several lengths, the longest ones count.
 PAPERS = {
     "Divide and Conquer": [
         Effect(
-            "Dividing beats one embedding",
+            "Divide and Conquer beats a single embedding",
             {
                 "toy cars": ("divide_and_conquer", f"{BY_IMAGES} minus one embedding{LONG}"),
                 "emoji": ("emoji_divide", f"K = 4{LONG} minus one embedding{LONG}"),
@@ -40,7 +41,7 @@ PAPERS = {
             printed="+5.0, Cars196, Table 2",
         ),
         Effect(
-            "Clusters beat turns on all data",
+            "Clusters beat alternating on all data",
             {
                 "toy cars": ("divide_and_conquer", f"K = 4{LONG} minus K = 4, turns on all data{LONG}"),
                 "emoji": ("emoji_divide", f"K = 4{LONG} minus K = 4, turns on all data{LONG}"),
@@ -49,7 +50,7 @@ PAPERS = {
             },
         ),
         Effect(
-            "Clusters beat a random division",
+            "Clusters beat random groups",
             {
                 "toy cars": (
                     "divide_and_conquer",
@@ -73,7 +74,7 @@ PAPERS = {
     ],
     "Attention-based Ensemble": [
         Effect(
-            "Several learners beat one: ABE-4, ABE-1",
+            "Several learners beat one (ABE-4 vs. ABE-1)",
             {
                 "emoji": ("emoji_ensembles", f"ABE-4, λ = 1{LONG} minus ABE-1{LONG}"),
                 "omniglot": ("omniglot", "ABE-4 minus ABE-1"),
@@ -90,7 +91,7 @@ PAPERS = {
             printed="+15.5, Cars196, ABE-8, Table 2",
         ),
         Effect(
-            "Attention beats heads: ABE-4, 4-heads",
+            "Attention beats heads (ABE-4 vs. 4 heads)",
             {
                 "emoji": ("emoji_ensembles", f"ABE-4, λ = 1{LONG} minus 4-heads{LONG}"),
                 "omniglot": ("omniglot", "ABE-4 minus 4-heads"),
@@ -99,12 +100,12 @@ PAPERS = {
             printed="+5.9, Cars196, Table 1",
         ),
         Effect(
-            "Attention beats heads: ABE-8, 8-heads",
+            "Attention beats heads (ABE-8 vs. 8 heads)",
             {"cars": ("cars_learners", "ABE-8 minus 8-heads")},
             printed="+9.1, Cars196, Table 1",
         ),
         Effect(
-            "Attention helps heads",
+            "Adding attention to heads helps",
             {
                 "emoji": ("emoji_ensembles", f"4-heads+att{LONG} minus 4-heads{LONG}"),
                 "omniglot": ("omniglot", "4-heads+att minus 4-heads"),
@@ -115,7 +116,7 @@ PAPERS = {
     ],
     "EDMS": [
         Effect(
-            "More members beat two",
+            "More ensemble members beat two",
             {
                 "toy cars": ("edms_variants", f"{FULL}, 10 members minus {FULL}"),
                 "emoji": ("emoji_edms", f"{TWO}, 5 members minus {TWO}"),
@@ -123,7 +124,7 @@ PAPERS = {
             },
         ),
         Effect(
-            "Walks within a batch cost something",
+            "Random walks within a batch reduce Recall@1",
             {
                 "toy cars": ("edms_variants", "EDMS (w/o) minus EDMS (RW)"),
                 "emoji": ("emoji_edms", "EDMS (w/o) minus EDMS (RW)"),
@@ -132,7 +133,7 @@ PAPERS = {
             printed="+2.6, CUB, Table 2",
         ),
         Effect(
-            "Proxies that are images help",
+            "Using images as proxies helps",
             {
                 "toy cars": ("edms_variants", "EDMS (RW, P) minus EDMS (RW)"),
                 "emoji": ("emoji_edms", "EDMS (RW, P) minus EDMS (RW)"),
@@ -150,7 +151,7 @@ PAPERS = {
             printed="+5.8, CUB, Table 2",
         ),
         Effect(
-            "The contextual loss beats the intrinsic one",
+            "The contextual loss beats the intrinsic loss",
             {
                 "toy cars": ("edms_variants", f"{FULL} minus EDMS (RW-int, P*)"),
                 "cars": ("cars_edms", f"{FULL} minus EDMS (RW-int, P*)"),
@@ -158,7 +159,7 @@ PAPERS = {
             printed="+5.0, CUB, Table 2",
         ),
         Effect(
-            "Few meta-classes are best: 50",
+            "50 meta-classes beat a larger number",
             {
                 "toy cars": ("edms_variants", f"{FULL} minus {FULL}, K = 100"),
                 "emoji": ("emoji_edms", f"{N_PAIR} minus {TWO}"),
@@ -168,7 +169,7 @@ PAPERS = {
     ],
     "Ranked List Loss": [
         Effect(
-            "It beats N-pair loss",
+            "Ranked list loss beats N-pair loss",
             {
                 "toy cars": ("ranked_list_losses", f"{RANKED} N-pair"),
                 "emoji": ("emoji_losses", "ranked list minus N-pair"),
@@ -177,7 +178,7 @@ PAPERS = {
             printed="+19.8, Cars196, Table III",
         ),
         Effect(
-            "It beats triplets",
+            "Ranked list loss beats triplet loss",
             {
                 "toy cars": ("ranked_list_losses", f"{RANKED} triplet, semi-hard"),
                 "emoji": ("emoji_losses", "ranked list minus triplet, semi-hard"),
@@ -187,7 +188,7 @@ PAPERS = {
             printed="+22.2, Cars196, Table III",
         ),
         Effect(
-            "Three levels beat one",
+            "Three feature levels beat one",
             {
                 "toy cars": ("ranked_list", "L, M, H minus H"),
                 "emoji": ("emoji_ranked_list", "L, M, H minus H"),
@@ -197,7 +198,7 @@ PAPERS = {
             printed="+3.8, SOP, Table VI",
         ),
         Effect(
-            "Three levels beat two, L and H",
+            "Three feature levels beat two (L and H)",
             {
                 "toy cars": ("ranked_list", "L, M, H minus L, H"),
                 "emoji": ("emoji_ranked_list", "L, M, H minus L, H"),
@@ -206,7 +207,7 @@ PAPERS = {
             printed="+0.2, SOP, Table VI",
         ),
         Effect(
-            "A class needs a margin to others",
+            "A margin between classes helps",
             {
                 "toy cars": ("ranked_list_boundaries", f"{FIRST} minus m = 0.0"),
                 "emoji": ("emoji_ranked_list", "H minus H, no margin"),
@@ -215,7 +216,7 @@ PAPERS = {
             printed="+3.7, SOP, Table XI",
         ),
         Effect(
-            "A class needs a diameter",
+            "A class diameter above 0 helps",
             {
                 "toy cars": ("ranked_list_boundaries", f"{FIRST} minus m = 1.2"),
                 "emoji": ("emoji_ranked_list", "H minus H, no diameter"),
@@ -224,7 +225,7 @@ PAPERS = {
             printed="+0.7, SOP, Table XI",
         ),
         Effect(
-            "Weights of negatives help",
+            "Weighting the negatives helps",
             {
                 "toy cars": ("ranked_list_boundaries", f"{FIRST} minus T_n = 0"),
                 "emoji": ("emoji_ranked_list", "H minus H, negatives weighted equally"),
@@ -235,7 +236,7 @@ PAPERS = {
     ],
     "Lifted Structure": [
         Effect(
-            "Hard neighbors beat random negatives",
+            "Hard negatives beat random negatives",
             {
                 "toy cars": ("lifted", "lifted minus lifted, random negatives"),
                 "emoji": ("emoji_lifted", "hard neighbors minus random negatives"),
@@ -243,7 +244,7 @@ PAPERS = {
             },
         ),
         Effect(
-            "The smooth bound beats the hardest negative",
+            "The smooth bound beats the hardest negative only",
             {
                 "toy cars": ("lifted", "lifted minus lifted, the hardest negative only"),
                 "cars": ("cars_lifted", f"{PLAIN} minus {PLAIN}, the hardest negative only"),

@@ -1,4 +1,4 @@
-"""A study as its records have it, without training and without models."""
+"""Reads a study from its records, without training and without models."""
 
 import functools
 import importlib
@@ -19,8 +19,8 @@ class Recorded:
     """The runs of a study in a file of records.
 
     Args:
-        source: the `Source`.
-        folder: folder that gets what columns of tables read of each run.
+        source: The `Source`.
+        folder: Folder in which it writes the files that the columns of the tables read.
     """
 
     def __init__(self, source, folder):
@@ -34,7 +34,7 @@ class Recorded:
 
     @property
     def rows(self):
-        """Names of the rows that the records have with every seed."""
+        """Names of the rows that have a record for every seed."""
         return [
             name
             for name, flags in self._flags.items()
@@ -46,19 +46,19 @@ class Recorded:
         return self.source.seeds
 
     def records(self, name, seeds=()):
-        """The records of a row, one for each seed."""
+        """Returns the records of a row, one for each seed."""
         return [self._record(self._flags[name], seed) for seed in seeds or self.seeds]
 
     def results(self, name):
-        """The results of a row, one for each seed."""
+        """Returns the results of a row, one for each seed."""
         return [record["result"] for record in self.records(name)]
 
     def cell(self, name, head):
-        """The text of a cell: of a row, and of a column of the study."""
+        """Returns the text of a table cell."""
         return text_of(self.study.columns[head](self.results(name), self.run_dirs(name)))
 
     def difference(self, first, second, seeds=()):
-        """How much higher Recall@1 of the second row is, and the ends of its 95 % interval, in points."""
+        """Returns Recall@1 of the second row minus the first, and its 95% confidence interval, in percentage points."""
         key = first, second, tuple(seeds)
         if key not in self._intervals:
             found = interval(self.run_dirs(first, seeds), self.run_dirs(second, seeds))
@@ -66,7 +66,7 @@ class Recorded:
         return self._intervals[key]
 
     def run_dirs(self, name, seeds=()):
-        """A folder for each seed, with the run's measures and its learning curve."""
+        """Returns a folder for each seed, with the measurements and the learning curve of the run."""
         return [self._directory(record) for record in self.records(name, seeds)]
 
     def _directory(self, record):
@@ -91,7 +91,7 @@ class Recorded:
         return self.search.setting(self.study.follow.get(name, name)) if self.search else []
 
     def _record(self, flags, seed):
-        """The record of a run; one whose flagfile has changed since is refused."""
+        """Returns the record of a run, and raises an error if its flagfile has changed since."""
         name = _name(flags, seed)
         if name not in self._checked:
             if name not in self._records:
@@ -99,12 +99,12 @@ class Recorded:
             now = resolved([*flags, f"--seed={seed}"]).values()
             for flag in self._records[name]["flags"]:
                 if not flag.startswith(PLACES) and flag not in now:
-                    raise ValueError(f"The record of {name} is of a run with {flag}, which its row no longer has.")
+                    raise ValueError(f"The run {name} was recorded with {flag}, but its row no longer has this flag.")
             self._checked[name] = self._records[name]
         return self._checked[name]
 
 
 def _name(flags, seed):
-    """The name of a run, that of its folder."""
+    """Returns the name of a run, which is also the name of its folder."""
     (run,) = runs_of(flags, [seed], "")
     return run.path.name

@@ -1,10 +1,10 @@
-"""Small SVG files, which are readable on a phone, in the dark and without colors."""
+"""Small SVG files that are readable on a phone, in dark mode and without colors."""
 
 from xml.sax.saxutils import escape
 
-# About what a phone is wide, so that texts stay as large there.
+# About the width of a phone, so that the text is not scaled down there.
 WIDTH = 400
-# The background is drawn, so that a picture is readable beside any other one.
+# The picture draws its own background, so that it is readable on a page of any color.
 STYLE = """
 text{font:14px system-ui,sans-serif;fill:#1f2328;stroke:#fff;stroke-width:3px;paint-order:stroke}
 .head{font-weight:600}.soft{fill:#59636e}.small{font-size:12px}.end{text-anchor:end}.middle{text-anchor:middle}
@@ -20,9 +20,9 @@ def svg(height, title, parts):
     """Returns an SVG file.
 
     Args:
-        height: its height; all pictures are as wide.
-        title: what it says to those who do not see it.
-        parts: list of its elements.
+        height: Height of the picture. All pictures have the same width.
+        title: Title for screen readers.
+        parts: List of its elements.
     """
     body = "\n".join(parts)
     size = f'width="{WIDTH}" height="{height:g}" viewBox="0 0 {WIDTH} {height:g}"'
@@ -50,13 +50,13 @@ def square(x, y, is_full):
 
 
 def arrow(x, y, direction):
-    """The end of a line that goes on, to the right with direction 1 and to the left with -1."""
+    """Draws an arrow at the end of a line that is cut off: on the right with direction 1, on the left with -1."""
     points = f"{x - 7 * direction:.1f},{y - 5:.1f} {x:.1f},{y:.1f} {x - 7 * direction:.1f},{y + 5:.1f}"
     return f'<polyline points="{points}" class="line"/>'
 
 
 def path(points, dashes=""):
-    """A line through points, with dashes such as `6 3`."""
+    """Draws a line through points, with dashes such as `6 3`."""
     to = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     more = f' stroke-dasharray="{dashes}"' if dashes else ""
     return f'<polyline points="{to}" class="line"{more}/>'
@@ -68,4 +68,4 @@ def ticks(low, high, most=6):
         first, last = int(low // step), int(-(-high // step))
         if last - first <= most:
             return [step * number for number in range(first, last + 1)]
-    raise ValueError(f"Expected numbers of points or steps, received {low} and {high}.")
+    raise ValueError(f"The range is too wide for the ticks of an axis. Received: low={low}, high={high}.")

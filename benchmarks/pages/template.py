@@ -2,19 +2,21 @@
 
 A marker is `{verb: arguments}`:
 
-- `{better: A minus B}`, `{worse: ...}` and `{alike: ...}` give how many points A is better than B, with the 95 %
-  interval, and claim that this is so by more than chance, or not. `{just better: ...}` gives the number alone, and
-  `{so better: ...}` nothing: it checks what words say.
-- `{compared: A minus B}` gives the number, the interval and the word, `1.2 points (0.3 to 2.1) better than`, and
-  `{seen: A minus B}` whether a paper's claim that A is better is seen: for sentences that are true of all records.
-- `{highest: A; B}` gives the row with the highest Recall@1 and this, `{level: A; B}` those that are not significantly
-  behind it.
-- `{recall: A}`, `{spread: A}`, `{before: A}` and `{features: A}` give Recall@1: the mean, with its deviation, before
-  training, and of the pretrained features.
-- `{value: HEAD; A}` gives the mean of another column, `{range: HEAD; A; B}` the smallest and the largest of some rows.
-- `{tried: A; FLAG}` gives what the best setting with a part of a flag reached on validation classes.
+- `{better: A minus B}`, `{worse: ...}` and `{alike: ...}` print how many points A is better than B, with the 95%
+  confidence interval, and check that this is significant, or not. `{just better: ...}` prints only the number, and
+  `{so better: ...}` prints nothing: it checks the words around it.
+- `{compared: A minus B}` prints the number, the interval and the word, `1.2 points (0.3 to 2.1) better than`, and
+  `{seen: A minus B}` whether the records confirm a paper's claim that A is better. Use both in sentences that stay true
+  for any records.
+- `{highest: A; B}` prints the row with the highest Recall@1 and its value, `{level: A; B}` the rows that are not
+  significantly worse.
+- `{recall: A}`, `{spread: A}`, `{before: A}` and `{features: A}` print Recall@1: the mean, the mean with its standard
+  deviation, the value before training, and the value of the pretrained features.
+- `{value: HEAD; A}` prints the mean of another column, `{range: HEAD; A; B}` the smallest and the largest of some rows.
+- `{tried: A; FLAG}` prints the best value on the validation classes among settings with a part of a flag.
 
-Names of rows may have `*`. A marker that is a paragraph of its own is a block, see `blocks`.
+Names of rows are those of the study, and may have `*`; readers see their display names. A marker that is a paragraph of
+its own is a block, see `blocks`.
 """
 
 import fnmatch
@@ -22,9 +24,12 @@ import re
 import textwrap
 
 from benchmarks.pages.claims import CLAIMS, claimed, compared, difference_of, judged
+from benchmarks.pages.names import of_variant
 
 WIDTH = 120
-MARKER = re.compile(r"\{([a-z]+(?: [a-z]+)*)(?::\s([^{}]*))?\}")
+# Markers that print an interval in the words `points (low to high)`.
+INTERVAL = re.compile(r"\{(better|worse|alike|compared):")
+MARKER = re.compile(r"\{([a-z]+(?:\s+[a-z]+)*)(?::\s([^{}]*))?\}")
 SENTENCE = re.compile(r"(?<=[.:?!])\s+")
 
 
@@ -32,38 +37,44 @@ def filled(template, recorded, blocks):
     """Returns the text of a page.
 
     Args:
-        template: text with markers.
-        recorded: the `Recorded` study.
-        blocks: name of a block to a function of its arguments, which returns its text.
+        template: Text with markers.
+        recorded: The `Recorded` study.
+        blocks: Dictionary from the name of a block to a function that returns the text of the block for its arguments.
     """
     paragraphs = re.split(r"\n\s*\n", template.strip())
     return "\n\n".join(_paragraph(each, recorded, blocks) for each in paragraphs) + "\n"
 
 
+def with_units(template):
+    """Returns a template in which the first marker that prints an interval also prints what the numbers are."""
+    return INTERVAL.sub(lambda found: f"{{first {found[1]}:", template, count=1)
+
+
 def matching(patterns, names):
-    """Returns the names that patterns name, in the order of the patterns; one that names none is an error."""
+    """Returns the names that match patterns, in the order of the patterns; each pattern must match a name."""
     found = {}
     for pattern in patterns:
         several = [pattern] if pattern in names else fnmatch.filter(names, pattern.replace("[", "[[]"))
         if not several:
-            raise ValueError(f"Expected the name of a row that the records have, received {pattern!r}.")
+            raise ValueError(f"The records have no row {pattern!r}.")
         found |= dict.fromkeys(several)
     return list(found)
 
 
 def placed(name, page, begin, end, told):
-    """Returns a page with other text between two of its lines.
+    """Replaces the text between two lines of a page.
 
     Args:
-        name: of the page, for the error where it lacks the lines.
-        page: its text.
-        begin, end: the lines, which stay.
-        told: the new text; empty: none.
+        name: Name of the page, for the error if it lacks the lines.
+        page: Text of the page.
+        begin: Line before the text.
+        end: Line after the text.
+        told: The new text. If empty, nothing stands between the lines.
     """
     before, _, rest = page.partition(begin)
     _, found, after = rest.partition(end)
     if not found:
-        raise ValueError(f"{name}: expected the lines {begin} and {end} around a table.")
+        raise ValueError(f"{name} must have the lines {begin} and {end} around a table.")
     return f"{before}{begin}\n\n{told}\n\n{end}{after}" if told else f"{before}{begin}\n{end}{after}"
 
 
@@ -72,10 +83,11 @@ def _paragraph(text, recorded, blocks):
     if block and block[1] in blocks:
         return blocks[block[1]](block[2] or "")
     items = re.split(r"\n(?=- )", text)
-    return "\n".join(_wrapped(_with_numbers(item, recorded)) for item in items)
+    return "\n".join(wrapped(_with_numbers(item, recorded)) for item in items)
 
 
-def _wrapped(text):
+def wrapped(text):
+    """Wraps a paragraph; headings, tables, code and comments stay as they are."""
     if text.startswith(("#", "|", "```", "!", "<!--")):
         return text
     more = "  " if text.startswith("- ") else ""
@@ -87,7 +99,7 @@ def _wrapped(text):
 def _with_numbers(text, recorded):
     def number(marker):
         try:
-            return _number(marker[1], " ".join((marker[2] or "").split()), recorded)
+            return _number(" ".join(marker[1].split()), " ".join((marker[2] or "").split()), recorded)
         except ValueError as error:
             raise ValueError(f"{_sentence(text, marker)!r}: {error}") from None
 
@@ -95,22 +107,28 @@ def _with_numbers(text, recorded):
 
 
 def _sentence(text, marker):
-    """The sentence in which a marker stands."""
+    """Returns the sentence that contains a marker."""
     before, after = SENTENCE.split(text[: marker.start()])[-1], SENTENCE.split(text[marker.end() :])[0]
     return " ".join(f"{before}{marker[0]}{after}".split())
 
 
 def _number(verb, given, recorded):
+    if verb.startswith("first "):
+        return _with_units(_number(verb.removeprefix("first "), given, recorded))
     how, _, claim = verb.rpartition(" ")
     if claim in CLAIMS and how in ("", "just", "so"):
         found = difference_of(recorded, given)
-        # Words that say that two rows are alike have no direction.
+        # A claim that two rows are alike has no direction.
         turns = how == "so" and claim == "alike" and found.mean < 0
         mean, interval = claimed(claim, found.turned() if turns else found)
         return {"": f"{mean} points {interval}", "just": mean, "so": ""}[how]
     if verb in OTHERS:
         return OTHERS[verb](recorded, [part.strip() for part in given.split(";")])
-    raise ValueError(f"Expected one of {', '.join([*CLAIMS, *OTHERS])}, received {verb!r}.")
+    raise ValueError(f"A marker starts with one of {', '.join([*CLAIMS, *OTHERS])}. Received: {verb!r}.")
+
+
+def _with_units(text):
+    return text.replace(" points (", " percentage points (95% confidence interval: ", 1)
 
 
 def _recall(recorded, given):
@@ -140,7 +158,7 @@ def _tried(recorded, given):
     (name,) = matching([row], recorded.rows)
     values = [value for flags, value in recorded.search.tried[name] if any(flag in each for each in flags)]
     if not values:
-        raise ValueError(f"Expected a part of a flag that was tried of {name}, received {flag!r}.")
+        raise ValueError(f"No setting of {name} has a flag with {flag!r}.")
     return f"{100 * max(values):.1f}"
 
 
@@ -161,13 +179,14 @@ def _seen(recorded, given):
 
 def _highest(recorded, given):
     first = _best_of(recorded, given)
-    return f'"{first}" with {_recall(recorded, [first])}'
+    return f'"{of_variant(first)}" with {_recall(recorded, [first])}%'
 
 
 def _level(recorded, given):
     first = _best_of(recorded, given)
     others = [row for row in _rows(recorded, given) if row != first]
-    level = [f'"{row}"' for row in others if not difference_of(recorded, f"{first} minus {row}").is_significant]
+    level = [row for row in others if not difference_of(recorded, f"{first} minus {row}").is_significant]
+    level = [f'"{of_variant(row)}"' for row in level]
     return " and ".join(filter(None, [", ".join(level[:-1]), *level[-1:]])) or "none"
 
 
@@ -176,7 +195,7 @@ def _best_of(recorded, patterns):
 
 
 def _rows(recorded, patterns):
-    """The rows that patterns name, but for those of patterns that begin with `not `."""
+    """Returns the rows that match patterns, except those that match a pattern after `not `."""
     left_out = [pattern.removeprefix("not ") for pattern in patterns if pattern.startswith("not ")]
     rows = matching([pattern for pattern in patterns if not pattern.startswith("not ")], recorded.rows)
     out = matching(left_out, recorded.rows)
@@ -190,7 +209,7 @@ def _value_of(text):
 def _cell(recorded, head, row):
     (name,) = matching([row], recorded.rows)
     if head not in recorded.study.columns:
-        raise ValueError(f"Expected one of {', '.join(recorded.study.columns)}, received {head!r}.")
+        raise ValueError(f"The columns are {', '.join(recorded.study.columns)}. Received: {head!r}.")
     return recorded.cell(name, head)
 
 

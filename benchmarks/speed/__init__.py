@@ -1,1 +1,1 @@
-"""Commands that measure time, memory or bytes, with their workers and the modules that these share."""
+"""Commands that measure time, memory or bytes, with their workers and shared modules."""

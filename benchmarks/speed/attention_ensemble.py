@@ -1,8 +1,8 @@
-"""Time and memory of a training step of ensembles: `python -m benchmarks.speed.attention_ensemble`, with the extra cpu.
+"""Measures training steps of ensembles: `python -m benchmarks.speed.attention_ensemble`, with the extra cpu.
 
-ABE-M of Attention-based Ensemble with GoogLeNet for M = 1, 2, 4, 8, beside 8-heads and beside the same eight learners
-in eight forward passes of their own, each in a process of its own and in turn. Prints a Markdown table: time relative
-to ABE-1's, the median of the ratio over rounds, seconds, and the peak of the process's memory.
+It compares ABE-M (Attention-based Ensemble) with GoogLeNet for M = 1, 2, 4 and 8, 8 heads, and the same eight learners
+in eight separate forward passes. All variants run in turn, each in its own process. The command prints a Markdown table
+with the time relative to ABE-1 (the median of the ratio over rounds), the seconds, and the peak memory of the process.
 """
 
 import argparse
@@ -23,9 +23,9 @@ CASES = {
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--batch", type=int, default=16, help="images in a batch")
-    parser.add_argument("--size", type=int, default=112, help="side of the images, pixels")
-    parser.add_argument("--rounds", type=int, default=5, help="how often all are measured in turn")
+    parser.add_argument("--batch", type=int, default=16, help="Number of images per batch.")
+    parser.add_argument("--size", type=int, default=112, help="Side length of the images in pixels.")
+    parser.add_argument("--rounds", type=int, default=5, help="Number of rounds, each of which measures everything.")
     arguments = parser.parse_args()
     workers = {name: Worker("attention_ensemble_worker", name, {}) for name in CASES}
     answers = {name: [] for name in CASES}
@@ -41,7 +41,7 @@ def main():
         )
         seconds = statistics.median(one["seconds"] for one in found)
         rows.append([name, f"{ratio:.2f}", f"{seconds:.2f}", f"{found[-1]['peak']:.2f}", str(found[-1]["traces"])])
-    print(markdown(["", "time relative to ABE-1", "seconds", "peak GiB", "traces"], rows))
+    print(markdown(["Model", "Time relative to ABE-1", "Seconds", "Peak GiB", "Traces"], rows))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Measures steps of ensembles for `attention_ensemble`: a JSON question a line in, an answer a line out."""
+"""Measures steps for `attention_ensemble`: reads a JSON question per line and prints an answer per line."""
 
 import json
 import resource
@@ -13,7 +13,7 @@ import tfdml
 
 
 class Separate(tfdml.methods.AttentionEnsemble):
-    """The same learners, each in a forward pass of its own behind the masks."""
+    """The same learners, each with its own forward pass after the masks."""
 
     def learner_embeddings(self, images, training=False):
         features = self.learner_features(images, training)

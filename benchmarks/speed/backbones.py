@@ -1,9 +1,9 @@
-"""Speed of backbones beside the same networks in torch: `python -m benchmarks.speed.backbones`, extras cpu, bench.
+"""Compares the speed of backbones with torch: `python -m benchmarks.speed.backbones`, with the extras cpu and bench.
 
-Images a second in inference and in training (forward, backward, SGD step), float32, both libraries in turn in
-processes of their own with as many threads. Prints a Markdown table: how many times more images a second tfdml's
-network takes, the median over rounds of the ratio, and images a second of both. What has been measured is kept in
---results and not measured again.
+It measures images per second in inference and in training (forward pass, backward pass, SGD step) in float32, with the
+same networks in torch. Both libraries run in turn in their own processes, with the same number of threads. The command
+prints a Markdown table with images per second of both, and the ratio of tfdml to torch (the median over rounds). It
+keeps the measurements in --results and does not repeat them.
 """
 
 import argparse
@@ -17,12 +17,12 @@ from benchmarks.speed.worker import Worker
 
 LIBRARIES = ("tfdml", "torch")
 MODES = ("inference", "training")
-# A round lasts at least so long, seconds.
+# Minimum duration of a round in seconds.
 ROUND = 2.0
 
 
 def measure(workers, case, rounds):
-    """Median ratio of images a second, and images a second of both."""
+    """Returns the median ratio of images per second, and images per second of both."""
     first = {library: worker.ask(**case, repeats=1) for library, worker in workers.items()}
     repeats = {library: max(1, round(ROUND / answer["seconds"])) for library, answer in first.items()}
     seconds = {library: [] for library in workers}
@@ -50,12 +50,14 @@ def table(results, names):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--backbones", default=",".join(BACKBONES), help="names, joined by commas")
-    parser.add_argument("--batch", type=int, default=16, help="images in a batch")
-    parser.add_argument("--size", type=int, default=224, help="side of the images, pixels")
-    parser.add_argument("--threads", type=int, default=2, help="threads of each library")
-    parser.add_argument("--rounds", type=int, default=5, help="how often both are measured in turn")
-    parser.add_argument("--results", default="runs/benchmarks/backbones.jsonl", help="file that keeps the measurements")
+    parser.add_argument("--backbones", default=",".join(BACKBONES), help="Names, separated by commas.")
+    parser.add_argument("--batch", type=int, default=16, help="Number of images per batch.")
+    parser.add_argument("--size", type=int, default=224, help="Side length of the images in pixels.")
+    parser.add_argument("--threads", type=int, default=2, help="Number of threads of each library.")
+    parser.add_argument("--rounds", type=int, default=5, help="Number of rounds, each of which measures both.")
+    parser.add_argument(
+        "--results", default="runs/benchmarks/backbones.jsonl", help="File that keeps the measurements."
+    )
     arguments = parser.parse_args()
     names, file = arguments.backbones.split(","), Path(arguments.results)
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +71,7 @@ def main():
     for name in names:
         if all((name, mode) in results for mode in MODES):
             continue
-        # One at a time: neither the memory nor the caches of the one before are there.
+        # One network at a time, so that the memory and caches of the previous one do not matter.
         environment = {"THREADS": str(arguments.threads), "OMP_NUM_THREADS": str(arguments.threads)}
         workers = {library: Worker("backbones_worker", library, environment) for library in LIBRARIES}
         for mode in MODES:

@@ -1,4 +1,4 @@
-"""Measures backbones of one library for `backbones`: a JSON question a line in, a JSON answer a line out."""
+"""Measures backbones of one library for `backbones`: reads a JSON question per line and prints an answer per line."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.speed import torchvision_operators
 
-# Our spec, and what is the same network in torchvision or pretrainedmodels.
+# Our spec, and the same network in torchvision or pretrainedmodels.
 BACKBONES = {
     "googlenet": "googlenet(batch_norm=True)",
     "bn_inception": "bn_inception",
@@ -72,7 +72,7 @@ def steps_of_theirs(name, batch, size):
 
 
 def _network_of_theirs(name):
-    """The network up to its pooled features."""
+    """Returns the network up to its pooled features."""
     import torch
 
     declared = torchvision_operators.declare()
@@ -90,7 +90,7 @@ def _network_of_theirs(name):
         network.fc = torch.nn.Identity()
     for module in network.modules():
         if isinstance(module, torch.nn.Conv2d):
-            # As ours. With torch's own, features fade to denormal numbers, with which a processor is slow.
+            # The same initialization as ours. With torch's own, features fade to denormal numbers, which are slow.
             torch.nn.init.kaiming_normal_(module.weight)
     network.declared = declared
     return network

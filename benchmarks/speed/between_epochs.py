@@ -1,8 +1,9 @@
-"""Time of an evaluation between epochs: `python -m benchmarks.speed.between_epochs`, with the extra cpu.
+"""Measures an evaluation between epochs: `python -m benchmarks.speed.between_epochs`, with the extra cpu.
 
-Embeds JPEG files as a run does while it trains: in the first evaluation, which decodes them, and in the later ones,
-whose images are in memory. Beside them the forward pass alone, on the same batches in memory, and on batches of another
-size. Prints a Markdown table of the medians over rounds, all in turn in one process.
+It embeds JPEG files as a run does during training: in the first evaluation, which decodes them, and in later
+evaluations, when the images are in memory. It also measures the forward pass alone on the same batches in memory, and
+batches of another size. The command prints a Markdown table of the medians over rounds, in which everything runs in
+turn in one process.
 """
 
 import argparse
@@ -20,10 +21,10 @@ ALONE = "forward pass alone"
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=256, help="number of photos")
-    parser.add_argument("--size", type=int, default=128, help="side of the network's images, pixels")
+    parser.add_argument("--images", type=int, default=256, help="Number of photos.")
+    parser.add_argument("--size", type=int, default=128, help="Side length of the network's images in pixels.")
     parser.add_argument("--backbone", default="keras_applications(name='MobileNetV2', alpha=0.35)")
-    parser.add_argument("--other_batch", type=int, default=32, help="the other --eval_batch_size")
+    parser.add_argument("--other_batch", type=int, default=32, help="The other --eval_batch_size.")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -36,12 +37,14 @@ def main():
             ratio = statistics.median(one[kind] / other[kind] for one, other in zip(times, found[ALONE], strict=True))
             cells += [f"{statistics.median(each[kind] for each in times):.2f}", f"{ratio:.2f}"]
         rows.append([name, *cells])
-    print(markdown(["", "seconds", "of the pass alone", "CPU seconds", "of the pass alone"], rows))
+    print(
+        markdown(["Stage", "Seconds", "Relative to the pass alone", "CPU seconds", "Relative to the pass alone"], rows)
+    )
 
 
 def measured(folder, arguments):
-    """Returns a list of `(seconds, CPU seconds)`, one for each round, by what was measured."""
-    # Only commands postpone these imports.
+    """Returns a dictionary from each measurement to a list of `(seconds, CPU seconds)` with one pair per round."""
+    # These imports are late only in commands.
     import numpy as np
     import tensorflow as tf
 
@@ -68,7 +71,7 @@ def measured(folder, arguments):
     pixels, others = (
         in_memory(batches(again=False, **sizes)) for sizes in ({}, {"eval_batch_size": arguments.other_batch})
     )
-    # Traces the function, for batches of both sizes.
+    # This call traces the function for batches of both sizes.
     for images in (pixels, others):
         embedder(images, len(split))
     found = {}

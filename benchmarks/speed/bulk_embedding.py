@@ -1,10 +1,11 @@
-"""Images a second of `tfdml.embed` beside plain loops over the SavedModel: `python -m benchmarks.speed.bulk_embedding`.
+"""Compares `tfdml.embed` with plain loops over a SavedModel: `python -m benchmarks.speed.bulk_embedding`.
 
-Embeds JPEGs of about 500 x 375 with an untrained network on 224 pixels, as the command does and, with the extra beam,
-on Apache Beam's DirectRunner with two processes. The loops are what one writes by hand: read a file, call the
-signature, keep the embedding; the same with a batch of files; and a batch that Pillow decodes and resizes. All are
-measured in turn, each in a process that has loaded the model; what few images take, in which Beam's processes load it,
-is subtracted. Prints a Markdown table of medians over rounds: times of an image, and beside those of the command.
+It embeds JPEG files of about 500 × 375 pixels with an untrained network at 224 pixels, with the command and, with the
+extra beam, on Apache Beam's DirectRunner with two processes. The loops are typical hand-written code: they read a file,
+call the signature and keep the embedding; do the same with a batch of files; or use a batch that Pillow decodes and
+resizes. All variants run in turn, each in its own process. The process has already loaded the model. The time for a few
+images, in which Beam's processes load the model, is subtracted. The command prints a Markdown table of medians over
+rounds, with times per image and the ratio to the command.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from benchmarks.speed.worker import Worker
 
 SIDE = 224
 NETWORKS = ["keras_applications(name='MobileNetV2', alpha=0.35)", "resnet18"]
-# What a row of the table is called, and its function in the worker.
+# Names of the rows of the table, with their functions in the worker.
 ENGINES = {
     "`tfdml.embed`": "embed",
     "the signature, file by file": "files",
@@ -31,7 +32,7 @@ ENGINES = {
 
 
 def write_model(network, folder):
-    """Exports an untrained model, and returns where to."""
+    """Exports an untrained model and returns its path."""
     import numpy as np
 
     import tfdml
@@ -47,7 +48,7 @@ def write_model(network, folder):
 
 
 def measured(asked, few, count, rounds):
-    """Name of an engine to its CPU and wall seconds of an image, in each round."""
+    """Returns a dictionary from each engine to its CPU and wall seconds per image in each round."""
     engines = {name: engine for name, engine in ENGINES.items() if engine != "beam" or _has_beam()}
     workers = {name: Worker("bulk_embedding_worker", engine, {}) for name, engine in engines.items()}
     found = {name: [] for name in engines}
@@ -79,11 +80,11 @@ def _has_beam():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=512, help="how many pictures")
-    parser.add_argument("--few", type=int, default=128, help="how many are embedded to be subtracted")
-    parser.add_argument("--rounds", type=int, default=5, help="how often all are measured in turn")
+    parser.add_argument("--images", type=int, default=512, help="Number of images.")
+    parser.add_argument("--few", type=int, default=128, help="Number of images in the run that is subtracted.")
+    parser.add_argument("--rounds", type=int, default=5, help="Number of rounds, each of which measures everything.")
     parser.add_argument("--networks", nargs="+", default=NETWORKS)
-    parser.add_argument("--folder", default="runs/benchmarks/pictures", help="where pictures are written, and kept")
+    parser.add_argument("--folder", default="runs/benchmarks/pictures", help="Folder that keeps the images.")
     arguments = parser.parse_args()
     pictures = Path(arguments.folder) / str(arguments.images)
     write_pictures(pictures, arguments.images)
@@ -92,7 +93,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             asked = {"model": write_model(network, Path(folder)), "folder": str(pictures)}
             rows += rows_of(network, measured(asked, arguments.few, arguments.images, arguments.rounds))
-    print(markdown(["", "CPU time of an image", "time", "beside: CPU time", "time"], rows))
+    print(markdown(["Method", "CPU time per image", "Time", "Relative CPU time", "Relative time"], rows))
 
 
 if __name__ == "__main__":

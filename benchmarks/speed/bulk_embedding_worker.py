@@ -1,4 +1,4 @@
-"""Embeds files for `bulk_embedding`: a JSON question a line in, a JSON answer a line out."""
+"""Embeds files for `bulk_embedding`: reads a JSON question per line and prints a JSON answer per line."""
 
 import functools
 import json
@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 BATCH = 64
-# Files of a shard on Beam: each of two processes gets several, also where files are few.
+# Files per shard on Beam. Each of two processes gets several shards, even if there are few files.
 SHARD = 32
 BEAM = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
 
@@ -22,7 +22,7 @@ def exported_model(path):
 
 
 def embed(model, files, **options):
-    """As the command `python -m tfdml.embed` does, with a model that is loaded once."""
+    """Embeds as the command `python -m tfdml.embed` does, with a model that is loaded once."""
     from tfdml.serving import bulk_embedding
     from tfdml.serving.image_list import ImageList
 
@@ -56,7 +56,7 @@ def _signature_on(model, files, size):
 
 
 def batches_of_pixels(model, files):
-    """With the pixels of `resize_short(size=256)|center_crop`, by Pillow."""
+    """Embeds batches of pixels from `resize_short(size=256)|center_crop`, computed by Pillow."""
     import numpy as np
     import tensorflow as tf
     from PIL import Image
@@ -87,7 +87,7 @@ ENGINES = {
 
 
 def cpu_seconds():
-    """Of this process and those that it has started and waited for."""
+    """Returns the CPU seconds of this process and of the processes that it has started and waited for."""
     return sum(os.times()[:4])
 
 
@@ -95,7 +95,7 @@ def main(engine):
     import tfdml  # noqa: F401
 
     run, answers = ENGINES[engine], sys.stdout
-    # What tells how far they are.
+    # Lines about the progress.
     sys.stdout = sys.stderr
     for line in sys.stdin:
         question = json.loads(line)

@@ -1,6 +1,7 @@
-"""Time of a step of Divide and Conquer beside that of one embedding: `python -m benchmarks.speed.divided_step`.
+"""Compares steps of Divide and Conquer with a single embedding: `python -m benchmarks.speed.divided_step`.
 
-Both with the same backbone, embedding size, loss and batches, in turn in one process. Prints the median of the ratio.
+Both have the same backbone, embedding size, loss and batches, and run in turn in one process. The command prints the
+median of the ratio.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import tfdml
 
 
 def step_of(method, loss, batch, size, **arguments):
-    """Function that takes a training step and gives its seconds."""
+    """Returns a function that runs a training step and returns its seconds."""
     keras.utils.set_random_seed(0)
     model = method(tfdml.backbones.Small(width=16), embedding_size=128, **arguments)
     images = tf.constant(np.random.default_rng(0).normal(size=(batch, size, size, 3)), tf.float32)
@@ -35,9 +36,9 @@ def step_of(method, loss, batch, size, **arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--losses", default="margin,proxy_nca", help="names, joined by commas")
+    parser.add_argument("--losses", default="margin,proxy_nca", help="Names, separated by commas.")
     parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--size", type=int, default=48, help="side of the images, pixels")
+    parser.add_argument("--size", type=int, default=48, help="Side length of the images in pixels.")
     parser.add_argument("--rounds", type=int, default=30)
     arguments = parser.parse_args()
     for loss in arguments.losses.split(","):

@@ -1,4 +1,4 @@
-"""Seconds an epoch of what EDMS adds to a network, beside the network itself: `python -m benchmarks.speed.edms`.
+"""Measures what EDMS adds to the time of an epoch, and the network itself: `python -m benchmarks.speed.edms`.
 
 Batches of 128 images and 128 dimensions, on synthetic features. Prints a Markdown table with a row for each number of
 images and of meta-classes, in seconds of all cores:
@@ -30,7 +30,7 @@ HEADS = ["images", "K", "proxies", "solve", "loss", "embedding", "network", "add
 
 
 def fastest(function, rounds):
-    """Returns the fewest seconds that a function takes by the clock, and of all cores."""
+    """Returns the minimum wall time of a function, and the time of all cores, in seconds."""
     function()
     return np.min([measured(function) for _ in range(rounds)], axis=0)
 
@@ -41,7 +41,7 @@ def features(count):
 
 
 def with_gradient(function, given):
-    """Function that computes another one of a tensor, and its gradient, in a graph."""
+    """Returns a graph function that computes a function of a tensor and its gradient."""
     given = tf.constant(given)
 
     @tf.function
@@ -55,7 +55,7 @@ def with_gradient(function, given):
 
 
 def network(batch, rounds):
-    """Seconds of a training step and of embedding, for batches of `BATCH`."""
+    """Returns the seconds of a training step and of embedding, for batches of `BATCH`."""
     model = tfdml.methods.Single(tfdml.registry.create("backbone", "resnet18"), embedding_size=DIM)
     images = tf.constant(np.random.default_rng(0).uniform(-2.0, 2.5, (batch, 224, 224, 3)), tf.float32)
     targets = {"label": tf.range(batch)}

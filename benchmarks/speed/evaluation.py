@@ -1,9 +1,9 @@
-"""Time and memory of exact evaluation: `python -m benchmarks.speed.evaluation`, with the extras cpu and bench.
+"""Measures time and memory of exact evaluation: `python -m benchmarks.speed.evaluation`, extras cpu and bench.
 
-Recall@1, 10, 100 and 1000, R-precision, MAP@R and mAP of embeddings of Stanford Online Products' size and classes,
-beside pytorch-metric-learning's AccuracyCalculator (Recall@1, R-precision and MAP@R only) and beside the floor, the
-float32 product of all pairs alone. Each in a process of its own, in turns. `--libraries "tfdml, NMI" "faiss K-means"`
-measures clustering.
+It computes Recall@1, 10, 100 and 1000, R-precision, MAP@R and mAP for as many embeddings and classes as in Stanford
+Online Products. It compares them with pytorch-metric-learning's AccuracyCalculator (only Recall@1, R-precision and
+MAP@R) and with the lower bound, the float32 product of all pairs alone. All run in turn, each in its own process.
+`--libraries "tfdml, NMI" "faiss K-means"` measures clustering.
 """
 
 import argparse
@@ -17,7 +17,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[60_502])
     parser.add_argument("--dim", type=int, default=512)
-    # Recall@1 of about 0.7.
+    # This noise leads to a Recall@1 of about 0.7.
     parser.add_argument("--noise", type=float, default=2.3)
     parser.add_argument("--rounds", type=int, default=1)
     retrieval = [name for name in LIBRARIES if name not in CLUSTERING]

@@ -1,7 +1,7 @@
-"""Time and memory of exact evaluation of embeddings that are not good: `python -m benchmarks.speed.evaluation_cases`.
+"""Measures exact evaluation of difficult embeddings: `python -m benchmarks.speed.evaluation_cases`.
 
-Collapsed ones, duplicates, outliers, few classes, as ratios to good embeddings of the same size. CPU time, each in a
-process of its own. BLAS has one thread, because the others' waiting would count.
+The cases are collapsed embeddings, duplicates, outliers and few classes, as ratios to good embeddings of the same size.
+It measures CPU time, each case in its own process. BLAS uses one thread, because waiting threads would count.
 """
 
 import argparse
@@ -13,12 +13,12 @@ import numpy as np
 
 from benchmarks.speed.peak_memory import MIB, peak, reset_peak
 
-# Images of a class, where a case has no classes of its own.
+# Images per class, unless a case has its own classes.
 IMAGES = 5
 
 
 def good(rows, dim, classes):
-    """Embeddings around the centers of classes, and labels."""
+    """Returns embeddings around the centers of classes, and labels."""
     random = np.random.default_rng(0)
     labels = np.sort(random.integers(0, classes, rows))
     return random.normal(size=(classes, dim))[labels] + 2.0 * random.normal(size=(rows, dim)), labels
@@ -37,7 +37,7 @@ def with_outlier(embeddings):
     return embeddings * np.where(np.arange(len(embeddings)) == 7, 300, 1)[:, None]
 
 
-# Name to the function of good embeddings, the number of classes or None, and the distance.
+# Each case has a function of good embeddings, a number of classes or None, and a distance.
 CASES = {
     "good": (lambda each: each, None, "cosine"),
     "spread of 1e-1": (lambda each: 1 + 1e-1 * each, None, "cosine"),
@@ -61,13 +61,13 @@ CASES = {
 
 
 def measured(case, rows, dim, metrics):
-    """CPU seconds, bytes beside the embeddings, and values of a case."""
+    """Returns the CPU seconds, the bytes in addition to the embeddings, and the values of a case."""
     from tfdml.evaluation.evaluate import evaluate
 
     change, classes, distance = CASES[case]
     embeddings, labels = good(rows, dim, classes or max(rows // IMAGES, 1))
     embeddings = change(embeddings).astype(np.float32)
-    # Imports, threads and first allocations are not measured.
+    # Imports, threads and first allocations do not count.
     evaluate(*good(300, 8, 60), metrics, distance=distance)
     before, began = reset_peak(), time.process_time()
     values = evaluate(embeddings, labels, metrics, distance=distance)

@@ -1,8 +1,8 @@
-"""Time of the whole command: `python -m benchmarks.speed.evaluation_command`, with the extras cpu and bench.
+"""Measures the whole command: `python -m benchmarks.speed.evaluation_command`, with the extras cpu and bench.
 
-`python -m tfdml.evaluate` of files beside a process that computes the same by pytorch-metric-learning's
-AccuracyCalculator: Recall@1, R-precision and MAP@R, and these with NMI. Each from the start of Python to its end, in
-turns; and of so few images that only the start counts.
+It compares `python -m tfdml.evaluate` on files with a process that computes the same metrics with
+pytorch-metric-learning's AccuracyCalculator: Recall@1, R-precision and MAP@R, with and without NMI. Each runs in turn,
+from the start of Python to its end, and also for so few images that only the start counts.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def one_round(files, metrics):
 
 
 def row(name, rounds, metrics):
-    """The table's row of some rounds: medians, and ratios of tfdml to the peer in the same round."""
+    """Returns a row of the table: medians over rounds, and ratios of tfdml to the peer in the same round."""
     cells = [name]
     for clock in ("seconds", "cpu_seconds"):
         sides = [[getattr(each, clock) for each in side] for side in zip(*rounds, strict=True)]
@@ -56,7 +56,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=30_000)
     parser.add_argument("--dim", type=int, default=256)
-    # Recall@1 of about 0.9.
+    # This noise leads to a Recall@1 of about 0.9.
     parser.add_argument("--noise", type=float, default=1.6)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
@@ -69,7 +69,7 @@ def main():
             files = [Path(folder, f"{kind}{count}.npy") for kind in ("embeddings", "labels")]
             for file, array in zip(files, embeddings_of(count, arguments.dim, arguments.noise), strict=True):
                 np.save(file, array)
-            # The first round warms the disk.
+            # The first round warms up the disk cache.
             rounds = [one_round(files, metrics) for _ in range(arguments.rounds + (count == FEW))]
             rows.append(row(name, rounds[-arguments.rounds :], metrics))
     head = ["seconds, tfdml", "pytorch-metric-learning", "ratio"]

@@ -1,4 +1,4 @@
-"""Evaluates embeddings with one library for `evaluation`: a JSON question a line in, an answer out."""
+"""Evaluates embeddings with one library for `evaluation`: reads a JSON question per line and prints an answer."""
 
 import contextlib
 import json
@@ -10,13 +10,13 @@ import numpy as np
 from benchmarks.speed.peak_memory import peak, reset_peak
 
 OURS = (*(f"recall_at_{k}" for k in (1, 10, 100, 1000)), "r_precision", "map_at_r", "map")
-# What both have; Recall@K for other K, and mAP, which needs a list of all neighbors, are left out of theirs.
+# Metrics of both. Without Recall@K for other K, and without mAP, which needs a list of all neighbors.
 THEIRS = {"precision_at_1": "recall_at_1", "r_precision": "r_precision", "mean_average_precision_at_r": "map_at_r"}
 BLOCK = 512
 
 
 def embeddings_of(rows, dim, noise):
-    """Embeddings in classes of SOP's mean size, with noise, as float32."""
+    """Returns float32 embeddings with noise, in classes of the mean size in SOP."""
     random = np.random.default_rng(0)
     classes = rows * 11_316 // 60_502
     labels = np.sort(random.integers(0, classes, rows))
@@ -25,7 +25,7 @@ def embeddings_of(rows, dim, noise):
 
 
 def product(embeddings, labels):
-    """The similarities of all pairs in float32, in blocks, and nothing else: exact evaluation needs at least these."""
+    """Computes only the float32 similarities of all pairs, in blocks: the minimum for exact evaluation."""
     unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
     space = np.empty((BLOCK, len(unit)), np.float32)
     for start in range(0, len(unit), BLOCK):
@@ -47,7 +47,7 @@ def tfdml_recall(embeddings, labels):
 
 
 def tfdml_nearest(embeddings, labels):
-    """Measures the metrics that the nearest images decide, where products in half precision help."""
+    """Measures the metrics that depend on the nearest images only, for which half precision helps."""
     from tfdml.evaluation.evaluate import evaluate
 
     return evaluate(embeddings, labels, OURS[:6])
@@ -70,7 +70,7 @@ def tfdml_nmi(embeddings, labels):
 
 
 def faiss_kmeans(embeddings, labels):
-    """K-means with as many clusters and iterations as NMI, and nothing else."""
+    """Runs only K-means, with the same number of clusters and iterations as NMI."""
     import faiss
 
     unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
@@ -90,18 +90,18 @@ LIBRARIES = {
     "tfdml, NMI": tfdml_nmi,
     "faiss K-means": faiss_kmeans,
 }
-# Measured if they are named: K-means of as many clusters as SOP has classes takes many times as long as the others.
+# Only measured on request, because K-means with as many clusters as SOP has classes takes far longer than the others.
 CLUSTERING = ("tfdml, NMI", "faiss K-means")
 
 
 def main(library):
     evaluate = LIBRARIES[library]
-    # Imports, threads and first allocations are not measured.
+    # Imports, threads and first allocations do not count.
     evaluate(*embeddings_of(300, 8, 1.0))
     for line in sys.stdin:
         embeddings, labels = embeddings_of(**json.loads(line))
         before, began, worked = reset_peak(), time.perf_counter(), time.process_time()
-        # Lines that tell how far it is are no answer.
+        # Lines about the progress are not answers.
         with contextlib.redirect_stdout(sys.stderr):
             values = evaluate(embeddings, labels)
         seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - worked

@@ -1,8 +1,8 @@
-"""Bytes that workers exchange, beside what docs/scaling.md derives: `python -m benchmarks.speed.exchanged_bytes`.
+"""Measures the bytes that workers exchange (docs/scaling.md): `python -m benchmarks.speed.exchanged_bytes`.
 
-Workers train on this machine in a network of their own (`unshare --net`, Linux), whose loopback counts what they send.
-Prints a Markdown table: bytes that all workers together send in a step and in the exchange of a pass' embeddings,
-measured, and as computed. Needs the extra cpu.
+Workers train on this machine in their own network (`unshare --net`, Linux), and its loopback device counts what they
+send. The command prints a Markdown table of the bytes that all workers together send in a step and in the exchange of
+the embeddings of a pass, measured and computed. It needs the extra cpu.
 """
 
 import argparse
@@ -26,10 +26,10 @@ STEPS, MORE = 5, 15
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workers", default="1,2,4", help="numbers of workers, joined by commas")
-    parser.add_argument("--batch", type=int, default=64, help="images in a global batch")
-    parser.add_argument("--classes", type=int, default=5000, help="proxies of the loss")
-    parser.add_argument("--rows", type=int, default=20_000, help="embeddings of a pass")
+    parser.add_argument("--workers", default="1,2,4", help="Numbers of workers, separated by commas.")
+    parser.add_argument("--batch", type=int, default=64, help="Number of images per global batch.")
+    parser.add_argument("--classes", type=int, default=5000, help="Number of proxies of the loss.")
+    parser.add_argument("--rows", type=int, default=20_000, help="Number of embeddings of a pass.")
     arguments = parser.parse_args()
     if INSIDE not in os.environ:
         inside = ["unshare", "--map-root-user", "--net", sys.executable, "-m", "benchmarks.speed.exchanged_bytes"]
@@ -43,11 +43,11 @@ def main():
         expected = 2 * (count - 1) * 4 * (2 * embeddings + weights + statistics)
         gathered = (count - 1) * 4 * sizes["rows"]
         rows.append([str(count), *(f"{each / 2**20:.2f}" for each in (expected, step, gathered, of_pass))])
-    print(markdown(["workers", "a step, computed", "measured, MiB", "a pass, computed", "measured, MiB"], rows))
+    print(markdown(["Workers", "Step, computed", "Step, measured, MiB", "Pass, computed", "Pass, measured, MiB"], rows))
 
 
 def measured(count, about):
-    """Bytes of a step and of a pass, and the sizes that they follow from."""
+    """Returns the bytes of a step and of a pass, and the sizes from which they are computed."""
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "2"}
     workers = [
         Worker("exchanged_bytes_worker", json.dumps(about), {**quiet, **({"TF_CONFIG": config} if count > 1 else {})})
@@ -60,7 +60,7 @@ def measured(count, about):
             answers = list(threads.map(lambda worker: worker.ask(**question), workers))
             return loopback() - before, answers[0]
 
-        # The first of each sets up connections.
+        # The first step and the first pass set up connections.
         _, sizes = sent(steps=STEPS)
         few, more = sent(steps=STEPS)[0], sent(steps=MORE)[0]
         sent(passes=1)
@@ -71,13 +71,13 @@ def measured(count, about):
 
 
 def start_loopback():
-    """Lets this network's loopback send."""
+    """Starts the loopback device of this network."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, SET_FLAGS, struct.pack("16sh22x", b"lo", UP_AND_RUNNING))
 
 
 def loopback():
-    """Bytes that the loopback has sent."""
+    """Returns the number of bytes that the loopback device has sent."""
     line = next(line for line in Path("/proc/self/net/dev").read_text().splitlines() if line.strip().startswith("lo:"))
     return int(line.partition(":")[2].split()[8])
 

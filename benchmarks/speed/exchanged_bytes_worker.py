@@ -1,4 +1,4 @@
-"""A worker of `exchanged_bytes`: a JSON question a line in, the sizes of what it exchanges out."""
+"""A worker of `exchanged_bytes`: reads a JSON question per line and prints the sizes of what it exchanges."""
 
 import json
 import os

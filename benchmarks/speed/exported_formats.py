@@ -1,8 +1,9 @@
-"""Files of an exported model beside its SavedModel: `python -m benchmarks.speed.exported_formats`.
+"""Compares the files of an exported model with its SavedModel: `python -m benchmarks.speed.exported_formats`.
 
-For `small(width=16)` with its weights, on 1,000 toy cars, and an untrained `resnet18`, on 64 pictures of 224 pixels:
-the size of each file, the lowest cosine of an image's embedding and that of the SavedModel, CPU time of an image alone
-on one thread beside that of the SavedModel, and Recall@1 of the toy cars. Prints a Markdown table.
+It exports `small(width=16)` with its weights and tests it on 1,000 toy cars, and an untrained `resnet18` on 64 images
+of 224 pixels. The command prints a Markdown table with the size of each file, the lowest cosine similarity to the
+embedding of the SavedModel, the CPU time for a single image on one thread compared with the SavedModel, and Recall@1 of
+the toy cars.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-# Read when the libraries are loaded.
+# The libraries read these variables when they are loaded.
 os.environ |= {name: "1" for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")}
 
 import numpy as np
@@ -29,7 +30,7 @@ from tfdml.run.directory.model_files import load_weights
 from tfdml.serving.exports import write_lite, write_onnx
 
 DIM, CARS, PICTURES = 128, 1000, 64
-# Passes over the images; the fastest counts.
+# Number of passes over the images, of which the fastest counts.
 PASSES = 3
 
 
@@ -39,7 +40,7 @@ def pixels_of(contents, side):
 
 
 def cases():
-    """Name of a network to its backbone, images and labels, or None."""
+    """Returns a dictionary from each network to its backbone, images and labels or `None`."""
     cars = load("toycars").test
     chosen = cars.where(np.random.default_rng(0).choice(len(cars), CARS, replace=False))
     small = tfdml.registry.create("backbone", "small(width=16)")
@@ -52,7 +53,7 @@ def cases():
 
 
 def exported(backbone, side, folder):
-    """Exports a model in all formats; returns name of the format to its file, or folder."""
+    """Exports a model in all formats and returns a dictionary from each format to its file or folder."""
     model = tfdml.Single(backbone, embedding_size=DIM)
     model(np.zeros([1, side, side, 3], np.float32))
     tfdml.serving.export(model, Preprocessor("warp", image_size=side, **preprocessing_of(model)), folder)
@@ -66,7 +67,7 @@ def exported(backbone, side, folder):
 
 
 def runner(file):
-    """A function from the pixels of an image, `[1, side, side, 3]`, to its embedding `[1, D]`."""
+    """Returns a function from the pixels of an image, `[1, side, side, 3]`, to its embedding `[1, D]`."""
     if file.is_dir():
         loaded = tf.saved_model.load(str(file))
         embed = loaded.signatures["embed_images"]
@@ -85,7 +86,7 @@ def runner(file):
 
 
 def embedded(file, images):
-    """Embeddings of images, and CPU seconds of one."""
+    """Returns the embeddings of images, and the CPU seconds per image."""
     run, times = runner(file), []
     for _ in range(PASSES):
         start = time.process_time()
@@ -118,7 +119,7 @@ def main():
                 right = "" if labels is None else f"{100 * recall(found, labels):.1f}"
                 cpu = f"{1000 * seconds:.1f} ms" if kind == "SavedModel" else f"{seconds / first:.2f}"
                 rows.append([f"{name}, {kind}", f"{size_of(file) / 1e6:.1f} MB", cosine, cpu, right])
-    print(markdown(["file", "size", "similarity", "CPU time of an image", "Recall@1"], rows))
+    print(markdown(["File", "Size", "Similarity", "CPU time per image", "Recall@1"], rows))
 
 
 if __name__ == "__main__":

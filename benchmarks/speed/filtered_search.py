@@ -1,8 +1,9 @@
-"""Recall and time of searches under filters: `python -m benchmarks.speed.filtered_search`.
+"""Measures recall and time of searches with filters: `python -m benchmarks.speed.filtered_search`.
 
-Rows of 64 dimensions at unit length around 1,000 centers, and queries to which noise was added; of each row a random
-number says whether a filter of 50 %, 1 % or 0.1 % takes it. Recall is the part of the 10 nearest that match, by a
-comparison with all, that is found; times are CPU times of all threads. Prints a Markdown table.
+Rows have 64 dimensions, are L2-normalized and lie around 1,000 centers. Queries are rows with added noise. A random
+number of each row decides whether a filter for 50%, 1% or 0.1% of the rows selects it. Recall is the share of the 10
+nearest matching rows that is found, compared with an exact search. Times are CPU times of all threads. The command
+prints a Markdown table.
 """
 
 import argparse
@@ -28,7 +29,7 @@ def rows_of(count, seed, noise=0.8):
 
 
 def measured(index, vectors, queries, share):
-    """Returns recall, milliseconds of a query, and whether it was compared with all that match."""
+    """Returns the recall, the milliseconds per query, and whether the search compared all matching rows."""
     chosen = Selection.of(np.random.default_rng(2).random(len(vectors)) < share)
     products = queries @ vectors.T
     if chosen.mask is not None:
@@ -56,7 +57,7 @@ def main():
         index = index_of_kind(kind).of_size(len(vectors)).create(DIM, faiss.METRIC_INNER_PRODUCT, sample)
         index.add(vectors)
         table += [[kind, f"{share:.1%}", *measured(index, vectors, queries, share)] for share in SHARES]
-    print(markdown(["index", "rows that match", "recall", "CPU ms of a query", "all compared"], table))
+    print(markdown(["Index", "Matching rows", "Recall", "CPU ms per query", "Exact"], table))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Seconds to the first batch of a large dataset: `python -m benchmarks.speed.first_batch`, with the extra cpu.
+"""Measures the time to the first batch of many files: `python -m benchmarks.speed.first_batch`, with the extra cpu.
 
-A folder in the layout of Stanford Online Products, with as many files, each a small JPEG. Measured in a process that
-has imported everything: reading the lists, looking whether all files are there, the sampler's tables, and the pipeline
-up to its first batch. Beside them the time of `os.stat` of each file in turn, in the same rounds. Prints medians.
+The folder has the layout and the number of files of Stanford Online Products, and each file is a small JPEG. A process
+that has imported everything measures these stages: reading the lists, checking that all files exist, building the
+tables of the sampler, and running the pipeline up to its first batch. It compares them with the time of `os.stat` for
+each file, in the same rounds. The command prints medians.
 """
 
 import argparse
@@ -21,14 +22,14 @@ from pipelines.preprocessor import Preprocessor
 from pipelines.sampling import PxK
 
 SIZES = {"train": (59_551, 11_318), "test": (60_502, 11_316)}
-# Products lie in folders of their kind, as SOP has them.
+# Products are in folders by category, as in SOP.
 KINDS = 12
-# File systems allow some ten thousand names of one file.
+# File systems allow only a few ten thousand names per file.
 NAMES_OF_ONE = 10_000
 
 
 def write_products(root):
-    """The folder; written once, each picture under many names, since it is names that cost."""
+    """Writes the folder once and returns it. Each image has many names, because the names determine the cost."""
     folder = root / "Stanford_Online_Products"
     if (folder / "Ebay_test.txt").exists():
         return
@@ -50,7 +51,7 @@ def write_products(root):
 
 
 def first_batch(root):
-    """Seconds of each stage."""
+    """Returns the seconds of each stage."""
     times, began = {}, time.perf_counter()
 
     def stage(name):
@@ -71,7 +72,7 @@ def first_batch(root):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", default="runs/benchmarks/products", help="where files are written, and kept")
+    parser.add_argument("--folder", default="runs/benchmarks/products", help="Folder that keeps the files.")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     root = Path(arguments.folder)

@@ -1,7 +1,7 @@
-"""Time of a search for hard neighbors beside a product of all embeddings: `python -m benchmarks.speed.hard_neighbors`.
+"""Compares a search for hard negatives with a product of all embeddings: `python -m benchmarks.speed.hard_neighbors`.
 
-Both by as many threads, the product block by block, as the search computes it. What a network takes to embed the images
-comes on top.
+Both use the same number of threads, and the product is computed in the same blocks as in the search. The time to embed
+the images is not included.
 """
 
 import argparse
@@ -16,7 +16,7 @@ MEMORY = 2**27
 
 
 def measured(function):
-    """Returns the seconds that a function takes by the clock and of all cores."""
+    """Returns the wall time of a function and the time of all cores, in seconds."""
     began, cores = time.perf_counter(), time.process_time()
     function()
     return time.perf_counter() - began, time.process_time() - cores
@@ -45,9 +45,10 @@ def main():
     more = (peak() - before) / MIB
     alone = measured(lambda: product(embeddings))
     for name, (clock, cores) in (("product", alone), ("search", search)):
-        print(f"{name:8} {clock:8.1f} s, {cores:8.1f} s of all cores")
-    print(f"The search takes {search[0] / alone[0]:.2f} times as long, {search[1] / alone[1]:.2f} times of all cores.")
-    print(f"Peak memory of the search: {more:.0f} MiB beside the embeddings' {embeddings.nbytes / MIB:.0f}.")
+        print(f"{name:8} {clock:8.1f} s, {cores:8.1f} s on all cores")
+    wall, cpu = search[0] / alone[0], search[1] / alone[1]
+    print(f"The search takes {wall:.2f} times the wall time and {cpu:.2f} times the CPU time of the product.")
+    print(f"Peak memory of the search: {more:.0f} MiB, plus {embeddings.nbytes / MIB:.0f} MiB of embeddings.")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Images a second that reach training: `python -m benchmarks.speed.input_pipeline`, with the extras cpu, bench.
+"""Measures images per second that reach training: `python -m benchmarks.speed.input_pipeline`, extras cpu and bench.
 
-2,000 JPEGs of about 500 x 375 become batches of 128 images of 224 x 224: random resized crops and flips, as training
-has them, and the center of the shorter side at 256, as evaluation has it. Beside them, in turn in the same run: torch's
-DataLoader with Pillow and two workers, and libjpeg-turbo alone, which only decodes, in two processes. Prints a Markdown
-table of medians over rounds.
+It turns 2,000 JPEG files of about 500 × 375 pixels into batches of 128 images of 224 × 224 pixels: random resized crops
+with flips, as in training, and the center of images with a shorter side of 256 pixels, as in evaluation. It compares
+this, in turn in the same run, with torch's DataLoader with Pillow and two workers, and with libjpeg-turbo in two
+processes, which only decodes. The command prints a Markdown table of medians over rounds.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.speed.pictures import write_pictures
 from benchmarks.speed.worker import Worker
 
-# What a row of the table is called, and its case.
+# Names of the rows of the table, with their cases.
 CASES = {
     "training": {"mode": "training"},
     "training, `--shrink_decoding`": {"mode": "training", "shrink": True},
@@ -27,17 +27,21 @@ CASES = {
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=2000, help="how many pictures")
-    parser.add_argument("--rounds", type=int, default=5, help="how often all are measured in turn")
-    parser.add_argument("--folder", default="runs/benchmarks/pictures", help="where pictures are written, and kept")
+    parser.add_argument("--images", type=int, default=2000, help="Number of images.")
+    parser.add_argument("--rounds", type=int, default=5, help="Number of rounds, each of which measures everything.")
+    parser.add_argument("--folder", default="runs/benchmarks/pictures", help="Folder that keeps the images.")
     arguments = parser.parse_args()
     folder = Path(arguments.folder) / str(arguments.images)
     write_pictures(folder, arguments.images)
     sizes = [path.stat().st_size for path in folder.iterdir()]
     print(f"{len(sizes)} JPEGs of {statistics.mean(sizes) / 1000:.0f} kB.", file=sys.stderr)
-    print("| | images a second | beside the DataLoader | beside decoding alone |", "|---|---|---|---|", sep="\n")
+    print(
+        "| Pipeline | Images per second | Relative to the DataLoader | Relative to decoding alone |",
+        "|---|---|---|---|",
+        sep="\n",
+    )
     for name, case in CASES.items():
-        # Of their own for each case, so that what one caches does not slow the next.
+        # Each case has its own workers, so that the caches of one case do not slow down the next.
         workers = {library: Worker("input_pipeline_worker", library, {}) for library in ("tfdml", "torch", "floor")}
         found = {library: [] for library in workers}
         for _ in range(arguments.rounds):

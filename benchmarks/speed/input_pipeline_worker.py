@@ -1,4 +1,4 @@
-"""Measures input pipelines for `input_pipeline`: a JSON question a line in, a JSON answer a line out."""
+"""Measures input pipelines for `input_pipeline`: reads a JSON question per line and prints an answer per line."""
 
 import json
 import multiprocessing
@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.speed import torchvision_operators
 
 BATCH, SIZE, SHORT_SIDE = 128, 224, 256
-# Of the backbones trained on ImageNet, for pixels from 0 to 1.
+# Mean and deviation of ImageNet backbones, for pixels from 0 to 1.
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 PROCESSES = 2
 
@@ -19,7 +19,7 @@ def files_of(folder):
 
 
 def passes_of_ours(folder, mode, cache="none", shrink=False):
-    """Function that reads all images once and says how many it gave; as a run of training or evaluation does it."""
+    """Returns a function that reads all images once, as a run does, and returns their number."""
     import numpy as np
     import tensorflow as tf
 
@@ -30,7 +30,7 @@ def passes_of_ours(folder, mode, cache="none", shrink=False):
     from pipelines.sampling import Uniform
     from tfdml.run.experiment.experiment import start_tensorflow
 
-    # As beside a GPU, where the cores have nothing else to do.
+    # As in training on a GPU, when the CPU cores have no other work.
     tf.config.threading.set_intra_op_parallelism_threads(1)
     start_tensorflow("auto", deterministic=True)
     files = files_of(folder)
@@ -81,7 +81,7 @@ def passes_of_torch(folder, mode):
 
 
 def decode(path):
-    """Whole pixels by libjpeg-turbo, as fast as it decodes exactly."""
+    """Decodes with libjpeg-turbo, with its fastest exact settings."""
     import simplejpeg
 
     return len(simplejpeg.decode_jpeg(Path(path).read_bytes(), fastdct=False, fastupsample=False))

@@ -1,9 +1,9 @@
-"""An index of millions of embeddings, its memory and its parts' times: `python -m benchmarks.speed.large_index`.
+"""Measures memory and time of an index with millions of embeddings: `python -m benchmarks.speed.large_index`.
 
-Writes rows of 128 dimensions at unit length around 10,000 centers, as `python -m tfdml.embed` would, makes an index of
-them, opens it, and searches for 1,000 rows to which noise was added. Each part is a process of its own; times are CPU
-times of all its threads, and memory is the most that it took. Prints a Markdown table; `--rows 1000000 3000000
-10000000` shows how each part grows.
+It writes L2-normalized rows of 128 dimensions around 10,000 centers, as `python -m tfdml.embed` would, builds an index
+of them, opens it, and searches for 1,000 rows with added noise. Each stage runs in its own process. Times are CPU times
+of all threads, and memory is the peak. The command prints a Markdown table. `--rows 1000000 3000000 10000000` shows how
+each stage scales.
 """
 
 import argparse
@@ -19,13 +19,13 @@ import numpy as np
 from benchmarks.markdown import markdown
 
 DIM, CENTERS, BLOCK, QUERIES = 128, 10_000, 100_000, 1000
-# Length of what is added to a center, and of what is added to a row that is searched for.
+# Length of the noise that is added to a center, and to a row to make a query.
 SPREAD, NOISE = 0.8, 0.3
 NEIGHBORS = 10
 
 
 def rows_of(first, count):
-    """Rows `[count, DIM]`, the same whenever they are asked for."""
+    """Returns rows `[count, DIM]`, which are the same for each call."""
     centers = np.random.default_rng(0).normal(size=(CENTERS, DIM)).astype(np.float32)
     random = np.random.default_rng([1, first])
     found = centers[random.integers(0, CENTERS, count)] + SPREAD * random.normal(size=(count, DIM)).astype(np.float32)
@@ -55,7 +55,7 @@ def index(folder, kind):
 
 
 def search(folder):
-    """Returns CPU seconds of a query, and the part of queries whose row is among the nearest."""
+    """Returns the CPU seconds per query, and the share of queries that find their row among the nearest."""
     from tfdml.serving import Searcher
 
     searcher = Searcher(folder / "index")
@@ -78,7 +78,7 @@ def measured(answers, work, *arguments):
 
 
 def in_a_process(work, *arguments):
-    """Returns CPU seconds, MiB, and what a function returns, in a process of its own."""
+    """Runs a function in its own process, and returns CPU seconds, MiB and its result."""
     spawned = multiprocessing.get_context("spawn")
     answers = spawned.Queue()
     process = spawned.Process(target=measured, args=(answers, work, *arguments))
@@ -92,7 +92,7 @@ def in_a_process(work, *arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000])
-    parser.add_argument("--kind", default="pq", help="spec of the index, as --kind of tfdml.index")
+    parser.add_argument("--kind", default="pq", help="Spec of the index, as in --kind of tfdml.index.")
     arguments = parser.parse_args()
     table = []
     for rows in arguments.rows:

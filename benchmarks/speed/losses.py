@@ -1,19 +1,19 @@
-"""Time and memory of losses beside pytorch-metric-learning: `python -m benchmarks.speed.losses`, extras cpu, bench.
+"""Compares losses with pytorch-metric-learning: `python -m benchmarks.speed.losses`, with the extras cpu and bench.
 
-Forward and backward on batches of 4 rows of a class, both libraries in turn in processes of their own, with all cores.
-Above 2,048 rows classes have more, since there are 512. Prints two Markdown tables: how many times longer the other one
-takes (median over rounds of the ratio), and the peak memory of a step in MiB, tfdml's first. What has been measured is
-kept in --results and not measured again.
+It measures the forward and the backward pass on batches with 4 rows per class, both libraries in turn in their own
+processes, with all cores. With more than 2,048 rows there are more rows per class, because there are 512 classes. The
+command prints two Markdown tables: the ratio of pytorch-metric-learning's time to tfdml's (the median over rounds), and
+the peak memory of a step in MiB, tfdml's first. It keeps the measurements in --results and does not repeat them.
 
---backend is Keras' for tfdml; the other one always runs on PyTorch. `torch` and `jax` need no TensorFlow: `torch` only
-the extra bench, `jax` also the package jax. JAX compiles its step, PyTorch does not, and TensorFlow does so with XLA if
---jit_compile is given.
+--backend is the Keras backend of tfdml. The other library always runs on PyTorch. `torch` and `jax` do not need
+TensorFlow: `torch` only needs the extra bench, and `jax` also needs the package jax. JAX compiles its step, PyTorch
+does not, and TensorFlow compiles it with XLA if --jit_compile is set.
 
---device=gpu computes both on the first GPU, which the backend and PyTorch have to support, and measures its memory. A
-step's time then ends when the GPU has computed all.
+--device=gpu runs both on the first GPU, which the backend and PyTorch must support, and measures GPU memory. The time
+of a step then includes waiting for the GPU to finish.
 
-On a machine with other work, --one_thread compares the processor time of one thread each, which waiting for a
-processor is not part of.
+On a machine with other work, --one_thread compares the processor time of one thread each, which does not include
+waiting for a processor.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from benchmarks.speed.losses_worker import OURS, THEIRS
 from benchmarks.speed.worker import MOST_MEMORY, TooMuch, Worker
 
 LIBRARIES = ("tfdml", "pytorch_metric_learning")
-# A round lasts at least so long, seconds; a step is given up after so long.
+# Minimum duration of a round, and maximum duration of a step, in seconds.
 ROUND = 0.3
 SLOW = 3
 PATIENCE = 60
@@ -38,27 +38,28 @@ ONE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
 }
 
-# Frameworks take another device silently where they do not find theirs, and all memory of a GPU, which is shared here.
+# Frameworks silently use another device if theirs is missing, and reserve all GPU memory, which is shared here.
 DEVICES = {
     "cpu": {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"},
     "gpu": {
         "JAX_PLATFORMS": "cuda",
-        # PyTorch's products of float32 are so by default.
+        # PyTorch computes float32 products in this precision by default.
         "JAX_DEFAULT_MATMUL_PRECISION": "float32",
         "TF_FORCE_GPU_ALLOW_GROWTH": "true",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     },
 }
 
-# Of glibc: what is freed goes back to the system at once, so that each step shows its own peak. It costs time.
+# With these settings, glibc returns freed memory to the system at once, so that each step has its own peak. This is
+# slow.
 FREES_AT_ONCE = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
 
 
 def measure(workers, memory_workers, case, rounds, clock):
-    """Median ratio of seconds, seconds of both, and peak memory of both, MiB."""
+    """Returns the median ratio of the seconds, the seconds of both, and the peak memory of both in MiB."""
     first = {library: worker.ask(**case, repeats=1, patience=PATIENCE) for library, worker in workers.items()}
     repeats = {library: max(1, round(ROUND / answer["seconds"])) for library, answer in first.items()}
-    # What takes seconds varies little from one time to the next.
+    # Measurements that take seconds vary little.
     rounds = rounds if first[LIBRARIES[1]]["seconds"] < SLOW else 1
     seconds = {library: [] for library in workers}
     for _ in range(rounds):
@@ -74,9 +75,9 @@ def measure(workers, memory_workers, case, rounds, clock):
 
 
 def start_workers(environment, device):
-    """A process for each library, to measure time, and again one each, to measure memory."""
+    """Starts two processes for each library, one to measure time and one to measure memory."""
     environments = (environment, {**environment, **FREES_AT_ONCE})
-    # A GPU's driver reserves far more addresses than it uses.
+    # GPU drivers reserve far more addresses than they use.
     most_memory = MOST_MEMORY if device == "cpu" else None
     return [
         {library: Worker("losses_worker", library, each, most_memory) for library in LIBRARIES} for each in environments
@@ -89,7 +90,7 @@ def end_workers(both):
 
 
 def tables(results, sizes, dims):
-    """Two tables: how many times longer the other one takes, and the peak memory of both."""
+    """Returns two tables: the ratio of the times, and the peak memory of both."""
     columns = [(size, dim) for size in sizes for dim in dims]
     heads = [f"{size} × {dim}" for size, dim in columns]
     parts = []
@@ -110,22 +111,24 @@ def _ratio(result):
 def _memory(result):
     if "too_much" in result:
         return ""
-    # Less than one is none that can be told from what a process holds anyway.
+    # Less than one MiB cannot be distinguished from the memory that a process holds anyway.
     ours, theirs = (result["peak_mib"][library] for library in LIBRARIES)
     return f"{ours:.0f} : {theirs:.0f}"
 
 
 def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--losses", default=",".join(THEIRS), help="names, joined by commas")
-    parser.add_argument("--sizes", default="128,512,2048", help="batch sizes")
-    parser.add_argument("--dims", default="128,512", help="embedding sizes")
-    parser.add_argument("--rounds", type=int, default=5, help="how often both are measured in turn")
-    parser.add_argument("--backend", default="tensorflow", choices=("tensorflow", "torch", "jax"), help="tfdml's")
-    parser.add_argument("--device", default="cpu", choices=("cpu", "gpu"), help="of both libraries")
-    parser.add_argument("--one_thread", action="store_true", help="compare the processor time of one thread")
-    parser.add_argument("--jit_compile", action="store_true", help="compile TensorFlow's step with XLA")
-    parser.add_argument("--results", default="runs/benchmarks/losses.jsonl", help="file that keeps the measurements")
+    parser.add_argument("--losses", default=",".join(THEIRS), help="Names, separated by commas.")
+    parser.add_argument("--sizes", default="128,512,2048", help="Batch sizes, separated by commas.")
+    parser.add_argument("--dims", default="128,512", help="Embedding sizes, separated by commas.")
+    parser.add_argument("--rounds", type=int, default=5, help="Number of rounds, each of which measures both.")
+    parser.add_argument(
+        "--backend", default="tensorflow", choices=("tensorflow", "torch", "jax"), help="Keras backend of tfdml."
+    )
+    parser.add_argument("--device", default="cpu", choices=("cpu", "gpu"), help="Device of both libraries.")
+    parser.add_argument("--one_thread", action="store_true", help="Compare the processor time of one thread.")
+    parser.add_argument("--jit_compile", action="store_true", help="Compile the TensorFlow step with XLA.")
+    parser.add_argument("--results", default="runs/benchmarks/losses.jsonl", help="File that keeps the measurements.")
     arguments = parser.parse_args()
     if arguments.jit_compile and arguments.backend != "tensorflow":
         parser.error("--jit_compile needs --backend=tensorflow: JAX always compiles, PyTorch never does here.")

@@ -1,7 +1,7 @@
-"""Steps of `losses`: a loss with its gradients on a batch, with a framework and on a device.
+"""Steps of `losses`: a loss with its gradients on a batch, for a framework and a device.
 
-A step computes and returns the loss. Its `wait` returns when the device has computed all, `reset_peak` lets the peak of
-memory begin anew and returns what is held, and `peak` returns that peak, both in bytes of the device.
+A step computes and returns the loss. Its `wait` returns when the device has finished. `reset_peak` resets the peak of
+the memory and returns the current memory, and `peak` returns the peak, both in bytes of device memory.
 """
 
 from benchmarks.speed import peak_memory
@@ -24,7 +24,7 @@ class OnTensorFlow:
 
         self._on_gpu = device == "gpu"
         if self._on_gpu and not tf.config.list_physical_devices("GPU"):
-            raise RuntimeError("TensorFlow sees no GPU.")
+            raise RuntimeError("TensorFlow cannot find a GPU.")
         tf.config.experimental.enable_tensor_float_32_execution(False)
         weights = [weight.value for weight in layer.trainable_weights] if layer else []
 
@@ -61,7 +61,7 @@ class OnTensorFlow:
 
 
 class OnTorch:
-    """A step with PyTorch, of either library.
+    """A step of either library with PyTorch.
 
     Args:
         value: function that computes the mean loss.
@@ -168,7 +168,7 @@ def step_of_ours(spec, labels, embeddings, backend, device, jit_compile):
 
 
 def on_torch_device(labels, embeddings, device):
-    """Tensors of a batch, and of the embeddings one that has a gradient."""
+    """Returns the tensors of a batch. The embeddings require a gradient."""
     import torch
 
     place = "cuda" if device == "gpu" else "cpu"

@@ -1,4 +1,4 @@
-"""Measures losses of one library for `losses`: a JSON question a line in, a JSON answer a line out."""
+"""Measures losses of one library for `losses`: reads a JSON question per line and prints a JSON answer per line."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from benchmarks.speed.peak_memory import MIB
 
 CLASSES = 512
 
-# Name, our spec, and what is the same in pytorch-metric-learning, as far as it has it.
+# Name, our spec, and the equivalent in pytorch-metric-learning, if it exists.
 OURS = {
     "angular": "angular",
     "arc_face": f"arc_face(classes={CLASSES})",
@@ -75,7 +75,7 @@ def batch(size, dim):
 
 
 def step_of_theirs(name, labels, embeddings, device):
-    """A step of pytorch-metric-learning's with the same loss."""
+    """Returns a step of pytorch-metric-learning with the same loss."""
     from pytorch_metric_learning import losses, miners
 
     size, dim = embeddings.shape
@@ -84,7 +84,7 @@ def step_of_theirs(name, labels, embeddings, device):
     if OURS[name].endswith(f"classes={CLASSES})") and loss_name != "ManifoldLoss":
         arguments = {"num_classes": CLASSES, "embedding_size": dim}
     elif loss_name == "ManifoldLoss":
-        # Theirs takes no more classes than rows.
+        # pytorch-metric-learning does not accept more classes than rows.
         arguments = {"l": dim, "K": min(CLASSES, size // 4)}
     elif loss_name == "RankedListLoss":
         arguments = {"margin": 0.4, "Tn": 10}
@@ -97,7 +97,7 @@ def step_of_theirs(name, labels, embeddings, device):
     loss.to(labels.device)
 
     def value():
-        # Theirs takes no labels: it draws meta-classes itself.
+        # The loss of pytorch-metric-learning does not use labels, because it draws meta-classes itself.
         given = () if loss_name == "ManifoldLoss" else (labels, miner(embeddings, labels) if miner else None)
         return loss(embeddings, *given)
 

@@ -1,9 +1,9 @@
-"""Packed datasets: reading beside files, and tables of ten million rows: `python -m benchmarks.speed.packed`.
+"""Measures packed datasets, compared with files and with ten million rows: `python -m benchmarks.speed.packed`.
 
-Images of about 14 kB are read without decoding them, and JPEGs of about 500 x 375 are read and decoded, from shards and
-from files that are in the page cache, through the same pipeline: CPU time of an image, and time, which only a quiet
-machine tells. Tables are those of 10,000,000 rows in 1,000,000 classes, whose records are the same few pictures: a
-process of its own opens them, binds a P×K sampler, and takes the first batch.
+It reads images of about 14 kB without decoding them, and reads and decodes JPEG files of about 500 × 375 pixels, from
+shards and from files in the page cache, through the same pipeline. It measures CPU time and wall time per image; wall
+time is only meaningful on an idle machine. It also measures tables with 10,000,000 rows in 1,000,000 classes that share
+a few images. For these, a separate process opens the tables, binds a P×K sampler and draws the first batch.
 """
 
 import argparse
@@ -18,14 +18,14 @@ import numpy as np
 
 SIDE = 48
 ROWS_OF_SHARD = 1_000_000
-# Passes over the images, in turn, and batches of indices.
+# Number of passes over the images, and of batches of indices.
 PASSES, BATCHES = 5, 512
-# Different JPEGs.
+# Number of different JPEG files.
 PICTURES = 64
 
 
 def files_and_shards(folder, count, content):
-    """Writes files, and packs them; returns both splits."""
+    """Writes files, packs them and returns both splits."""
     from pipelines import packing
     from pipelines.dataset import Dataset
     from pipelines.datasets import Split, load
@@ -45,7 +45,7 @@ def random_bytes(number):
 
 
 def pictures():
-    """Returns a function from a number to a JPEG, one of a few that are drawn once."""
+    """Returns a function from a number to one of a few JPEG files, which are drawn once."""
     from benchmarks.speed.pictures import picture
 
     drawn = [picture(seed) for seed in range(PICTURES)]
@@ -60,7 +60,7 @@ def length(contents, seed):
 
 
 def seconds_of_reading(split, order, prepare):
-    """CPU seconds of an image, and seconds."""
+    """Returns CPU seconds and seconds per image."""
     from pipelines.build import evaluation_batches
 
     start = np.array([time.process_time(), time.perf_counter()])
@@ -77,14 +77,16 @@ def print_reading(what, count, content, prepare):
         for _ in range(PASSES):
             for name, split in splits.items():
                 found[name].append(seconds_of_reading(split, order, prepare))
-    # The first pass reads the files for the first time.
+    # The first pass does not count, because it reads the files for the first time.
     files, shards = (np.median(found[name][1:], axis=0) for name in ("files", "shards"))
     for clock, of_files, of_shards in zip(("CPU time", "time"), files, shards, strict=True):
-        print(f"{what}, {clock}: {1e6 * of_files:.0f} µs from files, {of_shards / of_files:.2f} of that from shards.")
+        print(
+            f"{what}, {clock}: {1e6 * of_files:.0f} µs from files, {of_shards / of_files:.2f} times that from shards."
+        )
 
 
 def write_tables(folder, rows, classes):
-    """Writes a packed dataset of many rows by hand, from the shard of a small one that is packed."""
+    """Writes a packed dataset with many rows by hand, from the shard of a small packed dataset."""
     import pyarrow as pa
     import pyarrow.parquet
 
@@ -116,7 +118,7 @@ def write_tables(folder, rows, classes):
 
 
 def measure_tables(folder):
-    """Opens the tables and takes a batch; prints what it took."""
+    """Opens the tables, draws a batch, and prints the time and the memory."""
     import tensorflow as tf
 
     from benchmarks.speed.peak_memory import MIB, held, peak, reset_peak
@@ -125,7 +127,7 @@ def measure_tables(folder):
     from pipelines.preprocessor import Preprocessor
     from pipelines.sampling import PxK
 
-    # What TensorFlow and Arrow need anyway.
+    # Memory that TensorFlow and Arrow need anyway.
     tf.constant(0)
     before, start = reset_peak(), time.perf_counter()
     split = load("packed", data_dir=folder).train
@@ -152,7 +154,7 @@ def measure_tables(folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=20_000, help="that are read")
+    parser.add_argument("--images", type=int, default=20_000, help="Number of images to read.")
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--classes", type=int, default=1_000_000)
     arguments = parser.parse_args()

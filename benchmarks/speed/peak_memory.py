@@ -1,4 +1,4 @@
-"""Memory of a process, from Linux."""
+"""Measures the memory of a process on Linux."""
 
 import re
 from pathlib import Path
@@ -7,18 +7,18 @@ MIB = 2**20
 
 
 def reset_peak():
-    """Lets the peak begin anew with what the process holds, and returns that, in bytes."""
+    """Resets the peak to the current memory of the process, and returns it in bytes."""
     Path("/proc/self/clear_refs").write_text("5")
     return _status("VmRSS")
 
 
 def peak():
-    """Returns the peak of the process' memory, in bytes."""
+    """Returns the peak memory of the process in bytes."""
     return _status("VmHWM")
 
 
 def held():
-    """Returns the memory that the process holds now, in bytes."""
+    """Returns the current memory of the process in bytes."""
     return _status("VmRSS")
 
 

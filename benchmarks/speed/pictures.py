@@ -1,4 +1,4 @@
-"""JPEG files to measure with."""
+"""Writes JPEG files for measurements."""
 
 import io
 
@@ -9,7 +9,7 @@ WIDTH, HEIGHT, QUALITY = 500, 375, 90
 
 
 def picture(seed):
-    """A JPEG of clouds at every scale, whose spectrum, and so whose size as a file, is about a photograph's."""
+    """Returns a JPEG of clouds at every scale, with about the spectrum and the file size of a photo."""
     random = np.random.default_rng(seed)
     width, height = (round(side * random.uniform(0.85, 1.15)) for side in (WIDTH, HEIGHT))
     pixels = np.full((height, width, 3), 128.0)
@@ -23,7 +23,7 @@ def picture(seed):
 
 
 def write_pictures(folder, count, first=0):
-    """Writes the pictures of so many seeds, from the first on, that are not there yet."""
+    """Writes the images of the first seeds, if they do not exist yet."""
     folder.mkdir(parents=True, exist_ok=True)
     for seed in range(first, first + count):
         path = folder / f"{seed:05}.jpg"

@@ -1,8 +1,9 @@
-"""Memory and time of a step whose batch is embedded in pieces: `python -m benchmarks.speed.pieces`, with the extra cpu.
+"""Measures steps that embed their batch in chunks: `python -m benchmarks.speed.pieces`, with the extra cpu.
 
-ResNet-50 with frozen batch norm, one process for each number of pieces, in turn. Prints a Markdown table: the peak of
-memory in a step above what the process held before the first one, which are activations, gradients and the first
-step's graph, and the time beside that of one piece, the median of the ratio over rounds.
+It uses ResNet-50 with frozen batch norm, and one process for each number of chunks, in turn. The command prints a
+Markdown table with the peak memory of a step and the time relative to a single chunk (the median of the ratio over
+rounds). The memory is relative to what the process held before the first step: activations, gradients and the graph of
+the first step.
 """
 
 import argparse
@@ -14,10 +15,10 @@ from benchmarks.speed.worker import Worker
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pieces", default="1,2,4,8", help="numbers of pieces, joined by commas")
-    parser.add_argument("--batch", type=int, default=64, help="images in a batch")
-    parser.add_argument("--size", type=int, default=112, help="side of the images, pixels")
-    parser.add_argument("--rounds", type=int, default=3, help="how often all are measured in turn")
+    parser.add_argument("--pieces", default="1,2,4,8", help="Numbers of chunks, separated by commas.")
+    parser.add_argument("--batch", type=int, default=64, help="Number of images per batch.")
+    parser.add_argument("--size", type=int, default=112, help="Side length of the images in pixels.")
+    parser.add_argument("--rounds", type=int, default=3, help="Number of rounds, each of which measures everything.")
     arguments = parser.parse_args()
     numbers = [int(each) for each in arguments.pieces.split(",")]
     workers = {pieces: Worker("pieces_worker", str(pieces), {}) for pieces in numbers}
@@ -32,7 +33,7 @@ def main():
         pairs = zip(found, answers[numbers[0]], strict=True)
         ratio = statistics.median(one["seconds"] / other["seconds"] for one, other in pairs)
         rows.append([str(pieces), f"{found[-1]['step']:,.0f}", f"{ratio:.2f}"])
-    print(markdown(["pieces", "MiB in a step", "time relative to the first"], rows))
+    print(markdown(["Chunks", "MiB per step", "Time relative to the first"], rows))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Measures steps in pieces for `pieces`: a JSON question a line in, an answer a line out."""
+"""Measures steps in chunks for `pieces`: reads a JSON question per line and prints an answer per line."""
 
 import json
 import sys

@@ -1,7 +1,8 @@
-"""Images a second in half precision beside float32: `python -m benchmarks.speed.precision`.
+"""Compares half precision with float32: `python -m benchmarks.speed.precision`.
 
-Training steps and embeddings of the quickstart's model and of ResNet-50, in turn in one process. Prints a Markdown
-table: how many times as many images bfloat16 takes, the median over rounds, and images a second of both.
+It measures training steps and embeddings of the quickstart's model and of ResNet-50, in turn in one process. The
+command prints a Markdown table with images per second of both, and the ratio of bfloat16 to float32 (the median over
+rounds).
 """
 
 import argparse
@@ -15,7 +16,7 @@ import tensorflow as tf
 import tfdml
 from benchmarks.markdown import markdown
 
-# Backbone, side of images and batch size of each row.
+# Backbone, side length of the images and batch size of each row.
 CASES = {
     "`small(width=16)`, 48 pixels": ("small(width=16)", 48, 128),
     "`resnet50`, 224 pixels": ("resnet50", 224, 16),
@@ -23,7 +24,7 @@ CASES = {
 
 
 def work_of(precision, backbone, size, batch):
-    """Functions that do a batch of training and of inference."""
+    """Returns functions that process a batch in training and in inference."""
     keras.config.set_dtype_policy(precision)
     model = tfdml.Single(tfdml.registry.create("backbone", backbone), embedding_size=128)
     images = tf.constant(np.random.default_rng(0).normal(size=(batch, size, size, 3)), tf.float32)
@@ -58,7 +59,7 @@ def main():
             ours, theirs = (batch / statistics.median(times) for times in zip(*rounds, strict=True))
             cells.append(f"{ratio:.2f} ({ours:.1f} : {theirs:.1f})")
         rows.append([name, *cells])
-    print(markdown(["", "training", "inference"], rows))
+    print(markdown(["Model", "Training", "Inference"], rows))
 
 
 if __name__ == "__main__":

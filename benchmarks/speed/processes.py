@@ -1,4 +1,4 @@
-"""Runs Python in processes that are measured."""
+"""Runs Python in processes and measures them."""
 
 import os
 import resource
@@ -26,12 +26,12 @@ class Measured(NamedTuple):
 
 def run_python(*arguments, **environment):
     """Runs Python with arguments, and variables in its environment, in a new process; returns its `Measured`."""
-    # Installed packages are compiled, and so is this one after the first time.
+    # Installed packages are compiled to bytecode, and so is this one after its first import.
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.time()
     done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env={**kept, **environment})
     ended, after = time.time(), resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
-        sys.exit(f"The process that was measured failed:\n{done.stderr}")
+        sys.exit(f"The measured process failed:\n{done.stderr}")
     cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
     return Measured(began, ended - began, cpu, done.stdout)

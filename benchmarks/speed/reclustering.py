@@ -1,8 +1,8 @@
-"""Time of dividing data anew: `python -m benchmarks.speed.reclustering`, with the extra cpu.
+"""Measures how long it takes to cluster the data again: `python -m benchmarks.speed.reclustering`, with the extra cpu.
 
-K-means, matching with the clusters before, and the sampler's new tables, on embeddings that lie in blobs; beside them
-scikit-learn's K-means with as many iterations from as many starts, in the same run. What a network takes to embed the
-images comes on top.
+It runs K-means, the matching with the previous clusters and the new tables of the sampler, on embeddings in blobs. It
+compares them with scikit-learn's K-means with the same number of iterations and starts, in the same run. The time to
+embed the images is not included.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from tfdml.neighbors.clustering import kmeans, matched
 
 
 def embeddings_of(rows, dim, classes, seed):
-    """Unit vectors `[rows, dim]` around a center for each class, and the classes."""
+    """Returns unit vectors `[rows, dim]` around a center for each class, and the classes."""
     random = np.random.default_rng(seed)
     labels = np.sort(random.integers(0, classes, rows))
     points = random.normal(size=(classes, dim))[labels] + random.normal(size=(rows, dim))
@@ -54,7 +54,7 @@ def main():
         times["tables"].append(seconds(lambda assignment=assignment: sampler.assign(assignment))[0])
         if not round_number:
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        # As many iterations, no stop before.
+        # The same number of iterations, without early stopping.
         options = {"init": "random", "n_init": 1, "max_iter": arguments.iterations, "tol": 0.0}
         other = KMeans(arguments.clusters, random_state=round_number, **options)
         times["scikit-learn's K-means"].append(seconds(lambda other=other: other.fit(embeddings))[0])

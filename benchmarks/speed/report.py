@@ -1,8 +1,8 @@
-"""Time and size of a report of many test images: `python -m benchmarks.speed.report`.
+"""Measures time and size of a report with many test images: `python -m benchmarks.speed.report`.
 
-The embeddings are random, around a center for each class, and the images are those of `pictures`, the same
-ones again and again. The network is small: what a larger one takes, to embed the test images and for the similarity
-maps of the images on the page, comes on top. Evaluation, which the table of scores needs, has a row of its own.
+The embeddings are random, around a center for each class, and the images are repeated images of `pictures`. The network
+is small. The times of a larger network, to embed the test images and for the similarity maps of the images on the page,
+are not included. The evaluation for the table of scores has its own row.
 """
 
 import argparse
@@ -31,12 +31,12 @@ from tfdml.run.experiment.experiment import Experiment, set_up
 from tfdml.run.experiment.images import ImageData
 
 IMAGE_SIZE = 64
-# Pictures that every run has, but for `projector`, which is no part of the page.
+# Pictures that every run has, except `projector`, which is not part of the page.
 DRAWN = ("neighbors", "confused", "similarity", "map", "similarities", "recall")
 
 
 def subject_of(arguments, folder):
-    """The `Record` and the `Subject` of a run with random embeddings."""
+    """Returns the `Record` and the `Subject` of a run with random embeddings."""
     given = [f"--image_size={IMAGE_SIZE}", f"--embedding_size={arguments.dim}", "--test_transform=warp"]
     run = RunDirectory(folder)
     run.claim(flags.resolve(given))
@@ -50,13 +50,13 @@ def subject_of(arguments, folder):
     model = tfdml.Single(tfdml.backbones.Small(width=8, stages=4), embedding_size=arguments.dim)
     model(np.zeros([1, IMAGE_SIZE, IMAGE_SIZE, 3], np.float32))
     subject = Subject(Experiment(settings, strategy, splits, ImageData(settings.images, strategy)), model, run, {})
-    # In place of those of the network.
+    # These replace the embeddings of the network.
     subject.__dict__["embeddings"] = embeddings
     return record, subject
 
 
 def timed(function):
-    """The seconds of CPU time and of wall time that a function takes, and what it returns."""
+    """Returns the CPU time and the wall time of a function in seconds, and its result."""
     cpu, wall = time.process_time(), time.perf_counter()
     with redirect_stdout(io.StringIO()):
         result = function()
@@ -68,7 +68,7 @@ def main():
     parser.add_argument("--images", type=int, default=60_000)
     parser.add_argument("--dim", type=int, default=512)
     parser.add_argument("--classes", type=int, default=11_000)
-    parser.add_argument("--pictures", type=int, default=60, help="how many different images there are")
+    parser.add_argument("--pictures", type=int, default=60, help="Number of different images.")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
@@ -82,7 +82,7 @@ def main():
             drawn |= {path: path.stem for path in paths if drawing.on_page}
         path = folder / "index.html"
         page, _ = timed(lambda: write_page(record, subject, drawn, path))
-        # The page evaluates, too.
+        # Writing the page includes the evaluation.
         parts["page"] = tuple(both - alone for both, alone in zip(page, evaluation, strict=True))
         parts["all but evaluation"] = tuple(map(sum, zip(*parts.values(), strict=True)))
         for name, (cpu, wall) in {"evaluation": evaluation, **parts}.items():

@@ -1,9 +1,9 @@
-"""Memory and time of a step with all classes and with a sample: `python -m benchmarks.speed.sampled_classes`.
+"""Compares steps with all classes and with a sample of them: `python -m benchmarks.speed.sampled_classes`.
 
-`norm_softmax` on proxies of many classes, behind a network that costs nothing; a process for each line. Prints a
-Markdown table: the peak of memory above what the process held before it made the proxies, and CPU time beside that
-with all classes, the least of several; of the loss with its gradients, and of a whole step with SGD, in which the
-gradient of the proxies becomes a matrix as large as they are.
+It uses `norm_softmax` with proxies of many classes after a network with negligible cost, and a process for each row.
+The command prints a Markdown table for the loss with its gradients and for a whole step with SGD, in which the gradient
+of the proxies becomes a matrix of their size. It has the peak memory relative to what the process held before it
+created the proxies, and the CPU time relative to all classes, the minimum of several measurements.
 """
 
 import argparse
@@ -14,10 +14,10 @@ from benchmarks.speed.worker import TooMuch, Worker
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--classes", default="10000,100000,1000000", help="numbers of classes, joined by commas")
-    parser.add_argument("--sampled", type=int, default=4096, help="classes of a sample")
-    parser.add_argument("--batch", type=int, default=64, help="images in a batch")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured")
+    parser.add_argument("--classes", default="10000,100000,1000000", help="Numbers of classes, separated by commas.")
+    parser.add_argument("--sampled", type=int, default=4096, help="Number of sampled classes.")
+    parser.add_argument("--batch", type=int, default=64, help="Number of images per batch.")
+    parser.add_argument("--rounds", type=int, default=3, help="Number of measurements, of which the minimum counts.")
     arguments = parser.parse_args()
     rows = []
     for classes in map(int, arguments.classes.split(",")):
@@ -30,7 +30,7 @@ def main():
 
 
 def measured(**question):
-    """Memory and time of the loss and of a step, in processes of their own; None for what takes too much."""
+    """Returns memory and time of the loss and of a step, each in its own process, or `None` above the limits."""
     found = {}
     for part in ("loss", "step"):
         worker = Worker("sampled_classes_worker", part, {})

@@ -1,4 +1,4 @@
-"""Measures the loss or a step for `sampled_classes`: a JSON question a line in, an answer a line out."""
+"""Measures the loss or a step for `sampled_classes`: reads a JSON question per line and prints an answer per line."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ DIM, SIDE = 128, 4
 
 
 def loss_of(loss, batch, labels):
-    """The loss and its gradients; those of drawn proxies stay rows."""
+    """Returns a function of the loss and its gradients. Gradients of sampled proxies remain sparse rows."""
     layer = loss.make_layer()
     layer.build((None, DIM))
     layer.built = True
@@ -27,14 +27,14 @@ def loss_of(loss, batch, labels):
             tape.watch(embeddings)
             value = tf.reduce_mean(loss.call(labels, layer(embeddings, labels)))
         gradients = tape.gradient(value, [embeddings, layer.proxies.value])
-        # Asked for, so that they are computed.
+        # Read the values, so that they are computed.
         return value + sum(tf.reduce_sum(getattr(each, "values", each)) for each in gradients)
 
     return lambda: float(compute(embeddings, labels))
 
 
 def step_of(loss, batch, labels):
-    """A training step of a model of one pixel's worth of network."""
+    """Returns a training step of a model with a minimal network."""
     images = tf.constant(np.random.default_rng(0).normal(size=(batch, SIDE, SIDE, 3)), tf.float32)
     model = tfdml.methods.Single(keras.Sequential([keras.layers.Conv2D(8, 3)]), embedding_size=DIM)
     model(images[:1])
@@ -58,7 +58,7 @@ def measure(part, classes, batch, sampled, rounds):
 
 
 def least_seconds(run, rounds):
-    """Returns the least CPU seconds that a function takes, of several calls."""
+    """Returns the minimum CPU seconds of a function over several calls."""
     seconds = []
     for _ in range(rounds):
         began = time.process_time()

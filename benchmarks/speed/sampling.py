@@ -1,6 +1,7 @@
-"""How long P×K sampling takes at 1,000,000 rows in 100,000 classes: `python -m benchmarks.speed.sampling`.
+"""Measures P×K sampling with 1,000,000 rows in 100,000 classes: `python -m benchmarks.speed.sampling`.
 
-Beside it the usual way in NumPy: a permutation of the classes, then `choice` within each. Prints JSON.
+It compares it with the usual way in NumPy: a permutation of the classes, then `choice` within each. The command prints
+JSON.
 """
 
 import json
@@ -35,7 +36,7 @@ def main():
 
 
 def _numpy_seconds(labels):
-    """Seconds a batch of the same shape takes with stateful NumPy random numbers."""
+    """Returns the seconds for a batch of the same shape with stateful NumPy random numbers."""
     rng = np.random.default_rng(0)
     members = np.argsort(labels, kind="stable").reshape(CLASSES, -1)
     began = time.perf_counter()

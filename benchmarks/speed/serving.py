@@ -1,11 +1,13 @@
-"""Requests a second of the service beside those of its model alone: `python -m benchmarks.speed.serving --index=index`.
+"""Compares requests per second of the service with its model alone: `python -m benchmarks.speed.serving --index=index`.
 
 The model alone embeds and searches full batches of the same files in a loop, in a process that does nothing else.
-Clients run in a process of their own, each with one connection; where cores are few, they take theirs from the service.
-If the program `hey` is installed, it asks as well, always for the same image. Prints Markdown tables.
+Clients run in their own process, each with one connection. If there are few cores, the clients compete with the service
+for them. If the program `hey` is installed, it also sends requests, always with the same image. The command prints
+Markdown tables.
 
---indexing: also images a second of indexing, without what it takes to load the model, beside embedding them alone.
---minutes=10: also the memory of the service while --steady_clients ask so long, with --pause seconds after an answer.
+--indexing also measures images per second of indexing, without the time to load the model, compared with embedding
+alone. --minutes=10 also measures the memory of the service while --steady_clients send requests for that long, with
+--pause seconds after each answer.
 """
 
 import argparse
@@ -24,9 +26,9 @@ import numpy as np
 from benchmarks.markdown import markdown
 
 FILES = 64
-# Clients before the measured ones.
+# Number of clients that warm up the service.
 WARMING = 4
-# Of a load over minutes.
+# Settings of a load over several minutes.
 SAMPLES = 10
 ALONE = """
 import sys, time
@@ -111,7 +113,7 @@ async def steady(port, requests, arguments, service):
 
 
 def asked_by_hey(port, file, count, seconds):
-    """Returns requests a second, p50 and p99 in milliseconds, and other answers than 200, as `hey` counts them."""
+    """Returns requests per second, p50 and p99 in milliseconds, and answers other than 200, counted by `hey`."""
     body = request(Path(file).read_bytes()).partition(b"\r\n\r\n")[2]
     with tempfile.NamedTemporaryFile() as sent:
         sent.write(body)
@@ -120,7 +122,7 @@ def asked_by_hey(port, file, count, seconds):
         command = ["hey", f"-z={seconds:g}s", f"-c={count}", "-m=POST", f"-T={kind}", f"-D={sent.name}", address]
         output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     rate = float(re.search(r"Requests/sec:\s+([\d.]+)", output)[1])
-    # Of few requests it tells no 99th percentile.
+    # There is no 99th percentile for few requests.
     found = [re.search(rf"{each}% in ([\d.]+)", output) for each in (50, 99)]
     quantiles = [1000 * float(each[1]) if each else float("nan") for each in found]
     others = [int(found) for status, found in re.findall(r"\[(\d+)\]\s+(\d+) ", output) if status != "200"]
@@ -134,13 +136,13 @@ def request(content):
 
 
 def memory(process):
-    """Megabytes that a process holds."""
+    """Returns the memory of a process in megabytes."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
 
 
 def images_of(index):
-    """Paths of the images of an index."""
+    """Returns the paths of the images of an index."""
     import pyarrow.parquet
 
     manifest = json.loads((Path(index) / "manifest.json").read_text())
@@ -156,7 +158,9 @@ def images_a_second_alone(arguments, files):
 def print_indexing(arguments, files):
     with tempfile.TemporaryDirectory() as out:
         rate, alone = _numbers_of(INDEXING, f"{arguments.index}/model", arguments.batch_size, out, *files)
-    print(f"Indexing: {rate:.0f} images a second, {rate / alone:.2f} of embedding them alone.\n", flush=True)
+    print(
+        f"Indexing: {rate:.0f} images per second, {rate / alone:.2f} times the rate of embedding alone.\n", flush=True
+    )
 
 
 def _numbers_of(program, *words):
@@ -194,7 +198,7 @@ def print_load(arguments, service, files, alone):
     if arguments.minutes:
         requests = [request(Path(file).read_bytes()) for file in files]
         found, errors = asyncio.run(steady(port, requests, arguments, service))
-        print("\n" + markdown(["minutes", "requests", "memory, MB"], found))
+        print("\n" + markdown(["Minutes", "Requests", "Memory, MB"], found))
         print(f"\n{len(errors)} errors.")
 
 
@@ -212,10 +216,10 @@ def main():
     images = images_of(arguments.index)
     files = images[:FILES]
     alone = images_a_second_alone(arguments, files)
-    print(f"The model alone: {alone:.0f} images a second.\n", flush=True)
+    print(f"The model alone: {alone:.0f} images per second.\n", flush=True)
     if arguments.indexing:
         print_indexing(arguments, images)
-    # More clients than the service lets wait would be told to come again.
+    # The service would reject more clients than its queue has room for.
     most = max(WARMING, *arguments.clients)
     settings = [f"--batch_size={arguments.batch_size}", f"--max_waiting={most}", f"--max_connections={2 * most}"]
     command = [sys.executable, "-m", "tfdml.serve", f"--index={arguments.index}", "--port=0", *settings]

@@ -1,9 +1,10 @@
-"""Memory and time of a step with proxies sharded over devices: `python -m benchmarks.speed.sharded_classes`, extra cpu.
+"""Measures a step with proxies sharded over devices: `python -m benchmarks.speed.sharded_classes`, with the extra cpu.
 
-`norm_softmax` on proxies of many classes and SGD with momentum, behind a network that costs nothing; on one device, and
-on two virtual CPUs that each hold all proxies or a half of them; a process for each line. Prints a Markdown table: the
-peak of memory of the whole process above what it held before it made the model, while that is made and in later steps,
-and CPU time of a step, of all devices together, beside one device; the least of several.
+It uses `norm_softmax` with proxies of many classes and SGD with momentum after a network with negligible cost: on one
+device, and on two virtual CPUs that each hold all proxies or half of them. Each row has its own process. The command
+prints a Markdown table with the peak memory of the whole process, relative to what it held before it created the model,
+while the model is created and in later steps. It also has the CPU time of a step, for all devices together, compared
+with one device; this is the minimum of several measurements.
 """
 
 import argparse
@@ -20,20 +21,20 @@ CASES = {
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--classes", default="10000,100000,1000000", help="numbers of classes, joined by commas")
-    parser.add_argument("--batch", type=int, default=64, help="images in a global batch")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured")
+    parser.add_argument("--classes", default="10000,100000,1000000", help="Numbers of classes, separated by commas.")
+    parser.add_argument("--batch", type=int, default=64, help="Number of images per global batch.")
+    parser.add_argument("--rounds", type=int, default=3, help="Number of measurements, of which the minimum counts.")
     arguments = parser.parse_args()
     rows = []
     for classes in map(int, arguments.classes.split(",")):
         found = {name: measured(name, classes, arguments) for name in CASES}
         for name, one in found.items():
             rows.append([f"{classes:,}", name, *cells(one, found["one"])])
-    print(markdown(["classes", "devices", "made: MiB", "step: MiB", "step: time"], rows))
+    print(markdown(["Classes", "Devices", "Creation, MiB", "Step, MiB", "Step, time"], rows))
 
 
 def measured(name, classes, arguments):
-    """Memory and time in a process of its own; None for what takes too much."""
+    """Returns memory and time, measured in its own process, or `None` above the limits."""
     devices, sharded = CASES[name]
     worker = Worker("sharded_classes_worker", devices, {"TF_CPP_MIN_LOG_LEVEL": "2"})
     try:

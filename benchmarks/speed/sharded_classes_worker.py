@@ -1,4 +1,4 @@
-"""Measures steps for `sharded_classes`: a JSON question a line in, an answer a line out."""
+"""Measures steps for `sharded_classes`: reads a JSON question per line and prints an answer per line."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ DIM, SIDE = 128, 4
 
 def main(devices):
     strategy = strategy_for(devices)
-    # As in a run.
+    # The same as in a run.
     tf.config.experimental.enable_op_determinism()
     for line in sys.stdin:
         print(json.dumps(measure(strategy, **json.loads(line))), flush=True)
@@ -34,7 +34,7 @@ def measure(strategy, classes, sharded, batch, rounds):
 
 
 def step_of(strategy, loss, classes, batch):
-    """A training step of a model of one pixel's worth of network."""
+    """Returns a training step of a model with a minimal network."""
     random = np.random.default_rng(0)
     with strategy.scope():
         model = tfdml.methods.Single(keras.Sequential([keras.layers.Conv2D(8, 3)]), embedding_size=DIM)

@@ -1,9 +1,10 @@
-"""Time of passes over all images with one process and with workers: `python -m benchmarks.speed.shared_passes`.
+"""Compares passes over all images with one process and with workers: `python -m benchmarks.speed.shared_passes`.
 
-The stages of re-clustering, evaluation and a search for hard neighbors, by one process on one core, by one on as many
-cores as there are workers, and by workers with a core each, one after the other in each round. Embedding is measured on
-photos, the rest on random rows. Prints the medians over rounds, and how many times as long as one core each takes.
-Workers on one machine show what sharing costs; they cannot be faster than one process on all of its cores.
+It measures the stages of clustering again, of an evaluation and of a search for hard negatives. They run in one process
+on one core, in one process with as many cores as there are workers, and in workers with one core each, one after the
+other in each round. Embedding is measured with photos, the rest with random rows. The command prints the medians over
+rounds and their ratio to one core. Workers on the same machine show the cost of sharing; they cannot be faster than one
+process with all of its cores.
 """
 
 import argparse
@@ -29,13 +30,13 @@ def free_ports(count):
 
 
 def configs_of(count):
-    """`TF_CONFIG` of each of so many workers on this machine."""
+    """Returns the `TF_CONFIG` of each worker on this machine."""
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(count)]}
     return [json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}}) for index in range(count)]
 
 
 def start(sizes, count):
-    """The processes of each way to compute."""
+    """Starts the processes of each variant."""
     cores = sorted(os.sched_getaffinity(0))[:count]
 
     def process(devices, cores, environment=()):
@@ -49,7 +50,7 @@ def start(sizes, count):
 
 
 def measured(processes):
-    """Seconds of each stage, until the last of the processes has done it."""
+    """Returns the seconds of each stage until the last process has finished it."""
     with concurrent.futures.ThreadPoolExecutor(len(processes)) as threads:
         answers = list(threads.map(lambda each: each.ask(), processes))
     return {stage: max(answer[stage] for answer in answers) for stage in answers[0]}
@@ -64,7 +65,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     sizes = vars(parser.parse_args())
     rounds, ways = sizes.pop("rounds"), start(sizes, sizes.pop("workers"))
-    # The first round traces functions and reads files.
+    # The first round does not count, because it traces functions and reads files.
     times = [{way: measured(processes) for way, processes in ways.items()} for _ in range(rounds + 1)][1:]
     for processes in ways.values():
         for each in processes:
@@ -74,11 +75,11 @@ def main():
         cells = [stage]
         for way in ways:
             ratio = statistics.median(each[way][stage] / each[ONE][stage] for each in times)
-            # A process alone exchanges nothing.
+            # A single process exchanges nothing.
             shown = "-" if stage == EXCHANGE else f"{ratio:.2f}"
             cells += [f"{statistics.median(each[way][stage] for each in times):.2f} s", shown]
         table.append(cells)
-    print(markdown(["stage", *(name for way in ways for name in (way, "of one core"))], table))
+    print(markdown(["Stage", *(name for way in ways for name in (way, "relative to one core"))], table))
 
 
 if __name__ == "__main__":

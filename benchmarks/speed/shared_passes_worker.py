@@ -10,7 +10,7 @@ EXCHANGE = "exchanging embeddings"
 
 def main(about):
     about = json.loads(about)
-    # Before TensorFlow and NumPy count the cores.
+    # This must happen before TensorFlow and NumPy count the cores.
     os.sched_setaffinity(0, about["cores"])
     import numpy as np
 

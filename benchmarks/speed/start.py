@@ -1,8 +1,8 @@
-"""Seconds from the command to the first training step: `python -m benchmarks.speed.start`, with the extra cpu.
+"""Measures the time until the first training step: `python -m benchmarks.speed.start`, with the extra cpu.
 
-Each round imports TensorFlow and Keras alone, Keras, tfdml, prints the help of training, and trains one step of
-`configs/quickstart.flags`, each in a process of its own. Prints a Markdown table with the medians over rounds of each
-stage, and how many times as long as the import it takes. CPU seconds are those of all threads.
+Each round imports TensorFlow and Keras alone, imports Keras, imports tfdml, prints the help of training, and trains one
+step of `configs/quickstart.flags`, each in its own process. The command prints a Markdown table with the medians over
+rounds of each stage, and their ratio to the import of TensorFlow and Keras. CPU seconds are for all threads.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     arguments, flags = parser.parse_known_args()
     flags = flags or ["--flagfile=configs/quickstart.flags"]
-    # The first round warms the disk, and draws the pictures.
+    # The first round does not count: it warms up the disk cache and draws the images.
     rounds = [one_round(flags) for _ in range(arguments.rounds + 1)][1:]
     rows = []
     for stage in rounds[0]:
@@ -57,7 +57,7 @@ def main():
             ratio = statistics.median(each[stage][kind] / each[IMPORT][kind] for each in rounds)
             cells += [f"{statistics.median(values):.2f}", f"{ratio:.2f}"]
         rows.append([stage, *cells])
-    print(markdown(["stage", "seconds", "of the import", "CPU seconds", "of the import"], rows))
+    print(markdown(["Stage", "Seconds", "Relative to the import", "CPU seconds", "Relative to the import"], rows))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs `python -m tfdml.train` up to its first step, and writes when each stage ended."""
+"""Runs `python -m tfdml.train` up to its first step and writes the time at which each stage ended."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def main(path, arguments):
 
 
 def mark_run(path):
-    """Imports what a run needs, and lets it mark its stages."""
+    """Imports the modules of a run and instruments its stages."""
     import tfdml
     from tfdml.run.training import run_training as training
     from tfdml.run.training.run_callbacks import Progress
@@ -42,7 +42,7 @@ def mark(stage):
 
 
 def mark_after(owner, name, stage, then=lambda: None):
-    """Replaces a function by one that marks the end of a stage after each call, and then calls `then`."""
+    """Replaces a function with one that marks the end of a stage after each call and then calls `then`."""
     original = getattr(owner, name)
 
     def marking(*args, **kwargs):
@@ -57,5 +57,5 @@ def mark_after(owner, name, stage, then=lambda: None):
 def end(path):
     with open(path, "w", encoding="utf-8") as file:
         json.dump(MARKS, file)
-    # At once: a run that is stopped would save its step.
+    # End the process at once, because a run that is stopped would save its step.
     os._exit(0)

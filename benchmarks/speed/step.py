@@ -1,12 +1,12 @@
-"""A training step from JPEG files, beside torch's: `python -m benchmarks.speed.step`, with the extras cpu and bench.
+"""Compares a training step with torch: `python -m benchmarks.speed.step`, with the extras cpu and bench.
 
-Fine-tuning with semi-hard triplets on batches of 16 classes x 4 images, the statistics of batch norm frozen, Adam, as
-`python -m tfdml.train` does it by default, and as torch, torchvision and pytorch-metric-learning do it. torch takes the
-better of its two orders of dimensions, and of one and two processes that load images. Prints a Markdown table: seconds
-of a step, of wall time and of all threads' CPU time, and how many times longer torch takes, the median over rounds, in
-which both train in turn.
+It fine-tunes with semi-hard triplets on batches of 16 classes × 4 images, frozen batch norm statistics and Adam, as
+`python -m tfdml.train` does by default, and as torch, torchvision and pytorch-metric-learning do it. For torch, the
+better of its two memory formats and of one and two processes that load images counts. The command prints a Markdown
+table with the wall time and the CPU time of all threads per step, and the ratio of torch to tfdml (the median over
+rounds). Both train in turn in each round.
 
---profile prints in its place, for each of --cases, what the parts of a step take.
+--profile prints the time of the parts of a step instead, for each of --cases.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from benchmarks.markdown import markdown
 from benchmarks.speed.pictures import write_pictures
 from benchmarks.speed.processes import run_python
 
-# Our backbone, and the one of torchvision.
+# Our backbone and the backbone of torchvision.
 NETWORKS = {"MobileNetV2": ("keras_applications(name='MobileNetV2')", "mobilenet_v2"), "ResNet-18": ("resnet18",) * 2}
 CLASSES, IMAGES = 32, 16
 FINE_TUNING = [
@@ -40,21 +40,21 @@ CASES = {
 
 
 def photos(folder):
-    """Flags of a data set with a folder of JPEG files for each class, which are written once."""
+    """Returns the flags of a dataset with a folder of JPEG files per class, which are written once."""
     for number in range(CLASSES):
         write_pictures(folder / "photos" / f"{number:03}", IMAGES, first=number * IMAGES)
     return ["--dataset=folder(test_classes=0.3)", f"--data_dir={folder / 'photos'}"]
 
 
 def answer(module, **question):
-    """Returns the answer of a module of `benchmarks.speed`, in a process of its own."""
+    """Runs a module of `benchmarks.speed` in its own process and returns its answer."""
     code = f"from benchmarks.speed.{module} import main; main(**{question!r})"
     with tempfile.TemporaryDirectory() as folder:
         return json.loads(run_python("-c", code, TMPDIR=folder).printed.splitlines()[-1])
 
 
 def compared(name, size, dataset, steps, rounds):
-    """A row of the table: seconds of both and their ratio."""
+    """Returns a row of the table: the seconds of both and their ratio."""
     ours, theirs = NETWORKS[name]
     flags = [f"--backbone={ours}", f"--image_size={size}", *FINE_TUNING, *dataset]
     torch = {"name": theirs, "size": size, "folder": dataset[-1].partition("=")[2]}
@@ -74,7 +74,7 @@ def compared(name, size, dataset, steps, rounds):
 
 
 def profiled(name, dataset, steps):
-    """Rows of the table of a case: each part's CPU and wall time."""
+    """Returns the rows of a case: CPU time and wall time of each part."""
     flags = CASES[name] if CASES[name][0].startswith(TOYCARS) else [*CASES[name], *dataset]
     parts = answer("step_worker", flags=flags, steps=steps, profile=True)["parts"]
     first = [name] + [""] * (len(parts) - 1)
@@ -86,18 +86,22 @@ def profiled(name, dataset, steps):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--profile", action="store_true", help="what the parts of a step take")
-    parser.add_argument("--cases", default=",".join(CASES), help="what is profiled: names, joined by commas")
-    parser.add_argument("--networks", default=",".join(NETWORKS), help="what is compared: names, joined by commas")
-    parser.add_argument("--sizes", default="96,128,224", help="sides of the images, pixels")
-    parser.add_argument("--steps", type=int, default=12, help="steps that are measured, after four others")
-    parser.add_argument("--rounds", type=int, default=3, help="how often both are measured in turn")
-    parser.add_argument("--folder", default="runs/benchmarks/step", help="where photos are written, and kept")
+    parser.add_argument("--profile", action="store_true", help="Print the time of the parts of a step.")
+    parser.add_argument("--cases", default=",".join(CASES), help="Cases to profile: names, separated by commas.")
+    parser.add_argument(
+        "--networks", default=",".join(NETWORKS), help="Networks to compare: names, separated by commas."
+    )
+    parser.add_argument(
+        "--sizes", default="96,128,224", help="Side lengths of the images in pixels, separated by commas."
+    )
+    parser.add_argument("--steps", type=int, default=12, help="Number of measured steps, after four others.")
+    parser.add_argument("--rounds", type=int, default=3, help="Number of rounds, each of which measures both.")
+    parser.add_argument("--folder", default="runs/benchmarks/step", help="Folder that keeps the photos.")
     arguments = parser.parse_args()
     dataset = photos(Path(arguments.folder))
     if arguments.profile:
         rows = [row for name in CASES if name in arguments.cases for row in profiled(name, dataset, arguments.steps)]
-        print(markdown(["case", "part", "CPU, ms", "wall, ms"], rows))
+        print(markdown(["Case", "Part", "CPU, ms", "Wall, ms"], rows))
         return
     rows = [
         compared(name, int(size), dataset, arguments.steps, arguments.rounds)

@@ -12,7 +12,7 @@ CLASSES, PER_CLASS, DIMENSIONS = 16, 4, 128
 
 
 def loader(folder, size, workers, batches):
-    """Batches of images and labels, some classes and some images of each."""
+    """Yields batches of images and labels, with several images of each of several classes."""
     import numpy as np
     from torch.utils.data import DataLoader
     from torchvision import transforms
@@ -31,7 +31,7 @@ def loader(folder, size, workers, batches):
 
 
 def network(name):
-    """The network with an embedding of unit length, and batch norm that keeps its statistics."""
+    """Returns the network with an L2-normalized embedding and frozen batch norm statistics."""
     import torch
     import torchvision
 
@@ -47,7 +47,7 @@ def network(name):
 
 
 def cpu_seconds_of_workers():
-    """Those of the processes that load images, as far as these have ended."""
+    """Returns the CPU seconds of the processes that load images and have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -70,7 +70,7 @@ def main(name, size, folder, channels_last, workers, steps):
         optimizer.step()
         marks.append((time.perf_counter(), time.process_time()))
     seconds, own = ((last - first) / steps for first, last in zip(marks[WARM_UP - 1], marks[-1], strict=True))
-    # It is known only once they have ended.
+    # The CPU time of workers is only known after they have ended.
     before = cpu_seconds_of_workers()
     batches._iterator._shutdown_workers()
     of_workers = (cpu_seconds_of_workers() - before) / (WARM_UP + steps)

@@ -1,4 +1,4 @@
-"""Measures the parts of a training step, for `step`."""
+"""Measures the parts of a training step for `step`."""
 
 import os
 import time
@@ -62,7 +62,7 @@ def less(one, other):
 
 
 def measured(function):
-    """`(CPU seconds, seconds)` of a call, the least of several."""
+    """Returns the minimum `(CPU seconds, seconds)` of several calls."""
     function()
     found = []
     for _ in range(REPEATS):
@@ -73,7 +73,7 @@ def measured(function):
 
 
 def measured_input(dataset):
-    """`(CPU seconds, seconds)` of a batch."""
+    """Returns `(CPU seconds, seconds)` per batch."""
     batches = iter(dataset.repeat())
     next(batches)
     began = time.process_time(), time.perf_counter()

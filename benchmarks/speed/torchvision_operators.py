@@ -1,4 +1,4 @@
-"""Operators that torchvision needs before it can be imported."""
+"""Declares operators that torchvision needs before it can be imported."""
 
 
 def declare():

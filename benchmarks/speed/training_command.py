@@ -14,7 +14,7 @@ def train(arguments, imported, before=lambda: None):
         before: the same, called before.
     """
     sys.argv = ["tfdml.train", *arguments]
-    # `import tfdml` postpones its imports where a command runs, which it tells by this.
+    # `import tfdml` uses this to recognize a command, in which it postpones its imports.
     sys.modules["__main__"].__spec__ = importlib.machinery.ModuleSpec("tfdml.train", None)
     from tfdml.console import startup
 

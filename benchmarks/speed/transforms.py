@@ -1,7 +1,7 @@
-"""Measures each transform of an image of 224 x 224: `python -m benchmarks.speed.transforms`, needs the extra cpu.
+"""Measures each transform of an image of 224 × 224 pixels: `python -m benchmarks.speed.transforms`, with the extra cpu.
 
-Steps run one after another on one core, as they do beside a GPU, in turn over rounds. Prints a Markdown table of
-medians of processor time, in milliseconds an image, without what a step that does nothing costs.
+Transforms run one after another on one core, as they do while a GPU trains, in turn over rounds. The command prints a
+Markdown table of medians of the processor time in milliseconds per image, without the cost of a step that does nothing.
 """
 
 import argparse
@@ -35,8 +35,8 @@ STEPS = (
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=200, help="how many images a round has")
-    parser.add_argument("--rounds", type=int, default=5, help="how often all are measured in turn")
+    parser.add_argument("--images", type=int, default=200, help="Number of images per round.")
+    parser.add_argument("--rounds", type=int, default=5, help="Number of rounds, each of which measures everything.")
     arguments = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(1)
     passes = {step: images_through(step, arguments.images) for step in ("", *STEPS)}
@@ -44,22 +44,22 @@ def main():
     for _ in range(arguments.rounds):
         for step, dataset in passes.items():
             found[step].append(seconds(dataset))
-    print("| step | ms |", "|---|---|", sep="\n")
+    print("| Transform | ms |", "|---|---|", sep="\n")
     for step in STEPS:
         spent = [with_step - without for with_step, without in zip(found[step], found[""], strict=True)]
         print(f"| `{step}` | {1000 * statistics.median(spent) / arguments.images:.2f} |", flush=True)
 
 
 def images_through(step, count):
-    """A dataset whose passes take so many images through a step, one by one; an empty one leaves them as they are."""
+    """Returns a dataset that applies a transform to images, one by one. An empty transform changes nothing."""
     noise = np.random.default_rng(0).uniform(0, 255, (SIDE // 8, SIDE // 8, 3))
-    # Smooth, as photos are, which a JPEG's cost depends on.
+    # Smooth like photos, because the cost of a JPEG file depends on this.
     image = tf.image.resize(noise, (SIDE, SIDE), "bicubic")
     image = tf.clip_by_value(image, 0.0, 254.0)
     made = tfdml.registry.create("transform", step) if step else lambda image, seed: image
 
     def through(number):
-        # Of another seed each time, and not computed before.
+        # Another seed each time, so that no result is cached.
         return tf.reduce_sum(made(image + tf.cast(number % 2, tf.float32), tf.stack([0, tf.cast(number, tf.int32)])))
 
     dataset = tf.data.Dataset.range(count).map(tf.autograph.experimental.do_not_convert(through))

@@ -1,4 +1,4 @@
-"""A process that measures one library: a JSON question a line in, a JSON answer a line out."""
+"""A process that measures one library: reads a JSON question per line and prints a JSON answer per line."""
 
 import json
 import os
@@ -8,16 +8,16 @@ import subprocess
 import sys
 import tempfile
 
-# What a worker may take, so that one that needs more ends alone.
+# Memory limit of a worker, so that only this worker ends if it needs more.
 MOST_MEMORY = 20 * 2**30
 
 
 class TooMuch(Exception):
-    """A worker took more time or memory than it may."""
+    """A worker exceeded its time or memory limit."""
 
 
 class Worker:
-    """Runs `main(library)` of a module of `benchmarks.speed` in a process of its own, with so much memory or any."""
+    """Runs `main(library)` of a module of `benchmarks.speed` in its own process, optionally with a memory limit."""
 
     def __init__(self, module, library, environment, most_memory=MOST_MEMORY):
         self._most_memory = most_memory
@@ -33,7 +33,7 @@ class Worker:
         )
 
     def ask(self, patience=None, **question):
-        """The answer; `TooMuch` if it takes more seconds than `patience`, or more memory than there may be."""
+        """Returns the answer, or raises `TooMuch` if it exceeds `patience` seconds or the memory limit."""
         print(json.dumps(question), file=self.process.stdin, flush=True)
         if patience is not None and not select.select([self.process.stdout], [], [], patience)[0]:
             self.process.kill()
@@ -46,7 +46,7 @@ class Worker:
         said = self._errors.read().strip()
         if self.process.returncode < 0 or any(word in said for word in ("MemoryError", "alloc", "OOM")):
             limit = self._most_memory
-            raise TooMuch(f"more than {limit / 2**30:.0f} GiB" if limit else "more memory than there is")
+            raise TooMuch(f"more than {limit / 2**30:.0f} GiB" if limit else "more memory than available")
         raise RuntimeError(f"The process that measures {question} ended: {said.splitlines()[-1:]}")
 
     def end(self):

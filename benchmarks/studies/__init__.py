@@ -1,1 +1,1 @@
-"""Studies of this project, for `tfdml.study`, and the image sets and weights that they need."""
+"""The project's studies for `tfdml.study`, and the datasets and weights that they need."""

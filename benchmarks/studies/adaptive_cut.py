@@ -1,10 +1,11 @@
-"""Where to cut lists of neighbors: `python -m benchmarks.studies.adaptive_cut --embeddings=FOLDER`.
+"""Compares rules that cut lists of neighbors: `python -m benchmarks.studies.adaptive_cut --embeddings=FOLDER`.
 
-Of all .npz files in a folder, each with `embeddings` and `labels`, every image of half of the classes asks for its
-nearest ones among them. Lists are cut by a threshold of similarity, at a fixed length, and where similarities fall most
-(`tfdml.search --adaptive`). The threshold and the length are those with the highest F1 on the other half of the
-classes; the largest fall needs no fit. Means over queries of precision, recall and F1 of what is left, an empty list
-counting as 0; the best cut of each list, which knows the labels, is what no rule can exceed. Prints a Markdown table.
+It reads all .npz files in a folder, each with `embeddings` and `labels`. Every image of half of the classes is a query
+for its nearest neighbors in this half. The lists are cut by a similarity threshold, at a fixed length, and at the
+largest drop in similarity (`tfdml.search --adaptive`). The threshold and the length have the highest F1 on the other
+half of the classes; the largest drop needs no fitting. It prints a Markdown table with the mean precision, recall and
+F1 over the queries, in which an empty list counts as 0. The best cut of each list uses the labels and is an upper bound
+for any rule.
 """
 
 import argparse
@@ -22,7 +23,7 @@ THRESHOLDS = np.linspace(0, 1, 201)
 
 
 def lists_of(embeddings, labels, most):
-    """Returns similarities of the nearest, whether each is right, `[Q, most + 1]`, and the number of right ones."""
+    """Returns the similarities of the nearest neighbors, which of them are right, and the number of right images."""
     vectors = np.asarray(embeddings, np.float32)
     vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     similarities, right, count = [], [], min(most + 1, len(labels) - 1)
@@ -40,7 +41,7 @@ def lists_of(embeddings, labels, most):
 
 
 def scores_of(lengths, right, totals):
-    """Returns mean length, precision, recall and F1 of lists of these lengths, over queries that have a right one."""
+    """Returns the mean length, precision, recall and F1 of lists, over the queries with a right image."""
     found = np.append(np.zeros([len(right), 1], int), np.cumsum(right, axis=1), axis=1)[np.arange(len(right)), lengths]
     precision, recall = found / np.maximum(lengths, 1), found / np.maximum(totals, 1)
     f1 = 2 * found / np.maximum(lengths + totals, 1)
@@ -48,7 +49,7 @@ def scores_of(lengths, right, totals):
 
 
 def cuts(fit, test):
-    """Returns the name of a rule to the lengths `[Q]` of its lists."""
+    """Returns a dictionary from the name of each rule to the lengths `[Q]` of its lists."""
     (similarities, right, totals), (measured, hits, sizes) = fit, test
     most = similarities.shape[1] - 1
     f1 = [scores_of((similarities[:, :most] >= each).sum(axis=1), right, totals)[3] for each in THRESHOLDS]
@@ -68,13 +69,13 @@ def cuts(fit, test):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--embeddings", required=True, type=Path, help="folder of .npz files, or one file")
-    parser.add_argument("--k", type=int, default=50, help="longest list")
-    parser.add_argument("--seed", type=int, default=0, help="decides which classes a threshold is fitted on")
+    parser.add_argument("--embeddings", required=True, type=Path, help="Folder of .npz files, or one file.")
+    parser.add_argument("--k", type=int, default=50, help="Length of the longest list.")
+    parser.add_argument("--seed", type=int, default=0, help="Seed that decides which classes fit the threshold.")
     given = parser.parse_args()
     paths = sorted(given.embeddings.glob("*.npz")) if given.embeddings.is_dir() else [given.embeddings]
     if not paths:
-        sys.exit(f"--embeddings={given.embeddings} has no .npz file.")
+        sys.exit(f"--embeddings={given.embeddings} must be an .npz file or a folder with .npz files.")
     table = []
     for path in paths:
         file = EmbeddingFiles.read(str(path))

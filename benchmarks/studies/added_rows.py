@@ -1,18 +1,19 @@
-"""Rows of a study that change others further."""
+"""Adds rows to a study that change its other rows further."""
 
-# End the names of rows that change nothing but the steps, or the size of images.
+# Suffixes of rows that change only the number of steps or the image size.
 FOUR_TIMES, EIGHT_TIMES = (f", {times} times the steps" for times in ("four", "eight"))
 LARGER = ", at 96 px"
 
 
 def add_rows(changes, follow, names, more, *flags):
-    """Adds rows that change others further, and have their settings.
+    """Adds rows that change other rows further and use their settings.
 
     Args:
-        changes, follow: the `rows` and `follow` of a `Study`; both grow.
-        names: names of the rows that are changed further.
-        more: what is added to their names.
-        flags: flags that are added to theirs.
+        changes: The `rows` of a `Study`, which the function extends.
+        follow: The `follow` of the study, which the function extends.
+        names: Names of the rows to change.
+        more: Suffix of the new names.
+        flags: Additional flags of the new rows.
     """
     for name in names:
         changes[f"{name}{more}"] = [*changes[name], *flags]

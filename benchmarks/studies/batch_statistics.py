@@ -1,9 +1,9 @@
-"""Recall@1 with other statistics of batch norm: `python -m benchmarks.studies.batch_statistics RUN_DIR...`.
+"""Measures Recall@1 with other batch norm statistics: `python -m benchmarks.studies.batch_statistics RUN_DIR...`.
 
-Measures the final models of runs with `--freeze_batch_norm=none` on their test classes: as they are, with the moving
-averages of their training, and with the statistics of training images. A run that learns nothing, with
-`--steps=1 --lr_multipliers=*=0`, has a pretrained network and nearly its statistics. Prints a Markdown table of
-Recall@1, in percent.
+It measures the final models of runs with `--freeze_batch_norm=none` on their test classes, once with the moving
+averages of their training, and once with the statistics of training images. A run that learns nothing, with
+`--steps=1 --lr_multipliers=*=0`, has the weights of a pretrained network and nearly its statistics. The command prints
+a Markdown table of Recall@1, in percent.
 """
 
 import argparse
@@ -15,15 +15,15 @@ from benchmarks.markdown import markdown
 from tfdml.layers.norms import batch_norms, moves_statistics
 from tfdml.run.experiment.experiment import trained
 
-# More images than statistics need.
+# More images than the statistics need.
 MOST_IMAGES, BATCH_SIZE = 8192, 64
 
 
 def recall_of(run_dir):
-    """Recall@1 with the statistics of the final model, and with those of training images."""
+    """Returns Recall@1 with the statistics of the final model and with the statistics of training images."""
     experiment, model = trained(run_dir, "final", {"metrics": ["recall_at_1"]}, test_only=False)
     if not any(map(moves_statistics, batch_norms(model))):
-        raise ValueError(f"{run_dir} has no batch norm with moving statistics: train it with --freeze_batch_norm=none.")
+        raise ValueError(f"{run_dir} has no batch norm with moving statistics. Train it with --freeze_batch_norm=none.")
     train, test = experiment.splits.train, experiment.splits.test
 
     def recall():
@@ -37,7 +37,7 @@ def recall_of(run_dir):
 
 
 def use_statistics_of(model, batches):
-    """Makes the moving statistics of batch norm the means of those of batches of images."""
+    """Sets the moving statistics of batch norm to the mean statistics of batches of images."""
     for number, images in enumerate(batches):
         for norm in batch_norms(model):
             norm.momentum = number / (number + 1)
@@ -51,7 +51,7 @@ def main():
         [Path(run_dir).name, *(f"{100 * recall:.1f}" for recall in recall_of(run_dir))]
         for run_dir in parser.parse_args().run_dirs
     ]
-    print(markdown(["run", "moving averages", "statistics of training images"], rows))
+    print(markdown(["Run", "Moving averages", "Statistics of training images"], rows))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The study of EDMS on sets of real images: variants of its Table 2, and members."""
+"""The study of EDMS on datasets of real images: variants of its Table 2, and numbers of members."""
 
 from benchmarks.studies.rows import edms_variants
 from benchmarks.studies.rows.edms_variants import FULL, of_members, settings_of
@@ -7,22 +7,22 @@ from tfdml.run.study.study import Study
 from tfdml.run.study.tables import correlation
 
 WITHOUT, WALKS, IMAGES, INTRINSIC = "EDMS (w/o)", "EDMS (RW)", "EDMS (RW, P)", "EDMS (RW-int, P*)"
-# As in the paper 50 meta-classes. How batches are drawn it leaves open: here from all images.
+# 50 meta-classes, as in the paper. The paper leaves open how batches are drawn; these rows draw from all images.
 COMMON = ["--meta_classes=50", "--members=2"]
-# Why members hardly learn: images of a meta-class in a batch are few, or its classes are many.
+# Two reasons why members may learn little: few images per meta-class in a batch, or many classes per meta-class.
 SAMPLED = f"{WITHOUT}, P×K batches"
 
 
 def edms_of_images(flagfile, folder, few, intrinsic=False, batch=64, classes=0):
-    """Returns a study of variants of EDMS, two members each, with four settings.
+    """Returns a study of EDMS variants with two members and four settings each.
 
     Args:
-        flagfile: path of the flagfile that every row changes.
-        folder: folder of the run directories.
-        few: number of meta-classes of the rows whose meta-classes have two classes each.
-        intrinsic: whether a row has the intrinsic manifold similarity loss.
-        batch: number of images of a batch.
-        classes: number of classes that are trained on, for a row with as many meta-classes; 0: no such row.
+        flagfile: Path of the flagfile that every row changes.
+        folder: Folder of the run directories.
+        few: Number of meta-classes in rows with two classes per meta-class.
+        intrinsic: Whether a row uses the intrinsic manifold similarity loss.
+        batch: Number of images per batch.
+        classes: Number of training classes, for a row with one meta-class per class. If 0, there is no such row.
     """
     uniform, p_x_k = f"--sampler=uniform(batch_size={batch})", f"--sampler=pxk(classes={batch // 4}, per_class=4)"
     variants = [WITHOUT, WALKS, IMAGES, *[INTRINSIC] * intrinsic, FULL]
@@ -34,7 +34,7 @@ def edms_of_images(flagfile, folder, few, intrinsic=False, batch=64, classes=0):
     rows[more] = [p_x_k, f"--meta_classes={few}", "--members=5"]
     if classes:
         rows[every] = [p_x_k, f"--meta_classes={classes}", "--members=2"]
-    # The second minus the first: what walks, proxies, hard ones, and members win.
+    # The second row minus the first: the effects of walks, proxies, hard proxies and members.
     differences = [(WITHOUT, WALKS), (WALKS, IMAGES), (IMAGES, FULL), (WITHOUT, FULL)]
     differences += [(WITHOUT, SAMPLED), (SAMPLED, small), (small, more), *[(INTRINSIC, FULL)] * intrinsic]
     differences += [(SAMPLED, every), (small, every)] if classes else []

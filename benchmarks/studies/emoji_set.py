@@ -1,8 +1,9 @@
-"""Puts the emoji set of the studies together: `python -m benchmarks.studies.emoji_set --sources=checkouts --out=emoji`.
+"""Creates the emoji dataset of the studies: `python -m benchmarks.studies.emoji_set --sources=checkouts --out=emoji`.
 
-A class is an emoji, its images are the drawings of up to seven vendors, on white, 64 × 64 pixels. The drawings are in
-public repositories, which have to be checked out at the revisions that docs/emoji.md lists. The set is a dataset
-`folder` with a table `classes.csv`; the last line says whether its pixels are those of the studies.
+Each class is an emoji, and its images are the drawings of up to seven vendors, on white, with 64 × 64 pixels. The
+drawings are in public repositories. Check them out at the revisions that docs/emoji.md lists. The result is a dataset
+`folder` with a table `classes.csv`. The last line of the output shows whether its pixels are the same as in the
+studies.
 """
 
 import hashlib
@@ -20,20 +21,20 @@ from benchmarks.studies.image_set import put_together, write_table
 SIDE = 64
 FEWEST = 5  # drawings of a class
 COLUMNS = ("split", "class", "name", "group", "subgroup", "n", "vendors")
-# Of all pixels, class by class and vendor by vendor.
+# Checksum of all pixels, class by class and vendor by vendor.
 CHECKSUM = "fa0c1e2436429cf8690c20b213a2ebbe9cc51950dcd7c069e56ec3a2a9dae9a0"
 # Names, groups and subgroups of all emoji, from Unicode's emoji-test.txt.
 NAMES = "twemoji-atlas/emoji-info.json"
 
 
 class Drawings(NamedTuple):
-    """Where a vendor's drawings are: a folder of a checkout, and the pattern of its file names."""
+    """The drawings of a vendor: a folder of a checkout and the pattern of its file names."""
 
     folder: str
     pattern: str
 
 
-# In this order: of two drawings that are nearly the same the first one stays.
+# The order matters: the first of two near-duplicates stays.
 VENDORS = {
     "twemoji": Drawings("twemoji-assets/assets/72x72", r"(.+)\.png"),
     "noto": Drawings("noto-emoji/png/128", r"emoji_u(.+)\.png"),
@@ -43,7 +44,7 @@ VENDORS = {
     "blobmoji": Drawings("blobmoji/png/128", r"emoji_u(.+)\.png"),
     "fxemoji": Drawings("fxemoji/svgs/FirefoxEmoji", r"u([0-9A-F]{4,5})-\w+\.svg"),
 }
-# Subgroups of Unicode, whole ones of each group, as drawn at random for the studies.
+# Whole subgroups from each Unicode group, as drawn at random for the studies.
 TEST_SUBGROUPS = {
     *("face-smiling", "face-unwell", "cat-face", "monkey-face", "emotion"),
     *("hand-fingers-partial", "hand-single-finger", "hands", "person-role", "person-sport", "family", "person-symbol"),
@@ -54,7 +55,7 @@ TEST_SUBGROUPS = {
     *("sound", "music", "phone", "computer", "book-paper", "money", "mail", "lock", "science", "household"),
     *("other-object", "transport-sign", "zodiac", "math", "punctuation", "currency", "keycap", "alphanum"),
 }
-# Man, woman, female and male sign, and the joiner of an emoji of several.
+# Man, woman, female sign, male sign, and the joiner of combined emoji.
 GENDERED, JOINED = {"1f468", "1f469", "2640", "2642"}, "200d"
 
 
@@ -63,7 +64,7 @@ def main():
 
 
 def write_set(sources, out):
-    """Writes the images and the table; gives the numbers of images and classes, and a checksum of all of it."""
+    """Writes the images and the table, and returns the numbers of images and classes and a checksum."""
     files = {vendor: files_of(sources, vendor) for vendor in VENDORS}
     rows, checksum = [], hashlib.sha256()
     for code, emoji in emojis(sources):
@@ -83,25 +84,25 @@ def write_set(sources, out):
 
 
 def files_of(sources, vendor):
-    """The path of each drawing of a vendor, by the code of its emoji."""
+    """Returns a dictionary from the code of each emoji to a vendor's drawing."""
     folder, pattern = VENDORS[vendor]
     folder = sources / folder
     if not folder.is_dir():
-        sys.exit(f"There is no folder {folder}; docs/emoji.md says which repositories to check out.")
+        sys.exit(f"The folder {folder} does not exist. Check out the repositories that docs/emoji.md lists.")
     named = ((re.fullmatch(pattern, path.name), path) for path in sorted(folder.iterdir()))
     return {code_of(match[1].split("_" if "_" in match[1] else "-")): path for match, path in named if match}
 
 
 def code_of(parts):
-    """Code of an emoji: its code points without the variation selector, which some vendors leave out."""
+    """Returns the code points of an emoji without the variation selector, which some vendors omit."""
     return "-".join(part.lower().zfill(4) for part in parts if part.lower() != "fe0f")
 
 
 def emojis(sources):
-    """Code of each emoji that can be in the set, and its name, group and subgroup.
+    """Returns the name, group and subgroup of each emoji that can be in the dataset, by its code.
 
-    Not in the set are flags, components, skin tones, gendered forms and families, and the subgroup `geometric`, whose
-    emoji differ in size only.
+    The dataset excludes flags, components, skin tones, gendered forms and families. It also excludes the subgroup
+    `geometric`, because its emoji differ only in size.
     """
     for emoji in json.loads((sources / NAMES).read_text(encoding="utf-8")):
         code = code_of([f"{ord(character):x}" for character in emoji["char"]])
@@ -113,7 +114,7 @@ def emojis(sources):
 
 
 def drawings_of(code, files):
-    """The drawings of an emoji by vendor, without those that are nearly the same as an earlier one."""
+    """Returns the drawings of an emoji by vendor, without near-duplicates of an earlier one."""
     drawings = {vendor: draw(paths[code]) for vendor, paths in files.items() if code in paths}
     kept = {}
     for vendor, drawing in drawings.items():
@@ -124,7 +125,7 @@ def drawings_of(code, files):
 
 
 def draw(path):
-    """A drawing in the middle of a white square, RGB."""
+    """Returns a drawing in the middle of a white RGB square."""
     contents = render(path) if path.suffix == ".svg" else path.read_bytes()
     drawing = Image.open(io.BytesIO(contents)).convert("RGBA")
     side = max(drawing.size)
@@ -134,15 +135,15 @@ def draw(path):
 
 
 def render(path):
-    """The PNG of an SVG, 128 pixels wide."""
-    # Of the extra `bench`. Its version decides about single pixels.
+    """Renders an SVG as a PNG with a width of 128 pixels."""
+    # Part of the extra `bench`. Single pixels depend on its version.
     import resvg_py
 
     return bytes(resvg_py.svg_to_bytes(svg_path=str(path), width=128))
 
 
 def content_of(drawing):
-    """Pixels of the box that is not white, at one size."""
+    """Returns the pixels of the box that is not white, scaled to one size."""
     ink = np.asarray(drawing).min(axis=2) < 255 - 8
     if not np.any(ink):
         return np.full((48, 48, 3), 255.0)

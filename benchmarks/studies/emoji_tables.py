@@ -1,7 +1,8 @@
-"""Writes tables of the emoji set's images: `python -m benchmarks.studies.emoji_tables --data_dir=data/emoji`.
+"""Writes tables for the images of the emoji dataset: `python -m benchmarks.studies.emoji_tables --data_dir=data/emoji`.
 
-`pairs.csv` has two pairs of each image: with another drawing of the same emoji, and with one of another emoji.
-`tags.csv` has three labels of each image: its emoji, its subgroup and its group. Both have the parts of the set.
+`pairs.csv` has two pairs for each image: one with another drawing of the same emoji, and one with a drawing of another
+emoji. `tags.csv` has three labels for each image: its emoji, its subgroup and its group. Both use the splits of the
+dataset.
 """
 
 import argparse
@@ -14,7 +15,9 @@ from benchmarks.studies.image_set import write_table
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data_dir", required=True, type=Path, help="folder of the set, which gets the tables")
+    parser.add_argument(
+        "--data_dir", required=True, type=Path, help="Folder of the dataset, to which the tables are added."
+    )
     folder = parser.parse_args().data_dir
     classes = _classes_of(folder)
     write_table(folder / "pairs.csv", ("a", "b", "same", "split"), _pairs(classes))
@@ -23,7 +26,7 @@ def main():
 
 
 def _classes_of(folder):
-    """The rows of the set's `classes.csv`, each with the paths of its images."""
+    """Returns the rows of `classes.csv`, each with the paths of its images."""
     with open(folder / "classes.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     for row in rows:

@@ -1,10 +1,10 @@
-"""Recall@1 of embeddings before any training: `python -m benchmarks.studies.first_embedding --data_dir=photos`.
+"""Measures embeddings before any training: `python -m benchmarks.studies.first_embedding --data_dir=photos`.
 
-Pools the features of a pretrained backbone, fits directions to four fifths of the training classes of a folder, and
-measures the others, in eight divisions: the features as they are, principal components, as they are and whitened,
-components after whitening within classes, and linear discriminants. Each kind of whitening adds a fraction of the mean
-variance to every variance: `pca_whitened` adds 0.1 of it, `wccn` and `lda` 0.3. Prints a row of a Markdown table, in
-percent. The test classes are not used.
+It pools the features of a pretrained backbone, fits linear embeddings on 80% of the training classes of a folder, and
+measures Recall@1 on the other training classes, in eight splits. It compares the features, principal components with
+and without whitening, components after whitening within classes, and linear discriminants. Each kind of whitening adds
+a fraction of the mean variance to every variance: `pca_whitened` adds 0.1 of it, `wccn` and `lda` add 0.3. The command
+prints a row of a Markdown table, in percent. It does not use the test classes.
 """
 
 import argparse
@@ -27,7 +27,7 @@ SHRINKAGES = {"whitened": (0.0, 0.1, 1.0), "wccn": (0.1, 0.3, 1.0, 3.0), "lda": 
 
 
 def pooled_features(given):
-    """Features `[N, c]` of the training images, averaged over positions, and their classes `[N]`."""
+    """Returns the features `[N, c]` of the training images, averaged over positions, and their classes `[N]`."""
     backbone = registry.create("backbone", given.backbone)
     load_weights(backbone, given.initial_weights)
     split = load(given.dataset, data_dir=given.data_dir).train
@@ -37,9 +37,9 @@ def pooled_features(given):
 
 
 def recalls(features, labels, dims, seed):
-    """Recall@1 of each way to embed, on held-out classes of one division."""
+    """Returns Recall@1 of each embedding on the held-out classes of one split."""
     classes = np.random.default_rng(seed).permutation(np.unique(labels))
-    # With one class alone every neighbor is right.
+    # With a single class, every neighbor would be right.
     held_out = np.isin(labels, classes[: max(3, round(HELD_OUT * len(classes)))])
     mean, directions, deviations = principal_components(features[~held_out], dims)
     components, variances = (features[held_out] - mean) @ directions, np.square(deviations)
@@ -55,12 +55,12 @@ def recalls(features, labels, dims, seed):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data_dir", required=True, help="folder of photos")
-    parser.add_argument("--dataset", default="folder(test_classes=0.3)", help="its spec")
-    parser.add_argument("--backbone", default="keras_applications(name='MobileNetV2')", help="spec")
-    parser.add_argument("--initial_weights", default="imagenet", help="of the backbone")
-    parser.add_argument("--image_size", type=int, default=96, help="side of the images, pixels")
-    parser.add_argument("--dims", type=int, default=128, help="number of components")
+    parser.add_argument("--data_dir", required=True, help="Folder of photos.")
+    parser.add_argument("--dataset", default="folder(test_classes=0.3)", help="Spec of the dataset.")
+    parser.add_argument("--backbone", default="keras_applications(name='MobileNetV2')", help="Spec of the backbone.")
+    parser.add_argument("--initial_weights", default="imagenet", help="Initial weights of the backbone.")
+    parser.add_argument("--image_size", type=int, default=96, help="Side length of the images in pixels.")
+    parser.add_argument("--dims", type=int, default=128, help="Number of components.")
     given = parser.parse_args()
     features, labels = pooled_features(given)
     found = 100 * np.mean([recalls(features, labels, given.dims, seed) for seed in range(DIVISIONS)], axis=0)

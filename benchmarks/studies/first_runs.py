@@ -1,9 +1,9 @@
-"""Results of `python -m tfdml.train --data_dir=photos`: `python -m benchmarks.studies.first_runs cars=data/cars`.
+"""Measures the default configuration on folders of photos: `python -m benchmarks.studies.first_runs cars=data/cars`.
 
-Trains on each folder with that command and seed 0, as a first run is, with the flags that follow `--`, such as
-`-- --initial_weights=mobilenet.weights.h5`, and keeps the results in --records. A complete run is not trained again.
-Prints a Markdown table of all that are recorded: Recall@1 of the pretrained features, of the embedding before training
-and of the best model, on test classes, in percent, and the last minus the first with its 95% interval.
+For each folder it runs `python -m tfdml.train --data_dir=FOLDER` with seed 0 and the flags after `--`, for example
+`-- --initial_weights=mobilenet.weights.h5`. It keeps the results in --records and does not repeat a complete run. It
+prints a Markdown table of all records: Recall@1 on the test classes, in percent, of the pretrained features, of the
+initial embedding and of the best model, and the last minus the first with its 95% confidence interval.
 """
 
 import argparse
@@ -18,17 +18,25 @@ from tfdml.run.study.records import keep, read
 from tfdml.run.study.runs import train
 from tfdml.run.study.study import Difference
 
-HEADS = ["folder", "test photos", "features", "before training", "best", "best - features", "the best"]
+HEADS = [
+    "Dataset",
+    "Test images",
+    "Pretrained features",
+    "Before training",
+    "After training",
+    "Improvement over the features (95% CI)",
+    "Best model",
+]
 METRIC = "recall_at_1"
 
 
 def row(name, result):
-    """Cells of a run."""
+    """Returns the cells of a run."""
     best, gain = result["best"], result["gain"]
-    where = f"step {best['step']:,}" + (f", blend {best['blend']}" if "blend" in best else "")
+    where = f"step {best['step']:,}" + (f", weight interpolation {best['blend']}" if "blend" in best else "")
     scores = (each[METRIC] for each in (result["features"], result["untrained"], best))
     return [
-        name,
+        name.replace("-", " ").capitalize(),
         f"{best['queries']:,}",
         *(f"{100 * score:.1f}" for score in scores),
         Difference(gain["difference"], *gain["interval"]).text(),
@@ -36,11 +44,16 @@ def row(name, result):
     ]
 
 
+def table(records):
+    """Returns the Markdown table of recorded runs."""
+    return markdown(HEADS, [row(name, record["result"]) for name, record in records.items()])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="*", metavar="NAME=FOLDER", help="folders of photos, by names for the table")
-    parser.add_argument("--runs", type=Path, default="runs/first_runs", help="folder of the run directories")
-    parser.add_argument("--records", required=True, help="file of the results")
+    parser.add_argument("folders", nargs="*", metavar="NAME=FOLDER", help="Folders, with their names in the table.")
+    parser.add_argument("--runs", type=Path, default="runs/first_runs", help="Folder of the run directories.")
+    parser.add_argument("--records", required=True, help="File of the results.")
     place = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     arguments, flags = parser.parse_args(sys.argv[1:place]), sys.argv[place + 1 :]
     for name, folder in (each.split("=", 1) for each in arguments.folders):
@@ -51,7 +64,7 @@ def main():
             except (TrainingStopped, subprocess.CalledProcessError) as ended:
                 sys.exit(str(ended))
         keep(run_dir, arguments.records)
-    print(markdown(HEADS, [row(name, record["result"]) for name, record in read(arguments.records).items()]))
+    print(table(read(arguments.records)))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Writes the tables and the pictures of labels: `python -m benchmarks.studies.labels`.
+"""Writes the tables and pictures about kinds of labels: `python -m benchmarks.studies.labels`.
 
-Tables and a picture of all sets go to docs/evidence/labels.md, a picture of emoji to docs/labels.md. Numbers come from
-docs/records/labels.jsonl, which `python -m benchmarks.study emoji_labels --seeds=0` and alike with the names and flags
-below write; what it does not have is left out. Nothing is trained.
+It writes the tables and a picture of docs/evidence/labels.md, and a picture of docs/labels.md. The numbers come from
+docs/records/labels.jsonl. `python -m benchmarks.study emoji_labels --seeds=0` and similar commands, with the names and
+flags below, add to these records; results that are missing are omitted. The command trains nothing.
 """
 
 import sys
@@ -21,7 +21,7 @@ PAGE, PICTURE = ROOT / "docs/evidence/labels.md", ROOT / "docs/evidence/labels_s
 PICTURE_OF_EMOJI = ROOT / "docs/images/labels.svg"
 BEGIN, END = "<!-- Written by `python -m benchmarks.studies.labels`: {}. -->", "<!-- Until here. -->"
 FINE = ("--optimizer=adam(learning_rate=0.0003)",)
-# A network that learns something in so few steps; of MobileNet's embeddings nearly all are alike as long.
+# MobileNet needs more steps than this: its embeddings are still nearly equal at the end.
 RANDOM = (
     "--backbone=small(width=16)",
     "--initial_weights=",
@@ -35,41 +35,48 @@ def _of_sets(weights, flags):
     return {f"{name}, {weights} weights": (f"{each}_labels", flags) for each, name in SETS.items()}
 
 
-# Name for the table to its study and flags.
+# Names in the table, with their study and flags.
 TAUGHT = {
     **_of_sets("ImageNet", FINE),
-    "cars, ImageNet weights, rate 0.0001": ("cars_labels", ("--optimizer=adam(learning_rate=0.0001)",)),
+    "cars, ImageNet weights, learning rate 0.0001": ("cars_labels", ("--optimizer=adam(learning_rate=0.0001)",)),
     **_of_sets("random", RANDOM),
 }
 MISTAKEN = {SETS[each]: (f"{each}_wrong_labels", ()) for each in ("emoji", "cars")}
 OTHERS = {"emoji": ("emoji_other_labels", ())}
 IN_PICTURE = ("NormSoftmax", "generalized cross-entropy")
 WAYS = (VIEWS, CLUSTERS, BOTH, CLASSES)
-HEADS = {"features": "of the features", "before training": "before training"}
-TITLE = "What labels teach: Recall@1 on test classes, percent."
-TITLE_OF_EMOJI = "What labels of each kind teach on the emoji set, on test images, percent."
+HEADS = {"pretrained features": "of the features", "before training": "before training"}
+TITLE = "Recall@1 on test classes, in percent, for each kind of labels."
+TITLE_OF_EMOJI = "Results for each kind of labels on test images of the emoji dataset, in percent."
 ABOUT = (
-    "Recall@1 on test classes, percent: of the pretrained features, of the embedding before training, and after 600\n"
-    "steps with the same loss, one seed, nothing searched. Views and clusters know no class of a training image."
+    "Recall@1 on test classes, in percent, with the pretrained features, before training, and after 600 steps with\n"
+    "the same loss. One seed, no search. Views and clusters do not use the classes of the training images."
 )
-ABOUT_OTHERS = "After 600 steps on the emoji set, on test images, percent, one seed, nothing searched:"
-# Place of a table to its rows, which have the same metrics, and to the metric of the picture.
+ABOUT_OTHERS = "Results on test images of the emoji dataset after 600 steps, in percent. One seed, no search."
+# Display names of rows.
+SHOWN = {
+    others.FEW_GROUPS: "two groups per batch",
+    others.TAGS: "multi-label images",
+    "contrastive, memory": "contrastive, cross-batch memory",
+    "contrastive, memory that agrees": "contrastive, agreement memory",
+}
+# Places of tables, with their rows, which share metrics, and the metric of the picture.
 OF_OTHERS = {
     "pairs": ((others.PAIRS,), "roc_auc"),
     "levels": ((others.FINE_ONLY, others.LEVELS, others.FEW_GROUPS), "hierarchical_ap"),
     "several labels": ((others.TAGS,), "relevance_at_10"),
 }
 ABOUT_MISTAKES = (
-    "Recall@1 on test classes after 800 steps, percent, one seed: with the right labels, with a fifth of them\n"
-    "exchanged, and what that costs, with its 95 % interval:"
+    "Recall@1 on test classes after 800 steps, in percent, with correct labels and with 20% wrong labels, and the\n"
+    "difference in percentage points with its 95% confidence interval. One seed."
 )
 
 
 def recorded_in(folder):
-    """Returns the studies that are recorded in full or in part, of each kind: name for the table to `Recorded`.
+    """Returns the recorded studies of each kind, as dictionaries from names in the table to `Recorded`.
 
     Args:
-        folder: what `Recorded` takes.
+        folder: Folder for `Recorded`.
     """
     return [
         {
@@ -82,7 +89,7 @@ def recorded_in(folder):
 
 
 def taught(recorded):
-    """Returns Recall@1 of what studies begin with and of each row, as texts: name to head to text."""
+    """Returns Recall@1 before training and of each row, as a dictionary from names to columns to texts."""
     return {
         name: {
             **{head: study.cell(study.rows[0], column) for head, column in HEADS.items()},
@@ -95,18 +102,22 @@ def taught(recorded):
 def table_of(found):
     """Returns the Markdown table of what `taught` returns."""
     heads = (*HEADS, *WAYS)
-    return markdown(["", *heads], [[name, *(each.get(head) or "–" for head in heads)] for name, each in found.items()])
+    rows = [[name, *(each.get(head) or "–" for head in heads)] for name, each in found.items()]
+    return markdown(["Dataset and initial weights", *(head.capitalize() for head in heads)], rows)
 
 
 def mistakes(recorded):
-    """Returns the Markdown table of losses with right and wrong labels."""
-    heads = [head for name in recorded for head in (name, "a fifth wrong", "cost")]
-    rows = [[loss, *(cell for study in recorded.values() for cell in _with_mistakes(study, loss))] for loss in LOSSES]
-    return markdown(["loss", *heads], rows)
+    """Returns the Markdown table of losses with correct and wrong labels."""
+    heads = [f"{name}: {head}" for name in recorded for head in ("correct labels", "20% wrong", "change (95% CI)")]
+    rows = [
+        [SHOWN.get(loss, loss), *(cell for study in recorded.values() for cell in _with_mistakes(study, loss))]
+        for loss in LOSSES
+    ]
+    return markdown(["Loss", *heads], rows)
 
 
 def _with_mistakes(study, loss):
-    """Recall@1 of a loss with right and with wrong labels, and the difference."""
+    """Returns Recall@1 of a loss with correct and with wrong labels, and the difference."""
     both = [each for each in (loss, wrong(loss)) if each in study.rows]
     if len(both) < 2:
         return ["–"] * 3
@@ -117,18 +128,18 @@ def _with_mistakes(study, loss):
 
 
 def scores_of(study, rows):
-    """Returns the scores of rows with other labels, and of the pretrained features: name to metric to text."""
+    """Returns the scores of the pretrained features and of rows, as a dictionary from names to metrics to texts."""
     (of_first,) = study.results(rows[0])
-    scores = {"features": of_first["features"], **{name: study.results(name)[0]["metrics"] for name in rows}}
+    scores = {"pretrained features": of_first["features"], **{name: study.results(name)[0]["metrics"] for name in rows}}
     metrics = others.METRICS[rows[0]]
     return {name: {metric: f"{100 * each[metric]:.1f}" for metric in metrics} for name, each in scores.items()}
 
 
 def tables_of(recorded):
-    """Returns the Markdown of each place of the page, empty where nothing is recorded.
+    """Returns the Markdown for each place of the page. It is empty if nothing is recorded for a place.
 
     Args:
-        recorded: what `recorded_in` returns.
+        recorded: The studies from `recorded_in`.
     """
     found, mistaken, other = taught(recorded[0]), recorded[1], _others(recorded)
     tables = {
@@ -136,24 +147,24 @@ def tables_of(recorded):
         "wrong labels": mistaken and f"{ABOUT_MISTAKES}\n\n{mistakes(mistaken)}",
     }
     for place, scores in other.items():
-        heads = ["trained with", *(f"`{metric}`" for metric in scores["features"])]
-        table = markdown(heads, [[name, *each.values()] for name, each in scores.items()])
+        heads = ["Trained with", *(f"`{metric}`" for metric in scores["pretrained features"])]
+        table = markdown(heads, [[SHOWN.get(name, name), *each.values()] for name, each in scores.items()])
         tables[place] = f"{ABOUT_OTHERS}\n\n{table}"
     return {place: tables.get(place) or "" for place in ("what labels teach", "wrong labels", *OF_OTHERS)}
 
 
 def _others(recorded):
-    """The scores of each kind of other labels whose rows are all recorded."""
+    """Returns the scores of each kind of labels for which all rows are recorded."""
     study = recorded[2].get("emoji")
     rows = {place: of_place for place, (of_place, _) in OF_OTHERS.items() if study and set(of_place) <= set(study.rows)}
     return {place: scores_of(study, of_place) for place, of_place in rows.items()}
 
 
 def pictures_of(recorded):
-    """Returns the pictures that something is recorded for, by their files.
+    """Returns the pictures that have records, by their files.
 
     Args:
-        recorded: what `recorded_in` returns.
+        recorded: The studies from `recorded_in`.
     """
     found = taught(recorded[0])
     of_emoji = {"no labels, and classes: Recall@1": found.get("emoji, ImageNet weights", {})}
@@ -163,7 +174,7 @@ def pictures_of(recorded):
     if "emoji" in recorded[1]:
         study = recorded[1]["emoji"]
         for loss in IN_PICTURE:
-            names = {"right labels": loss, "a fifth wrong": wrong(loss)}
+            names = {"correct labels": loss, "20% wrong labels": wrong(loss)}
             scores = {head: study.cell(name, "Recall@1") for head, name in names.items() if name in study.rows}
             of_emoji[f"{loss}: Recall@1"] = scores
     of_emoji = {head: scores for head, scores in of_emoji.items() if scores}
@@ -175,8 +186,8 @@ def page_of(recorded, text):
     """Returns the page with its tables.
 
     Args:
-        recorded: what `recorded_in` returns.
-        text: the page as it is, with the lines `BEGIN` and `END` around each table.
+        recorded: The studies from `recorded_in`.
+        text: Current text of the page, with the lines `BEGIN` and `END` around each table.
     """
     for place, table in tables_of(recorded).items():
         text = placed(PAGE.name, text, BEGIN.format(place), END, table)

@@ -1,4 +1,4 @@
-"""Losses and methods of the studies on emoji, on other sets: what carries over."""
+"""Applies losses and methods of the emoji studies to other datasets, to see what generalizes."""
 
 from benchmarks.studies.rows import emoji_divide, emoji_ensembles, emoji_lifted, emoji_losses, emoji_ranked_list
 from benchmarks.studies.rows.emoji_losses import COLUMNS, SEARCHING
@@ -6,7 +6,7 @@ from tfdml.run.study.study import Study
 
 FIRST = "triplet, semi-hard"
 DIVIDED = ("K = 4", "K = 4, turns on all data", "K = 4, embedding not split")
-# The second minus the first.
+# Each difference is the second row minus the first.
 DIFFERENCES = [
     (FIRST, "SoftTriple"),
     (FIRST, "K = 4"),
@@ -23,7 +23,7 @@ DIFFERENCES = [
     ("H", "L, M, H"),
     ("H, 384 dimensions", "L, M, H"),
 ]
-# As the recipe of a folder of photos begins, with its loss and with one on proxies.
+# The start of the default configuration, with its loss and with a proxy-based loss.
 BEGUN = ", three levels, from WCCN"
 BEGUN_ROWS = {
     f"{name}{BEGUN}": [*emoji_ranked_list.levels("LMH"), "--initial_embedding=wccn"] for name in ("N-pair", "Proxy-NCA")
@@ -32,7 +32,7 @@ BEGUN_FOLLOW = {name: name.removesuffix(BEGUN) for name in BEGUN_ROWS}
 
 
 def rates(names):
-    """Settings of four learning rates for each row."""
+    """Returns four settings for each row, with different learning rates."""
     return {
         name: [[f"--optimizer=adam(learning_rate={rate})"] for rate in emoji_ensembles.MORE_RATES] for name in names
     }
@@ -56,18 +56,18 @@ def losses_and_methods(
     """Returns a study of losses and methods by their names on emoji, with four settings each.
 
     Args:
-        flagfile: path of the flagfile that every row changes.
-        folder: folder of the run directories.
-        losses: names of rows of `emoji_losses`.
-        ensembles: names of rows of `emoji_ensembles`.
-        levels: names of rows of `emoji_ranked_list`.
-        divided: names of rows of `emoji_divide`.
-        lifted: names of rows of `emoji_lifted`.
-        more: names of other rows to their flags.
-        settings: names of those of them that follow no other row to their settings.
-        follow: names of rows to those whose settings they have.
-        differences: pairs of names of rows, besides those of `DIFFERENCES` that it has.
-        columns: of its table.
+        flagfile: Path of the flagfile that every row changes.
+        folder: Folder of the run directories.
+        losses: Names of rows of `emoji_losses`.
+        ensembles: Names of rows of `emoji_ensembles`.
+        levels: Names of rows of `emoji_ranked_list`.
+        divided: Names of rows of `emoji_divide`.
+        lifted: Names of rows of `emoji_lifted`.
+        more: Dictionary from the names of other rows to their flags.
+        settings: Dictionary from the names of other rows to their settings, if they do not follow another row.
+        follow: Dictionary from the names of rows to the rows with the same settings.
+        differences: Pairs of names of rows, in addition to `DIFFERENCES`.
+        columns: Columns of the table.
     """
     follow = follow or {}
     all_settings = {

@@ -1,8 +1,8 @@
-"""Puts the Omniglot set together: `python -m benchmarks.studies.omniglot_set --source=omniglot --out=data/omniglot`.
+"""Creates the Omniglot dataset: `python -m benchmarks.studies.omniglot_set --source=omniglot --out=data/omniglot`.
 
-A class is a character, its images are the drawings of twenty people, black on white, 105 × 105 pixels. They are in two
-archives of Omniglot's repository, which docs/omniglot.md names. The set is a dataset `folder` with a table
-`classes.csv`; the last line says whether its pixels are those of the studies.
+Each class is a character, and its images are the drawings of twenty people, black on white, with 105 × 105 pixels. They
+are in two archives of the Omniglot repository, which docs/omniglot.md names. The result is a dataset `folder` with a
+table `classes.csv`. The last line of the output shows whether its pixels are the same as in the studies.
 """
 
 import hashlib
@@ -14,13 +14,13 @@ from PIL import Image
 
 from benchmarks.studies.image_set import put_together, write_table
 
-# Five alphabets each, of which Greek and Latin are the same in both.
+# Five alphabets each. Greek and Latin are the same in both.
 ARCHIVES = ("images_background_small1.zip", "images_background_small2.zip")
-# Whole alphabets, so that no alphabet is in both parts.
+# Whole alphabets, so that no alphabet is in both splits.
 TEST_ALPHABETS = {"Korean", "Latin", "Sanskrit", "Tagalog"}
 NOT_IN_NAMES = str.maketrans("", "", "()")
 COLUMNS = ("split", "class", "group")
-# Of all files and pixels, class by class.
+# Checksum of all files and pixels, class by class.
 CHECKSUM = "caad1ae5fb6d030d16d04ce3dfc83487ef3d52153343240db5001a4df1340e03"
 
 
@@ -29,7 +29,7 @@ def main():
 
 
 def write_set(source, out):
-    """Writes the images and the table; gives the numbers of images and classes, and a checksum of all of it."""
+    """Writes the images and the table, and returns the numbers of images and classes and a checksum."""
     images, classes, checksum = drawings_of(source), {}, hashlib.sha256()
     for path in sorted(images):
         (out / path.parent).mkdir(parents=True, exist_ok=True)
@@ -43,12 +43,12 @@ def write_set(source, out):
 
 
 def drawings_of(source):
-    """The contents of each drawing by its path in the set, `split/alphabet__character/file.png`."""
+    """Returns the contents of each drawing by its path in the dataset, `split/alphabet__character/file.png`."""
     drawings = {}
     for name in ARCHIVES:
         archive = source / "python" / name
         if not archive.is_file():
-            sys.exit(f"There is no file {archive}; docs/omniglot.md says which repository to check out.")
+            sys.exit(f"The file {archive} does not exist. Check out the repository that docs/omniglot.md names.")
         with zipfile.ZipFile(archive) as archived:
             for entry in map(PurePosixPath, archived.namelist()):
                 if entry.suffix == ".png":

@@ -1,7 +1,7 @@
 """Trains and packs the weights of `--initial_weights=toycars`: `python -m benchmarks.studies.pretrain_toycars`.
 
-Trains configs/toycars_pretraining.flags, or goes on with it, and writes its backbone's weights into the package, with
-the recipe and the checksum beside them.
+It trains configs/toycars_pretraining.flags, or resumes an interrupted run. It writes the weights of the backbone into
+the package, together with the configuration and a checksum.
 """
 
 import argparse
@@ -21,19 +21,19 @@ ROOT = Path(__file__).resolve().parents[2]
 FLAGFILE = "configs/toycars_pretraining.flags"
 RUN = ROOT / "runs/toycars_pretraining"
 WEIGHTS = ROOT / "tfdml/backbones/weights/small_toycars.weights.h5"
-# What the comparisons train and test on.
+# The designs of the comparisons.
 RESERVED = {design for classes in (160, 200) for design in designs(classes, seed=0)}
 
 
 def check_designs(classes, seed):
-    """Raises a ValueError where pretraining would see a design that comparisons use."""
+    """Raises a `ValueError` if pretraining would use a design that the comparisons use."""
     shared = RESERVED & set(designs(classes, seed))
     if shared:
         raise ValueError(f"{len(shared)} designs of toycars(classes={classes}, seed={seed}) are in use: {shared}.")
 
 
 def main():
-    # It takes no arguments, and --help tells so.
+    # The command has no arguments, and --help shows this.
     argparse.ArgumentParser(description=__doc__.partition(":")[0]).parse_args()
     check_designs(classes=80, seed=1)
     command = [sys.executable, "-m", "tfdml.train", f"--flagfile={FLAGFILE}", f"--run_dir={RUN}"]
@@ -41,7 +41,7 @@ def main():
     run = RunDirectory(RUN)
     model = keras.models.load_model(run.model_file("final"), compile=False)
     if not isinstance(model.backbone, tfdml.backbones.Small):
-        raise ValueError(f"Expected the backbone small, received {type(model.backbone).__name__}.")
+        raise ValueError(f"The backbone must be `small`. Received: {type(model.backbone).__name__}.")
     WEIGHTS.parent.mkdir(exist_ok=True)
     model.backbone.save_weights(WEIGHTS)
     recipe = {

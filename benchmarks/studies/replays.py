@@ -1,4 +1,4 @@
-"""Searches that are replayed on recorded learning curves, each with the same budget of steps."""
+"""Searches that can be replayed on recorded learning curves with the same budget of steps."""
 
 import functools
 import math
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tfdml.run.tuning.outcome import Halving
 from tfdml.run.tuning.state import EPOCHS, ETA, Cost, RungScore, SearchState
 
-# Flags that Optuna's sampler chooses for itself, where each combination of their values was recorded.
+# Flags that Optuna's sampler selects itself, if each combination of their values was recorded.
 CHOSEN = ("loss", "optimizer", "method", "image_size")
 
 
@@ -17,9 +17,9 @@ class Curve(NamedTuple):
     """The learning curve of a setting.
 
     Args:
-        flags: name to `--name=value`.
-        values: steps to what it had reached on validation classes.
-        test: what its best model reaches on the test.
+        flags: Dictionary from names of flags to `--name=value`.
+        values: Dictionary from steps to the result on validation classes.
+        test: Result of the best model on the test classes.
     """
 
     flags: dict
@@ -28,34 +28,34 @@ class Curve(NamedTuple):
 
     @property
     def length(self):
-        """The steps of the whole curve."""
+        """The number of steps of the whole curve."""
         return max(self.values)
 
     def best(self, steps):
-        """The best value of several steps, at which a search looks: of each that of the evaluation before it."""
+        """Returns the best value at several steps, each the result of the last evaluation until then."""
         return max(self.values[max(at for at in self.values if at <= step)] for step in steps)
 
 
 def in_order(curves, seed):
-    """Returns the first curve, the recipe's, and the others in random order."""
+    """Returns the first curve, of the default configuration, and the others in random order."""
     first, *others = curves
     random.Random(seed).shuffle(others)
     return [first, *others]
 
 
 def recipe(curves, budget, start, seed):
-    """The recipe, without a search."""
+    """Returns the default configuration, without a search."""
     return curves[0]
 
 
 def random_search(curves, budget, start, seed):
-    """The recipe and random settings, each trained to its end, as many as the budget has."""
+    """Trains the default configuration and random settings to the end, as many as the budget allows."""
     count = int(budget // (curves[0].length + start))
     return max(in_order(curves, seed)[: max(1, count)], key=lambda curve: max(curve.values.values()))
 
 
 def halving(curves, budget, start, seed):
-    """The search of `tfdml.tune`; a budget too small for one leaves the recipe."""
+    """Runs the search of `tfdml.tune`. If the budget is too small, returns the default configuration."""
     ordered, clock, taken = in_order(curves, seed), SimpleNamespace(now=0), {}
 
     def train(number, steps):
@@ -67,7 +67,7 @@ def halving(curves, budget, start, seed):
     state = SearchState({})
     drawn = [{"number": str(number)} for number in range(1, len(ordered))]
     silent = SimpleNamespace(say=lambda *given: None, trained=lambda *given: None)
-    # The first rung is the first evaluation at least.
+    # The first rung is at the first evaluation or later.
     epoch = min(at for at in curves[0].values if at) // EPOCHS
     about = {"drawn": drawn, "epoch": epoch, "longest": curves[0].length, "progress": silent}
     try:
@@ -78,15 +78,15 @@ def halving(curves, budget, start, seed):
 
 
 def optuna_search(curves, budget, start, seed, pruner):
-    """Optuna with one of its pruners, which begins with the recipe.
+    """Runs Optuna with one of its pruners, starting with the default configuration.
 
-    Its default sampler draws settings where each combination of the flags in `CHOSEN` is among the curves, or else they
-    come in random order.
+    If each combination of the flags in `CHOSEN` is among the curves, Optuna's default sampler draws the settings.
+    Otherwise, they are drawn in random order.
 
     Args:
-        pruner: function of Optuna, the steps of the first rung and those of the last that makes the pruner.
+        pruner: Function that creates the pruner from Optuna and the steps of the first and the last rung.
     """
-    # Only here, because it is an extra.
+    # Imported here, because Optuna is part of an extra.
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -95,7 +95,7 @@ def optuna_search(curves, budget, start, seed, pruner):
     rungs = [max(at, length // ETA**rung // at * at) for rung in (2, 1, 0)]
     sampler = optuna.samplers.TPESampler(seed=seed)
     pruner = pruner(optuna, rungs[0], length)
-    # Hyperband divides trials by the name, which would be random.
+    # Hyperband assigns trials to brackets by the name of the study, which would be random.
     study = optuna.create_study(study_name=f"{seed}", direction="maximize", sampler=sampler, pruner=pruner)
     draw = _sampled(study, curves) or _one_by_one(in_order(curves, seed))
     spent, reached = 0, []
@@ -111,13 +111,13 @@ def optuna_search(curves, budget, start, seed, pruner):
 
 
 def _one_by_one(ordered):
-    """Function of a trial that gives the next curve, or None."""
+    """Returns a function from a trial to the next curve, or `None` at the end."""
     left = iter(ordered)
     return lambda trial: next(left, None)
 
 
 def _sampled(study, curves):
-    """Function of a trial that gives the curve whose flags the sampler suggests; None where not all were recorded."""
+    """Returns a function from a trial to the curve that the sampler suggests, or `None` if curves are missing."""
     keys = {tuple(curve.flags[name] for name in CHOSEN): curve for curve in curves}
     choices = {name: sorted({key[place] for key in keys}) for place, name in enumerate(CHOSEN)}
     if not len(keys) == len(curves) == math.prod(map(len, choices.values())):
@@ -127,7 +127,7 @@ def _sampled(study, curves):
 
 
 def _train_and_prune(trial, curve, rungs, spent, budget):
-    """Trains a trial; returns the steps spent so far and its value, None if it was pruned or the budget is spent."""
+    """Trains a trial, and returns the steps spent so far and its value, or `None` if it was not completed."""
     before = 0
     for place, length in enumerate(rungs):
         spent, before = spent + length - before, length
@@ -147,10 +147,10 @@ def _hyperband(optuna, shortest, longest):
     return optuna.pruners.HyperbandPruner(min_resource=shortest, max_resource=longest, reduction_factor=ETA)
 
 
-# Name of a search to a function of the curves, the recipe's first, the budget in steps, what the start of a process is
-# worth, and a seed, which returns the `Curve` that it has chosen.
+# The arguments of a search are the curves, starting with the default configuration, the budget in steps, the number of
+# steps that count for the start of a process, and a seed. It returns the `Curve` that it selects.
 SEARCHES = {
-    "the recipe": recipe,
+    "default configuration": recipe,
     "random search": random_search,
     "`tfdml.tune`": halving,
     "Optuna, `SuccessiveHalvingPruner`": functools.partial(optuna_search, pruner=_successive_halving),

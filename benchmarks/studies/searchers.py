@@ -1,9 +1,9 @@
-"""Compares ways to search for settings: `python -m benchmarks.studies.searchers docs/records/emoji.jsonl`.
+"""Compares searches for hyperparameters: `python -m benchmarks.studies.searchers docs/records/emoji.jsonl`.
 
-Nothing is trained: every search is replayed many times, with the same budget of steps, on the learning curves of all
-settings that studies have recorded with seed 0 and so many steps. The start of a process counts as some steps. A search
-sees validation classes; what it has chosen is measured on the test. Prints a Markdown table. Needs the extra `bench`,
-for Optuna.
+It trains nothing. It replays each search many times on the recorded learning curves of all settings with seed 0 and the
+same number of steps. All searches have the same budget of steps, in which the start of a process counts as a few steps.
+A search sees the validation classes, and the table has the result of its choice on the test classes. The command prints
+a Markdown table. It needs the extra `bench`, for Optuna.
 """
 
 import argparse
@@ -15,22 +15,22 @@ from benchmarks.studies.replays import SEARCHES, Curve
 from tfdml.run.study.records import read
 
 METRIC = "recall_at_1"
-# What docs/choosing.md says to begin with.
+# The default configuration of docs/choosing.md.
 RECIPE = "--loss='n_pair(scale=20.0)' --optimizer='adam(learning_rate=0.0003)'"
 
 
 def curves_of(file, steps, recipe=RECIPE):
-    """Returns the recorded `Curve` of each setting, that of the recipe first.
+    """Returns the recorded `Curve` of each setting, starting with the default configuration.
 
     Args:
-        file: path of the records.
-        steps: length of the runs that count.
-        recipe: flags, as a shell takes them, that the run of the recipe has, and no other one.
+        file: Path of the records.
+        steps: Length of the runs that count.
+        recipe: Flags, as in a shell, that only the run of the default configuration has.
     """
     found = [curve for record in read(file).values() if (curve := _curve(record, steps))]
     first = [curve for curve in found if set(shlex.split(recipe)) <= set(curve.flags.values())]
     if len(first) != 1:
-        raise ValueError(f"Expected one run of {steps} steps with {recipe} in {file}, found {len(first)}.")
+        raise ValueError(f"{file} must have one run of {steps} steps with {recipe}. Found: {len(first)} runs.")
     return first + [curve for curve in found if curve is not first[0]]
 
 
@@ -42,32 +42,36 @@ def _curve(record, steps):
 
 
 def table(curves, budgets, start, seeds):
-    """Returns a Markdown table: for each search and budget what it has chosen reaches on the test, in percent.
+    """Returns a Markdown table of the mean result on the test classes, in percent, for each search and budget.
 
     Args:
-        curves: what `curves_of` returns.
-        budgets: list of budgets, each in runs to the end.
-        start: steps that the start of a process is worth.
-        seeds: number of replays of each search.
+        curves: List of curves from `curves_of`.
+        budgets: List of budgets, each as a number of complete runs.
+        start: Number of steps that take as long as the start of a process.
+        seeds: Number of replays of each search.
     """
     steps = [budget * (curves[0].length + start) for budget in budgets]
     reached = {
         name: [statistics.mean(search(curves, each, start, seed).test for seed in range(seeds)) for each in steps]
         for name, search in SEARCHES.items()
     }
-    reached["the best of all"] = [max(curve.test for curve in curves)] * len(budgets)
+    reached["best of all settings"] = [max(curve.test for curve in curves)] * len(budgets)
     rows = [[name, *(f"{100 * value:.1f}" for value in values)] for name, values in reached.items()]
-    return markdown([f"of {len(curves)} settings", *(f"time of {budget} runs" for budget in budgets)], rows)
+    return markdown([f"Search among {len(curves)} settings", *(f"Time of {budget} runs" for budget in budgets)], rows)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
-    parser.add_argument("records", nargs="+", help="files of --records of studies")
-    parser.add_argument("--steps", type=int, default=400, help="length of the runs that count")
-    parser.add_argument("--recipe", default=RECIPE, help="flags that tell the recipe's run")
-    parser.add_argument("--budgets", type=int, nargs="+", default=[2, 3, 5, 10, 20], help="in runs to the end")
-    parser.add_argument("--start", type=int, default=20, help="steps that the start of a process is worth")
-    parser.add_argument("--seeds", type=int, default=200, help="replays of each search")
+    parser.add_argument("records", nargs="+", help="Files of records of studies.")
+    parser.add_argument("--steps", type=int, default=400, help="Length of the runs that count.")
+    parser.add_argument("--recipe", default=RECIPE, help="Flags that only the run of the default configuration has.")
+    parser.add_argument(
+        "--budgets", type=int, nargs="+", default=[2, 3, 5, 10, 20], help="Budgets, as numbers of complete runs."
+    )
+    parser.add_argument(
+        "--start", type=int, default=20, help="Number of steps that take as long as the start of a process."
+    )
+    parser.add_argument("--seeds", type=int, default=200, help="Replays of each search.")
     given = parser.parse_args()
     for file in given.records:
         curves = curves_of(file, given.steps, given.recipe)

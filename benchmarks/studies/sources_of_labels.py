@@ -1,15 +1,16 @@
-"""Where labels come from, compared: nowhere, from clusters, from classes; and classes of which a part are wrong."""
+"""Compares sources of labels: none, clusters and classes, also with label noise."""
 
 from tfdml.run.study.driver import seconds
 from tfdml.run.study.study import Study
 from tfdml.run.study.tables import MetricOf
 
 CLASSES, CLUSTERS, VIEWS, BOTH = "classes", "clusters", "views", "views and clusters"
-# Of the share of labels that are exchanged.
+# Share of labels that are exchanged.
 WRONG = 0.2
 N_PAIR = "--loss=n_pair(scale=20.0)"
-# As validation chose on emoji, in `emoji_losses`, or alike: a row that bears wrong labels differs in one thing from one
-# that does not. Proxies begin at random, and the backbone waits for them: otherwise all depends on where they begin.
+# The settings that validation selected on emoji, in `emoji_losses`, or similar ones. Each loss that is robust to label
+# noise differs in one thing from another loss. The backbone is frozen at first, because otherwise everything depends on
+# the random initial proxies.
 PROXIES = ["--lr_multipliers=loss=100", "--freeze_until=200"]
 CONTRASTIVE = ["--loss=contrastive(margin=1.0)", "--optimizer=adam(learning_rate=0.0001)"]
 LOSSES = {
@@ -25,7 +26,7 @@ LOSSES = {
 
 
 def before(which):
-    """Column of Recall@1 of what a run begins with; empty of random weights, whose features are not measured."""
+    """Returns a column of Recall@1 before training. It is empty for random weights, which have no measured features."""
 
     def column(results, run_dirs):
         return MetricOf(which)(results, run_dirs) if all(which in result for result in results) else ""
@@ -43,21 +44,21 @@ COLUMNS = {
 
 
 def length(steps):
-    """Flags of a run that is measured on test classes before it and at its end: without classes nothing selects."""
+    """Returns flags that measure a run before and after training, because no labels can select a model."""
     return [f"--steps={steps}", "--evaluate_on=test", f"--eval_every={steps}", "--eval_unit=steps"]
 
 
 def sources_of_labels(flagfile, folder, *, clusters, images, transform):
-    """Returns the study of what the same loss learns from views, from clusters, from both, and from classes.
+    """Returns a study that trains the same loss with views, with clusters, with both, and with classes.
 
     Args:
         flagfile: path of the flagfile that every row changes.
         folder: folder of the run directories.
-        clusters: number of clusters.
-        images: images of a batch of views; the flagfile's own batches have twice as many.
-        transform: spec of the transform that makes views.
+        clusters: Number of clusters.
+        images: Number of images in a batch of views. The batches of the flagfile have twice as many.
+        transform: Spec of the transform that creates views.
     """
-    # Clusters are found anew every 100 steps.
+    # Clusters are updated every 100 steps.
     alike = [*length(600), "--steps_per_epoch=100", N_PAIR]
     views = [f"--sampler=views(images={images})", f"--train_transform={transform}"]
     found = f"--labels=clusters(k={clusters})"
@@ -78,12 +79,12 @@ def sources_of_labels(flagfile, folder, *, clusters, images, transform):
 
 
 def wrong(name):
-    """The name of a row with wrong labels, by that of the row with the right ones."""
+    """Returns the name of the row with wrong labels for the name of the row with correct labels."""
     return f"{name}, {WRONG:.0%} wrong".replace("%", " %")
 
 
 def wrong_labels(flagfile, folder):
-    """Returns the study of losses with the labels of classes, and with a part of them exchanged.
+    """Returns a study that trains losses with correct labels and with a share of them exchanged.
 
     Args:
         flagfile: path of the flagfile that every row changes.

@@ -1,10 +1,10 @@
-"""How many exchanged labels `tfdml.suspects` finds: `python -m benchmarks.studies.suspects --embeddings=FOLDER`.
+"""Counts the wrong labels that `tfdml.suspects` finds: `python -m benchmarks.studies.suspects --embeddings=FOLDER`.
 
-Of all .npz files in a folder, each with `embeddings` and `labels`, 5 % of the labels are exchanged with those of other
-classes, several times with another seed. Precision is the part of the suspects whose label was exchanged, recall the
-part of the exchanged labels among them; at rank E both are those of the E most doubtful, E being the number exchanged.
-Files with the same labels are also judged together. Nothing is known of labels that were wrong before: they count as
-right. Prints a Markdown table.
+It reads all .npz files in a folder, each with `embeddings` and `labels`, and exchanges 5% of the labels with labels of
+other classes, several times with different seeds. Precision is the share of suspects with an exchanged label, and
+recall is the share of exchanged labels among the suspects. At rank E, where E is the number of exchanged labels, both
+are computed for the E most doubtful images. Files with the same labels are also judged together. Labels that were wrong
+before are unknown and count as correct. The command prints a Markdown table.
 """
 
 import argparse
@@ -21,7 +21,7 @@ HEADS = ["embeddings", "images", "classes", "exchanged", "suspects", "precision"
 
 
 def exchanged(labels, share, seed):
-    """Returns labels of which a share is that of another class, drawn at random, and booleans, which."""
+    """Returns labels with a random share exchanged for other classes, and a boolean mask of the exchanged ones."""
     random = np.random.default_rng(seed)
     classes, places = np.unique(labels, return_inverse=True)
     wrong = np.zeros(len(labels), bool)
@@ -31,14 +31,14 @@ def exchanged(labels, share, seed):
 
 
 def measured(models, labels, share, seeds, nearest):
-    """Returns means over seeds: numbers exchanged and found, precision, recall, and precision at rank E.
+    """Returns means over seeds: numbers of exchanged and found labels, precision, recall, and precision at rank E.
 
     Args:
-        models: list of embeddings `[N, d]` of the same images.
-        labels: `[N]`.
-        share: of the labels that are exchanged.
-        seeds: list of integers.
-        nearest: as of `Judgement.of`.
+        models: List of embeddings `[N, d]` of the same images.
+        labels: Labels `[N]`.
+        share: Share of labels to exchange.
+        seeds: List of integers.
+        nearest: Number of nearest neighbors for `Judgement.of`.
     """
     values = []
     for seed in seeds:
@@ -52,14 +52,14 @@ def measured(models, labels, share, seeds, nearest):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--embeddings", required=True, type=Path, help="folder of .npz files, or one file")
-    parser.add_argument("--share", type=float, default=0.05, help="part of the labels that is exchanged")
-    parser.add_argument("--seeds", type=int, default=3, help="how often other labels are exchanged")
-    parser.add_argument("--nearest", type=int, default=5, help="as of tfdml.suspects")
+    parser.add_argument("--embeddings", required=True, type=Path, help="Folder of .npz files, or one file.")
+    parser.add_argument("--share", type=float, default=0.05, help="Share of labels to exchange.")
+    parser.add_argument("--seeds", type=int, default=3, help="Number of repetitions with other labels.")
+    parser.add_argument("--nearest", type=int, default=5, help="Number of nearest neighbors, as for tfdml.suspects.")
     given = parser.parse_args()
     paths = sorted(given.embeddings.glob("*.npz")) if given.embeddings.is_dir() else [given.embeddings]
     if not paths:
-        sys.exit(f"--embeddings={given.embeddings} has no .npz file.")
+        sys.exit(f"--embeddings={given.embeddings} must be an .npz file or a folder with .npz files.")
     files = {path.stem: EmbeddingFiles.read(str(path)) for path in paths}
     groups = {name: [name] for name in files}
     for name, file in files.items():

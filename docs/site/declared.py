@@ -1,20 +1,20 @@
-"""Tells griffe, which reads the reference from sources, what only a running program knows of arguments."""
+"""Adds to griffe, which reads the reference from sources, what only a running program knows about arguments."""
 
 from griffe import ExprSubscript, ExprTuple, Extension, Function, Parameter, ParameterKind, Parameters
 
 from docs.site.docstrings import with_single_arguments
 
 DECLARED = "tfdml.registry.fields.Declared"
-# Marks what was made here.
+# Marks the objects that this module creates.
 MADE = "tfdml"
 NAMED, IN_ORDER = ParameterKind.keyword_only, ParameterKind.positional_or_keyword
 
 
 class DeclaredArguments(Extension):
-    """Gives classes with fields their `__init__`."""
+    """Adds an `__init__` to classes with fields."""
 
     def on_package(self, *, pkg, **_):
-        """Reads a package after all of it is loaded."""
+        """Processes a package after it is fully loaded."""
         for each in [*_objects(pkg, "is_class")]:
             if _is_declared(each) and _takes_fields(each):
                 each.set_member(
@@ -25,7 +25,7 @@ class DeclaredArguments(Extension):
 
 
 def _objects(parent, which):
-    """All modules, classes, functions and attributes below one, of which this is true."""
+    """Returns all modules, classes, functions and attributes below an object that satisfy a condition."""
     for each in parent.members.values():
         if each.is_alias:
             continue
@@ -47,13 +47,13 @@ def _is_declared(cls):
 
 
 def _takes_fields(cls):
-    """Whether the class and its bases that are declared have no `__init__` but those that were made here."""
+    """Returns whether a class and its declared bases have no `__init__`, except those that were created here."""
     declared = [each for each in [cls, *_bases(cls)] if _is_declared(each)]
     return all(MADE in each.members["__init__"].extra for each in declared if "__init__" in each.members)
 
 
 def _fields(cls):
-    """The arguments of a class in the order of `Declared`."""
+    """Returns the arguments of a class in the order of `Declared`."""
     found = {}
     for each in [*reversed(_bases(cls)), cls]:
         if _is_declared(each):
@@ -76,7 +76,7 @@ def _own_fields(cls):
 
 
 def _plain(annotation):
-    """The type alone: the docstring says in words what `Annotated` adds."""
+    """Returns the type without `Annotated`, because the docstring describes in words what that adds."""
     annotated = isinstance(annotation, ExprSubscript) and str(annotation.left) == "Annotated"
     return annotation.slice.elements[0] if annotated and isinstance(annotation.slice, ExprTuple) else annotation
 

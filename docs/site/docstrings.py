@@ -1,10 +1,10 @@
-"""Docstrings as the reference reads them."""
+"""Prepares docstrings for the reference."""
 
 import re
 
 
 def with_single_arguments(text):
-    """Reads `mean, std: numbers` as two arguments with the same text, and arguments of a call as a list."""
+    """Splits `mean, std: numbers` into two arguments with the same text, and turns call arguments into a list."""
 
     def single(found):
         return "".join(f"    {name}:{found[2]}" for name in found[1].split(", "))

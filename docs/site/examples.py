@@ -1,4 +1,4 @@
-"""The pages of the examples, from their notebooks: text, code, and what it prints and shows."""
+"""Creates the pages of the examples from their notebooks, with text, code and outputs."""
 
 import base64
 
@@ -9,7 +9,7 @@ ENDINGS = {"image/png": "png", "image/jpeg": "jpg"}
 
 
 def pages():
-    """Returns `{page: text}`, and `{picture: content}`."""
+    """Returns `{page: text}` and `{picture: content}`."""
     texts, pictures = {}, {}
     for script in notebooks.scripts():
         cells = notebooks.cells_of(script.with_suffix(".ipynb"))
@@ -23,15 +23,15 @@ def page(script, cells, pictures):
     """Returns the text of a page.
 
     Args:
-        script: path of the example.
-        cells: those of its notebook.
-        pictures: names of the files of the pictures that they show, in their order.
+        script: Path of the example.
+        cells: Cells of its notebook.
+        pictures: File names of the pictures in the cells, in their order.
     """
     (_, title), name = notebooks.cells(script)[0], script.stem
     links, colab = f"[notebook]({name}.ipynb) · [script]({name}.py)", notebooks.colab(name)
     links = f"[Open in Colab]({colab}) · {links}" if colab else links
     pictures = iter(pictures)
-    # Behind the title, and what installs tfdml.
+    # The cells after the title and the installation.
     return "\n\n".join([title, links, *(part for cell in cells[2:] for part in _parts(cell, pictures))]) + "\n"
 
 
@@ -46,7 +46,7 @@ def _parts(cell, pictures):
 
 
 def _shown(cells, name):
-    """File name of each picture to its content."""
+    """Returns a dictionary from the file name of each picture to its content."""
     data = [output["data"] for cell in cells for output in cell.get("outputs", ()) if "data" in output]
     found = [(ENDINGS[kind], each[kind]) for each in data for kind in ENDINGS if kind in each]
     return {f"{name}_{number}.{ending}": base64.b64decode(text) for number, (ending, text) in enumerate(found, 1)}

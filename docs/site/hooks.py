@@ -1,4 +1,4 @@
-"""Hooks of MkDocs while it builds the site: pages that are no files of docs/, and links that leave docs/."""
+"""MkDocs hooks for pages that are not files in docs/, and for links that leave docs/."""
 
 import subprocess
 import sys
@@ -9,12 +9,12 @@ from pymdownx.slugs import slugify
 from docs.site import examples, links, reference
 
 ROOT = reference.ROOT
-# On pages that are opened from a disk it takes the place of what the plugin `offline` would load from elsewhere.
+# On pages that are opened from a disk, it replaces a script that the plugin `offline` would download.
 WORKER = "assets/iframe-worker.js"
 
 
 def on_config(config):
-    """Adds pages to the navigation; headings get the anchors that GitHub gives them; search works without a server."""
+    """Adds pages to the navigation, uses GitHub's anchors for headings, and makes the search work offline."""
     config.mdx_configs["toc"]["slugify"] = slugify(case="lower")
     config.extra["polyfills"] = [WORKER]
     config.nav.append({"Reference": [{"Commands": "commands.md"}, *reference.navigation()]})
@@ -22,7 +22,7 @@ def on_config(config):
 
 
 def on_files(files, config):
-    """Adds the pages that are no files of docs/."""
+    """Adds the pages that are not files in docs/."""
     written = {"index.md": links.from_root("README.md"), "changelog.md": links.from_root("CHANGELOG.md")}
     worker = (ROOT / "docs/site" / WORKER.rpartition("/")[2]).read_text(encoding="utf-8")
     texts, pictures = examples.pages()
@@ -33,13 +33,13 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Leaves the text of links to files that are not part of the site, such as records; see also `links.unescaped`."""
+    """Replaces links to files outside the site, for example records, with their text; see also `links.unescaped`."""
     shown = {file.src_uri for file in files if not file.inclusion.is_excluded()}
     return links.unescaped(links.within(markdown, page.file.src_uri, shown))
 
 
 def _commands():
-    """The page of all commands: what each prints for `--help`, which needs no TensorFlow."""
+    """Returns the page of all commands with their `--help`, which does not need TensorFlow."""
     sections = [f"## {command}\n\n```text\n{_help(command)}\n```" for command in _command_names()]
     return "\n\n".join(["# Commands", "Every command with its flags, as `--help` prints them.", *sections]) + "\n"
 

@@ -1,4 +1,4 @@
-"""Links that leave docs/."""
+"""Adapts links from docs/ to other folders."""
 
 import pathlib
 import posixpath
@@ -10,20 +10,20 @@ CODE = re.compile(r"`[^`]+`")
 
 
 def from_root(name):
-    """Returns the text of a page in the repository's root, with links as from docs/."""
+    """Returns the text of a page in the repository's root, with links relative to docs/."""
     text = (ROOT / name).read_text(encoding="utf-8")
     return text.replace("](docs/", "](").replace("](CHANGELOG.md", "](changelog.md")
 
 
 def within(markdown, page, shown):
-    """Returns a page's text without its links to files of the repository that the site does not show.
+    """Returns the text of a page without links to files of the repository that are not part of the site.
 
-    One to a notebook leads to its page. A link that leads nowhere stays, and fails the build.
+    A link to a notebook becomes a link to its page. A broken link stays, so that the build fails.
 
     Args:
-        markdown: text of the page.
-        page: its file, relative to docs/.
-        shown: files of the site, relative to docs/.
+        markdown: Text of the page.
+        page: File of the page, relative to docs/.
+        shown: Files of the site, relative to docs/.
     """
 
     def kept(link):
@@ -36,7 +36,7 @@ def within(markdown, page, shown):
 
 
 def unescaped(text):
-    """Returns Markdown whose tables have no backslash before a | in code, where GitHub needs it and MkDocs shows it."""
+    """Removes backslashes before | in code in tables, which GitHub needs but MkDocs would show."""
 
     def clean(code):
         return code[0].replace("\\|", "|")

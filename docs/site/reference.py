@@ -1,4 +1,4 @@
-"""The pages of the reference, one a package, from the sources alone: neither TensorFlow nor tfdml is imported."""
+"""Creates the pages of the reference, one per package, from the sources, without importing TensorFlow or tfdml."""
 
 import ast
 import itertools
@@ -6,7 +6,7 @@ import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = "reference"
-# In the order of the navigation.
+# The packages in the order of the navigation.
 PACKAGES = (
     "tfdml",
     "tfdml.losses",
@@ -38,7 +38,7 @@ PACKAGES = (
 
 
 def navigation():
-    """Returns the part of the navigation: name of each package to its page."""
+    """Returns the part of the navigation with the page of each package."""
     return [{package: page_of(package)} for package in PACKAGES]
 
 
@@ -48,12 +48,12 @@ def page_of(package):
 
 
 def pages():
-    """Returns `{page: text}`, where mkdocstrings fills in each `:::`."""
+    """Returns `{page: text}`, in which mkdocstrings replaces each `:::`."""
     return {page_of(package): page(package) for package in PACKAGES}
 
 
 def page(package):
-    """Returns the text of a package's page: its docstring, links to packages in it, and what is described here."""
+    """Returns the text of a package's page: its docstring, links to subpackages, and its descriptions."""
     names = public_names(package)
     linked = {name: page for name in names if (page := _page_elsewhere(package, name))}
     links = [f"- [`{name}`]({pathlib.PurePosixPath(page).name})" for name, page in sorted(linked.items())]
@@ -64,7 +64,7 @@ def page(package):
 
 
 def _section(package, module, names):
-    """Directives for mkdocstrings, below a heading for each module of a package that states no names of its own."""
+    """Returns mkdocstrings directives, below a heading for each module of a package without its own `__all__`."""
     if not module:
         return "\n\n".join(f"::: {_path(package, name)}" for name in names)
     below = [f"::: {package}.{name}\n    options:\n      heading_level: 3" for name in names]
@@ -72,10 +72,10 @@ def _section(package, module, names):
 
 
 def public_names(package):
-    """Returns the public names of a package or module, as its sources state them.
+    """Returns the public names of a package or module from its sources.
 
-    They are those of `__all__`, or of the stub, or else the functions and classes of the module, or of the package's
-    modules: `pairs.positive_pairs`.
+    They come from `__all__` or from the stub. Without these, they are the functions and classes of the module or of the
+    modules in the package, for example `pairs.positive_pairs`.
     """
     stub = _file(package).with_suffix(".pyi")
     if stub.exists():
@@ -90,7 +90,7 @@ def public_names(package):
 
 
 def _path(package, name):
-    """The full name, with that of its module where this is the same: there the package's own would be the module."""
+    """Returns the full name, including the module if it has the same name, because that would hide the object."""
     same = _file(package).with_name(f"{name}.py")
     return (
         f"{package}.{name}.{name}"
@@ -100,7 +100,7 @@ def _path(package, name):
 
 
 def _page_elsewhere(package, name):
-    """The page on which a name is described that is imported into the package; None: it is described here."""
+    """Returns the page that describes an imported name, or `None` if this page describes it."""
     if f"{package}.{name}" in PACKAGES:
         return page_of(f"{package}.{name}")
     home = _imports(_file(package).with_suffix(".pyi")).get(name) if package == "tfdml" else None
@@ -111,7 +111,7 @@ def _page_elsewhere(package, name):
 
 
 def _stated(tree):
-    """The value of `__all__` where it is one literal."""
+    """Returns the value of `__all__` if it is a literal."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"]:
             return ast.literal_eval(node.value)
@@ -124,7 +124,7 @@ def _defined(tree):
 
 
 def _imports(file):
-    """Name to the full name of what a file imports."""
+    """Returns a dictionary from the imported names of a file to their full names."""
     if not file.exists():
         return {}
     nodes = [node for node in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)]

@@ -1,4 +1,4 @@
-"""The papers' effects and the advice of docs/choosing.md have a place on every set, and say what the records hold."""
+"""The tables of effects and of changes cover every dataset and agree with the records."""
 
 import functools
 import importlib
@@ -38,16 +38,18 @@ def test_every_effect_has_its_rows_in_the_studies():
 def test_every_effect_has_its_dot_for_cars(recorded_of):
     texts = evidence.first_page(recorded_of)
     table = [line for line in texts["README.md"].splitlines() if line.startswith("| ") and "](cars_" in line]
-    effects = [line for line in table if not line.startswith("| [")]
+    effects = [line for line in table if line.startswith(tuple(f"| {paper} |" for paper in PAPERS))]
     assert len(effects) == sum(map(len, PAPERS.values()))
+    changes = [line for line in table if line.startswith(tuple(f"| {change.text} |" for change in advice.CHANGES))]
+    assert len(changes) == sum("cars" in change.shown for change in advice.CHANGES)
     told = advice.table(recorded_of).splitlines()
-    assert told[0].endswith("| cars | so |") and told[2].endswith("| 41 |  |")
+    assert told[0].endswith("| Cars | Recommendation |") and told[2].endswith("| 41 |  |")
 
 
 def test_advice_that_the_records_do_not_hold_is_an_error(recorded_of, monkeypatch):
     change = advice.CHANGES[0]._replace(claims={"emoji": "worse"})
     monkeypatch.setattr(advice, "CHANGES", [change])
-    with pytest.raises(ValueError, match="expected an interval below 0 on emoji, the records have"):
+    with pytest.raises(ValueError, match=r"expected an interval below 0 on emoji\. The records have"):
         advice.table(recorded_of)
 
 
@@ -59,5 +61,5 @@ def test_the_table_of_the_docs_is_that_of_the_records(recorded_of):
 def test_a_page_without_the_place_of_the_table_is_refused(recorded_of, monkeypatch, tmp_path):
     monkeypatch.setattr(evidence, "CHOOSING", tmp_path / "choosing.md")
     evidence.CHOOSING.write_text("# Choosing\n")
-    with pytest.raises(ValueError, match="choosing.md: expected the lines <!--"):
+    with pytest.raises(ValueError, match="choosing.md must have the lines <!--"):
         evidence.advice_page(recorded_of)

@@ -17,10 +17,11 @@ from benchmarks.pages.catalog import PAGES
 from benchmarks.pages.claims import Difference, claimed
 from benchmarks.pages.forest import forest
 from benchmarks.pages.learning_curves import _apart, learning_curves
+from benchmarks.pages.names import VARIANTS, of_variant
 from benchmarks.pages.papers import PAPERS, SETS, Effect
 from benchmarks.pages.recorded import Recorded
 from benchmarks.pages.svg import ticks
-from benchmarks.pages.template import filled, matching
+from benchmarks.pages.template import filled, matching, with_units
 from tests.commands import ROOT
 
 BY_HAND = {"edms_first_trials.md", "ensembles.md", "first_embedding.md", "first_runs.md", "readings.md", "searches.md"}
@@ -102,12 +103,43 @@ def test_differences_are_put_in_words_as_the_records_have_them():
     doubtful = "B is 1.0 points (-1.0 to 3.0, not significant) better than A.\n"
     assert text_of("B is {compared: B minus A [5 seeds]} A.") == doubtful
     assert text_of("{seen: B minus A}, {seen: B minus A [5 seeds]}, {seen: A minus B}") == (
-        "seen: +3.0 (1.0 to 5.0), not seen: +1.0 (-1.0 to 3.0), the opposite is seen: -3.0 (-5.0 to -1.0)\n"
+        "confirmed: +3.0 points (95% CI 1.0 to 5.0), inconclusive: +1.0 points (95% CI -1.0 to 3.0), "
+        "contradicted: -3.0 points\n(95% CI -5.0 to -1.0)\n"
     )
 
 
+def test_the_first_interval_of_a_page_names_its_units():
+    template = with_units("B is {compared: B minus A} A or {better: B minus A} better.")
+    first = "B is 3.0 percentage points (95% confidence interval: 1.0 to 5.0) better than A"
+    assert text_of(template) == f"{first} or 3.0 points (1.0 to 5.0) better.\n"
+    assert text_of("As good{so\n  alike: A minus B [5 seeds]}.") == "As good.\n"
+
+
+@pytest.mark.parametrize(
+    ("row", "shown"),
+    [
+        ("L, M, H", "levels L, M and H"),
+        ("H, 384 dimensions", "level H, 384 dimensions"),
+        (
+            "K = 4, in proportion to images, four times the steps",
+            "Divide and Conquer (K = 4), proportional batches, 4× steps",
+        ),
+        ("emoji: the embedding alone, 0.001", "emoji: embedding layer only, learning rate 0.001"),
+        ("EDMS (RW, P*), K = 10", "EDMS (RW, P*): walks, hard proxies, 10 meta-classes"),
+        ("N-pair", "N-pair"),
+    ],
+)
+def test_variants_have_display_names(row, shown):
+    assert of_variant(row) == shown
+
+
+def test_every_display_name_belongs_to_a_variant(recorded_of):
+    rows = [row for page in PAGES for row in recorded_of(page).rows]
+    assert not [part for part in VARIANTS if not any(part in row for row in rows)]
+
+
 def test_the_highest_rows_are_named():
-    assert text_of("{highest: A; B}, {level: A; B}; {level: *; not B, long}") == '"B" with 43.5, none; none\n'
+    assert text_of("{highest: A; B}, {level: A; B}; {level: *; not B, long}") == '"B" with 43.5%, none; none\n'
     alike = Study()
     alike.difference = lambda first, second, seeds: (0.5, -1.0, 2.0)
     assert filled("{level: A; B}", alike, {}) == '"A"\n'
@@ -123,7 +155,7 @@ def test_paragraphs_are_wrapped_and_blocks_stay():
 
 def test_a_claim_that_the_interval_does_not_hold_is_named_with_its_sentence():
     sentence = (
-        r"'It is \{better: B minus A \[5 seeds\]\} ahead\.': Expected an interval above 0, the records have \+1.0 "
+        r"'It is \{better: B minus A \[5 seeds\]\} ahead\.': Expected an interval above 0. The records have \+1.0 "
     )
     with pytest.raises(ValueError, match=sentence + r"\(-1.0 to 3.0\)"):
         text_of("First. It is {better: B minus A [5 seeds]} ahead. Last.")
@@ -140,12 +172,14 @@ def test_a_claim_that_the_interval_does_not_hold_is_named_with_its_sentence():
     ],
 )
 def test_claims_are_checked(claim, found):
-    with pytest.raises(ValueError, match="the records have"):
+    with pytest.raises(ValueError, match="The records have"):
         claimed(claim, Difference(*found))
 
 
 def test_words_without_numbers_are_checked():
-    with pytest.raises(ValueError, match="Expected an interval around 0, and a mean of 0 or more, the records have"):
+    with pytest.raises(
+        ValueError, match="Expected an interval that contains 0 and a mean of at least 0. The records have"
+    ):
         text_of("A is as good as B{so alike: A minus B}.")
 
 
@@ -153,10 +187,10 @@ def test_words_without_numbers_are_checked():
     ("template", "message"),
     [
         ("{better: B}", "Expected `A minus B`"),
-        ("{worse: C minus A}", "received 'C minus A'"),
-        ("{recall: C}", "received 'C'"),
-        ("{value: NMI; A}", "Expected one of Recall@1, steps, received 'NMI'"),
-        ("{best: A}", "Expected one of better"),
+        ("{worse: C minus A}", "Received: 'C minus A'"),
+        ("{recall: C}", "The records have no row 'C'"),
+        ("{value: NMI; A}", "The columns are Recall@1, steps. Received: 'NMI'"),
+        ("{best: A}", "A marker starts with one of better"),
     ],
 )
 def test_what_a_marker_cannot_be_is_told(template, message):
@@ -184,7 +218,7 @@ def test_effects_are_full_only_where_the_paper_is_right():
     # That of emoji is farther than the axis.
     assert [each.get("class") for each in dots] == ["full"]
     assert "[-20.0 (-30.0 to -10.0)](emoji_edms.md)" in effects.table(found)
-    assert effects.picture(found).count("no records") == len(SETS) - 2
+    assert effects.picture(found).count("not measured") == len(SETS) - 2
 
 
 def test_one_seed_has_a_square_and_italics():
@@ -213,12 +247,12 @@ def test_records_that_are_not_there_or_of_other_flags_are_refused(tmp_path, monk
         several.records("lifted", seeds=(9,))
     changed = {"margin": "--loss=lifted_structure(margin=2.0)"}
     monkeypatch.setattr(recorded, "resolved", lambda flags: changed)
-    with pytest.raises(ValueError, match="is of a run with --.*, which its row no longer has"):
+    with pytest.raises(ValueError, match="was recorded with --.*, but its row no longer has this flag"):
         several.records("lifted")
 
 
 def test_more_curves_than_can_be_told_apart_are_refused():
-    with pytest.raises(ValueError, match="Expected at most 6 curves, .*received 7"):
+    with pytest.raises(ValueError, match="A picture has at most 6 curves. Received: 7 curves"):
         learning_curves("title", dict.fromkeys("abcdefg", []))
 
 
@@ -226,7 +260,7 @@ def test_the_command_writes_named_pages_and_tells_what_is_wrong(tmp_path, monkey
     monkeypatch.setattr("sys.argv", ["evidence", "no_page"])
     with pytest.raises(SystemExit):
         evidence.main()
-    assert "expected names of pages, received no_page" in capsys.readouterr().err
+    assert "unknown pages: no_page" in capsys.readouterr().err
     (tmp_path / "lifted.md").write_text("It is {worse: lifted minus lifted, random negatives} behind.")
     monkeypatch.setattr(evidence, "TEMPLATES", tmp_path)
     monkeypatch.setattr(evidence, "ROOT", tmp_path)

@@ -1,1 +1,1 @@
-"""Studies by name, a module each, which declares its rows and its table in `STUDY`."""
+"""One module per study, which declares its rows and its table in `STUDY`."""

@@ -1,11 +1,13 @@
 """Losses and methods on half of Cars196: `python -m benchmarks.study cars --data_dir=data/cars`.
 
-Trains configs/cars_half.flags, the papers' own classes with about 41 images each, with losses and methods of the
-studies on emoji. Validation chooses among four settings of each row, as many as there, with one seed and 400 steps; a
-row that changes one thing of another has its setting. Prints a Markdown table of all settings, and one of all seeds:
-mean ± standard deviation, in percent, on test classes, of the best and the last models, MAP@R of the best, steps to it,
-and what Recall@1 on validation classes gained in the last quarter of the steps, near 0 where a run is finished. Below
-the table are differences between rows, of best models. Runs are kept. docs/cars.md is about the images.
+Trains configs/cars_half.flags, with the classes of the papers and about 41 images per class, using losses and methods
+from the emoji studies. Validation classes select among four settings of each row, the same number as on emoji, with one
+seed and 400 steps. A row that changes one thing about another row uses its settings. It prints a table of all settings
+and a table over all seeds, in Markdown. The second one has the mean ± standard deviation, in percent, of Recall@1 on
+test classes of the best and the last models, MAP@R of the best models, the number of steps until them, and the gain in
+Recall@1 on validation classes in the last quarter of the steps, which is near 0 if a run has converged. Differences
+between the best models of rows follow below the table. It keeps the runs and does not train a complete run again.
+docs/cars.md describes the images.
 """
 
 from benchmarks.studies.added_rows import FOUR_TIMES
@@ -24,12 +26,13 @@ ABE, WEAKER, NO_DIVERGENCE = "ABE-4", "ABE-4, λ = 0.1", "ABE-4 without divergen
 
 
 def ensemble(name, weight):
-    """Flags of a row of `emoji_ensembles` with a weight of the divergence, and twice the steps that others learn in."""
+    """Returns the flags of a row of `emoji_ensembles` with a weight of the divergence loss and twice as many steps."""
     method, _ = emoji_ensembles.METHODS[name]
     return [*emoji_ensembles.CHANGES[name], emoji_ensembles.method_flag(method, weight), "--steps=3200"]
 
 
-# With the paper's weight, where no other is named. Those that follow another have its learning rate.
+# Names without a weight of the divergence loss have the paper's weight. Rows in `FOLLOW` use the learning rate of
+# another.
 ENSEMBLES = {
     **{name: ensemble(name, 0.0) for name in ("1-head", "4-heads", "8-heads", "4-heads+att", "ABE-1", NO_DIVERGENCE)},
     **{name: ensemble(name, 1.0) for name in ("ABE-2", ABE, "ABE-8")},
@@ -38,7 +41,7 @@ ENSEMBLES = {
 MORE = {
     **BEGUN_ROWS,
     **ENSEMBLES,
-    # That of its authors' code, not of its paper.
+    # The base of the authors' code, which differs from the paper's.
     SMALL_BASE: ["--loss=multi_similarity(beta=40.0, base=0.5)"],
     "M, H": [RANKED_LIST, *levels("MH")],
     "L, M": [RANKED_LIST, *levels("LM")],
@@ -46,7 +49,7 @@ MORE = {
     LONG: ["--embedding_size=384"],
     THREE_PROXIES: levels("LMH"),
     HARDEST: emoji_lifted.CHANGES[HARD],
-    # As many images as the other rows' batches have.
+    # The same batch size as in the other rows.
     BY_IMAGES: [*emoji_divide.CHANGES[BY_IMAGES], "--sampler=proportional_pxk(groups=8, per_class=4)"],
 }
 FOLLOW = {
@@ -63,13 +66,14 @@ FOLLOW = {
 }
 DIVIDED = ("one embedding", "K = 4", "K = 4, turns on all data", "K = 4, embedding not split")
 DIVIDED += tuple(name for name, other in FOLLOW.items() if other == "K = 4")
-# Until they no longer improve. A learner of four has then had as many steps as one embedding in the other rows.
+# These rows train until they no longer improve. Each of four learners then has as many steps as a single embedding has
+# in the other rows.
 LONGER = ("one embedding", "K = 4", BY_IMAGES)
 LONGER_LOSSES = ("N-pair", "Proxy-NCA", THREE, THREE_PROXIES)
 CHANGES = {**emoji_losses.CHANGES, **emoji_divide.CHANGES, **MORE}
 MORE |= {f"{name}{FOUR_TIMES}": [*CHANGES[name], "--steps=6400"] for name in (*LONGER, *LONGER_LOSSES)}
 FOLLOW |= {f"{name}{FOUR_TIMES}": FOLLOW.get(name, name) for name in (*LONGER, *LONGER_LOSSES)}
-# Of the lifted loss's settings, each with the hardest negative in place of the smooth bound.
+# The settings of the lifted structure loss, with the hardest negative instead of the smooth bound.
 OF_HARDEST = [
     [flag.replace("lifted_structure(", "lifted_structure(form='hard', ") for flag in setting]
     for setting in emoji_losses.settings_of(emoji_lifted.LOSS)
@@ -97,7 +101,7 @@ LEVELS = (
 )
 LIFTED = (HARD, "random negatives")
 OF_MAIN = ("N-pair", "Proxy-NCA", "H", THREE, THREE_PROXIES, *BEGUN_ROWS, "L, M, H", "1-head", "4-heads", ABE)
-# Rows of a page of docs/evidence each, beside ensembles and dividing.
+# The rows of each page of docs/evidence.
 OF_LOSSES = (*LOSSES, SMALL_BASE, *(f"{name}{FOUR_TIMES}" for name in ("one embedding", "N-pair", "Proxy-NCA")))
 OF_LEVELS = (*LEVELS, "M, H", "L, M", "N-pair", LONG, THREE, "Proxy-NCA", THREE_PROXIES)
 OF_LEVELS += tuple(f"{name}{FOUR_TIMES}" for name in LONGER_LOSSES)
@@ -117,7 +121,7 @@ STUDY = losses_and_methods(
     more=MORE,
     settings={HARDEST: OF_HARDEST, **rates([SMALL_BASE, "1-head", "4-heads", ABE])},
     follow=FOLLOW,
-    # Empty where there is one learner.
+    # Rows with one learner have empty cells.
     columns={**COLUMNS, "a learner's Recall@1": recall_alone, "cosine of self pairs": cosine_of_self_pairs},
     differences=[
         ("N-pair", "Proxy-NCA"),

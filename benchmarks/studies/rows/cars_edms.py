@@ -1,8 +1,8 @@
-"""EDMS on half of Cars196, the variants of its Table 2 and its members: `python -m benchmarks.study cars_edms`.
+"""EDMS on half of Cars196, with the variants of its Table 2: `python -m benchmarks.study cars_edms`.
 
-Trains configs/cars_half.flags as `emoji_edms` trains configs/emoji.flags, with 50 meta-classes, or 39, half of the
-classes that are trained on, or as many as these. Prints the same tables. docs/cars.md is about the images; --data_dir
-says where they are.
+Trains configs/cars_half.flags in the same way as `emoji_edms` trains configs/emoji.flags, with 50 meta-classes, with 39
+(half of the training classes), or with one per class. It prints the same tables. docs/cars.md describes the images.
+--data_dir is their folder.
 """
 
 from benchmarks.studies.edms_of_images import edms_of_images

@@ -1,18 +1,19 @@
-"""Batches, images, networks and steps on half of Cars196: `python -m benchmarks.study cars_training`.
+"""Batches, image size, network and steps on half of Cars196: `python -m benchmarks.study cars_training`.
 
-Trains configs/cars_half.flags with N-pair loss and one change in each row. Validation chooses the learning rate of each
-row with one seed and 400 steps; rows that change the length, the crops or the embedding's size, or say so, have the
-rate of the first row. Prints a Markdown table of all rates, and one of all seeds: mean ± standard deviation, in
-percent, on test classes, of the best and the last models, MAP@R of the best, steps to it, and what Recall@1 on
-validation classes gained in the last quarter of the steps, near 0 where a run is finished. Runs are kept. docs/cars.md
-is about the images.
+Trains configs/cars_half.flags with N-pair loss and one change per row. Validation classes select the learning rate of
+each row with one seed and 400 steps. Rows that change the number of steps, the crops or the embedding size use the
+learning rate of the first row, and so do rows with this in their name. It prints a table of all settings and a table
+over all seeds, in Markdown. The second one has the mean ± standard deviation, in percent, of Recall@1 on test classes
+of the best and the last models, MAP@R of the best models, the number of steps until them, and the gain in Recall@1 on
+validation classes in the last quarter of the steps, which is near 0 if a run has converged. It keeps the runs and does
+not train a complete run again. docs/cars.md describes the images.
 """
 
 from benchmarks.studies.losses_and_methods import rates
 from benchmarks.studies.rows.emoji_losses import COLUMNS, SEARCHING
 from tfdml.run.study.study import Study
 
-# As `cars` writes them, so that they share runs.
+# Written as in `cars`, so that both studies share runs.
 LOSS = "--loss=n_pair(scale=10.0)"
 FIRST = "8 × 4 images of 96 px, 128 dimensions, 1,600 steps"
 SEARCHED = {
@@ -33,7 +34,7 @@ FOLLOWING = {
     "3,200 steps": ["--steps=3200"],
     "6,400 steps": ["--steps=6400"],
 }
-# Those for which 400 steps choose another rate than the first row's.
+# Rows for which 400 steps selected another learning rate than for the first row.
 FOLLOWING |= {
     f"{name}, at the same rate": SEARCHED[name] for name in ("128 px", "16 × 4 images", "statistics of each batch")
 }

@@ -72,12 +72,12 @@ MOBILENET = "keras_applications(name='MobileNetV2', alpha=0.35, endpoints={})"
 
 
 def length(steps):
-    """Flags of a run of that many steps, with 16 evaluations."""
+    """Returns the flags of a run of that many steps, with 16 evaluations."""
     return [f"--steps={steps}", f"--eval_every={steps // 16}"]
 
 
 def linear_levels():
-    """Flags of three levels that all have a linear head."""
+    """Returns the flags of three levels that all have a linear head."""
     backbone, method, size = levels("LMH")
     return [backbone, method.removesuffix(")") + ", auxiliary=())", size]
 
@@ -113,7 +113,7 @@ DISCRIMINANTS = {
 
 
 def closed_forms(depths):
-    """Settings of frozen features: discriminants alone, discriminants and more directions, whitening within classes."""
+    """Returns the settings of frozen features: discriminants, discriminants and more directions, and whitening."""
     tried = (("lda", 77 * depths), ("lda", 384), ("wccn", 384))
     return [[f"--initial_embedding={kind}", f"--embedding_size={size}"] for kind, size in tried]
 
@@ -142,7 +142,7 @@ LONG_DIVIDED, LONG_UNDIVIDED = f"{DIVIDED}, 25,600 steps", f"{UNDIVIDED}, 25,600
 
 
 def conquered(times=1.0, more=""):
-    """Flags of dividing that is merged at the end: four clusterings, whatever the length."""
+    """Returns the flags of Divide and Conquer with a merged end and four clusterings, whatever the length."""
     plan = f"recluster_every={int(16 * times)}, restarts=5, merge_at={int(56 * times)}, finetune='embedding'"
     return [*divided(f"{plan}{more}"), *length(int(6400 * times))]
 
@@ -231,7 +231,7 @@ FOLLOW = {LONG_DIVIDED: DIVIDED, LONG_UNDIVIDED: UNDIVIDED}
 
 
 def settings_of(name):
-    """The three settings of a row."""
+    """Returns the three settings of a row."""
     if name in (FROZEN, FROZEN_LEVELS):
         return closed_forms(3 if name == FROZEN_LEVELS else 1)
     # Those of the paper, which matter because the gradients of walks are small.
@@ -240,12 +240,12 @@ def settings_of(name):
 
 
 def parameters(results, run_dirs):
-    """Column of the number of trainable parameters; empty for members of an ensemble."""
+    """Returns a column of the number of trainable parameters, which is empty for members of an ensemble."""
     return Number(results[0]["cost"]["parameters"], ",.0f") if "cost" in results[0] else ""
 
 
 def gained(results, run_dirs):
-    """Column of the gain in the last quarter; empty for members of an ensemble and for rows without training."""
+    """Returns a column of the gain in the last quarter, which is empty for ensembles and rows without training."""
     curves = [curve(path) for path in run_dirs]
     return gained_late(results, run_dirs) if all(len(values) > 2 for values in curves) else ""
 

@@ -1,13 +1,13 @@
-"""Divide and Conquer beside one embedding, and what the paper ablates: `python -m benchmarks.study divide_and_conquer`.
+"""Divide and Conquer, a single embedding and the paper's ablations: `python -m benchmarks.study divide_and_conquer`.
 
-Trains configs/toycars_dnc.flags with each of the changes below and each seed, for as many steps with the same batches'
-size, unless a row says another, and prints a Markdown table: mean ± standard deviation over seeds, in percent, of
-Recall@1 of the final model, of its learners alone, how they correlate, the steps that a learner learned in, the mean
-distances of negative pairs within clusters and between them (Figure 8 of the paper), and what Recall@1 gained in the
-last quarter of the steps, near 0 where a run is finished. Of the one embedding as many slices stand for learners as
-most rows have learners, as in the paper's Table 7. Below the table are differences between rows. Runs are kept. Classes
-whose groups differ in other parts of the picture each:
-`python -m benchmarks.study divide_and_conquer "--dataset=toycars(grouped=True)"`.
+Trains configs/toycars_dnc.flags with each of the changes below and each seed. Unless a row changes them, the number of
+steps and the batch size are the same. It prints a Markdown table with the mean ± standard deviation over seeds, in
+percent, of Recall@1 of the final model and of its learners alone, the correlation of the learners, the number of steps
+in which a learner trained, the mean distances of negative pairs within and between clusters (Figure 8 of the paper),
+and the gain in Recall@1 in the last quarter of the steps, which is near 0 if a run has converged. For a single
+embedding, slices of it count as learners, as in the paper's Table 7. Differences between rows follow below the table.
+It keeps the runs and does not train a complete run again. This command uses classes that form groups, which differ in
+other parts of the image: `python -m benchmarks.study divide_and_conquer "--dataset=toycars(grouped=True)"`.
 """
 
 import statistics
@@ -19,12 +19,12 @@ from tfdml.run.study.tables import MetricOf, correlation, gained_late, recall_of
 
 FLAGFILE = "configs/toycars_dnc.flags"
 SLICES = 4
-# Epochs of the rows that merge in some of them.
+# The number of epochs of the rows that merge learners at some epoch.
 EPOCHS = "--epochs=8"
 AUTHORS = "hold_others=False, cluster_order='round_robin', merge_loss_at=3, merge_at=7"
-# From clusters as many images of a class as it has there, and not equally many of each class.
+# Batches from a cluster are in proportion to the images per class, not equally many for each class.
 BY_IMAGES = "--sampler=proportional_pxk(groups=8, per_class=4)"
-# As many images in a step as four learners have that learn at once.
+# The same number of images per step as four learners that train at once.
 FOUR_BATCHES = "--sampler=pxk(classes=32, per_class=4)"
 
 
@@ -33,8 +33,8 @@ def divided(arguments="", learners=4):
     return [f"--method=divide_and_conquer(learners={learners}{more})"]
 
 
-# Rows of the table: Figure 1 and Tables 6 and 7 of the paper, controls that change one thing, the schedule of the
-# authors' code scaled to 8 epochs, and learners that do not wait.
+# The rows are from Figure 1 and Tables 6 and 7 of the paper. There are also controls that change one thing, the
+# schedule of the authors' code scaled to 8 epochs, and learners that train at once.
 CHANGES = {
     "one embedding": ["--method=single"],
     "K = 2": divided(learners=2),
@@ -50,7 +50,7 @@ CHANGES = {
     "K = 4, every slice on every batch": ["--method=multi_head(learners=4, branch='stage4')"],
     "K = 4, turns on all data": divided("data_split='none'"),
     "K = 4, the authors' schedule": [*divided(AUTHORS), EPOCHS],
-    # As many for each learner as the one embedding has.
+    # Each learner then has the same number of steps as the single embedding.
     f"K = 4{FOUR_TIMES}": [*divided(), "--epochs=32"],
     f"K = 4, turns on all data{FOUR_TIMES}": [*divided("data_split='none'"), "--epochs=32"],
     f"one embedding{FOUR_TIMES}": ["--method=single", "--epochs=32"],
@@ -63,7 +63,7 @@ CHANGES = {
     "K = 4, every slice on every batch of 128": ["--method=multi_head(learners=4, branch='stage4')", FOUR_BATCHES],
 }
 KINDS = ("mean_within", "mean_between")
-# The second minus the first: what K-means wins, and what sampling and splitting do.
+# The second row minus the first: the effects of K-means, sampling and splitting.
 DIFFERENCES = [
     ("one embedding", "K = 4"),
     ("K = 4, random clusters", "K = 4"),
@@ -90,7 +90,7 @@ def clusters_of(results):
 
 
 def steps_of_learners(results, run_dirs):
-    # Without clusters every learner learns in every step.
+    # Without clusters, every learner trains in every step.
     steps = [
         step
         for each, run_dir in zip(clusters_of(results), run_dirs, strict=True)
@@ -105,7 +105,7 @@ def distances_of_negatives(results, run_dirs):
     return ", ".join(f"{mean:.2f}" for mean in means)
 
 
-# Of one embedding its slices stand for learners.
+# For a single embedding, slices count as learners.
 OF_LEARNERS = {
     "a learner's Recall@1": recall_of_measured,
     "correlation": correlation,

@@ -1,9 +1,10 @@
-"""Divide and Conquer on the toy cars with tuned rates: `python -m benchmarks.study divide_and_conquer_tuned`.
+"""Divide and Conquer on toy cars with tuned learning rates: `python -m benchmarks.study divide_and_conquer_tuned`.
 
-Trains configs/toycars_dnc.flags with the main rows of `divide_and_conquer`. Validation classes choose among
-four learning rates of each row with one seed; a row with more steps has the rate of the row without. Prints a
-Markdown table of all rates, and one of all seeds with the columns of that study, on test classes, of final models.
-Below the table are differences between rows. Runs are kept.
+Trains configs/toycars_dnc.flags with the main rows of `divide_and_conquer`. Validation classes select among four
+learning rates for each row with one seed. A row with more steps uses the learning rate of the row without. It prints a
+Markdown table of all learning rates, and one of all seeds with the columns of `divide_and_conquer`, for the final
+models on test classes. Differences between rows follow below the table. It keeps the runs and does not train a complete
+run again.
 """
 
 from benchmarks.studies.added_rows import EIGHT_TIMES, FOUR_TIMES, add_rows
@@ -16,13 +17,13 @@ MAIN = (ONE, DIVIDED, BY_IMAGES, TURNS)
 CONTROLS = ("K = 4, embedding not split", "K = 4, every slice on every batch")
 FOLLOW = {f"{name}{FOUR_TIMES}": name for name in MAIN}
 CHANGES = {name: UNTUNED[name] for name in (*MAIN, *CONTROLS, *FOLLOW)}
-# Until neither improves.
+# These rows train until neither improves.
 add_rows(CHANGES, FOLLOW, (ONE, BY_IMAGES), EIGHT_TIMES, "--epochs=64")
-# Without a change it is 0.001, that of the flagfile.
+# The flagfile has 0.001.
 LOWER, *HIGHER = ([f"--optimizer=adam(learning_rate={rate})"] for rate in ("0.0003", "0.003", "0.01"))
 SETTINGS = [LOWER, [], *HIGHER]
 SEARCHING = ("--evaluate_on=validation",)
-# The second minus the first: what dividing, clusters and their sampling win.
+# The second row minus the first: the effects of Divide and Conquer, clusters and their sampling.
 PAIRS = [(ONE, DIVIDED), (ONE, BY_IMAGES), (TURNS, DIVIDED), (TURNS, BY_IMAGES), (DIVIDED, BY_IMAGES)]
 DIFFERENCES = [(f"{first}{more}", f"{second}{more}") for more in ("", FOUR_TIMES) for first, second in PAIRS]
 DIFFERENCES += [(f"{ONE}{EIGHT_TIMES}", f"{BY_IMAGES}{EIGHT_TIMES}"), *((ONE, name) for name in CONTROLS)]

@@ -1,12 +1,13 @@
-"""Variants of EDMS that its Table 2 compares, and numbers of members: `python -m benchmarks.study edms_variants`.
+"""Variants of EDMS from its Table 2, and numbers of members: `python -m benchmarks.study edms_variants`.
 
-Trains configs/toycars_edms.flags with each of the changes below and each seed, for as many steps with the same batches.
-First a single member of each is trained with the same number of settings, and validation classes choose: the learning
-rate, and a factor of all similarities, which the paper does not have, or the α of random walks. Rows with another K or
-other dimensions have the settings of the full system. Prints a Markdown table of these, and another: mean ± standard
-deviation over seeds, in percent, of Recall@1 of the final models of a member alone, which is the mean over the members,
-and of the first members together (Figure 4 of the paper), of NMI of all members, and their correlation. Runs are kept.
-Only Figure 4 (left): `python -m benchmarks.study edms_variants --row="EDMS (RW, P*), 10 members"`.
+Trains configs/toycars_edms.flags with each of the changes below and each seed, with the same number of steps and the
+same batches. First, it trains a single member of each row with the same number of settings, and validation classes
+select among them: the learning rate, and a factor for all similarities, which the paper does not have, or the α of
+random walks. Rows with another K or other dimensions use the settings of the full system. It prints a Markdown table of
+these settings and one with the mean ± standard deviation over seeds, in percent: Recall@1 of a single member (the mean
+over the members), Recall@1 of several members together (Figure 4 of the paper), NMI of all members, and their
+correlation. It uses the final models. It keeps the runs and does not train a complete run again. This command trains
+only Figure 4 (left): `python -m benchmarks.study edms_variants --row="EDMS (RW, P*), 10 members"`.
 """
 
 import itertools
@@ -19,14 +20,15 @@ FLAGFILE = "configs/toycars_edms.flags"
 
 
 def walks(printed, described):
-    """Arguments of two walks: their α, each with its scale."""
+    """Returns the arguments of two walks, each with its α and its scale."""
     return [f"restart=0.8, scale={printed}", f"restart=0.2, scale={described}"]
 
 
-# Rows of Table 2, in its order, which are also the flagfiles toycars_edms_*.flags with the settings that validation
-# chose, and one with more members. Two settings each: without walks two scales, and with walks α as (9) prints it and
-# as the text describes it. Similarities along the manifold differ by far less than dot products: the scales make them
-# differ by about as much as those with a scale of 20, and a margin of 5e-4 would then be larger than these differences.
+# The rows of Table 2, in its order, and one with more members. The flagfiles toycars_edms_*.flags have them with the
+# settings that validation selected. Each has two settings: two scales without walks, and with walks α as equation (9)
+# prints it and as the text describes it. Similarities along the manifold vary far less than dot products. The scales
+# make them vary about as much as dot products with a scale of 20. A margin of 5e-4 would be larger than these
+# differences.
 DOT = ("scale=20.0", "scale=10.0")
 LOSSES = {
     "EDMS (w/o)": [f"n_pair(margin=0.0005, {setting})" for setting in DOT],
@@ -43,28 +45,28 @@ RATES = ("3e-4", "1e-3")
 
 
 def settings_of(losses, rates=RATES):
-    """The settings of a row: each loss with each learning rate."""
+    """Returns the settings of a row: each loss with each learning rate."""
     tried = itertools.product(losses, rates)
     return [[f"--loss={loss}", f"--optimizer=adam(learning_rate={rate}, epsilon=1e-8)"] for loss, rate in tried]
 
 
 SETTINGS = {name: settings_of(losses) for name, losses in LOSSES.items()}
-# Two members show what several gain, and ten how it goes on.
+# Two members show the gain of several, and ten show how it continues.
 CHANGES = {name: [f"--members={10 if name == MORE else 2}"] for name in LOSSES}
-# Figure 4 (right): 50 meta-classes and 64 dimensions are the flagfile's. There are 100 classes.
+# Figure 4 (right). The flagfile has 50 meta-classes for 100 classes, and 64 dimensions.
 CHANGES |= {f"{FULL}, K = {count}": ["--members=2", f"--meta_classes={count}"] for count in (10, 100)}
 CHANGES |= {f"{FULL}, {size} dimensions": ["--members=2", f"--embedding_size={size}"] for size in (32, 128)}
 FOLLOW = {name: FULL for name in CHANGES if name not in LOSSES}
-# The second minus the first: what proxies, hard ones and contextual losses win.
+# The second row minus the first: the effects of proxies, hard proxies and the contextual loss.
 DIFFERENCES = [("EDMS (RW)", "EDMS (RW, P)"), ("EDMS (RW, P)", FULL), ("EDMS (RW-int, P*)", FULL)]
 SEARCHING = ("--members=0", "--evaluate_on=validation")
 
 
 def of_members(counts):
-    """Columns of Recall@1 of a member, which is the mean over the members alone, and of the first ones together.
+    """Returns columns of Recall@1 of a single member, as the mean over the members, and of several members together.
 
     Args:
-        counts: how many members are together, for each column of several. Cells of more than there are stay empty.
+        counts: Number of members for each column of several members. Cells are empty if a row has fewer members.
     """
 
     def together(count, results, run_dirs):

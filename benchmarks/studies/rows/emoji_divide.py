@@ -1,14 +1,15 @@
-"""Divide and Conquer and its controls on the emoji set: `python -m benchmarks.study emoji_divide`.
+"""Divide and Conquer and its controls on the emoji dataset: `python -m benchmarks.study emoji_divide`.
 
-Trains configs/emoji.flags with each of the changes below: one embedding, K slices of it that each learn from a cluster
-of the data, and what lies between these, one thing changed at a time. Validation chooses the learning rate of each row
-with one seed and 400 steps; a row with four times the steps, or of larger images, has that of the row without. Prints a
-Markdown table of all rates, and one of all seeds: mean ± standard deviation, in percent, of Recall@1 on test classes of
-the best and the last models, of the best one's learners alone, how these correlate, the steps that a learner learned
-in, the mean distances of negative pairs within clusters and between them (Figure 8 of the paper), both at the end of
-the run, steps to the best model, and what Recall@1 on validation classes gained in the last quarter of the steps, near
-0 where a run is finished. Below the table are differences between rows, of best models. Runs are kept. docs/emoji.md is
-about the images; --data_dir says where they are.
+Trains configs/emoji.flags with each of the changes below: a single embedding, K slices that each learn from a cluster
+of the data, and controls that change one thing at a time. Validation classes select the learning rate of each row with
+one seed and 400 steps. A row with four times the steps or with larger images uses the learning rate of the row without.
+It prints a table of all learning rates and a table over all seeds, in Markdown. The second one has the mean ± standard
+deviation, in percent, of Recall@1 on test classes of the best and the last models and of the learners of the best
+models alone. It also has the correlation of the learners, the number of steps in which a learner trained and the mean
+distances of negative pairs within and between clusters (Figure 8 of the paper), both at the end of the run, the number
+of steps until the best model, and the gain in Recall@1 on validation classes in the last quarter of the steps, which is
+near 0 if a run has converged. Differences between the best models of rows follow below the table. It keeps the runs and
+does not train a complete run again. docs/emoji.md describes the images, and --data_dir is their folder.
 """
 
 from benchmarks.studies.added_rows import FOUR_TIMES, LARGER, add_rows
@@ -20,21 +21,21 @@ FLAGFILE = "configs/emoji.flags"
 SETTINGS = [[f"--optimizer=adam(learning_rate={rate})"] for rate in ("0.0001", "0.0003", "0.001")]
 SEARCHING = ("--steps=400",)
 MULTI_HEAD = ["--method=multi_head(learners=4, branch='output')"]
-# As `emoji_losses` writes them, so that both studies share runs in one folder.
+# Written as in `emoji_losses`, so that both studies share runs in one folder.
 TRIPLET = "--loss=triplet(margin=0.1)"
 MARGIN = "--loss=margin(beta=1.2)"
-# The schedule of the authors' code, 80 and 190 of 200 epochs, scaled to the 16 epochs that 800 steps are.
+# The schedule of the authors' code, 80 and 190 of 200 epochs, scaled to the 16 epochs of 800 steps.
 AUTHORS = "hold_others=False, cluster_order='round_robin', merge_loss_at=6, merge_at=15"
-# From clusters as many images of a class as it has there, and not equally many of each class.
+# Batches from a cluster are in proportion to the images per class, not equally many for each class.
 BY_IMAGES = "--sampler=proportional_pxk(groups=16, per_class=4)"
-# As many images in a step as four learners have that learn at once.
+# The same number of images per step as four learners that train at once.
 FOUR_BATCHES = "--sampler=pxk(classes=64, per_class=4)"
 CHANGES = {
     "one embedding": [TRIPLET],
     "K = 2": [*divided(learners=2), TRIPLET],
     "K = 4": [*divided(), TRIPLET],
     "K = 8": [*divided(learners=8), TRIPLET],
-    # Of five to seven images of a class random parts leave one or two, so that a fifth of the images is never drawn.
+    # Random groups contain one or two of the five to seven images of a class, so 20% of the images are never drawn.
     "K = 4, random images": [*divided("data_split='random'"), TRIPLET],
     "K = 4, random classes": [*divided("data_split='random_classes'"), TRIPLET],
     "K = 4, clusters of neighboring subgroups": [*divided("data_split='labels'"), TRIPLET],
@@ -47,7 +48,7 @@ CHANGES = {
     "one embedding, margin loss": [MARGIN],
     "K = 4, margin loss": [*divided(), MARGIN],
     "K = 4, turns on all data, margin loss": [*divided("data_split='none'"), MARGIN],
-    # As many images as with four times the steps: each step has a batch for each learner.
+    # These rows see as many images as rows with four times the steps, because each step has a batch for each learner.
     "K = 4, at once": [*divided("simultaneous=True"), TRIPLET],
     "K = 4, at once on all data": [*divided("simultaneous=True, data_split='none'"), TRIPLET],
     "K = 4, every slice on every batch of 256": [*MULTI_HEAD, TRIPLET, FOUR_BATCHES],
@@ -55,9 +56,9 @@ CHANGES = {
 FOLLOW = {}
 MAIN = ("one embedding", "K = 4", "K = 4, turns on all data")
 add_rows(CHANGES, FOLLOW, MAIN, FOUR_TIMES, "--steps=3200")
-# The images of 64 px, enlarged, which a network from ImageNet sees better.
+# The images of 64 px, enlarged: a network with ImageNet weights works better with larger images.
 add_rows(CHANGES, FOLLOW, (*MAIN, "K = 4, embedding not split"), LARGER, "--image_size=96")
-# The second minus the first: what dividing wins, and what each part of it does.
+# The second row minus the first: the effect of Divide and Conquer and of each of its parts.
 DIFFERENCES = [
     ("one embedding", "K = 4"),
     ("one embedding, margin loss", "K = 4, margin loss"),

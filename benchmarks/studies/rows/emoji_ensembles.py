@@ -1,12 +1,13 @@
-"""Attention-based Ensemble and its controls on the emoji set: `python -m benchmarks.study emoji_ensembles`.
+"""Attention-based Ensemble and its controls on the emoji dataset: `python -m benchmarks.study emoji_ensembles`.
 
-Trains configs/emoji.flags with each of the changes below. Validation chooses the learning rate, and the weight of the
-divergence where there is one, of each row with one seed, 400 steps and four settings: two rates and two weights, or
-four rates. Prints a Markdown table of all settings, and one of all seeds: mean ± standard deviation, in percent, of
-Recall@1 on test classes of the best and the last models, of the best one's learners alone, the mean cosine of their
-self pairs, steps to the best model, and what Recall@1 on validation classes gained in the last quarter of the steps,
-near 0 where a run is finished. Below the table are differences between rows, of best models. Runs are kept.
-docs/emoji.md is about the images; --data_dir says where they are.
+Trains configs/emoji.flags with each of the changes below. Validation classes select among four settings of each row
+with one seed and 400 steps: two learning rates with two weights of the divergence loss, or four learning rates if a row
+has no divergence loss. It prints a table of all settings and a table over all seeds, in Markdown. The second one has
+the mean ± standard deviation, in percent, of Recall@1 on test classes of the best and the last models and of the
+learners of the best models alone, the mean cosine of their self pairs, the number of steps until the best model, and
+the gain in Recall@1 on validation classes in the last quarter of the steps, which is near 0 if a run has converged.
+Differences between the best models of rows follow below the table. It keeps the runs and does not train a complete run
+again. docs/emoji.md describes the images, and --data_dir is their folder.
 """
 
 import itertools
@@ -17,25 +18,25 @@ from tfdml.run.study.study import Number, Study
 from tfdml.run.study.tables import BEST_AND_LAST, FINISHED, learners_of, recall_alone
 
 FLAGFILE = "configs/emoji.flags"
-# As in the paper, batches of 32 pairs, and (10) over all pairs of a batch; or over those that it was made of.
+# Batches of 32 pairs, as in the paper. Equation (10) is a sum over all pairs of a batch, or over the explicit pairs.
 ALL_PAIRS, GIVEN_PAIRS = "--loss=contrastive(margin=1.0)", "--loss=contrastive(margin=1.0, pairs='given')"
 PAIRS = ["--sampler=pairs(images=32)", "--embedding_size=128"]
-# Learners begin where features have a sixteenth of the images' sides; attention copies the three blocks behind it.
+# Learners branch off where features have 1/16 of the images' side length; attention copies the next three blocks.
 BACKBONE = "keras_applications(name='MobileNetV2', alpha=0.35, endpoints=('block_6_project_BN', 'block_9_add'))"
 CUT = "branch='block_6_project_BN'"
 ATTENTION = f"{CUT}, attention_depth=1"
-# Random masks around 0.5 change what a pretrained network with frozen batch norm sees.
+# Random masks around 0.5 change the inputs of a pretrained network with frozen batch norm.
 NEAR_ONE = f"{ATTENTION}, initial_mask=0.95"
 RATES = ("0.0001", "0.0003")
 MORE_RATES = ("0.00003", *RATES, "0.001")
-# Of the divergence, the paper's first.
+# Weights of the divergence loss, starting with the paper's.
 WEIGHTS, NONE = ("1.0", "0.1"), (0.0,)
 SEARCHING = ("--steps=400",)
-# A row, because short runs choose a tenth of it.
+# This weight has its own row, because short runs select 10% of it.
 PAPERS_WEIGHT = "ABE-4, λ = 1"
 
 
-# Rows of Tables 1 to 3 of the paper, most controls with four learners: the method, and weights of its divergence.
+# Rows of Tables 1 to 3 of the paper, with the weights of the divergence loss. Most controls have four learners.
 METHODS = {
     "1-head": (f"multi_head(learners=1, {CUT}", NONE),
     "ABE-1": (f"attention_ensemble(learners=1, {ATTENTION}", NONE),
@@ -56,21 +57,21 @@ CHANGES = {
     name: [*PAIRS, GIVEN_PAIRS if name.endswith("given pairs") else ALL_PAIRS, f"--backbone={BACKBONE}"]
     for name in METHODS
 }
-# Rows that only studies of other images have.
+# Rows that only studies of other datasets have.
 ELSEWHERE = ("8-heads",)
-# Until they no longer improve.
+# These rows train until they no longer improve.
 LONGER = ["1-head", "ABE-1", "ABE-4", "ABE-8", PAPERS_WEIGHT, "ABE-4 without divergence"]
 LONGER += ["4-heads", "4-heads+att", "4-tails"]
 FOLLOW = {}
 add_rows(CHANGES, FOLLOW, LONGER, FOUR_TIMES, "--steps=3200")
-# What begins at random learns faster than what is pretrained.
+# Randomly initialized layers have a higher learning rate than pretrained ones.
 FASTER = ", new layers ten times as fast"
 NEW_LAYERS = {"1-head": "embedding=10", "ABE-1": "masks=10,embedding=10", "ABE-4": "masks=10,embedding=10"}
 for name, rates in NEW_LAYERS.items():
     add_rows(CHANGES, FOLLOW, [name], FASTER, f"--lr_multipliers={rates}")
-# The images of 64 px, enlarged, which a network from ImageNet sees better.
+# The images of 64 px, enlarged: a network with ImageNet weights works better with larger images.
 add_rows(CHANGES, FOLLOW, ("1-head", "4-heads", "4-heads+att", "ABE-4"), LARGER, "--image_size=96")
-# The second minus the first: what several learners win, and what each part does.
+# The second row minus the first: the effect of several learners and of each part.
 PARTS = [
     ("ABE-1", "ABE-4"),
     ("ABE-4 without divergence", "ABE-4"),
@@ -102,7 +103,7 @@ DIFFERENCES = [
 
 
 def settings_of(method, weights):
-    """Four settings: two rates with two weights of the divergence, or four rates with one."""
+    """Returns four settings: two learning rates with two weights of the divergence loss, or four rates with one."""
     tried = itertools.product(RATES if len(weights) > 1 else MORE_RATES, weights)
     return [[f"--optimizer=adam(learning_rate={rate})", method_flag(method, weight)] for rate, weight in tried]
 

@@ -1,10 +1,11 @@
-"""Sources of labels on the emoji set: `python -m benchmarks.study emoji_labels --data_dir=data/emoji`.
+"""Sources of labels on the emoji dataset: `python -m benchmarks.study emoji_labels --data_dir=data/emoji`.
 
-Trains configs/emoji.flags for 600 steps with one loss and four sources of labels: views of each image, clusters that
-are found anew every 100 steps, about ten images each, views of clusters, and classes. Prints a Markdown table of
-Recall@1 and MAP@R of the last models on test classes, in percent, and of what they began with. Nothing is searched;
-flags may follow, such as `--optimizer=adam(learning_rate=0.0003)`, and of random weights `--backbone=small(width=16)
---initial_weights= --freeze_batch_norm=none`. docs/evidence/labels.md has the results.
+Trains configs/emoji.flags for 600 steps with one loss and four sources of labels: views of each image, clusters of
+about ten images that are updated every 100 steps, views and clusters together, and classes. It prints a Markdown table
+of Recall@1 and MAP@R of the last models on test classes, in percent, and of the models before training. There is no
+search. Flags may follow, for example `--optimizer=adam(learning_rate=0.0003)`, or
+`--backbone=small(width=16) --initial_weights= --freeze_batch_norm=none` for random weights. docs/evidence/labels.md has
+the results.
 """
 
 from benchmarks.studies.sources_of_labels import sources_of_labels

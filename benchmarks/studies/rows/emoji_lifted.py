@@ -1,11 +1,12 @@
-"""Lifted Structure on the emoji set, with and without hard neighbors: `python -m benchmarks.study emoji_lifted`.
+"""Lifted Structure on the emoji dataset, with and without hard negatives: `python -m benchmarks.study emoji_lifted`.
 
-Trains configs/emoji.flags with the lifted structure loss and each of the batches below, of as many images. Validation
-chooses among four settings of each row with one seed and 400 steps: two margins and two learning rates. Prints a
-Markdown table of all settings, and one of all seeds: mean ± standard deviation, in percent, on test classes, of the
-best and the last models, MAP@R of the best, steps to it, and what Recall@1 on validation classes gained in the last
-quarter of the steps, near 0 where a run is finished. Runs are kept. docs/emoji.md is about the
-images; --data_dir says where they are.
+Trains configs/emoji.flags with the lifted structure loss and each of the batches below, which have the same size.
+Validation classes select among four settings of each row with one seed and 400 steps: two margins and two learning
+rates. It prints a table of all settings and a table over all seeds, in Markdown. The second one has the mean ± standard
+deviation, in percent, of Recall@1 on test classes of the best and the last models, MAP@R of the best models, the number
+of steps until them, and the gain in Recall@1 on validation classes in the last quarter of the steps, which is near 0 if
+a run has converged. It keeps the runs and does not train a complete run again. docs/emoji.md describes the images, and
+--data_dir is their folder.
 """
 
 from benchmarks.studies.rows import emoji_losses
@@ -15,16 +16,16 @@ from tfdml.run.study.study import Study
 LOSS = "lifted structure"
 BATCHES = {
     "hard neighbors": ["--sampler=hard_neighbors(pairs=16)"],
-    # More passes than any run has: the neighbors stay random.
+    # No run has that many passes, so the negatives stay random.
     "random negatives": ["--sampler=hard_neighbors(pairs=16, refresh_every=1000000)"],
-    # Twice as many positive pairs, whose images are the negatives.
+    # Twice as many positive pairs. The images of other pairs are the negatives.
     "32 pairs": ["--sampler=pairs(images=32)"],
-    # Those of the flagfile, so that its runs are those of `emoji_losses`.
+    # The batches of the flagfile, so that `emoji_losses` shares these runs.
     "P×K": [],
 }
 CHANGES = {name: [*emoji_losses.CHANGES[LOSS], *batches] for name, batches in BATCHES.items()}
 SETTINGS = {name: emoji_losses.settings_of(LOSS) for name in CHANGES}
-# The second minus the first.
+# Each difference is the second row minus the first.
 DIFFERENCES = [
     ("random negatives", "hard neighbors"),
     ("P×K", "hard neighbors"),

@@ -1,13 +1,15 @@
-"""Losses on the emoji set, with one search budget for each: `python -m benchmarks.study emoji_losses`.
+"""Losses on the emoji dataset, with one search budget for each: `python -m benchmarks.study emoji_losses`.
 
-Trains configs/emoji.flags with each loss below in four settings, two of the loss and two learning rates, with one seed
-and 400 steps; of proxies the rates differ, and the network has one. What is best on validation classes is trained with
-all seeds, and some with four times the steps, other batches, larger images, batch norm, or a backbone that is frozen at
-first, as well. Prints a Markdown table of all settings, and one of all seeds: mean ± standard deviation, in percent, on
-test classes, of the best and the last models, MAP@R of the best, steps to it, and what Recall@1 on validation classes
-gained in the last quarter of the steps, near 0 where a run is finished. Lifted structure keeps lengths. --intervals
-compares each loss with the first one, and --curves=curves.svg draws all runs. Runs are kept.
-docs/emoji.md is about the images; --data_dir says where they are.
+Trains configs/emoji.flags with each loss below in four settings, with one seed and 400 steps: two settings of the loss
+and two learning rates. For proxy-based losses, the learning rates of the proxies differ instead, and the network has
+one. The settings that are best on validation classes are trained with all seeds, and some of them also with four times
+the steps, other batches, larger images, batch norm, or a backbone that is frozen at first. It prints a table of all
+settings and a table over all seeds, in Markdown. The second one has the mean ± standard deviation, in percent, of
+Recall@1 on test classes of the best and the last models, MAP@R of the best models, the number of steps until them, and
+the gain in Recall@1 on validation classes in the last quarter of the steps, which is near 0 if a run has converged.
+Lifted structure does not normalize the embeddings. --intervals compares each loss with the first one, and
+--curves=curves.svg draws all runs. It keeps the runs and does not train a complete run again. docs/emoji.md describes
+the images, and --data_dir is their folder.
 """
 
 import itertools
@@ -18,12 +20,12 @@ from tfdml.run.study.tables import BEST_AND_LAST, FINISHED, MetricOf
 
 FLAGFILE = "configs/emoji.flags"
 RATES = ("0.0001", "0.0003")
-# Two settings each: of papers and their code, or close to them.
+# Each loss has two settings, from papers and their code or close to them.
 LOSSES = {
     "triplet, semi-hard": ("triplet(margin=0.2)", "triplet(margin=0.1)"),
     "triplet, batch-hard": ("triplet(margin=0.2, mining='batch_hard')", "triplet(margin=0.1, mining='batch_hard')"),
     "contrastive": ("contrastive(margin=1.0)", "contrastive(margin=0.8)"),
-    # A class is not pulled into one point, as those of ranked list loss are not.
+    # With a positive margin, a class is not pulled into one point, as in ranked list loss.
     "contrastive, with a diameter": (
         "contrastive(margin=1.0, positive_margin=0.2)",
         "contrastive(margin=1.0, positive_margin=0.4)",
@@ -52,34 +54,34 @@ LOSSES = {
     ),
     "CosFace": ("cos_face(scale=32.0, margin=0.2)", "cos_face(scale=16.0, margin=0.2)"),
 }
-# Proxies begin at random, and learn so many times as fast as the network; with the higher rate it collapsed where
-# that was tried, with three of them.
+# Proxies start from random values, so their learning rate is higher than the network's by these factors. With a higher
+# learning rate of the network, training collapsed for the three losses that we tried.
 TIMES = ("10", "100")
 SEARCHING = ("--steps=400",)
 PROXIES = ("Proxy-NCA", "Proxy-Anchor", "NormSoftmax", "SoftTriple", "ArcFace", "sub-center ArcFace", "CosFace")
-# Left out: the losses of EDMS, which need few classes per network and are in `edms_variants`; losses that wrap others
-# or are terms of sums alone; `nt_xent`, which at unit length is `n_pair` with a scale of 1 / temperature; and losses
-# for levels of classes, wrong labels or views of images, which emoji do not have.
+# These losses are missing: the losses of EDMS, which need few classes per network and are in `edms_variants`; losses
+# that wrap others or are only terms of sums; `nt_xent`, which for L2-normalized embeddings is `n_pair` with a scale of
+# 1 / temperature; and losses for class hierarchies, label noise or views of images, which do not apply to emoji.
 CHANGES = {name: [] for name in LOSSES}
-# As in its article.
+# As in the paper.
 CHANGES["lifted structure"] = ["--method=single(normalize=False)", "--protocol=self_retrieval(distance='euclidean')"]
-# On pairs and on proxies, until they no longer improve; with triplets it is a row of `emoji_training`.
+# Pair-based and proxy-based losses that train until they no longer improve. `emoji_training` has the row for triplets.
 FOLLOW = {}
 LONGER = ("contrastive", "contrastive, with a diameter", "N-pair", "Proxy-Anchor", "NormSoftmax")
 add_rows(CHANGES, FOLLOW, LONGER, FOUR_TIMES, "--steps=3200")
 add_rows(CHANGES, FOLLOW, ["N-pair"], LARGER, "--image_size=96")
-# Two images of a class in place of four, so that each image has one partner.
+# Two images per class instead of four, so that each image has one positive.
 PAIRS = f"{FOUR_TIMES}, 32 × 2 images"
 add_rows(CHANGES, FOLLOW, ["contrastive"], PAIRS, "--steps=3200", "--sampler=pxk(classes=32, per_class=2)")
-# Why losses on proxies are slow: the slowest, another one, and one on pairs.
+# These rows test why proxy-based losses are slow: the slowest, another one, and a pair-based loss.
 LOOKED_INTO = ("Proxy-Anchor", "NormSoftmax", "triplet, semi-hard")
-# Because all features of a pretrained network are alike: batch norm centers them.
+# The features of a pretrained network are similar to each other, and batch norm centers them.
 CENTERED = ", batch norm in the head"
 add_rows(CHANGES, FOLLOW, LOOKED_INTO, CENTERED, "--head=linear(norm='batch')")
-# Or because gradients of random proxies spoil what is pretrained: for 200 steps the backbone stays as it is.
+# The gradients of random proxies may damage pretrained weights, so these rows freeze the backbone for 200 steps.
 PROXIES_FIRST = ", backbone frozen for 200 steps"
 add_rows(CHANGES, FOLLOW, LOOKED_INTO, PROXIES_FIRST, "--steps_per_epoch=50", "--warmup_epochs=4")
-# The second minus the first.
+# Each difference is the second row minus the first.
 DIFFERENCES = [(f"contrastive{FOUR_TIMES}", f"contrastive{PAIRS}")]
 DIFFERENCES += [("N-pair", f"N-pair{LARGER}")]
 DIFFERENCES += [(f"contrastive{more}", f"contrastive, with a diameter{more}") for more in ("", FOUR_TIMES)]
@@ -88,7 +90,7 @@ COLUMNS = {**BEST_AND_LAST, "MAP@R": MetricOf("best", "map_at_r"), **FINISHED}
 
 
 def settings_of(name):
-    """The four settings of a loss."""
+    """Returns the four settings of a loss."""
     if name in PROXIES:
         tried = itertools.product(LOSSES[name], RATES[:1], [[f"--lr_multipliers=loss={times}"] for times in TIMES])
     else:

@@ -1,9 +1,10 @@
-"""Labels other than one class on the emoji set: `python -m benchmarks.study emoji_other_labels --data_dir=data/emoji`.
+"""Other kinds of labels on the emoji dataset: `python -m benchmarks.study emoji_other_labels --data_dir=data/emoji`.
 
-Trains configs/emoji.flags for 600 steps with pairs, with two levels, and with several labels an image; in place of
-levels also with classes alone, and with levels in batches of two groups. `python -m benchmarks.studies.emoji_tables`
-writes the tables that it reads. Prints a Markdown table of the first metric of each row, of the last models on the test
-split, in percent, and of what they began with. Nothing is searched. docs/evidence/labels.md has the results.
+Trains configs/emoji.flags for 600 steps with pairs, with a class hierarchy of two levels, and with several labels per
+image. Controls for the hierarchy train with classes alone, and with batches of two groups.
+`python -m benchmarks.studies.emoji_tables` writes the tables that it reads. It prints a Markdown table of the first
+metric of each row, in percent on the test split, of the last models, of the models before training and of the
+pretrained features. There is no search. docs/evidence/labels.md has the results.
 """
 
 from benchmarks.studies.sources_of_labels import CONTRASTIVE, LOSSES, length
@@ -14,7 +15,7 @@ from tfdml.run.study.tables import spread_of
 PAIRS, TAGS = "pairs", "several labels"
 FINE_ONLY, LEVELS, FEW_GROUPS = "classes alone", "groups and classes", "two groups a batch"
 N_PAIR, *OF_PAIRS = LOSSES["N-pair"]
-# Rows to what is told of them.
+# The metrics of each row.
 OF_LEVELS = ("recall_at_1", "recall_at_1_of_group", "hierarchical_ap")
 METRICS = {
     PAIRS: ("roc_auc", "equal_error_rate"),
@@ -24,7 +25,7 @@ METRICS = {
 
 
 def by_level(weight):
-    """Flags of two levels, groups with a weight and classes."""
+    """Returns the flags of a class hierarchy with weighted groups and classes."""
     loss = N_PAIR.partition("=")[2]
     return ["--levels=group,class", f"--loss=by_level(loss='{loss}', weights=({weight}, 1.0))", *OF_PAIRS]
 
@@ -39,7 +40,7 @@ CHANGES = {
 
 
 def first_of(which):
-    """Column of the first metric of runs."""
+    """Returns a column of the first metric of runs."""
 
     def column(results, run_dirs):
         return spread_of([result[which] for result in results], next(iter(results[0][which])))
@@ -48,7 +49,7 @@ def first_of(which):
 
 
 def shown(name):
-    """The flag of what is measured for a row; metrics of ranks are also measured at each level."""
+    """Returns the flag for the metrics of a row. Rank metrics are also measured at each level of the hierarchy."""
     return f"--metrics={','.join(each for each in METRICS[name] if '_of_' not in each)}"
 
 

@@ -1,8 +1,8 @@
-"""The recipe of a folder of photos on the emoji set, in small: `python -m benchmarks.study emoji_recipe`.
+"""A small version of the default configuration on the emoji dataset: `python -m benchmarks.study emoji_recipe`.
 
-Trains configs/emoji.flags with three levels that start from WCCN, once with the recipe's loss and once with one
-on proxies, each with the setting that validation chose of four for one embedding in `emoji_losses`. Prints the tables
-of that study. docs/emoji.md is about the images; --data_dir says where they are.
+Trains configs/emoji.flags with three levels that start from WCCN, once with the loss of the default configuration and
+once with a proxy-based loss. Each uses the setting that validation selected from four for a single embedding in
+`emoji_losses`. It prints the tables of that study. docs/emoji.md describes the images, and --data_dir is their folder.
 """
 
 from benchmarks.studies.losses_and_methods import BEGUN_FOLLOW, BEGUN_ROWS, losses_and_methods

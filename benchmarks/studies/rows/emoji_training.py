@@ -1,11 +1,12 @@
-"""Batches, sizes, steps and networks on the emoji set: `python -m benchmarks.study emoji_training`.
+"""Batches, image size, network and steps on the emoji dataset: `python -m benchmarks.study emoji_training`.
 
-Trains configs/emoji.flags with one change in each row. Validation chooses the learning rate of each row with one seed
-and 400 steps; rows that change the length, the crops or the embedding's size have the rate of the first row. Prints a
-Markdown table of all rates, and one of all seeds: mean ± standard deviation, in percent, on test classes, of the best
-and the last models, MAP@R of the best, steps to it, and what Recall@1 on validation classes gained in the last quarter
-of the steps, near 0 where a run is finished. Images of 96 px are those of 64 px, enlarged. Runs are kept. docs/emoji.md
-is about the images; --data_dir says where they are.
+Trains configs/emoji.flags with one change per row. Validation classes select the learning rate of each row with one
+seed and 400 steps. Rows that change the number of steps, the crops or the embedding size use the learning rate of the
+first row. It prints a table of all settings and a table over all seeds, in Markdown. The second one has the mean ±
+standard deviation, in percent, of Recall@1 on test classes of the best and the last models, MAP@R of the best models,
+the number of steps until them, and the gain in Recall@1 on validation classes in the last quarter of the steps, which
+is near 0 if a run has converged. Images of 96 px are the images of 64 px, enlarged. It keeps the runs and does not
+train a complete run again. docs/emoji.md describes the images, and --data_dir is their folder.
 """
 
 from benchmarks.studies.added_rows import add_rows
@@ -15,7 +16,7 @@ from tfdml.run.study.study import Study
 FLAGFILE = "configs/emoji.flags"
 SETTINGS = [[f"--optimizer=adam(learning_rate={rate})"] for rate in ("0.0001", "0.0003", "0.001")]
 SEARCHING = ("--steps=400",)
-# As `emoji_losses` and `emoji_divide` write it, so that they share runs in one folder.
+# Written as in `emoji_losses` and `emoji_divide`, so that they share runs in one folder.
 LOSS = "--loss=triplet(margin=0.1)"
 FIRST = "16 × 4 images of 64 px, 128 dimensions, 800 steps"
 SEARCHED = {
@@ -40,10 +41,10 @@ FOLLOWING = {
 }
 CHANGES = {name: [LOSS, *change] for name, change in (SEARCHED | FOLLOWING).items()}
 FOLLOW = dict.fromkeys(FOLLOWING, FIRST)
-# Whether the best batch of short runs is that of long ones.
+# This row tests whether the batch that is best in short runs is also best in long ones.
 PAIRS = "32 × 2 images"
 add_rows(CHANGES, FOLLOW, [PAIRS], ", 3,200 steps", "--steps=3200")
-# The second minus the first.
+# Each difference is the second row minus the first.
 DIFFERENCES = [(FIRST, PAIRS), ("3,200 steps", f"{PAIRS}, 3,200 steps")]
 
 STUDY = Study(

@@ -1,8 +1,9 @@
-"""Attention-based Ensemble beside what its paper compares it with: `python -m benchmarks.study ensembles`.
+"""Attention-based Ensemble and the models that its paper compares: `python -m benchmarks.study ensembles`.
 
-Trains configs/toycars_abe.flags with each of the methods below and each seed, for as many steps with the same batches,
-and prints a Markdown table: mean ± standard deviation over seeds, in percent, of Recall@1 of the final model and of its
-learners alone, and the mean cosine of self pairs. Runs are kept. Three times as long:
+Trains configs/toycars_abe.flags with each of the methods below and each seed, with the same number of steps and the
+same batches. It prints a Markdown table with the mean ± standard deviation over seeds, in percent, of Recall@1 of the
+final model and of its learners alone, and the mean cosine of self pairs. It keeps the runs and does not train a
+complete run again. This command trains two rows three times as long:
 `python -m benchmarks.study ensembles --row=ABE-8 --row=8-heads --epochs=18 --eval_every=6`.
 """
 
@@ -14,8 +15,8 @@ from tfdml.run.study.tables import MetricOf, measured_learners, recall_of_learne
 FLAGFILE = "configs/toycars_abe.flags"
 CUT = "branch='stage2'"
 ATTENTION = f"{CUT}, attention_depth=1"
-# Rows of the table, as Tables 1 to 3 of the paper and Table 1 of its supplement have them. A tenth of the divergence
-# is in none, and was tried when the whole turned out too much for this task.
+# The rows of Tables 1 to 3 of the paper and of Table 1 of its supplement. The row with 10% of the divergence loss is
+# our own: we tried it when the full divergence loss turned out to be too strong for this task.
 METHODS = {
     "ABE-1": f"attention_ensemble(learners=1, {ATTENTION})",
     "ABE-2": f"attention_ensemble(learners=2, {ATTENTION})",

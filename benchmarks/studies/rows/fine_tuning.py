@@ -1,11 +1,13 @@
-"""Ways to fine-tune a pretrained network: `python -m benchmarks.study fine_tuning --seeds=0`.
+"""Methods of fine-tuning a pretrained network: `python -m benchmarks.study fine_tuning --seeds=0`.
 
-Trains configs/emoji.flags, cars_half.flags and omniglot.flags, each for 800 steps of N-pair loss, with one change in a
-row: all weights at two rates; the embedding alone, on frozen features; the embedding alone for 200 steps, then all;
-rates that fall from head to stem; low-rank changes (LoRA); and the first and the two stages from a random embedding, in
-place of WCCN. Rates are those of the rows' names, otherwise 0.0003; none is searched for. Prints a Markdown
-table: Recall@1 of the best and the last models, of the pretrained features and of a linear layer on them, on test
-classes, in percent, steps to the best, and seconds. Below are differences of best models. Runs are kept.
+Trains configs/emoji.flags, cars_half.flags and omniglot.flags, each for 800 steps of N-pair loss, with one change per
+row: all weights at two learning rates; the embedding layer only, on frozen features; the embedding layer only for 200
+steps, then all weights; learning rates that fall from the head to the stem; low-rank changes (LoRA); and all weights
+and the two stages from a random embedding instead of WCCN. The learning rate is 0.0003 unless the name of a row has
+another one; there is no search. It prints a Markdown table with Recall@1 on test classes, in percent, of the best and
+the last models, of the pretrained features and of a linear layer on them, the number of steps until the best model, and
+seconds. Differences between the best models of rows follow below the table. It keeps the runs and does not train a
+complete run again.
 """
 
 from tfdml.run.study.driver import seconds
@@ -35,7 +37,7 @@ CHANGES = {
     f"{RANDOM}, {ALL}": [FREE],
     f"{RANDOM}, {TWO_STAGES}": [FREE, "--freeze_until=200"],
 }
-# The second minus the first.
+# Each difference is the second row minus the first.
 PAIRS = [
     *((ALL, name) for name in CHANGES if name not in (ALL, f"{RANDOM}, {TWO_STAGES}")),
     (f"{RANDOM}, {ALL}", f"{RANDOM}, {TWO_STAGES}"),
@@ -43,7 +45,7 @@ PAIRS = [
 
 
 def linear(results, run_dirs):
-    """Column of a linear layer that was trained on stored features of whole images."""
+    """Returns a column for a linear layer that was trained on stored features of whole images."""
     return spread_of([result["baselines"]["linear"] for result in results], "recall_at_1")
 
 

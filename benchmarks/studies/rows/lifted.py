@@ -1,19 +1,19 @@
-"""Lifted Structure with and without hard neighbors, and beside its baselines: `python -m benchmarks.study lifted`.
+"""Lifted Structure with and without hard negatives, and its baselines: `python -m benchmarks.study lifted`.
 
-Trains configs/toycars_lifted.flags with each of the changes below and each seed, for as many steps with batches of as
-many images, and prints a Markdown table: mean ± standard deviation over seeds, in percent, of Recall@1, NMI and F1 of
-the final model, and what Recall@1 gained in the last quarter of the steps, near 0 where a run is finished. Runs are
-kept.
+Trains configs/toycars_lifted.flags with each of the changes below and each seed, with the same number of steps and the
+same batch size. It prints a Markdown table with the mean ± standard deviation over seeds, in percent, of Recall@1, NMI
+and F1 of the final model, and the gain in Recall@1 in the last quarter of the steps, which is near 0 if a run has
+converged. It keeps the runs and does not train a complete run again.
 """
 
 from tfdml.run.study.study import Study
 from tfdml.run.study.tables import MetricOf, gained_late
 
 FLAGFILE = "configs/toycars_lifted.flags"
-# More epochs than any run has: the neighbors stay random.
+# No run has that many epochs, so the negatives stay random.
 RANDOM = "--sampler=hard_neighbors(pairs=8, refresh_every=1000000)"
-# Rows of the table: each changes one thing, but for the baselines, whose batches are of pairs or triplets as in the
-# article, but smaller.
+# Each row changes one thing, except the baselines, which have batches of pairs or triplets as in the paper, but
+# smaller.
 CHANGES = {
     "lifted": [],
     "lifted, random negatives": [RANDOM],

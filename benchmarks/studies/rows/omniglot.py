@@ -1,11 +1,12 @@
-"""Losses and methods on the Omniglot set: `python -m benchmarks.study omniglot --data_dir=data/omniglot`.
+"""Losses and methods on the Omniglot dataset: `python -m benchmarks.study omniglot --data_dir=data/omniglot`.
 
-Trains configs/omniglot.flags with losses and methods of the studies on emoji, to see what carries over to classes of
-twenty images. Validation chooses among four settings of each row, as many as there, with one seed and 400 steps. Prints
-a Markdown table of all settings, and one of all seeds: mean ± standard deviation, in percent, on test classes, of the
-best and the last models, steps to the best one, and what Recall@1 on the validation alphabet gained in the last quarter
-of the steps, near 0 where a run is finished. Below the table are differences between rows, of best models. Runs are
-kept. docs/omniglot.md is about the images.
+Trains configs/omniglot.flags with losses and methods from the emoji studies, to see which results generalize to classes
+of twenty images. Validation classes select among four settings of each row, the same number as on emoji, with one seed
+and 400 steps. It prints a table of all settings and a table over all seeds, in Markdown. The second one has the mean ±
+standard deviation, in percent, of Recall@1 on test classes of the best and the last models, MAP@R of the best models,
+the number of steps until them, and the gain in Recall@1 on validation classes in the last quarter of the steps, which
+is near 0 if a run has converged. Differences between the best models of rows follow below the table. It keeps the runs
+and does not train a complete run again. docs/omniglot.md describes the images.
 """
 
 from benchmarks.studies.losses_and_methods import BEGUN_FOLLOW, BEGUN_ROWS, FIRST, losses_and_methods
@@ -15,7 +16,7 @@ STUDY = losses_and_methods(
     "runs/omniglot",
     losses=(FIRST, "N-pair", "contrastive", "Proxy-NCA", "SoftTriple", "NormSoftmax", "Proxy-Anchor"),
     ensembles=("1-head", "4-heads", "4-heads+att", "ABE-1", "ABE-4"),
-    # Ranked list loss with one level, with three, and with as many dimensions.
+    # Ranked list loss with one level, with three levels, and with one level of the same total size.
     levels=("H", "L, M, H", "H, 384 dimensions"),
     more=BEGUN_ROWS,
     follow=BEGUN_FOLLOW,

@@ -1,10 +1,11 @@
-"""Ranked List Loss at several depths of the network: `python -m benchmarks.study ranked_list`.
+"""Ranked List Loss at several levels of the network: `python -m benchmarks.study ranked_list`.
 
-Trains configs/toycars_rll.flags with each subset of the levels L, M and H and each seed, for as many steps with batches
-of as many images, and prints a Markdown table: mean ± standard deviation over seeds, in percent, of Recall@1 of the
-final model and of its levels alone, and what Recall@1 gained in the last quarter of the steps, near 0 where a run is
-finished. Runs are kept. Longer: `python -m benchmarks.study ranked_list --epochs=32 --eval_every=4`.
-Margins and temperatures: `ranked_list_boundaries`. Other losses: `ranked_list_losses`.
+Trains configs/toycars_rll.flags with each subset of the levels L, M and H and each seed, with the same number of steps
+and the same batch size. It prints a Markdown table with the mean ± standard deviation over seeds, in percent, of
+Recall@1 of the final model and of its levels alone, and the gain in Recall@1 in the last quarter of the steps, which is
+near 0 if a run has converged. It keeps the runs and does not train a complete run again. This command trains longer:
+`python -m benchmarks.study ranked_list --epochs=32 --eval_every=4`. For margins and temperatures, see
+`ranked_list_boundaries`, and for other losses, `ranked_list_losses`.
 """
 
 from tfdml.run.study.study import Study
@@ -15,17 +16,17 @@ LEVELS = {"L": "stage2", "M": "stage3", "H": "stage4"}
 
 
 def levels(names):
-    """Flags of a subset of the levels, 64 dimensions each."""
+    """Returns the flags of a subset of the levels, with 64 dimensions each."""
     endpoints = tuple(LEVELS[name] for name in names)
     method = f"multilevel(endpoints={endpoints}, reduced=32, hidden=128)"
     return [f"--method={method}", f"--embedding_size={64 * len(names)}"]
 
 
-# Rows of the table: Tables VI and VII of the paper in small.
+# Small versions of Tables VI and VII of the paper.
 CHANGES = {
     "L, M, H": [],
     **{", ".join(names): levels(names) for names in ("L", "M", "H", "LM", "LH", "MH")},
-    # As many dimensions as three levels have.
+    # The same total size as three levels.
     "H, 192 dimensions": [levels("H")[0], "--embedding_size=192"],
 }
 COLUMNS = {

@@ -1,8 +1,8 @@
 """Margins, temperatures and gradients of Ranked List Loss: `python -m benchmarks.study ranked_list_boundaries`.
 
-Trains configs/toycars_rll.flags with each of the changes below and each seed, for as many steps with batches of as many
-images, and prints the table of `ranked_list`. Below it is how much better some rows are than others. Runs
-are kept. Longer, and with smaller images:
+Trains configs/toycars_rll.flags with each of the changes below and each seed, with the same number of steps and the
+same batch size, and prints the table of `ranked_list`. Differences between rows follow below the table. It keeps the
+runs and does not train a complete run again. This command trains longer, with smaller images:
 `python -m benchmarks.study ranked_list_boundaries --image_size=32 --epochs=32 --eval_every=8`.
 """
 
@@ -15,21 +15,21 @@ def loss(spec):
 
 
 def diameter(margin):
-    """Flags of another diameter α - m of the classes, with α as it is."""
+    """Returns the flags of another class diameter α - m, with the same α."""
     return loss(f"ranked_list(alpha=1.2, margin={margin})")
 
 
 def temperatures(first, last):
-    """Flags of a T_n that changes from step to step."""
+    """Returns the flags of a T_n that changes with every step."""
     return loss(f"ranked_list_simpler(negative_temperature={first}, final_negative_temperature={last})")
 
 
-# As many images in a batch as the flagfile has.
+# The same number of images per batch as in the flagfile.
 SIX_IMAGES = "--sampler=pxk(classes=5, per_class=6)"
-# T_1 and T_2: one of them is the constant T_n of the flagfile.
+# One of T_1 and T_2 is the constant T_n of the flagfile.
 DYNAMIC = ((0.0, 10.0), (20.0, 10.0), (10.0, 0.0), (10.0, 20.0))
-# Rows of the table: of Tables VIII, IX, XI, XIV and XV of the paper in small. With α = 1.2, m = 0.4 and T_n = 10 they
-# are the first row.
+# Small versions of rows of Tables VIII, IX, XI, XIV and XV of the paper. In the first row, α = 1.2, m = 0.4 and T_n =
+# 10.
 CHANGES = {
     "α = 1.2, m = 0.4, T_n = 10": [],
     **{f"α = {alpha}": loss(f"ranked_list(alpha={alpha}, margin=0.4)") for alpha in (1.0, 1.4)},
@@ -39,7 +39,7 @@ CHANGES = {
     **{f"m = {m}, six images a class": [*diameter(m), SIX_IMAGES] for m in (0.0, 0.4, 1.2)},
     "the printed objective": loss("ranked_list_simpler(differentiate_weights=True, differentiate_gallery=True)"),
 }
-# T_1 beside T_2 (Table XV), and m with six images a class (Table XI).
+# T_1 and T_2 (Table XV), and m with six images per class (Table XI).
 SIX = "m = 0.4, six images a class"
 DIFFERENCES = [
     ("T_n from 0 to 10", "T_n from 20 to 10"),

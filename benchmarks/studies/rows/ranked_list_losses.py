@@ -1,9 +1,10 @@
-"""Ranked List Loss beside the losses that its paper compares: `python -m benchmarks.study ranked_list_losses`.
+"""Ranked List Loss and the losses that its paper compares: `python -m benchmarks.study ranked_list_losses`.
 
-Trains configs/toycars_rll.flags with one embedding of 64 dimensions and each of the losses below. First each is trained
-with two settings, one seed and 12 epochs, and validation classes choose. Prints a Markdown table of these, and another:
-mean ± standard deviation over seeds, in percent, of Recall@1 of the final model, and what Recall@1 gained in the last
-quarter of the steps, near 0 where a run is finished. Runs are kept. Longer:
+Trains configs/toycars_rll.flags with a single embedding of 64 dimensions and each of the losses below. First, it trains
+each loss with two settings, one seed and 12 epochs, and validation classes select among them. It prints a Markdown
+table of these settings and one with the mean ± standard deviation over seeds, in percent, of Recall@1 of the final
+model, and the gain in Recall@1 in the last quarter of the steps, which is near 0 if a run has converged. It keeps the
+runs and does not train a complete run again. This command trains longer:
 `python -m benchmarks.study ranked_list_losses --epochs=32 --eval_every=4 "--schedule=step(at=(20,))"`.
 """
 
@@ -14,7 +15,7 @@ from tfdml.run.study.tables import MetricOf, gained_late
 
 FLAGFILE = "configs/toycars_rll.flags"
 ONE_LEVEL = ["--method=single", "--embedding_size=64"]
-# Those of the paper's tables.
+# The losses of the paper's tables.
 ROWS = (
     "ranked list, simpler",
     "triplet, semi-hard",
@@ -26,13 +27,13 @@ ROWS = (
 )
 FASTER = {name: ["--lr_multipliers=loss=10"] * (name in PROXIES) for name in ROWS}
 CHANGES = {name: [*ONE_LEVEL, *faster] for name, faster in FASTER.items()}
-# As in its article.
+# As in the paper.
 CHANGES["lifted structure"] = [
     "--method=single(normalize=False)",
     "--embedding_size=64",
     "--protocol=self_retrieval(distance='euclidean')",
 ]
-# As the recipe of a folder of photos begins, with its loss and with one on proxies.
+# The start of the default configuration, with its loss and with a proxy-based loss.
 CHANGES |= {name: [*FASTER[other], "--initial_embedding=wccn"] for name, other in BEGUN_FOLLOW.items()}
 SETTINGS = {name: [[f"--loss={loss}"] for loss in LOSSES[name]] for name in ROWS}
 SEARCHING = ("--evaluate_on=validation", "--epochs=12", "--eval_every=4", "--patience=0")

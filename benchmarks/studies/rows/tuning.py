@@ -1,10 +1,10 @@
-"""Learning curves of the settings that `tfdml.tune` chooses among: `python -m benchmarks.study tuning --seeds=0`.
+"""Learning curves of the settings that `tfdml.tune` selects from: `python -m benchmarks.study tuning --seeds=0`.
 
-Trains configs/emoji.flags with the recipe for photos and with all that a search may change in it, but for crops and the
-largest images: 72 rows, each evaluated every 40 steps. With --records=tuning.jsonl, the curves are what
-`python -m benchmarks.studies.searchers tuning.jsonl --steps=800 --recipe="--loss='n_pair(scale=20.0)'
---optimizer='adam(learning_rate=0.0003)' --method=multilevel --image_size=128"` replays searches on,
-among them Optuna's own sampler. docs/emoji.md is about the images; --data_dir says where they are.
+Trains configs/emoji.flags with the default configuration for photos and with everything that a search may change about
+it, except crops and the largest images: 72 rows, each evaluated every 40 steps. With --records=tuning.jsonl it records
+the curves. `python -m benchmarks.studies.searchers tuning.jsonl --steps=800 --recipe="--loss='n_pair(scale=20.0)'
+--optimizer='adam(learning_rate=0.0003)' --method=multilevel --image_size=128"` replays searches on them, including
+Optuna's own sampler. docs/emoji.md describes the images, and --data_dir is their folder.
 """
 
 from tfdml.console.flags import RECIPE

@@ -23,7 +23,9 @@ def test_a_row_for_each_record(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["first_runs", f"--records={records}", "--", "--seed=3"])
     first_runs.main()
     *_, cars, mugs = capsys.readouterr().out.splitlines()
-    assert cars == "| cars | 1,234 | 20.0 | 25.0 | 50.0 | +30.0 (+25.0 to +35.0) | step 800, blend 0.75 |"
+    assert (
+        cars == "| Cars | 1,234 | 20.0 | 25.0 | 50.0 | +30.0 (+25.0 to +35.0) | step 800, weight interpolation 0.75 |"
+    )
     assert "| before training |" in mugs
 
 

@@ -64,17 +64,17 @@ def test_what_is_recorded_is_told(tmp_path, monkeypatch):
     assert "| emoji, ImageNet weights | 12.5 | 25.0 | 10.0 | 20.0 | 30.0 | 40.0 |" in page
     assert "| cars, random weights | – | 25.0 | 50.0 | – | – | 50.0 |" in page and "Omniglot" not in page
     assert f"| {loss} | 80.0 | 60.0 | -20.0 (-20.0 to -20.0) |" in page and f"| {other} | – | – | – |" in page
-    assert "| trained with | `roc_auc` | `equal_error_rate` |" in page and "| pairs | 75.0 | 25.0 |" in page
-    assert "| features | 37.5 | 12.5 |" in page
+    assert "| Trained with | `roc_auc` | `equal_error_rate` |" in page and "| pairs | 75.0 | 25.0 |" in page
+    assert "| pretrained features | 37.5 | 12.5 |" in page
     # Of levels one of three rows is there.
     assert "hierarchical_ap" not in page
     assert "](labels_sources.svg)" in page and page.startswith("before\n\n<!--")
-    assert texts_of(of_sets)[:3] == ["emoji, ImageNet weights", "features", "12.5"]
+    assert texts_of(of_sets)[:3] == ["emoji, ImageNet weights", "pretrained features", "12.5"]
     assert texts_of(of_sets).count("50.0") == 2
     # Those of cars are not there.
     heads = [each for each in texts_of(of_emoji) if ":" in each]
     assert heads == ["no labels, and classes: Recall@1", "pairs: roc_auc"]
-    assert texts_of(of_emoji)[-4:] == ["features", "37.5", "pairs", "75.0"]
+    assert texts_of(of_emoji)[-4:] == ["pretrained features", "37.5", "pairs", "75.0"]
 
 
 def test_without_records_there_is_no_table(tmp_path, monkeypatch):
@@ -82,7 +82,7 @@ def test_without_records_there_is_no_table(tmp_path, monkeypatch):
 
 
 def test_a_page_without_the_place_of_a_table_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="labels.md: expected the lines <!-- Written by .*: wrong labels. --> and"):
+    with pytest.raises(ValueError, match="labels.md must have the lines <!-- Written by .*: wrong labels. --> and"):
         labels.page_of([{}, {}, {}], PAGE.partition("\n\n<!-- Written")[0] + PAGE.split("\n\n")[1])
 
 

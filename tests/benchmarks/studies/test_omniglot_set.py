@@ -65,5 +65,5 @@ def test_the_checksum_depends_on_pixels(source, tmp_path):
 
 
 def test_a_missing_archive_is_named(tmp_path):
-    with pytest.raises(SystemExit, match="There is no file .*images_background_small1.zip; docs/omniglot.md says"):
+    with pytest.raises(SystemExit, match=r"The file .*images_background_small1.zip does not exist\. Check out"):
         omniglot_set.write_set(tmp_path, tmp_path / "out")
