@@ -89,7 +89,7 @@ def test_the_examples_of_a_page_run(page, count, check, printed, tmp_path, monke
 
 
 def test_the_example_of_similar_places_adds_up(capsys):
-    assert run_examples("looking.md")[0] == 1
+    assert run_examples("reports.md")[0] == 1
     each = [float(number) for number in capsys.readouterr().out.split()]
     assert len(each) == 3 and each == pytest.approx([each[0]] * 3, abs=1e-5)
 
