@@ -1,4 +1,4 @@
-"""The commands of docs/serving.md, and its Python, and those of docs/stores.md, as a new user would run them."""
+"""The commands and the Python of the pages on search and exports run as a new user would run them."""
 
 import base64
 import importlib.util
@@ -18,7 +18,8 @@ from tests.serving.http.service import Service
 from tests.serving.index.store_places import server
 from tests.serving_fixtures import exported, exported_tolerant, nearly, picture
 
-PAGE = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+# In the order in which they are read. The page on the service shows commands of the first one.
+PAGES = ("search.md", "export.md", "large_collections.md")
 DATASET = "toycars(classes=16, images_per_class=8, image_size=24)"
 
 
@@ -49,12 +50,16 @@ def test_from_a_run_to_a_search(tmp_path, monkeypatch):
     (tmp_path / "query.jpg").write_bytes(picture(11, kind="JPEG"))
     prices = [f"{path},{number}" for number, path in enumerate((tmp_path / "photos").rglob("*.jpg"))]
     (tmp_path / "prices.csv").write_text("\n".join(["path,price", *prices]))
-    # The section before needs weights that would be downloaded.
-    text = "## A trained model" + PAGE.partition("## A trained model")[2]
+    text = "\n".join((ROOT / "docs" / page).read_text(encoding="utf-8") for page in PAGES)
+    # This section needs weights that would be downloaded.
+    text = re.sub(r"\n## Search without training\n.*?(?=\n## )", "", text, flags=re.DOTALL)
     blocks = re.findall(r"```\n((?:python -m .*\n)+)```", text)
     commands = [shlex.split(line)[2:] for block in blocks for line in block.splitlines()]
     printed = []
     assert commands.pop(3) == ["tfdml.serve", "--index=index"]
+    # The page on exports begins with the first command again. Those on an approximate index have arrays of the reader.
+    again = commands.index(commands[0], 1)
+    commands = commands[:again] + commands[again + 1 : again + 5]
     for module, *words in commands:
         done = run(module, *[each for word in words for each in of_the_test(word, tmp_path)])
         assert (done.returncode, re.sub(DECODER_NOISE, "", done.stderr).strip()) == (0, ""), (
@@ -64,7 +69,7 @@ def test_from_a_run_to_a_search(tmp_path, monkeypatch):
         )
         printed.append(done.stdout)
     assert len(commands) == 16
-    _, indexed, found, photos, added, deleted, _, _, large, _, searched, as_json, pairs, labeled, *last = printed
+    _, indexed, found, photos, added, deleted, searched, as_json, pairs, labeled, *last = printed
     assert "Indexed 64 images" in indexed and "1 of 9 images cannot be read" in photos and "broken.jpg" in photos
     assert found.splitlines()[1].split()[0] == "1.0000" and "test-0000042.jpg" in found.splitlines()[1]
     assert "Indexed 12 images" in added and "it has 11 images" in deleted
@@ -76,7 +81,7 @@ def test_from_a_run_to_a_search(tmp_path, monkeypatch):
     # Copies; what else is as similar depends on the run.
     assert [line.split()[0] for line in pairs.splitlines()[:3]] == ["1.0000"] * 3 and pairs.endswith(" pairs\n")
     assert labeled.startswith("Threshold ") and len(labeled.splitlines()) == 5
-    updated, filtered = last
+    updated, filtered, _, _, large, _ = last
     index = f"--out={tmp_path / 'photo_index'}"
     marked = ok("tfdml.index", index, f"--delete={tmp_path / 'photos/bus/2.jpg'}", "--nocompact").stdout
     compacted = ok("tfdml.index", index, "--compact").stdout
@@ -99,10 +104,10 @@ def test_from_a_run_to_a_search(tmp_path, monkeypatch):
     shutil.copy("query.jpg", "car.jpg")
     names = {}
     for example in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
-        exec(compile(example, "docs/serving.md", "exec"), names)
+        exec(compile(example, "docs/search.md", "exec"), names)
 
 
-STORES = (ROOT / "docs" / "stores.md").read_text(encoding="utf-8")
+STORES = (ROOT / "docs" / "vector_databases.md").read_text(encoding="utf-8")
 COMMANDS = [line for line in STORES.splitlines() if line.startswith("python -m ")]
 
 
