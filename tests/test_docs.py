@@ -211,7 +211,7 @@ def test_the_parts_of_ones_own_train(tmp_path):
     examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(examples) == 7
     (tmp_path / "my_parts.py").write_text("\n\n".join(examples))
-    command = shlex.split(re.search(r"^python -m (tfdml.train .*)$", text, re.MULTILINE)[1])
+    command = shlex.split(re.search(r"^python -m (tfdml.train .*--run_dir=runs/mine)$", text, re.MULTILINE)[1])
     flags = [flag for flag in command[1:] if not flag.startswith("--run_dir")]
     environment = {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
     done = Command(command[0], *flags, f"--run_dir={tmp_path / 'run'}", environment=environment).wait()
