@@ -17,7 +17,7 @@ from benchmarks.pages.template import filled, placed
 
 FOLDER = ROOT / "docs/evidence"
 TEMPLATES = ROOT / "benchmarks/pages/templates"
-SETTING_EFFECTS = ROOT / "docs/setting_effects.md"
+CHOOSING = ROOT / "docs/setting_effects.md"
 BEGIN = "<!-- This table is written by `python -m benchmarks.evidence` from benchmarks/pages/advice.py. -->"
 END = "<!-- The end of the table. -->"
 WRITTEN = "<!-- This page is written by `python -m benchmarks.evidence` from benchmarks/pages/templates/{}.md. -->"
@@ -52,13 +52,13 @@ def first_page(recorded_of):
 
 
 def advice_page(recorded_of):
-    """Returns the text of docs/setting_effects.md with the table of all sets as the records have it.
+    """Returns the text of docs/choosing.md with the table of all sets as the records have it.
 
     Args:
         recorded_of: function of a page's name that gives its `Recorded` study.
     """
-    page = SETTING_EFFECTS.read_text(encoding="utf-8")
-    return placed(SETTING_EFFECTS.name, page, BEGIN, END, advice.table(recorded_of))
+    page = CHOOSING.read_text(encoding="utf-8")
+    return placed(CHOOSING.name, page, BEGIN, END, advice.table(recorded_of))
 
 
 def all_texts(names, folder):

@@ -219,12 +219,12 @@ def test_the_parts_of_ones_own_train(tmp_path):
     assert "recall_at_1" in result(tmp_path / "run")["metrics"]
 
 
-def test_the_page_of_all_parts_is_written_anew():
+def test_the_lists_of_the_api_overview_are_up_to_date():
     page = list_parts.PAGE.read_text(encoding="utf-8")
     assert page == list_parts.written(page), "run: python -m docs.list_parts"
 
 
-def test_the_page_of_all_recipes_is_written_anew():
+def test_the_lists_of_the_page_on_paper_configurations_are_up_to_date():
     page = list_recipes.PAGE.read_text(encoding="utf-8")
     assert page == list_recipes.written(page), "run: python -m docs.list_recipes"
     names = {path.stem for path in (REPOSITORY / "configs").glob("*.flags")}
@@ -266,10 +266,8 @@ def test_links_lead_somewhere(page):
         assert (page.parent / link).exists(), link
 
 
-def test_every_page_is_linked_from_the_readme():
-    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    pages = [page for page in PAGES[1:] if page.parent.name == "docs"]
-    assert pages and all(f"docs/{page.name}" in readme for page in pages) and f"docs/{EVIDENCE}" in readme
+def test_every_experiment_is_linked_from_their_summary():
+    """That every page is in the navigation of the site is in tests/test_site.py."""
     evidence = (REPOSITORY / "docs" / EVIDENCE).read_text(encoding="utf-8")
     studies = {page.name for page in PAGES if page.parent.name == EVIDENCE.parent.name} - {EVIDENCE.name}
     assert studies and all(f"]({name})" in evidence for name in studies)

@@ -1,4 +1,4 @@
-"""The table of docs/setting_effects.md: points that changes of the recipe win on each set, and the advice that follows."""
+"""The table of docs/choosing.md: points that changes of the recipe win on each set, and the advice that follows."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""The papers' effects and the advice of docs/setting_effects.md have a place on every set, and say what the records hold."""
+"""The papers' effects and the advice of docs/choosing.md have a place on every set, and say what the records hold."""
 
 import functools
 import importlib
@@ -52,12 +52,12 @@ def test_advice_that_the_records_do_not_hold_is_an_error(recorded_of, monkeypatc
 
 
 def test_the_table_of_the_docs_is_that_of_the_records(recorded_of):
-    page = evidence.SETTING_EFFECTS.read_text(encoding="utf-8")
+    page = evidence.CHOOSING.read_text(encoding="utf-8")
     assert evidence.advice_page(recorded_of) == page, "run: python -m benchmarks.evidence"
 
 
 def test_a_page_without_the_place_of_the_table_is_refused(recorded_of, monkeypatch, tmp_path):
-    monkeypatch.setattr(evidence, "SETTING_EFFECTS", tmp_path / "setting_effects.md")
-    evidence.SETTING_EFFECTS.write_text("# Effects\n")
+    monkeypatch.setattr(evidence, "CHOOSING", tmp_path / "setting_effects.md")
+    evidence.CHOOSING.write_text("# Choosing\n")
     with pytest.raises(ValueError, match="setting_effects.md: expected the lines <!--"):
         evidence.advice_page(recorded_of)
