@@ -11,7 +11,8 @@ rect, circle, path { fill: none; stroke: #57606a; stroke-width: 1.5 }
 .a { fill: #ddf4f1 } .b { fill: #ffe7cf } .c { fill: #ddebff }
 .arrow { stroke: #57606a; fill: none } .head { fill: #57606a; stroke: none }
 .pull { stroke: #0969da; stroke-width: 2.5 } .push { stroke: #bc4c00; stroke-width: 2.5 }
-.positive { fill: #0969da; stroke: none } .negative { fill: #bc4c00; stroke: none } .query { fill: #24292f; stroke: none }
+.positive { fill: #0969da; stroke: none } .negative { fill: #bc4c00; stroke: none }
+.query { fill: #24292f; stroke: none }
 .pull-head { fill: #0969da; stroke: none } .push-head { fill: #bc4c00; stroke: none }
 .dashed { stroke-dasharray: 6 4 }
 @media (prefers-color-scheme: dark) {
@@ -27,7 +28,9 @@ def text(words, x, y, kind=""):
     """Returns lines of text around a point, divided at |."""
     lines = words.split("|")
     first = y + 5 - 9 * (len(lines) - 1)
-    return "".join(f'<text class="{kind}" x="{x:g}" y="{first + 18 * n:g}">{line}</text>' for n, line in enumerate(lines))
+    return "".join(
+        f'<text class="{kind}" x="{x:g}" y="{first + 18 * n:g}">{line}</text>' for n, line in enumerate(lines)
+    )
 
 
 def box(words, x, y, width, height=40, kind=""):

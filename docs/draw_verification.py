@@ -1,4 +1,4 @@
-"""Draws the similarities of pairs around a threshold: `python -m docs.draw_verification` writes docs/images/threshold.svg."""
+"""Draws how similar pairs are: `python -m docs.draw_verification` writes docs/images/threshold.svg."""
 
 import math
 import pathlib

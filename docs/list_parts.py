@@ -1,4 +1,4 @@
-"""Writes the lists of docs/api.md from the public names and the registered parts, with the first lines of their docstrings.
+"""Writes the lists of docs/api.md from public names, registered components and the first lines of their docstrings.
 
 python -m docs.list_parts
 """
@@ -64,7 +64,9 @@ def section(heading, kinds):
 
 def plural(kind):
     """Returns the heading of a kind."""
-    return (f"{kind}es" if kind.endswith("x") else kind if kind.endswith("s") else f"{kind}s").replace("ys", "ies").title()
+    return (
+        (f"{kind}es" if kind.endswith("x") else kind if kind.endswith("s") else f"{kind}s").replace("ys", "ies").title()
+    )
 
 
 def table(kind):

@@ -15,7 +15,12 @@ from tests.rooms import ROOT
 
 SETTINGS = yaml.safe_load((ROOT / "docs/site/mkdocs.yml").read_text(encoding="utf-8"))
 # Pages that are not files in docs/: the README, the changelog, the page for contributors, and the notebooks.
-FROM_ELSEWHERE = {"index.md", "changelog.md", "contributing.md", *(f"examples/{path.stem}.md" for path in notebooks.scripts())}
+FROM_ELSEWHERE = {
+    "index.md",
+    "changelog.md",
+    "contributing.md",
+    *(f"examples/{path.stem}.md" for path in notebooks.scripts()),
+}
 # Their names are for the rest of tfdml alone.
 INTERNAL = {"tfdml.backbones.weights", "tfdml.reporting.tables"}
 DESCRIBED = re.compile(r"^::: (\S+)$", re.MULTILINE)
