@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tfdml
-from docs import list_parts, list_recipes
+from docs import draw_methods, draw_verification, list_parts, list_recipes
 from tests.backbones.test_backbones import BACKBONES
 from tests.commands import Command
 from tests.run_helpers import result
@@ -229,6 +229,17 @@ def test_the_lists_of_the_page_on_paper_configurations_are_up_to_date():
     assert page == list_recipes.written(page), "run: python -m docs.list_recipes"
     names = {path.stem for path in (REPOSITORY / "configs").glob("*.flags")}
     assert all(page.count(f"`{name}`") == 1 for name in names)
+
+
+@pytest.mark.parametrize("method", draw_methods.METHODS, ids=lambda method: method.__name__)
+def test_the_pictures_of_methods_are_up_to_date(method):
+    picture = draw_methods.IMAGES / f"method_{method.__name__}.svg"
+    assert picture.read_text(encoding="utf-8") == draw_methods.drawing(method), "run: python -m docs.draw_methods"
+
+
+def test_the_picture_of_a_threshold_is_up_to_date():
+    picture = draw_verification.PICTURE.read_text(encoding="utf-8")
+    assert picture == draw_verification.drawing(), "run: python -m docs.draw_verification"
 
 
 def test_the_page_of_losses_has_a_heading_for_each_class_with_its_name_in_flags():
