@@ -57,7 +57,7 @@ def test_the_table_of_the_docs_is_that_of_the_records(recorded_of):
 
 
 def test_a_page_without_the_place_of_the_table_is_refused(recorded_of, monkeypatch, tmp_path):
-    monkeypatch.setattr(evidence, "CHOOSING", tmp_path / "setting_effects.md")
+    monkeypatch.setattr(evidence, "CHOOSING", tmp_path / "choosing.md")
     evidence.CHOOSING.write_text("# Choosing\n")
-    with pytest.raises(ValueError, match="setting_effects.md: expected the lines <!--"):
+    with pytest.raises(ValueError, match="choosing.md: expected the lines <!--"):
         evidence.advice_page(recorded_of)
