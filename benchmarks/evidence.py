@@ -21,7 +21,7 @@ from tfdml.run.study.records import read
 FOLDER = ROOT / "docs/evidence"
 TEMPLATES = ROOT / "benchmarks/pages/templates"
 FIRST_RUNS = ROOT / "docs/records/first_runs.jsonl"
-CHOOSING = ROOT / "docs/choosing.md"
+CHOOSING = ROOT / "docs/setting_effects.md"
 BEGIN = "<!-- This table is written by `python -m benchmarks.evidence` from benchmarks/pages/advice.py. -->"
 END = "<!-- The end of the table. -->"
 WRITTEN = "<!-- This page is written by `python -m benchmarks.evidence` from benchmarks/pages/templates/{}.md. -->"
@@ -85,7 +85,7 @@ def all_texts(names, folder):
         yield from written(name, recorded_of(name)).items()
     if len(names) == len(PAGES):
         yield from first_page(recorded_of).items()
-        yield "../choosing.md", advice_page(recorded_of)
+        yield "../setting_effects.md", advice_page(recorded_of)
 
 
 def main():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tfdml
-from docs import list_parts, list_recipes
+from docs import draw_methods, draw_verification, list_parts, list_recipes
 from tests.backbones.test_backbones import BACKBONES
 from tests.commands import Command
 from tests.run_helpers import result
@@ -76,7 +76,7 @@ def shares(names):
         ("sharing.md", 1, shares, ""),
         ("backbones.md", 1, makes_backbones, ""),
         pytest.param("training.md", 1, averages, "", marks=pytest.mark.slow),
-        pytest.param("losses.md", 2, trains, "", marks=pytest.mark.slow),
+        pytest.param("losses.md", 3, trains, "", marks=pytest.mark.slow),
         pytest.param("divide_and_conquer.md", 1, divides, "", marks=pytest.mark.slow),
         pytest.param("from_pytorch_metric_learning.md", 3, replicates, "'queries': 5000", marks=pytest.mark.slow),
     ],
@@ -89,7 +89,7 @@ def test_the_examples_of_a_page_run(page, count, check, printed, tmp_path, monke
 
 
 def test_the_example_of_similar_places_adds_up(capsys):
-    assert run_examples("looking.md")[0] == 1
+    assert run_examples("reports.md")[0] == 1
     each = [float(number) for number in capsys.readouterr().out.split()]
     assert len(each) == 3 and each == pytest.approx([each[0]] * 3, abs=1e-5)
 
@@ -211,7 +211,7 @@ def test_the_parts_of_ones_own_train(tmp_path):
     examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(examples) == 7
     (tmp_path / "my_parts.py").write_text("\n\n".join(examples))
-    command = shlex.split(re.search(r"^python -m (tfdml.train .*)$", text, re.MULTILINE)[1])
+    command = shlex.split(re.search(r"^python -m (tfdml.train .*--run_dir=runs/mine)$", text, re.MULTILINE)[1])
     flags = [flag for flag in command[1:] if not flag.startswith("--run_dir")]
     environment = {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
     done = Command(command[0], *flags, f"--run_dir={tmp_path / 'run'}", environment=environment).wait()
@@ -219,23 +219,36 @@ def test_the_parts_of_ones_own_train(tmp_path):
     assert "recall_at_1" in result(tmp_path / "run")["metrics"]
 
 
-def test_the_page_of_all_parts_is_written_anew():
+def test_the_lists_of_the_api_overview_are_up_to_date():
     page = list_parts.PAGE.read_text(encoding="utf-8")
     assert page == list_parts.written(page), "run: python -m docs.list_parts"
 
 
-def test_the_page_of_all_recipes_is_written_anew():
+def test_the_lists_of_the_page_on_paper_configurations_are_up_to_date():
     page = list_recipes.PAGE.read_text(encoding="utf-8")
     assert page == list_recipes.written(page), "run: python -m docs.list_recipes"
     names = {path.stem for path in (REPOSITORY / "configs").glob("*.flags")}
     assert all(page.count(f"`{name}`") == 1 for name in names)
 
 
-def test_the_tables_of_the_page_of_losses_have_each_loss_once():
+@pytest.mark.parametrize("method", draw_methods.METHODS, ids=lambda method: method.__name__)
+def test_the_pictures_of_methods_are_up_to_date(method):
+    picture = draw_methods.IMAGES / f"method_{method.__name__}.svg"
+    assert picture.read_text(encoding="utf-8") == draw_methods.drawing(method), "run: python -m docs.draw_methods"
+
+
+def test_the_picture_of_a_threshold_is_up_to_date():
+    picture = draw_verification.PICTURE.read_text(encoding="utf-8")
+    assert picture == draw_verification.drawing(), "run: python -m docs.draw_verification"
+
+
+def test_the_page_of_losses_has_a_heading_for_each_class_with_its_name_in_flags():
     page = (REPOSITORY / "docs/losses.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
-    # These two are made of other losses, and have no formula of their own.
-    assert sorted([*rows, "by_level", "nested"]) == sorted(registry.names("loss"))
+    entries = dict(re.findall(r"^### (\w+)\n\n`(\w+)`: ", page, re.MULTILINE))
+    classes = {name: kind.__name__ for name, kind in registry.registered("loss").items()}
+    # These two are made of other losses, and have no formula.
+    assert classes.pop("nested") in page and f"### {classes.pop('by_level')}\n" in page
+    assert {name: kind for kind, name in entries.items()} == classes and len(entries) == len(classes)
 
 
 def test_backbones_have_their_parameters_and_their_source():
@@ -264,10 +277,8 @@ def test_links_lead_somewhere(page):
         assert (page.parent / link).exists(), link
 
 
-def test_every_page_is_linked_from_the_readme():
-    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    pages = [page for page in PAGES[1:] if page.parent.name == "docs"]
-    assert pages and all(f"docs/{page.name}" in readme for page in pages) and f"docs/{EVIDENCE}" in readme
+def test_every_experiment_is_linked_from_their_summary():
+    """That every page is in the navigation of the site is in tests/test_site.py."""
     evidence = (REPOSITORY / "docs" / EVIDENCE).read_text(encoding="utf-8")
     studies = {page.name for page in PAGES if page.parent.name == EVIDENCE.parent.name} - {EVIDENCE.name}
     assert studies and all(f"]({name})" in evidence for name in studies)

@@ -84,7 +84,8 @@ def test_a_killed_worker_is_one_error_and_the_command_goes_on_when_repeated(tmp_
 
 def test_the_docs_name_options_of_beam():
     options = pytest.importorskip("apache_beam.options.pipeline_options", reason="make test-beam installs Apache Beam")
-    rows = re.findall(r"^\| `(\w+Runner)` \|.*\| `(.*)` \|$", (ROOT / "docs/serving.md").read_text(), re.MULTILINE)
+    page = (ROOT / "docs/large_collections.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+Runner)` \|.*\| `(.*)` \|$", page, re.MULTILINE)
     assert {runner for runner, _ in rows} == {"DirectRunner", "FlinkRunner"}
     for runner, given in rows:
         read = options.PipelineOptions([f"--runner={runner}", *given.split()]).get_all_options(drop_default=True)

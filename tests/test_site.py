@@ -14,8 +14,13 @@ from docs.site import docstrings, examples, links, reference
 from tests.rooms import ROOT
 
 SETTINGS = yaml.safe_load((ROOT / "docs/site/mkdocs.yml").read_text(encoding="utf-8"))
-# Pages that are no files in docs/: the README, the changelog, those of the notebooks.
-FROM_ELSEWHERE = {"index.md", "changelog.md", *(f"examples/{path.stem}.md" for path in notebooks.scripts())}
+# Pages that are not files in docs/: the README, the changelog, the page for contributors, and the notebooks.
+FROM_ELSEWHERE = {
+    "index.md",
+    "changelog.md",
+    "contributing.md",
+    *(f"examples/{path.stem}.md" for path in notebooks.scripts()),
+}
 # Their names are for the rest of tfdml alone.
 INTERNAL = {"tfdml.backbones.weights", "tfdml.reporting.tables"}
 DESCRIBED = re.compile(r"^::: (\S+)$", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""MkDocs hooks for pages that are not files in docs/, and for links that leave docs/."""
+"""MkDocs hooks for the site: pages that are not files in docs/, and links that leave docs/."""
 
 import subprocess
 import sys
@@ -9,21 +9,25 @@ from pymdownx.slugs import slugify
 from docs.site import examples, links, reference
 
 ROOT = reference.ROOT
-# On pages that are opened from a disk, it replaces a script that the plugin `offline` would download.
+# Replaces, for pages that are opened from a disk, the script that the plugin `offline` would load from another site.
 WORKER = "assets/iframe-worker.js"
+# The section of the navigation that gets the generated pages, after its first one.
+REFERENCE = "API reference"
 
 
 def on_config(config):
     """Adds pages to the navigation, uses GitHub's anchors for headings, and makes the search work offline."""
     config.mdx_configs["toc"]["slugify"] = slugify(case="lower")
     config.extra["polyfills"] = [WORKER]
-    config.nav.append({"Reference": [{"Commands": "commands.md"}, *reference.navigation()]})
+    section = next(entry for entry in config.nav if REFERENCE in entry)[REFERENCE]
+    section[1:1] = [{"Python packages": reference.navigation()}, {"Commands": "commands.md"}]
     return config
 
 
 def on_files(files, config):
     """Adds the pages that are not files in docs/."""
     written = {"index.md": links.from_root("README.md"), "changelog.md": links.from_root("CHANGELOG.md")}
+    written["contributing.md"] = links.from_root(".github/CONTRIBUTING.md")
     worker = (ROOT / "docs/site" / WORKER.rpartition("/")[2]).read_text(encoding="utf-8")
     texts, pictures = examples.pages()
     written |= {"commands.md": _commands(), **reference.pages(), **texts, **pictures, WORKER: worker}
@@ -39,9 +43,9 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def _commands():
-    """Returns the page of all commands with their `--help`, which does not need TensorFlow."""
+    """Returns the page of all commands: the output of `--help`, which needs no TensorFlow."""
     sections = [f"## {command}\n\n```text\n{_help(command)}\n```" for command in _command_names()]
-    return "\n\n".join(["# Commands", "Every command with its flags, as `--help` prints them.", *sections]) + "\n"
+    return "\n\n".join(["# Commands", "This page has the output of `--help` for each command.", *sections]) + "\n"
 
 
 def _command_names():

@@ -6,13 +6,18 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
+# Starts of links from the root and from .github/, and what they are from docs/.
+MOVED = {"docs/": "", "../docs/": "", "CHANGELOG.md": "changelog.md", "../CHANGELOG.md": "changelog.md"}
+MOVED |= {"CODE_OF_CONDUCT.md": "../.github/CODE_OF_CONDUCT.md"}
 CODE = re.compile(r"`[^`]+`")
 
 
 def from_root(name):
-    """Returns the text of a page in the repository's root, with links relative to docs/."""
+    """Returns the text of a page outside docs/, with its links as a page in docs/ needs them."""
     text = (ROOT / name).read_text(encoding="utf-8")
-    return text.replace("](docs/", "](").replace("](CHANGELOG.md", "](changelog.md")
+    for link, there in MOVED.items():
+        text = text.replace(f"]({link}", f"]({there}")
+    return text
 
 
 def within(markdown, page, shown):

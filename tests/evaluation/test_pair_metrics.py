@@ -122,7 +122,7 @@ def test_equal_distances_tie(seed, dim, kind, scale):
 
 @pytest.mark.parametrize("middle, ties", [(500_000.0, True), (500_000.5, False)])
 def test_two_similarities_tie_if_they_are_rounded_alike(middle, ties):
-    """As docs/decisions.md says: those that differ by 2e-7 do not tie if they lie on both sides of a border."""
+    """As docs/verification.md says: those that differ by 2e-7 do not tie if they lie on both sides of a border."""
     first, second = middle / 2**20 + np.array([-1e-7, 1e-7])
     rows = [[1, 0, 0], [first, np.sqrt(1 - first**2), 0], [second, 0, np.sqrt(1 - second**2)]]
     scores = RetrievalPairs.of(np.array(rows, np.float64), RetrievalTask.of(np.array([0, 0, 1]))).counts.scores

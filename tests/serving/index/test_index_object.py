@@ -430,11 +430,11 @@ def test_the_examples_of_the_page_run(photos, tmp_path, monkeypatch, capsys):
     shutil.copytree(exported(), "exported/1")
     shutil.copytree(photos, "photos")
     Path("query.jpg").write_bytes(picture(40, kind="JPEG"))
-    text = (Path(__file__).parents[3] / "docs" / "serving.md").read_text(encoding="utf-8")
-    section = re.search(r"\n## In Python\n(.*?)\n## Filters\n", text, re.DOTALL)[1]
+    text = (Path(__file__).parents[3] / "docs" / "search.md").read_text(encoding="utf-8")
+    section = re.search(r"\n## In Python\n(.*?)\n## ", text, re.DOTALL)[1]
     names = {}
     for example in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
-        exec(compile(example, "docs/serving.md", "exec"), names)
+        exec(compile(example, "docs/search.md", "exec"), names)
     told = capsys.readouterr().out.splitlines()
     assert told[0].split() == [str(COUNT), "1.0", "bus", str(tmp_path / "query.jpg")] or told[0].startswith(
         f"{COUNT} 0.99"

@@ -1,4 +1,4 @@
-"""docs/decisions.md: its commands run as they stand there."""
+"""docs/verification.md: its commands run as they stand there."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ from tests.evaluation.naive_pairs import example
 from tests.run_helpers import MODEL_FLAGS
 from tests.serving.http.service import Service
 
-PAGE = (Path(__file__).parents[1] / "docs" / "decisions.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[1] / "docs" / "verification.md").read_text(encoding="utf-8")
 COMMANDS = [line for line in PAGE.splitlines() if line.startswith("python -m ")]
 
 
