@@ -89,6 +89,29 @@ def test_the_examples_of_a_page_run(page, count, check, printed, tmp_path, monke
     check(names)
 
 
+@pytest.mark.nightly
+def test_the_example_of_the_readme_prints_about_what_it_shows(capsys):
+    page = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    (example,), (shown,) = (
+        re.findall(r"```python\n(.*?)```", page, re.DOTALL),
+        re.findall(r"^Recall@1 on .*", page, re.M),
+    )
+    exec(compile(example, "README.md", "exec"), {})
+    measured, expected = (
+        [float(each) for each in re.findall(r"([\d.]+)% ", text)] for text in (capsys.readouterr().out, shown)
+    )
+    assert measured == pytest.approx(expected, abs=6.0)
+
+
+def test_the_results_of_the_readme_are_those_of_the_first_runs():
+    table = re.findall(r"^\| \w.*%.*%.*\|$", (REPOSITORY / "README.md").read_text(encoding="utf-8"), re.M)
+    evidence = (REPOSITORY / "docs/evidence/first_runs.md").read_text(encoding="utf-8")
+    assert len(table) == 6
+    for row in table:
+        images, features, best, gain = (cell.strip(" %") for cell in row.split("|")[2:6])
+        assert re.search(rf"\| {images} \| {features} \| [\d.]+ \| {best} \| {re.escape(gain)} \|", evidence), row
+
+
 def test_the_example_of_similar_places_adds_up(capsys):
     assert run_examples("looking.md")[0] == 1
     each = [float(number) for number in capsys.readouterr().out.split()]
