@@ -74,7 +74,7 @@ def neighbors(model):
 
 
 def recall_on_new_classes(model):
-    """Returns the share of test images with a nearest neighbor of their own class."""
+    """Returns the share of test images with a nearest neighbor of the same class."""
     return tfdml.evaluation.evaluate(model.predict(new_images, verbose=0), new_labels)["recall_at_1"]
 
 
