@@ -3,11 +3,13 @@
 python -m docs.draw_pictures --run_dir=runs/quickstart
 """
 
+import dataclasses
 import pathlib
 import shutil
 import tempfile
 import time
 
+import numpy as np
 from absl import app, flags
 from PIL import Image
 
@@ -20,6 +22,9 @@ IMAGES = pathlib.Path(__file__).parent / "images"
 # Sheets of photos are JPEG files, and charts are SVG files.
 SHEETS, CHARTS = ("similarity", "map", "confused"), ("similarities", "recall", "training")
 QUERIES, CONFUSED, QUALITY = 2, 3, 82
+# The picture of before and after: queries, neighbors of each, sizes in pixels, and the seed of the random queries. With
+# this seed, the queries have the same share of right neighbors as all test images have.
+QUERIES_SHOWN, SHOWN, SIDE, GAP, HEAD, SEED = 6, 5, 72, 6, 36, 7
 # Seconds for the projector to draw its data, and for a page to open a query.
 DRAWING, OPENING = 10, 2
 
@@ -45,8 +50,37 @@ def main(_):
                 shutil.copy(drawn.with_suffix(".svg"), IMAGES / f"{name}.svg")
             else:
                 write_photo(drawn, name)
+        draw_before_and_after(subject, pathlib.Path(folder) / "before_and_after.png")
         photograph_report(subject, pathlib.Path(folder))
         photograph_projector(subject, pathlib.Path(folder) / "projector.png")
+
+
+def draw_before_and_after(subject, path):
+    """Draws random queries, each with its neighbors by the pretrained features and by the trained model."""
+    from tfdml.methods import Features
+    from tfdml.reporting.sheets import FRAME, RIGHT, WRONG, Sheet
+
+    backbone = type(subject.model.backbone).from_config(subject.model.backbone.get_config())
+    backbone.load_weights(backbone.shipped_weights["toycars"])
+    before = dataclasses.replace(subject, model=Features(backbone))
+    cell = SIDE + 2 * FRAME + GAP
+    lefts = [cell + 3 * GAP, (1 + SHOWN) * cell + 6 * GAP]
+    sheet = Sheet(lefts[1] + SHOWN * cell, HEAD + QUERIES_SHOWN * cell)
+    for left, title in zip([0, *lefts], ["Query", "Nearest before training", "Nearest after training"], strict=True):
+        sheet.words(left + FRAME, 8, title, size=15, bold=True)
+    # Both models are asked for the same queries.
+    chosen = np.random.default_rng(SEED).choice(subject.retrieved.queries, QUERIES_SHOWN, replace=False)
+    for number, query in enumerate(chosen):
+        top = HEAD + number * cell
+        sheet.picture(0, top, subject.thumbnail(query, side=SIDE))
+        for left, each in zip(lefts, (before, subject), strict=True):
+            place = np.flatnonzero(each.retrieved.queries == query)[0]
+            found = zip(each.retrieved.rows[place, :SHOWN], each.retrieved.right[place, :SHOWN], strict=True)
+            for column, (row, right) in enumerate(found):
+                picture = subject.thumbnail(row, side=SIDE)
+                sheet.picture(left + column * cell, top, picture, RIGHT if right else WRONG)
+    sheet.save(path)
+    write_photo(path, "before_and_after")
 
 
 def photograph_report(subject, folder):

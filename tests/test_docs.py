@@ -39,9 +39,10 @@ def trains(names):
 
 
 def embeds_as_keras(names):
-    assert len(names["batches"]) == 2 and len(names["in_order"]) == 1
-    np.testing.assert_allclose(names["found"], names["embeddings"], atol=1e-4)
-    assert (names["same"].predict(names["images"], verbose=0) == names["embeddings"]).all()
+    np.testing.assert_allclose(names["found"], names["loaded"].embed(names["paths"]), atol=1e-4)
+    same, model = (names[each].predict(names["in_order"], verbose=0) for each in ("same", "model"))
+    assert (same == model).all() and len(names["found"]) == 1000
+    assert names["evaluation"].best["metrics"]["recall_at_1"] > 0.6
 
 
 def divides(names):
@@ -72,7 +73,7 @@ def shares(names):
 @pytest.mark.parametrize(
     "page, count, check, printed",
     [
-        pytest.param("keras.md", 5, embeds_as_keras, "recall_at_1", marks=pytest.mark.nightly),
+        pytest.param("keras.md", 5, embeds_as_keras, "Recall@1 after training:  5", marks=pytest.mark.nightly),
         ("sharing.md", 1, shares, ""),
         ("backbones.md", 1, makes_backbones, ""),
         pytest.param("training.md", 1, averages, "", marks=pytest.mark.slow),
@@ -86,6 +87,29 @@ def test_the_examples_of_a_page_run(page, count, check, printed, tmp_path, monke
     found, names = run_examples(page)
     assert found == count and printed in capsys.readouterr().out
     check(names)
+
+
+@pytest.mark.nightly
+def test_the_example_of_the_readme_prints_about_what_it_shows(capsys):
+    page = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    (example,), (shown,) = (
+        re.findall(r"```python\n(.*?)```", page, re.DOTALL),
+        re.findall(r"^Recall@1 on .*", page, re.M),
+    )
+    exec(compile(example, "README.md", "exec"), {})
+    measured, expected = (
+        [float(each) for each in re.findall(r"([\d.]+)% ", text)] for text in (capsys.readouterr().out, shown)
+    )
+    assert measured == pytest.approx(expected, abs=6.0)
+
+
+def test_the_results_of_the_readme_are_those_of_the_first_runs():
+    table = re.findall(r"^\| \w.*%.*%.*\|$", (REPOSITORY / "README.md").read_text(encoding="utf-8"), re.M)
+    evidence = (REPOSITORY / "docs/evidence/first_runs.md").read_text(encoding="utf-8")
+    assert len(table) == 6
+    for row in table:
+        images, features, best, gain = (cell.strip(" %") for cell in row.split("|")[2:6])
+        assert re.search(rf"\| {images} \| {features} \| [\d.]+ \| {best} \| {re.escape(gain)} \|", evidence), row
 
 
 def test_the_example_of_similar_places_adds_up(capsys):

@@ -17,11 +17,11 @@ EXAMPLES = notebooks.scripts()
 SMALL = {"CLASSES": 24, "IMAGES_EACH": 8, "PHOTOS_EACH": 8, "EPOCHS": 1, "SEEDS": 1, "BATCH_CLASSES": 8, "LEARNERS": 3}
 LAST = {
     "similar_photos": r"Most similar to toy_photos/.*\n(?!1\.000)(\d\.\d{3}  design \d{3}  \d+\.jpg\n){6}$",
-    "own_model": r"\d untrained, 0\.\d+ trained\nMost similar to an image of design \d+:\n(\d\.\d+  design \d+\n){5}$",
-    "verify_and_threshold": r"of known classes \d+\.\d% get their label, of strangers \d+\.\d% are unknown\n$",
-    "look_at_an_ensemble": r"Recall@1 of all before training: 0\.\d{3}\nCorrelation 0\.\d{3}\n$",
+    "own_model": r"% before training, \d+\.\d% after it\nMost similar to .* design \d+:\n(\d\.\d+  design \d+\n){5}$",
+    "verify_and_threshold": r"images of known classes get their label, and \d+\.\d% of the others are unknown\n$",
+    "look_at_an_ensemble": r"Recall@1 of all before training: \d+\.\d%\nCorrelation 0\.\d{3}\n$",
     "model_to_service": r"'status': 'ok', .*\n(\d\.\d{3}  design \d{3}  \d+\.jpg\n){3}$",
-    "compare_losses": r"difference .*, 95% of the time between .* and .*\n(\w+ is better|no difference found)\n$",
+    "compare_losses": r"difference .* points, 95% CI .* to .*\n(\w+ is better|no difference found)\n$",
 }
 # One of a method, and one of Keras' own.
 IN_A_GRAPH = ("similar_photos", "own_model")
@@ -65,7 +65,7 @@ def test_what_it_has_written_before_is_removed_and_nothing_else(name, tmp_path, 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_it_is_short_and_its_notebook_is_that_of_the_script(path):
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert lines[0] == "# %% [markdown]" and lines.count("# %%") > 2 and len(lines) <= 90
+    assert lines[0] == "# %% [markdown]" and lines.count("# %%") > 2 and len(lines) <= 120
     page = (ROOT / "docs" / "examples" / "README.md").read_text(encoding="utf-8")
     assert f"]({path.name})" in page and f"]({path.stem}.ipynb)" in page
     written = path.with_suffix(".ipynb").read_text(encoding="utf-8")

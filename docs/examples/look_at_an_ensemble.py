@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Look at an ensemble of learners
 #
-# An Attention-based Ensemble has several learners in one network, each with a mask that says where it looks. Are they
-# better together than alone, and do they differ?
+# An Attention-based Ensemble has several learners in one network. Each learner has attention masks, which weight the
+# features at each place of an image. Are the learners better together than alone, and do they differ?
 
 # %%
 import io
@@ -20,8 +20,8 @@ cars = load(f"toycars(classes={CLASSES}, images_per_class={IMAGES_EACH})")
 test_images, test_labels = list(cars.test.images), cars.test.labels
 
 # %% [markdown]
-# The loss is the sum of the learners' own, and a divergence that pushes the learners' embeddings of one image apart.
-# These settings were tried on a fifth of the training classes, held out for that, and not on the test classes.
+# The loss is the sum of the learners' losses and of a divergence loss, which pushes the learners' embeddings of one
+# image apart. We chose these settings on held-out training classes, not on the test classes.
 
 # %%
 keras.utils.set_random_seed(0)
@@ -36,7 +36,7 @@ embedder = tfdml.ImageEmbedder(model)
 
 
 def recall(embeddings):
-    """How often the most similar image is of the same class, among the test classes."""
+    """Returns Recall@1 on the test classes."""
     return tfdml.evaluation.evaluate(embeddings, test_labels, "recall_at_1")
 
 
@@ -44,33 +44,36 @@ untrained = recall(embedder.embed(test_images))["recall_at_1"]
 model.fit(batches, epochs=EPOCHS, shuffle=False, verbose=2)
 
 # %% [markdown]
-# Each learner alone, and the first ones together, on classes that training does not see. The correlation is that of
-# dimensions of different learners: 0 where they say different things, 1 where they say the same. One short run shows
-# how to look, and not what an ensemble wins over one learner; the studies of the documentation measure that.
+# Measure each learner alone and the first ones together, on classes that are not in training. The correlation compares
+# the dimensions of different learners: 0 if they contain different information, 1 if they contain the same. One short
+# run shows how to look at an ensemble. Whether an ensemble is better than one learner is measured in [our
+# experiments](../evidence/README.md).
 
 # %%
 embeddings = embedder.embed(test_images)
 found = tfdml.evaluation.diversity(embeddings, test_labels, LEARNERS, recall)
-print("Recall@1 alone:", *(f"{each['recall_at_1']:.3f}" for each in found["alone"]))
-print("Recall@1 of the first ones:", *(f"{each['recall_at_1']:.3f}" for each in found["first"]))
-print(f"Recall@1 of all before training: {untrained:.3f}")
+print("Recall@1 alone:", *(f"{each['recall_at_1']:.1%}" for each in found["alone"]))
+print("Recall@1 of the first ones:", *(f"{each['recall_at_1']:.1%}" for each in found["first"]))
+print(f"Recall@1 of all before training: {untrained:.1%}")
 print(f"Correlation {found['correlation']:.3f}")
 tfdml.reporting.draw_learners(found, "learners.png")
 Image.open("learners.png")
 
 # %% [markdown]
-# Cosines of pairs of embeddings, 1 where both are equal. Orange: two images of different classes, by one learner. Blue:
-# two images of the same class, by one learner. Green: one image, by two learners. Blue should be right of orange, since
-# then classes are told apart, and green left of 1, since then learners differ.
+# The next figure shows cosine similarities of pairs of embeddings. Orange pairs are two images of different classes,
+# embedded by one learner. Blue pairs are two images of the same class, by one learner. Green pairs are one image,
+# embedded by two learners. Blue should be to the right of orange, because then the classes are separated. Green should
+# be to the left of 1, because then the learners differ.
 
 # %%
 tfdml.reporting.draw_pair_cosines(found["pair_cosines"], "pair_cosines.png")
 Image.open("pair_cosines.png")
 
 # %% [markdown]
-# A learner has a mask for each channel of the features, which multiplies it. First the mean over channels, then the
-# channels in which the learners differ most. Bright is the highest value in a row, and dark the lowest: a learner whose
-# mask is dark all over takes less of this channel than the others do.
+# A learner has one mask per channel of the features, by which the channel is multiplied. The last figure shows the mean
+# over all channels first, and then the channels in which the learners differ most. Within a row, bright is the highest
+# value and dark the lowest. If a learner's mask is dark everywhere, this learner uses the channel less than the others
+# do.
 
 # %%
 shown = [test_images[row] for row in np.linspace(0, len(test_images) - 1, 3).astype(int)]

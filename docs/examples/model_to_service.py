@@ -1,8 +1,9 @@
 # %% [markdown]
 # # From a model to a service
 #
-# Train, export, index, search, and ask the service over HTTP. The service needs the extra `serve`, `pip install
-# '.[cpu,serve]'` in a clone, and the client with which this page asks it `pip install httpx2`.
+# This notebook trains and exports a model, builds and searches an index, and then sends a query to the HTTP service.
+# The service needs the extra `serve` (`pip install '.[cpu,serve]'` in a clone), and the client that sends the query
+# needs `pip install httpx2`.
 
 # %%
 import shutil
@@ -46,7 +47,8 @@ batches = tfdml.data.pxk(
 model.fit(batches, epochs=EPOCHS, shuffle=False, verbose=2)
 
 # %% [markdown]
-# The export is a SavedModel that takes image files and needs TensorFlow alone. The index has a copy of it.
+# The exported model is a SavedModel that accepts image files and needs only TensorFlow. The index contains a copy of
+# it.
 
 # %%
 tfdml.serving.export(model, Preprocessor.of(model.preprocessing), EXPORTED, tolerant=True)
@@ -55,7 +57,7 @@ with tfdml.Index(EXPORTED) as index:
     index.save(INDEX)
 
 # %% [markdown]
-# Search for the first photo. It is in the index, and so the first that is found.
+# Search with the first photo. It is in the index, so it is also the first result.
 
 # %%
 query, searcher = paths[0], Searcher(INDEX)
@@ -67,7 +69,8 @@ Image.open("found.png")
 
 # %% [markdown]
 # `python -m tfdml.serve --index=service_index` serves the index at http://127.0.0.1:8000, with a page to search it.
-# Here the same service answers without a network. It takes files and filters, and sends no paths.
+# Here, the same service answers without a network. It accepts image files and filters, and its answers contain no
+# paths.
 
 # %%
 with TestClient(create_app(searcher), "http://127.0.0.1:8000") as service:

@@ -1,11 +1,12 @@
 # %% [markdown]
 # # Find similar photos
 #
-# From photos, in a folder for each class, to a search. Training sees one half of the classes; the search is measured on
-# the other half.
+# This notebook starts with a folder of photos, one subfolder per class. It ends with a search. It trains on one half of
+# the classes and measures the search on the other half.
 #
-# For photos of your own change one line, `PHOTOS, SIZE = Path("my_photos"), 128`, and the network below: then the toy
-# cars, which the next cell makes, are not read. Or let `python -m tfdml.train --data_dir=my_photos` choose everything.
+# For your own photos, change one line to `PHOTOS, SIZE = Path("my_photos"), 128`, and change the network below. The toy
+# cars that the next cell writes are then not used. If you prefer not to choose anything, follow the tutorial [Search
+# your own photos](../search_your_photos.md) instead.
 
 # %%
 import shutil
@@ -41,9 +42,9 @@ new_paths, new_labels = paths[~seen], labels[~seen]
 print(f"{len(paths)} photos of {len(names)} classes, {seen.sum()} to train with")
 
 # %% [markdown]
-# The network begins with weights that know toy cars. For photos take instead
-# `backbone = tfdml.backbones.KerasApplication("MobileNetV2")` and `backbone.load_imagenet()`, which downloads 9 MB, and
-# a learning rate of 1e-4.
+# The network starts from weights that were pretrained on other toy cars. For photos, use `backbone =
+# tfdml.backbones.KerasApplication("MobileNetV2")` and `backbone.load_imagenet()`, which downloads 9 MB, and a learning
+# rate of 1e-4.
 
 # %%
 keras.utils.set_random_seed(0)
@@ -56,7 +57,7 @@ batches = tfdml.data.pxk(list(paths[seen]), labels[seen], classes=8, per_class=4
 
 
 def found_right():
-    """Whether the most similar of the other new photos is of the same class, for each new photo."""
+    """Returns for each new photo whether the most similar of the other new photos has the same class."""
     embeddings = tfdml.ImageEmbedder(model).embed(list(new_paths))
     similarities = embeddings @ embeddings.T
     np.fill_diagonal(similarities, -1)
@@ -66,12 +67,12 @@ def found_right():
 before = found_right()
 model.fit(batches, epochs=EPOCHS, shuffle=False, verbose=2)
 after = found_right()
-print(f"Recall@1 of new classes: {before.mean():.3f} before training, {after.mean():.3f} after it")
+print(f"Recall@1 on new classes: {before.mean():.1%} before training, {after.mean():.1%} after it")
 
 # %% [markdown]
-# Keep the model, and search among the new photos. The query is the first one whose most similar photo is right, so that
-# the picture begins with a success; the score above says how often that is so. The index has the query, too, and would
-# find it first: the filter leaves it out.
+# Save the model, and search the new photos. The query is the first photo with a correct nearest neighbor, so the
+# picture shows a success; the score above is the share of photos for which this is so. The index also contains the
+# query, and would find it first, so a filter excludes it.
 
 # %%
 tfdml.save_preset(model, PRESET)

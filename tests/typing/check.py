@@ -36,7 +36,7 @@ tfdml.methods tfdml.methods.memories tfdml.optimizers tfdml.reporting tfdml.serv
 pipelines.sampling
 """.split()
 # Names of `given.py` that the reader of a page has before its first example.
-GIVEN = {"README.md": "labels, paths", "docs/troubleshooting.md": "*"}
+GIVEN = {"docs/troubleshooting.md": "*"}
 # Of the basic rules, these report code of Keras and TensorFlow, not of users.
 RULES_OFF = (
     # Keras' operations and attributes are unannotated, and None is one of the types that are inferred for them.

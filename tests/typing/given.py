@@ -8,15 +8,13 @@ import numpy as np
 import tfdml
 
 __all__ = ["batches", "embedder", "held_out_images", "held_out_labels", "images", "keras", "labels", "model", "np"]
-__all__ += ["paths", "tfdml"]
+__all__ += ["tfdml"]
 
-# README.md: a reader's image files and their classes.
-paths: list[str]
-labels: list[str]
 # docs/troubleshooting.md: a reader's models and images, which its short answers change.
 model: keras.Model
 embedder: keras.Model
 images: np.ndarray
+labels: np.ndarray
 held_out_images: np.ndarray
 held_out_labels: np.ndarray
 batches: Any
