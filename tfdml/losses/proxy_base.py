@@ -202,9 +202,9 @@ class ImageProxyLoss(ProxyLoss):
     """Base class of losses on proxies that are learned, or are features of one image per class, as in EDMS.
 
     Args:
-        proxies: `"learned"` trains the proxies to lower the loss. `"images"` uses the features of a random image of each
-            class, drawn once and computed again every epoch. `"hard"` moves these features by equation (7) of EDMS to
-            raise the loss; see `tfdml.callbacks.proxies`. The callback `tfdml.callbacks.ImageProxies` computes both
+        proxies: `"learned"` trains the proxies to lower the loss. `"images"` uses the features of a random image of
+            each class, drawn once and computed again every epoch. `"hard"` moves these features by equation (7) of EDMS
+            to raise the loss; see `tfdml.callbacks.proxies`. The callback `tfdml.callbacks.ImageProxies` computes both
             kinds; `tfdml.train` adds it. Defaults to `"learned"`.
         proxy_steps: Integer. Maximum number of steps of (7) from each epoch's features. The paper does not specify a
             number. After very many steps, proxies no longer represent a class. Defaults to `1000`.

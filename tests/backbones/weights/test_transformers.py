@@ -41,7 +41,10 @@ def test_heads_follow_from_the_width(heads, dim):
 @pytest.mark.parametrize(
     "changed, words",
     [
-        ({"pos_embed": None}, "does not contain a vision transformer from timm or DINOv2: it does not contain 'pos_embed'"),
+        (
+            {"pos_embed": None},
+            "vision transformer from timm or DINOv2: it does not contain 'pos_embed'",
+        ),
         ({"pos_embed": (17, 128)}, "does not contain a vision transformer from timm or DINOv2"),
         ({"pos_embed": (1, 16, 128)}, "positions .1, 16, 128."),
         ({"pos_embed": (1, 17, 64)}, "positions .1, 17, 64."),
