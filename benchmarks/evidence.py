@@ -64,7 +64,7 @@ def first_page(recorded_of):
 
 
 def advice_page(recorded_of):
-    """Returns the text of docs/choosing.md with the table of all datasets from the records.
+    """Returns the text of docs/settings.md with the table of all datasets from the records.
 
     Args:
         recorded_of: Function from the name of a page to its `Recorded` study.

@@ -30,11 +30,11 @@ ABOUT = {
 
 # The dataset of each file of records, with a link to its page.
 SETS = {
-    "cars": "half of [Cars196](../cars.md)",
-    "emoji": "[emoji](../emoji.md)",
-    "omniglot": "[Omniglot](../omniglot.md)",
+    "cars": "half of [Cars196](../datasets.md#half-of-cars196)",
+    "emoji": "[emoji](../datasets.md#emoji)",
+    "omniglot": "[Omniglot](../datasets.md#omniglot)",
     "toycars": "the built-in [toy cars](../data.md)",
-    "fine_tuning": "[emoji](../emoji.md), [cars](../cars.md) and [Omniglot](../omniglot.md)",
+    "fine_tuning": "[emoji](../datasets.md#emoji), [cars](../datasets.md#half-of-cars196) and [Omniglot](../datasets.md#omniglot)",
 }
 # Part of the legend of a study with one seed.
 ONE_SEED = (

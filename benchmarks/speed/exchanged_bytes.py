@@ -1,4 +1,4 @@
-"""Measures the bytes that workers exchange (docs/scaling.md): `python -m benchmarks.speed.exchanged_bytes`.
+"""Measures the bytes that workers exchange (docs/several_devices.md): `python -m benchmarks.speed.exchanged_bytes`.
 
 Workers train on this machine in their own network (`unshare --net`, Linux), and its loopback device counts what they
 send. The command prints a Markdown table of the bytes that all workers together send in a step and in the exchange of

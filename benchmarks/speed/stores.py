@@ -138,7 +138,7 @@ def measured(address, folder, pids, rows, kind):
     for about in found:
         about |= {"memory": memory_of(pids()), "disk": size_of(folder)}
     if address.startswith("postgresql"):
-        # The index that docs/stores.md recommends for frequent filters.
+        # The index that docs/vector_databases.md recommends for frequent filters.
         _execute("CREATE INDEX ON photos (((attributes->>'row')::numeric))")
         _execute("ANALYZE photos")
         indexed = asked(store, queries, few, "row = 0")

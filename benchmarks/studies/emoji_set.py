@@ -1,7 +1,7 @@
 """Creates the emoji dataset of the studies: `python -m benchmarks.studies.emoji_set --sources=checkouts --out=emoji`.
 
 Each class is an emoji, and its images are the drawings of up to seven vendors, on white, with 64 × 64 pixels. The
-drawings are in public repositories. Check them out at the revisions that docs/emoji.md lists. The result is a dataset
+drawings are in public repositories. Check them out at the revisions that docs/datasets.md lists. The result is a dataset
 `folder` with a table `classes.csv`. The last line of the output shows whether its pixels are the same as in the
 studies.
 """
@@ -88,7 +88,7 @@ def files_of(sources, vendor):
     folder, pattern = VENDORS[vendor]
     folder = sources / folder
     if not folder.is_dir():
-        sys.exit(f"The folder {folder} does not exist. Check out the repositories that docs/emoji.md lists.")
+        sys.exit(f"The folder {folder} does not exist. Check out the repositories that docs/datasets.md lists.")
     named = ((re.fullmatch(pattern, path.name), path) for path in sorted(folder.iterdir()))
     return {code_of(match[1].split("_" if "_" in match[1] else "-")): path for match, path in named if match}
 

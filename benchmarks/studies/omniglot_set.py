@@ -1,7 +1,7 @@
 """Creates the Omniglot dataset: `python -m benchmarks.studies.omniglot_set --source=omniglot --out=data/omniglot`.
 
 Each class is a character, and its images are the drawings of twenty people, black on white, with 105 × 105 pixels. They
-are in two archives of the Omniglot repository, which docs/omniglot.md names. The result is a dataset `folder` with a
+are in two archives of the Omniglot repository, which docs/datasets.md names. The result is a dataset `folder` with a
 table `classes.csv`. The last line of the output shows whether its pixels are the same as in the studies.
 """
 
@@ -48,7 +48,7 @@ def drawings_of(source):
     for name in ARCHIVES:
         archive = source / "python" / name
         if not archive.is_file():
-            sys.exit(f"The file {archive} does not exist. Check out the repository that docs/omniglot.md names.")
+            sys.exit(f"The file {archive} does not exist. Check out the repository that docs/datasets.md names.")
         with zipfile.ZipFile(archive) as archived:
             for entry in map(PurePosixPath, archived.namelist()):
                 if entry.suffix == ".png":

@@ -15,7 +15,7 @@ from benchmarks.studies.replays import SEARCHES, Curve
 from tfdml.run.study.records import read
 
 METRIC = "recall_at_1"
-# The default configuration of docs/choosing.md.
+# The default configuration of docs/settings.md.
 RECIPE = "--loss='n_pair(scale=20.0)' --optimizer='adam(learning_rate=0.0003)'"
 
 

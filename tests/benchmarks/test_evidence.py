@@ -299,4 +299,4 @@ def test_records_answer_what_the_text_says(printed):
     assert len(records) == 12 and all(each["filtered"][0] == 1 for each in records)
     times = {(row[0], row[1]): float(row[4]) for row in hnsw}
     ratios = [times[size, "PostgreSQL"] / times[size, "folder"] for size in ("100,000", "1,000,000")]
-    assert all(5 <= ratio <= 16 for ratio in ratios), "docs/scaling.md says so"
+    assert all(5 <= ratio <= 16 for ratio in ratios), "docs/several_devices.md says so"

@@ -7,7 +7,7 @@ and a table over all seeds, in Markdown. The second one has the mean ± standard
 test classes of the best and the last models, MAP@R of the best models, the number of steps until them, and the gain in
 Recall@1 on validation classes in the last quarter of the steps, which is near 0 if a run has converged. Differences
 between the best models of rows follow below the table. It keeps the runs and does not train a complete run again.
-docs/cars.md describes the images.
+docs/datasets.md describes the images.
 """
 
 from benchmarks.studies.added_rows import FOUR_TIMES

@@ -6,7 +6,7 @@ learning rate of the first row, and so do rows with this in their name. It print
 over all seeds, in Markdown. The second one has the mean ± standard deviation, in percent, of Recall@1 on test classes
 of the best and the last models, MAP@R of the best models, the number of steps until them, and the gain in Recall@1 on
 validation classes in the last quarter of the steps, which is near 0 if a run has converged. It keeps the runs and does
-not train a complete run again. docs/cars.md describes the images.
+not train a complete run again. docs/datasets.md describes the images.
 """
 
 from benchmarks.studies.losses_and_methods import rates

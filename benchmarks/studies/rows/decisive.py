@@ -56,7 +56,7 @@ has 3,455,432, with the same two auxiliary heads on the last convolution before 
 reduced channels instead of 128. "three linear levels" has 566,496, fewer than "three linear heads" and "one embedding",
 888,032. All have 384 dimensions.
 
-Every row has the same batches and steps as its control. Runs are kept. docs/cars.md is about the images.
+Every row has the same batches and steps as its control. Runs are kept. docs/datasets.md is about the images.
 """
 
 from benchmarks.studies.rows.divide_and_conquer import divided

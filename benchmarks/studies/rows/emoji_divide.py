@@ -9,7 +9,7 @@ models alone. It also has the correlation of the learners, the number of steps i
 distances of negative pairs within and between clusters (Figure 8 of the paper), both at the end of the run, the number
 of steps until the best model, and the gain in Recall@1 on validation classes in the last quarter of the steps, which is
 near 0 if a run has converged. Differences between the best models of rows follow below the table. It keeps the runs and
-does not train a complete run again. docs/emoji.md describes the images, and --data_dir is their folder.
+does not train a complete run again. docs/datasets.md describes the images, and --data_dir is their folder.
 """
 
 from benchmarks.studies.added_rows import FOUR_TIMES, LARGER, add_rows

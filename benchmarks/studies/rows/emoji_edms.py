@@ -6,7 +6,7 @@ one seed and 400 steps: two learning rates, and two values of the factor for all
 walks. It prints a Markdown table of all settings and one with the mean ± standard deviation over seeds, in percent:
 Recall@1 of a single member (the mean over the members), Recall@1 of several members together, and the correlation of
 the members. It uses the best models. Differences between rows follow below the table. It keeps the runs and does not
-train a complete run again. docs/emoji.md describes the images, and --data_dir is their folder.
+train a complete run again. docs/datasets.md describes the images, and --data_dir is their folder.
 """
 
 from benchmarks.studies.edms_of_images import edms_of_images

@@ -7,7 +7,7 @@ the mean ± standard deviation, in percent, of Recall@1 on test classes of the b
 learners of the best models alone, the mean cosine of their self pairs, the number of steps until the best model, and
 the gain in Recall@1 on validation classes in the last quarter of the steps, which is near 0 if a run has converged.
 Differences between the best models of rows follow below the table. It keeps the runs and does not train a complete run
-again. docs/emoji.md describes the images, and --data_dir is their folder.
+again. docs/datasets.md describes the images, and --data_dir is their folder.
 """
 
 import itertools

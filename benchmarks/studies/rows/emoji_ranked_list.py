@@ -5,7 +5,7 @@ learning rates for each row with one seed and 400 steps. It prints a table of al
 in Markdown. The second one has the mean ± standard deviation, in percent, of Recall@1 on test classes of the best and
 the last models, MAP@R of the best models, the number of steps until them, and the gain in Recall@1 on validation
 classes in the last quarter of the steps, which is near 0 if a run has converged. It keeps the runs and does not train a
-complete run again. docs/emoji.md describes the images, and --data_dir is their folder.
+complete run again. docs/datasets.md describes the images, and --data_dir is their folder.
 """
 
 from benchmarks.studies.rows.emoji_ensembles import MORE_RATES

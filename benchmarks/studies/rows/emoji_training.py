@@ -6,7 +6,7 @@ first row. It prints a table of all settings and a table over all seeds, in Mark
 standard deviation, in percent, of Recall@1 on test classes of the best and the last models, MAP@R of the best models,
 the number of steps until them, and the gain in Recall@1 on validation classes in the last quarter of the steps, which
 is near 0 if a run has converged. Images of 96 px are the images of 64 px, enlarged. It keeps the runs and does not
-train a complete run again. docs/emoji.md describes the images, and --data_dir is their folder.
+train a complete run again. docs/datasets.md describes the images, and --data_dir is their folder.
 """
 
 from benchmarks.studies.added_rows import add_rows

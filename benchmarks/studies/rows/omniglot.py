@@ -6,7 +6,7 @@ and 400 steps. It prints a table of all settings and a table over all seeds, in 
 standard deviation, in percent, of Recall@1 on test classes of the best and the last models, MAP@R of the best models,
 the number of steps until them, and the gain in Recall@1 on validation classes in the last quarter of the steps, which
 is near 0 if a run has converged. Differences between the best models of rows follow below the table. It keeps the runs
-and does not train a complete run again. docs/omniglot.md describes the images.
+and does not train a complete run again. docs/datasets.md describes the images.
 """
 
 from benchmarks.studies.losses_and_methods import BEGUN_FOLLOW, BEGUN_ROWS, FIRST, losses_and_methods

@@ -4,7 +4,7 @@ Trains configs/emoji.flags with the default configuration for photos and with ev
 it, except crops and the largest images: 72 rows, each evaluated every 40 steps. With --records=tuning.jsonl it records
 the curves. `python -m benchmarks.studies.searchers tuning.jsonl --steps=800 --recipe="--loss='n_pair(scale=20.0)'
 --optimizer='adam(learning_rate=0.0003)' --method=multilevel --image_size=128"` replays searches on them, including
-Optuna's own sampler. docs/emoji.md describes the images, and --data_dir is their folder.
+Optuna's own sampler. docs/datasets.md describes the images, and --data_dir is their folder.
 """
 
 from tfdml.console.flags import RECIPE

@@ -47,7 +47,7 @@ def client(options):
     from qdrant_client import QdrantClient
 
     with warnings.catch_warnings():
-        # Hide warnings about a key without TLS and about other server versions, which docs/stores.md covers.
+        # Hide warnings about a key without TLS and about other server versions, which docs/vector_databases.md covers.
         warnings.simplefilter("ignore")
         return QdrantClient(**options, check_compatibility=False)
 
