@@ -126,6 +126,7 @@ def declared_by(network):
     names = ("mean", "std", "channels", "image_size", "interpolation", "vector_dims")
     # Embedding models have the attribute `backbone`.
     backbone = getattr(network, "backbone", network)
+    # A user's own network may declare only some of them.
     return {name: getattr(backbone, name) for name in names if hasattr(backbone, name)}
 
 

@@ -121,7 +121,7 @@ def test_the_page_of_an_example_has_what_its_notebook_prints_and_shows():
     cells = [{}, {}, cells[0], cells[1] | {"outputs": [printed, picture]}]
     page = examples.page(script, cells, ["own_model_1.png"])
     title = page.partition("\n")[0]
-    assert title == "# A loss in a Keras model of your own" and "\n\n[notebook](own_model.ipynb)" in page
+    assert title == "# Metric learning in Keras" and "\n\n[notebook](own_model.ipynb)" in page
     assert page.endswith(
         "\n\nText.\n\n```python\na = 1\na\n```\n\n```text\n1\n2\n```\n\n"
         "![What the code above shows.](own_model_1.png)\n"

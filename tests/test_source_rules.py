@@ -125,9 +125,16 @@ def test_files_say_one_complete_thing():
     assert len(small) <= MOST_SMALL_FILES
 
 
+def code_lines(function):
+    """Returns the number of lines of a function without its docstring, which may be as long as its readers need."""
+    documented = ast.get_docstring(function) is not None
+    docstring = function.body[0].end_lineno - function.body[0].lineno + 1 if documented else 0
+    return function.end_lineno - function.lineno + 1 - docstring
+
+
 def test_functions_stay_readable():
     lengths = {
-        f"{file}:{node.lineno}": node.end_lineno - node.lineno + 1
+        f"{file}:{node.lineno}": code_lines(node)
         for file, tree in trees(*FILES).items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
