@@ -258,7 +258,7 @@ class SampledProxies(Proxies):
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class ShardedProxies(Proxies):
-    """Computes cosine similarities to proxies that are divided among devices, so that each holds some of the classes.
+    """Computes cosine similarities to proxies that are divided among devices, each of which holds some classes.
 
     Use it if there are too many classes for the memory of one device. Create the layer in the scope of a distribution
     strategy, as part of a `tfdml.methods` model: its training step knows that each device has the complete gradient of
