@@ -112,7 +112,7 @@ def test_bad_embeddings_are_named(name):
     ]:
         with pytest.raises(ValueError, match=message):
             evaluate(embeddings, labels, name)
-    with pytest.raises(ValueError, match="None of 3 rows is a query or in the gallery"):
+    with pytest.raises(ValueError, match="None of the 3 rows is a query or in the gallery"):
         evaluate(np.ones((3, 2)), [0, 0, 1], name, queries=[False] * 3, gallery=[False] * 3)
 
 

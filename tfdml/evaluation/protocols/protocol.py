@@ -39,10 +39,13 @@ class Protocol:
     Example:
 
     ```python
-    rows = types.SimpleNamespace(labels=np.array([0, 0, 1, 1]))
+    from types import SimpleNamespace
+
+    from tfdml.evaluation.protocols import protocol_of
+
+    rows = SimpleNamespace(labels=np.array([0, 0, 1, 1]))
     embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
-    protocol = tfdml.evaluation.protocols.protocol_of("self_retrieval(metrics='recall_at_1')")
-    protocol(embeddings, rows)  # {'recall_at_1': 0.5, 'queries': 4}
+    protocol_of("self_retrieval(metrics='recall_at_1')")(embeddings, rows)  # {'recall_at_1': 0.5, 'queries': 4}
     ```
     """
 
