@@ -64,5 +64,5 @@ def test_what_a_head_does_not_have_is_told():
         make("single", head="linear")
     with pytest.raises(dataclasses.FrozenInstanceError):
         Linear().norm = "batch"
-    with pytest.raises(NotImplementedError, match="Head needs the method make_layer"):
+    with pytest.raises(NotImplementedError, match="Head must implement the method make_layer"):
         Head().make_layer()

@@ -161,7 +161,7 @@ def _levels(network):
     if hasattr(network, "pyramid_level_inputs"):
         levels = {level: network.get_layer(layer).output for level, layer in network.pyramid_level_inputs.items()}
     else:
-        # A network without levels has no such attribute.
+        # Networks without a feature pyramid do not have this attribute.
         levels = getattr(network, "pyramid_outputs", {})
     return {level: features for level, features in levels.items() if features is not network.output}
 
