@@ -106,7 +106,7 @@ def test_a_kill_while_a_trial_starts_ends_it_and_the_next_search_trains_it(anima
         ),
         (["--data_dir=photos", "--devices=workers"], "--devices=workers cannot be used here"),
         (["--data_dir=photos", "--minutes=-1"], "flag --minutes"),
-        (["--data_dir=photos", "--steps=5"], "must be at least 6 if an epoch has"),
+        (["--data_dir=photos", "--steps=5"], "must be at least 6 with"),
         (
             [
                 *("--data_dir=photos", "--loss=circle", "--optimizer=adam", "--method=single", "--image_size=64"),

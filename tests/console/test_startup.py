@@ -19,7 +19,7 @@ def test_a_package_that_hides_the_pipelines_is_named(tmp_path, monkeypatch, modu
     for name in [name for name in sys.modules if name.split(".")[0] == "pipelines"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ImportError, match=f"Python finds {tmp_path}/pipelines.*Rename that one"):
+    with pytest.raises(ImportError, match=f"Python finds {tmp_path}/pipelines.*Rename the other package"):
         startup._check_pipelines()
 
 

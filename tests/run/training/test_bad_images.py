@@ -25,7 +25,7 @@ def test_each_is_told_once(caplog):
         "Cannot read 4.jpg (cut)",
         "Cannot read 2.jpg (cut)",
     ]
-    assert "(2 of at most 3.)" in told(caplog)[1]
+    assert "(2 of at most 3 unreadable images)" in told(caplog)[1]
 
 
 def test_too_many_stop_the_run():
@@ -45,4 +45,4 @@ def test_a_run_that_goes_on_counts_on(caplog):
     assert not told(caplog)
     later.unreadable[2].assign(True)
     later.on_train_batch_end(0)
-    assert len(told(caplog)) == 1 and "(3 of at most 3.)" in told(caplog)[0]
+    assert len(told(caplog)) == 1 and "(3 of at most 3 unreadable images)" in told(caplog)[0]

@@ -107,7 +107,7 @@ def test_a_warmup_that_does_not_end_is_told(caplog):
 def test_a_change_of_the_rate_after_the_end_is_told(caplog, at, told):
     made_of(schedule=f"step(at={at})")
     assert ("changes the learning rate after" in caplog.text) == told
-    assert not told or re.search(r"after (4|5) epochs, and the run has 4", caplog.text)
+    assert not told or re.search(r"after (4|5) epochs, but the run only has 4", caplog.text)
 
 
 def test_a_short_warmup_is_one_step_at_least():
@@ -163,7 +163,7 @@ def test_an_optimizer_without_groups_refuses_their_flags(monkeypatch):
 def test_a_loss_for_fewer_classes_than_are_trained_on(loss):
     made = registry.create("loss", loss, classes=8)
     check_loss(made, 3, loss, "folder")
-    with pytest.raises(ValueError, match=r"--loss=.*arc_face\(classes=3\) has classes=3, and .*8 training classes"):
+    with pytest.raises(ValueError, match=r"--loss=.*arc_face\(classes=3\) has classes=3, but .*8 training classes"):
         check_loss(made, 8, loss, "folder")
     check_loss(registry.create("loss", "triplet"), 8, "triplet", "folder")
     check_loss(keras.losses.MeanSquaredError(), 8, "mean", "folder")

@@ -41,7 +41,7 @@ def test_auto_draws_views_of_images_without_classes_and_pairs_that_are_given():
 def test_classes_of_one_image_are_told_of_the_dataset_without_classes():
     train = Split(np.array([f"{row}.jpg" for row in range(40)], dtype=object), np.arange(40))
     splits = SimpleNamespace(train=train, clusters=None, dataset=SimpleNamespace(has_classes=True))
-    with pytest.raises(ValueError, match="Each class has one image. Without classes, use --dataset=photos"):
+    with pytest.raises(ValueError, match="Each class has a single image. Without classes, use --dataset=photos"):
         make_sampler("pxk", splits, None)
 
 
@@ -97,7 +97,7 @@ def test_no_positive_pair_is_an_error(loss, labels):
 
 
 def test_no_negative_pair_is_an_error():
-    with pytest.raises(ValueError, match=r"--sampler=pxk\(classes=1\) has images of one class only"):
+    with pytest.raises(ValueError, match=r"--sampler=pxk\(classes=1\) has images of a single class"):
         check("pxk(classes=1)", "contrastive")
 
 
@@ -134,7 +134,7 @@ def test_one_class_of_training_rows_is_a_warning(caplog):
 def test_few_positive_pairs_are_a_warning(caplog):
     check("uniform(batch_size=32)")
     # Of 31 others out of 3199, 7 of which are of the class, one is expected for 6.6 % of the images.
-    assert re.search(r"Only [5-8]\.\d % .* --sampler=uniform\(batch_size=32\)", caplog.text)
+    assert re.search(r"Only [5-8]\.\d% .* --sampler=uniform\(batch_size=32\)", caplog.text)
 
 
 @pytest.mark.parametrize(

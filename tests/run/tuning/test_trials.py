@@ -60,9 +60,9 @@ def test_lengths_of_a_search():
     assert lengths_of(LengthSettings(steps=400)) == (50, 400)
     assert lengths_of(LengthSettings(steps=60)) == (10, 60)
     assert lengths_of(LengthSettings(steps=12, steps_per_epoch=2)) == (2, 12)
-    with pytest.raises(ValueError, match="must be at least 60 if an epoch has 10 steps. Received: --steps=59."):
+    with pytest.raises(ValueError, match="must be at least 60 with --steps_per_epoch=10. Received: --steps=59."):
         lengths_of(LengthSettings(steps=59, steps_per_epoch=10))
-    with pytest.raises(ValueError, match="Expected --steps of 6 or more"):
+    with pytest.raises(ValueError, match="must be at least 6 with --steps_per_epoch=1"):
         lengths_of(LengthSettings(steps=5))
 
 

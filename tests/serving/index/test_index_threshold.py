@@ -176,7 +176,7 @@ def test_a_search_marks_what_is_below(index, photos, capsys):
     searcher = changed(index, threshold={**FITTED, "threshold": least})
     show(searcher, [query], "", "table", k=3)
     first, name, *rows = capsys.readouterr().out.splitlines()
-    assert first.startswith(f"Threshold {least:.4f}: tfdml.threshold") and name == query
+    assert first.startswith(f"Using the threshold {least:.4f}, which tfdml.threshold") and name == query
     assert [row.split()[1] for row in rows] == ["accepted", "below", "below"]
     show(searcher, [query], "", "json", k=3)
     (found,) = json.loads(capsys.readouterr().out)
@@ -199,7 +199,7 @@ def test_labels_take_it_and_duplicates_do_not(index, photos, tmp_path, capsys):
     search = functions_of("tfdml.search")
     search.print_labels(searcher, tmp_path / "new", "", "table", k=1)
     first, a, b = capsys.readouterr().out.splitlines()
-    assert (first.split()[0], a.split()[1], b.split()[1]) == ("Threshold", "odd", "unknown")
+    assert (first.split()[0], a.split()[1], b.split()[1]) == ("Using", "odd", "unknown")
     search.print_labels(searcher, tmp_path / "new", "", "json", k=1)
     found = json.loads(capsys.readouterr().out)
     assert [each["label"] for each in found["images"]] == ["odd", None] and found["threshold"]["far"] == 0.01

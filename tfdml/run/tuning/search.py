@@ -40,9 +40,10 @@ class SearchProgress:
             spent = f"{state.seconds / 60:.1f} of {self.seconds / 60:g} minutes"
             changes = " ".join(state.changes[number].values()) or outcome.RECIPE
             found = state.at(number, length)
-            reached = f"failed: {state.failed[number].rstrip('.')}"
             if found:
                 reached = f"{scores.titled(state.metric)} {scores.score(state.metric, found.score)}"
+            else:
+                reached = f"failed: {state.failed[number].rstrip('.')}"
             LOGGER.info(f"Trial {number}, {length:,} steps: {reached} ({changes}; {spent})")
 
     def end(self):
@@ -91,8 +92,8 @@ def lengths_of(length):
     epoch = length.steps_per_epoch or max(1, min(EPOCH, longest // (ETA * shortest(1))))
     if longest < ETA * shortest(epoch):
         raise ValueError(
-            f"--steps, the length of the longest trial, must be at least {ETA * shortest(epoch)} if an epoch has "
-            f"{epoch} steps. Received: --steps={longest}."
+            f"--steps, the length of the longest trial, must be at least {ETA * shortest(epoch)} with "
+            f"--steps_per_epoch={epoch}. Received: --steps={longest}."
         )
     return epoch, longest
 
