@@ -1,1 +1,1 @@
-"""Pages of evidence: what studies found, written from their records."""
+"""Writes the benchmark pages from the records of studies."""

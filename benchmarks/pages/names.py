@@ -4,7 +4,7 @@ import re
 
 # Keys are parts of a variant's name between commas, or several of them.
 VARIANTS = {
-    # Divide and Conquer. Random clusters are random groups of images, too.
+    # Divide and Conquer. Random clusters are the same as random groups of images.
     "one embedding": "single embedding",
     "K = 2": "Divide and Conquer (K = 2)",
     "K = 4": "Divide and Conquer (K = 4)",

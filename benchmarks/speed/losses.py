@@ -160,7 +160,9 @@ def main():
                 try:
                     found = measure(*both, case, arguments.rounds, clock)
                 except TooMuch as reason:
-                    both[0]["tfdml"].ask(**case, repeats=1, patience=PATIENCE)  # Raises where it is ours.
+                    both[0]["tfdml"].ask(
+                        **case, repeats=1, patience=PATIENCE
+                    )  # This raises an error if tfdml exceeds the limits.
                     found = {"too_much": str(reason)}
                     end_workers(both)
                     both = start_workers(environment, arguments.device)

@@ -12,10 +12,10 @@ class Measured(NamedTuple):
     """A process that has ended.
 
     Args:
-        began: when it began, seconds since 1970.
-        seconds: how long it took.
-        cpu_seconds: those of all its threads, and of the processes that it waited for.
-        printed: its standard output.
+        began: Start time, in seconds since 1970.
+        seconds: Duration.
+        cpu_seconds: CPU time of all its threads and of the processes that it waited for.
+        printed: Its standard output.
     """
 
     began: float
@@ -25,7 +25,7 @@ class Measured(NamedTuple):
 
 
 def run_python(*arguments, **environment):
-    """Runs Python with arguments, and variables in its environment, in a new process; returns its `Measured`."""
+    """Runs Python with arguments and environment variables in a new process, and returns its `Measured`."""
     # Installed packages are compiled to bytecode, and so is this one after its first import.
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.time()

@@ -11,8 +11,8 @@ REPEATS = 5
 def parts(model, dataset, whole):
     """Returns `(part, CPU seconds, seconds)` of each part, and of a whole step as it was measured.
 
-    Each is measured alone, with all cores. Backward, loss and statistics are what a function that has them takes more
-    than one without.
+    Each part is measured alone, with all cores. The time of the backward pass, the loss and the statistics is the
+    difference between a function with and without them.
     """
     images, targets = next(iter(dataset))
     batch = targets if isinstance(targets, dict) else {"label": targets}

@@ -15,9 +15,9 @@ def main(flags, steps, profile=False):
     """Prints a line of JSON with the seconds and CPU seconds of a step, and ends the process.
 
     Args:
-        flags: the command's flags.
-        steps: steps to measure, after `WARM_UP` others.
-        profile: whether to measure the parts of a step, too.
+        flags: Flags of the command.
+        steps: Number of steps to measure, after `WARM_UP` others.
+        profile: Whether to also measure the parts of a step.
     """
     out = os.dup(1)
     folder = tempfile.mkdtemp()
