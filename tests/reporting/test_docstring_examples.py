@@ -26,7 +26,7 @@ def test_examples_are_found():
     assert len(list(examples())) > 30
 
 
-@pytest.mark.parametrize("code", examples())
+@pytest.mark.parametrize("code", list(examples()))
 def test_an_example_runs_and_has_the_result_that_it_shows(code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names, shown = {"keras": keras, "np": np, "tfdml": tfdml}, code.rstrip().partition("  # ")[2]

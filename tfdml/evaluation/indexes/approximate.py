@@ -109,8 +109,8 @@ class IVF(ApproximateIndex):
         lists = self.lists or max(1, min(round(4 * math.sqrt(count)), count // FEWEST))
         if lists > count:
             raise ValueError(
-                f"ivf(lists={lists}) needs at least {lists} images in the gallery, which has {count}. Remove lists, or "
-                "use index='exact', which is fast for a small gallery."
+                f"ivf(lists={lists}) needs at least {lists} images in the gallery, which has {count}. Remove the "
+                "argument lists, or use index='exact', which is fast for a small gallery."
             )
         return IVF(lists, min(self.probes, lists))
 
@@ -155,8 +155,8 @@ class PQ(ApproximateIndex):
         bits = self.bits or max(1, min(8, int(math.log2(max(count // FEWEST, 2)))))
         if 2**bits > count:
             raise ValueError(
-                f"pq(bits={bits}) needs at least {2**bits} images in the gallery, which has {count}. Remove bits, or "
-                "use index='flat', which is fast for a small gallery."
+                f"pq(bits={bits}) needs at least {2**bits} images in the gallery, which has {count}. Remove the "
+                "argument bits, or use index='flat', which is fast for a small gallery."
             )
         return PQ(self.subvectors, bits, ivf.lists, ivf.probes)
 

@@ -362,7 +362,7 @@ def draw_similarities(
         similar = (-1 if euclidean else 1) * np.concatenate(list(values.values()))
         counts = PairCounts.of_scores(similar, np.arange(len(similar)) < len(values["same class"]))
         share = RocAUC().value(counts)
-        axes.set_xlabel(f"{name}\n(pairs of the same class are more similar than others in {share:.1%} of comparisons)")
+        axes.set_xlabel(f"{name}\n(same-class pairs are more similar in {share:.1%} of comparisons)")
     if threshold is not None:
         axes.axvline(abs(threshold) if euclidean else threshold, color="black", label="threshold")
     legend_above(axes)
