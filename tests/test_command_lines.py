@@ -154,7 +154,7 @@ def test_nested_flagfiles_and_later_flags_override(finished, tmp_path):
     (tmp_path / "outer.flags").write_text(f"--epochs=99\n--flagfile={finished}/flags.txt\n--seed=7\n")
     arguments = ["--embedding_size=99", f"--flagfile={tmp_path}/outer.flags", f"--run_dir={finished}"]
     done = run("tfdml.train", *arguments, "--seed=0")
-    assert done.returncode == 0 and "is complete" in done.stdout, done.stderr
+    assert done.returncode == 0 and "is already complete" in done.stdout, done.stderr
     assert_one_error(run("tfdml.train", *arguments), "--seed=0 there, --seed=7 now")
 
 

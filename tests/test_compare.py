@@ -78,8 +78,8 @@ def test_several_seeds_over_classes():
     first = compare(f"--run_dirs={a},{noisy[0]}")[1]["metrics"]["map_at_r"]["b"]
     second = 2 * values["a"] - first
     assert first != second and values["a_std"] == pytest.approx(np.std([first, second], ddof=1))
-    (row,) = [line for line in table if line.startswith("map_at_r ")]
-    assert f" {values['a']:.3f} ± {values['a_std']:.3f} " in row
+    (row,) = [line for line in table if line.startswith("MAP@R ")]
+    assert f" {values['a']:.1%} ± {100 * values['a_std']:.1f} " in row
 
 
 def test_metrics_of_pairs_over_classes():

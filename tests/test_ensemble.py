@@ -113,7 +113,7 @@ def test_bad_flags_end_in_one_line(tmp_path):
     first = straight_run()
     assert_one_error(run("tfdml.ensemble", f"--run_dirs={first}"), "--out is missing")
     assert_one_error(run("tfdml.ensemble", f"--run_dirs={first}", f"--out={first}"), "is not empty")
-    assert_one_error(refused(tmp_path, first, more=["--weights=0"]), "above 0 in --weights for each of 1 members")
+    assert_one_error(refused(tmp_path, first, more=["--weights=0"]), "--weights must list one number above 0")
     assert_one_error(refused(tmp_path, first, more=["--fit_weights"]), str(first), "--evaluate_on=validation")
     assert_one_error(train(tmp_path / "run", "--member=1"), "--member=1 needs --members")
     assert_one_error(

@@ -92,10 +92,10 @@ def test_a_run_judges_its_images(tmp_path):
     "flags, words",
     [
         ([], "Set exactly one of --run_dirs and --embeddings. Received: neither"),
-        (["--run_dirs=a", "--embeddings=b"], "received both"),
+        (["--run_dirs=a", "--embeddings=b"], "Received: both"),
         (["--run_dirs=a", "--labels=b"], "--labels has no effect here"),
         (["--embeddings=a.npz", "--which=final"], "--which has no effect here"),
-        (["--embeddings=a.npz", "--split=validation"], "--split=validation is of runs"),
+        (["--embeddings=a.npz", "--split=validation"], "--split=validation needs --run_dirs"),
         (["--embeddings=none.npz"], "none.npz does not exist"),
         ([f"--embeddings={__file__}", f"--out={__file__}/list"], "test_suspects.py is a file. Set --out to a folder"),
     ],

@@ -109,7 +109,9 @@ def test_from_a_run_to_a_service_that_says_unknown(tmp_path):
         done = ok(module, *flags)
         printed[command] = done.stdout
     told = [printed[command].splitlines() for command in printed if "tfdml.search" in command]
-    assert all(lines[0].startswith("Using the threshold ") and "a false accept rate of 0.001 on " in lines[0] for lines in told)
+    assert all(
+        lines[0].startswith("Using the threshold ") and "a false accept rate of 0.001 on " in lines[0] for lines in told
+    )
     assert {line.split()[1] for line in told[0][2:]} <= {"accepted", "below"}
     labels = [line.split()[1] for line in told[1][1:]]
     assert len(labels) == 32 and len(set(labels) - {"unknown"}) > 1

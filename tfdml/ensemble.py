@@ -49,7 +49,8 @@ def weights_of(texts, count):
         weights = []
     if len(weights) != count or not all(0 < weight < float("inf") for weight in weights):
         raise ValueError(
-            f"--weights must be {count} numbers above 0, one per member. Received: --weights={','.join(texts)}."
+            f"--weights must list one number above 0 for each of the {count} members. Received: "
+            f"--weights={','.join(texts)}."
         )
     return weights
 

@@ -63,6 +63,14 @@ def test_if_training_gained_nothing_there_is_advice(after, step, told):
     assert export.endswith("python -m tfdml.export --backbone=small --initial_weights=toycars --out=exported/1")
 
 
+def test_a_gain_of_a_model_that_the_test_selected_is_called_optimistic():
+    found = result(0.25, 0.75)
+    found["best"]["selected_on"] = "test"
+    assert gain_in_words(found, Settings()).endswith(f"\n{gain.OPTIMISTIC}")
+    found["best"]["selected_on"] = "validation"
+    assert gain.OPTIMISTIC not in gain_in_words(found, Settings())
+
+
 def test_a_metric_of_queries_stands_in_for_one_that_is_none():
     assert gain_of(scores(0.5), scores(0.5), LABELS, "nmi")["metric"] == "recall_at_1"
 

@@ -39,6 +39,10 @@ ADVICE = {
     f"larger images (--image_size={SIDE})": lambda values: _side(values) >= SIDE,
 }
 ADVISED = 3
+OPTIMISTIC = (
+    "The best model was selected on the test set, so this gain is optimistic. To select it on held-out training "
+    "classes instead, set --evaluate_on=validation."
+)
 # Flags that export the pretrained network as a run with them has it.
 OF_EXPORT = ("backbone", "initial_weights", "image_size")
 
@@ -78,7 +82,8 @@ def gain_in_words(result, settings):
             f"{on_test} is {after}, compared with {before}: {by}."
         )
     elif low > 0:
-        return f"Training improved {on_test} from {before} to {after}: {by}."
+        improved = f"Training improved {on_test} from {before} to {after}: {by}."
+        return f"{improved}\n{OPTIMISTIC}" if result["best"].get("selected_on") == "test" else improved
     elif high < 0:
         verdict = f"Training lowered {on_test} from {before} to {after}: {by}."
     else:
