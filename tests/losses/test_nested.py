@@ -54,7 +54,7 @@ def test_a_prefix_of_zeros_has_finite_gradients(make_batch):
 @pytest.mark.parametrize(
     "spec, message",
     [
-        ("nested(loss='triplet')", r"needs dims: write nested\(dims="),
+        ("nested(loss='triplet')", r"requires dims. Write nested\(dims="),
         ("nested(loss='triplet', dims=(4, 2))", "dims must increase.*Received: dims=.4, 2."),
         ("nested(loss='triplet', dims=(2, 2))", "dims must increase"),
         ("nested(loss='triplet', dims=())", "dims to be a tuple of one or more"),

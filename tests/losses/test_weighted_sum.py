@@ -141,7 +141,7 @@ def test_only_losses_are_summed(kind, spec):
         ),
         (
             [(1.0, Contrastive(pairs="given")), (1.0, Triplet(mining="given"))],
-            "in 2 and in 3 parts",
+            "with 2 parts and with 3 parts",
         ),
     ],
 )

@@ -101,7 +101,7 @@ def register(kind: str, name: str, /) -> Callable[[Thing], Thing]:
                 f"{thing.__module__}.{thing.__qualname__} with another name."
             )
         things[name] = thing
-        # Only what Keras saves has a configuration.
+        # Only objects with a configuration are saved.
         if hasattr(thing, "get_config"):
             # Imported here, because commands read names before they import Keras.
             import keras.saving
