@@ -34,7 +34,7 @@ def test_the_folder_and_the_way_to_write_the_protocol_may_differ():
         (experiment(dataset="sop"), "b and c have different datasets: folder and sop"),
         (experiment(protocol="query_gallery(junk=-1)"), r"different protocols: .*junk=None.* and .*junk=-1"),
         (experiment(protocol="self_retrieval"), "different protocols: QueryGallery.* and SelfRetrieval"),
-        (experiment(protocol="query_gallery(metrics=('map', 'mrr'))"), "different metrics: .* and map,mrr. Set --metrics"),
+        (experiment(protocol="query_gallery(metrics=('map', 'mrr'))"), "different metrics: .* and map,mrr. Set"),
         (experiment(split=SPLIT.where([0, 1, 2])), r"different test images \(4 and 3\), so their queries differ"),
         (experiment(split=moved("abce")), "different test images"),
         (experiment(split=dataclasses.replace(SPLIT, labels=np.array([0, 1, 1, 1]))), "different test images"),
