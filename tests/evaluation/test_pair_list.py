@@ -135,7 +135,7 @@ def test_what_the_command_refuses_of_pairs(archive):
     for flag, words in {
         "--bootstrap=classes": "--bootstrap has no effect here, because --pairs verifies pairs",
         "--metrics=recall_at_1": "such as roc_auc. Received: recall_at_1",
-        "--metrics=opis": "received opis",
+        "--metrics=opis": "Received: opis",
         f"--pairs={archive}/none.txt": "none.txt does not exist",
     }.items():
         assert_one_error(run("tfdml.evaluate", *given, flag), words)

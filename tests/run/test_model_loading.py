@@ -184,7 +184,7 @@ def test_files_that_are_no_model_are_named(run, tmp_path):
     with pytest.raises(FileNotFoundError, match="folder.h5 is not a tfdml run directory"):
         tfdml.load(folder)
     keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)]).save(tmp_path / "other.keras")
-    with pytest.raises(ValueError, match="other.keras contains a Sequential"):
+    with pytest.raises(ValueError, match="other.keras must contain .* Received: a Sequential"):
         tfdml.load(tmp_path / "other.keras")
 
 
