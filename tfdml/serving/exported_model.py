@@ -134,9 +134,16 @@ class ExportedModel:
     Example:
 
     ```python
-    model = tfdml.serving.ExportedModel("exported/1")
-    contents = [open("cup.jpg", "rb").read(), b"not an image"]
-    embeddings, readable = model.embed_readable(contents)
+    from pipelines.preprocessor import Preprocessor
+
+    model = tfdml.Single(tfdml.backbones.Small(), embedding_size=64)
+    model(np.zeros((1, 32, 32, 3), "float32"))
+    preprocessor = Preprocessor.of(tfdml.Preprocessing.of(model, image_size=32))
+    tfdml.serving.export(model, preprocessor, "exported/1")
+
+    keras.utils.save_img("cup.jpg", np.zeros((40, 40, 3)))
+    files = [open("cup.jpg", "rb").read(), b"not an image"]
+    embeddings, readable = tfdml.serving.ExportedModel("exported/1").embed_readable(files)
     readable.tolist()  # [True, False]
     ```
     """

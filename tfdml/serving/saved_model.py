@@ -17,8 +17,8 @@ def export(
 ) -> None:
     """Writes a SavedModel that embeds image files and runs without tfdml.
 
-    Use it to deploy a Keras model. For the model of a run, the command `python -m tfdml.export` calls this function and
-    adds a model card. The SavedModel has these signatures:
+    Use it to deploy a Keras model. For a run, use `python -m tfdml.export`, which also writes a model card. These are
+    the signatures:
 
     | Signature | Input | Output |
     |---|---|---|
@@ -27,8 +27,7 @@ def export(
     | `read_image` | `image_bytes`, a string `[]` | `image`, `[H, W, 3]`, for a batch of `embed_images` |
     | `embed_learners`, for several learners | `image_bytes`, strings `[B]` | `embeddings`, `[B, K, d]` |
 
-    A model that was trained on stored features has only `serving_default`, with the input `features`, float32 `[B, D]`,
-    and `embed_learners`.
+    A model of stored features has only `serving_default` from `features`, float32 `[B, D]`, and `embed_learners`.
 
     Args:
         model: Keras model from preprocessed images to embeddings. It must have been called once, or trained.
@@ -43,10 +42,12 @@ def export(
     Example:
 
     ```python
+    from pipelines.preprocessor import Preprocessor
+
     model = tfdml.Single(tfdml.backbones.Small(), embedding_size=64)
-    model.preprocessing = tfdml.Preprocessing.of(model, image_size=32)
     model(np.zeros((1, 32, 32, 3), "float32"))
-    tfdml.serving.export(model, Preprocessor.of(model.preprocessing), "exported/1")
+    preprocessor = Preprocessor.of(tfdml.Preprocessing.of(model, image_size=32))
+    tfdml.serving.export(model, preprocessor, "exported/1")
     tfdml.serving.ExportedModel("exported/1").dimension  # 64
     ```
     """

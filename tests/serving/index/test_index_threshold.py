@@ -139,7 +139,9 @@ def test_a_threshold_of_a_run_goes_into_an_index_of_its_model(index):
     fitted = {**FITTED, "threshold": 0.25, "run_dir": "runs/a", "model": "best", "sha256": "1" * 64}
     for of_run in (None, "2" * 64):
         write_card(index / "model", {**read_card(index / "model"), "run_sha256": of_run})
-        with pytest.raises(ValueError, match="is not an export of the best model of runs/a. It is from another run"):
+        with pytest.raises(
+            ValueError, match="is not known to be an export of the best model of runs/a. It is from another run"
+        ):
             put_threshold(index, Threshold.of(fitted))
     write_card(index / "model", {**read_card(index / "model"), "run_sha256": "1" * 64})
     put_threshold(index, Threshold.of(fitted))

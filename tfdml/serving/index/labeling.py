@@ -85,8 +85,10 @@ class Labeled:
     Example:
 
     ```python
-    tfdml.serving.Labeled("cup.jpg", "cup", 0.93).in_json()
-    # {"path": "cup.jpg", "label": "cup", "similarity": 0.93}
+    index = tfdml.Index(lambda vectors: np.array(vectors))
+    index.add([[1.0, 0.0], [0.0, 1.0]], labels=["cup", "bowl"])
+    found = index.label([[0.8, 0.6]])[0]
+    found.path, found.label, round(found.similarity, 2)  # ("Image 0", "cup", 0.8)
     ```
     """
 

@@ -53,7 +53,8 @@ class Searcher:
     with tfdml.Index() as index:
         index.add(vectors=[[1.0, 0.0], [0.0, 1.0]], labels=["cup", "bowl"])
         index.save("index")
-    tfdml.serving.Searcher("index").search_vectors([[0.8, 0.2]], k=1)[0][0].label  # "cup"
+    found = tfdml.serving.Searcher("index").search_vectors([[0.8, 0.2]], k=1)
+    [neighbor.label for neighbor in found[0]]  # ["cup"]
     ```
     """
 

@@ -68,9 +68,9 @@ def put_threshold(path, threshold, embeddings=""):
         )
     if not embeddings and card.get("run_sha256") != fitted["sha256"]:
         raise ValueError(
-            f"The model in {folder} is not an export of the {fitted['model']} model of {fitted['run_dir']}. It "
-            "is from another run, from before or after further training, or was exported with --dims. Export "
-            "the run again, or embed images with this model and use --embeddings."
+            f"The model in {folder} is not known to be an export of the {fitted['model']} model of "
+            f"{fitted['run_dir']}. It is from another run or an earlier training, or it was exported with "
+            "--dims. Export the run again, or embed images with this model and use --embeddings."
         )
     if fitted["distance"] != card["embedding"]["metric"]:
         raise ValueError(
