@@ -34,7 +34,7 @@ SETS = {
     "emoji": "[emoji](../datasets.md#emoji)",
     "omniglot": "[Omniglot](../datasets.md#omniglot)",
     "toycars": "the built-in [toy cars](../data.md)",
-    "fine_tuning": "[emoji](../datasets.md#emoji), [cars](../datasets.md#half-of-cars196) and [Omniglot](../datasets.md#omniglot)",
+    "fine_tuning": "[emoji, cars and Omniglot](../datasets.md)",
 }
 # Part of the legend of a study with one seed.
 ONE_SEED = (

@@ -1,8 +1,8 @@
 """Creates the emoji dataset of the studies: `python -m benchmarks.studies.emoji_set --sources=checkouts --out=emoji`.
 
 Each class is an emoji, and its images are the drawings of up to seven vendors, on white, with 64 × 64 pixels. The
-drawings are in public repositories. Check them out at the revisions that docs/datasets.md lists. The result is a dataset
-`folder` with a table `classes.csv`. The last line of the output shows whether its pixels are the same as in the
+drawings are in public repositories. Check them out at the revisions that docs/datasets.md lists. The result is a
+dataset `folder` with a table `classes.csv`. The last line of the output shows whether its pixels are the same as in the
 studies.
 """
 

@@ -5,8 +5,8 @@ Validation classes select among four settings of each row with one seed and 400 
 rates. It prints a table of all settings and a table over all seeds, in Markdown. The second one has the mean ± standard
 deviation, in percent, of Recall@1 on test classes of the best and the last models, MAP@R of the best models, the number
 of steps until them, and the gain in Recall@1 on validation classes in the last quarter of the steps, which is near 0 if
-a run has converged. It keeps the runs and does not train a complete run again. docs/datasets.md describes the images, and
---data_dir is their folder.
+a run has converged. It keeps the runs and does not train a complete run again. docs/datasets.md describes the images,
+and --data_dir is their folder.
 """
 
 from benchmarks.studies.rows import emoji_losses

@@ -8,8 +8,8 @@ settings and a table over all seeds, in Markdown. The second one has the mean ±
 Recall@1 on test classes of the best and the last models, MAP@R of the best models, the number of steps until them, and
 the gain in Recall@1 on validation classes in the last quarter of the steps, which is near 0 if a run has converged.
 Lifted structure does not normalize the embeddings. --intervals compares each loss with the first one, and
---curves=curves.svg draws all runs. It keeps the runs and does not train a complete run again. docs/datasets.md describes
-the images, and --data_dir is their folder.
+--curves=curves.svg draws all runs. It keeps the runs and does not train a complete run again. docs/datasets.md
+describes the images, and --data_dir is their folder.
 """
 
 import itertools

@@ -142,7 +142,9 @@ def named_errors(store):
     try:
         yield
     except errors.InsufficientPrivilege as error:
-        raise ValueError(f"{store}: {_line(error)}. See docs/vector_databases.md for the privileges that are needed.") from error
+        raise ValueError(
+            f"{store}: {_line(error)}. See docs/vector_databases.md for the privileges that are needed."
+        ) from error
     except errors.ReadOnlySqlTransaction as error:
         raise ValueError(f"{store} is read-only: {_line(error)}.") from error
     except errors.UniqueViolation as error:
