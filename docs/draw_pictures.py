@@ -3,9 +3,12 @@
 python -m docs.draw_pictures --run_dir=runs/quickstart
 """
 
+import contextlib
 import dataclasses
 import pathlib
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 
@@ -25,6 +28,8 @@ QUERIES, CONFUSED, QUALITY = 2, 3, 82
 # The picture of before and after: queries, neighbors of each, sizes in pixels, and the seed of the random queries. With
 # this seed, the queries have the same share of right neighbors as all test images have.
 QUERIES_SHOWN, SHOWN, SIDE, GAP, HEAD, SEED = 6, 5, 72, 6, 36, 7
+# The search page: the row of the query, the port of the service, and the size of the window.
+QUERY, PORT, PAGE = 42, 8123, (1100, 1010)
 # Seconds for the projector to draw its data, and for a page to open a query.
 DRAWING, OPENING = 10, 2
 
@@ -53,6 +58,7 @@ def main(_):
         draw_before_and_after(subject, pathlib.Path(folder) / "before_and_after.png")
         photograph_report(subject, pathlib.Path(folder))
         photograph_projector(subject, pathlib.Path(folder) / "projector.png")
+        photograph_search(subject, pathlib.Path(folder))
 
 
 def draw_before_and_after(subject, path):
@@ -115,6 +121,36 @@ def photograph_projector(subject, path):
         time.sleep(DRAWING)
         browser.save_screenshot(str(path))
     write_photo(path, "projector")
+
+
+def photograph_search(subject, folder):
+    """Takes a picture of the search page with the test images of a run."""
+    from selenium.common.exceptions import WebDriverException
+
+    from tfdml.serving.exports import export_run
+    from tfdml.serving.image_list import ImageList
+    from tfdml.serving.index.build import index_images
+
+    query = folder / "query.jpg"
+    query.write_bytes(subject.test.images[QUERY])
+    export_run(subject.run.path, "best", folder / "exported")
+    index_images(folder / "index", ImageList.of("toycars"), model=folder / "exported")
+    command = [sys.executable, "-m", "tfdml.serve", f"--index={folder / 'index'}", f"--port={PORT}"]
+    with subprocess.Popen(command) as service, chromium() as browser:
+        browser.set_window_size(*PAGE)
+        try:
+            while service.poll() is None and "Similar images" not in browser.title:
+                time.sleep(1)
+                with contextlib.suppress(WebDriverException):
+                    browser.get(f"http://127.0.0.1:{PORT}")
+            browser.find_element("css selector", "#file").send_keys(str(query))
+            while not browser.find_elements("css selector", "#found img"):
+                time.sleep(1)
+            time.sleep(OPENING)
+            browser.save_screenshot(str(folder / "search_page.png"))
+        finally:
+            service.terminate()
+    write_photo(folder / "search_page.png", "search_page")
 
 
 def write_photo(path, name):
