@@ -45,7 +45,7 @@ def test_other_flags_are_refused_and_named(run):
     assert str(run.path) in message and "another --run_dir" in message
     for words in (
         "--epochs=3 before, --epochs=4 now",
-        "--nodeterministic there, --deterministic now",
+        "--nodeterministic before, --deterministic now",
         "--loss=contrastive now",
     ):
         assert words in message
