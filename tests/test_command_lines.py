@@ -155,7 +155,7 @@ def test_nested_flagfiles_and_later_flags_override(finished, tmp_path):
     arguments = ["--embedding_size=99", f"--flagfile={tmp_path}/outer.flags", f"--run_dir={finished}"]
     done = run("tfdml.train", *arguments, "--seed=0")
     assert done.returncode == 0 and "is already complete" in done.stdout, done.stderr
-    assert_one_error(run("tfdml.train", *arguments), "--seed=0 there, --seed=7 now")
+    assert_one_error(run("tfdml.train", *arguments), "--seed=0 before, --seed=7 now")
 
 
 def test_a_folder_that_is_no_run_and_a_place_below_a_file_are_refused(tmp_path):

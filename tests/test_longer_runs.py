@@ -62,7 +62,7 @@ def test_more_steps_keep_the_epochs_and_a_kill_changes_nothing(killed, tmp_path)
         assert 10 < steps(longer)[-1] < 20 and not (longer / "result.json").exists()
         assert not (longer / "final.keras").exists()
         # The shorter one is no longer there.
-        assert_one_error(train(longer, *more, "--steps=10"), "--steps=20 there, --steps=10 now")
+        assert_one_error(train(longer, *more, "--steps=10"), "--steps=20 before, --steps=10 now")
     done = trained(longer, *more, "--steps=20")
     assert "20 steps, 4 epochs of 5; evaluated on test every 5 steps." in done.stdout
     assert_same_run(longer, straight)
@@ -100,4 +100,4 @@ def test_what_cannot_go_on_is_refused(tmp_path):
     (run_dir / "checksums.json").unlink()
     # As it was before: what is not complete has its own flags.
     done = run("tfdml.train", *straight_flags(run_dir, "--epochs=3"))
-    assert_one_error(done, "--epochs=2 there, --epochs=3 now")
+    assert_one_error(done, "--epochs=2 before, --epochs=3 now")

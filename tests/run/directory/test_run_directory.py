@@ -44,8 +44,8 @@ def test_other_flags_are_refused_and_named(run):
     message = str(caught.value)
     assert str(run.path) in message and "another --run_dir" in message
     for words in (
-        "--epochs=3 there, --epochs=4 now",
-        "--nodeterministic there, --deterministic now",
+        "--epochs=3 before, --epochs=4 now",
+        "--nodeterministic before, --deterministic now",
         "--loss=contrastive now",
     ):
         assert words in message
@@ -75,7 +75,7 @@ def test_a_run_that_took_a_step_makes_no_room(run, left):
     run.claim(parsed("--epochs=3")[1])
     (run.path / left).parent.mkdir(exist_ok=True)
     (run.path / left).write_text('{"event": "evaluation", "step": 0}\n{"event": "evaluation", "step": 5}\n')
-    with pytest.raises(ValueError, match="--epochs=3 there, --epochs=4 now"):
+    with pytest.raises(ValueError, match="--epochs=3 before, --epochs=4 now"):
         run.check_claim(parsed("--epochs=4")[1])
 
 

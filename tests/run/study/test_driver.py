@@ -271,7 +271,7 @@ def test_only_missing_runs_are_made(tmp_path, monkeypatch, caplog):
     assert run() == lines and len(made) == 1
 
     plain.write_text("--loss=triplet\n")
-    with pytest.raises(ValueError, match="--loss=contrastive there, --loss=triplet now"):
+    with pytest.raises(ValueError, match="--loss=contrastive before, --loss=triplet now"):
         run()
 
 

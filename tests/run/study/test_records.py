@@ -75,7 +75,7 @@ def test_records_of_other_flags_are_refused(trained, tmp_path):
     study(tmp_path, "first")
     file = tmp_path / "kept" / "study.jsonl"
     file.write_text(file.read_text().replace("--epochs=7", "--epochs=8"))
-    with pytest.raises(ValueError, match="--epochs=8 there, --epochs=7 now"):
+    with pytest.raises(ValueError, match="--epochs=8 before, --epochs=7 now"):
         study(tmp_path, "second")
 
 
