@@ -8,7 +8,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 # Starts of links from the root and from .github/, and what they are from docs/.
 MOVED = {"docs/": "", "../docs/": "", "CHANGELOG.md": "changelog.md", "../CHANGELOG.md": "changelog.md"}
-MOVED |= {"CODE_OF_CONDUCT.md": "../.github/CODE_OF_CONDUCT.md"}
+MOVED |= {"CODE_OF_CONDUCT.md": "../.github/CODE_OF_CONDUCT.md", "LICENSE": "../LICENSE"}
+MOVED |= {".github/CONTRIBUTING.md": "contributing.md"}
 CODE = re.compile(r"`[^`]+`")
 
 
