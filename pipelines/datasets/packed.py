@@ -78,11 +78,15 @@ def _columns(folder, name, expected):
     table, found = _table(folder, name, expected, {*PLACES, *COLUMNS, "boxes"}), {}
     for column in table.column_names:
         values = table[column].combine_chunks()
-        if column == "boxes":
-            found[column] = values.flatten().to_numpy().reshape(-1, 4)
-        else:
-            values = values.to_numpy(zero_copy_only=False)
-            found[column] = values.astype(PLACES.get(column, values.dtype), copy=False)
+        try:
+            if column == "boxes":
+                found[column] = values.flatten().to_numpy().reshape(-1, 4)
+            else:
+                values = values.to_numpy(zero_copy_only=False)
+                found[column] = values.astype(PLACES.get(column, values.dtype), copy=False)
+        except (ValueError, TypeError, OverflowError) as error:
+            path = os.path.join(folder, name)
+            raise damaged(path, f"the column {column!r} does not have the expected type", PACK_ANEW) from error
     return found
 
 

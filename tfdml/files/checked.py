@@ -5,6 +5,7 @@ import errno
 import hashlib
 import json
 import os
+import reprlib
 import shutil
 import stat
 import tokenize
@@ -239,8 +240,8 @@ def read_manifest(path, what, version, entries, advice, read=None):
         raise ValueError(f"{path} is not the manifest of a {what}.")
     if found.get("version") != version:
         raise ValueError(
-            f"{path} has the format version {found.get('version')!r}, but this version of tfdml reads version "
-            f"{version}. {advice}"
+            f"{path} has the format version {reprlib.repr(found.get('version'))}, but this version of tfdml reads "
+            f"version {version}. {advice}"
         )
     try:
         _check_entries(found, entries)

@@ -15,10 +15,10 @@ class Service(Forked):
     def __init__(self, index, environment=(), flags=()):
         super().__init__("tfdml.serve", f"--index={index}", "--port=0", *flags, environment=environment)
         output = self._output / "stdout"
-        told = self.until(lambda: output.exists() and "Ctrl-C" in output.read_text()) and output.read_text()
-        # Before it there may be a line about the threshold.
-        pattern = r"^Serving [\d,]+ images at (http://127\.0\.0\.1:\d+/) \(press Ctrl-C to stop\)\n\Z"
-        self.address = re.search(pattern, told, re.MULTILINE)[1]
+        # Before and after it there may be other lines, such as one about the threshold.
+        line = re.compile(r"^Serving [\d,]+ images at (http://127\.0\.0\.1:\d+/) \(press Ctrl-C to stop\)$", re.M)
+        self.until(lambda: output.exists() and line.search(output.read_text()))
+        self.address = line.search(output.read_text())[1]
 
     def ask(self, path, body=None, **headers):
         request = urllib.request.Request(self.address + path, body, {"authorization": f"Bearer {TOKEN}", **headers})
