@@ -244,7 +244,7 @@ class ImageNumbers(Value):
     ```python
     from pipelines.sampling import ImageNumbers
 
-    ImageNumbers().first(np.array([5, 5, 7]), seed=0)  # array([0, 1, 2])
+    ImageNumbers().first(np.array([5, 5, 7]), seed=0)  # [0, 1, 2]
     ```
     """
 

@@ -88,8 +88,10 @@ class HardNeighbors(Sampler):
     sampler = HardNeighbors(pairs=1, neighbors=1)
     sampler.bind(np.array([0, 0, 1, 1, 2, 2]))
     sampler.refresh(np.array([[0, 0], [0, 1], [0, 2], [0, 3], [0, 8], [0, 9]], "float32"))
-    sampler.refreshed()[0].numpy().ravel().tolist()  # [2, 2, 1, 1, 3, 3], the nearest image of another class
+    sampler.refreshed()[0].numpy().ravel().tolist()  # [2, 2, 1, 1, 3, 3]
     ```
+
+    The result has the nearest image of another class for each image.
     """
 
     pairs: Count = 32
@@ -291,7 +293,7 @@ class PseudoClasses(Sampler):
     sampler.bind(np.array([0, 0, 1, 1]))
     sampler.assign(np.array([0, 1, 0, 1]))
     rows = sampler.rows(seed=0, steps=[0])
-    sampler.labels_of(rows, sampler.tables()).numpy()  # two labels twice each, for example [[1, 1, 0, 0]]
+    np.sort(sampler.labels_of(rows, sampler.tables()).numpy())  # [[0, 0, 1, 1]]
     ```
     """
 

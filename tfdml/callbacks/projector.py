@@ -51,9 +51,11 @@ class Projector(keras.callbacks.Callback):
     labels = np.array([0, 0, 1, 1])
     embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
     projector = tfdml.callbacks.Projector("logs", None, labels, class_names=["cup", "pot"])
-    projector.write(embeddings)  # Writes logs/projector_config.pbtxt and logs/projector/.
+    projector.write(embeddings)
     projector.rows  # [0, 1, 2, 3]
     ```
+
+    It writes `logs/projector_config.pbtxt` and files in `logs/projector`.
     """
 
     def __init__(
