@@ -1,4 +1,4 @@
-"""Batches of your own images, scaled for a backbone."""
+"""Batches of your images, scaled for a backbone."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated

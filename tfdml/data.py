@@ -1,4 +1,4 @@
-"""Batches of your own images for `model.fit` and `model.predict`, scaled for the backbone."""
+"""Batches of your images for `model.fit` and `model.predict`, scaled for the backbone."""
 
 from pipelines.batches import in_order, pxk, views
 

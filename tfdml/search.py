@@ -83,7 +83,7 @@ def main(queries):
 
 
 def _check_picture(path):
-    """Raises a ValueError if the ending of a path, which may be empty, is not that of an image format."""
+    """Raises a ValueError if the ending of a path, which may be empty, is not an image format."""
     from PIL import Image
 
     # Pillow can read some formats that it cannot write.
@@ -129,7 +129,7 @@ def print_neighbors(searcher, queries, setting, form, *, k, where="", adaptive=F
 
 
 def _threshold(searcher, setting, form):
-    """Returns the `Threshold` of a search, and prints its origin if it was fitted."""
+    """Returns the `Threshold` of a search and prints its origin if it was fitted."""
     from tfdml.serving.index.threshold import difference, threshold_for
 
     threshold = threshold_for(searcher, setting)

@@ -66,7 +66,7 @@ def main():
 
 
 def _train(settings, run_dir):
-    """Trains a run, an ensemble or one of its members, and prints the scores.
+    """Trains a run, an ensemble or one of its members. Prints the scores.
 
     Returns the result in the directory, or None if it is not complete or if another worker has it.
     """

@@ -56,13 +56,13 @@ def partner_tables(labels, count, sampler):
 
 
 def most_drawn(labels, parts):
-    """Returns how many rows a batch can draw, at least 1, if the batch has `parts` rows for each of them."""
+    """Returns the number of rows to draw for a batch, at least 1, if the batch has `parts` rows for each."""
     sizes = group_by_class(labels)[2]
     return max(1, min(int(np.sum(sizes[sizes > 1])), len(labels) // parts))
 
 
 def draw_with_partners(seed, steps, tables, count):
-    """Draws `count` rows of classes with at least two rows for each step, each once before any is drawn twice.
+    """Draws `count` rows from classes with at least two rows for each step, each once before any is drawn twice.
 
     `tables` are from `partner_tables`.
     """

@@ -200,7 +200,7 @@ def run(main, arguments="", before=None, others=False, imports=True, reads_image
 
 
 def given(*names):
-    """Returns `{name: value}` of those of these flags that are set."""
+    """Returns `{name: value}` of the flags that are set."""
     return {name: flags.FLAGS[name].value for name in names if flags.FLAGS[name].value}
 
 
@@ -246,7 +246,7 @@ def print_scores(values, intervals=None):
 
 
 def own_modules(names):
-    """Returns the flag `--import_modules` with these names in a list, which is empty if there are no names."""
+    """Returns the flag `--import_modules` with these names in a list, which may be empty."""
     return [f"--import_modules={','.join(names)}"] if names else []
 
 

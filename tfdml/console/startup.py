@@ -99,7 +99,7 @@ def import_package():
 
 @contextlib.contextmanager
 def without_collections():
-    """Returns a context without garbage collection, which would take 0.5 s during imports and find nothing."""
+    """Returns a context without garbage collection, which would need 0.5 s during imports and find nothing."""
     enabled = gc.isenabled()
     gc.disable()
     try:

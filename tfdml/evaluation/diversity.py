@@ -190,7 +190,7 @@ def positive_pairs(labels, random):
 
 
 def _shares(values, edges):
-    """Returns a histogram for each kind of values, as fractions, and its mean, or None if there are no values."""
+    """Returns a histogram for each kind of values, as fractions, and its mean; None without values."""
     found = {"edges": edges.tolist()}
     for kind, each in values.items():
         found[kind] = (np.histogram(each, edges)[0] / max(len(each), 1)).tolist()

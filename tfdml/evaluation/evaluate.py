@@ -177,7 +177,7 @@ DIFFERENT = 2
 
 
 def by_class_size(scores, labels):
-    """Returns the means over queries for large, middle and small classes, each a third of the classes.
+    """Returns the means over queries for large, middle and small classes, three groups of equally many classes.
 
     The result is `{"head": {"classes": ..., "images": ..., metric: mean, ...}, "middle": ..., "tail": ...}`, without
     parts that have no query. It is empty if the classes are of similar sizes, or if no metric is a mean over queries.

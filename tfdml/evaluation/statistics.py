@@ -119,7 +119,7 @@ class Seeds:
 
 
 def all_pairs(means, resampled, degrees, seeds=None):
-    """Compares each item with each other item by a bootstrap, and returns `AllPairs`.
+    """Compares each item with each other item by a bootstrap. Returns `AllPairs`.
 
     Means are `[N]`, and the means of each resample `[samples, N]`, with degrees of freedom from `degrees_of`. `seeds`
     are errors that the resamples do not contain, or None if there are none.

@@ -204,7 +204,7 @@ class EmbeddingShards:
         return EmbeddingShards(copy)
 
     def append(self, paths, labels, embeddings, bad=None, ids=None):
-        """Adds a shard, unless there are no embeddings, and records unreadable images in `bad`, from paths to reasons.
+        """Adds a shard if there are embeddings, and records unreadable images in `bad`, from paths to reasons.
 
         `ids`, `[N]` int64, must be new. If `None`, the shard gets the next ids.
         """

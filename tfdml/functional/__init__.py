@@ -1,1 +1,1 @@
-"""Pure functions of Keras tensors: checks, distances, pairs and mining."""
+"""Pure functions on tensors of any Keras backend: checks, distances, pairs and mining."""

@@ -1,4 +1,4 @@
-"""Pairs of a batch: masks by label, mining of negatives, positives, and sums of exponentials over masked rows."""
+"""Pairs of a batch: masks by label, mining of negatives and positives, sums of exponentials over masked rows."""
 
 import math
 from typing import Annotated
@@ -114,7 +114,7 @@ def no_tree(labels: Tensor) -> Tensor:
 
 
 def contradictory(labels: Tensor) -> Tensor:
-    """Whether the values of labels are invalid, as for one-hot labels: not a tree, or not a symmetric relevance."""
+    """Whether the label values are invalid, as for one-hot labels: not a tree, or not a symmetric relevance."""
     if is_graded(labels):
         return ops.any(labels != ops.transpose(labels)) if is_floating(labels) else ops.convert_to_tensor(False)
     return no_tree(labels)

@@ -153,7 +153,7 @@ class LossInputs(LossLayer):
 
     @property
     def most_classes(self):
-        """The maximum number of classes in a batch that every part allows, or None if there is no limit."""
+        """The maximum number of classes in a batch that every part allows, or None without a limit."""
         each = (part.most_classes for part in self.parts if part is not None)
         return min((most for most in each if most is not None), default=None)
 

@@ -489,7 +489,7 @@ class ClassMargins(LossLayer):
         return ops.concatenate([embeddings, chosen[:, None]], axis=1)[:, None]
 
     def join_slices(self, parts):
-        """Initializes the margins from an embedding's slices, whose squared margins are averaged.
+        """Initializes the margins from an embedding's slices, with the average of their squared margins.
 
         The squared distance of concatenated embeddings at unit length is the mean of the slices' squared distances.
 

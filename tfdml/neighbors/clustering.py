@@ -32,7 +32,7 @@ class Lloyd:
         self._before = self.assignment
 
     def assign(self):
-        """Assigns each point to its nearest centroid, and returns whether any cluster has changed."""
+        """Assigns each point to its nearest centroid. Returns whether any cluster has changed."""
         if len(self._moved) == len(self.centroids):
             self._others[:] = np.inf
         first, second, found = self._nearest(self.points, self.centroids[self._moved])

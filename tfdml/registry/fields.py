@@ -128,7 +128,7 @@ class Declared:
         """Raises a ValueError if arguments do not fit together. Each argument has been checked by itself before."""
 
     def own_config(self) -> dict[str, Any]:
-        """Returns the values of all arguments except those of the Keras base class."""
+        """Returns the values of all arguments except the arguments of the Keras base class."""
         return {name: getattr(self, name) for name, field in self.fields.items() if not field.of_keras}
 
 

@@ -48,7 +48,7 @@ def written(name, arguments):
 
 
 def parse_sum(text):
-    """Splits a weighted sum into `[(weight, (name, {argument: value})), ...]`. Other specs give an empty list."""
+    """Splits a weighted sum into `[(weight, (name, {argument: value})), ...]`. Other specs return `[]`."""
     with _told(text):
         tree = _tree(text)
         if not (isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add | ast.Mult)):

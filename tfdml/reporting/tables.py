@@ -43,7 +43,7 @@ def score(name, value):
 
 
 def number(value):
-    """Returns a value with three digits, a count as it is; a dash where there is none."""
+    """Returns a value with three digits, a count as it is; a dash for a missing value."""
     return "–" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
 
 

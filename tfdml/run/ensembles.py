@@ -81,7 +81,7 @@ def _images_of(run):
 
 
 def join(runs, out, *, asked, weights=None, fit=False, changes=()):
-    """Joins the best and the final models of complete runs, measures them, and writes models and result to `out`.
+    """Joins the best and the final models of complete runs, and stores models and result in `out`.
 
     Args:
         runs: run directories of the members.
@@ -156,7 +156,7 @@ def join_aside(runs, out, **options):
 
 
 class Embedded(NamedTuple):
-    """Embeddings of a split by the final and the best models: a list with each member's, or those of the ensemble."""
+    """Embeddings of a split by the final and the best models: lists of each member's or the ensemble's."""
 
     final: object
     best: object
@@ -259,7 +259,7 @@ def train_member(settings, run, serialized, number):
 
 
 def train_ensemble(settings, run, serialized, more=()):
-    """Trains the incomplete members one after another, each in its own process, and joins all complete members.
+    """Trains the incomplete members one by one in their own processes. Joins all complete members.
 
     `run` is an `EnsembleDirectory`, and `more` are additional flags for each process. Returns the result of the
     ensemble, or None if no member is complete, and a sentence about members that failed, or `""`.

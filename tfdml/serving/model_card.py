@@ -21,7 +21,7 @@ def write_card(path, facts):
 
 
 def read_card(path):
-    """Returns the facts of the card in a SavedModel's folder, or an empty dictionary if there is no card."""
+    """Returns the facts of the card in a SavedModel's folder, or an empty dictionary without a card."""
     file = Path(path) / METADATA
     if not file.is_file():
         return {}
@@ -130,7 +130,7 @@ def _trained_on(data):
 
 
 def scores_of(facts):
-    """Returns the card's section on scores and their intervals, or nothing if there are no scores."""
+    """Returns the card's section on scores and their intervals, or nothing without scores."""
     scores, data = facts["scores"], facts["data"]
     if not scores:
         return []

@@ -264,7 +264,7 @@ class Purity(ClusterMetric):
 
 @register("metric", "f1")
 class PairwiseF1(ClusterMetric):
-    """Harmonic mean of precision and recall over image pairs, where a pair counts as found if it shares a cluster.
+    """Harmonic mean of precision and recall over image pairs. A pair is found if it shares a cluster.
 
     From "Deep Metric Learning via Lifted Structured Feature Embedding" (CVPR 2016), section 6.
     """

@@ -154,7 +154,7 @@ class DPrime(PairMetric):
 
 @register("metric", "equal_error_rate")
 class EqualErrorRate(PairMetric):
-    """Error rate at the threshold where the false accept rate equals the false reject rate.
+    """Error rate at the threshold with equal false accept and false reject rates.
 
     Rates are interpolated linearly between thresholds.
     """

@@ -68,7 +68,7 @@ class HalfProducts:
 
 @functools.cache
 def half_products_are_fast():
-    """Returns whether this processor multiplies bfloat16 faster than float32, and sums in float32."""
+    """Returns whether this processor multiplies bfloat16 faster than float32 while it sums in float32."""
     # Without oneDNN, TensorFlow computes bfloat16 products in float32 and converts all inputs and outputs.
     if gpus() or os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1").lower() not in ("1", "true"):
         return False

@@ -95,7 +95,7 @@ class QueryBlock:
             yield self.take(np.arange(start, min(start + size, len(self))))
 
     def add(self, count, threads):
-        """Counts more negatives with a pool of threads, and returns the block of the queries with a count of None.
+        """Counts more negatives with a pool of threads. Returns the block of the queries with a count of None.
 
         `count` maps the place of a query to how many negatives are as similar as each threshold, or to None if that
         requires more exact similarities.

@@ -14,7 +14,7 @@ from tfdml.evaluation.ranks.exact_vectors import ExactVectors, tie_groups
 
 
 def best_matches(pairs):
-    """Returns the bins of each query's nearest image of its own class and of other classes, `[2, Q]`, or 0 for none.
+    """Returns the bins of each query's nearest images of the same class and of other classes, `[2, Q]`, or 0 for none.
 
     `RetrievalPairs.scores_of` returns the similarities of bins. A query is not its own match.
     """

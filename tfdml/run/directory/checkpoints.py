@@ -63,7 +63,7 @@ class CheckpointFolder:
             shutil.rmtree(self._path(other), ignore_errors=True)
 
     def read_newest(self, warn):
-        """Returns the newest undamaged checkpoint, `(step, arrays, state)`, or None if there are no checkpoints.
+        """Returns the newest undamaged checkpoint, `(step, arrays, state)`, or None without checkpoints.
 
         If all are damaged, it raises an error. `warn` is called with a message for each damaged one that it skips.
         """

@@ -205,7 +205,7 @@ def _names(backbone):
 
 
 def save_best(model, run):
-    """Saves the best model of a run so far, and LoRA's changes to a file of their own."""
+    """Saves the best model of a run so far, and LoRA's changes to a separate file."""
     save_model(model, run.model)
     # A custom method may have no backbone.
     if model.backbone is not None and adapted_layers(model.backbone):

@@ -105,7 +105,7 @@ def _labels(file):
 
 
 def _names(path):
-    """Returns the names of the images in a file or a folder, or None if there are no names."""
+    """Returns the names of the images in a file or a folder, or None without names."""
     has_names = os.path.isdir(path) or (str(path).endswith(".npz") and "names" in read_arrays(path))
     return list(named_embeddings(path)[1]) if has_names else None
 

@@ -43,7 +43,7 @@ class Threshold:
         return self.value is None or similarity >= self.value
 
     def in_words(self, count: int) -> str:
-        """Returns where a fitted threshold comes from and what it means in an index with `count` images."""
+        """Returns a sentence on the origin of a fitted threshold and what it means in an index with `count` images."""
         fit = self.fitted
         rule = f"a false accept rate of {fit['far']:g}" if "far" in fit else f"a precision of {fit['precision']:g}"
         # Some of these facts may be unknown.

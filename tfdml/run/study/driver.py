@@ -41,7 +41,7 @@ class Search(NamedTuple):
 
 
 def search(rows, settings, folder, searching=(), records=None, which="best"):
-    """Trains each row with each of its settings and the seed 0, and returns the `Search`.
+    """Trains each row with each of its settings and the seed 0. Returns the `Search`.
 
     Args:
         rows: dictionary from name of a row to its flags, a flagfile first.

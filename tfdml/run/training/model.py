@@ -115,7 +115,7 @@ def loss_of(spec, train):
 
 
 def _changed(flag, change, *arguments):
-    """Calls a function that changes a backbone, and adds the flag to its errors."""
+    """Calls a function that changes a backbone. Errors name the flag."""
     try:
         return change(*arguments)
     except ValueError as error:

@@ -46,7 +46,7 @@ class Beginning:
 
 
 def result_of(experiment, run, model, evaluation, step, build_untrained, assignment=None):
-    """Measures the initial, the best and the final model on the test split, and writes the final files.
+    """Measures the initial, the best and the final model on the test split. Writes the final files.
 
     `model` is the final model, after `step` steps; `evaluation` is its `RetrievalEvaluation`. Afterwards, it may have
     the weights of the best model. For `build_untrained`, see `Beginning`. `assignment` is the cluster of each training
@@ -168,7 +168,7 @@ def diversity_of(experiment, embeddings, count, metrics=None, weights=None):
 
 
 def write_projector(experiment, embeddings, run, learners=1, clusters=None):
-    """Writes the test embeddings, in which those of the `learners` are concatenated, for the TensorBoard projector."""
+    """Writes the test embeddings, with the embeddings of all `learners` concatenated, for the TensorBoard projector."""
     test = experiment.splits.test
     projector = Projector(
         run.tensorboard,

@@ -1,4 +1,4 @@
-"""The sampler of a run, and checks that its batches contain the pairs that the loss needs."""
+"""Returns the sampler of a run, after a check that its batches contain the pairs that the loss needs."""
 
 import dataclasses
 import inspect

@@ -107,7 +107,7 @@ LOST_WORKER = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.Dea
 
 
 def train(settings, run, serialized):
-    """Trains or resumes the run in a run directory, and returns the result.
+    """Trains or resumes the run in a run directory. Returns the result.
 
     A complete run continues if the settings make it longer. Only the first worker returns a result, the others None.
     `serialized` are the settings as `{name: "--name=value"}`, which identify a run.

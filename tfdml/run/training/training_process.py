@@ -11,7 +11,7 @@ from tfdml.console.startup import PIPE_OF_PARENT, TrainingStopped
 
 
 class StopRequest:
-    """Context in which SIGTERM and Ctrl-C set `requested` and call `tell`; a second Ctrl-C interrupts immediately."""
+    """Context in which SIGTERM and Ctrl-C set `requested` and call a function; a second Ctrl-C interrupts at once."""
 
     def __init__(self, tell=lambda: None):
         self.requested = None

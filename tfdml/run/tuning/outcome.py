@@ -61,7 +61,7 @@ class Halving:
         rung.sort(key=lambda number: number in killed and number != FIRST)
 
     def _begin(self):
-        """Trains the first trial to the end of the shortest rung, and plans the search by the time that this takes."""
+        """Trains the first trial to the end of the shortest rung, and plans the search by the time that this needs."""
         length = shortest(self.epoch)
         if not self.state.at(FIRST, length):
             self._take(FIRST, length)

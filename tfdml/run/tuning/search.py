@@ -57,7 +57,7 @@ EPOCH = 50
 
 
 def search(settings, serialized, fixed, *, tune_dir, minutes, more=()):
-    """Starts or resumes a search, runs it until the time is over, and writes the best settings.
+    """Starts or resumes a search, runs it until the time is over. Writes the best settings.
 
     The first trial has the `settings`, which `serialized` contains as `{name: "--name=value"}`. No trial changes the
     flags named in `fixed`. `more` are additional flags for the processes of trials. Returns the `SearchState`, a list

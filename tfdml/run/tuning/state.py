@@ -23,13 +23,13 @@ SHAPES = ((3, 40), (2, 2))
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """Seconds that a trial takes: per step, and to start, which includes imports, the dataset and evaluation."""
+    """Seconds that a trial needs: per step, and to start, which includes imports, the dataset and evaluation."""
 
     start: float
     step: float
 
     def of(self, steps):
-        """Returns the seconds that a process with this many steps takes, or 0 if there is nothing to do."""
+        """Returns the seconds that a process with this many steps needs, or 0 if there is nothing to do."""
         return self.start + steps * self.step if steps > 0 else 0.0
 
 
@@ -50,7 +50,7 @@ class Plan:
         return cls(tuple(first * ETA**rung for rung in range(rungs)), drawn)
 
     def seconds(self, cost, begun=0):
-        """Returns the seconds of the whole plan at a `Cost` if the first trial has already taken `begun` steps."""
+        """Returns the seconds of the whole plan at a `Cost` if the first trial has already done some steps, `begun`."""
         first = cost.of(self.lengths[0] - begun)
         return first + self.drawn * cost.of(self.lengths[0]) + self.seconds_after(0, self.drawn, cost)
 
@@ -124,7 +124,7 @@ def _last_that(fits, plans):
 
 
 class TooShort(Exception):
-    """Raised if there is no time for a search; the smallest `Plan` takes `needed` seconds."""
+    """Raised if the time is too short for a search. The smallest `Plan` needs `needed` seconds."""
 
     def __init__(self, plan, needed):
         super().__init__(plan, needed)

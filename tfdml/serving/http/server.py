@@ -1,4 +1,4 @@
-"""Runs the service with limits on connections, bodies and access, until it is told to stop."""
+"""Runs the service with limits on connections, bodies and access, until it receives a signal."""
 
 import asyncio
 import dataclasses

@@ -278,7 +278,7 @@ class Index:
         return 0 if self._store.description() is None else len(self._current())
 
     def close(self) -> None:
-        """Removes the temporary folder if there is one, and ends connections."""
+        """Removes the temporary folder if there is one. Ends connections."""
         if self._opened is not None:
             self._opened.close()
         self._opened = self._searcher = None

@@ -103,7 +103,7 @@ FACTOR, PAIRS = 3, 30
 
 
 def difference(searcher, threshold):
-    """Returns a warning if a fitted threshold accepts far more, or far fewer, wrong pairs than where it was fitted.
+    """Returns a warning if a fitted threshold accepts far more, or far fewer, wrong pairs than when it was fitted.
 
     Up to 1,000 labeled images in the index are compared with each other. The rate of accepted pairs with different
     labels may be up to three times as high or low as the rate at which the threshold was fitted. Differences of fewer

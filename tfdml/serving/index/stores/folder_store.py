@@ -110,7 +110,7 @@ class FolderStore(Store):
         return Description(*[manifest[name] for name in ("model", "dimension", "metric", "spec")])
 
     def open(self) -> None:
-        """Reads the files if necessary. Raises a ValueError if there is no index that can be opened."""
+        """Reads the files if necessary. Raises a ValueError if no index can be opened."""
         if self._is_stale:
             manifest = self.folder.manifest()
             self.check()

@@ -266,7 +266,7 @@ class Store:
         return description
 
     def existing(self) -> Description:
-        """Returns the result of `check`. Raises a ValueError if there are no rows yet."""
+        """Returns the result of `check`. Raises a ValueError if the store is empty."""
         description = self.check()
         if description is None:
             raise OtherIndex(f"The index {self} has no images. Add some first.")
