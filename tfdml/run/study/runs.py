@@ -108,7 +108,7 @@ def folds_of(row):
 
 
 def mean_of(results):
-    """Returns the mean result of several folds, with the numbers of all models and the seconds."""
+    """Returns the mean result over folds, with the numbers of all models and the seconds."""
     if len(results) == 1:
         return results[0]
     kept = ("features", "untrained", "metrics", "best", "validation", "seconds")

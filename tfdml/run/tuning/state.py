@@ -50,7 +50,7 @@ class Plan:
         return cls(tuple(first * ETA**rung for rung in range(rungs)), drawn)
 
     def seconds(self, cost, begun=0):
-        """Returns the seconds of the whole plan at a `Cost` if the first trial has already done some steps, `begun`."""
+        """Returns the seconds of the whole plan at a `Cost` if the first trial has done some steps already."""
         first = cost.of(self.lengths[0] - begun)
         return first + self.drawn * cost.of(self.lengths[0]) + self.seconds_after(0, self.drawn, cost)
 
