@@ -168,7 +168,8 @@ def test_a_family(family, tmp_path):
     model = tfdml.Single(backbone, embedding_size=8, freeze_batch_norm=frozen)
     optimizer = tfdml.optimizers.SGD(0.1, frozen_steps={"backbone": 1})
     waiting = [tfdml.callbacks.WaitingBackbone(1)]
-    model.compile(optimizer, loss="contrastive")
+    # With this margin, all pairs of different classes have a gradient.
+    model.compile(optimizer, loss="contrastive(margin=2.0)")
     before = backbone.trainable_variables[0].numpy()
     model.fit(IMAGES[[0, 1, 2, 0, 1, 2]], np.array([0, 0, 1, 0, 0, 1]), batch_size=3, verbose=0, callbacks=waiting)
     assert np.any(backbone.trainable_variables[0] != before)
@@ -233,7 +234,8 @@ def test_rates_of_drop_path_are_those_in_the_docs(family, tmp_path):
     rates = [float(each.rate if hasattr(each, "rate") else each.drop_prob) for each in layers]
     # The last of several blocks has the rate; in MobileNetV5 they are counted from 0, so that none has it.
     assert max(rates) == pytest.approx(0.1) if family != "MobileNetV5" else 0.05 < max(rates) < 0.1
-    assert (min(rates) < 0.09) == (family != "DINOV2")
+    # A first block with the rate 0 has no such layer in DINOV3.
+    assert (min(rates) < 0.09 or len(rates) == 1) == (family != "DINOV2")
 
 
 @pytest.mark.parametrize("side", [40, 20])

@@ -117,7 +117,9 @@ def test_the_command_writes_what_a_backbone_is_made_of(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(safetensors({name: ("F32", each) for name, each in state.items()}))
     flags = [f"--input={tmp_path}/model.safetensors", f"--output={tmp_path}/dino"]
     assert_one_error(
-        run("tfdml.convert_weights", "--source=timm_vit", *flags), "none of timm_vit", "one of timm_dinov2, meta_dinov2"
+        run("tfdml.convert_weights", "--source=timm_vit", *flags),
+        "does not match --source=timm_vit",
+        "matches timm_dinov2, meta_dinov2",
     )
     config = {"pretrained_cfg": {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.2, 0.25]}}
     (tmp_path / "config.json").write_text(json.dumps(config))
