@@ -50,7 +50,7 @@ def threshold_for(searcher, setting=""):
 
 
 class CurrentThreshold:
-    """Returns the threshold of a searcher's index, and reads it again if the card of its model has changed.
+    """Function that returns the `Threshold` of a searcher's index and follows changes of its model's card.
 
     If the card is gone, is damaged or belongs to another model, the threshold stays the same, because without one,
     everything would be accepted. `setting` is the one of `threshold_for`.
