@@ -53,6 +53,12 @@ def test_rates_that_so_few_pairs_cannot_show():
     pairs = RetrievalPairs.of(np.eye(4)[[0, 0, 1, 1]], RetrievalTask.of([0, 0, 1, 1]))
     with pytest.raises(ValueError, match="needs at least one pair of the same class and 1,000 pairs of different"):
         fit_threshold(pairs, far=0.001)
+    for classes, least in ((2, "0.25"), (3, "0.084"), (25, "0.00084")):
+        labels = np.repeat(np.arange(classes), 2)
+        pairs = RetrievalPairs.of(np.eye(classes)[labels], RetrievalTask.of(labels))
+        with pytest.raises(ValueError, match=f"Set --far={least} or more, or use images of more classes"):
+            fit_threshold(pairs, far=1e-5)
+        assert fit_threshold(pairs, far=float(least), samples=100)["pairs"]["different"] >= 1 / float(least)
     wrong = RetrievalPairs.of(np.eye(4)[[0, 1, 0, 1]], RetrievalTask.of([0, 0, 1, 1]))
     with pytest.raises(ValueError, match=r"accepts any pair with a precision of 0.9. The highest possible is 0.333"):
         fit_threshold(wrong, precision=0.9)

@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import shlex
+import shutil
 import signal
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def files(tmp_path):
 def placed(command, folder):
     """The module and flags of a command, with files in a folder."""
     _, _, module, *flags = shlex.split(command)
-    own = r"(?<=[=,])(?=runs/|exported|photo|embedded|new_photos|suspects|\w+\.npz|\w+\.csv)|^(?=query\.jpg)"
+    own = r"(?<=[=,])(?=runs/|exported|photo|embedded|new_photos|held_out|suspects|\w+\.npz|\w+\.csv)|^(?=query\.jpg)"
     return module, [re.sub(own, f"{folder}/", flag) for flag in flags]
 
 
@@ -86,6 +87,7 @@ def write_photos(folder, classes=32, count=8):
             path = folder / f"photos/{label:02d}/{number}.png" if number < count else folder / f"new_photos/{label}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(pixels).save(path)
+    shutil.copytree(folder / "photos", folder / "held_out")
     pixels = np.kron(np.arange(256).reshape(16, 16, 1), np.ones((4, 4, 3)))
     Image.fromarray(pixels.astype(np.uint8)).save(folder / "query.jpg")
 
@@ -117,7 +119,7 @@ def test_from_a_run_to_a_service_that_says_unknown(tmp_path):
     assert len(labels) == 32 and len(set(labels) - {"unknown"}) > 1
     fitted = json.loads(printed[commands[1]].splitlines()[-1])
     assert fitted["split"] == "validation" and fitted["false_accept_rate"] <= 1e-3
-    # The last one is that of all photos.
+    # The last one is fitted on the held-out photos.
     card = json.loads((tmp_path / "photo_index/model/metadata.json").read_text())
     assert card["threshold"]["threshold"] != fitted["threshold"] and card["threshold"]["classes"] == 32
     service = Service(tmp_path / "photo_index")

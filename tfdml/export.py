@@ -1,7 +1,7 @@
 """Exports the model of a run for serving, or a pretrained backbone without training.
 
 python -m tfdml.export --run_dir=runs/quickstart --out=exported/1
-python -m tfdml.export --backbone="keras_applications(name='MobileNetV2')" --initial_weights=imagenet --out=exported/1
+python -m tfdml.export --backbone="keras_applications(name='MobileNetV2')" --initial_weights=imagenet --out=pretrained
 """
 
 from absl import flags, logging

@@ -4,7 +4,6 @@ TFDML_TOKEN=secret python -m tfdml.serve --index=index --host=0.0.0.0 --port=80
 curl -F image=@query.jpg -F k=5 -H "Authorization: Bearer secret" http://localhost/search
 """
 
-import functools
 import importlib.util
 import io
 import ipaddress
@@ -70,7 +69,7 @@ def main():
     from tfdml.serving.http.app import DECODERS, create_app
     from tfdml.serving.http.server import Limits, Server, listen
     from tfdml.serving.index.searcher import searcher_of
-    from tfdml.serving.index.threshold import threshold_for
+    from tfdml.serving.index.threshold import CurrentThreshold
 
     values = flags.FLAGS
     # TensorFlow would log how it loads the model.
@@ -80,8 +79,7 @@ def main():
     searcher = searcher_of(values.index, values.model or None)
     # Loads the model and traces its functions, so that the first request does not have to wait.
     _warm_up(searcher)
-    # Recomputed when the index changes, because its model may change with it.
-    threshold_of = functools.lru_cache(maxsize=1)(lambda searcher: threshold_for(searcher, values.threshold))
+    threshold_of = CurrentThreshold(values.threshold)
     print_threshold(searcher, threshold_of(searcher), values.threshold)
     limits = Limits(values.max_bytes, values.max_pixels, values.max_waiting, connections=values.max_connections)
     hosts = {"127.0.0.1", "::1", "localhost", values.host.lower()} if _is_local(values.host) else ()

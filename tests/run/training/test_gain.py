@@ -60,7 +60,7 @@ def test_if_training_gained_nothing_there_is_advice(after, step, told):
     verdict, tried, export = gain_in_words(result(0.5, after, step), settings).splitlines()
     assert told in verdict and "(95% CI " in verdict
     assert all(flag in tried for flag in ("--blend", "--method=", "--optimizer="))
-    assert export.endswith("python -m tfdml.export --backbone=small --initial_weights=toycars --out=exported/1")
+    assert export.endswith("python -m tfdml.export --backbone=small --initial_weights=toycars --out=pretrained")
 
 
 def test_a_gain_of_a_model_that_the_test_selected_is_called_optimistic():

@@ -20,7 +20,7 @@ from tfdml.serving.image_list import ImageList
 from tfdml.serving.index.build import index_images
 from tfdml.serving.index.labeling import duplicates
 from tfdml.serving.index.searcher import adaptive_search, kept
-from tfdml.serving.index.threshold import difference, put_threshold, threshold_for
+from tfdml.serving.index.threshold import CurrentThreshold, difference, put_threshold, threshold_for
 from tfdml.serving.model_card import read_card, write_card
 
 FITTED = {
@@ -99,6 +99,27 @@ def test_an_index_has_the_threshold_of_its_model(index):
     }.items():
         with pytest.raises(ValueError, match=f"{words}.* Received: --threshold={wrong}"):
             threshold_for(searcher, wrong)
+
+
+def test_a_service_follows_a_new_threshold(index, caplog):
+    searcher, current, card = Searcher(index), CurrentThreshold(), index / "model" / "metadata.json"
+    assert current(searcher).value == 0.9
+    put_threshold(index, Threshold.of({**FITTED, "threshold": 0.25}), index / "embeddings")
+    assert current(searcher) is current(searcher) and current(searcher).value == 0.25
+    # Without a card of the model, everything would be accepted.
+    facts = json.loads(card.read_text())
+    for text in (json.dumps({**facts, "sha256": "0" * 64, "threshold": None}), "{"):
+        card.write_text(text)
+        assert current(searcher).value == 0.25
+    assert "continues with the threshold that it has" in caplog.text
+    with pytest.raises(ValueError):
+        CurrentThreshold()(searcher)
+    card.unlink()
+    assert current(searcher).value == 0.25
+    del facts["threshold"]
+    card.write_text(json.dumps(facts))
+    assert current(searcher) == Threshold()
+    assert CurrentThreshold("0.5")(searcher) == Threshold(0.5)
 
 
 @pytest.mark.parametrize(

@@ -138,9 +138,11 @@ def test_the_threshold_labels_as_many_as_the_precision_allows():
     lonely = [*votes, vote([]), vote([])]
     assert calibrate(lonely, [*labels, "a", None], 0.25) == calibrated(0.5, 4 / 6, 6 / 8, 8)
     with pytest.raises(
-        ValueError, match="No threshold reaches a precision of 0.9 on 1 .* The highest precision is 0.000"
+        ValueError, match="No threshold reaches a precision of 0.9 on 2 .* The highest precision is 0.000"
     ):
-        calibrate([("a", 0.9)], ["b"], 0.9)
+        calibrate([("a", 0.9), ("b", 0.8)], ["b", "a"], 0.9)
+    with pytest.raises(ValueError, match="No label of the 1 validation .* folder 'A', which get labels such as 'a'"):
+        calibrate([("a", 0.9)], ["A"], 0.9)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Similarity thresholds: fitting, cross-validation, and confidence intervals over classes."""
 
 import dataclasses
+import math
 
 import numpy as np
 
@@ -120,6 +121,15 @@ def _spread(counts, thresholds):
     return finer, places, numbers / np.maximum(totals, 1)
 
 
+def _advised_rate(negatives):
+    """Returns a sentence with the smallest rate that this many negative pairs can show, or nothing if there is none."""
+    if negatives < 2:
+        return ""
+    # Two digits, rounded up, because a smaller rate needs more pairs. The tolerance corrects rounding errors.
+    unit = 10.0 ** (math.floor(math.log10(1 / negatives)) - 1)
+    return f" Set --far={math.ceil(1 / negatives / unit - 1e-6) * unit:.2g} or more, or use images of more classes."
+
+
 def fit_threshold(pairs, *, far=None, precision=None, samples=2000, seed=0):
     """Fits the threshold that accepts most pairs at a false accept rate or at a precision.
 
@@ -137,7 +147,7 @@ def fit_threshold(pairs, *, far=None, precision=None, samples=2000, seed=0):
         rate = f"A false accept rate of {far}" if far else f"A precision of {precision}"
         raise ValueError(
             f"{rate} needs at least one pair of the same class and {needed:,} pairs of different classes. Found "
-            f"{positives:,} and {negatives:,}."
+            f"{positives:,} and {negatives:,}.{_advised_rate(negatives) if positives and far else ''}"
         )
 
     def place_of(counts):

@@ -112,7 +112,7 @@ def _advice(values):
     sentences = [f"What to do next: try {tried}." if left else "What to do next: check the labels (tfdml.suspects)."]
     if values["initial_weights"] and not values["backbone"].startswith("identity"):
         chosen = [f"--{name}={values[name]}" for name in OF_EXPORT if values[name]]
-        export = command_line("python", "-m", "tfdml.export", *chosen, "--out=exported/1")
+        export = command_line("python", "-m", "tfdml.export", *chosen, "--out=pretrained")
         sentences.append(f"To use the pretrained network without training: {export}")
     return "\n".join(sentences)
 

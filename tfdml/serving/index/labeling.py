@@ -62,6 +62,12 @@ def calibrate(votes, labels, precision):
     last_of_equals = np.append(similarities[1:] < similarities[:-1], True) & np.isfinite(similarities)
     places = np.flatnonzero(last_of_equals & (precisions >= precision))
     if not len(places):
+        received = [label for label, _ in votes if label is not None]
+        if received and not {*received} & {*labels}:
+            raise ValueError(
+                f"No label of the {len(votes)} validation images is correct. Their folders must be named like labels "
+                f"in the index. Received: images in the folder {labels[0]!r}, which get labels such as {received[0]!r}."
+            )
         best = precisions[last_of_equals].max(initial=0.0)
         raise ValueError(
             f"No threshold reaches a precision of {precision} on {len(votes)} validation images. The highest "

@@ -1,5 +1,6 @@
 """Threshold on the similarity from which an index accepts an image, and a check that it suits the images."""
 
+import logging
 import math
 from pathlib import Path
 
@@ -46,6 +47,47 @@ def threshold_for(searcher, setting=""):
             f"{manifest['metric']!r}. {advice}"
         )
     return Threshold.of(fitted)
+
+
+class CurrentThreshold:
+    """Function that returns the `Threshold` of a searcher's index and follows changes of its model's card.
+
+    If the card is gone, is damaged or belongs to another model, the threshold stays the same, because without one,
+    everything would be accepted. `setting` is the one of `threshold_for`.
+    """
+
+    def __init__(self, setting=""):
+        self._setting, self._last = setting, None
+
+    def __call__(self, searcher):
+        # Several threads may call this. Each sees a complete tuple.
+        last, state = self._last, _state_of_card(searcher.model_folder)
+        if last is None or last[:2] != (searcher, state):
+            old = last[2] if last and last[0].manifest["model"] == searcher.manifest["model"] else None
+            self._last = last = searcher, state, self._read(searcher, old)
+        return last[2]
+
+    def _read(self, searcher, old):
+        """Returns the `Threshold` that the card has now. If it has none for this model, returns `old`, if it is set."""
+        folder = searcher.model_folder
+        try:
+            if old is not None and folder is not None and read_card(folder).get("sha256") != searcher.manifest["model"]:
+                return old
+            return threshold_for(searcher, self._setting)
+        except (OSError, ValueError) as error:
+            if old is None:
+                raise
+            logging.getLogger(__name__).warning("%s The service continues with the threshold that it has.", error)
+            return old
+
+
+def _state_of_card(folder):
+    """Returns a value that changes when the card in a model's folder changes, or `None` without a card."""
+    try:
+        about = Path(folder or "", METADATA).stat()
+    except OSError:
+        return None
+    return about.st_ino, about.st_size, about.st_mtime_ns
 
 
 def put_threshold(path, threshold, embeddings=""):
