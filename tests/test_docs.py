@@ -210,6 +210,8 @@ def test_the_page_for_users_of_tensorflow_similarity_has_their_names_and_its_exa
     assert count == 2 and [each[0].id for each in names["neighbors"]] == [0, 1, 2] and names["evaluation"].best
 
 
+# What the arguments on these pages stand for.
+LETTERS = {"C": 8, "m": 0.1, "t": 0.1, "margin": 0.4, "positive_margin": 0.0}
 MIGRATION_PAGES = ("from_tensorflow_similarity.md", "from_pytorch_metric_learning.md")
 
 
@@ -223,7 +225,7 @@ def test_what_takes_the_place_of_a_loss_is_there(page):
     assert len(made) > 5
     for name, arguments in made:
         if arguments:
-            eval(name + arguments, {**vars(tfdml.losses), "m": 0.1, "t": 0.1, "margin": 0.4, "positive_margin": 0.0})
+            eval(name + arguments, {**vars(tfdml.losses), **LETTERS})
         else:
             assert hasattr(tfdml.losses, name), name
 
