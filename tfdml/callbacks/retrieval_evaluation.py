@@ -131,7 +131,7 @@ class RetrievalEvaluation(Declared, keras.callbacks.Callback):
     Raises:
         TrainingDiverged: If a weight or an embedding is not finite.
         ValueError: If `measure` does not return the metric `monitor`, or if the trained model ends with a layer of a
-            loss and there is no `embedder`.
+            loss and `embedder` is `None`.
 
     Example:
 
