@@ -127,6 +127,21 @@ def test_of_several_outputs_the_embedder_is_asked_for():
     assert len(evaluation.history) == 2 and evaluation.history[0]["metrics"]["queries"] == 8
 
 
+@pytest.mark.parametrize("is_sequential", [False, True])
+def test_a_model_that_ends_with_proxies_needs_an_embedder(is_sequential):
+    inputs = keras.Input((4, 4, 3))
+    embedder = keras.Model(inputs, keras.layers.Dense(6)(keras.layers.Flatten()(inputs)))
+    proxies = tfdml.layers.Proxies(classes=4)
+    layered = keras.Sequential([embedder, proxies])
+    model = layered if is_sequential else keras.Model(inputs, proxies(embedder.output))
+    model.compile("sgd", loss=tfdml.losses.ProxyAnchor(classes=4))
+    with pytest.raises(ValueError, match="ends with the layer Proxies of a loss.*embedder=keras.Model"):
+        model.fit(IMAGES, LABELS, callbacks=[RetrievalEvaluation(IMAGES, LABELS)], verbose=0)
+    evaluation = RetrievalEvaluation(IMAGES, LABELS, embedder=embedder)
+    model.fit(IMAGES, LABELS, callbacks=[evaluation], verbose=0)
+    assert evaluation.embeddings.shape == (8, 6) and len(evaluation.history) == 2
+
+
 def test_what_cannot_be_measured_is_told():
     model = single()
     for monitor, patience, labels, words in (

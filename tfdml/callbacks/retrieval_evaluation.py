@@ -16,6 +16,7 @@ from tfdml.callbacks.schedules import WeightAverage
 from tfdml.evaluation.embedder import Embedder, ImageBatches, NanWeight
 from tfdml.evaluation.evaluate import evaluate
 from tfdml.evaluation.metrics import is_metric
+from tfdml.layers import LossLayer
 from tfdml.registry.arguments import Count, Labels, StepCounter, Verbosity, integer
 from tfdml.registry.fields import Declared
 
@@ -121,14 +122,16 @@ class RetrievalEvaluation(Declared, keras.callbacks.Callback):
         step: Function that returns the number of steps taken. If `None`, it is the optimizer's `iterations`. Defaults
             to `None`.
         embedder: Keras model from images to embeddings that shares its layers with the trained model. Pass it if the
-            trained model has other outputs. If `None`, the trained model is evaluated. Defaults to `None`.
+            trained model has other outputs, such as the similarities of `tfdml.layers.Proxies`. If `None`, the trained
+            model is evaluated. Defaults to `None`.
         average: `WeightAverage` or `None`. If set, the averaged weights are evaluated, and the model has them while
             `on_evaluation` is called. Defaults to `None`.
         verbose: Verbosity of embedding, see `tfdml.evaluation.embedder.Embedder`. Defaults to `0`.
 
     Raises:
         TrainingDiverged: If a weight or an embedding is not finite.
-        ValueError: If `measure` does not return the metric `monitor`.
+        ValueError: If `measure` does not return the metric `monitor`, or if the trained model ends with a layer of a
+            loss and `embedder` is `None`.
 
     Example:
 
@@ -184,6 +187,12 @@ class RetrievalEvaluation(Declared, keras.callbacks.Callback):
 
     def set_model(self, model):
         super().set_model(model)
+        if self.embedder is None and (layer := _loss_layer_at_the_end(model)):
+            raise ValueError(
+                f"The model {model.name} ends with the layer {type(layer).__name__} of a loss, so its outputs are not "
+                "embeddings. Expected a model from images to embeddings. Pass the model before this layer: "
+                "RetrievalEvaluation(..., embedder=keras.Model(inputs, embeddings))."
+            )
         self._embedder = Embedder(self.embedder or model, verbose=self.verbose, of=f"{self.prefix} images")
 
     def check_order(self, callbacks: Sequence[keras.callbacks.Callback], model: keras.Model) -> None:
@@ -308,6 +317,15 @@ class RetrievalEvaluation(Declared, keras.callbacks.Callback):
             "the embeddings differed before, use a lower learning rate, another loss or another mining strategy.",
             stacklevel=2,
         )
+
+
+def _loss_layer_at_the_end(model):
+    """Returns the last layer of a Sequential or functional model if it is a `LossLayer`, or None."""
+    # The layers of other models are in the order of their attributes, so the last one may not compute the output.
+    if not isinstance(model, keras.Sequential) and not hasattr(model, "outputs"):
+        return None
+    last = model.layers[-1] if model.layers else None
+    return last if isinstance(last, LossLayer) else None
 
 
 def monitored(callback: keras.callbacks.Callback) -> str:

@@ -360,7 +360,11 @@ def load(
         raise ValueError(f"{file} is not a Keras model or is damaged: {damage}.")
     loaded = load_archive(file)
     if not isinstance(loaded, EmbeddingModel):
-        raise ValueError(f"{file} must contain a tfdml.methods model. Received: a {type(loaded).__name__}.")
+        raise ValueError(
+            f"{file} must contain a tfdml.methods model. Received: a {type(loaded).__name__}. Load other models with "
+            "keras.models.load_model, and search with tfdml.Index(model). For images of any size, train the network "
+            "in a tfdml model: tfdml.Single(network, embedding_size=...)."
+        )
     loaded.preprocessing = preprocessing or loaded.preprocessing
     return ImageEmbedder(loaded, source=file)
 
