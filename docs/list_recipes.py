@@ -46,10 +46,10 @@ RESULTS = {
 NONE = "–"
 # What the page says above the names of losses that no paper's configuration uses.
 OTHER_LOSSES = """\
-Some losses are only in configurations of other papers than their own: Divide and Conquer uses Proxy-NCA and the margin
-loss, VPTSP-G uses Proxy-Anchor, and Deep Randomized Ensembles use the normalized softmax. There is no configuration
-with the settings of their own papers, for example of Proxy-Anchor on CUB-200-2011. Set
-`--loss` in the configuration that is closest, and tune the learning rate with `--evaluate_on=validation`.
+Some losses are only in configurations of papers that use them, not of the papers that introduced them: Divide and
+Conquer uses Proxy-NCA and the margin loss, VPTSP-G uses Proxy-Anchor, and Deep Randomized Ensembles use the normalized
+softmax. For example, we do not have a configuration for Proxy-Anchor on CUB-200-2011. Set `--loss` in the configuration
+that is closest, and tune the learning rate with `--evaluate_on=validation`.
 
 No paper configuration uses these losses:"""
 # The words before the numbers of a metric, such as "Recall@1, 2 of 60.6, 71.5 and an NMI of 55.4".
