@@ -1,5 +1,6 @@
 """The blocks of a page: its setup, tables, forest plots and learning curves."""
 
+import re
 from collections import Counter
 
 from benchmarks.markdown import markdown
@@ -39,7 +40,8 @@ SETS = {
 # Part of the legend of a study with one seed.
 ONE_SEED = (
     "**One seed.** The confidence intervals on this page cover the choice of test classes, not the variation between "
-    "seeds. Treat a difference as inconclusive if its interval ends within one point of 0, even if it is significant."
+    "seeds. Therefore, a difference is *inconclusive* if its interval ends within one point of 0, even if it is "
+    "significant."
 )
 # Explains the numbers of a page to readers who have not seen another one.
 LEGEND = (
@@ -148,8 +150,19 @@ class Blocks:
             place = next(place for place, (flags, _) in enumerate(tried) if flags is chosen)
             told = " ".join(f"`{flag}`" for flag in chosen if any(flag not in flags for flags, _ in tried))
             rows.append([_shown(name), _escaped(told or "unchanged"), values[place], min(values, key=float)])
-        told = markdown(["Variant", "Selected settings", "Recall@1 on validation classes", "Worst setting tried"], rows)
+        heads = [
+            "Variant",
+            "Selected settings",
+            f"Recall@1 on validation classes{self._length()}",
+            "Worst setting tried",
+        ]
+        told = markdown(heads, rows)
         return f"{wrapped(CHOSEN)}\n\n{told}"
+
+    def _length(self):
+        """Returns the length of the runs of the search, for a heading, if it is not the length of all runs."""
+        found = [re.fullmatch(r"--(steps|epochs)=(\d+)", flag) for flag in self._recorded.search.searching]
+        return "".join(f", runs of {each[2]} {each[1]}" for each in found if each)
 
     def _forest(self, given):
         """Differences: a title in the first line, then `A minus B | label`, `* minus B`, or `# heading`."""

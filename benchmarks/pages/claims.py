@@ -3,18 +3,31 @@
 import re
 from typing import NamedTuple
 
+# The interval of one seed does not cover the variation between seeds. It must end farther from 0 than this number of
+# percentage points.
+MARGIN_OF_ONE_SEED = 1
+
 
 class Difference(NamedTuple):
-    """Difference in Recall@1 between two rows, in percentage points, with its 95% confidence interval."""
+    """Difference in Recall@1 between two rows, in percentage points, with its 95% confidence interval.
+
+    `margin` is the distance from 0 that the interval must exceed to confirm or contradict a claim.
+    """
 
     mean: float
     low: float
     high: float
+    margin: float = 0
 
     @property
     def is_seen(self):
-        """Whether the interval is above 0."""
-        return self.low > 0
+        """Whether the interval is above 0, by more than the margin."""
+        return self.low > self.margin
+
+    @property
+    def is_conclusive(self):
+        """Whether the interval is above or below 0, by more than the margin."""
+        return self.is_seen or self.turned().is_seen
 
     @property
     def is_significant(self):
@@ -23,7 +36,7 @@ class Difference(NamedTuple):
 
     def turned(self):
         """Returns the difference with the two rows exchanged."""
-        return Difference(-self.mean, -self.high, -self.low)
+        return Difference(-self.mean, -self.high, -self.low, self.margin)
 
 
 def difference_of(recorded, text):
@@ -38,28 +51,33 @@ def difference_of(recorded, text):
     unknown = [name for name in (first, second) if name not in recorded.rows]
     if not minus or unknown:
         raise ValueError(f"Expected `A minus B` with rows that the records have. Received: {text!r}.")
-    return Difference(*recorded.difference(second, first, tuple(range(int(seeds))) if seeds else ()))
+    seeds = tuple(range(int(seeds))) if seeds else ()
+    margin = MARGIN_OF_ONE_SEED if len(seeds or recorded.seeds) == 1 else 0
+    return Difference(*recorded.difference(second, first, seeds), margin)
 
 
 def _better(found):
-    return found.low > 0
+    return found.is_seen
 
 
 def _worse(found):
-    return found.high < 0
+    return found.turned().is_seen
 
 
 def _alike(found):
-    return found.low <= 0 <= found.high and found.mean > -0.05
+    return not found.is_conclusive and found.mean > -0.05
 
 
 # What a sentence can claim about A minus B. If two rows are alike, the first one must be the better one, or equal.
 CLAIMS = {"better": _better, "worse": _worse, "alike": _alike}
-MEANINGS = {
-    "better": "an interval above 0",
-    "worse": "an interval below 0",
-    "alike": "an interval that contains 0 and a mean of at least 0",
-}
+
+
+def expected(claim, found):
+    """Returns what a claim expects of a `Difference`."""
+    if claim == "alike":
+        close = f" or ends within {found.margin} point of it" if found.margin else ""
+        return f"an interval that contains 0{close} and a mean of at least 0"
+    return f"an interval above {found.margin}" if claim == "better" else f"an interval below {-found.margin}"
 
 
 def claimed(claim, found):
@@ -70,28 +88,37 @@ def claimed(claim, found):
         found: The `Difference`.
     """
     if not CLAIMS[claim](found):
-        raise ValueError(f"Expected {MEANINGS[claim]}. The records have {text_of(found)}.")
-    mean, low, high = found.turned() if claim == "worse" else found
-    return f"{_number(mean)}", f"({_number(low)} to {_number(high)})"
+        raise ValueError(f"Expected {expected(claim, found)}. The records have {text_of(found)}.")
+    found = found.turned() if claim == "worse" else found
+    return _number(found.mean), f"({_interval(found)})"
 
 
 def compared(found):
     """Returns a difference in words that suit its sign, for sentences such as `A is ... B`."""
-    how, (mean, low, high) = ("worse", found.turned()) if found.mean < 0 else ("better", found)
-    doubt = "" if found.is_significant else ", not significant"
-    return f"{_number(mean)} points ({_number(low)} to {_number(high)}{doubt}) {how} than"
+    how, found = ("worse", found.turned()) if found.mean < 0 else ("better", found)
+    doubt = "" if found.is_conclusive else ", inconclusive" if found.is_significant else ", not significant"
+    return f"{_number(found.mean)} points ({_interval(found)}{doubt}) {how} than"
 
 
 def judged(found):
     """Returns whether the records confirm a difference above 0, which a paper claims."""
-    how = "confirmed" if found.is_seen else "contradicted" if found.is_significant else "inconclusive"
+    how = "confirmed" if found.is_seen else "contradicted" if found.is_conclusive else "inconclusive"
     mean = text_of(found).partition(" ")[0]
-    return f"{how}: {mean} points (95% CI {_number(found.low)} to {_number(found.high)})"
+    return f"{how}: {mean} points (95% CI {_interval(found)})"
 
 
 def text_of(found):
     """Returns a difference with its sign and its confidence interval."""
-    return f"{round(found.mean, 1) + 0.0:+.1f} ({_number(found.low)} to {_number(found.high)})"
+    return f"{round(found.mean, 1) + 0.0:+.1f} ({_interval(found)})"
+
+
+def _interval(found):
+    return f"{_bound(found.low)} to {_bound(found.high)}"
+
+
+def _bound(value):
+    # With two decimals, a bound near 0 shows on which side of 0 it is.
+    return f"{value:.2f}" if 0.005 <= abs(value) < 0.05 else _number(value)
 
 
 def _number(value):

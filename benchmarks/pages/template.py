@@ -3,8 +3,8 @@
 A marker is `{verb: arguments}`:
 
 - `{better: A minus B}`, `{worse: ...}` and `{alike: ...}` print how many points A is better than B, with the 95%
-  confidence interval, and check that this is significant, or not. `{just better: ...}` prints only the number, and
-  `{so better: ...}` prints nothing: it checks the words around it.
+  confidence interval, and check that this is significant, or not; with one seed, by more than one point. `{just better:
+  ...}` prints only the number, and `{so better: ...}` prints nothing: it checks the words around it.
 - `{compared: A minus B}` prints the number, the interval and the word, `1.2 points (0.3 to 2.1) better than`, and
   `{seen: A minus B}` whether the records confirm a paper's claim that A is better. Use both in sentences that stay true
   for any records.

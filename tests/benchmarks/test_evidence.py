@@ -15,6 +15,7 @@ from benchmarks.pages import effects, recorded
 from benchmarks.pages.blocks import Blocks
 from benchmarks.pages.catalog import PAGES
 from benchmarks.pages.claims import Difference, claimed
+from benchmarks.pages.claims import text_of as text_of_difference
 from benchmarks.pages.forest import forest
 from benchmarks.pages.learning_curves import _apart, learning_curves
 from benchmarks.pages.names import VARIANTS, of_variant
@@ -32,11 +33,12 @@ class Study:
     """A study of two rows, of which B is better than A by 3 points or, with five seeds, by one that is not seen."""
 
     rows = ["A", "B, long", "B"]
+    seeds = (0, 1, 2)
     study = SimpleNamespace(columns={"Recall@1": None, "steps": None})
 
     def difference(self, first, second, seeds=()):
         found = (1.0, -1.0, 3.04) if seeds else (3.0, 1.0, 5.0)
-        return found if (first, second) == ("A", "B") else Difference(*found).turned()
+        return found if (first, second) == ("A", "B") else Difference(*found).turned()[:3]
 
     def cell(self, row, head):
         return {"A": "40.5 ± 1.0", "B": "43.5 ± 0.5", "B, long": "1,000"}[row]
@@ -174,6 +176,32 @@ def test_a_claim_that_the_interval_does_not_hold_is_named_with_its_sentence():
 def test_claims_are_checked(claim, found):
     with pytest.raises(ValueError, match="The records have"):
         claimed(claim, Difference(*found))
+
+
+def test_one_seed_is_inconclusive_within_one_point_of_0():
+    recorded = Study()
+    recorded.seeds = (0,)
+    for found, words, verdict in (
+        ((2.8, 0.5, 5.0), "2.8 points (0.5 to 5.0, inconclusive) better than", "inconclusive"),
+        ((-2.1, -4.1, -0.036), "2.1 points (0.04 to 4.1, inconclusive) worse than", "inconclusive"),
+        ((3.0, 1.1, 5.0), "3.0 points (1.1 to 5.0) better than", "confirmed"),
+        ((-3.0, -5.0, -1.1), "3.0 points (1.1 to 5.0) worse than", "contradicted"),
+    ):
+        recorded.difference = lambda first, second, seeds, found=found: found
+        assert filled("{compared: B minus A} A", recorded, {}) == f"{words} A\n"
+        assert filled("{seen: B minus A}", recorded, {}).startswith(f"{verdict}: ")
+    with pytest.raises(ValueError, match=r"Expected an interval above 1. The records have"):
+        claimed("better", Difference(2.8, 0.5, 5.0, 1))
+    with pytest.raises(ValueError, match=r"Expected an interval below -1. The records have"):
+        claimed("worse", Difference(-2.1, -4.1, -0.5, 1))
+    with pytest.raises(ValueError, match=r"contains 0 or ends within 1 point of it and a mean of at least 0"):
+        claimed("alike", Difference(3.0, 1.1, 5.0, 1))
+
+
+def test_bounds_near_0_show_their_side():
+    assert text_of_difference(Difference(-2.1, -4.1, -0.036)) == "-2.1 (-4.1 to -0.04)"
+    assert text_of_difference(Difference(1.1, 0.04, 2.3)) == "+1.1 (0.04 to 2.3)"
+    assert text_of_difference(Difference(1.1, 0.0, 2.3)) == "+1.1 (0.0 to 2.3)"
 
 
 def test_words_without_numbers_are_checked():
