@@ -115,7 +115,9 @@ def test_a_last_temperature_without_the_schedule_is_told(wrap):
     model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=6)
     model.compile("sgd", loss=wrap(loss))
     images, labels = np.ones((16, 12, 12, 3), np.float32), np.arange(16) // 2
-    with pytest.raises(ValueError, match=r"final_negative_temperature=1.0. Pass .*Schedule\(20.0, 1.0, steps\)"):
+    with pytest.raises(
+        ValueError, match=r"final_negative_temperature=1.0 has no effect .*Schedule\(20.0, 1.0, steps\)"
+    ):
         model.fit(images, labels, verbose=0)
     schedule = TemperatureSchedule(20.0, 1.0, 2, loss=loss)
     model.fit(images, labels, batch_size=16, epochs=3, callbacks=[schedule], verbose=0)

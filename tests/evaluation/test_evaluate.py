@@ -88,7 +88,7 @@ def test_clusters_are_of_queries_and_gallery():
         (("mAP@R",), "Unknown metric 'mAP@R'. Did you mean 'map_at_r'"),
         (("recal_at_1",), "Unknown metric 'recal_at_k'. Did you mean 'recall_at_k'"),
         (("nmi", "recall_at_1", "recall_at_k(k=1)"), "listed only once. Received more than once: recall_at_1"),
-        (("recall_at_k",), "The metric 'recall_at_k' needs k"),
+        (("recall_at_k",), "The metric 'recall_at_k' requires k"),
         (("opis(low=0.2, high=0.1)",), "low must be at most high"),
     ],
 )

@@ -114,7 +114,10 @@ def test_a_model_trains_as_on_the_class(images, kind, as_dataset):
 
 @pytest.mark.parametrize(
     "labels, message",
-    [(lambda labels: np.stack([labels, labels // 2], axis=1), "no tree"), (lambda _: -np.ones((16, 16)), "No pair of")],
+    [
+        (lambda labels: np.stack([labels, labels // 2], axis=1), "form a tree"),
+        (lambda _: -np.ones((16, 16)), "No pair of"),
+    ],
 )
 def test_a_model_names_what_it_cannot_learn_from(images, labels, message):
     model = seeded_model()

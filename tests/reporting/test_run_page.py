@@ -59,10 +59,10 @@ def read(path):
 def test_the_page_has_what_the_run_has():
     _, text, data = report()
     best = result(straight_run())["best"]
-    assert f"Best (step {best['step']:,})" in text and f"<td>{best['recall_at_1']:.3f}<small>" in text
+    assert f"Best (step {best['step']:,})" in text and f"<td>{best['recall_at_1']:.1%}<small>" in text
     # The interval is the same in the model card and in result.json.
     low, high = result(straight_run())["intervals"]["recall_at_1"]
-    assert f"<td>{best['recall_at_1']:.3f}<small>{low:.3f} to {high:.3f}" in text
+    assert f"<td>{best['recall_at_1']:.1%}<small>{100 * low:.1f} to {100 * high:.1f}" in text
     assert "<code>ranked_list(negative_temperature=20.0, final_negative_temperature=0.0)</code>" in text
     assert (
         f"<h1>{straight_run().name}: similarity search for toy cars with the backbone small, trained with ranked"
@@ -146,9 +146,9 @@ def test_a_comparison_of_three_has_all_pairs(tmp_path):
 
 
 def test_what_cannot_be_reported(finished):
-    assert_one_error(run("tfdml.report"), "Expected --run_dir, the folder of a run, or --run_dirs")
+    assert_one_error(run("tfdml.report"), "Set --run_dir to the directory of a run, or --run_dirs")
     assert_one_error(run("tfdml.report", f"--run_dirs={finished}"), "--run_dirs must be A,B, or", str(finished))
-    assert_one_error(run("tfdml.report", f"--run_dirs={finished}", "--only=page"), "one of --run_dirs and --only")
+    assert_one_error(run("tfdml.report", f"--run_dirs={finished}", "--only=page"), "--run_dirs and --only cannot both be set")
 
 
 @pytest.fixture(scope="module")

@@ -175,7 +175,9 @@ def test_a_missing_client_is_told_before_anything_is_read(name, tmp_path):
     if importlib.util.find_spec(name):
         pytest.skip(f"{name} is installed")
     done = train(tmp_path / "run", f"--logger={name}")
-    assert_one_error(done, f"--logger={name} needs {LOGGERS[name].program}: pip install 'tfdml[{name}]'.")
+    assert_one_error(
+        done, f"--logger={name} needs {LOGGERS[name].program}. Install it with: pip install 'tfdml[{name}]'."
+    )
     assert not (tmp_path / "run").exists()
 
 

@@ -318,7 +318,7 @@ def test_the_old_spelling_of_license_is_accepted(tmp_path):
 
 def test_the_old_spelling_of_the_flag_license_is_accepted_but_not_shown():
     done = run("tfdml.share", "--licence=mit", "--run_dir=none", "--out=")
-    assert_one_error(done, "--out is missing: the folder for the preset.")
+    assert_one_error(done, "--out is missing. Set it to the folder for the preset.")
     shown = run("tfdml.share", "--help").stdout
     assert "--license=" in shown and "licence" not in shown
 
@@ -336,7 +336,7 @@ def test_the_command_shares_a_run(tmp_path):
     assert_one_error(again, f"{out} exists and is not empty. Use a new folder.")
     for flags, told in (
         ([f"--run_dir={straight_run()}"], "--out is missing. Set it to the folder for the preset."),
-        ([f"--out={tmp_path}/new"], "--run_dir is missing: the folder of a run."),
+        ([f"--out={tmp_path}/new"], "--run_dir is missing. Set it to"),
         ([f"--out={tmp_path}/new", "--upload=cars"], "must be hf://owner/name or kaggle://owner/model/keras/variation"),
     ):
         assert_one_error(run("tfdml.share", *flags), told)
