@@ -64,7 +64,7 @@ def test_more_steps_keep_the_epochs_and_a_kill_changes_nothing(killed, tmp_path)
         # The shorter one is no longer there.
         assert_one_error(train(longer, *more, "--steps=10"), "--steps=20 before, --steps=10 now")
     done = trained(longer, *more, "--steps=20")
-    assert "20 steps, 4 epochs of 5; evaluated on test every 5 steps." in done.stdout
+    assert "20 steps (4 epochs of 5 steps), evaluated on the test set every 5 steps." in done.stdout
     assert_same_run(longer, straight)
     assert flags_of(longer) == flags_of(straight)
 
