@@ -49,7 +49,7 @@ def test_from_a_folder_of_photos_to_a_measured_model(tmp_path):
     run_dir = tmp_path / "runs" / "photos"
     before = result(run_dir)
     (run_dir / "result.json").unlink()
-    assert "Going on" in run("tfdml.train", *training).stdout
+    assert "Resuming" in run("tfdml.train", *training).stdout
     assert result(run_dir) == before
 
 

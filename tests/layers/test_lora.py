@@ -64,12 +64,12 @@ def test_changes_alone_are_a_small_file_for_the_same_network(tmp_path):
     # Again, onto a network that has changes of this rank.
     assert load_adapter(same, tmp_path / "adapter.weights.h5") == 5
     small = tfdml.backbones.KerasApplication("MobileNetV2", alpha=0.35, output="block_1_expand")
-    with pytest.raises(ValueError, match="changes of rank 2 for 5 layers, which do not fit those of mobilenetv2"):
+    with pytest.raises(ValueError, match="does not fit mobilenetv2.* Received: 5 layers of rank 2"):
         load_adapter(small, tmp_path / "adapter.weights.h5")
-    with pytest.raises(ValueError, match="transformer has no changes of LoRA"):
+    with pytest.raises(ValueError, match="transformer has no LoRA"):
         save_adapter(transformer(), tmp_path / "none.weights.h5")
     (tmp_path / "bad.weights.h5").write_bytes(b"nothing")
-    with pytest.raises(ValueError, match="bad.weights.h5 cannot be read as changes of LoRA"):
+    with pytest.raises(ValueError, match="bad.weights.h5 cannot be read as "):
         load_adapter(same, tmp_path / "bad.weights.h5")
 
 
