@@ -69,7 +69,7 @@ def test_changes_alone_are_a_small_file_for_the_same_network(tmp_path):
     with pytest.raises(ValueError, match="transformer has no LoRA"):
         save_adapter(transformer(), tmp_path / "none.weights.h5")
     (tmp_path / "bad.weights.h5").write_bytes(b"nothing")
-    with pytest.raises(ValueError, match="bad.weights.h5 cannot be read as "):
+    with pytest.raises(ValueError, match="bad.weights.h5 cannot be read as a LoRA adapter"):
         load_adapter(same, tmp_path / "bad.weights.h5")
 
 
