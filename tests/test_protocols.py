@@ -29,7 +29,7 @@ def test_inshop_is_measured_by_its_queries_and_gallery(tmp_path):
     found = evaluate(run_dir, "--which=final")
     assert found["protocol"] == f"query_gallery(metrics={METRICS})"
     assert {name: found[name] for name in metrics} == metrics
-    (titles,) = [line for line in done.stdout.splitlines() if "Recall@1 " in line]
+    (titles,) = [line for line in done.stdout.splitlines() if line.lstrip().startswith("Recall@1 ")]
     assert titles.split() == [name.replace("recall_at_", "Recall@") for name in METRICS]
 
 
@@ -65,7 +65,7 @@ def test_market_by_folds(tmp_path):
     tiny.write_market(tmp_path / "data")
     flags = ["--evaluate_on=validation", "--folds=2", "--fold=1"]
     done = train_on("market1501", tmp_path / "data", tmp_path / "run", *flags)
-    tables = [line.split()[0] for line in done.stdout.splitlines() if "Recall@1 " in line]
+    tables = [line.split()[0] for line in done.stdout.splitlines() if line.lstrip().startswith("Recall@1 ")]
     assert tables == ["validation", "test"]
     # One person of two images from two cameras is held out; the test has two queries.
     assert {event["queries"] for event in events(tmp_path / "run") if event["event"] == "evaluation"} == {2}

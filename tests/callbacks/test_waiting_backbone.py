@@ -93,7 +93,10 @@ def test_a_run_stopped_in_either_stage_goes_on_exactly(tmp_path, devices, until)
     "more, words",
     [
         (["--warmup_epochs=1"], "--freeze_until and --warmup_epochs cannot both be set"),
-        (["--optimizer=adam(gradient_accumulation_steps=4)"], "--freeze_until=25 must be a multiple of gradient_accumulation_steps=4"),
+        (
+            ["--optimizer=adam(gradient_accumulation_steps=4)"],
+            "--freeze_until=25 must be a multiple of gradient_accumulation_steps=4",
+        ),
         (["--optimizer=adam(frozen_steps={'backbone': 25})"], "--freeze_until sets frozen_steps, which --optimizer"),
     ],
 )

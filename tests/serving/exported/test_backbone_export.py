@@ -56,7 +56,9 @@ def test_similar_images_are_found_without_training(tmp_path):
     paths, out = write_files(tmp_path), tmp_path / "exported"
     done = run("tfdml.export", *FLAGS, f"--out={out}")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "--initial_weights=toycars: " in done.stdout and f"Exported {FLAGS[0][11:]} to {out} (signature " in done.stdout
+    assert (
+        "--initial_weights=toycars: " in done.stdout and f"Exported {FLAGS[0][11:]} to {out} (signature " in done.stdout
+    )
     model, features = ExportedModel(out), features_of(settings_of())
     contents = [open(path, "rb").read() for path in paths]
     embeddings, valid = model.embed_readable(contents)
