@@ -6,6 +6,7 @@ from pipelines.datasets.inshop import METRICS
 from tests.commands import last_json, ok, run
 from tests.pipelines import tiny_datasets as tiny
 from tests.run_helpers import MODEL_FLAGS, events, result, straight_run, train
+from tfdml.console.scores import titled
 
 SHORT = [*MODEL_FLAGS, "--epochs=1", "--steps_per_epoch=2", "--sampler=uniform(batch_size=2)"]
 
@@ -30,7 +31,7 @@ def test_inshop_is_measured_by_its_queries_and_gallery(tmp_path):
     assert found["protocol"] == f"query_gallery(metrics={METRICS})"
     assert {name: found[name] for name in metrics} == metrics
     (titles,) = [line for line in done.stdout.splitlines() if line.lstrip().startswith("Recall@1 ")]
-    assert titles.split() == [name.replace("recall_at_", "Recall@") for name in METRICS]
+    assert titles.split() == [titled(name) for name in METRICS]
 
 
 def test_evaluate_takes_another_protocol():
