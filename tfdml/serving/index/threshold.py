@@ -30,12 +30,20 @@ def threshold_for(searcher, setting=""):
     """
     if setting != "":
         return Threshold(None if setting == NONE else _number(setting, searcher.manifest["metric"]))
-    folder, manifest = searcher.model_folder, searcher.manifest
-    card = {} if folder is None else read_card(folder)
-    fitted = card.get("threshold")
+    return _fitted(searcher, _card_of(searcher))
+
+
+def _card_of(searcher):
+    return {} if searcher.model_folder is None else read_card(searcher.model_folder)
+
+
+def _fitted(searcher, card):
+    """Returns the `Threshold` in the card of an index's model. Without one, everything is accepted."""
+    fitted, manifest = card.get("threshold"), searcher.manifest
     if fitted is None:
         return Threshold()
-    file, advice = Path(folder, METADATA), "Pass a threshold, or fit it again with python -m tfdml.threshold."
+    file = Path(searcher.model_folder, METADATA)
+    advice = "Pass a threshold, or fit it again with python -m tfdml.threshold."
     numbers = [fitted.get(name) for name in NUMBERS] if isinstance(fitted, dict) else [None]
     if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
         raise damaged(file, "its threshold is not a number", advice)
@@ -61,7 +69,7 @@ class CurrentThreshold:
 
     def __call__(self, searcher):
         # Several threads may call this. Each sees a complete tuple.
-        last, state = self._last, _state_of_card(searcher.model_folder)
+        last, state = self._last, _state_of_card(searcher.model_folder) if self._setting == "" else None
         if last is None or last[:2] != (searcher, state):
             old = last[2] if last and last[0].manifest["model"] == searcher.manifest["model"] else None
             self._last = last = searcher, state, self._read(searcher, old)
@@ -69,11 +77,14 @@ class CurrentThreshold:
 
     def _read(self, searcher, old):
         """Returns the `Threshold` that the card has now. If it has none for this model, returns `old`, if it is set."""
-        folder = searcher.model_folder
-        try:
-            if old is not None and folder is not None and read_card(folder).get("sha256") != searcher.manifest["model"]:
-                return old
+        if self._setting != "":
             return threshold_for(searcher, self._setting)
+        try:
+            card = _card_of(searcher)
+            is_other = searcher.model_folder is not None and card.get("sha256") != searcher.manifest["model"]
+            if old is not None and is_other:
+                return old
+            return _fitted(searcher, card)
         except (OSError, ValueError) as error:
             if old is None:
                 raise
