@@ -136,8 +136,8 @@ def overlaid(records):
     for name, group in records.items():
         of_runs = [
             {
-                f"{metric} (%)" if title.endswith(" (%)") else metric: curve
-                for title, curves in titled_curves(record.events).items()
+                metric + unit: curve
+                for _, unit, curves in titled_curves(record.events)
                 for metric, curve in curves.items()
             }
             for record in group
@@ -181,8 +181,7 @@ def _members_table(records):
         score, step = (best[metric], best["step"]) if best else (None, None)
         if best and shown == "score":
             shown = metric
-        shown_score = number(score) if score is None else scored(metric, score)
-        rows.append([name, state, *map(number, (record.step, record.steps())), shown_score, number(step)])
+        rows.append([name, state, *map(number, (record.step, record.steps())), scored(metric, score), number(step)])
     head = ["Member", "State", "Step", "of", f"Best {titled(shown)} while training", "at step"]
     return html.table(head, rows, "Progress of each member", "numbers")
 

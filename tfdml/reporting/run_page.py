@@ -45,7 +45,7 @@ def write_page(record, subject, pictures, path):
     sections = {
         "Scores": page.joined(score_tables(record, subject), page.paragraph(in_words(near)) if near else None),
         "Next steps": (steps := next_steps(record)) and html.next_steps(steps),
-        "Training": page.curve_figures(titled_curves(record.events)),
+        "Training": page.curve_figures({title + unit: curves for title, unit, curves in titled_curves(record.events)}),
         "Queries and neighbors": gallery and tables.gallery(gallery),
         "Learners": subject and tables.learners_tables(subject.learners, members, result.get("cost")),
         "Figures": page.picture_figures(pictures),
@@ -132,12 +132,11 @@ def state(record):
 
 
 def titled_curves(events):
-    """Returns `training_curves` with metric names as in papers, and scores in percent."""
-    charts = {}
+    """Yields the title of each chart, its unit, such as ` (%)`, and its curves, with metric names as in papers."""
     for title, curves in training_curves(events).items():
-        scale = 100 if title in IN_PERCENT else 1
-        charts[f"{title} (%)" if title in IN_PERCENT else title] = {
+        scale, unit = (100, " (%)") if title in IN_PERCENT else (1, "")
+        named = {
             tables.titled(name): (steps, [scale * value for value in values])
             for name, (steps, values) in curves.items()
         }
-    return charts
+        yield title, unit, named

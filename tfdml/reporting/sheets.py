@@ -10,6 +10,7 @@ import matplotlib
 import numpy as np
 import tensorflow as tf
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from tfdml import registry
@@ -252,6 +253,12 @@ def label(axes, across, up):
     axes.set_xlabel(across)
     axes.set_ylabel(up)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def in_percent(*axes):
+    """Shows the fractions along axes, such as `axes.yaxis`, in percent."""
+    for axis in axes:
+        axis.set_major_formatter(PercentFormatter(1.0))
 
 
 def legend_above(axes, columns=1):

@@ -8,7 +8,6 @@ import keras
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 from PIL import Image, ImageDraw, ImageOps
 
 from tfdml.files.checked import vacated
@@ -23,6 +22,7 @@ from tfdml.reporting.sheets import (
     WRONG,
     Picture,
     Sheet,
+    in_percent,
     label,
     legend_above,
     new_chart,
@@ -184,7 +184,7 @@ def draw_learners(learners: Mapping[str, Any], path: FilePath) -> None:
     axes.plot(numbers, first, "o-", color="#d95f02", label="all learners up to this one")
     axes.set_xticks(numbers)
     if metric.startswith("recall_at_"):
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+        in_percent(axes.yaxis)
     legend_above(axes)
     save_chart(figure, path)
 
@@ -520,7 +520,7 @@ def draw_training(events: Sequence[Mapping[str, Any]], path: FilePath) -> int:
             axes.plot(steps, values, color=color, label=shown.replace("_", " "), marker=marker, markersize=3)
         axes.set_title(title, fontsize=10)
         if title in IN_PERCENT:
-            axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+            in_percent(axes.yaxis)
         label(axes, "step", "")
         axes.set_ylim(bottom=min(0, *(min(values) for _, values in curves.values())))
         axes.grid(color="#eeeeee")
@@ -561,7 +561,7 @@ def draw_curves(run_dirs, path, metric="recall_at_1"):
         return None
     label(axes, "step", metric.replace("recall_at_", "Recall@"))
     if metric.startswith("recall_at_"):
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+        in_percent(axes.yaxis)
     axes.grid(axis="y", alpha=0.3)
     figure.legend(loc="outside right upper", frameon=False, fontsize="small")
     figure.savefig(path)

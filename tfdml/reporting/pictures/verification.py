@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.ticker import PercentFormatter
 
 from tfdml.evaluation.diversity import PAIRS, learners_of, only_one_right, positive_pairs
 from tfdml.evaluation.evaluate import unit_length
@@ -21,6 +20,7 @@ from tfdml.reporting.sheets import (
     Picture,
     Sheet,
     Thumbnail,
+    in_percent,
     label,
     legend_above,
     new_chart,
@@ -264,8 +264,7 @@ def draw_rejection(nearest: np.ndarray, right: np.ndarray, path: FilePath, *, th
         axes.plot(place, right[nearest >= threshold].mean(), "o", color="black")
         axes.annotate("threshold", (place, right[nearest >= threshold].mean()), (0, 8), textcoords="offset points")
     axes.set(xlim=(0, 1), ylim=(None, 1.02))
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(PercentFormatter(1.0))
+    in_percent(axes.xaxis, axes.yaxis)
     axes.grid(color="#dddddd")
     save_chart(figure, path)
 
@@ -438,7 +437,7 @@ def draw_recall(curves: Mapping[str, tuple[Sequence[int], Sequence[float]]], pat
     axes.set_xscale("log")
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.minorticks_off()
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    in_percent(axes.yaxis)
     axes.grid(color="#dddddd")
     label(axes, "K", "Recall@K")
     legend_above(axes, columns=min(len(curves), 4))
