@@ -5,6 +5,8 @@ import re
 import textwrap
 from xml.sax.saxutils import escape
 
+from docs import svg
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs/images/architecture.svg"
 WIDTH, BOX, GAP, LEFT, TOP = 900, 76, 14, 8, 8
@@ -41,10 +43,7 @@ def drawing():
     levels = list(reversed(floors(rooms)))
     height = 2 * TOP + len(levels) * (BOX + GAP) - GAP
     label = f"The packages of tfdml on {len(levels)} floors. Each package imports only from the floors below it."
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">',
-        f"<style>\n{STYLE}\n</style>",
-    ]
+    lines = []
     for number, level in enumerate(levels):
         width = (WIDTH - 2 * LEFT - GAP * (len(level) - 1)) / len(level)
         y = TOP + number * (BOX + GAP)
@@ -60,7 +59,7 @@ def drawing():
             purpose = textwrap.wrap(purposes[room][0].lower() + purposes[room][1:], int(width / CHARACTER) - 2)
             for line, words in enumerate(purpose):
                 lines.append(f'<text x="{middle:g}" y="{y + 46 + line * LINE}">{escape(words)}</text>')
-    return "\n".join([*lines, "</svg>"]) + "\n"
+    return svg.document(WIDTH, height, label, STYLE, lines)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 import math
 import pathlib
 
+from docs import svg
+
 IMAGES = pathlib.Path(__file__).parent / "images"
 WIDTH, HEIGHT = 720, 240
 STYLE = """text { font: 14px sans-serif; fill: #24292f; text-anchor: middle }
@@ -154,9 +156,7 @@ METHODS = {
 
 def drawing(method):
     """Returns the picture of a method as SVG."""
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"'
-    label = f'aria-label="{METHODS[method]}">'
-    return "\n".join([f"{head} {label}", f"<style>\n{STYLE}\n</style>", *method(), "</svg>"]) + "\n"
+    return svg.document(WIDTH, HEIGHT, METHODS[method], STYLE, method())
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 import math
 import pathlib
 
+from docs import svg
+
 PICTURE = pathlib.Path(__file__).parent / "images/threshold.svg"
 WIDTH, HEIGHT, LEFT, BASE, PEAK = 720, 330, 30, 250, 170
 # Mean and standard deviation of the similarities of pairs of different classes, and of pairs of the same class.
@@ -60,8 +62,6 @@ def drawing():
     """Returns the picture as SVG."""
     middle = x_of(THRESHOLD)
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{LABEL}">',
-        f"<style>\n{STYLE}\n</style>",
         area("false-rejects", SAME, LOWEST, THRESHOLD),
         area("false-accepts", DIFFERENT, THRESHOLD, HIGHEST),
         curve("different", DIFFERENT),
@@ -78,7 +78,7 @@ def drawing():
         text("similarity of the two images, from low to high", WIDTH / 2, HEIGHT - 10, "small"),
         *(text(f"{each:g}", x_of(each), BASE + 20, "small") for each in (0.0, 1.0)),
     ]
-    return "\n".join([*lines, "</svg>"]) + "\n"
+    return svg.document(WIDTH, HEIGHT, LABEL, STYLE, lines)
 
 
 if __name__ == "__main__":
