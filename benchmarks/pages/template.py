@@ -15,7 +15,7 @@ A marker is `{verb: arguments}`:
 - `{value: HEAD; A}` prints the mean of another column, `{range: HEAD; A; B}` the smallest and the largest of some rows.
 - `{tried: A; FLAG}` prints the best value on the validation classes among settings with a part of a flag.
 
-Names of rows are those of the study, and may have `*`; readers see their display names. A marker that is a paragraph of
+A marker names rows as the study does, also with `*`; readers see their display names. A marker that is a paragraph of
 its own is a block, see `blocks`.
 """
 
