@@ -137,6 +137,7 @@ def join(runs, out, *, asked, weights=None, fit=False, changes=()):
         **({"learners": diversity_of(experiment, embedded.best, count, weights=weights)} if count > 1 else {}),
         "cost": costs,
         "seconds": round(sum(result["seconds"] for result in results), 1),
+        **{name: results[0][name] for name in ("environment", "initial_weights") if name in results[0]},
     }
     out.write_result(joined)
     return joined

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import subprocess
 import typing
 import zipfile
 
@@ -12,7 +13,7 @@ from tests.run_helpers import parsed
 from tfdml.console.settings import AbsolutePath, Settings
 from tfdml.reporting.reports import mean_curve, merged
 from tfdml.run.directory import checksums, run_directory
-from tfdml.run.directory.run_directory import RunDirectory, groups_of
+from tfdml.run.directory.run_directory import RunDirectory, environment, groups_of
 from tfdml.run.training import run_training as training
 
 
@@ -348,3 +349,19 @@ def test_flags_of_a_run_name_no_other_file(run, tmp_path):
     path = without_checksum(run, f"--flagfile={tmp_path}/other.flags\n", *LINES)
     with pytest.raises(ValueError, match=f"^{path} cannot be read: every line must be --name=value"):
         run.settings()
+
+
+def test_the_environment_names_the_commit_of_a_checkout_and_whether_it_was_changed(tmp_path, monkeypatch):
+    package = tmp_path / "checkout" / "tfdml" / "run" / "directory"
+    package.mkdir(parents=True)
+    monkeypatch.setattr(run_directory, "__file__", str(package / "run_directory.py"))
+    # An installed package is not in a checkout.
+    assert "commit" not in environment()
+    git = ["git", "-C", str(tmp_path / "checkout"), "-c", "user.name=a", "-c", "user.email=a@example.com"]
+    (tmp_path / "checkout" / "file").write_text("one")
+    for command in (["init", "-q"], ["add", "file"], ["commit", "-q", "-m", "One"]):
+        subprocess.run([*git, *command], check=True)
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    assert environment()["commit"] == commit
+    (tmp_path / "checkout" / "file").write_text("two")
+    assert environment()["commit"] == f"{commit}-dirty"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tfdml.console.flags import resolve
-from tfdml.run.study import records, runs
+from tfdml.run.study import records, runs, tables
 from tfdml.run.study.driver import run_study, tables_of
 from tfdml.run.study.records import measured
 from tfdml.run.study.study import Study
@@ -198,3 +198,22 @@ def test_members_are_recorded_without_the_folders_of_a_machine(tmp_path):
         records.keep(run.path, file)
     (kept,) = [json.loads(line) for line in file.read_text().splitlines()]
     assert kept["result"]["members"] == [{"run_dir": "member_000"}, {"run_dir": "member_001"}]
+
+
+def test_members_are_recorded_with_their_learning_curves(tmp_path):
+    run, file = runs.RunDirectory(tmp_path / "run"), tmp_path / "study.jsonl"
+    run.claim(resolve(["--members=1"]))
+    run.metrics.touch()
+    run.write_result({"members": [{"run_dir": str(tmp_path / "run/member_000")}], "asked": 1})
+    lines = [{"event": "evaluation", "step": step, "recall_at_1": step / 80} for step in (0, 40, 80)]
+    (tmp_path / "run/member_000").mkdir()
+    (tmp_path / "run/member_000/metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    records.keep(run.path, file)
+    record = records.read(file)["run"]
+    assert record["result"]["members"] == [{"run_dir": "member_000", "curve": lines}]
+    assert tables.gained_late([record["result"]], [run.path]).values == [pytest.approx(0.25)]
+    # On another machine, the ensemble is restored without its members.
+    restored = tmp_path / "restored" / "run"
+    records.restore(record, restored, resolve(["--members=1"]))
+    records.keep(restored, file)
+    assert len(file.read_text().splitlines()) == 1

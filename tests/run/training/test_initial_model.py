@@ -7,7 +7,12 @@ import pytest
 import tfdml
 from tfdml.console.flags import parse
 from tfdml.run.training import initial_model
-from tfdml.run.training.initial_model import InitialModel, check_initial_model, initial_model_record
+from tfdml.run.training.initial_model import (
+    InitialModel,
+    check_initial_model,
+    initial_model_record,
+    initial_weights_record,
+)
 
 IMAGES = np.random.default_rng(0).uniform(-1, 1, size=(4, 12, 12, 3)).astype(np.float32)
 
@@ -160,3 +165,14 @@ def test_a_file_that_changes_is_noticed(tmp_path):
     initial_model._first_fingerprint.cache_clear()
     with pytest.raises(ValueError, match="has changed since the run was started. Restore the file"):
         check_initial_model(network, recorded)
+
+
+def test_a_file_of_weights_is_identified_and_names_are_not(tmp_path):
+    file = tmp_path / "small.weights.h5"
+    file.write_bytes(b"weights")
+    digest = "9a129038d9a00aed0cf6a7ea059ca50a813449061ab87848cf1a13eafdf33b2c"
+    assert initial_weights_record(network_of(f"--initial_weights={file}")) == {
+        "initial_weights": {"bytes": 7, "sha256": digest}
+    }
+    for named in ("imagenet", "toycars", ""):
+        assert initial_weights_record(network_of(f"--initial_weights={named}")) == {}

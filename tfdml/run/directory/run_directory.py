@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import shutil
+import subprocess
 import time
 from importlib import metadata
 from pathlib import Path
@@ -72,6 +73,7 @@ def environment():
     ]
     return {
         "tfdml": __version__,
+        **({"commit": commit} if (commit := _commit()) else {}),
         "Keras": keras.__version__,
         "TensorFlow": tf.__version__,
         **faiss,
@@ -79,6 +81,18 @@ def environment():
         "Python": platform.python_version(),
         "machine": ", ".join([platform.platform(), *gpus]),
     }
+
+
+def _commit():
+    """Returns the commit of the checkout that tfdml is imported from, with `-dirty` if files differ, or ""."""
+    root = Path(__file__).resolve().parents[3]
+    if not (root / ".git").exists():
+        return ""
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
 
 
 NAME = "metrics.jsonl"
@@ -265,7 +279,7 @@ class RunDirectory:
 
     def recorded_dataset(self):
         """Returns the dictionary that `record_dataset` wrote, or an empty one."""
-        entries = dict.fromkeys(("images", "flags", "classes", "initial_model"), dict | None)
+        entries = dict.fromkeys(("images", "flags", "classes", "initial_model", "initial_weights"), dict | None)
         return self._read_json(self._dataset, entries, "Train again in another --run_dir.") or {}
 
     def events(self, kind=""):

@@ -189,8 +189,7 @@ def keep(run_dir, file):
     name, measures = Path(run_dir).name, run.path / FILE
     result = run.result()
     if "members" in result:
-        # The folders of members differ between machines.
-        members = [{**each, "run_dir": Path(each["run_dir"]).name} for each in result["members"]]
+        members = [_without_folder(member) for member in result["members"]]
         result = {**result, "members": members}
     record = {"run": name, "flags": [*map(_without_folders, run.serialized().values())], "result": result}
     if measures.exists():
@@ -201,7 +200,7 @@ def keep(run_dir, file):
     same = earlier and earlier["result"] == _rounded(record["result"])
     if same and record.get("measured") in (None, earlier.get("measured")):
         return
-    # An ensemble has no learning curve, but its members have one. From the statistics of pairs, the last step is kept.
+    # An ensemble has no learning curve; its members have one. From the statistics of pairs, the last step is kept.
     curve, pairs = run.events("evaluation"), run.events("pairs")
     record["curve"] = curve + [event for event in pairs if event["step"] == pairs[-1]["step"]]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -209,6 +208,13 @@ def keep(run_dir, file):
     with path.open("a") as records:
         is_cut = path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
         records.write("\n" * is_cut + json.dumps(_rounded(record)) + "\n")
+
+
+def _without_folder(member):
+    """Returns the record of an ensemble's member with its learning curve. Folders differ between machines."""
+    # A restored ensemble has the curves of its members, but not their folders.
+    curve = member.get("curve") or RunDirectory(member["run_dir"]).events("evaluation")
+    return {**member, "run_dir": Path(member["run_dir"]).name, **({"curve": curve} if curve else {})}
 
 
 def restore(record, run_dir, flags):

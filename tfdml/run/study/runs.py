@@ -96,7 +96,12 @@ def train(arguments):
 
 def curve(run_dir, metric="recall_at_1"):
     """Returns the learning curve of a metric, from step to value in order. It is empty for an ensemble."""
-    return {event["step"]: event[metric] for event in RunDirectory(run_dir).events() if metric in event}
+    return curve_of(RunDirectory(run_dir).events(), metric)
+
+
+def curve_of(events, metric="recall_at_1"):
+    """Returns the learning curve of a metric in the events of a run, from step to value in order."""
+    return {event["step"]: event[metric] for event in events if metric in event}
 
 
 def folds_of(row):

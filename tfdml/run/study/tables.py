@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from tfdml.run.study.records import measured
-from tfdml.run.study.runs import curve
+from tfdml.run.study.runs import curve, curve_of
 from tfdml.run.study.study import Flags, Number, Spread, numbers_of, text_of
 
 
@@ -88,8 +88,21 @@ def correlation(results, run_dirs):
 
 
 def gained_late(results, run_dirs):
-    """Column with the gain of Recall@1 in the last quarter of the steps, which is near 0 if the curve is flat."""
-    return Spread([gain_of(curve(path)) for path in run_dirs])
+    """Column with the gain of Recall@1 in the last quarter of the steps, which is near 0 if the curve is flat.
+
+    The gain of an ensemble is the mean gain of its members. The column is empty if a run has no learning curve.
+    """
+    curves = [curves_of(result, path) for result, path in zip(results, run_dirs, strict=True)]
+    # Rows without training have an evaluation before and one after their single step.
+    if not all(len(values) > 2 for of_run in curves for values in of_run):
+        return ""
+    return Spread([np.mean([gain_of(values) for values in of_run]) for of_run in curves])
+
+
+def curves_of(result, run_dir):
+    """Returns the learning curves of a run, or of each member of an ensemble."""
+    members = [curve_of(member["curve"]) for member in result.get("members", ()) if "curve" in member]
+    return members or [curve(run_dir)]
 
 
 def gain_of(values):

@@ -201,6 +201,15 @@ def initial_model_record(network: NetworkSettings) -> dict[str, Any]:
     return {"initial_model": _first_fingerprint(_file(network.initial_model))} if network.initial_model else {}
 
 
+def initial_weights_record(network: NetworkSettings) -> dict[str, Any]:
+    """Returns a record that identifies the file of `--initial_weights`, or an empty one.
+
+    Weights that a backbone downloads, or that come with tfdml, have a name and no file.
+    """
+    path = network.initial_weights
+    return {"initial_weights": _first_fingerprint(Path(path))} if path and Path(path).is_file() else {}
+
+
 # The fingerprint of a file when this process first read it.
 _first_fingerprint = functools.cache(fingerprint)
 

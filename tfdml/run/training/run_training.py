@@ -20,7 +20,11 @@ from tfdml.run.experiment.length import late_rise, steps_of
 from tfdml.run.experiment.splits import check_images, check_queries, of_one_class, to_record
 from tfdml.run.loggers import check_client, log_result
 from tfdml.run.training.gain import check_baselines, put_back
-from tfdml.run.training.initial_model import check_initial_model, initial_model_record
+from tfdml.run.training.initial_model import (
+    check_initial_model,
+    initial_model_record,
+    initial_weights_record,
+)
 from tfdml.run.training.model import build_model
 from tfdml.run.training.result import result_of
 from tfdml.run.training.run_callbacks import Progress, RunCallbacks
@@ -173,7 +177,9 @@ def _train(experiment, run, serialized, stop, longer):
     if chief:
         run.claim(serialized)
         record = to_record(settings.data, experiment.splits.dataset)
-        run.record_dataset({**record, **initial_model_record(settings.network)})
+        # A resumed run keeps the record of the file that it started from.
+        weights = initial_weights_record(settings.network) | _of_weights(run)
+        run.record_dataset({**record, **initial_model_record(settings.network), **weights})
         LOGGER.info("Training in %s: %s", run.path, length.in_words(settings.evaluation.evaluate_on))
     with stop:
         callbacks = RunCallbacks.of(experiment, model, sampler, batches, progress, length, run, stop)
@@ -205,7 +211,14 @@ def _train(experiment, run, serialized, stop, longer):
         result = result_of(
             experiment, run, model, evaluation, progress.step, lambda: build(tell=False)[0], callbacks.assignment
         )
-    return {**result, "seconds": round(progress.seconds, 1), "environment": environment(), **callbacks.findings()}
+    about = {"seconds": round(progress.seconds, 1), "environment": environment(), **_of_weights(run)}
+    return {**result, **about, **callbacks.findings()}
+
+
+def _of_weights(run):
+    """Returns what a run directory has recorded about the file of `--initial_weights`, or an empty dictionary."""
+    name = "initial_weights"
+    return {name: found} if (found := run.recorded_dataset().get(name)) else {}
 
 
 def _fit(experiment, model, batches, callbacks, progress, length):
