@@ -25,6 +25,8 @@ LOSS_SPECS = {
         "generalized_cross_entropy(classes=7, q=0.25)",
     ],
     "histogram": ["histogram", "histogram(bins=7)"],
+    # Its rows are pairs of an image and a text, see `tests.losses.test_image_text`.
+    "image_text": [],
     "intrinsic_manifold": [
         "intrinsic_manifold(classes=7)",
         "intrinsic_manifold(classes=7, restart=0.5, affinity='shifted')",
@@ -86,7 +88,7 @@ def specs_by_fixture():
     losses = {spec: registry.create("loss", spec) for spec in specs}
     return {
         "loss_spec": specs,
-        "one_spec_a_loss": [several[0] for several in by_name.values()] + SUM_SPECS[1:],
+        "one_spec_a_loss": [several[0] for several in by_name.values() if several] + SUM_SPECS[1:],
         "pair_loss_spec": [spec for spec in specs if losses[spec].make_layer() is None],
         "proxy_loss_spec": [spec for spec in specs if isinstance(losses[spec], ProxyLoss)],
     }

@@ -13,6 +13,7 @@ from tfdml.losses.cos_face import CosFace, NormSoftmax
 from tfdml.losses.fast_ap import FastAP
 from tfdml.losses.generalized_cross_entropy import GeneralizedCrossEntropy
 from tfdml.losses.histogram import Histogram
+from tfdml.losses.image_text import ImageText, ScaleAndBias
 from tfdml.losses.lifted_structure import LiftedStructure
 from tfdml.losses.manifold import ContextualManifold, IntrinsicManifold, ManifoldNPair
 from tfdml.losses.margin import Margin
@@ -45,6 +46,7 @@ __all__ = [
     "FastAP",
     "GeneralizedCrossEntropy",
     "Histogram",
+    "ImageText",
     "IntrinsicManifold",
     "LiftedStructure",
     "ManifoldNPair",
@@ -60,6 +62,7 @@ __all__ = [
     "ProxyNPair",
     "RankedList",
     "RankedListSimpler",
+    "ScaleAndBias",
     "SimSiam",
     "SmoothAP",
     "SoftTriple",
