@@ -20,10 +20,10 @@ if startup.begin():
         import keras
 
         from pipelines.preprocessing import Preprocessing
-        from tfdml import backbones, functional, heads, layers, losses, registry
+        from tfdml import backbones, functional, heads, layers, losses, registry, texts
         from tfdml.registry import arguments
 
-        __all__ += ["Preprocessing", "backbones", "functional", "heads", "layers", "losses", "registry"]
+        __all__ += ["Preprocessing", "backbones", "functional", "heads", "layers", "losses", "registry", "texts"]
 
         # Losses, layers and backbones support all Keras backends; the rest needs TensorFlow.
         if keras.backend.backend() == "tensorflow":
@@ -38,11 +38,12 @@ if startup.begin():
                 Multilevel,
                 MultiTail,
                 Single,
+                TwoTowers,
                 memories,
             )
 
             __all__ += ["AttentionEnsemble", "DivideAndConquer", "EmbeddingModel", "MultiHead", "MultiTail"]
-            __all__ += ["Features", "Joined", "Multilevel", "Single", "memories"]
+            __all__ += ["Features", "Joined", "Multilevel", "Single", "TwoTowers", "memories"]
             __all__ += ["ImageEmbedder", "Index", "callbacks", "data", "evaluation", "load", "methods", "optimizers"]
             __all__ += ["from_preset", "reporting", "save_preset", "serving", "upload_preset"]
 

@@ -14,6 +14,7 @@ from tfdml import optimizers as optimizers
 from tfdml import registry as registry
 from tfdml import reporting as reporting
 from tfdml import serving as serving
+from tfdml import texts as texts
 from tfdml.console.startup import __version__ as __version__
 from tfdml.methods import AttentionEnsemble as AttentionEnsemble
 from tfdml.methods import DivideAndConquer as DivideAndConquer
@@ -24,6 +25,7 @@ from tfdml.methods import MultiHead as MultiHead
 from tfdml.methods import Multilevel as Multilevel
 from tfdml.methods import MultiTail as MultiTail
 from tfdml.methods import Single as Single
+from tfdml.methods import TwoTowers as TwoTowers
 from tfdml.methods import memories as memories
 from tfdml.run.loading import ImageEmbedder as ImageEmbedder
 from tfdml.run.loading import load as load

@@ -36,7 +36,7 @@ class ImageText(EmbeddingLoss):
     The papers have one positive per row. Labels show which texts are equal: without them, two images of one class with
     the text "a photo of a mug" would repel each other's text. If every row is different, use different labels.
 
-    The temperature and the bias are variables of the layer that `make_layer` returns. `tfdml.ImageText` creates this
+    The temperature and the bias are variables of the layer that `make_layer` returns. `tfdml.TwoTowers` creates this
     layer. In plain Keras, the model ends with it, `outputs = loss.make_layer()(embeddings)`.
 
     Use large batches, because the other rows of the batch are the negatives. `--pieces` makes them fit into memory.

@@ -4,6 +4,7 @@ from tfdml.methods.divide_and_conquer import DivideAndConquer
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.methods.ensembles import AttentionEnsemble, MemberEnsemble
 from tfdml.methods.heads import Features, Joined, MultiHead, Multilevel, MultiTail, Single
+from tfdml.methods.two_towers import TwoTowers
 
 __all__ = [
     "AttentionEnsemble",
@@ -16,4 +17,5 @@ __all__ = [
     "MultiTail",
     "Multilevel",
     "Single",
+    "TwoTowers",
 ]

@@ -46,6 +46,7 @@ ROOMS = {
     "index": "tfdml.evaluation.indexes",
     "backbone": "tfdml.backbones",
     "head": "tfdml.heads",
+    "text_tower": "tfdml.texts",
     "method": "tfdml.methods",
     "loss": "tfdml.losses",
     "memory": "tfdml.methods.memories",
