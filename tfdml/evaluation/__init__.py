@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 from tfdml.evaluation.cost import cost
 from tfdml.evaluation.diversity import diversity
 from tfdml.evaluation.evaluate import evaluate
+from tfdml.evaluation.image_text import image_text_recall
 
-__all__ = ["Embedder", "cost", "diversity", "evaluate"]
+__all__ = ["Embedder", "cost", "diversity", "evaluate", "image_text_recall"]
 
 if TYPE_CHECKING:
     from tfdml.evaluation.embedder import Embedder
