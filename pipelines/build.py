@@ -56,6 +56,7 @@ def training_batches(
     read=None,
     substitutes=None,
     weights=None,
+    texts=None,
 ):
     """Returns the batches `(images, target)` of the rest of an epoch, which depend only on the seed and the step.
 
@@ -67,22 +68,29 @@ def training_batches(
     `read` returns the contents of a row, by default from its file. Vectors need no `preprocess`, because a whole batch
     of them is gathered at once. `worker` is `(index, count)`: this worker produces its share of every batch, in `parts`
     batches, one for each of its replicas. Without `substitutes`, a row that cannot be read is an error. `weights`, from
-    `class_weights`, are the third element of batches.
+    `class_weights`, are the third element of batches. With `texts`, from `Captions.drawn`, batches are pairs
+    `{"image": ..., "tokens": ...}`, and the target is the number of each pair's text.
     """
     seed = tf.constant(seed, tf.int64)
     read, box_of, target_of = read or _reader(split), _boxes(split), _target_of(split, sampler.targets)
     drawn, size = _drawn(sampler, seed, step, steps_per_epoch, worker), sampler.batch_size // worker[1] // parts
 
+    def pair(image, rows, numbers, targets):
+        if texts is None:
+            return image, target_of(rows, targets)
+        tokens, text = texts(rows, numbers)
+        return {"image": image, "tokens": tokens}, text
+
     def prepared(contents, image):
         augmented = preprocess(contents, tf.stack([seed, image.numbers]), *box_of(image.rows))
-        return augmented, target_of(image.rows, image.targets)
+        return pair(augmented, image.rows, image.numbers, image.targets)
 
     def noted(images, targets, rows, taken):
         substitutes.note(rows, taken)
         return images, targets
 
     if vector_dims(split):
-        gathered = as_it_is(lambda batch: (read(batch.rows), target_of(batch.rows, batch.targets)))
+        gathered = as_it_is(lambda batch: pair(read(batch.rows), *batch))
         dataset = drawn.rebatch(size, drop_remainder=True).map(gathered)
     elif substitutes is None:
         images = _decoded(drawn.unbatch(), read, prepared, operator.attrgetter("rows"))

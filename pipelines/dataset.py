@@ -52,6 +52,7 @@ class Split:
         attributes: `[N, C]` booleans or `None`. For multi-label images, which of C labels each row has. Each image then
             has its own class label. Defaults to `None`.
         attribute_names: Names of these C labels. Defaults to `()`.
+        captions: `[N]` object array with a tuple of one or several texts for each row, or `None`. Defaults to `None`.
 
     Raises:
         ValueError: If a column does not have N entries.
@@ -82,6 +83,7 @@ class Split:
     level_names: tuple = ()
     attributes: np.ndarray | None = None
     attribute_names: tuple = ()
+    captions: np.ndarray | None = None
 
     def __post_init__(self):
         for name, column in self._columns().items():

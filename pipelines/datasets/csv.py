@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
+from pipelines.captions import SEPARATOR, as_column
 from pipelines.dataset import Dataset, Split, TestClasses
 from pipelines.labels import MARKS, SPLITS, TRUTHS, Undivided, class_numbers_of, read_table, several_labels, table_path
 from tfdml.registry import register
 from tfdml.registry.arguments import FilePath, Seed, Text
 
 NEEDED = ("path", "label", "split")
-KNOWN = (*NEEDED, "camera", "group", *MARKS)
+KNOWN = (*NEEDED, "camera", "group", "caption", *MARKS)
 
 
 @register("dataset", "csv")
@@ -27,7 +28,8 @@ def csv(
     """Loads your own images from a CSV table with the columns `path`, `label` and `split` (train or test).
 
     The optional columns `camera` and `group` are integers or text. For a query, gallery images of its class with the
-    same camera or group are ignored. The optional columns `is_query` and `is_gallery` mark test images.
+    same camera or group are ignored. The optional columns `is_query` and `is_gallery` mark test images. The optional
+    column `caption` has one or several texts about the image, separated by `|`.
 
     Args:
         path: Path of the table, in UTF-8, with commas and a header. It may be relative to `data_dir`.
@@ -60,6 +62,8 @@ def csv(
         "cameras": _shared(rows, "camera"),
         "groups": _shared(rows, "group"),
     }
+    if "caption" in rows[0]:
+        columns["captions"] = _captions(table, rows, lines)
     for name in [name for name in MARKS if name in rows[0]]:
         for row, line in zip(rows, lines, strict=True):
             if row[name].lower() not in TRUTHS:
@@ -134,6 +138,17 @@ def _shared(rows, name):
     values = [(row[name], None) if row[name] else ("", place) for place, row in enumerate(rows)]
     numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
     return np.array([numbers[value] for value in values], np.int64)
+
+
+def _captions(table, rows, lines):
+    """Returns the captions of each row. Every row must have one."""
+    captions = [tuple(filter(None, map(str.strip, row["caption"].split(SEPARATOR)))) for row in rows]
+    if () in captions:
+        raise ValueError(
+            f"{table}, line {lines[captions.index(())]}: caption is empty. Expected a text about the image, or several "
+            f"texts separated by {SEPARATOR}."
+        )
+    return as_column(captions)
 
 
 # Class labels are stored as signed 64-bit integers.

@@ -11,9 +11,10 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from pipelines.captions import as_column
 from pipelines.dataset import Dataset, Split
 from pipelines.datasets.loading import cache_folder
-from pipelines.datasets.toycars_drawing import BODIES, PARTS, render
+from pipelines.datasets.toycars_drawing import BODIES, PARTS, color_name, random_paint, render
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.files.checked import read_bytes
 from tfdml.registry import register
@@ -82,6 +83,7 @@ def toycars(
     image_size: Annotated[int, integer(16, at_most=MOST_SIDE)] = 48,
     seed: Seed = 0,
     grouped: bool = False,
+    captions: bool = False,
 ) -> Dataset:
     """Renders toy car images, in which each class is a car design, so that you can try tfdml without a dataset.
 
@@ -98,6 +100,9 @@ def toycars(
         grouped: Boolean. Whether each body type is a group of similar classes that differ only in two or three parts,
             for example sedans in wheels and roof. The other parts vary from image to image. There are at most 224
             classes, with labels group by group in each half. Defaults to `False`.
+        captions: Boolean. Whether each image has a caption with its color and its parts, such as "a red van with a
+            roof rack, portholes, disc wheels and a star". Parts of designs of the test have other combinations than
+            those of training. Defaults to `False`.
 
     Returns:
         `Dataset` with JPEG files as bytes in each row.
@@ -112,7 +117,8 @@ def toycars(
     names = {label: ", ".join(filter(None, design)) for label, design in enumerate(chosen)}
     groups = {label: design.body for label, design in enumerate(chosen)} if grouped else None
     levels = {"body": {label: design.body for label, design in enumerate(chosen)}}
-    both = Split(images, labels, names, class_groups=groups, levels=levels)
+    texts = _captions(chosen, labels, images_per_class, seed) if captions else None
+    both = Split(images, labels, names, class_groups=groups, levels=levels, captions=texts)
     return Dataset("toycars", both.where(labels < classes // 2), both.where(labels >= classes // 2))
 
 
@@ -129,6 +135,28 @@ def designs(classes, seed):
         return Design(body, *[tuple(kinds)[number] for kinds, number in zip(PARTS.values(), numbers, strict=True)])
 
     return list(map(design, bodies.tolist()))
+
+
+# Parts whose names start with a number or are plurals, which need no article.
+WITHOUT_ARTICLE = ("one ", "two ", "three ", "portholes", "luggage", "chequers", "chevrons")
+
+
+def _captions(chosen, labels, images_per_class, seed):
+    """Returns the caption of each image, from its design and the color of its body."""
+
+    def caption(label, number):
+        # The first draws of `render` are those of the paint.
+        color = random_paint(np.random.default_rng([seed, label, number])).body
+        design = completed(chosen[label], np.random.default_rng([seed, label, number, 1]))
+        *parts, last = (_with_article(kind) for kind in design[1:] if not kind.startswith(("no ", "bare ")))
+        return f"{_with_article(color_name(color))} {design.body} with {', '.join(parts)} and {last}"
+
+    return as_column((caption(label, place % images_per_class),) for place, label in enumerate(labels.tolist()))
+
+
+def _with_article(words):
+    bare = words.startswith(WITHOUT_ARTICLE) or words.endswith("wheels")
+    return words if bare else f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
 
 
 def _render_to(path, chosen, images_per_class, image_size, seed):

@@ -300,6 +300,19 @@ def _color(rng, *, value, saturation, hue=(0.0, 1.0)):
     return tuple(round(255 * channel) for channel in channels)
 
 
+# The last hue of each color, on a circle from 0 to 1.
+HUES = {"red": 0.04, "orange": 0.11, "yellow": 0.19, "green": 0.42, "turquoise": 0.53, "blue": 0.7, "purple": 0.82}
+HUES |= {"pink": 0.95}
+
+
+def color_name(color):
+    """Returns the name of a color, from 0 to 255 per channel."""
+    hue, saturation, value = colorsys.rgb_to_hsv(*(channel / 255 for channel in color))
+    if saturation < 0.25:
+        return "white" if value > 0.8 else "gray" if value > 0.45 else "black"
+    return next((name for name, last in HUES.items() if hue <= last), "red")
+
+
 def _background(rng, size):
     """Draws sky and ground in one color each, with clutter in other colors."""
     image = Image.new("RGB", (size, size), _color(rng, value=(0.3, 1.0), saturation=(0.0, 0.7)))

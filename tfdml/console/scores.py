@@ -4,13 +4,19 @@ import re
 
 # Names of metrics as papers write them, and what they start with.
 NAMES = {"r_precision": "R-precision", "map_at_r": "MAP@R", "map": "mAP", "mrr": "MRR", "ndcg": "nDCG"}
-BEGINNINGS = {"recall_at_": "Recall@", "precision_at_": "Precision@", "cmc_at_": "CMC@"}
+BEGINNINGS = {
+    "text_to_image_": "text-to-image ",
+    "image_to_text_": "image-to-text ",
+    "recall_at_": "Recall@",
+    "precision_at_": "Precision@",
+    "cmc_at_": "CMC@",
+}
 CAPITALS = ("nmi", "ami", "ari", "f1")
 # Models that a result measures before training: their keys in files, and how people read them.
 BEFORE_TRAINING = {"features": "pretrained features", "untrained": "before training"}
 # Metrics that are shares, which people read in percent; `_of_LEVEL` is added for a level of a class hierarchy.
 SHARES = re.compile(
-    r"((recall|precision|cmc|relevance)_at_(\d+|k)|(tar|dir)_at_far(_[\d.e-]+)?|r_precision|map|map_trapezoid|map_at_r"
+    r"(text_to_image_|image_to_text_)?((recall|precision|cmc|relevance)_at_(\d+|k)|(tar|dir)_at_far(_[\d.e-]+)?|r_precision|map|map_trapezoid|map_at_r"
     r"|mrr|ndcg|graded_map|hierarchical_ap|average_set_intersection|accuracy|standard_error|pair_accuracy"
     r"|pair_average_precision|equal_error_rate|f1|purity|neighbors_kept)(_of_.+)?"
 )

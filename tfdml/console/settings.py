@@ -204,6 +204,11 @@ class DataSettings:
         "Levels of the class hierarchy to learn, from coarse to fine, such as make,class. If not set, only the "
         "classes.",
     )
+    captions: str = flag(
+        "",
+        "Templates of captions for the loss image_text, separated by |, in which {} is replaced by the name of the "
+        "class, such as 'a photo of a {}'. If not set, the captions of the dataset, if it has any.",
+    )
     meta_classes: int = flag(
         0, "Number of random meta-classes to train on instead of the classes. 0 uses the classes.", lower_bound=0
     )

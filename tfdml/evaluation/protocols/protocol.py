@@ -49,6 +49,9 @@ class Protocol:
     ```
     """
 
+    # Whether the embeddings of captions are measured as well.
+    takes_texts = False
+
     def __init__(self, metrics: MetricSpecs, distance: Distance, reranking: Text | None = None, index: Text = "exact"):
         self.metrics = metrics_of(metrics)
         self.distance = distance

@@ -13,9 +13,11 @@ from tfdml import registry
 from tfdml.console.progress_bar import verbosity
 from tfdml.console.settings import Settings, values_of
 from tfdml.evaluation import Embedder
+from tfdml.evaluation.protocols.image_text import text_intervals
+from tfdml.methods import TwoTowers
 from tfdml.run.directory.model_archive import check_modules, load_archive
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.experiment.images import ImageData
+from tfdml.run.experiment.images import ImageData, captions_of
 from tfdml.run.experiment.splits import Splits, changed_images, protocol_spec
 from tfdml.runtime.devices import is_chief, strategy_for
 from tfdml.runtime.workers import Workers
@@ -102,9 +104,30 @@ class Experiment:
         """The name of the metric that selects the best model."""
         return self.splits.protocol.selecting(self.settings.evaluation.select_by)
 
-    def measure(self, embeddings, split, metrics=None):
-        """Returns the values of metrics by name, by default of all the protocol's. All workers measure together."""
-        return self.scores(embeddings, split, metrics).summary()
+    def measure(self, embeddings, split, metrics=None, model=None):
+        """Returns the values of metrics by name, by default of all the protocol's. All workers measure together.
+
+        If the protocol measures captions, `model` is the model that embeds them.
+        """
+        texts = self.text_scores(model, embeddings, split) if model is not None else {}
+        of_texts = {name: value for scores in texts.values() for name, value in scores.values.items()}
+        return {**of_texts, **self.scores(embeddings, split, metrics).summary()}
+
+    def text_scores(self, model, embeddings, split):
+        """Returns the `Scores` between a split's images and captions, by direction; `{}` if none are measured."""
+        if not self.splits.protocol.takes_texts:
+            return {}
+        if not isinstance(model, TwoTowers):
+            raise ValueError(
+                "The protocol 'image_text' needs a model with a text tower. Set --method=two_towers, or another "
+                f"--protocol. Received: a {type(model).__name__} model."
+            )
+        captions = captions_of(split)
+        return self.splits.protocol.text_scores(embeddings, model.embed_texts(captions.texts), captions.pairs)
+
+    def text_intervals(self, found, split):
+        """Returns confidence intervals of what `text_scores` found for a split."""
+        return text_intervals(found, captions_of(split).pairs, split.labels) if found else {}
 
     def scores(self, embeddings, split, metrics=None):
         """Returns the `Scores` of embeddings of a split; see `measure`."""

@@ -8,12 +8,14 @@ import tensorflow as tf
 
 from pipelines.batches import check_views
 from pipelines.build import class_weights, evaluation_batches, training_batches
+from pipelines.captions import Captions
 from pipelines.datasets.loading import cache_folder
 from pipelines.preprocessing import Preprocessing, VectorPreprocessing, declared_by
 from pipelines.preprocessor import Preprocessor
 from pipelines.reading.cache import Cache, free_memory
 from pipelines.reading.unreadable import Substitutes, why_unreadable
 from pipelines.stored import vector_dims
+from tfdml.methods import TwoTowers
 from tfdml.run.training.run_checkpoint import BadImages
 from tfdml.runtime.workers import Workers
 
@@ -83,7 +85,11 @@ class ImageData:
                 "Remove it."
             )
         read, prepare = self._cache.through(split, preprocessor)
+        takes_pairs = isinstance(model, TwoTowers) and model.takes_pairs
+        if takes_pairs and weight_power:
+            raise ValueError(f"--class_weights={weight_power} has no effect on pairs of image and text. Remove it.")
         options = {
+            "texts": texts_of(split, model) if takes_pairs else None,
             "seed": self.seed,
             "step": progress.pipeline_step,
             "steps_per_epoch": progress.steps_per_epoch,
@@ -137,6 +143,22 @@ class ImageData:
             most=self.settings.max_bad_images,
             describe=lambda row: f"{split.name_of(row)} ({why_unreadable(split, row) or 'it can be read now'})",
         )
+
+
+def texts_of(split, model):
+    """Returns the function that draws captions of a split, as tokens of a `TwoTowers` model; see `Captions.drawn`."""
+    captions = captions_of(split)
+    return captions.drawn(model.text.tokenizer(captions.texts))
+
+
+def captions_of(split):
+    """Returns the `Captions` of a split, or raises a ValueError if it has none."""
+    if split.captions is None:
+        raise ValueError(
+            "Texts need images with captions, and this dataset has none. Add a column caption to the table of "
+            "--dataset=csv, or make captions from the names of classes: --captions='a photo of a {}'."
+        )
+    return Captions(split.captions)
 
 
 class Batches:

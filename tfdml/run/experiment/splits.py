@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from pipelines.captions import with_captions
 from pipelines.dataset import Dataset, Split
 from pipelines.datasets import load
 from pipelines.datasets.folder import WITHOUT_CLASSES
@@ -115,6 +116,10 @@ class Splits:
         options = {"data_dir": data.data_dir, "ignore_images": data.ignore_images}
         dataset = load(data.dataset, classes=classes, test_only=test_only, **options)
         dataset = with_levels(dataset, data.levels) if data.levels else dataset
+        if data.captions:
+            dataset = dataclasses.replace(
+                dataset, **{part: with_captions(split, data.captions) for part, split in dataset.splits().items()}
+            )
         train, evaluated = _train_and_evaluation(dataset, evaluation, seed)
         # Proxy losses need labels without gaps.
         labels = registry.create("labels", data.labels) if data.labels else None

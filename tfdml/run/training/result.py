@@ -57,14 +57,14 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
     embeddings = evaluation.embeddings
     if selected_on != "test" or embeddings is None or evaluation.history[-1]["step"] != step:
         embeddings = experiment.embed(model, test)
-    final = experiment.measure(embeddings, test)
+    final = experiment.measure(embeddings, test, model=model)
     _write_final(experiment, run, model, embeddings, assignment)
     begun = Beginning(experiment, model.backbone, build_untrained)
     if selected_on == "test":
         untrained, watched = evaluation.history[0]["metrics"], {}
     else:
         watched = {selected_on: _watched(experiment, model, evaluation, step, begun.features)}
-        untrained = experiment.measure(experiment.embed(begun.model, test), test)
+        untrained = experiment.measure(experiment.embed(begun.model, test), test, model=begun.model)
     blend = _blend(experiment, run, model, begun.model, evaluation) if begun.blends else None
     if blend:
         for selected in watched.values():
@@ -73,14 +73,15 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
         load_best(model, run)
     if blend or not best_is_final:
         embeddings = experiment.embed(model, test)
-    best = experiment.scores(embeddings, test)
-    intervals = class_intervals(best, test.labels)
+    best, texts = experiment.scores(embeddings, test), experiment.text_scores(model, embeddings, test)
+    intervals = {**experiment.text_intervals(texts, test), **class_intervals(best, test.labels)}
     return {
         **({"index": repr(protocol.index)} if protocol.index.is_approximate else {}),
         **begun.findings,
         "untrained": untrained,
         "metrics": final,
         "best": {
+            **{name: value for scores in texts.values() for name, value in scores.values.items()},
             **best.summary(),
             **({"step": step, "blend": blend.share} if blend else {"step": evaluation.best["step"]}),
             "selected_on": selected_on,
@@ -129,7 +130,7 @@ def _watched(experiment, model, evaluation, step, features):
     first, last = evaluation.history[0], evaluation.history[-1]
 
     def measure(which):
-        return experiment.measure(experiment.embed(which, split), split, metrics)
+        return experiment.measure(experiment.embed(which, split), split, metrics, None if which is features else which)
 
     final = last["metrics"] if last["step"] == step else measure(model)
     watched = {"metrics": final, "best": evaluation.best["metrics"], "untrained": first["metrics"]}

@@ -185,7 +185,7 @@ def _evaluation(experiment, model, batches, progress, length, run, log, average)
         prefix=evaluate_on,
         patience=length.patience,
         patience_from=length.patience_from,
-        measure=lambda embeddings: experiment.measure(embeddings, split, protocol.while_training),
+        measure=lambda embeddings: experiment.measure(embeddings, split, protocol.while_training, model),
         monitor=experiment.monitor,
         on_evaluation=on_evaluation,
         step=lambda: progress.step,
