@@ -410,7 +410,7 @@ FIRST_TOKENS = {
 def keras_hub(
     preset: Text,
     image_size: ImageSize | None = None,
-    features: TokenKind | None = None,
+    features: TokenKind | Literal["shared"] | None = None,
     drop_path: Annotated[float, number(at_least=0, below=1)] | None = None,
 ) -> Borrowed:
     """Creates an image backbone from a keras-hub preset with its weights, such as DINOv2 or CLIP.
@@ -423,8 +423,9 @@ def keras_hub(
             size, such as transformers. If `None`, it is the size of the preset. Presets with two towers always have
             their own size. Defaults to `None`.
         features: Which tokens of a transformer represent an image: `"class"`, the token of the whole image,
-            `"patches"`, the mean of the patch tokens, or `"both"`, concatenated. If `None`, it is `"class"` for presets
-            with two towers. For other presets, it is all tokens, which the head pools. Defaults to `None`.
+            `"patches"`, the mean of the patch tokens, or `"both"`, concatenated. For presets with two towers, `"shared"`
+            is the embedding in the space of images and texts, see `tfdml.TwoTowers`. If `None`, it is `"class"` for
+            presets with two towers. For other presets, it is all tokens, which the head pools. Defaults to `None`.
         drop_path: Float. Fraction of the images for which training drops a residual branch, see
             `tfdml.layers.DropPath`. If `None`, it is the value of the preset. Defaults to `None`.
 
@@ -454,6 +455,15 @@ def keras_hub(
             "one: keras_hub.layers.ImageConverter(image_size=..., scale=..., offset=...).save_to_preset(folder)."
         )
     converter = load_preset("keras_hub", preset, lambda: package.layers.ImageConverter.from_preset(preset))
+    if features == "shared":
+        if not has_towers:
+            raise ValueError(
+                f"features='shared' needs a preset with two towers, such as CLIP or SigLIP. Received: "
+                f"keras_hub(preset={preset!r}), a {type(whole).__name__}."
+            )
+        images = keras.Input(network.inputs[0].shape[1:])
+        shared = keras.Model(images, whole.get_vision_embeddings(images), name=f"{network.name}_shared")
+        return Borrowed(shared, "keras_hub", _preprocessing_of_keras_hub(network, converter))
     prefix = _prefix(network)
     if isinstance(network.output, dict):
         # Use the deepest features of networks with several outputs, such as HGNetV2. They are last in the network's

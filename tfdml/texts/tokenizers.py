@@ -126,6 +126,11 @@ class HubTokenizer(Tokenizer):
         return np.asarray(keras.ops.convert_to_numpy(prepared["token_ids"]), np.int32)
 
     def in_graph(self, texts):
+        import tensorflow as tf
+
+        if getattr(self.preprocessor, "to_lower", False) or getattr(self.preprocessor, "canonicalize_text", False):
+            # In a graph, keras-hub only converts ASCII letters to lower case, but elsewhere all letters.
+            texts = tf.strings.lower(texts, encoding="utf-8")
         return self.preprocessor({"prompts": texts, "images": None})["token_ids"]
 
     def get_config(self):

@@ -1,6 +1,7 @@
 """The base class of text towers, and the text tower of keras-hub presets."""
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any, Unpack
 
 import keras
@@ -76,6 +77,8 @@ class HubText(TextTower):
         return {**super().get_config(), "encoder": self.encoder_config, "tokenizer": tokenizer}
 
 
+# tensorflow-text requires `tensorflow`, which must not be installed over `tensorflow-cpu`.
+INSTALL_TEXT = "Run: pip install --no-deps 'tensorflow-text~=2.21.0'."
 # The preprocessor of texts for each network with two towers.
 PREPROCESSORS = {
     "CLIPBackbone": "CLIPPreprocessor",
@@ -105,6 +108,8 @@ def keras_hub(preset: Text) -> HubText:
     For example, `tfdml.texts.keras_hub("siglip2_base_patch16_224")` downloads the text tower of SigLIP 2.
     """
     package = import_extra("keras_hub")
+    if find_spec("tensorflow_text") is None:
+        raise ImportError(f"Text towers of keras_hub need tensorflow-text. {INSTALL_TEXT}")
     whole = load_preset("keras_hub", preset, lambda: package.models.Backbone.from_preset(preset))
     if type(whole).__name__ not in PREPROCESSORS:
         raise ValueError(
