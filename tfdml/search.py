@@ -2,6 +2,7 @@
 
 python -m tfdml.search --index=index --picture=found.png query.jpg other.jpg
 python -m tfdml.search --index=index --where="label in ('mug', 'cup') and price < 20" query.jpg
+python -m tfdml.search --index=index --text="red mug"
 python -m tfdml.search --index=index --duplicates --threshold=0.98
 python -m tfdml.search --index=index --label=new_photos --validation=photos_with_labels --precision=0.95
 """
@@ -34,6 +35,10 @@ flags.DEFINE_string(
     "Minimum similarity of neighbors, labels and duplicates, or none for no minimum. If not set, the threshold that "
     "tfdml.threshold has fitted for the model is used, if there is one. The default of --duplicates is 0.95.",
 )
+flags.DEFINE_string(
+    "text", "", "Text to search for, such as red mug, if the model has a text tower. With images, both are combined."
+)
+flags.DEFINE_float("text_weight", 0.5, "Weight of --text next to an image.", 0.0, 1.0)
 flags.DEFINE_bool("adaptive", False, "Cut each list of neighbors at the largest drop in similarity.")
 flags.DEFINE_string(
     "label", "", "Folder of images to label by their nearest neighbors. Images below the threshold are labeled unknown."
@@ -54,14 +59,18 @@ def main(queries):
     values = flags.FLAGS
     if not values.index:
         raise ValueError("--index is missing. Set it to the folder or address of an index, see python -m tfdml.index.")
-    if sum([bool(queries), values.duplicates, bool(values.label)]) != 1:
-        raise ValueError("Set exactly one of: the paths of images to search for, --duplicates, and --label.")
+    if sum([bool(queries or values.text), values.duplicates, bool(values.label)]) != 1:
+        raise ValueError("Set exactly one of: images or a --text to search for, --duplicates, and --label.")
     if values.threshold and values.validation:
         raise ValueError(
             "--threshold and --validation cannot both be set, because --validation determines a threshold."
         )
-    if not queries:
+    if values.text:
+        command.refuse_unused(["adaptive", "picture"], "--text is set")
+    elif not queries:
         command.refuse_unused(["picture", "where", "adaptive"], "--duplicates and --label only print a list")
+    if not values.text or not queries:
+        command.refuse_unused(["text_weight"], "it needs both --text and images")
     if not values.duplicates:
         command.refuse_unused(["groups"], "--duplicates is not set")
     command.check_file("picture")
@@ -72,8 +81,9 @@ def main(queries):
 
     _check_picture(values.picture)
     searcher = searcher_of(values.index, values.model or None)
-    if queries:
+    if queries or values.text:
         about = {"k": values.k, "where": values.where, "adaptive": values.adaptive, "picture": values.picture}
+        about |= {"text": values.text, "text_weight": values.text_weight}
         print_neighbors(searcher, queries, values.threshold, values.format, **about)
     elif values.duplicates:
         print_duplicates(searcher, values.threshold, values.format, values.groups)
@@ -91,17 +101,23 @@ def _check_picture(path):
         raise ValueError(f"--picture={path} must end like an image file, for example found.png.")
 
 
-def print_neighbors(searcher, queries, setting, form, *, k, where="", adaptive=False, picture=""):
-    """Prints the neighbors of images and, if `picture` is a path, draws them.
+def print_neighbors(
+    searcher, queries, setting, form, *, k, where="", adaptive=False, picture="", text="", text_weight=0.5
+):
+    """Prints the neighbors of images, of a text or of both and, if `picture` is a path, draws them.
 
-    If --threshold is set to `setting`, less similar neighbors are left out. A fitted threshold only marks them. `form`
-    is `table` or `json`.
+    If --threshold is set to `setting`, less similar neighbors are left out. A fitted threshold only marks them, and is
+    not used for texts, whose similarities have another scale. `form` is `table` or `json`.
     """
     from tfdml.serving.index.contact_sheet import draw
     from tfdml.serving.index.searcher import adaptive_search
+    from tfdml.serving.index.threshold import NONE
 
-    threshold = _threshold(searcher, setting, form)
-    if adaptive:
+    threshold = _threshold(searcher, setting or (NONE if text else ""), form)
+    if text:
+        vectors = searcher.embed_query(queries or None, text, text_weight)
+        nearest, queries = searcher.search_vectors(vectors, k, where or None), queries or [text]
+    elif adaptive:
         nearest = adaptive_search(searcher, queries, k, where or None)
     else:
         nearest = searcher.search(queries, k, where or None)

@@ -423,9 +423,10 @@ def keras_hub(
             size, such as transformers. If `None`, it is the size of the preset. Presets with two towers always have
             their own size. Defaults to `None`.
         features: Which tokens of a transformer represent an image: `"class"`, the token of the whole image,
-            `"patches"`, the mean of the patch tokens, or `"both"`, concatenated. For presets with two towers, `"shared"`
-            is the embedding in the space of images and texts, see `tfdml.TwoTowers`. If `None`, it is `"class"` for
-            presets with two towers. For other presets, it is all tokens, which the head pools. Defaults to `None`.
+            `"patches"`, the mean of the patch tokens, or `"both"`, concatenated. For presets with two towers,
+            `"shared"` is the embedding in the space of images and texts, see `tfdml.TwoTowers`. If `None`, it is
+            `"class"` for presets with two towers. For other presets, it is all tokens, which the head pools. Defaults
+            to `None`.
         drop_path: Float. Fraction of the images for which training drops a residual branch, see
             `tfdml.layers.DropPath`. If `None`, it is the value of the preset. Defaults to `None`.
 

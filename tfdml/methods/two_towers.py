@@ -93,6 +93,12 @@ class TwoTowers(EmbeddingModel):
         if train == "text":
             self.backbone.trainable = self.head.trainable = False
         self._sees_pairs = False
+        if not projection and backbone.output_shape[-1] != self.text.output_shape[-1]:
+            raise ValueError(
+                "Without projection, both towers must have features of the same size. Received: "
+                f"{backbone.output_shape[-1]} of the backbone and {self.text.output_shape[-1]} of the text tower. Set "
+                "projection=True, or use the towers of one preset."
+            )
 
     @property
     def learners_shape(self):

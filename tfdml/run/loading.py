@@ -5,6 +5,7 @@ import hashlib
 import itertools
 import threading
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -22,7 +23,7 @@ from pipelines.reading.unreadable import naming_image
 from tfdml import registry
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.evaluation.embedder import Embedder
-from tfdml.methods import EmbeddingModel
+from tfdml.methods import EmbeddingModel, TwoTowers
 from tfdml.registry.arguments import Count, FilePath, Verbosity
 from tfdml.registry.fields import declared
 from tfdml.run.directory.model_archive import check_modules, damage_of, load_archive
@@ -124,6 +125,22 @@ class ImageEmbedder:
             with self._lock:
                 vectors[readable] = self._embedder(0).of_batch(batch)
         return vectors, readable
+
+    def embed_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """Computes the embeddings `[N, D]` of texts in the space of the images.
+
+        Args:
+            texts: Sequence of N strings.
+
+        Raises:
+            ValueError: If the model has no text tower.
+        """
+        if not isinstance(self.model, TwoTowers):
+            raise ValueError(
+                f"{self.source or self.model.name} cannot embed texts, because it is a {type(self.model).__name__} "
+                "without a text tower. Expected a tfdml.TwoTowers model."
+            )
+        return self.model.embed_texts(texts)
 
     def _prepared(self, image):
         """Returns an image as the network accepts it, or None if it cannot be read."""

@@ -67,7 +67,9 @@ def check_all(valid):
 
 
 # Files that TensorFlow reads from a SavedModel's folder. The model card is not among them, because people may edit it.
-READ = ("saved_model.pb", "fingerprint.pb", "variables/*", "assets/*", "assets.extra/*")
+READ = ("saved_model.pb", "fingerprint.pb", "variables/*", "assets/*", "assets.extra/**/*")
+# The files of a tokenizer that is not part of the graph.
+TOKENIZER = "assets.extra/tokenizer"
 
 
 def saved_model_folder(path):
@@ -220,6 +222,42 @@ class ExportedModel:
             contents = [b"" if why_costly(images[place]) else as_decodable(images[place]) for place in unread]
             embeddings[unread], valid[unread] = self._tried(contents)
         return embeddings, valid
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether the model embeds texts as well."""
+        return "embed_tokens" in self.signatures
+
+    def embed_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """Embeds texts in the space of the images.
+
+        Args:
+            texts: Sequence of N strings.
+
+        Returns:
+            Embeddings, float32 `[N, D]`.
+
+        Raises:
+            ValueError: If the model has no text tower.
+            ImportError: If the tokenizer needs a package that is not installed.
+        """
+        if not self.has_texts:
+            raise ValueError(
+                f"The model {self.path} cannot embed texts, because it has no text tower. Export a model with "
+                "--method=two_towers."
+            )
+        if "embed_text" in self.signatures:
+            found = self.signatures["embed_text"](text=tf.constant(list(texts), tf.string))
+        else:
+            found = self.signatures["embed_tokens"](tokens=tf.constant(self._tokenizer(texts)))
+        return found["embedding"].numpy()
+
+    @functools.cached_property
+    def _tokenizer(self):
+        # Imported here, because most models have no texts, and keras-hub takes seconds to import.
+        from tfdml.texts.tokenizers import load_tokenizer
+
+        return load_tokenizer(Path(self.path) / TOKENIZER)
 
     def _tried(self, contents):
         try:

@@ -1,15 +1,16 @@
 """SavedModels that accept image files, return embeddings and run without tfdml."""
 
 import functools
+from pathlib import Path
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from pipelines.preprocessing import VectorPreprocessing
-from tfdml.methods import EmbeddingModel
+from tfdml.methods import EmbeddingModel, TwoTowers
 from tfdml.registry.arguments import FilePath
-from tfdml.serving.exported_model import check_all, decoded
+from tfdml.serving.exported_model import TOKENIZER, check_all, decoded
 
 
 def export(
@@ -26,6 +27,11 @@ def export(
     | `embed_images` | `images`, float32 `[B, H, W, 3]`, decoded and resized, from 0 to 255 | `embedding`, `[B, D]` |
     | `read_image` | `image_bytes`, a string `[]` | `image`, `[H, W, 3]`, for a batch of `embed_images` |
     | `embed_learners`, for several learners | `image_bytes`, strings `[B]` | `embeddings`, `[B, K, d]` |
+    | `embed_text`, for `tfdml.TwoTowers` | `text`, strings `[B]` | `embedding`, `[B, D]` |
+    | `embed_tokens`, for `tfdml.TwoTowers` | `tokens`, int32 `[B, L]` | `embedding`, `[B, D]` |
+
+    A text tower whose tokenizer needs other libraries, such as those of keras-hub, has no `embed_text`. The folder
+    `assets.extra/tokenizer` then has the files of the tokenizer.
 
     A model of stored features has only `serving_default` from `features`, float32 `[B, D]`, and `embed_learners`.
 
@@ -81,7 +87,27 @@ def export(
     # The number of learners is only known now, after the model has been called.
     if _has_learners(model):
         archive.add_endpoint("embed_learners", from_files("embeddings", model.learner_embeddings), files)
+    if isinstance(model, TwoTowers):
+        _add_texts(archive, model, project)
     archive.write_out(str(path), verbose=False)
+    if isinstance(model, TwoTowers) and not model.text.tokenizer.is_portable:
+        folder = Path(path) / TOKENIZER
+        folder.mkdir(parents=True)
+        model.text.tokenizer.save_files(folder)
+
+
+def _add_texts(archive, model, project):
+    """Adds the signatures that embed texts or, if the tokenizer is not part of the graph, only their tokens."""
+    tokenizer = model.text.tokenizer
+
+    def embed_tokens(tokens):
+        return {"embedding": project(model.embed_tokens(tokens))}
+
+    tokens = [tf.TensorSpec([None, tokenizer.length], tf.int32, name="tokens")]
+    archive.add_endpoint("embed_tokens", embed_tokens, tokens)
+    if tokenizer.is_portable:
+        texts = [tf.TensorSpec([None], tf.string, name="text")]
+        archive.add_endpoint("embed_text", lambda text: embed_tokens(tokenizer.in_graph(text)), texts)
 
 
 def _from_files(read, normalize, tolerant, name, embed):

@@ -1,14 +1,24 @@
 """Tokenizers, which convert texts to the numbers that a text tower reads."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import keras
 import numpy as np
 
+from tfdml.backbones.borrowed import import_extra
 from tfdml.registry.arguments import Count
 from tfdml.registry.fields import Declared
 
+# The preprocessor of texts for each network of keras-hub with two towers.
+PREPROCESSORS = {
+    "CLIPBackbone": "CLIPPreprocessor",
+    "MetaCLIP2Backbone": "MetaCLIP2CausalLMPreprocessor",
+    "SigLIPBackbone": "SigLIPPreprocessor",
+}
+# File with the name of the preprocessor.
+KIND = "preprocessor.txt"
 # Number of different bytes, and the padding.
 BYTES = 257
 
@@ -23,6 +33,9 @@ class Tokenizer(Declared, keras.layers.Layer):
         length: Integer. Number of tokens per text. Longer texts are cut, shorter ones are padded.
         **kwargs: `name` of a Keras layer.
     """
+
+    # Whether `in_graph` only needs operations of TensorFlow itself, so that an exported model can read texts.
+    is_portable = False
 
     def __init__(self, length: Count, **kwargs: Any):
         super().__init__(trainable=False, **kwargs)
@@ -52,9 +65,10 @@ class Tokenizer(Declared, keras.layers.Layer):
 
     def in_graph(self, texts: Any) -> Any:
         """Returns the token ids `[N, length]` of a TensorFlow string tensor `[N]`, for exported models."""
-        raise NotImplementedError(
-            f"{type(self).__name__} cannot be part of a SavedModel, so its signature embed_text takes token ids."
-        )
+        raise NotImplementedError(f"{type(self).__name__} must implement in_graph(texts).")
+
+    def save_files(self, folder: Path) -> None:
+        """Writes what `load_tokenizer` needs to a new folder. Portable tokenizers need no files."""
 
     def compute_output_shape(self, input_shape):
         return (*input_shape[:1], self.length)
@@ -84,6 +98,8 @@ class ByteTokenizer(Tokenizer):
     tfdml.texts.ByteTokenizer(length=4)(["Cat"])  # [[100, 98, 117, 0]]
     ```
     """
+
+    is_portable = True
 
     def __init__(self, length: Count = 64, **kwargs: Any):
         super().__init__(length, **kwargs)
@@ -133,6 +149,10 @@ class HubTokenizer(Tokenizer):
             texts = tf.strings.lower(texts, encoding="utf-8")
         return self.preprocessor({"prompts": texts, "images": None})["token_ids"]
 
+    def save_files(self, folder):
+        self.preprocessor.save_to_preset(str(folder))
+        (folder / KIND).write_text(type(self.preprocessor).__name__, encoding="utf-8")
+
     def get_config(self):
         return {"name": self.name, "preprocessor": keras.saving.serialize_keras_object(self.preprocessor)}
 
@@ -140,3 +160,12 @@ class HubTokenizer(Tokenizer):
     def from_config(cls, config):
         preprocessor = keras.saving.deserialize_keras_object(config["preprocessor"])
         return cls(**{**config, "preprocessor": preprocessor})
+
+
+def load_tokenizer(folder: Path) -> HubTokenizer:
+    """Returns the tokenizer whose files `HubTokenizer.save_files` has written to a folder."""
+    kind = (folder / KIND).read_text(encoding="utf-8")
+    # The name comes from a file, and a file must not select code to run.
+    if kind not in PREPROCESSORS.values():
+        raise ValueError(f"{folder / KIND} must be one of {', '.join(PREPROCESSORS.values())}. Received: {kind!r}.")
+    return HubTokenizer(getattr(import_extra("keras_hub").models, kind).from_preset(str(folder)))

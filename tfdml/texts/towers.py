@@ -11,7 +11,7 @@ from tfdml.layers.norms import layers_in
 from tfdml.registry import register
 from tfdml.registry.arguments import ModelArguments, Tensor, Text
 from tfdml.registry.fields import Declared
-from tfdml.texts.tokenizers import HubTokenizer, Tokenizer
+from tfdml.texts.tokenizers import PREPROCESSORS, HubTokenizer, Tokenizer
 
 
 class TextTower(Declared, keras.Model):
@@ -79,12 +79,6 @@ class HubText(TextTower):
 
 # tensorflow-text requires `tensorflow`, which must not be installed over `tensorflow-cpu`.
 INSTALL_TEXT = "Run: pip install --no-deps 'tensorflow-text~=2.21.0'."
-# The preprocessor of texts for each network with two towers.
-PREPROCESSORS = {
-    "CLIPBackbone": "CLIPPreprocessor",
-    "MetaCLIP2Backbone": "MetaCLIP2CausalLMPreprocessor",
-    "SigLIPBackbone": "SigLIPPreprocessor",
-}
 
 
 @register("text_tower", "keras_hub")

@@ -166,7 +166,14 @@ class Index:
         return found
 
     def search(
-        self, images: Any = None, k: int = 10, where: str | None = None, *, vectors: Embeddings | None = None
+        self,
+        images: Any = None,
+        k: int = 10,
+        where: str | None = None,
+        *,
+        vectors: Embeddings | None = None,
+        text: str | Sequence[str] | None = None,
+        text_weight: float = 0.5,
     ) -> Found:
         """Returns the `k` nearest neighbors of each query, the nearest first.
 
@@ -177,6 +184,9 @@ class Index:
                 It can use the attributes, `label`, `path` and `id`. Filters are parsed and never run as code. If
                 `None`, all images can be found. Defaults to `None`.
             vectors: `[Q, D]` embeddings of the queries, instead of images. Defaults to `None`.
+            text: A text, or Q texts, to search for instead of images, if the model has a text tower, see
+                `tfdml.TwoTowers`. With images, both are combined. Defaults to `None`.
+            text_weight: Float from 0 to 1. Weight of a text next to an image. Defaults to `0.5`.
 
         Returns:
             A `Found`: a list with one list of `Neighbor` objects per query. Its attribute `matching` is the number of
@@ -185,10 +195,12 @@ class Index:
         Raises:
             ValueError: If the index is empty, an image cannot be read, or the filter is not valid.
         """
-        if (images is None) == (vectors is None):
-            raise ValueError(
-                f"search() needs either images or vectors. Received: {'neither' if images is None else 'both'}."
-            )
+        if (images is None and text is None) == (vectors is None):
+            received = "none of them" if vectors is None else "vectors and others"
+            raise ValueError(f"search() needs images, a text, both of them, or vectors. Received: {received}.")
+        if text is not None:
+            searcher = self._current()
+            return searcher.search_vectors(searcher.embed_query(images, text, text_weight), k, where)
         if images is not None:
             return self._current().search(images, k, where)
         return self._current().search_vectors(checked_vectors(vectors), k, where)

@@ -211,6 +211,43 @@ class Searcher:
             # request.
             raise StoreError(str(error)) from error
 
+    def embed_query(self, images: Images | None, text: str | Sequence[str] | None, text_weight: float) -> np.ndarray:
+        """Returns the embeddings of queries by images, by texts, or by both.
+
+        Args:
+            images: Images in the forms that `search` accepts, or `None`.
+            text: A text for all queries, or one per query. If `None`, queries are images alone.
+            text_weight: Float from 0 to 1. Weight of the text next to an image: the query is the sum of both
+                embeddings, with the weights `1 - text_weight` and `text_weight`.
+
+        Returns:
+            Embeddings, float32 `[Q, D]`.
+
+        Raises:
+            ValueError: If an image cannot be read, a text is empty, or the model has no text tower.
+        """
+        if text is None:
+            return self.embed(images)
+        texts = [text] if isinstance(text, str) else list(text)
+        if not texts or not all(isinstance(each, str) and each.strip() for each in texts):
+            raise ValueError(f"text must be one text or several, none of them empty. Received: text={text!r}.")
+        if not hasattr(self.model, "embed_texts"):
+            raise ValueError(
+                f"The index {self.name} cannot be searched by text, because its model is a function of images. Make it "
+                "with a model that has a text tower."
+            )
+        vectors = self.model.embed_texts(texts)
+        if images is None:
+            return vectors
+        if not 0 <= text_weight <= 1:
+            raise ValueError(f"text_weight must be from 0 to 1. Received: text_weight={text_weight}.")
+        pictured = self.embed(images)
+        if len(texts) not in (1, len(pictured)):
+            raise ValueError(
+                f"text must have one text, or one for each of the {len(pictured)} images. Received: {len(texts)} texts."
+            )
+        return (1 - text_weight) * pictured + text_weight * vectors
+
     def read(self, contents: bytes) -> Any:
         """Decodes the contents of an image file for `embed_read`, or returns `None` if it cannot be read."""
         return self.model.read(contents)
