@@ -62,10 +62,10 @@ class Captions:
 
 
 def with_captions(split: Split, templates: str) -> Split:
-    """Returns a split whose images have captions made from the names of their classes.
+    """Returns a split in which the captions of images come from class names.
 
     Args:
-        split: `Split` with names of classes.
+        split: `Split` with class names.
         templates: Templates separated by `|`, each with one `{}` for the name, such as `"a photo of a {}|a {}"`.
 
     Raises:
@@ -75,11 +75,11 @@ def with_captions(split: Split, templates: str) -> Split:
     wrong = next((part for part in parts if part.count(PLACE) != 1), None)
     if wrong is not None:
         raise ValueError(
-            f"captions={templates!r} has a template without exactly one {PLACE} for the name of a class. Expected "
+            f"captions={templates!r} has a template without exactly one {PLACE} for the class name. Expected "
             f"templates such as 'a photo of a {PLACE}', separated by {SEPARATOR}. Received: {wrong!r}."
         )
     if not split.class_names:
-        raise ValueError(f"captions={templates!r} needs the names of classes, and this dataset has none.")
+        raise ValueError(f"captions={templates!r} needs class names, and this dataset has none.")
     of_class = {
         label: tuple(part.replace(PLACE, name.replace("_", " ")) for part in parts)
         for label, name in split.class_names.items()

@@ -38,9 +38,9 @@ def test_captions_of_the_names_of_classes():
     found = with_captions(split, "a photo of a {} | {}")
     assert found.captions.tolist() == [("a photo of a red mug", "red mug"), ("a photo of a bowl", "bowl")]
     for templates in ("a photo", "{} and {}", "a {}|"):
-        with pytest.raises(ValueError, match="a template without exactly one {} for the name of a class"):
+        with pytest.raises(ValueError, match="a template without exactly one {} for the class name"):
             with_captions(split, templates)
-    with pytest.raises(ValueError, match="needs the names of classes, and this dataset has none"):
+    with pytest.raises(ValueError, match="needs class names, and this dataset has none"):
         with_captions(Split(images, np.array([0, 1])), "a {}")
 
 

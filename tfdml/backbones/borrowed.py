@@ -76,6 +76,8 @@ class Borrowed(Backbone):
     """
 
     pretrained = True
+    # The keras-hub preset whose text tower has the same space, or None. Files of models do not contain it.
+    preset = None
 
     def __init__(
         self,
@@ -464,7 +466,9 @@ def keras_hub(
             )
         images = keras.Input(network.inputs[0].shape[1:])
         shared = keras.Model(images, whole.get_vision_embeddings(images), name=f"{network.name}_shared")
-        return Borrowed(shared, "keras_hub", _preprocessing_of_keras_hub(network, converter))
+        backbone = Borrowed(shared, "keras_hub", _preprocessing_of_keras_hub(network, converter))
+        backbone.preset = preset
+        return backbone
     prefix = _prefix(network)
     if isinstance(network.output, dict):
         # Use the deepest features of networks with several outputs, such as HGNetV2. They are last in the network's

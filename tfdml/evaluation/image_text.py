@@ -24,7 +24,7 @@ def image_text_recall(
 ) -> dict[str, Scores]:
     """Computes Recall@K from texts to images and from images to texts.
 
-    Recall@K is the fraction of queries with at least one of their own among the K most similar. A text can belong to
+    Recall@K is the fraction of queries that find a matching item among the K most similar ones. A text can belong to
     several images, and an image can have several texts. Similarities that differ by less than 10⁻⁶ are ties, which
     count against the model.
 

@@ -95,7 +95,7 @@ class ImageText(EmbeddingLoss):
             raise ValueError(
                 "ImageText needs the output of its layer ScaleAndBias. Expected shape [batch, 1, 2 * dim + 2]. "
                 f"Received: shape={tuple(embeddings.shape)}. End the model that you train with this layer: "
-                "loss.make_layer()(embeddings), where embeddings are those of images and of texts, concatenated."
+                "loss.make_layer()(embeddings). Pass it the concatenated embeddings of images and texts."
             )
         labels, rows = check_pairs_input(labels, embeddings[:, 0])
         check_class_numbers(labels)

@@ -33,7 +33,7 @@ class TwoTowers(EmbeddingModel):
     evaluates, exports and searches like every other model; `embed_texts` returns embeddings of texts in the same space.
 
     - With the loss `tfdml.losses.ImageText`, training batches are pairs `{"image": [B, H, W, 3], "tokens": [B, L]}`,
-      where the tokens are from `model.text.tokenizer`.
+      and `model.text.tokenizer` makes the tokens.
     - With any other loss, batches are images, and only the image tower learns, from class labels.
 
     Args:
@@ -41,8 +41,8 @@ class TwoTowers(EmbeddingModel):
         text: `tfdml.texts.TextTower` or its spec. Defaults to `"small"`.
         embedding_size: Integer. Number of dimensions of the embedding. Not used without `projection`. Defaults to
             `128`.
-        projection: Boolean. Whether a linear layer follows each tower. Set it to `False` for two towers of one preset,
-            whose features are in the same space already. Defaults to `True`.
+        projection: Boolean. Whether a linear layer follows each tower. Set it to `False` if the features of both towers
+            are in the same space already, as in a preset. Defaults to `True`.
         train: Which tower training changes: `"both"`, `"image"` or `"text"`. Defaults to `"both"`.
         head: One of `tfdml.heads`: the layers between the backbone and the linear layer. Defaults to
             `tfdml.heads.Linear()`, which averages over positions.

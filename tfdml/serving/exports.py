@@ -13,7 +13,7 @@ from pipelines.preprocessor import Preprocessor
 from tfdml import registry
 from tfdml.console.startup import __version__
 from tfdml.files.checked import whole_folder
-from tfdml.methods import Features, Joined
+from tfdml.methods import Features, Joined, TwoTowers
 from tfdml.neighbors.projections import principal_components
 from tfdml.registry.loss_hooks import hooks_of
 from tfdml.run.directory.model_archive import sha256_of
@@ -214,13 +214,18 @@ def features_of(settings):
     network = settings.network
     backbone = initial_backbone(network, tell=True)
     check_pretrained(backbone, network)
-    model = Features(backbone, head=registry.create("head", network.head))
+    if getattr(backbone, "preset", None):
+        text = f"keras_hub(preset={backbone.preset!r})"
+        model = TwoTowers(backbone, text, projection=False, head=registry.create("head", network.head))
+    else:
+        model = Features(backbone, head=registry.create("head", network.head))
     about = {"transform": settings.images.test_transform, "shrink": settings.images.shrink_decoding}
     model.preprocessing = Preprocessing.of(model, settings.images.image_size, **about)
     check_takes(backbone, model.preprocessing.image_size, network.backbone)
     model.call_on((1, *model.preprocessing.image_shape))
     # Normalization and pooling have only vectors and scalars, so a matrix is a layer that needs training.
-    if any(len(weight.shape) > 1 for weight in model.features.weights):
+    (layer,) = model.embedding_layers()
+    if any(len(weight.shape) > 1 for weight in layer.weights):
         raise ValueError(
             f"--head={network.head} has layers with random weights, which need training. Use a head without such "
             "layers, for example --head=\"linear(pooling='gem')\"."

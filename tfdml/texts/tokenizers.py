@@ -11,7 +11,7 @@ from tfdml.backbones.borrowed import import_extra
 from tfdml.registry.arguments import Count
 from tfdml.registry.fields import Declared
 
-# The preprocessor of texts for each network of keras-hub with two towers.
+# The keras-hub preprocessor for each network with two towers.
 PREPROCESSORS = {
     "CLIPBackbone": "CLIPPreprocessor",
     "MetaCLIP2Backbone": "MetaCLIP2CausalLMPreprocessor",

@@ -17,7 +17,7 @@ from tfdml.texts.tokenizers import PREPROCESSORS, HubTokenizer, Tokenizer
 class TextTower(Declared, keras.Model):
     """Functional Keras model from token ids `[B, length]` to features `[B, c]`, with its tokenizer.
 
-    `tfdml.TwoTowers` maps the features of a text tower and those of an image backbone to one space.
+    `tfdml.TwoTowers` maps its features and the features of an image backbone to one space.
 
     Args:
         tokenizer: `tfdml.texts.Tokenizer`. It is saved with the model.
@@ -48,8 +48,8 @@ class TextTower(Declared, keras.Model):
 class HubText(TextTower):
     """Text tower of a keras-hub network with two towers: CLIP, SigLIP or MetaCLIP 2.
 
-    `tfdml.texts.keras_hub` creates it from a preset. Its features are those of the preset's space of images and texts,
-    of any length.
+    `tfdml.texts.keras_hub` creates it from a preset. Its features are in the preset's space of images and texts, and
+    have any length.
 
     Args:
         encoder: Keras network from token ids to features, or its configuration.
