@@ -4,11 +4,12 @@ import functools
 from typing import Any
 
 import keras
-import tensorflow as tf
 
+from pipelines.operations import tf
 from pipelines.preprocessing import VectorPreprocessing
 from tfdml.methods import EmbeddingModel
 from tfdml.registry.arguments import FilePath
+from tfdml.runtime.backends import refuse_unless_tensorflow
 from tfdml.serving.exported_model import check_all, decoded
 
 
@@ -51,6 +52,7 @@ def export(
     tfdml.serving.ExportedModel("exported/1").dimension  # 64
     ```
     """
+    refuse_unless_tensorflow("tfdml.serving.export", "Save the model with model.save")
     project = projection or tf.identity
     if isinstance(preprocessor, VectorPreprocessing):
         _export_of_vectors(model, preprocessor, path, project)
