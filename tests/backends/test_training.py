@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WITHOUT_TENSORFLOW = "import sys\nsys.modules['tensorflow'] = None\n"
 # A Python without the functions of Linux, and with the lock of Windows.
 ON_WINDOWS = """
-import os, sys, types
+import os, subprocess, sys, types
 
 sys.modules["fcntl"] = None
 for name in ("O_NOFOLLOW", "O_NONBLOCK", "pread"):
