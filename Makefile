@@ -66,7 +66,7 @@ test-versions:
 	done
 
 test-oracles: $(VENV)/.oracles-installed
-	$(VENV)/bin/python -m pytest tests/oracles $(PYTEST_ARGS)
+	$(VENV)/bin/python -m pytest tests/oracles tests/backends $(PYTEST_ARGS)
 
 test-gpu:
 	@nvidia-smi --list-gpus >/dev/null 2>&1 || { echo "Skipped: nvidia-smi does not list a GPU."; exit 0; }; \

@@ -20,7 +20,7 @@ ROOMS = {
     # From embeddings to metrics.
     "tfdml/evaluation": ["tfdml/console", "tfdml/files", "tfdml/neighbors", "tfdml/registry", "tfdml/runtime"],
     # From datasets to tf.data batches.
-    "pipelines": ["tfdml/console", "tfdml/files", "tfdml/neighbors", "tfdml/registry"],
+    "pipelines": ["tfdml/console", "tfdml/files", "tfdml/neighbors", "tfdml/registry", "tfdml/runtime"],
     # Networks with published weights.
     "tfdml/backbones": ["tfdml/files", "tfdml/layers", "tfdml/registry"],
     # Layers between the backbone and the embedding.
@@ -72,6 +72,7 @@ ROOMS = {
         "tfdml/neighbors",
         "tfdml/registry",
         "tfdml/run",
+        "tfdml/runtime",
     ],
     # The public names, and one file for each command.
     "tfdml": [

@@ -1,4 +1,8 @@
-"""Builds and installs tfdml. Exactly one of the extras `cpu` and `gpu` installs TensorFlow and faiss."""
+"""Builds and installs tfdml. Each of the extras `cpu`, `gpu`, `jax` and `torch` installs a Keras backend and faiss.
+
+tfdml itself requires no backend, because an extra can add requirements but not remove any. With `jax` or `torch`, the
+Python API trains without TensorFlow. Commands need `cpu` or `gpu`.
+"""
 
 import re
 from pathlib import Path
@@ -65,6 +69,22 @@ GPU = [
     "tensorflow[and-cuda]~=2.21.0",
     # The same as faiss-cpu above. 1.15.1 uses the same CUDA 12 packages as TensorFlow.
     "faiss-gpu>=1.15.1,<2",
+]
+
+JAX = [
+    # Keras' backend on CPUs. For a GPU, install jax[cuda12] next to it. Before 1.0, minor releases can break Keras.
+    "jax~=0.10.2",
+    # The compiled part of jax, which requires the same version.
+    "jaxlib~=0.10.2",
+    # The same as in CPU.
+    "faiss-cpu>=1.15.1,<2",
+]
+
+TORCH = [
+    # Keras' backend. On Linux, PyPI has the CUDA build, and download.pytorch.org a smaller one for CPUs.
+    "torch>=2.6,<3",
+    # The same as in CPU.
+    "faiss-cpu>=1.15.1,<2",
 ]
 
 HUB = [
@@ -284,7 +304,7 @@ setup(
         "Development Status :: 3 - Alpha",
         "Intended Audience :: Developers",
         "Intended Audience :: Science/Research",
-        # Commands lock folders with fcntl, which Windows does not have.
+        # The Python API also runs on Windows. Commands need fcntl, which Windows does not have.
         "Operating System :: POSIX :: Linux",
         "Operating System :: MacOS",
         "Programming Language :: Python :: 3",
@@ -314,6 +334,8 @@ setup(
     extras_require={
         "cpu": CPU,
         "gpu": GPU,
+        "jax": JAX,
+        "torch": TORCH,
         "hub": HUB,
         "keras-cv": KERAS_CV,
         "convert": CONVERT,

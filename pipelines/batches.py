@@ -1,20 +1,28 @@
 """Batches of your images, scaled for a backbone."""
 
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Union
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from pipelines.build import as_it_is, evaluation_batches, training_batches
 from pipelines.dataset import Split
+from pipelines.operations import tf
 from pipelines.preprocessing import declared_by, preprocessing_of, scaling, why_no_pixels
 from pipelines.preprocessor import Preprocessor
+from pipelines.py_datasets import DrawnBatches
 from pipelines.reading.sources import Images, class_numbers, read_dataset, source_of
 from pipelines.sampling import PxK, Views
-from tfdml.registry.arguments import ChannelOrder, Count, ImageSize, Labels, integer
+from tfdml.registry.arguments import ChannelOrder, Count, ImageSize, Labels, Tensor, integer
 from tfdml.registry.fields import declared
+from tfdml.runtime.backends import is_tensorflow_dataset, uses_tensorflow
+
+if TYPE_CHECKING:
+    Batches = tf.data.Dataset
+else:
+    # On the other Keras backends, batches are a `PyDataset`.
+    Batches = Union[keras.utils.PyDataset, "tf.data.Dataset"]
 
 # Number of images with a pixel range that is checked before training.
 LOOKED_AT = 8
@@ -32,6 +40,9 @@ def drawn_batches(source, labels, sampler, prepare, steps_per_epoch, initial_ste
         raise ValueError(
             f"initial_step must be a multiple of steps_per_epoch={steps}. Received: initial_step={initial_step}."
         )
+    if not uses_tensorflow():
+        options = {"steps": steps, "first_step": initial_step, "seed": seed}
+        return DrawnBatches(sampler, labels, source.read, prepare, **options)
     step = tf.Variable(initial_step, dtype=tf.int64, trainable=False)
     options = {"seed": seed, "step": step, "steps_per_epoch": steps, "read": source.read}
     batches = training_batches(Split(np.arange(len(labels)), labels), sampler, prepare, **options)
@@ -80,7 +91,7 @@ def prepared_by(source, count, backbone, mean, std, channels, image_size, transf
     if source.encoded:
         return prepare
     for row in np.linspace(0, count - 1, LOOKED_AT).astype(int):
-        reason = why_no_pixels(source.read(tf.constant(row, tf.int64)).numpy(), row)
+        reason = why_no_pixels(np.asarray(source.read(tf.constant(row, tf.int64))), row)
         if reason:
             raise ValueError(f"{reason} Pass unscaled images, or transform=None, which leaves images unchanged.")
     return prepare.from_pixels
@@ -108,7 +119,7 @@ def check_views(preprocessor, name):
 
 @declared
 def pxk(
-    images: Images | Callable[[tf.Tensor], tf.Tensor],
+    images: Images | Callable[[Tensor], Tensor],
     labels: Labels | None = None,
     *,
     classes: Annotated[int, integer(2)] = 8,
@@ -122,7 +133,7 @@ def pxk(
     steps_per_epoch: Count | None = None,
     initial_step: Annotated[int, integer(0)] = 0,
     seed: int = 0,
-) -> tf.data.Dataset:
+) -> Batches:
     """Creates P×K batches: `classes` classes with `per_class` images each, for losses that compare images.
 
     Pair-based losses, such as `tfdml.losses.Triplet`, need several images of each class in a batch, which a shuffled
@@ -193,7 +204,7 @@ def pxk(
 
 @declared
 def views(
-    images: Images | Callable[[tf.Tensor], tf.Tensor],
+    images: Images | Callable[[Tensor], Tensor],
     *,
     batch_images: Annotated[int, integer(2)] = 64,
     count: Count | None = None,
@@ -206,7 +217,7 @@ def views(
     steps_per_epoch: Count | None = None,
     initial_step: Annotated[int, integer(0)] = 0,
     seed: int = 0,
-) -> tf.data.Dataset:
+) -> Batches:
     """Creates batches with two augmented views of each image, for self-supervised learning without labels.
 
     A batch contains `batch_images` images, followed by the same images with another random transform. Use it with a
@@ -240,7 +251,7 @@ def views(
     bool((numbers[:4] == numbers[4:]).numpy().all())  # True
     ```
     """
-    if isinstance(images, tf.data.Dataset):
+    if is_tensorflow_dataset(images):
         raise ValueError(
             "images cannot be a tf.data.Dataset here. Expected paths, arrays or contents of files. Pass list(dataset) "
             "if its elements are images."
@@ -254,7 +265,7 @@ def views(
 
 @declared
 def in_order(
-    images: Images | Callable[[tf.Tensor], tf.Tensor],
+    images: Images | Callable[[Tensor], Tensor],
     *,
     count: Count | None = None,
     backbone: keras.Model | None = None,
@@ -264,7 +275,7 @@ def in_order(
     image_size: ImageSize | None = None,
     transform: str | None = "resize_short|center_crop",
     batch_size: Count = 128,
-) -> tf.data.Dataset:
+) -> Batches:
     """Creates batches of all images in order, for `model.predict` and `tfdml.callbacks.RetrievalEvaluation`.
 
     Every batch is full, because the last one repeats the last image. Use only the first N rows of the model's output.
@@ -288,7 +299,7 @@ def in_order(
     [tuple(batch.shape) for batch in batches]  # [(2, 24, 24, 3), (2, 24, 24, 3), (2, 24, 24, 3)]
     ```
     """
-    if isinstance(images, tf.data.Dataset):
+    if is_tensorflow_dataset(images):
         images, _ = read_dataset(images)
     source, count = _source_and_count(images, count)
     prepare = prepared_by(source, count, backbone, mean, std, channels, image_size, transform)
@@ -306,7 +317,7 @@ def _source_and_count(images, count):
 
 def _source_and_labels(images, labels):
     """Returns the `Source` of the images and their integer class labels `[N]`."""
-    if isinstance(images, tf.data.Dataset):
+    if is_tensorflow_dataset(images):
         if labels is not None:
             raise ValueError(
                 "labels must be None if images is a tf.data.Dataset, because its elements are (image, label)."

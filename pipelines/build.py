@@ -11,10 +11,13 @@ import os
 from typing import Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
+from pipelines.operations import tf
+from pipelines.py_datasets import OrderedBatches
 from pipelines.reading.cache import PackedReader, file_reader, vector_reader
+from pipelines.sampling.sampler import drawn_targets
 from pipelines.stored import vector_dims
+from tfdml.runtime.backends import uses_tensorflow
 
 # Computing the rows of many steps costs little more than computing the rows of one, so one call computes several steps:
 # at most this many, and fewer if batches are large, because the memory grows with the square of the batch size.
@@ -121,23 +124,10 @@ def _drawn(sampler, seed, step, steps_per_epoch, worker):
     def batches_of(steps, tables):
         rows = sampler.rows(seed, steps, tables)[:, mine]
         numbers = steps[:, None] * sampler.batch_size + index * share + tf.range(share, dtype=tf.int64)[None, :]
-        targets = _drawn_targets(sampler, rows, seed, steps, tables, mine)
+        targets = drawn_targets(sampler, rows, seed, steps, tables, mine)
         return Batch(tf.reshape(rows, [-1]), tf.reshape(numbers, [-1]), targets)
 
     return tf.data.Dataset.from_tensors(0).flat_map(as_it_is(rest_of_epoch)).map(as_it_is(batches_of))
-
-
-def _drawn_targets(sampler, rows, seed, steps, tables, mine):
-    """Returns the sampler's targets for the images of `steps`, `[n, ...]`; `mine` is this worker's slice."""
-    if sampler.targets == "relevance":
-        return tf.reshape(sampler.relevance(seed, steps, tables)[:, mine], [-1, sampler.batch_size])
-    if sampler.targets == "labels":
-        return tf.reshape(sampler.labels_of(rows, tables), [-1])
-    if sampler.targets == "learners":
-        learners = sampler.learners(seed, steps, tables)
-        one_each = learners.shape.rank == 1
-        return tf.repeat(learners, mine.stop - mine.start) if one_each else tf.reshape(learners[:, mine], [-1])
-    return ()
 
 
 def _target_of(split, targets):
@@ -215,6 +205,8 @@ def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=Fal
     `share` is a function from the number of batches to the range of batches that this worker produces. If `keep`, the
     first complete pass stores the batches in memory.
     """
+    if not uses_tensorflow():
+        return _evaluated_by_numpy(split, preprocess, batch_size, read)
     read, box_of, count = read or _reader(split), _boxes(split), len(split)
     batches = share(-(-count // batch_size))
     first, end = batches.start * batch_size, batches.stop * batch_size
@@ -242,6 +234,18 @@ def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=Fal
     # With a dataset of unknown length, Keras warns at its end that it ran out of data.
     dataset = dataset.apply(tf.data.experimental.assert_cardinality(len(batches)))
     return _deterministic((dataset.cache() if keep else dataset).prefetch(BATCHES_AHEAD))
+
+
+def _evaluated_by_numpy(split, preprocess, batch_size, read):
+    if vector_dims(split):
+        return OrderedBatches.of(split.images.read(), batch_size)
+    read, box_of = read or _reader(split), _boxes(split)
+    return OrderedBatches(
+        len(split),
+        lambda row: (read(row), *box_of(row)),
+        lambda image, seed: preprocess(image[0], seed, *image[1:]),
+        batch_size=batch_size,
+    )
 
 
 def _deterministic(dataset):

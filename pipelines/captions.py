@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from pipelines.dataset import Split
+from pipelines.operations import tf
 
 # Separates the captions of an image in a table, and templates of captions.
 SEPARATOR = "|"

@@ -3,10 +3,10 @@
 import dataclasses
 
 import numpy as np
-import tensorflow as tf
 
 from pipelines.images.decoding import decode, decode_cut
 from pipelines.images.resizing import Cut
+from pipelines.operations import tf
 from pipelines.preprocessing import VectorPreprocessing
 from tfdml.registry import create_chain
 from tfdml.registry.arguments import ChannelOrder, ImageSize, Interpolation, sides_of
@@ -129,7 +129,7 @@ class Preprocessor(Declared):
         # All other interpolations clip numbers below 0.
         for step in _resizing(self._steps, "bilinear"):
             seen = step(seen, tf.zeros([2], tf.int64))
-        seen = seen.numpy()
+        seen = np.asarray(seen)
         padding = seen[..., 2] > -0.5
         (left, right), (top, bottom) = (
             _ends(np.ma.array(seen[..., channel], mask=padding).mean(axis=channel)) for channel in (0, 1)

@@ -102,8 +102,12 @@ def read_part(path, offset, length):
         except tf.errors.OpError as error:
             raise OSError(error.message) from None
     # Without O_NONBLOCK, opening a pipe could wait forever. Reading at an offset of a pipe is an error.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    descriptor = os.open(path, os.O_RDONLY | sum(vars(os).get(flag, 0) for flag in ("O_NONBLOCK", "O_BINARY")))
     try:
+        if "pread" not in vars(os):
+            # On Windows, where no other thread uses this descriptor either.
+            os.lseek(descriptor, offset, os.SEEK_SET)
+            return os.read(descriptor, length)
         return os.pread(descriptor, length, offset)
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""tfdml: deep metric learning for TensorFlow and Keras 3."""
+"""tfdml: deep metric learning for Keras 3, on TensorFlow, JAX or PyTorch."""
 
 import importlib
 import sys
@@ -9,6 +9,8 @@ from tfdml.console.startup import __version__
 
 # The public names.
 __all__ = ["__version__"]
+# Keras backends on which models train.
+BACKENDS = ("tensorflow", "jax", "torch")
 # Packages that may contain a name that someone looks for in this package.
 _guided = []
 
@@ -25,8 +27,8 @@ if startup.begin():
 
         __all__ += ["Preprocessing", "backbones", "functional", "heads", "layers", "losses", "registry", "texts"]
 
-        # Losses, layers and backbones support all Keras backends; the rest needs TensorFlow.
-        if keras.backend.backend() == "tensorflow":
+        # Losses, layers and backbones support all Keras backends. Models train on three of them.
+        if keras.backend.backend() in BACKENDS:
             from tfdml import callbacks, evaluation, methods, optimizers
             from tfdml.methods import (
                 AttentionEnsemble,
@@ -70,8 +72,8 @@ def __getattr__(name):
 
     found = sys.modules.get("keras")
     needs = f".{arguments.meant(name, sys.modules[__name__], *_guided)}"
-    if found is not None and found.backend.backend() != "tensorflow":
-        needs = f" on Keras' {found.backend.backend()} backend. Models and callbacks need KERAS_BACKEND=tensorflow"
+    if found is not None and found.backend.backend() not in BACKENDS:
+        needs = f" on Keras' {found.backend.backend()} backend. Models need tensorflow, jax or torch"
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{needs}")
 
 

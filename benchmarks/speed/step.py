@@ -4,7 +4,8 @@ It fine-tunes with semi-hard triplets on batches of 16 classes × 4 images, froz
 `python -m tfdml.train` does by default, and as torch, torchvision and pytorch-metric-learning do it. For torch, the
 better of its two memory formats and of one and two processes that load images counts. The command prints a Markdown
 table with the wall time and the CPU time of all threads per step, and the ratio of torch to tfdml (the median over
-rounds). Both train in turn in each round.
+rounds). All of them train in turn in each round. The columns of Keras' backends are the wall time of `model.fit` on the
+same photos, with `tfdml.data.pxk`.
 
 --profile prints the time of the parts of a step instead, for each of --cases.
 """
@@ -46,11 +47,16 @@ def photos(folder):
     return ["--dataset=folder(test_classes=0.3)", f"--data_dir={folder / 'photos'}"]
 
 
-def answer(module, **question):
-    """Runs a module of `benchmarks.speed` in its own process and returns its answer."""
+# Keras backends, and their heads in the table.
+BACKENDS = {"tensorflow": "fit: TensorFlow", "jax": "JAX", "torch": "PyTorch"}
+
+
+def answer(module, backend="tensorflow", **question):
+    """Runs a module of `benchmarks.speed` in its own process with a Keras backend and returns its answer."""
     code = f"from benchmarks.speed.{module} import main; main(**{question!r})"
     with tempfile.TemporaryDirectory() as folder:
-        return json.loads(run_python("-c", code, TMPDIR=folder).printed.splitlines()[-1])
+        printed = run_python("-c", code, TMPDIR=folder, KERAS_BACKEND=backend).printed
+        return json.loads(printed.splitlines()[-1])
 
 
 def compared(name, size, dataset, steps, rounds):
@@ -61,8 +67,13 @@ def compared(name, size, dataset, steps, rounds):
     ways = [{"channels_last": last, "workers": workers} for last in (False, True) for workers in (1, 2)]
     best = min(ways, key=lambda way: answer("step_of_torch", **torch, **way, steps=3)["seconds"])
     print(f"{name}, {size} px: torch with {best}", file=sys.stderr, flush=True)
+    of_keras = {"backbone": ours, "size": size, "folder": torch["folder"], "steps": steps}
     found = [
-        (answer("step_worker", flags=flags, steps=steps), answer("step_of_torch", **torch, **best, steps=steps))
+        (
+            answer("step_worker", flags=flags, steps=steps),
+            answer("step_of_torch", **torch, **best, steps=steps),
+            *(answer("step_of_keras", backend, **of_keras) for backend in BACKENDS),
+        )
         for _ in range(rounds)
     ]
     cells = [name, str(size)]
@@ -70,6 +81,8 @@ def compared(name, size, dataset, steps, rounds):
         own, other = ([each[side][clock] for each in found] for side in (0, 1))
         ratio = statistics.median(there / here for here, there in zip(own, other, strict=True))
         cells += [f"{statistics.median(own):.2f}", f"{statistics.median(other):.2f}", f"{ratio:.2f}"]
+    for place in range(2, 2 + len(BACKENDS)):
+        cells.append(f"{statistics.median(each[place]['seconds'] for each in found):.2f}")
     return cells
 
 
@@ -108,7 +121,7 @@ def main():
         for name in arguments.networks.split(",")
         for size in arguments.sizes.split(",")
     ]
-    heads = ["network", "pixels", "wall: tfdml", "torch", "ratio", "CPU: tfdml", "torch", "ratio"]
+    heads = ["network", "pixels", "wall: tfdml", "torch", "ratio", "CPU: tfdml", "torch", "ratio", *BACKENDS.values()]
     print(markdown(heads, rows))
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from pipelines.checks import (
     CONVERTED_START,
@@ -20,9 +19,13 @@ from pipelines.checks import (
     costly_png,
 )
 from pipelines.dataset import WHOLE, Split
+from pipelines.images import pillow
 from pipelines.images.resizing import Cut, slice_window
+from pipelines.operations import tf
 from pipelines.stored import vector_dims
+from tfdml.files.checked import read_bytes
 from tfdml.registry.arguments import Rows, Tensor
+from tfdml.runtime.backends import uses_tensorflow
 
 
 def cold_path(*signature: tf.TensorSpec) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -216,7 +219,7 @@ CONVERTED = rf"\C{{4}}ftyp\C*|RIFF\C{{4}}WEBPVP8X\C{{4}}[{MOVING}]"
 
 def read_image(path: Tensor) -> tf.Tensor:
     """Reads an image file and returns contents that `decode` accepts; see `converted`."""
-    return converted(tf.io.read_file(path))
+    return converted(tf.io.read_file(path) if uses_tensorflow() else read_bytes(path))
 
 
 def converted(contents: Tensor) -> tf.Tensor:
@@ -224,6 +227,8 @@ def converted(contents: Tensor) -> tf.Tensor:
 
     The conversion runs in Python, so it does not work in an exported model.
     """
+    if not uses_tensorflow():
+        return as_decodable(contents)
     start = tf.strings.substr(contents, 0, CONVERTED_START)
     return tf.cond(tf.strings.regex_full_match(start, CONVERTED), lambda: _converted(contents), lambda: contents)
 
@@ -243,6 +248,8 @@ def decode(contents: Tensor, box: Tensor | None = None) -> tf.Tensor:
     `box` is the left, top, right and bottom `[4]` of the part to decode, in pixels of the stored image before it is
     rotated. It is clipped to the image. If `None`, the whole image is decoded.
     """
+    if not uses_tensorflow():
+        return pillow.decoded(contents, box)
     contents = check_file_size(contents)
     return _decode(contents, tf.io.is_jpeg(contents), box)
 
@@ -255,6 +262,8 @@ def decode_cut(
     With `shrink`, a JPEG is decoded at 1/2, 1/4 or 1/8 of its size if its window is resized to that size or less. This
     changes the pixels.
     """
+    if not uses_tensorflow():
+        return cut(pillow.decoded(contents, box), seed)
     contents = check_file_size(contents)
     jpeg = tf.io.is_jpeg(contents)
     upright = tf.cond(jpeg, lambda: jpeg_orientation(contents) == 1, lambda: False)

@@ -5,9 +5,10 @@ import functools
 from collections.abc import Callable
 from typing import Self
 
-import tensorflow as tf
-
+from pipelines.images.pillow import resized_part
+from pipelines.operations import tf
 from tfdml.registry.arguments import Interpolation, Tensor
+from tfdml.runtime.backends import uses_tensorflow
 
 # TensorFlow's name of each kernel, and how many pixels of the smaller image it reaches to either side.
 KERNELS = {
@@ -46,6 +47,9 @@ def resize_part(
     TensorFlow's operation is fast along columns, because it then processes whole rows of numbers at once. Along rows,
     it processes single pixels and is slow. So it runs along columns twice, and the image is transposed in between.
     """
+    if not uses_tensorflow():
+        resized = resized_part(image, rows, columns, interpolation)
+        return resized if interpolation == "bilinear" else tf.clip_by_value(resized, 0.0, 255.0)
     # This is faster than the conversion inside the operation.
     image = tf.cast(image, tf.float32)
     turned = _turned(_columns_resized(image, *rows, interpolation))

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import tensorflow as tf
 
 from pipelines.checks import as_decodable
 from pipelines.images.decoding import converted, read_image
+from pipelines.operations import tf
 from pipelines.reading.unreadable import cannot_read
 from pipelines.stored import PackedImages, vector_dims
 from tfdml.console.progress_bar import ProgressBar

@@ -6,17 +6,20 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import tensorflow as tf
 
 from pipelines.dataset import SHOWN, Split
 from pipelines.datasets.loading import check_headers, missing_files
 from pipelines.images.decoding import converted, read_image
-from tfdml.registry.arguments import FilePath
+from pipelines.operations import tf
+from tfdml.registry.arguments import FilePath, Tensor
+from tfdml.runtime.backends import uses_tensorflow
 
 # An image: its path, the contents of its file, or its pixels `[H, W, 3]` from 0 to 255.
 AnImage: TypeAlias = FilePath | bytes | bytearray | np.ndarray
 # One or several images, an array `[N, H, W, 3]`, or a dataset.
-Images: TypeAlias = AnImage | Sequence[AnImage] | tf.Tensor | tf.data.Dataset
+Images: TypeAlias = AnImage | Sequence[AnImage] | Tensor
+# What `tf.data.Dataset.cardinality` returns for an infinite dataset.
+INFINITE = -1
 ONE_HOT = "Convert one-hot labels with np.argmax(labels, axis=-1)."
 
 
@@ -60,10 +63,10 @@ def read_dataset(dataset):
     spec = dataset.element_spec
     if not (isinstance(spec, tuple) and len(spec) == 2):
         raise ValueError(f"The dataset must have elements (image, label). Received: elements {spec}.")
-    if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
+    if int(dataset.cardinality()) == INFINITE:
         raise ValueError("The dataset is infinite, so it cannot be read into memory. Remove repeat().")
     image, label = spec
-    single = 0 if image.dtype == tf.string else 3
+    single = 0 if image.dtype.name == "string" else 3
     if label.shape.rank == 1 and image.shape.rank != single:
         dataset = dataset.unbatch()
     elif label.shape.rank != 0:
@@ -122,6 +125,8 @@ def _arrays(images):
         )
     if len({image.shape for image in images}) == 1:
         return _array(np.stack(images))
+    if not uses_tensorflow():
+        return Source(images.__getitem__, False, len(images))
     with tf.device("CPU"):
         serialized = tf.stack([tf.io.serialize_tensor(image) for image in images])
     dtype, shape = tf.as_dtype(images[0].dtype), _any_size(images[0].shape)
@@ -136,6 +141,8 @@ def _function(read):
         try:
             return tf.ensure_shape(read(row), shape)
         except (TypeError, IndexError, NotImplementedError) as error:
+            if not uses_tensorflow():
+                raise
             raise TypeError(
                 "images must be a function of TensorFlow operations, because the row is a tensor. Wrap other code in "
                 f"tf.numpy_function. The function failed with: {error}"

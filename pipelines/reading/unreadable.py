@@ -7,18 +7,21 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from pipelines.checks import as_decodable, wrong_header
 from pipelines.images.decoding import decode, image_of, jpeg_orientation, why_costly
+from pipelines.operations import OPERATION_ERRORS, tf
 from pipelines.sampling import each_alone, group_by_class
 from pipelines.sampling.draws import Stream, shuffled_index, stream_key
 from tfdml.console.startup import tensorflow_reason
 from tfdml.files.checked import read_bytes
+from tfdml.runtime.backends import uses_tensorflow
 
 # Number of images to decode in parallel.
 THREADS = 8
-READING_ERRORS = (tf.errors.InvalidArgumentError, tf.errors.NotFoundError, tf.errors.PermissionDeniedError)
+READING_ERRORS = ()
+if uses_tensorflow():
+    READING_ERRORS = (tf.errors.InvalidArgumentError, tf.errors.NotFoundError, tf.errors.PermissionDeniedError)
 
 
 def is_of_pipeline(error):
@@ -60,7 +63,7 @@ def why_unreadable(split, row):
     """Returns why a row cannot be read or decoded, or None if it can."""
     try:
         image_of(split, row)
-    except tf.errors.OpError as error:
+    except OPERATION_ERRORS as error:
         return tensorflow_reason(error)
     except ValueError as error:
         # The image is in a shard that cannot be read.
@@ -73,7 +76,7 @@ def _naming(sentence, blames=is_of_pipeline):
     """Converts a TensorFlow error that `blames` an image to a ValueError with the `sentence()` about it, if any."""
     try:
         yield
-    except tf.errors.OpError as error:
+    except OPERATION_ERRORS as error:
         message = sentence() if blames(error) else None
         if message is None:
             raise
@@ -226,7 +229,7 @@ def _judged(contents, box, min_side):
         return reason, None
     try:
         (height, width), turned = (part.numpy() for part in _decoded_size(tf.constant(as_decodable(contents))))
-    except tf.errors.OpError as error:
+    except OPERATION_ERRORS as error:
         return f"cannot be decoded ({tensorflow_reason(error)})", None
     if min(height, width) < min_side:
         return f"has {width} x {height} pixels; expected at least {min_side} on each side", None

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
-import tensorflow as tf
 
+from pipelines.operations import tf
 from pipelines.sampling.draws import EVERYTHING, Stream, as_long_as, draw, fill, key_of, stream_keys, times_drawn
 from pipelines.sampling.sampler import ClusterTables, Sampler, check_embeddings, members_of
 from tfdml.neighbors.nearest import NO_NEIGHBOR, nearest_negatives

@@ -3,8 +3,8 @@
 import enum
 
 import numpy as np
-import tensorflow as tf
 
+from pipelines.operations import tf
 from tfdml.registry import register
 from tfdml.registry.arguments import Labels
 from tfdml.registry.fields import Value
@@ -12,9 +12,12 @@ from tfdml.registry.fields import Value
 # Rounds of the Feistel network. Four rounds make a random-looking permutation of many indices (Luby and Rackoff). For
 # the few indices of a small class, four rounds favor some indices by 7%, and eight rounds by 1%.
 ROUNDS = 8
+# Sums and products of 64 bits wrap around, about which NumPy would warn.
+WRAPS = np.errstate(over="ignore")
 _GOLDEN = 0x9E3779B97F4A7C15
 
 
+@WRAPS
 def key_of(*parts):
     """Hashes integer tensors, which are broadcast against each other, to a uint64 key."""
     key = tf.zeros([], tf.uint64)
@@ -68,6 +71,7 @@ def _permuted_index(index, key, size):
     return tf.while_loop(lambda _, outside: tf.reduce_any(outside), walk, [index, tf.ones_like(index, tf.bool)])[0]
 
 
+@WRAPS
 def _permuted(place, key, side):
     left, right = place // side, place % side
     for number in range(ROUNDS):
@@ -83,6 +87,7 @@ def _side(size):
     return tf.where(root * root < size, root + 1, root)
 
 
+@WRAPS
 def _mixed(value):
     """Applies the finalizer of splitmix64: every bit of the result depends on every bit of the value."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

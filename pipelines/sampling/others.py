@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
-import tensorflow as tf
 
 from pipelines.dataset import NONE
+from pipelines.operations import tf
 from pipelines.sampling.clusters import ClusterGroups, ClusterNeighbors
 from pipelines.sampling.draws import Stream, as_long_as, draw, each_alone, group_by_class, stream_key, stream_keys
 from pipelines.sampling.pairs import draw_with_partners, most_drawn, partner_tables

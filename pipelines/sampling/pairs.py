@@ -5,8 +5,8 @@ import logging
 from typing import Annotated
 
 import numpy as np
-import tensorflow as tf
 
+from pipelines.operations import tf
 from pipelines.sampling.draws import Stream, as_long_as, draw, group_by_class, stream_key, stream_keys
 from pipelines.sampling.sampler import Sampler
 from tfdml.registry import register

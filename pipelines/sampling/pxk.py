@@ -6,8 +6,8 @@ import warnings
 from typing import Annotated
 
 import numpy as np
-import tensorflow as tf
 
+from pipelines.operations import tf
 from pipelines.sampling.clusters import ClusterGroups
 from pipelines.sampling.draws import (
     Stream,
@@ -114,7 +114,7 @@ def _earliest(times, classes):
     permutations, both could contain the same image.
     """
     same = classes[:, :, None] == classes[:, None, :]
-    return tf.reduce_min(tf.where(same, times[:, None, :], times.dtype.max), axis=2)
+    return tf.reduce_min(tf.where(same, times[:, None, :], np.iinfo(np.int64).max), axis=2)
 
 
 def groups_of_rows(split):

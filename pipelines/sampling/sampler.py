@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
+from pipelines.operations import tf
 from pipelines.sampling.draws import EVERYTHING, Stream, stream_key
 from tfdml.registry.arguments import Embeddings, Labels, Tensor
 from tfdml.registry.fields import Declared
@@ -233,3 +233,16 @@ def check_embeddings(embeddings, labels):
             f"Expected an embedding for each of the {len(labels)} training images. Received: {len(embeddings)} "
             "embeddings."
         )
+
+
+def drawn_targets(sampler, rows, seed, steps, tables, mine):
+    """Returns the sampler's targets for the images of `steps`, `[n, ...]`; `mine` is this worker's slice."""
+    if sampler.targets == "relevance":
+        return tf.reshape(sampler.relevance(seed, steps, tables)[:, mine], [-1, sampler.batch_size])
+    if sampler.targets == "labels":
+        return tf.reshape(sampler.labels_of(rows, tables), [-1])
+    if sampler.targets == "learners":
+        learners = sampler.learners(seed, steps, tables)
+        one_each = len(learners.shape) == 1
+        return tf.repeat(learners, mine.stop - mine.start) if one_each else tf.reshape(learners[:, mine], [-1])
+    return ()

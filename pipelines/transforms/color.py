@@ -3,9 +3,8 @@
 import math
 from typing import Annotated
 
-import tensorflow as tf
-
 from pipelines.images.decoding import JPEG
+from pipelines.operations import tf
 from pipelines.transforms.layer import with_probability
 from tfdml.registry import register
 from tfdml.registry.arguments import ImageStep, NotNegative, Share, integer, interval, number

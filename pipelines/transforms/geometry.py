@@ -3,9 +3,9 @@
 from typing import Annotated, Literal
 
 import numpy as np
-import tensorflow as tf
 
 from pipelines.images.resizing import Cut, slice_window
+from pipelines.operations import tf
 from pipelines.transforms.color import BRIGHTNESS_WEIGHTS
 from pipelines.transforms.layer import centered, first_fitting, padded, placed, with_probability
 from tfdml.registry import register

@@ -11,13 +11,14 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from pipelines.checks import MOST_PIXELS
 from pipelines.images.decoding import cold_path
+from pipelines.operations import tf
 from tfdml.registry import register
 from tfdml.registry.arguments import MOST_SIDE, ImageStep, Text, nearest
 from tfdml.registry.parts import parameters_of
+from tfdml.runtime.backends import refuse_unless_tensorflow
 
 # Operations with these prefixes draw from their own state or run Python each time a graph runs.
 UNSEEDED = (
@@ -121,6 +122,7 @@ def layer(name: Text, /, **arguments: Any) -> ImageStep:
         **arguments: Arguments of the layer. If the layer needs a `value_range`, it is (0, 255).
     """
     written = f"layer({name!r})"
+    refuse_unless_tensorflow(f"The transform {written}", "Use another transform")
     made = _made(written, _class_of(name), arguments)
     made.build((None, None, None, 3))
     _refuse_weights(written, made)

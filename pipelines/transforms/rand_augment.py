@@ -5,9 +5,8 @@ The operations and their effects at a magnitude from 0 to 30 are the same as in 
 
 from typing import Annotated
 
-import tensorflow as tf
-
 from pipelines.images.decoding import cold_path
+from pipelines.operations import tf
 from pipelines.transforms.color import (
     autocontrast,
     blend,

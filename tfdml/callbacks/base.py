@@ -46,8 +46,8 @@ class MethodModel(keras.Model):
 
     # The `Division` of data and embedding among learners, or None if the method divides neither.
     division = None
-    # The `LossLayers`, which hold one layer of the loss per learner.
-    loss_layers = None
+    # The `LossLayers`, which hold one layer of the loss per learner. PyTorch would not find it behind a default value.
+    loss_layers: Any
 
 
 class EmbeddingCallback(keras.callbacks.Callback):

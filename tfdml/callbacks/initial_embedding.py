@@ -18,6 +18,7 @@ from tfdml.neighbors.nearest import unit_length
 from tfdml.neighbors.projections import linear_discriminants, principal_components, within_class_whitened_components
 from tfdml.registry.arguments import Labels, StepCounter, Verbosity
 from tfdml.registry.fields import Declared
+from tfdml.runtime.backends import scope_of
 from tfdml.runtime.keras_internals import layers_of
 
 # The kinds that need class labels, and all kinds that `auto` compares. Among equally good kinds, it chooses the first.
@@ -126,7 +127,7 @@ class InitialEmbedding(Declared, keras.callbacks.Callback):
             model: Keras model that has its weights because it was built or called on a batch.
         """
         parts = _linear_parts(model)
-        with model.distribute_strategy.scope():
+        with scope_of(model):
             seen = _LinearInputs(model, [part.before for part in parts])
         inputs = Embedder(seen, verbose=self.verbose, of="training images")(self.images, self.count)
         check_finite(inputs)

@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import keras
-import tensorflow as tf
+from keras import ops
 
 from tfdml.callbacks.base import check_single_steps, steps_taken
 from tfdml.registry.arguments import Count, StepCounter, number
 from tfdml.registry.fields import Declared
+from tfdml.runtime.backends import scope_of, tensorflow_if_used, uses_tensorflow
 from tfdml.runtime.sharded_variable import ShardedVariable
 
 
@@ -114,7 +115,8 @@ class WeightAverage(Declared, keras.callbacks.Callback):
         self.decay = decay
         self.steps = 0
         self.variables = []
-        self._update = tf.function(self._move, autograph=False)
+        tensorflow = tensorflow_if_used()
+        self._update = tensorflow.function(self._move, autograph=False) if tensorflow else self._move
 
     def on_train_begin(self, logs=None):
         check_single_steps(self.model, "WeightAverage updates its average after every step")
@@ -141,7 +143,7 @@ class WeightAverage(Declared, keras.callbacks.Callback):
         if not self.model.built:
             raise ValueError("WeightAverage needs a model that has weights. Call the model on a batch before fit().")
         self._averaged, averages = _float_variables(self.model), []
-        with self.model.distribute_strategy.scope():
+        with scope_of(self.model):
             for variable in self._averaged:
                 name = f"{variable.path.replace('/', '_')}_average"
                 if isinstance(variable, ShardedVariable):
@@ -154,8 +156,8 @@ class WeightAverage(Declared, keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         self.steps += 1
         decay = min(self.decay, (1 + self.steps) / (10 + self.steps))
-        with self.model.distribute_strategy.scope():
-            self._update(tf.constant(1 - decay, tf.float32))
+        with scope_of(self.model):
+            self._update(ops.convert_to_tensor(1 - decay, "float32"))
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
@@ -184,8 +186,8 @@ class WeightAverage(Declared, keras.callbacks.Callback):
     def _move(self, share):
         for average, variable in zip(self.variables, self._averaged, strict=True):
             for part, towards in zip(_parts(average), _parts(variable), strict=True):
-                way = tf.convert_to_tensor(towards) - tf.convert_to_tensor(part)
-                part.assign_add(tf.cast(share, way.dtype) * way)
+                way = ops.convert_to_tensor(towards) - ops.convert_to_tensor(part)
+                part.assign_add(ops.cast(share, way.dtype) * way)
 
 
 def _float_variables(model):
@@ -194,7 +196,10 @@ def _float_variables(model):
 
 
 def _parts(variable):
-    return variable.shards if isinstance(variable, ShardedVariable) else [variable.value]
+    if isinstance(variable, ShardedVariable):
+        return variable.shards
+    # On a strategy, only the variable of TensorFlow can be changed on every device.
+    return [variable.value if uses_tensorflow() else variable]
 
 
 def _assign(variables, values):

@@ -87,6 +87,7 @@ def import_package():
     global _postponed
     if _postponed:
         _postponed = False
+        _check_tensorflow()
         # TensorFlow only uses oneDNN by default on the newest processors, but it is faster on older ones as well.
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
         with without_collections():
@@ -95,6 +96,29 @@ def import_package():
             # Imported objects are never freed. Without this, every full garbage collection would traverse them, which
             # takes 0.3 s.
             gc.freeze()
+
+
+def _check_tensorflow():
+    """Ends a command if Keras would not compute with TensorFlow."""
+    instead = "To train on JAX or PyTorch, call model.fit in Python."
+    backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
+    if backend != "tensorflow":
+        sys.exit(f"Error: tfdml's commands work only on TensorFlow. Received: KERAS_BACKEND={backend}. {instead}")
+    if importlib.util.find_spec("tensorflow") is None:
+        sys.exit(f"Error: tfdml's commands need TensorFlow. Install it by pip install 'tfdml[cpu]'. {instead}")
+
+
+def choose_backend():
+    """Makes Keras compute with JAX, or else with PyTorch, if TensorFlow is not installed and no backend is set."""
+    if os.environ.get("KERAS_BACKEND") or importlib.util.find_spec("tensorflow"):
+        return
+    installed = [name for name in ("jax", "torch") if importlib.util.find_spec(name)]
+    if not installed:
+        raise ImportError(
+            "tfdml needs TensorFlow, JAX or PyTorch. Install one of them: pip install 'tfdml[cpu]', 'tfdml[jax]' or "
+            "'tfdml[torch]'."
+        )
+    os.environ["KERAS_BACKEND"] = installed[0]
 
 
 @contextlib.contextmanager
@@ -144,6 +168,7 @@ def import_keras_quietly(modules=("keras",), hidden=()):
 
     if "keras" in sys.modules or "tensorflow" in sys.modules:
         return
+    choose_backend()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     hidden = [package for package in hidden if package not in sys.modules]
     sys.stderr.flush()

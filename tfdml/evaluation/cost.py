@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tfdml.runtime.backends import refuse_unless_tensorflow
 from tfdml.runtime.keras_internals import graph_of
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def cost(model: Model, input_shape: Sequence[int]) -> dict[str, int | None]:
     tfdml.evaluation.cost(model, [8])  # {'parameters': 36, 'multiply_adds': 32}
     ```
     """
+    refuse_unless_tensorflow("tfdml.evaluation.cost", "Remove the call")
     import tensorflow as tf
 
     inputs = tf.TensorSpec([1, *input_shape], tf.float32)

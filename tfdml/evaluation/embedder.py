@@ -1,15 +1,19 @@
 """Embeds all images of a split."""
 
-from typing import TypeAlias
+import functools
+from typing import TYPE_CHECKING, TypeAlias, Union
 
 import keras
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from tfdml.console.progress_lines import ProgressLines
 from tfdml.registry.arguments import Verbosity
-from tfdml.runtime.devices import is_multi_worker
+from tfdml.runtime.backends import is_tensorflow_dataset, strategy_of
 from tfdml.runtime.workers import Workers
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 # Number of images in a batch of an array, as in `keras.Model.predict`.
 BATCH = 32
@@ -17,7 +21,7 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 # An array of images `[N, H, W, 3]`, or a dataset of batches of them.
-ImageBatches: TypeAlias = np.ndarray | tf.Tensor | tf.data.Dataset
+ImageBatches: TypeAlias = Union[np.ndarray, "tf.Tensor", "tf.data.Dataset", keras.utils.PyDataset]
 
 
 class NanWeight(ValueError):
@@ -61,8 +65,8 @@ class Embedder:
     ):
         self.model = model
         self.verbose, self.of = verbose, of
-        self.workers = workers or Workers.of(model.distribute_strategy)
-        self._forward = tf.function(lambda images: model(images, training=False), reduce_retracing=True)
+        self.workers = workers or Workers.of(strategy_of(model))
+        self._is_shared = Workers.of(strategy_of(model)).count > 1
 
     def __call__(self, images: ImageBatches, count: int | None) -> np.ndarray:
         """Returns the embeddings `[count, D]` of images.
@@ -84,7 +88,7 @@ class Embedder:
         lines = self.verbose == 2
         of = f"the {self.of}" if count is None else f"{count:,} {self.of}"
         callbacks, bar = [ProgressLines(of=of)] if lines else [], 0 if lines else self.verbose
-        if is_multi_worker(self.model.distribute_strategy):
+        if self._is_shared:
             # The share is computed inside gather, so that an error in it reaches all workers and none waits forever.
             (embeddings,) = self.workers.gather(lambda: self._embeddings(self._share(images), callbacks, bar))
         else:
@@ -96,18 +100,26 @@ class Embedder:
         self._check_weights()
         return self._checked(self.model.predict_on_batch(images))
 
+    @functools.cached_property
+    def _forward(self):
+        import tensorflow as tf
+
+        return tf.function(lambda images: self.model(images, training=False), reduce_retracing=True)
+
     def _check_weights(self):
         # Embeddings may hide NaN: on CPUs, a convolution that is fused with its ReLU turns it into 0.
         weights = [weight for weight in self.model.weights if weight.dtype in FLOATS]
-        found = [tf.reduce_any(tf.math.is_nan(tf.convert_to_tensor(weight.value))) for weight in weights]
+        found = [ops.any(ops.isnan(ops.convert_to_tensor(weight.value))) for weight in weights]
         # Check all weights with one transfer: every transfer waits for the device to finish.
-        broken = np.flatnonzero(tf.stack(found)) if found else ()
+        broken = np.flatnonzero(ops.convert_to_numpy(ops.stack(found))) if found else ()
         if len(broken):
             raise NanWeight(weights[broken[0]].path, self.model)
 
     def _share(self, images):
         """Returns this worker's share of an array as batches. A dataset already is a share."""
-        if isinstance(images, tf.data.Dataset):
+        import tensorflow as tf
+
+        if is_tensorflow_dataset(images):
             return images
         batches = self.workers.share(-(-len(images) // BATCH))
         share = images[batches.start * BATCH : batches.stop * BATCH]
@@ -138,6 +150,6 @@ class Embedder:
 
 def check_count(images, labels):
     """Raises a ValueError if an array of images has a different length than the labels."""
-    is_array = isinstance(images, np.ndarray) or tf.is_tensor(images)
+    is_array = isinstance(images, np.ndarray) or ops.is_tensor(images)
     if is_array and len(images) != labels:
         raise ValueError(f"Expected one label per image. Received: {len(images)} images and {labels} labels.")

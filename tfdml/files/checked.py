@@ -8,6 +8,7 @@ import os
 import reprlib
 import shutil
 import stat
+import time
 import tokenize
 import types
 import zipfile
@@ -19,6 +20,8 @@ SPECIAL = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a de
 NAMELESS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 # Paths that a shell passes for `<(...)`: a pipe that another process writes.
 OF_THE_SHELL = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+# Seconds between two attempts to lock a file on Windows.
+SECONDS_TO_WAIT = 0.1
 # Maximum number of digits of an integer that a float can hold.
 MOST_DIGITS = 308
 
@@ -29,7 +32,7 @@ def write_atomically(path, content):
     temporary = path.with_name(f".writing-{path.name}")
     try:
         write_flushed(temporary, lambda file: file.write(content))
-        temporary.rename(path)
+        temporary.replace(path)
     except OSError as error:
         # Name the target in the error, because users do not know the temporary name.
         error.filename, error.filename2 = str(path), None
@@ -83,7 +86,7 @@ def folder_in(path, name, what):
 def open_unlinked(path, flags):
     """Opens a file as the `opener` of `open`. A link is a ValueError."""
     try:
-        return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+        return os.open(path, flags | vars(os).get("O_NOFOLLOW", 0), 0o666)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise ValueError(f"{path} is a link, which may lead to any file. Do not use it.") from None
@@ -95,23 +98,43 @@ def open_locked(path, wait=False):
 
     If another process holds the lock, this waits with `wait`, and otherwise raises a BlockingIOError.
     """
-    try:
-        # Windows has no fcntl. Imported here because losses and models need no locks.
-        import fcntl
-    except ImportError:
-        how = "this Python has no fcntl. Use Linux, macOS, or WSL on Windows."
-        raise OSError(f"{path} cannot be locked: {how}") from None
     file = os.fdopen(open_unlinked(path, os.O_RDWR | os.O_CREAT))
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
+        _lock(file, wait)
+    except OSError:
         file.close()
         raise
     return file
 
 
+def _lock(file, wait):
+    try:
+        # Imported here because losses and models need no locks.
+        import fcntl
+    except ImportError:
+        _lock_on_windows(file, wait)
+    else:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
+def _lock_on_windows(file, wait):
+    import msvcrt
+
+    while True:
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+            return
+        except OSError as error:
+            if not wait:
+                raise BlockingIOError(error.errno, "another process holds the lock") from None
+        time.sleep(SECONDS_TO_WAIT)
+
+
 def flush(path):
     """Waits until a file or folder is on the disk."""
+    if os.name == "nt" and Path(path).is_dir():
+        # Windows cannot open folders, and writes their entries itself.
+        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -73,7 +73,7 @@ def write_shard(folder, number, shard):
         flush(temporary)
     except OSError as error:
         raise OSError(f"Cannot write {path}: {error}. Make room on the disk and repeat the command.") from error
-    temporary.rename(path)
+    temporary.replace(path)
     return {path.name: {"rows": len(shard.paths), **fingerprint(path)}}
 
 

@@ -4,7 +4,7 @@ import math
 from typing import Annotated
 
 from keras import ops
-from keras.backend import standardize_dtype
+from keras.backend import backend, standardize_dtype
 
 from tfdml.functional.checks import is_floating
 from tfdml.functional.distances import known_gradient
@@ -13,8 +13,8 @@ from tfdml.registry.fields import declared
 
 # Dtypes that may be too small for the number of classes.
 SMALL_INTEGERS = ("bool", "int8", "uint8", "int16", "uint16")
-# Label (int64) of a row that is in no pair: an empty place of a gallery, or an excluded image.
-NO_IMAGE = -(2**63)
+# Label of a row that is in no pair: an empty place of a gallery, or an excluded image. JAX has no int64 by default.
+NO_IMAGE = -(2**31 if backend() == "jax" else 2**63)
 # Minimum relevance of a positive pair, if relevance is graded.
 POSITIVE_FROM = 0.5
 # Relevance of pairs with an unknown relevance.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 import keras
-import tensorflow as tf
+from keras import ops
 
 from tfdml.heads import Linear
 from tfdml.layers.embedding import SplitEmbedding
@@ -22,7 +22,7 @@ from tfdml.methods.division import (
 )
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.methods.step.global_batch_model import side_by_side
-from tfdml.methods.step.parts import AnyBackbone, MethodArguments, MethodHead, anchor_values, message_of_check
+from tfdml.methods.step.parts import AnyBackbone, MethodArguments, MethodHead, anchor_values, check
 from tfdml.methods.step.restrictions import check_holding
 from tfdml.optimizers.optimizers import count_apart, without_loss_scaling
 from tfdml.registry import register
@@ -45,8 +45,8 @@ class Turns:
         """Returns the learner of each part, int32 `[parts]`, or None if the targets do not contain it."""
         if "learner" not in batch:
             return None
-        learners = tf.cast(batch["learner"], tf.int32)
-        return learners[:1] if self.parts == 1 else tf.reshape(learners, [self.parts, -1])[:, 0]
+        learners = ops.cast(batch["learner"], "int32")
+        return learners[:1] if self.parts == 1 else ops.reshape(learners, [self.parts, -1])[:, 0]
 
     def check(self, batch):
         """Raises an error if a part of the batch has several learners or a learner that does not exist.
@@ -55,32 +55,31 @@ class Turns:
         """
         if "learner" not in batch:
             return True
-        learners = tf.cast(batch["learner"], tf.int32)
+        learners = ops.cast(batch["learner"], "int32")
         part = "the batch" if self.parts == 1 else f"each of {self.parts} equal parts of the batch, in order"
         message = f"All images of {part} must have the same learner. Use batches of pipelines.sampling.WithinClusters."
-        message = message_of_check(message)
-        tf.debugging.assert_equal(tf.size(learners) % self.parts, 0, message)
-        learners = tf.reshape(learners, [self.parts, -1])
-        same = tf.reduce_all(learners == learners[:, :1])
-        tf.debugging.assert_equal(same, True, message)
+        check(ops.equal(ops.shape(learners)[0] % self.parts, 0), message)
+        learners = ops.reshape(learners, [self.parts, -1])
+        same = ops.all(learners == learners[:, :1])
+        check(same, message)
         if self.parts == 1:
-            exists = tf.reduce_all(learners < self.slices)
+            exists = ops.all(learners < self.slices)
             message = f"The learner of a batch must be at most {self.slices - 1}, the last learner of the model."
         else:
-            exists = tf.reduce_all((learners[:, 0] == tf.range(self.parts)) | (learners[:, 0] < 0))
-        tf.debugging.assert_equal(exists, True, message_of_check(message))
+            exists = ops.all((learners[:, 0] == ops.arange(self.parts, dtype="int32")) | (learners[:, 0] < 0))
+        check(exists, message)
         return same & exists
 
     def learning(self, turns):
         """Returns masks of the slices `[K]` and of the loss layers `[K + 1]` that are trained with these learners."""
-        turns = tf.constant([-1]) if turns is None else turns
-        whole = tf.reduce_all(turns < 0)
-        own = tf.reduce_any(tf.range(self.slices)[:, None] == turns, axis=1)
-        return own | whole, tf.concat([own, [whole]], axis=0)
+        turns = ops.convert_to_tensor([-1], "int32") if turns is None else turns
+        whole = ops.all(turns < 0)
+        own = ops.any(ops.arange(self.slices, dtype="int32")[:, None] == turns, axis=1)
+        return own | whole, ops.concatenate([own, whole[None]], axis=0)
 
     def divided(self, values):
         """Splits `[B, ...]` into a list with the rows of each part."""
-        return tf.split(values, self.parts)
+        return ops.split(values, self.parts)
 
     def seen_by_slices(self, values, turns):
         """Returns a list of K tensors: the rows of `[B, ...]` with which each slice is trained, if it is."""
@@ -95,10 +94,10 @@ class TurnLosses:
 
     def update(self, turns, losses):
         """Adds the loss of each part of a batch. `turns` `[parts]` are the learners of the parts, or -1 for none."""
-        for turn, loss in zip(tf.unstack(turns), losses, strict=True):
+        for turn, loss in zip(ops.unstack(turns), losses, strict=True):
             for k, mean in enumerate(self.means):
-                own = tf.equal(turn, k)
-                mean.update_state(tf.where(own, loss, 0.0), sample_weight=tf.cast(own, "float32"))
+                own = ops.equal(turn, k)
+                mean.update_state(ops.where(own, loss, 0.0), sample_weight=ops.cast(own, "float32"))
 
 
 @register("method", "divide_and_conquer")
@@ -167,8 +166,8 @@ class DivideAndConquer(EmbeddingModel):
     images, labels = np.random.uniform(-2, 2, (8, 32, 32, 3)), np.array([0, 0, 1, 1, 2, 2, 3, 3])
     model = tfdml.DivideAndConquer(tfdml.backbones.Small(width=4), embedding_size=16, learners=2)
     model.compile("adam", tfdml.losses.Triplet())
-    batch = tf.data.Dataset.from_tensors((images, {"label": labels, "learner": np.zeros(8, int)}))
-    history = model.fit(batch, shuffle=False, verbose=0)
+    targets = {"label": labels, "learner": np.zeros(8, int)}
+    history = model.fit(images, targets, shuffle=False, verbose=0)
     [batches for _, batches in model.learner_losses()]  # [1, 0]
     ```
 
@@ -276,10 +275,10 @@ class DivideAndConquer(EmbeddingModel):
     def embedding_layers(self) -> list[keras.layers.Layer]:
         return [self.head]
 
-    def places(self, images) -> tuple[tf.Tensor, tf.Tensor]:
+    def places(self, images) -> tuple[Tensor, Tensor]:
         return self.head.places(self.backbone(images, training=False))
 
-    def learner_embeddings(self, images, training=False) -> tf.Tensor:
+    def learner_embeddings(self, images, training=False) -> Tensor:
         features = self.backbone(images, training=training and not self._embedding_alone)
         return self.head(features, training=training)
 
@@ -293,7 +292,7 @@ class DivideAndConquer(EmbeddingModel):
         # The last entry is for the whole embedding, which is trained before the division and after the merging.
         return [dim] * learners + [learners * dim]
 
-    def loss_values(self, batch, learners, training=False) -> tf.Tensor:
+    def loss_values(self, batch, learners, training=False) -> Tensor:
         """Computes the loss `[B]` of the current learner, equation (3) with any loss, or of the whole embedding."""
         labels, turns = batch["label"], self._turns.of(batch)
         valid = self._turns.check(batch)
@@ -304,10 +303,10 @@ class DivideAndConquer(EmbeddingModel):
 
         def of_parts():
             if self._turns.parts == 1:
-                embeddings = tf.gather(learners, turns[0], axis=1)
+                embeddings = ops.take(learners, turns[0], axis=1)
                 each = [lambda k=k: self.loss_layers.inputs_of(k, labels, embeddings) for k in range(self.slices)]
                 # If the loss has no layers, it is the same for all learners.
-                inputs = tf.switch_case(turns[0], each) if self.loss_layers.learners else embeddings
+                inputs = self.one_of(turns[0], each) if self.loss_layers.learners else embeddings
                 return anchor_values(self.loss, labels, inputs)
             parts = zip(self._turns.divided(labels), self._turns.divided(learners), strict=True)
             values = [
@@ -315,14 +314,14 @@ class DivideAndConquer(EmbeddingModel):
                 for k, (of_part, rows) in enumerate(parts)
             ]
             # A part without a learner has no loss.
-            return tf.reshape(tf.where((turns >= 0)[:, None], tf.stack(values), 0.0), [-1])
+            return ops.reshape(ops.where((turns >= 0)[:, None], ops.stack(values), 0.0), [-1])
 
-        values = of_whole() if turns is None else tf.cond(tf.reduce_all(turns < 0), of_whole, of_parts)
-        return tf.where(valid, values, math.nan)
+        values = of_whole() if turns is None else self.either(ops.all(turns < 0), of_whole, of_parts)
+        return ops.where(valid, values, math.nan)
 
     def seen_by_loss(self, batch, learners) -> Sequence[tuple[Tensor, Tensor, Any]]:
         labels, turns = batch["label"], self._turns.of(batch)
-        learning = tf.unstack(self._turns.learning(turns)[1])
+        learning = ops.unstack(self._turns.learning(turns)[1])
         parts = zip(*(self._turns.seen_by_slices(values, turns) for values in (labels, learners)), strict=True)
         seen = [(of_part, part[:, k], learning[k]) for k, (of_part, part) in enumerate(parts)]
         return [*seen, (labels, side_by_side(learners), learning[-1])]
@@ -330,33 +329,33 @@ class DivideAndConquer(EmbeddingModel):
     def regularization(self, batch) -> Tensor:
         _, learning = self._turns.learning(self._turns.of(batch))
         layers = self.loss_layers.learners
-        others = sum(tf.where(learning[k], 0.0, each) for k, layer in enumerate(layers) for each in layer.losses)
+        others = sum(ops.where(learning[k], 0.0, each) for k, layer in enumerate(layers) for each in layer.losses)
         return sum(self.losses) - others
 
     def apply_gradients(self, batch, gradients) -> None:
         slices, layers = self._turns.learning(self._turns.of(batch))
         optimizer = without_loss_scaling(self.optimizer)
-        before = tf.identity(tf.convert_to_tensor(optimizer.iterations))
+        before = ops.copy(optimizer.iterations)
         # Without `hold_others`, every step changes all variables that are not frozen.
-        counted = (slices, layers) if self.hold_others else map(tf.ones_like, (slices, layers))
+        counted = (slices, layers) if self.hold_others else map(ops.ones_like, (slices, layers))
         counted = self._of_slices.without_frozen(optimizer, *counted)
         if self.hold_others:
             frozen = Frozen(self.optimizer, self._of_slices.masks(slices, layers))
             super().apply_gradients(batch, gradients)
-            frozen.restore()
+            frozen.restore(self.assign_where)
         else:
             super().apply_gradients(batch, gradients)
         # If gradients overflow or are still being accumulated, the optimizer does not count a step.
-        steps = tf.cast(optimizer.iterations - before, "int32")
-        self.steps.add(*(steps * tf.cast(each, "int32") for each in (*counted, slices)))
+        steps = ops.cast(optimizer.iterations - before, "int32")
+        self.steps.add(*(steps * ops.cast(each, "int32") for each in (*counted, slices)))
 
     def update_measures(self, batch, measured, values) -> dict[str, Tensor]:
         turns = self._turns.of(batch)
         if turns is not None and not self._evaluates:
             # Add the regularization of layers, which is the same for all parts.
-            added = measured["loss"] - tf.reduce_mean(values)
+            added = measured["loss"] - ops.mean(values)
             parts = self._turns.divided(values)
-            losses = [measured["loss"]] if len(parts) == 1 else [tf.reduce_mean(part) + added for part in parts]
+            losses = [measured["loss"]] if len(parts) == 1 else [ops.mean(part) + added for part in parts]
             self._turn_losses.update(turns, losses)
         return super().update_measures(batch, measured, values)
 
@@ -365,7 +364,7 @@ class DivideAndConquer(EmbeddingModel):
 
     def learner_losses(self) -> list[tuple[float, int]]:
         """Returns the mean loss and the number of batches of each learner in this epoch: `[(loss, batches), ...]`."""
-        return [(float(mean.result()), int(mean.count.numpy())) for mean in self._turn_losses.means]
+        return [(float(mean.result()), int(ops.convert_to_numpy(mean.count))) for mean in self._turn_losses.means]
 
     def get_config(self):
         own = {"embedding_size": self.embedding_size, "hold_others": self.hold_others}

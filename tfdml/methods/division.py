@@ -3,7 +3,7 @@
 from typing import Annotated, Literal, TypeAlias
 
 import keras
-import tensorflow as tf
+from keras import ops
 
 from tfdml.methods.step.parts import VariableHolder
 from tfdml.optimizers.layer_rules import LayerGroups
@@ -126,7 +126,7 @@ def forget(optimizer, variables):
     """Sets the optimizer slots of variables to zero, as if the variables were new."""
     for _, *kept in with_optimizer_state(optimizer, variables):
         for variable in kept:
-            variable.assign(tf.zeros_like(variable))
+            variable.assign(ops.zeros_like(ops.convert_to_tensor(variable)))
 
 
 class Frozen:
@@ -138,25 +138,13 @@ class Frozen:
 
     def __init__(self, optimizer, learning):
         groups = with_optimizer_state(optimizer, [variable for variable, _ in learning])
-        self._before = [
-            (kept.value, tf.identity(tf.convert_to_tensor(kept.value)), mask)
-            for group, (_, mask) in zip(groups, learning, strict=True)
-            for kept in group
+        self._changes = [
+            (kept, mask, ops.copy(kept)) for group, (_, mask) in zip(groups, learning, strict=True) for kept in group
         ]
 
-    def restore(self):
-        """Restores the previous values of the elements with a mask of False."""
-        variables, before, masks = zip(*self._before, strict=True)
-
-        def put_back(strategy, before, masks):
-            def restored(variable, before, mask):
-                return variable.assign(tf.where(mask, variable, before))
-
-            for variable, value, mask in zip(variables, before, masks, strict=True):
-                strategy.extended.update(variable, restored, args=(value, mask), group=False)
-
-        # All replicas hold the same values, so each one restores its own copy.
-        tf.distribute.get_replica_context().merge_call(put_back, args=(before, masks))
+    def restore(self, assign_where):
+        """Restores the previous values of the elements with a mask of False, by `StepModel.assign_where`."""
+        assign_where(self._changes)
 
 
 class SliceVariables:
@@ -173,7 +161,7 @@ class SliceVariables:
 
         `slices` `[K]` and `layers` `[K + 1]` are masks of the slices and of the loss layers that are trained.
         """
-        columns = tf.gather(slices, self._owner())
+        columns = ops.take(slices, self._owner())
         masks = [(self.head.kernel, columns), (self.head.bias, columns)]
         for place, layer in enumerate(self.loss_layers.learners):
             masks += [(variable, layers[place]) for variable in layer.trainable_variables]
@@ -183,9 +171,9 @@ class SliceVariables:
         """Returns the masks, with False for variables that the optimizer has frozen."""
         if not isinstance(optimizer, LayerGroups):
             return slices, layers
-        slices &= optimizer.is_learning(self.head.kernel)
+        slices = slices & optimizer.is_learning(self.head.kernel)
         for variable in self.loss_layers.trainable_variables[:1]:
-            layers &= optimizer.is_learning(variable)
+            layers = layers & optimizer.is_learning(variable)
         return slices, layers
 
     def steps(self, variable, steps):
@@ -194,7 +182,7 @@ class SliceVariables:
         The embedding layer has a count per column. Variables that every step trains have None.
         """
         if variable is self.head.kernel or variable is self.head.bias:
-            return tf.gather(steps.of_slices, self._owner())
+            return ops.take(ops.convert_to_tensor(steps.of_slices), self._owner())
         for place, layer in enumerate(self.loss_layers.learners):
             if any(variable is each for each in layer.trainable_variables):
                 return steps.of_layers[place]
@@ -203,7 +191,7 @@ class SliceVariables:
     def _owner(self):
         """Returns the slice of each column of the embedding layer."""
         columns = self.head.kernel.shape[1]
-        return tf.range(columns) * self.head.learners // columns
+        return ops.arange(columns, dtype="int32") * self.head.learners // columns
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
@@ -233,16 +221,16 @@ class TurnSteps(VariableHolder):
 
     def add(self, slices, layers, turns):
         """Adds masks of shapes `[slices]`, `[slices + 1]` and `[slices]` to the counts."""
-        self.of_slices.assign_add(tf.cast(slices, "int32"))
-        self.of_layers.assign_add(tf.cast(layers, "int32"))
-        self.turns.assign_add(tf.cast(turns, "int32"))
+        self.of_slices.assign_add(ops.cast(slices, "int32"))
+        self.of_layers.assign_add(ops.cast(layers, "int32"))
+        self.turns.assign_add(ops.cast(turns, "int32"))
 
     def reset(self):
         """Sets all counts to 0."""
         for counts in (self.of_slices, self.of_layers, self.turns):
-            counts.assign(tf.zeros_like(counts))
+            counts.assign(ops.zeros_like(ops.convert_to_tensor(counts)))
 
     def reset_layer(self, place):
         """Sets the count of one layer of the loss to 0."""
-        others = tf.range(self.of_layers.shape[0]) != place
-        self.of_layers.assign(self.of_layers * tf.cast(others, "int32"))
+        others = ops.arange(self.of_layers.shape[0]) != place
+        self.of_layers.assign(self.of_layers * ops.cast(others, "int32"))

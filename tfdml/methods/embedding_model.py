@@ -4,26 +4,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self, Unpack
 
 import keras
-import tensorflow as tf
+from keras import ops
 
 from pipelines.preprocessing import Preprocessing, VectorPreprocessing
 from tfdml import registry
 from tfdml.callbacks.base import TrainingParts
 from tfdml.functional.checks import loss_dtype
 from tfdml.heads import Head
-from tfdml.layers.norms import layers_in
+from tfdml.layers.norms import batch_norms, freeze_batch_norm, layers_in
 from tfdml.methods.memories import XBM
 from tfdml.methods.step.first_batch import PixelCheck
 from tfdml.methods.step.global_batch_model import GlobalBatchModel
 from tfdml.methods.step.loss_layers import LABELS, LossLayers, LossStatistics, statistics_of
 from tfdml.methods.step.parts import CompileArguments, anchor_values
 from tfdml.methods.step.past_batches import past_batches_of
-from tfdml.methods.step.replicas import prepare_batch_norms
-from tfdml.methods.step.restrictions import check_compile_arguments, check_shards
+from tfdml.methods.step.restrictions import check_compile_arguments, check_shards, warn_of_missing_loss
 from tfdml.optimizers.layer_rules import LayerGroups
 from tfdml.optimizers.optimizers import without_loss_scaling
 from tfdml.registry.arguments import FrozenBatchNorm, ModelArguments, Tensor
 from tfdml.registry.fields import Declared
+from tfdml.runtime.backends import strategy_of
 
 
 class EmbeddingModel(Declared, GlobalBatchModel):
@@ -60,8 +60,8 @@ class EmbeddingModel(Declared, GlobalBatchModel):
             self.layer = keras.layers.Dense(4)
 
         def learner_embeddings(self, images, training=False):
-            embeddings = self.layer(tf.reshape(images, [tf.shape(images)[0], 8 * 8 * 3]))
-            return tf.math.l2_normalize(embeddings, axis=-1)[:, None]
+            embeddings = self.layer(keras.ops.reshape(images, [-1, 8 * 8 * 3]))
+            return keras.ops.normalize(embeddings, axis=-1)[:, None]
 
 
     images, labels = np.random.uniform(-2, 2, (8, 8, 8, 3)), np.array([0, 0, 1, 1, 2, 2, 3, 3])
@@ -95,7 +95,7 @@ class EmbeddingModel(Declared, GlobalBatchModel):
         self._learners_shape = None
         self._statistics = LossStatistics()
 
-    def learner_embeddings(self, images: Tensor, training: bool = False) -> tf.Tensor:
+    def learner_embeddings(self, images: Tensor, training: bool = False) -> Tensor:
         """Computes the L2-normalized embedding of each learner. Subclasses must implement it.
 
         Args:
@@ -107,7 +107,7 @@ class EmbeddingModel(Declared, GlobalBatchModel):
         """
         raise NotImplementedError(f"{type(self).__name__} must implement learner_embeddings(images, training).")
 
-    def places(self, images: Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def places(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Computes how much each position of the last feature map contributes to the embeddings.
 
         Args:
@@ -174,17 +174,21 @@ class EmbeddingModel(Declared, GlobalBatchModel):
         return {"backbone": backbones, "embedding": embedding, "loss": self.loss_layers.variables}
 
     def call(self, images, training=False, merged=True):
-        if tf.executing_eagerly():
+        if self.executes_now():
             self.check_pixels(images)
         if self._learners_shape is None:
-            prepare_batch_norms(self)
+            for number, backbone in enumerate(self.backbones()):
+                # Copies of a part may have no batch normalization, but freezing must be possible in the backbone.
+                if number == 0 or batch_norms(backbone):
+                    freeze_batch_norm(backbone, self.freeze_batch_norm)
+            self.prepare_batch_norms(self)
         learners = self.learner_embeddings(images, training=training)
         if self._learners_shape is None:
             self._make_loss_layers(learners.shape[1:])
             self._learners_shape = tuple(learners.shape[1:])
         return self.for_retrieval(learners) if merged else learners
 
-    def for_retrieval(self, learners) -> tf.Tensor:
+    def for_retrieval(self, learners) -> Tensor:
         return super().for_retrieval(learners) if self.normalize else learners[:, 0]
 
     @property
@@ -197,7 +201,7 @@ class EmbeddingModel(Declared, GlobalBatchModel):
         """Number K of learners, or `None` before the first call of the model."""
         return self._learners_shape and self._learners_shape[0]
 
-    def loss_values(self, batch: Mapping[str, Tensor], learners: Tensor, training: bool = False) -> tf.Tensor:
+    def loss_values(self, batch: Mapping[str, Tensor], learners: Tensor, training: bool = False) -> Tensor:
         """Computes the loss of each anchor, summed over learners.
 
         Args:
@@ -223,7 +227,7 @@ class EmbeddingModel(Declared, GlobalBatchModel):
 
     def observe(self, batch, learners) -> None:
         """Adds the statistics of the loss in a training batch to the statistics of the epoch."""
-        seen = self.seen_by_loss(batch, tf.stop_gradient(learners))
+        seen = self.seen_by_loss(batch, ops.stop_gradient(learners))
         statistics = [
             self._statistics_of(place, labels, embeddings) for place, (labels, embeddings, _) in enumerate(seen)
         ]
@@ -273,7 +277,8 @@ class EmbeddingModel(Declared, GlobalBatchModel):
         """
         loss = registry.create("loss", loss) if isinstance(loss, str) else loss
         unsupported = {"metrics": metrics, "loss_weights": loss_weights, "weighted_metrics": weighted_metrics}
-        check_compile_arguments(self.distribute_strategy, optimizer, loss, unsupported, pieces, kwargs)
+        check_compile_arguments(strategy_of(self), optimizer, loss, unsupported, pieces, kwargs)
+        warn_of_missing_loss(self, loss)
         self.pieces = pieces
         self.past_batches = past_batches_of(memory, self, loss)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
@@ -311,12 +316,12 @@ class EmbeddingModel(Declared, GlobalBatchModel):
 
     def _make_loss_layers(self, learners_shape):
         if self.compiled:
-            with self.distribute_strategy.scope():
+            with self.creating():
                 dims = self.loss_dims(*learners_shape)
                 self.loss_layers.make(self.loss, dims)
                 if self.past_batches:
                     self.past_batches.make(dims, loss_dtype(self.compute_dtype), self)
-                names = self._statistics_of(0, tf.constant(LABELS), tf.zeros((len(LABELS), dims[0])))
+                names = self._statistics_of(0, ops.convert_to_tensor(LABELS), ops.zeros((len(LABELS), dims[0])))
                 self._statistics.make(names, len(dims))
 
     def _statistics_of(self, place, labels, embeddings):

@@ -5,7 +5,6 @@ from typing import Self, Unpack
 
 import keras
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
 from pipelines.preprocessing import Preprocessing, VectorPreprocessing
@@ -81,12 +80,12 @@ class MemberEnsemble(EmbeddingModel):
     def backbones(self) -> list[keras.layers.Layer]:
         return []
 
-    def learner_embeddings(self, images, training=False) -> tf.Tensor:
+    def learner_embeddings(self, images, training=False) -> Tensor:
         rows = [unit_length(at_least_float32(member(images, training=training))) for member in self.members]
         size = max(of_member.shape[-1] for of_member in rows)
         return ops.stack([ops.pad(each, ((0, 0), (0, size - each.shape[-1]))) for each in rows], axis=1)
 
-    def for_retrieval(self, learners) -> tf.Tensor:
+    def for_retrieval(self, learners) -> Tensor:
         return ops.reshape(learners * self._scales[:, None], (-1, learners.shape[1] * learners.shape[2]))
 
     def get_config(self):
@@ -179,7 +178,7 @@ class Ensemble(EmbeddingModel):
         copies = [*self.firsts[1:], *self.seconds[1:], *([self.attention] if self.attention else [])]
         return [self.backbone, *copies]
 
-    def learner_features(self, images: Tensor, training: bool = False) -> tf.Tensor:
+    def learner_features(self, images: Tensor, training: bool = False) -> Tensor:
         """Computes the features of each learner at the branch, multiplied by the masks, if any.
 
         Args:
@@ -199,10 +198,10 @@ class Ensemble(EmbeddingModel):
                     f"{features.shape[2:4]}, because the attention module's copy of the layers of {self.backbone.name} "
                     f"behind {self.branch!r} reduces the resolution. Use another branch or a smaller attention_depth."
                 )
-            features *= ops.cast(masks, features.dtype)
+            features = features * ops.cast(masks, features.dtype)
         return features
 
-    def attention_masks(self, images: Tensor) -> tf.Tensor:
+    def attention_masks(self, images: Tensor) -> Tensor:
         """Computes the attention masks of the learners.
 
         Args:
@@ -213,7 +212,7 @@ class Ensemble(EmbeddingModel):
         """
         return self.masks(self.attention(self.firsts[0](images)))
 
-    def learner_embeddings(self, images, training=False) -> tf.Tensor:
+    def learner_embeddings(self, images, training=False) -> Tensor:
         features = self.learner_features(images, training)
         if len(self.seconds) > 1:
             each = [features[:, min(k, features.shape[1] - 1)] for k in range(self.learners)]
@@ -225,7 +224,7 @@ class Ensemble(EmbeddingModel):
         embeddings = self.heads[0](self.seconds[0](folded, training=training), training=training)
         return ops.reshape(embeddings, (-1, self.learners, embeddings.shape[-1]))
 
-    def places(self, images) -> tuple[tf.Tensor, tf.Tensor]:
+    def places(self, images) -> tuple[Tensor, Tensor]:
         features, of_learners = self.learner_features(images), []
         for k in range(self.learners):
             part = features[:, min(k, features.shape[1] - 1)]
@@ -238,7 +237,7 @@ class Ensemble(EmbeddingModel):
         one = {"learners": 1, "embedding_size": self.embedding_size // self.learners}
         return type(self).from_config({**self.get_config(), **one})
 
-    def loss_values(self, batch, learners, training=False) -> tf.Tensor:
+    def loss_values(self, batch, learners, training=False) -> Tensor:
         """Computes equation (8): each anchor's loss, summed over learners, plus each image's divergence loss."""
         values = super().loss_values(batch, learners, training)
         if not self.divergence_weight:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Annotated, Unpack
 
 import keras
-import tensorflow as tf
 
 from pipelines.preprocessing import declared_by
 from tfdml.functional.checks import at_least_float32
@@ -15,7 +14,7 @@ from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.methods.ensembles import Ensemble
 from tfdml.methods.step.parts import AnyBackbone, BackboneModel, InitialMask, MethodArguments, MethodHead, endpoints_of
 from tfdml.registry import register
-from tfdml.registry.arguments import Count, FrozenBatchNorm, NotNegative, Text, several, text
+from tfdml.registry.arguments import Count, FrozenBatchNorm, NotNegative, Tensor, Text, several, text
 
 
 @register("method", "single")
@@ -66,10 +65,10 @@ class Single(EmbeddingModel):
     def embedding_layers(self) -> list[keras.layers.Layer]:
         return [self.head]
 
-    def places(self, images) -> tuple[tf.Tensor, tf.Tensor]:
+    def places(self, images) -> tuple[Tensor, Tensor]:
         return self.head.places(self.backbone(images, training=False))
 
-    def learner_embeddings(self, images, training=False) -> tf.Tensor:
+    def learner_embeddings(self, images, training=False) -> Tensor:
         return self.head(self.backbone(images, training=training), training=training)[:, None, :]
 
     def get_config(self):
@@ -297,7 +296,7 @@ class Multilevel(EmbeddingModel):
         behind = {id(variable) for variable in self.backbone.variables} - levels
         return [variable for variable in self.trainable_variables if id(variable) not in behind]
 
-    def learner_embeddings(self, images, training=False) -> tf.Tensor:
+    def learner_embeddings(self, images, training=False) -> Tensor:
         # With a single endpoint, Keras returns the tensor instead of a list.
         levels = keras.tree.flatten(self.levels(images, training=training))
         return self.head(levels, training=training)
@@ -345,11 +344,11 @@ class Features(EmbeddingModel):
     def embedding_layers(self) -> list[keras.layers.Layer]:
         return [self.features]
 
-    def places(self, images) -> tuple[tf.Tensor, tf.Tensor]:
+    def places(self, images) -> tuple[Tensor, Tensor]:
         parts, rest = pooled_places(self.features, self.backbone(images, training=False))
         return at_unit_length(parts[:, :, :, None], rest[:, None])
 
-    def learner_embeddings(self, images, training=False) -> tf.Tensor:
+    def learner_embeddings(self, images, training=False) -> Tensor:
         features = self.features(self.backbone(images, training=training), training=training)
         return unit_length(at_least_float32(features))[:, None, :]
 
@@ -406,7 +405,7 @@ class Joined(EmbeddingModel):
     def embedding_layers(self) -> list[keras.layers.Layer]:
         return self.trained.embedding_layers()
 
-    def learner_embeddings(self, images, training=False) -> tf.Tensor:
+    def learner_embeddings(self, images, training=False) -> Tensor:
         return self.trained.learner_embeddings(self.features(images, training=training), training=training)
 
     def get_config(self):

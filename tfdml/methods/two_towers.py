@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Unpack
 
 import keras
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from tfdml import registry
 from tfdml.functional.checks import at_least_float32
@@ -146,17 +146,17 @@ class TwoTowers(EmbeddingModel):
         learners = self.learner_embeddings(images, training=training)
         return self.for_retrieval(learners) if merged else learners
 
-    def learner_embeddings(self, images, training=False) -> tf.Tensor:
+    def learner_embeddings(self, images, training=False) -> Tensor:
         if not isinstance(images, Mapping):
             return self._embed_images(images, training)[:, None]
         both = self._embed_images(images[IMAGE], training), self.embed_tokens(images[TOKENS], training)
-        return tf.stack(both, axis=1)
+        return ops.stack(both, axis=1)
 
     def _embed_images(self, images, training):
         features = self.head(self.backbone(images, training=training), training=training)
         return features if self.projection else unit_length(at_least_float32(features))
 
-    def embed_tokens(self, tokens: Tensor, training: bool = False) -> tf.Tensor:
+    def embed_tokens(self, tokens: Tensor, training: bool = False) -> Tensor:
         """Returns the L2-normalized embeddings `[B, embedding_size]` of texts, from their tokens `[B, L]`."""
         features = self.text(tokens, training=training)
         return unit_length(at_least_float32(self.text_head(features) if self.projection else features))
@@ -175,7 +175,7 @@ class TwoTowers(EmbeddingModel):
         """
         tokens = self.text.tokenizer(texts)
         parts = [self.embed_tokens(tokens[start : start + TEXTS]) for start in range(0, max(len(tokens), 1), TEXTS)]
-        return np.concatenate([keras.ops.convert_to_numpy(part) for part in parts])
+        return np.concatenate([ops.convert_to_numpy(part) for part in parts])
 
     def for_retrieval(self, learners):
         return learners[:, 0]
@@ -186,7 +186,7 @@ class TwoTowers(EmbeddingModel):
     def loss_values(self, batch, learners, training=False):
         if not self._sees_pairs:
             return super().loss_values(batch, learners, training)
-        rows = tf.concat([learners[:, 0], learners[:, 1]], axis=1)
+        rows = ops.concatenate([learners[:, 0], learners[:, 1]], axis=1)
         return anchor_values(self.loss, batch["label"], self.loss_layers.inputs_of(0, batch["label"], rows))
 
     def seen_by_loss(self, batch, learners):

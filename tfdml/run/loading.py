@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import itertools
+import os
 import threading
 import warnings
 from collections.abc import Sequence
@@ -11,12 +12,13 @@ from typing import Literal
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from pipelines.build import CORES, evaluation_batches
 from pipelines.dataset import Split
+from pipelines.operations import tf
 from pipelines.preprocessing import Preprocessing, VectorPreprocessing, why_no_pixels
 from pipelines.preprocessor import Preprocessor
+from pipelines.py_datasets import OrderedBatches
 from pipelines.reading.cache import file_reader
 from pipelines.reading.sources import FILES, Images, listed, split_of, texts_of
 from pipelines.reading.unreadable import naming_image
@@ -28,12 +30,11 @@ from tfdml.registry.arguments import Count, FilePath, Verbosity
 from tfdml.registry.fields import declared
 from tfdml.run.directory.model_archive import check_modules, damage_of, load_archive
 from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.runtime.backends import is_tensorflow_dataset, uses_tensorflow
 from tfdml.runtime.workers import ALONE
 
 # Up to this number, images are prepared one after another, because creating a dataset of them would be slower.
 FEW = 4
-# Specs of elements with a single shape and type.
-SPECS = tf.TensorSpec | tf.RaggedTensorSpec
 # Prefix of the digest of a Keras model.
 KERAS = "keras-"
 
@@ -178,12 +179,15 @@ class ImageEmbedder:
         """
         if isinstance(self.preprocessing, VectorPreprocessing):
             return self._embed_vectors(np.asarray(images, np.float32), batch_size, verbose)
-        if isinstance(images, tf.data.Dataset):
+        if is_tensorflow_dataset(images):
             if isinstance(images.element_spec, tuple):
                 images = images.map(lambda first, *_: first)
-            if not (isinstance(images.element_spec, SPECS) and images.element_spec.dtype == tf.string):
+            if not uses_tensorflow():
+                images = _rows_of(images)
+            elif not (_is_single(images.element_spec) and images.element_spec.dtype == tf.string):
                 return self._embed_dataset(images, batch_size, verbose)
-            images = [each for batch in images for each in texts_of(batch)]
+            else:
+                images = [each for batch in images for each in texts_of(batch)]
         images = listed(images)
         if not len(images):
             return self._nothing()
@@ -212,13 +216,13 @@ class ImageEmbedder:
             split = split_of(images)
             if len(split) > FEW:
                 with naming_image(split):
-                    return next(iter(evaluation_batches(split, self._prepare, batch_size=len(split)))).numpy()
+                    return np.asarray(next(iter(evaluation_batches(split, self._prepare, batch_size=len(split)))))
             # Every error in this block is about an image.
             with naming_image(split, blames=lambda error: True):
                 read = file_reader(split)
-                return np.stack([self._prepare(read(row), seed).numpy() for row in range(len(split))])
+                return np.stack([np.asarray(self._prepare(read(row), seed)) for row in range(len(split))])
         _warn_unless_pixels(images)
-        return np.stack([self._prepare.from_pixels(tf.cast(image, tf.float32), seed).numpy() for image in images])
+        return np.stack([np.asarray(self._prepare.from_pixels(tf.cast(image, tf.float32), seed)) for image in images])
 
     def embed_split(self, split: Split, batch_size: int = 128, verbose: Verbosity = "auto") -> np.ndarray:
         """Computes the embeddings of the images of a dataset split, cropped to their boxes if it has any.
@@ -254,12 +258,17 @@ class ImageEmbedder:
             )
         if not len(vectors):
             return self._nothing()
+        if not uses_tensorflow():
+            return self._run(OrderedBatches.of(vectors, batch_size), len(vectors), verbose)
         batches = tf.data.Dataset.from_tensor_slices(vectors).batch(batch_size)
         return self._run(batches, len(vectors), verbose)
 
     def _embed_arrays(self, arrays, batch_size, verbose):
         count = len(arrays)
         _warn_unless_pixels(arrays)
+        if not uses_tensorflow():
+            batches = OrderedBatches.of(arrays, min(batch_size, count), self._prepare.from_pixels)
+            return self._run(batches, count, verbose)
         padding = -count % min(batch_size, count)
 
         def pixels():
@@ -270,7 +279,7 @@ class ImageEmbedder:
         return self._run(self._batches(dataset, min(batch_size, count)), count, verbose)
 
     def _embed_dataset(self, dataset, batch_size, verbose):
-        shape = dataset.element_spec.shape if isinstance(dataset.element_spec, SPECS) else tf.TensorShape(None)
+        shape = dataset.element_spec.shape if _is_single(dataset.element_spec) else tf.TensorShape(None)
         if shape.rank not in (3, 4) or shape[-1] not in (3, None):
             raise ValueError(
                 "The elements of the dataset must be paths, or pixels [height, width, 3] or [batch, height, width, 3]. "
@@ -307,6 +316,20 @@ class ImageEmbedder:
 
     def _nothing(self):
         return np.zeros((0, self.dimension), np.float32)
+
+
+def _is_single(spec):
+    """Whether the elements of a `tf.data.Dataset` have a single shape and type."""
+    return isinstance(spec, tf.TensorSpec | tf.RaggedTensorSpec)
+
+
+def _rows_of(dataset):
+    """Returns the images of a `tf.data.Dataset`, batched or not, as a list of arrays, paths or contents of files."""
+    spec = dataset.element_spec
+    is_text = spec.dtype.name == "string"
+    is_batched = spec.shape.rank == (1 if is_text else 4)
+    rows = [row for each in dataset for row in (each.numpy() if is_batched else [each.numpy()])]
+    return [row if b"\0" in row else os.fsdecode(row) for row in rows] if is_text else rows
 
 
 def _warn_unless_pixels(arrays):

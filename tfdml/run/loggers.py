@@ -8,8 +8,7 @@ import os
 import shutil
 import time
 
-import tensorflow as tf
-
+from pipelines.operations import tf
 from tfdml.console.settings import names_with
 from tfdml.files.checked import naming, read_record, write_record
 from tfdml.run.directory.run_directory import LogLines, RunDirectory

@@ -4,9 +4,10 @@ import json
 import os
 import re
 
-import tensorflow as tf
-
+from tfdml.runtime.backends import tensorflow_if_used
 from tfdml.runtime.keras_internals import devices_per_worker
+
+tf = tensorflow_if_used()
 
 
 def strategy_for(devices):

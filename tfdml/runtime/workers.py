@@ -42,8 +42,10 @@ class Workers:
     exchange: Callable | None = None
 
     @classmethod
-    def of(cls, strategy: Strategy) -> Self:
-        """Returns the workers of a `tf.distribute.Strategy`."""
+    def of(cls, strategy: Strategy | None) -> Self:
+        """Returns the workers of a `tf.distribute.Strategy`, or a single process for None."""
+        if strategy is None:
+            return cls()
         from tfdml.runtime.devices import is_multi_worker, worker_of
 
         return cls(*worker_of(strategy), _exchange_of(strategy)) if is_multi_worker(strategy) else cls()

@@ -14,6 +14,7 @@ from pipelines.reading.sources import are_files
 from tfdml.methods import EmbeddingModel
 from tfdml.registry.arguments import FilePath
 from tfdml.run.loading import KERAS, ImageEmbedder, digest_of, is_loadable, load
+from tfdml.runtime.backends import uses_tensorflow
 from tfdml.serving.exported_model import ExportedModel
 from tfdml.serving.presets import from_preset, is_preset
 from tfdml.serving.saved_model import export
@@ -73,6 +74,9 @@ def embedder_for_index(model, folder=None):
         if not is_loadable(model):
             return ExportedModel(model)
         model = load(model)
+    if isinstance(model, ImageEmbedder) and not uses_tensorflow():
+        # Only TensorFlow can copy a model into an index.
+        return ArrayEmbedder(model.model, model.preprocessing)
     if isinstance(model, ImageEmbedder):
         if folder is None:
             raise ValueError(
@@ -105,12 +109,14 @@ class ArrayEmbedder:
 
     Args:
         embed: Keras model, or function from an array `[N, ...]` to embeddings `[N, D]`.
+        preprocessing: `tfdml.Preprocessing` of image files, or `None`. If `None`, what the model specifies. Defaults to
+            `None`.
     """
 
     metric, path = "cosine", None
 
-    def __init__(self, embed: Callable[..., Any]):
-        self._embed = embed
+    def __init__(self, embed: Callable[..., Any], preprocessing: Preprocessing | None = None):
+        self._embed, self._preprocessing = embed, preprocessing
 
     @property
     def dimension(self) -> int | None:
@@ -149,7 +155,7 @@ class ArrayEmbedder:
         """The `ImageEmbedder` of a Keras model. Raises a ValueError if nothing specifies its preprocessing."""
         model, declared = self._embed, declared_by(self._embed)
         of_tfdml = isinstance(model, EmbeddingModel)
-        preprocessing = model.preprocessing if of_tfdml else None
+        preprocessing = self._preprocessing or (model.preprocessing if of_tfdml else None)
         if preprocessing is None and {"mean", "std", "image_size"} <= declared.keys() and "vector_dims" not in declared:
             preprocessing = Preprocessing.of(model)
         if isinstance(preprocessing, Preprocessing):

@@ -6,7 +6,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 
 from pipelines.datasets import Split
 from pipelines.images.decoding import why_costly
@@ -16,6 +15,7 @@ from tfdml.files.checked import flush, vacated
 from tfdml.files.shards import EmbeddingShards
 from tfdml.neighbors.clustering import distinct_count, kmeans, nearest_centroids
 from tfdml.neighbors.nearest import compared_vectors
+from tfdml.runtime.backends import has_gpu
 
 # Error codes that concern a single file. Errors that `ImageList.read` creates have the code None. Any other error, such
 # as a lost disk, may be gone when the command is repeated.
@@ -52,7 +52,7 @@ def embed_rows(images, rows, model, *, on_read=None, on_bad=None, on_batch=None,
     the number of images after each batch. For the other arguments, see `embed_into`.
     """
     kept, embeddings, bad = [], [np.zeros((0, model.dimension), np.float32)], {}
-    size = batch_size or (ON_GPU if tf.config.list_physical_devices("GPU") else ON_CPU)
+    size = batch_size or (ON_GPU if has_gpu() else ON_CPU)
     for batch, contents, reasons, found, valid in _batches(images, rows, model, size):
         for place, row in enumerate(batch):
             path = images.paths[row]

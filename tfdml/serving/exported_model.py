@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from pipelines.checks import MOST_PIXELS, as_decodable
 from pipelines.dataset import Split
 from pipelines.images.decoding import why_costly
+from pipelines.operations import tf
 from pipelines.reading.unreadable import READING_ERRORS
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.files.checked import fingerprint
 from tfdml.registry.arguments import FilePath
+from tfdml.runtime.backends import refuse_unless_tensorflow
 from tfdml.serving.embedding import embed_rows
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.model_card import read_card
@@ -151,6 +152,7 @@ class ExportedModel:
     """
 
     def __init__(self, path: FilePath):
+        refuse_unless_tensorflow(f"The SavedModel {path}", "Use a .keras file")
         self.path = path = saved_model_folder(path)
         try:
             # Keep the model, because its functions are only valid as long as it exists.

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from pipelines.dataset import Split
+from pipelines.operations import tf
 from pipelines.preprocessing import Preprocessing
 from pipelines.preprocessor import Preprocessor
 from tfdml import registry

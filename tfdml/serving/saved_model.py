@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import tensorflow as tf
 
+from pipelines.operations import tf
 from pipelines.preprocessing import VectorPreprocessing
 from tfdml.methods import EmbeddingModel, TwoTowers
 from tfdml.registry.arguments import FilePath
+from tfdml.runtime.backends import refuse_unless_tensorflow
 from tfdml.serving.exported_model import TOKENIZER, check_all, decoded
 
 
@@ -57,6 +58,7 @@ def export(
     tfdml.serving.ExportedModel("exported/1").dimension  # 64
     ```
     """
+    refuse_unless_tensorflow("tfdml.serving.export", "Save the model with model.save")
     project = projection or tf.identity
     if isinstance(preprocessor, VectorPreprocessing):
         _export_of_vectors(model, preprocessor, path, project)

@@ -5,6 +5,8 @@ import sys
 
 import numpy as np
 
+from tfdml.runtime.backends import uses_tensorflow
+
 # With more thresholds than this, a row is sorted once instead of being compared with each of them.
 SORTED_FROM = 26
 # A row is reduced to its candidates if they are fewer than this fraction of it.
@@ -103,7 +105,7 @@ class Products:
 
 def may_use_tensorflow(vectors):
     """Returns whether TensorFlow is imported, or is worth importing to compare all vectors `[N, d]`."""
-    return "tensorflow" in sys.modules or vectors.size * len(vectors) >= MANY
+    return uses_tensorflow() and ("tensorflow" in sys.modules or vectors.size * len(vectors) >= MANY)
 
 
 def gpus():

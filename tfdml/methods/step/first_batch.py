@@ -4,7 +4,8 @@ import math
 import warnings
 
 import keras
-import tensorflow as tf
+import numpy as np
+from keras import ops
 
 from pipelines.preprocessing import Preprocessing, declared_by, why_not_prepared
 from tfdml.functional.pairs import is_graded
@@ -29,7 +30,7 @@ class PixelCheck:
         self._warned = False
 
     def __call__(self, images):
-        if self.declares_range() and tf.size(images) > 0:
+        if self.declares_range() and 0 not in images.shape:
             self.check_ends(*(float(each) for each in ends_of(images)))
 
     def declares_range(self):
@@ -61,7 +62,7 @@ class PixelCheck:
 
 def ends_of(images):
     """Returns the minimum and the maximum of images, float32 scalars."""
-    return tuple(tf.cast(reduce(images), tf.float32) for reduce in (tf.reduce_min, tf.reduce_max))
+    return tuple(ops.cast(reduce(images), "float32") for reduce in (ops.min, ops.max))
 
 
 class FirstBatch:
@@ -74,8 +75,8 @@ class FirstBatch:
     def __init__(self, model):
         self._model = model
         # This is not a metric, so neither checkpoints nor logs contain it. The first replica stands for all others.
-        self._noted = keras.Variable(
-            tf.zeros([len(NOTED)]),
+        self.variable = keras.Variable(
+            np.zeros(len(NOTED), np.float32),
             dtype="float32",
             trainable=False,
             aggregation="only_first_replica",
@@ -94,14 +95,18 @@ class FirstBatch:
         """
         self._graded = is_graded(labels)
         ends = (0.0, 0.0)
-        if tf.is_tensor(images) and self._model.check_pixels.declares_range():
+        if ops.is_tensor(images) and self._model.check_pixels.declares_range():
             ends = ends_of(images[:LOOKED_AT])
-        self._noted.assign(tf.stack([*ends, *(tf.cast(measured[name], tf.float32) for name in NOTED[2:])]))
+        self.variable.assign(ops.stack([*ends, *(ops.cast(measured[name], "float32") for name in NOTED[2:])]))
 
-    def check(self):
-        """Warns about the measurements of the first step, once for each problem."""
+    def check(self, values=None):
+        """Warns about the measurements of the first step, once for each problem.
+
+        `values` are the values of the variable, if the model does not hold them.
+        """
         self.unchecked = False
-        noted = dict(zip(NOTED, keras.ops.convert_to_numpy(self._noted).tolist(), strict=True))
+        values = self.variable if values is None else values
+        noted = dict(zip(NOTED, ops.convert_to_numpy(values).tolist(), strict=True))
         low, high = noted.pop("low"), noted.pop("high")
         if low < high and self._model.check_pixels.declares_range():
             self._model.check_pixels.check_ends(low, high)

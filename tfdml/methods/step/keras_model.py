@@ -1,29 +1,27 @@
-"""`keras.Model` with variables that exist before the step is traced, and with a step for several workers."""
+"""`keras.Model` with the changes that the methods need on every backend."""
 
-import contextlib
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Unpack
 
 import keras
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from pipelines.preprocessing import Preprocessing, VectorPreprocessing
 from tfdml.callbacks.base import MethodModel
-from tfdml.methods.step.parts import FitArguments, images_explained, plain_errors
-from tfdml.methods.step.replicas import mean_of_replicas
-from tfdml.methods.step.restrictions import check_fit_arguments, check_scope, warn_of_missing_loss
-from tfdml.optimizers.optimizers import prepare_for_replicas, without_loss_scaling
+from tfdml.methods.step.parts import FitArguments, images_explained, plain_errors, rank_of
+from tfdml.methods.step.restrictions import check_fit_arguments
 from tfdml.registry.arguments import Tensor, Verbosity
-from tfdml.runtime.devices import is_multi_worker
-from tfdml.runtime.keras_internals import batch_spec, calls_forgotten, spec_of_one_replica
+from tfdml.runtime.keras_internals import calls_forgotten
 
 
 class KerasModel(MethodModel):
     """Keras model with the changes that the methods need.
 
-    It creates the variables of the model and the optimizer before the first step is traced, because XLA cannot create
-    them inside the step. `jit_compile="auto"` selects XLA on GPUs.
+    `StepModel` of each backend is its subclass, and calls `learn` and `judge` of `GlobalBatchModel`, which is the step
+    itself. In return, it provides gradients, and sums over replicas if there are several. It creates the variables of
+    the model and the optimizer before the first step is traced, because compilers cannot create them inside the step.
     """
 
     @property
@@ -40,11 +38,15 @@ class KerasModel(MethodModel):
         self._preprocessing = value
 
     def compile(self, *args, **kwargs):
-        warn_of_missing_loss(self, kwargs.get("loss"))
-        with self.distribute_strategy.scope():
+        with self.creating():
             super().compile(*args, **kwargs)
-        check_scope(self)
-        prepare_for_replicas(without_loss_scaling(self.optimizer), self.distribute_strategy.num_replicas_in_sync)
+
+    def creating(self) -> AbstractContextManager:
+        """Returns the context in which variables of the model are created."""
+        raise NotImplementedError
+
+    # Compute only the result that a condition or an index selects.
+    either, one_of = staticmethod(ops.cond), staticmethod(ops.switch)
 
     evaluate = plain_errors()(keras.Model.evaluate)
     train_on_batch = plain_errors()(keras.Model.train_on_batch)
@@ -110,38 +112,6 @@ class KerasModel(MethodModel):
         with plain_errors(), images_explained(images):
             return super().__call__(images, *args, **kwargs)
 
-    def make_train_function(self, force=False):
-        if self.train_function is not None and not force:
-            return
-        strategy = self.distribute_strategy
-        # Keras cannot reduce the results of a step over several workers.
-        if not is_multi_worker(strategy):
-            super().make_train_function(force)
-        else:
-
-            @tf.function(reduce_retracing=True)
-            def one_step(iterator):
-                logs = strategy.run(lambda data: mean_of_replicas(self.train_step(data)), args=(next(iterator),))
-                return {name: strategy.experimental_local_results(value)[0] for name, value in logs.items()}
-
-            self.train_function = one_step
-        steps = self.train_function
-
-        def steps_and_check(iterator):
-            logs = steps(iterator)
-            if self.first_batch.unchecked:
-                self.first_batch.check()
-            return logs
-
-        self.train_function = steps_and_check
-
-    def make_predict_function(self, force=False):
-        if self.predict_function is None or force:
-            super().make_predict_function(force)
-            self.predict_function = _ChecksFirst(self.predict_function, self)
-        # Keras calls this method once per pass.
-        self.predict_function.unchecked = True
-
     def build(self, input_shape):
         """Creates the variables, like the first call, for images of a shape such as `(None, 224, 224, 3)`."""
         # Mark the model as built, because the call would build it again otherwise.
@@ -158,9 +128,7 @@ class KerasModel(MethodModel):
         Args:
             input_shape: Shape of a batch of images, such as `(None, 224, 224, 3)`.
         """
-        # Replicas are inside the scope already and cannot enter it again.
-        inside = tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context()
-        with calls_forgotten(self), contextlib.nullcontext() if inside else self.distribute_strategy.scope():
+        with calls_forgotten(self), self.creating():
             self(keras.tree.map_shape_structure(keras.KerasTensor, input_shape))
 
     def compute_output_shape(self, input_shape):
@@ -186,43 +154,10 @@ class KerasModel(MethodModel):
         if self.optimizer is not None and self.built and not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
 
-    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        with self.distribute_strategy.scope():
-            # A subclass with its own `build` may have created only some of the variables.
-            if self.learners_shape is None:
-                # The spec of a batch of a distributed dataset contains the specs of all replicas.
-                if iterator is not None:
-                    data_batch = tf.nest.map_structure(spec_of_one_replica, batch_spec(iterator))
-                images = keras.utils.unpack_x_y_sample_weight(data_batch)[0]
-                self.call_on(tf.nest.map_structure(_shape, images))
-            check_scope(self)
-            self._build_optimizer()
 
-
-class _ChecksFirst:
-    """Predict function that checks the first batch of a pass outside of the compiled function.
-
-    It also builds the model there, because replicas cannot create variables.
-    """
-
-    def __init__(self, function, model):
-        self._function, self._model = function, model
-        self.unchecked = True
-
-    def __call__(self, batches):
-        if self.unchecked:
-            self.unchecked = False
-            images = self._model.distribute_strategy.experimental_local_results(batches[0])[0]
-            images = keras.utils.unpack_x_y_sample_weight(images)[0]
-            if self._model.learners_shape is None:
-                self._model.call_on(tf.nest.map_structure(_shape, images))
-            if tf.is_tensor(images) or isinstance(images, np.ndarray):
-                self._model.check_pixels(images)
-        return self._function(batches)
-
-
-def _shape(values):
-    if tf.TensorShape(values.shape).rank is None:
+def shape_of(values):
+    """Returns the shape of a batch of images as a tuple, or raises a ValueError if it is unknown."""
+    if rank_of(values) is None:
         raise ValueError(
             "The dataset does not specify how many dimensions its images have. Call the model on a batch before fit(), "
             "or set the shape in the dataset: image.set_shape((None, height, width, 3))."

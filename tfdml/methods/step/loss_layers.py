@@ -1,7 +1,6 @@
 """Layers that hold the variables of losses, and statistics of losses over an epoch."""
 
 import keras
-import tensorflow as tf
 from keras import ops
 
 from tfdml.functional.checks import check_class_numbers
@@ -9,7 +8,7 @@ from tfdml.functional.distances import distances
 from tfdml.functional.pairs import batch_ids, negative_pairs, positive_pairs
 from tfdml.functional.statistics import mean_of
 from tfdml.layers.loss_layer import layer_of
-from tfdml.methods.step.parts import VariableHolder, message_of_check
+from tfdml.methods.step.parts import VariableHolder, after, check
 from tfdml.registry.loss_hooks import hooks_of
 
 
@@ -70,8 +69,7 @@ class LossLayers(VariableHolder):
         # A layer with one margin for all classes accepts any labels.
         if layer.classes != 1:
             check_class_numbers(labels)
-            with tf.control_dependencies(_known_classes(labels, layer)):
-                labels = tf.identity(labels)
+            labels = after(_known_classes(labels, layer), labels)
         return layer(embeddings, labels)
 
 
@@ -81,22 +79,18 @@ def _shapes(layers):
 
 def _known_classes(labels, layer):
     """Returns checks that the labels are classes of the layer, and that there are not too many of them."""
-    message = message_of_check(
+    message = (
         f"The loss has {layer.classes} classes. Expected labels from 0 to {layer.classes - 1}. Received: a batch with "
         "another label. Set the number of classes of the loss, or number the labels from 0."
     )
-    low, high = tf.reduce_min(labels), tf.reduce_max(labels)
-    checks = [
-        tf.debugging.assert_non_negative(low, message=message),
-        tf.debugging.assert_less(tf.cast(high, tf.int64), tf.constant(layer.classes, tf.int64), message=message),
-    ]
+    checks = [check(ops.min(labels) >= 0, message), check(ops.max(labels) < layer.classes, message)]
     most = layer.most_classes
     if most is not None:
-        firsts = tf.cast(batch_ids(labels), tf.int32) == tf.range(tf.shape(labels)[0])
-        message = message_of_check(
+        firsts = ops.cast(batch_ids(labels), "int32") == ops.arange(ops.shape(labels)[0], dtype="int32")
+        message = (
             f"The loss samples {most} classes per step, but the batch has more. Increase sampled_classes of the loss."
         )
-        checks.append(tf.debugging.assert_less_equal(tf.reduce_sum(tf.cast(firsts, tf.int32)), most, message=message))
+        checks.append(check(ops.sum(ops.cast(firsts, "int32")) <= most, message))
     return checks
 
 
@@ -119,9 +113,9 @@ class LossStatistics:
     def update(self, found, counts):
         """Adds a batch: a dictionary of scalars per learner, and whether the batch counts for the learner."""
         (means,) = self.metrics
-        values = [[tf.cast(of_learner[name], means.dtype) for name in self.names] for of_learner in found]
-        counts = [tf.cast(each, means.dtype) for each in counts]
-        means.update_state(tf.stack([tf.stack(row) for row in values]), tf.stack(counts)[:, None])
+        values = [[ops.cast(of_learner[name], means.dtype) for name in self.names] for of_learner in found]
+        counts = [ops.cast(each, means.dtype) for each in counts]
+        means.update_state(ops.stack([ops.stack(row) for row in values]), ops.stack(counts)[:, None])
 
     def result(self):
         """Returns one dictionary per learner, without scalars that no batch had."""
@@ -142,7 +136,7 @@ def statistics_of(loss, labels, embeddings, inputs_of):
     }
     # Computing unused inputs could cost an exchange between devices, which TensorFlow never removes from a graph.
     if hooks.has_statistics:
-        statistics |= hooks.statistics(labels, tf.stop_gradient(inputs_of(labels, embeddings)))
+        statistics |= hooks.statistics(labels, ops.stop_gradient(inputs_of(labels, embeddings)))
     return statistics
 
 
@@ -155,8 +149,8 @@ class _Means(keras.metrics.Metric):
         self.count = self.add_variable(shape, "zeros", name="count")
 
     def update_state(self, values, counts):
-        counts = tf.where(tf.math.is_finite(values), counts, 0.0)
-        self.total.assign_add(tf.where(counts > 0.0, values * counts, 0.0))
+        counts = ops.where(ops.isfinite(values), counts, 0.0)
+        self.total.assign_add(ops.where(counts > 0.0, values * counts, 0.0))
         self.count.assign_add(counts)
 
     def result(self):

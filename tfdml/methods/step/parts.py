@@ -6,21 +6,24 @@ from typing import Annotated, Any, Literal, TypedDict
 
 import keras
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
 from pipelines.preprocessing import Preprocessing, VectorPreprocessing
+from tfdml.functional.checks import concrete
 from tfdml.functional.distances import distances
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.functional.statistics import mean_of
 from tfdml.heads import Head
 from tfdml.layers.endpoints import Endpoints
 from tfdml.registry.arguments import ModelArguments, instance, number
+from tfdml.runtime.backends import tensorflow_if_used
 from tfdml.runtime.keras_internals import as_raised, errors_as_raised, is_ours
 
+tf = tensorflow_if_used()
+# Errors of TensorFlow's operations.
+OF_OPERATIONS = () if tf is None else (tf.errors.InvalidArgumentError,)
 # The messages of tfdml's checks. TensorFlow's errors contain them somewhere in many lines.
 _MESSAGES = set()
-ARRAYS = np.ndarray | tf.Tensor | tf.Variable | keras.KerasTensor
 
 
 def message_of_check(text):
@@ -29,13 +32,33 @@ def message_of_check(text):
     return text
 
 
+def check(condition, text):
+    """Raises an error with this text unless the condition, a boolean scalar tensor, is True.
+
+    Returns the operation in a TensorFlow graph, for `after`. A function that JAX compiles cannot raise an error.
+    """
+    if tf is not None:
+        return tf.debugging.assert_equal(condition, True, message_of_check(text))
+    if (known := concrete(condition)) is not None and not known:
+        raise ValueError(text)
+    return None
+
+
+def after(checks, values):
+    """Returns the values, which a TensorFlow graph computes only after these checks."""
+    if tf is None:
+        return values
+    with tf.control_dependencies([each for each in checks if each is not None]):
+        return tf.identity(values)
+
+
 @contextlib.contextmanager
 def plain_errors():
     """A context in which errors from tfdml have only their own message, without text from Keras and TensorFlow."""
     try:
         with errors_as_raised():
             yield
-    except tf.errors.InvalidArgumentError as error:
+    except OF_OPERATIONS as error:
         message = next((text for text in _MESSAGES if text in error.message), None)
         if message is None:
             raise
@@ -47,8 +70,9 @@ def images_explained(images):
     """A context for calling a network that explains its error if the images do not have four axes."""
     try:
         yield
-    except (ValueError, tf.errors.InvalidArgumentError) as error:
-        shape, raised = images.shape if isinstance(images, ARRAYS) else None, as_raised(error)
+    except (ValueError, RuntimeError, *OF_OPERATIONS) as error:
+        is_array = ops.is_tensor(images) or isinstance(images, np.ndarray | keras.KerasTensor | keras.Variable)
+        shape, raised = images.shape if is_array else None, as_raised(error)
         if is_ours(raised) or shape is None or len(shape) == 4:
             raise
         hint = "For a single image, pass image[None]. " if len(shape) == 3 and shape[-1] == 3 else ""
@@ -80,15 +104,15 @@ class Measures:
         `measured` is a dictionary of scalars. Values that are not finite are ignored if `skips_infinite`.
         """
         for name, value in measured.items():
-            counts = tf.math.is_finite(value) | (name not in DISTANCES and not skips_infinite)
-            weight = tf.cast(rows, "float32") * tf.cast(counts, "float32")
-            self.means[name].update_state(tf.where(counts, value, 0.0), sample_weight=weight)
+            counts = ops.logical_or(ops.isfinite(value), name not in DISTANCES and not skips_infinite)
+            weight = ops.cast(rows, "float32") * ops.cast(counts, "float32")
+            self.means[name].update_state(ops.where(counts, value, 0.0), sample_weight=weight)
         return {name: self.means[name].result() for name in measured}
 
 
 def measure(labels, embeddings, values):
     """Computes metrics of a batch from its embeddings for retrieval `[B, D]` and the loss of each anchor `[B]`."""
-    distance = distances(tf.stop_gradient(embeddings))
+    distance = distances(ops.stop_gradient(embeddings))
     return {
         "positive_distance": mean_of(positive_pairs(labels), distance),
         "negative_distance": mean_of(negative_pairs(labels), distance),
@@ -112,17 +136,23 @@ class VariableHolder(keras.layers.Layer):
         return input_shape
 
 
+def rank_of(values):
+    """Returns the number of axes of a tensor, or None if a TensorFlow graph does not know it."""
+    return len(values.shape) if tf is None else tf.TensorShape(values.shape).rank
+
+
 def anchor_values(loss, labels, *inputs):
     """Calls a Keras loss and checks that it returns one value per anchor, `[B]`.
 
     `labels` may also include the images that the batch is compared with. `inputs` are the other arguments of the loss:
     the embeddings `[B, d]`, or the output of its layer.
     """
-    values = tf.convert_to_tensor(loss.call(labels, *inputs))
-    if values.shape.rank == 2 and values.shape[1] == 1:
-        return tf.squeeze(values, axis=1)
-    if values.shape.rank not in (None, 1):
-        hint = "" if values.shape.rank else " Do not average in the loss, because the training step does."
+    values = ops.convert_to_tensor(loss.call(labels, *inputs))
+    rank = rank_of(values)
+    if rank == 2 and values.shape[1] == 1:
+        return ops.squeeze(values, axis=1)
+    if rank not in (None, 1):
+        hint = "" if rank else " Do not average in the loss, because the training step does."
         raise ValueError(
             f"{type(loss).__name__}.call(labels, embeddings) must return one value per anchor. Expected shape [batch]. "
             f"Received: shape {tuple(values.shape)}.{hint}"

@@ -1,14 +1,15 @@
 """The queues of past embeddings with which a training step compares its images."""
 
 import keras
-import tensorflow as tf
+import numpy as np
+from keras import ops
 
 from tfdml import registry
 from tfdml.functional.checks import at_least_float32, check_class_numbers
 from tfdml.functional.distances import unit_length
 from tfdml.functional.pairs import NO_IMAGE
 from tfdml.methods.memories import XBM, Agreement, Momentum
-from tfdml.methods.step.parts import anchor_values, message_of_check
+from tfdml.methods.step.parts import after, anchor_values, check
 from tfdml.registry.loss_hooks import hooks_of
 
 
@@ -19,26 +20,27 @@ def agrees(labels, embeddings, names, stored, share):
     `share` is a fraction of the rows with classes that the past embeddings contain.
     """
     classes, centers = _centers(names, unit_length(stored))
-    there = tf.not_equal(classes, NO_IMAGE)
-    cosines = tf.matmul(unit_length(tf.stop_gradient(embeddings)), centers, transpose_b=True)
-    own = tf.logical_and(labels[:, None] == classes[None, :], there)
-    probabilities = tf.nn.softmax(tf.where(there, cosines, cosines.dtype.min))
-    right = tf.reduce_sum(tf.where(own, probabilities, 0.0), axis=1)
-    judged = tf.reduce_any(own, axis=1)
-    wrong = tf.cast(share * tf.reduce_sum(tf.cast(judged, tf.float32)), tf.int32)
-    least = tf.sort(tf.where(judged, right, 2.0))[wrong]
-    return tf.logical_or(tf.logical_not(judged), right >= least)
+    there = ops.not_equal(classes, NO_IMAGE)
+    cosines = ops.matmul(unit_length(ops.stop_gradient(embeddings)), ops.transpose(centers))
+    own = ops.logical_and(labels[:, None] == classes[None, :], there)
+    lowest = float(np.finfo(keras.backend.standardize_dtype(cosines.dtype)).min)
+    probabilities = ops.softmax(ops.where(there, cosines, lowest))
+    right = ops.sum(ops.where(own, probabilities, 0.0), axis=1)
+    judged = ops.any(own, axis=1)
+    wrong = ops.cast(share * ops.sum(ops.cast(judged, "float32")), "int32")
+    least = ops.take(ops.sort(ops.where(judged, right, 2.0)), wrong)
+    return ops.logical_or(ops.logical_not(judged), right >= least)
 
 
 def _centers(names, stored):
     """Returns the different labels `[M]`, padded with `NO_IMAGE`, and the mean rows `[M, d]`, padded with 0."""
-    order = tf.argsort(names)
-    names, size = tf.gather(names, order), tf.shape(names)[0]
-    numbers = tf.cumsum(tf.concat([[0], tf.cast(names[1:] != names[:-1], tf.int32)], axis=0))
-    counts = tf.math.unsorted_segment_sum(tf.ones_like(stored[:, 0]), numbers, size)
-    sums = tf.math.unsorted_segment_sum(tf.gather(stored, order), numbers, size)
-    # The maximum of an empty segment is the lowest integer, which is `NO_IMAGE`.
-    return tf.math.unsorted_segment_max(names, numbers, size), sums / tf.maximum(counts, 1.0)[:, None]
+    order = ops.argsort(names)
+    names, size = ops.take(names, order), names.shape[0]
+    numbers = ops.cumsum(ops.concatenate([ops.zeros((1,), "int32"), ops.cast(names[1:] != names[:-1], "int32")]))
+    counts = ops.segment_sum(ops.ones_like(stored[:, 0]), numbers, size)
+    sums = ops.segment_sum(ops.take(stored, order, axis=0), numbers, size)
+    classes = ops.where(counts > 0, ops.segment_max(names, numbers, size), NO_IMAGE)
+    return classes, sums / ops.maximum(counts, 1.0)[:, None]
 
 
 class MomentumEncoder:
@@ -64,14 +66,14 @@ class MomentumEncoder:
 
         `first` is a boolean scalar: whether this is the first step.
         """
-        share = tf.where(first, 1.0, 1.0 - self.decay)
+        share = ops.where(first, 1.0, 1.0 - self.decay)
         for average, variable in zip(self.variables, model.trainable_variables, strict=True):
-            way = tf.convert_to_tensor(variable) - tf.convert_to_tensor(average)
-            average.assign_add(tf.cast(share, way.dtype) * way)
-        values = [tf.convert_to_tensor(each) for each in self.variables]
-        others = [tf.convert_to_tensor(each) for each in model.non_trainable_variables]
+            way = ops.convert_to_tensor(variable) - ops.convert_to_tensor(average)
+            average.assign_add(ops.stop_gradient(ops.cast(share, way.dtype) * way))
+        values = [ops.convert_to_tensor(each) for each in self.variables]
+        others = [ops.convert_to_tensor(each) for each in model.non_trainable_variables]
         learners, _ = model.stateless_call(values, others, images, training=True, merged=False)
-        return tf.stop_gradient(at_least_float32(learners))
+        return ops.stop_gradient(at_least_float32(learners))
 
 
 class PastBatches:
@@ -120,40 +122,39 @@ class PastBatches:
 
     def keys(self, model, images):
         """Returns the embeddings `[B, K, d]` of the momentum encoder for the queues, or None without an encoder."""
-        return self._encoder and self._encoder.keys(model, images, tf.convert_to_tensor(self._steps[0]) == 0)
+        return self._encoder and self._encoder.keys(model, images, ops.convert_to_tensor(self._steps[0]) == 0)
 
     def values(self, loss, learner, labels, embeddings, keys=None):
         """Computes the loss `[B]` of embeddings `[B, d]` and adds them, or the keys `[B, K, d]`, to the queue."""
         check_class_numbers(labels)
         stored, names, steps = (each[learner] for each in (self._embeddings, self._labels, self._steps))
-        size, queries = self.memory.size, tf.shape(embeddings)[0]
+        size, queries = self.memory.size, ops.shape(embeddings)[0]
         message = f"The memory must hold at least one batch. Received: size={size}, which is less. Increase size."
-        check = tf.debugging.assert_less_equal(queries, size, message=message_of_check(message))
-        with tf.control_dependencies([] if check is None else [check]):
-            gallery = tf.concat([embeddings, tf.convert_to_tensor(stored)], axis=0)[:size]
+        fits = check(ops.convert_to_tensor(queries) <= size, message)
+        gallery = after([fits], ops.concatenate([embeddings, ops.convert_to_tensor(stored)], axis=0)[:size])
         own = self._compared(labels, embeddings, stored, names, steps)
-        of_gallery = tf.concat([own, tf.convert_to_tensor(names)], axis=0)[:size]
-        # Avoid tf.cond, because TensorFlow warns about its gradient.
-        used = tf.logical_or(tf.convert_to_tensor(steps) >= self.memory.start, tf.range(size) < queries)
-        values = anchor_values(loss, tf.where(used, of_gallery, NO_IMAGE), gallery, queries)
+        of_gallery = ops.concatenate([own, ops.convert_to_tensor(names)], axis=0)[:size]
+        # Avoid ops.cond, because TensorFlow warns about its gradient.
+        used = ops.logical_or(ops.convert_to_tensor(steps) >= self.memory.start, ops.arange(size) < queries)
+        values = anchor_values(loss, ops.where(used, of_gallery, NO_IMAGE), gallery, queries)
         if isinstance(self.memory, Agreement):
-            values = tf.where(tf.equal(own, NO_IMAGE), tf.zeros_like(values), values)
+            values = ops.where(ops.equal(own, NO_IMAGE), ops.zeros_like(values), values)
         if keys is not None:
-            gallery = tf.concat([keys[:, learner], tf.convert_to_tensor(stored)], axis=0)[:size]
-        stored.assign(tf.stop_gradient(gallery))
+            gallery = ops.concatenate([keys[:, learner], ops.convert_to_tensor(stored)], axis=0)[:size]
+        stored.assign(ops.stop_gradient(gallery))
         names.assign(of_gallery)
-        steps.assign_add(tf.ones((), tf.int64))
+        steps.assign_add(ops.ones((), "int64"))
         return values
 
     def _compared(self, labels, embeddings, stored, names, steps):
         """Returns the labels `[B]` of a batch, with `NO_IMAGE` for rows that the memory ignores."""
-        labels = tf.cast(labels, tf.int64)
+        labels = ops.cast(labels, "int64")
         if not isinstance(self.memory, Agreement):
             return labels
-        begun = tf.convert_to_tensor(steps) >= self.memory.start
-        past = tf.where(begun, tf.convert_to_tensor(names), NO_IMAGE)
-        rows = tf.convert_to_tensor(stored)
-        return tf.where(agrees(labels, embeddings, past, rows, self.memory.share), labels, NO_IMAGE)
+        begun = ops.convert_to_tensor(steps) >= self.memory.start
+        past = ops.where(begun, ops.convert_to_tensor(names), NO_IMAGE)
+        rows = ops.convert_to_tensor(stored)
+        return ops.where(agrees(labels, embeddings, past, rows, self.memory.share), labels, NO_IMAGE)
 
 
 def past_batches_of(memory, model, loss):

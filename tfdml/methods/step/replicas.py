@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from tfdml.functional.checks import at_least_float32
-from tfdml.layers.norms import batch_norms, freeze_batch_norm, moves_statistics
+from tfdml.layers.norms import batch_norms, moves_statistics
 from tfdml.methods.step.parts import message_of_check
 from tfdml.optimizers.layer_rules import LayerGroups
 from tfdml.runtime.sharded_variable import ShardedVariable
@@ -127,15 +127,6 @@ def _same_size_everywhere(values, context, replicas):
 CONVOLUTIONS = ("Conv2D", "DepthwiseConv2dNative")
 ATTRIBUTES = ("strides", "padding", "explicit_paddings", "data_format", "dilations")
 SUMS = ("AddV2", "BiasAdd")
-
-
-def prepare_batch_norms(model):
-    """Freezes the batch normalization of the backbones as the model specifies, and fuses all batch normalization."""
-    for number, backbone in enumerate(model.backbones()):
-        # Copies of a part may have no batch normalization, but freezing must be possible in the backbone itself.
-        if number == 0 or batch_norms(backbone):
-            freeze_batch_norm(backbone, model.freeze_batch_norm)
-    fuse_batch_norms(model)
 
 
 def fuse_batch_norms(model):

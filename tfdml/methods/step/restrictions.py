@@ -5,17 +5,18 @@ import warnings
 
 import keras
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from tfdml.callbacks.retrieval_evaluation import check_monitors
-from tfdml.functional.checks import check_classes
+from tfdml.functional.checks import check_classes, is_floating
 from tfdml.functional.pairs import UNKNOWN, contradictory
 from tfdml.layers.loss_layer import layer_of
-from tfdml.methods.step.parts import message_of_check
+from tfdml.methods.step.parts import check, rank_of
 from tfdml.optimizers.optimizers import check_elementwise
 from tfdml.registry.loss_hooks import hooks_of
-from tfdml.runtime.devices import is_multi_worker
+from tfdml.runtime.backends import strategy_of, tensorflow_if_used
 
+tf = tensorflow_if_used()
 # Keras applies these to each replica's own gradient or variables, so several replicas would differ from one.
 PER_REPLICA_OPTIONS = ("clipnorm", "clipvalue", "gradient_accumulation_steps", "use_ema")
 # Keras' losses that compare predictions with targets: all except the base class and Circle, which uses embeddings.
@@ -60,7 +61,7 @@ def check_compile_arguments(strategy, optimizer, loss, unsupported, pieces, opti
         )
     if not isinstance(pieces, int) or pieces < 1:
         raise ValueError(f"pieces must be an integer of at least 1. Received: pieces={pieces!r}.")
-    if strategy.num_replicas_in_sync > 1:
+    if strategy is not None and strategy.num_replicas_in_sync > 1:
         _check_replicated(strategy.num_replicas_in_sync, optimizer, options)
 
 
@@ -71,7 +72,7 @@ def warn_of_missing_loss(model, loss):
         warnings.warn(
             f"The model was compiled again without a loss, so it cannot be trained.{lost} Pass the loss again: "
             "compile(optimizer, loss=...).",
-            stacklevel=4,
+            stacklevel=3,
         )
 
 
@@ -110,9 +111,13 @@ def check_scope(model):
 
 def check_shards(model, loss):
     """Raises a ValueError if the variables of a loss cannot be sharded over the devices of a compiled model."""
-    if model.distribute_strategy.num_replicas_in_sync == 1 or not hooks_of(loss).sharded:
+    strategy = strategy_of(model)
+    if strategy is None or strategy.num_replicas_in_sync == 1 or not hooks_of(loss).sharded:
         return
-    if is_multi_worker(model.distribute_strategy):
+    # TensorFlow is installed if there is a strategy.
+    from tfdml.runtime.devices import is_multi_worker
+
+    if is_multi_worker(strategy):
         raise ValueError(
             "sharded=True divides proxies among the devices of one machine, not among workers, because the files of a "
             "run contain the variables of one worker. Remove sharded=True, or train on one machine."
@@ -147,14 +152,15 @@ def check_targets(batch):
     Labels may also contain more information about an image than its class; see `tfdml.functional.pairs`.
     """
     for name, values in batch.items():
-        if values.dtype == tf.string:
+        if tf is not None and values.dtype == tf.string:
             raise ValueError(_TEXT.format(name=name))
-        if name == "label" and values.dtype.is_floating:
-            message = message_of_check("labels must be a class label for each image. Received: NaN.")
-            tf.debugging.assert_equal(tf.reduce_any(tf.math.is_nan(values)), False, message)
-        if values.shape.rank is None or values.shape[1:] in ([], [1], [None]):
+        if name == "label" and is_floating(values):
+            no_nan = ops.logical_not(ops.any(ops.isnan(values)))
+            check(no_nan, "labels must be a class label for each image. Received: NaN.")
+        rank = rank_of(values)
+        if rank is None or tuple(values.shape[1:]) in ((), (1,), (None,)):
             continue
-        if name == "label" and values.shape.rank == 2 and _is_of_pairs(values):
+        if name == "label" and rank == 2 and _is_of_pairs(values):
             _check_pairs(values)
         else:
             raise ValueError(
@@ -165,31 +171,27 @@ def check_targets(batch):
 
 def _is_of_pairs(labels):
     """Whether labels `[b, ...]` of one replica describe pairs of images, in contrast to one-hot labels."""
-    replicas = tf.distribute.get_replica_context().num_replicas_in_sync
-    return not labels.dtype.is_floating or (
-        labels.shape[0] is not None and labels.shape[0] * replicas == labels.shape[1]
-    )
+    replicas = 1 if tf is None else tf.distribute.get_replica_context().num_replicas_in_sync
+    return not is_floating(labels) or (labels.shape[0] is not None and labels.shape[0] * replicas == labels.shape[1])
 
 
 def _check_pairs(labels):
     """Checks that hierarchical labels are a tree, and that explicit pairs are symmetric and not all unknown."""
-    if labels.dtype.is_integer:
-        message = message_of_check(
+    if keras.backend.is_int_dtype(labels.dtype):
+        message = (
             "Hierarchical labels must be categories from coarse to fine that form a tree. Received: a category that "
             "belongs to two categories of the level above it. For one-hot labels, use labels.argmax(axis=1)."
         )
-        tf.debugging.assert_equal(contradictory(labels), False, message)
-    elif labels.dtype.is_floating and labels.shape[0] == labels.shape[1]:
-        others = tf.linalg.set_diag(labels, tf.fill([tf.shape(labels)[0]], tf.cast(UNKNOWN, labels.dtype)))
-        message = message_of_check(
-            "No pair of the batch is known, because all its labels are below 0. Expected a label of at least 0."
-        )
-        tf.debugging.assert_equal(tf.reduce_any(others >= 0), True, message)
-        message = message_of_check(
+        check(ops.logical_not(contradictory(labels)), message)
+    elif is_floating(labels) and labels.shape[0] == labels.shape[1]:
+        others = ops.where(ops.eye(ops.shape(labels)[0], dtype="bool"), UNKNOWN, labels)
+        message = "No pair of the batch is known, because all its labels are below 0. Expected a label of at least 0."
+        check(ops.any(others >= 0), message)
+        message = (
             "Labels of shape [batch, batch] must be the relevance of each pair, as a symmetric matrix. Received: a "
             "matrix that is not symmetric. For one-hot labels, use labels.argmax(axis=1)."
         )
-        tf.debugging.assert_equal(contradictory(labels), False, message)
+        check(ops.logical_not(contradictory(labels)), message)
 
 
 _TEXT = (

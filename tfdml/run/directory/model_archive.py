@@ -41,8 +41,8 @@ def load_archive(path):
     """
     # Imported here, because callers that only check whether a file is intact should start fast.
     import keras
-    import tensorflow as tf
 
+    from pipelines.operations import OPERATION_ERRORS
     from tfdml.run.directory.model_files import check_config
 
     try:
@@ -52,7 +52,7 @@ def load_archive(path):
         with zipfile.ZipFile(path) as archive:
             check_config(json_of(archive.read(CONFIG)))
         return keras.models.load_model(path, compile=False)
-    except (*BROKEN, AttributeError, IndexError, tf.errors.OpError) as error:
+    except (*BROKEN, AttributeError, IndexError, *OPERATION_ERRORS) as error:
         raise ValueError(f"{path} cannot be loaded: {reason_of(error)}") from error
 
 

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import keras
-import tensorflow as tf
 
+from pipelines.operations import tf
 from pipelines.reading.unreadable import naming_unreadable
 from tfdml import registry
 from tfdml.console.progress_bar import verbosity
@@ -77,7 +77,7 @@ class Experiment:
     """The splits of a dataset, with the settings and the strategy to read their images and to measure a model."""
 
     settings: Settings
-    strategy: tf.distribute.Strategy
+    strategy: "tf.distribute.Strategy"
     splits: Splits
     images: ImageData
 

@@ -4,12 +4,11 @@ import functools
 import logging
 import math
 
-import tensorflow as tf
-
 from pipelines.batches import check_views
 from pipelines.build import class_weights, evaluation_batches, training_batches
 from pipelines.captions import Captions
 from pipelines.datasets.loading import cache_folder
+from pipelines.operations import tf
 from pipelines.preprocessing import Preprocessing, VectorPreprocessing, declared_by
 from pipelines.preprocessor import Preprocessor
 from pipelines.reading.cache import Cache, free_memory

@@ -6,11 +6,11 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 from keras import backend
 
 from pipelines.build import training_batches
 from pipelines.dataset import Split
+from pipelines.operations import tf
 from pipelines.sampling import each_alone
 from pipelines.stored import StoredVectors
 from tfdml import registry

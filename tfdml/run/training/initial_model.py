@@ -9,8 +9,8 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
+from pipelines.operations import tf
 from tfdml import registry
 from tfdml.backbones import Backbone
 from tfdml.backbones.backbone import MOMENTUM, follow_batches

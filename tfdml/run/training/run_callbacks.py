@@ -6,8 +6,8 @@ import time
 from functools import partial
 
 import keras
-import tensorflow as tf
 
+from pipelines.operations import tf
 from tfdml.callbacks import ClusterLabels, DivergenceGuard, RetrievalEvaluation, SamplerRefresh, WaitingBackbone
 from tfdml.callbacks.base import TrainingParts
 from tfdml.console.progress_bar import verbosity

@@ -5,9 +5,9 @@ import inspect
 import logging
 
 import numpy as np
-import tensorflow as tf
 
 from pipelines.datasets.folder import WITHOUT_CLASSES
+from pipelines.operations import tf
 from pipelines.sampling import Clusters, Given, PseudoClasses, PxK, Sampler, Views, each_alone
 from pipelines.stored import vector_dims
 from tfdml import registry

@@ -4,9 +4,9 @@ import functools
 import logging
 
 import keras
-import tensorflow as tf
 from keras import ops
 
+from pipelines.operations import tf
 from tfdml.callbacks import TemperatureSchedule
 from tfdml.callbacks.schedules import temperature_at
 from tfdml.console.progress_bar import verbosity
