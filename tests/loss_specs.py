@@ -38,7 +38,7 @@ LOSS_SPECS = {
         "margin(learn_beta='one', mining='all')",
         "margin(learn_beta='per_class', nu=0.5, classes=7)",
     ],
-    "multi_similarity": ["multi_similarity", "multi_similarity(beta=40.0, base=0.5, mining=False)"],
+    "multi_similarity": ["multi_similarity", "multi_similarity(beta=40.0, base=0.5, mining='all')"],
     "n_pair": ["n_pair", "n_pair(margin=0.5, normalize=True, regularization=0.02)"],
     "nested": [
         "nested(loss='triplet(mining=\"batch_hard\")', dims=(2, 4))",
@@ -64,7 +64,7 @@ LOSS_SPECS = {
     "triplet": [
         f"triplet(mining={mining!r})" for mining in ("all", "semi_hard", "hard", "batch_hard", "distance_weighted")
     ]
-    + ["triplet(mining='hard', squared=False)"],
+    + ["triplet(mining='hard', distance='euclidean')"],
     "vicreg": ["vicreg(projector=(8, 4))"],
 }
 # Sums have no name of their own: one of losses on embeddings, one with a layer, one of layers of all kinds.

@@ -35,9 +35,9 @@ OURS = {
     "soft_triple": f"soft_triple(classes={CLASSES})",
     "sub_center_arc_face": f"sub_center_arc_face(classes={CLASSES})",
     "sup_con": "sup_con",
-    "triplet all": "triplet(mining='all', squared=False)",
-    "triplet semi_hard": "triplet(mining='semi_hard', squared=False)",
-    "triplet batch_hard": "triplet(mining='batch_hard', squared=False)",
+    "triplet all": "triplet(mining='all', distance='euclidean')",
+    "triplet semi_hard": "triplet(mining='semi_hard', distance='euclidean')",
+    "triplet batch_hard": "triplet(mining='batch_hard', distance='euclidean')",
 }
 THEIRS = {
     "angular": ("AngularLoss", None),

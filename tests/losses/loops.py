@@ -40,6 +40,17 @@ def distance(x, y):
     return math.sqrt(sum((a - b) ** 2 for a, b in zip(x, y, strict=True)))
 
 
+DISTANCES = {
+    "euclidean": distance,
+    "squared_euclidean": lambda x, y: distance(x, y) ** 2,
+    "cosine": lambda x, y: 1 - cosine(x, y),
+    "dot": lambda x, y: -dot(x, y),
+    "lp": lambda x, y: sum(abs(a - b) for a, b in zip(x, y, strict=True)),
+    "lp(p=3, power=True)": lambda x, y: sum(abs(a - b) ** 3 for a, b in zip(x, y, strict=True)),
+    "signal_to_noise": lambda x, y: np.var(np.subtract(x, y)) / np.var(x),
+}
+
+
 def anchors(labels, embeddings):
     """Yields `(row, rows of positives, rows of negatives)` of each anchor, in float64."""
     rows = np.asarray(embeddings, np.float64)
@@ -159,12 +170,12 @@ def lifted_structure(labels, embeddings, margin=1.0, form="smooth", normalize=Fa
     return [half * size / (2 * max(pairs, 1)) for half in halves]
 
 
-def multi_similarity(labels, embeddings, alpha=2.0, beta=50.0, base=0.5, epsilon=0.1, mining=True):
+def multi_similarity(labels, embeddings, alpha=2.0, beta=50.0, base=0.5, epsilon=0.1, mining="multi_similarity"):
     """Mining and loss as in Multi-Similarity Loss with General Pair Weighting, an anchor's part."""
     values = []
     for a, *kinds in anchors(labels, embeddings):
         positives, negatives = ([cosine(a, x) for x in rows] for rows in kinds)
-        if mining:
+        if mining != "all":
             hardest_positive, hardest_negative = min(positives, default=math.inf), max(negatives, default=-math.inf)
             negatives = [s for s in negatives if s > hardest_positive - epsilon]
             positives = [s for s in positives if s < hardest_negative + epsilon]
@@ -303,11 +314,11 @@ def threshold_consistent_margin(
     return positive_weight * mean(pulls) + negative_weight * mean(pushes)
 
 
-def triplet(labels, embeddings, margin, mining, squared=True):
+def triplet(labels, embeddings, margin, mining, distance="squared_euclidean"):
     """Every triplet, from the words of the papers."""
-    values = []
+    values, measure = [], DISTANCES[distance]
     for a, *kinds in anchors(labels, embeddings):
-        positives, negatives = ([distance(a, x) ** (1 + squared) for x in rows] for rows in kinds)
+        positives, negatives = ([measure(a, x) for x in rows] for rows in kinds)
         if not positives or not negatives:
             triplets = []
         elif mining == "all":

@@ -51,7 +51,7 @@ OF_PAIRS = [
         loops.multi_similarity,
         [
             {**arguments, "mining": mining}
-            for mining in (True, False)
+            for mining in ("multi_similarity", "all")
             for arguments in (
                 {},
                 {"alpha": 5.0},
@@ -98,10 +98,10 @@ OF_PAIRS = [
         (
             losses.Triplet,
             loops.triplet,
-            [{"margin": margin, "mining": mining, "squared": squared} for margin in (0.0, 0.2, 3.0)],
+            [{"margin": margin, "mining": mining, "distance": distance} for margin in (0.0, 0.2, 3.0)],
         )
         for mining in ("all", "semi_hard", "hard", "batch_hard")
-        for squared in (True, False)
+        for distance in loops.DISTANCES
     ),
 ]
 # Loops that return the mean over the batch.

@@ -1,5 +1,6 @@
 """Distances and cosine similarities of all rows of a batch, with finite gradients everywhere."""
 
+import math
 from collections.abc import Callable
 
 from keras import ops
@@ -150,3 +151,69 @@ def dot_products(rows: Tensor, queries: int | None = None) -> Tensor:
 def cosines(embeddings: Tensor, queries: int | None = None) -> Tensor:
     """Returns the cosines of the rows of `[B, d]`, as `dot_products` does. For a row of zeros, they are 0."""
     return dot_products(unit_length(embeddings), queries)
+
+
+def turned(cosine: Tensor, angle: float) -> Tensor:
+    """Returns the cosine of an angle plus `angle` radians from the cosine of the former, with finite gradients."""
+    # Rounding can make cosines larger than 1.
+    cosine = ops.clip(cosine, -1.0, 1.0)
+    squared_sine = (1.0 - cosine) * (1.0 + cosine)
+    # A sine of 0 has an infinite gradient. The negated comparison keeps NaN as NaN.
+    between = ops.logical_not(squared_sine <= 0.0)
+    sine = ops.where(between, ops.sqrt(ops.where(between, squared_sine, 1.0)), 0.0)
+    return cosine * math.cos(angle) - sine * math.sin(angle)
+
+
+def power_distances(embeddings: Tensor, p: float, root: bool = True, queries: int | None = None) -> Tensor:
+    """Returns the Lp distances `[B, B]` of the rows of `[B, d]`, or their p-th powers. A distance of 0 has no gradient.
+
+    It adds up one dimension after another, because the differences of all pairs in all dimensions need too much memory.
+
+    Args:
+        embeddings: `[B, d]`.
+        p: exponent, at least 1.
+        root: whether to return distances instead of their p-th powers.
+        queries: see `squared_distances`.
+    """
+    others = None if queries is None else ops.stop_gradient(embeddings[queries:])
+
+    @known_gradient
+    def compute(rows):
+        columns, gallery = ops.transpose(rows), ops.transpose(beginning_with(rows, others))
+
+        def differences(dim):
+            return columns[dim][:, None] - gallery[dim][None, :]
+
+        def add(dim, powers):
+            return powers + ops.abs(differences(dim)) ** p
+
+        powers = ops.fori_loop(0, embeddings.shape[1], add, 0.0 * differences(0))
+        distance = powers ** (1.0 / p)
+
+        def gradient(upstream):
+            # The derivative of the root is d^(1 - p) / p.
+            scale = ops.divide_no_nan(upstream, distance ** (p - 1.0)) if root else p * upstream
+            scale = ops.where(powers <= 0.0, 0.0, scale)
+
+            def move(dim, moved):
+                change = differences(dim)
+                pulls = scale * ops.sign(change) * ops.abs(change) ** (p - 1.0)
+                of_rows = ops.sum(pulls, axis=1) - ops.sum(pulls[:, : ops.shape(rows)[0]], axis=0)
+                return ops.slice_update(moved, (dim, 0), of_rows[None])
+
+            return ops.transpose(ops.fori_loop(0, embeddings.shape[1], move, ops.zeros_like(columns)))
+
+        return distance if root else powers, gradient
+
+    return compute(embeddings[:queries])
+
+
+def signal_to_noise_distances(embeddings: Tensor, queries: int | None = None) -> Tensor:
+    """Returns the variance of each anchor's difference to each row, divided by the anchor's variance, `[B, B]`.
+
+    Variances are over dimensions. For an anchor with equal dimensions, all distances are 0.
+    """
+    rows = embeddings - ops.mean(embeddings, axis=1, keepdims=True)
+    signal = ops.sum(ops.square(rows[:queries]), axis=1, keepdims=True)
+    present = ops.logical_not(signal <= LEAST_SQUARED_LENGTH)
+    return squared_distances(rows, queries=queries) * ops.where(present, 1.0 / ops.where(present, signal, 1.0), 0.0)

@@ -48,6 +48,8 @@ ROOMS = {
     "head": "tfdml.heads",
     "method": "tfdml.methods",
     "loss": "tfdml.losses",
+    "miner": "tfdml.losses.miners",
+    "distance": "tfdml.losses.distances",
     "memory": "tfdml.methods.memories",
     "optimizer": "tfdml.optimizers",
     "schedule": "tfdml.optimizers.schedules",
