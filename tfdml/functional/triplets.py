@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from keras import ops
 
-from tfdml.functional.pairs import count_at_most, over_positives
+from tfdml.functional.distances import known_gradient
+from tfdml.functional.pairs import count_at_most, hardest_negative, over_positives
 from tfdml.functional.statistics import pair_histograms
 from tfdml.registry.arguments import Tensor
 
@@ -56,18 +57,16 @@ class Mined(NamedTuple):
 
 
 class TripletSums(NamedTuple):
-    """Sums over the triplets of each anchor.
+    """Sums `[B]` over the triplets of each anchor.
 
     Args:
-        total: `[B]` sums of weighted costs.
-        count, nonzero: `[B]` sums of the weights of all triplets, and of triplets with a positive cost.
-        costly: `[B, B]` mask of the positives in triplets with a positive cost.
+        total: sums of weighted costs.
+        count, nonzero: sums of the weights of all triplets, and of triplets with a positive cost.
     """
 
     total: Tensor
     count: Tensor
     nonzero: Tensor
-    costly: Tensor
 
 
 def to_positive(own: Tensor, distance: Tensor) -> Tensor:
@@ -125,45 +124,64 @@ def triplet_sums(distance: Tensor, mined: Mined, cost: Cost, swap: bool = False)
         cost: function that returns the cost of gaps `[B, B]` and its derivative.
         swap: whether the nearer of anchor and positive is compared with the negative. It needs all rows as anchors.
     """
-    fixed = ops.stop_gradient(distance)
 
-    def add(own, sums):
-        total, count, nonzero, costly, slopes = sums
-        weights = ops.stop_gradient(mined.weights_of(own))
-        across = from_positive(own, fixed) if swap else None
-        far = ops.minimum(fixed, across) if swap else fixed
-        costs, derivatives = cost(to_positive(own, fixed) - far)
-        costs, derivatives = (ops.where(weights > 0.0, weights * each, 0.0) for each in (costs, derivatives))
-        active = ops.where(costs > 0.0, weights, 0.0)
-        change = own * ops.sum(derivatives, axis=1, keepdims=True)
-        if swap:
-            swapped = ops.where(across < fixed, derivatives, 0.0)
-            change = change - (derivatives - swapped)
-            change = change - ops.segment_sum(swapped, ops.argmax(own, axis=1), num_segments=ops.shape(fixed)[0])
-        else:
-            change = change - derivatives
-        return (
-            total + ops.sum(costs, axis=1),
-            count + ops.sum(weights, axis=1),
-            nonzero + ops.sum(active, axis=1),
-            costly + own * ops.cast(ops.any(active > 0.0, axis=1), fixed.dtype)[:, None],
-            slopes + change,
-        )
+    @known_gradient
+    def compute(distance):
+        fixed = ops.stop_gradient(distance)
 
-    rows, pairs = ops.zeros_like(fixed[:, 0]), ops.zeros_like(fixed)
-    total, count, nonzero, costly, slopes = over_positives(mined.positives, add, (rows, rows, rows, pairs, pairs))
-    # The added terms are 0, and each has its slope as its gradient. Slopes of swapped triplets may be in other rows.
-    change = ops.sum(ops.stop_gradient(slopes) * (distance - fixed), axis=1)
-    return TripletSums(ops.stop_gradient(total) + change, count, nonzero, costly > 0.0)
+        def add(own, sums):
+            weights, (costs, _), _ = _costs(own, fixed, mined, cost, swap)
+            each = weights * costs, weights, ops.where(costs > 0.0, weights, 0.0)
+            return (sums[0] + ops.stack([ops.sum(values, axis=1) for values in each]),)
+
+        def gradient(upstream):
+            def pull(own, slopes):
+                weights, (_, derivatives), across = _costs(own, fixed, mined, cost, swap)
+                pulls = upstream[0][:, None] * weights * derivatives
+                slopes, pushes = slopes[0] + own * ops.sum(pulls, axis=1, keepdims=True), pulls
+                if swap:
+                    pushes = ops.where(across < fixed, 0.0, pulls)
+                    rows = ops.shape(fixed)[0]
+                    slopes = slopes - ops.segment_sum(pulls - pushes, ops.argmax(own, axis=1), num_segments=rows)
+                return (slopes - pushes,)
+
+            return over_positives(mined.positives, pull, (ops.zeros_like(fixed),))[0]
+
+        rows = ops.zeros_like(fixed[:, 0])
+        return over_positives(mined.positives, add, (ops.stack([rows, rows, rows]),))[0], gradient
+
+    return TripletSums(*ops.unstack(compute(distance), 3, axis=0))
+
+
+def _costs(own, distance, mined, cost, swap):
+    """Returns the weights of one positive's triplets, their costs with derivatives, and distances from the positive."""
+    weights = mined.weights_of(own)
+    across = from_positive(own, distance) if swap else None
+    gaps = to_positive(own, distance) - (ops.minimum(distance, across) if swap else distance)
+    return weights, [ops.where(weights > 0.0, values, 0.0) for values in cost(gaps)], across
+
+
+def costly_positives(distance: Tensor, mined: Mined, cost: Cost, swap: bool = False) -> Tensor:
+    """Returns the mask `[B, B]` of positives in a triplet with a positive cost; see `triplet_sums`."""
+    if mined.chosen is None and not swap:
+        nearest = hardest_negative(distance, ops.cast(mined.negatives, "bool"))[:, None]
+        has = ops.any(ops.cast(mined.negatives, "bool"), axis=1, keepdims=True)
+        costs = cost(distance - (nearest if mined.negative is None else mined.negative))[0]
+        return ops.logical_and(ops.logical_and(ops.cast(mined.positives, "bool"), has), costs > 0.0)
+
+    def add(own, found):
+        weights, (costs, _), _ = _costs(own, distance, mined, cost, swap)
+        costs = ops.any(ops.logical_and(weights > 0.0, costs > 0.0), axis=1)
+        return (found[0] + own * ops.cast(costs, own.dtype)[:, None],)
+
+    return over_positives(mined.positives, add, (ops.zeros_like(distance),))[0] > 0.0
 
 
 def one_negative_sums(distance: Tensor, mined: Mined, cost: Cost) -> TripletSums:
     """Sums the costs of triplets if each positive pair has a single negative, `mined.negative`; see `triplet_sums`."""
     weights = ops.cast(mined.positives, distance.dtype)
     costs = ops.where(weights > 0.0, weights * cost(distance - mined.negative)[0], 0.0)
-    costly = costs > 0.0
-    sums = (ops.sum(each, axis=1) for each in (costs, weights, ops.where(costly, weights, 0.0)))
-    return TripletSums(*sums, costly)
+    return TripletSums(*(ops.sum(each, axis=1) for each in (costs, weights, ops.where(costs > 0.0, weights, 0.0))))
 
 
 def hinge_sums(distance: Tensor, mined: Mined, margin: float) -> TripletSums:
@@ -182,7 +200,7 @@ def hinge_sums(distance: Tensor, mined: Mined, margin: float) -> TripletSums:
     costs = ops.where(near > 0.0, near * (threshold * counts - _sum_of_first(closer, weights * ascending)), 0.0)
     nonzero = ops.where(near > 0.0, near * counts, 0.0)
     every = ops.sum(near, axis=1) * ops.sum(weights, axis=1)
-    return TripletSums(ops.sum(costs, axis=1), every, ops.sum(nonzero, axis=1), nonzero > 0.0)
+    return TripletSums(ops.sum(costs, axis=1), every, ops.sum(nonzero, axis=1))
 
 
 def _sum_of_first(counts, values):

@@ -169,7 +169,7 @@ class PairLoss(EmbeddingLoss):
     mean: Mean = "anchors"
 
     # Arguments that are passed on to the miner, if it has them.
-    of_miner: Sequence[str] = ()
+    of_miner = ()
     # Whether pairs can have weights.
     weighs_pairs = False
 

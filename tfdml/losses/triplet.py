@@ -8,7 +8,15 @@ from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances
 from tfdml.functional.pairs import Cutoff, LossCutoff, check_cutoffs
 from tfdml.functional.statistics import mean_of, mined_pairs
-from tfdml.functional.triplets import dynamic, hinge, hinge_sums, one_negative_sums, softplus, triplet_sums
+from tfdml.functional.triplets import (
+    costly_positives,
+    dynamic,
+    hinge,
+    hinge_sums,
+    one_negative_sums,
+    softplus,
+    triplet_sums,
+)
 from tfdml.losses.base import DistanceLoss
 from tfdml.losses.miners import Mining
 from tfdml.registry import register
@@ -111,13 +119,17 @@ class Triplet(DistanceLoss):
 
     def _sums(self, distance, mined):
         """Returns the `TripletSums` of each anchor, computed in the fastest way that the triplets allow."""
-        simple = mined.chosen is None and self.form == "hinge"
-        if mined.negative is None and simple and not self.swap:
+        if self.swap:
+            return triplet_sums(distance, mined, self._cost(distance, mined), swap=True)
+        if mined.negative is not None:
+            return one_negative_sums(distance, mined, self._cost(distance, mined))
+        if mined.chosen is None and self.form == "hinge":
             return hinge_sums(distance, mined, self.margin)
-        cost = dynamic(distance, mined) if self.form == "dynamic" else COSTS[self.form](self.margin)
-        if mined.negative is None or self.swap:
-            return triplet_sums(distance, mined, cost, swap=self.swap)
-        return one_negative_sums(distance, mined, cost)
+        return triplet_sums(distance, mined, self._cost(distance, mined))
+
+    def _cost(self, distance, mined):
+        """Returns the cost of the gap between the distances to a positive and to a negative, as a function."""
+        return dynamic(distance, mined) if self.form == "dynamic" else COSTS[self.form](self.margin)
 
     def statistics(self, labels, embeddings):
         """Returns statistics of the positive pairs in triplets that cost something; see `mined_pairs`.
@@ -127,7 +139,7 @@ class Triplet(DistanceLoss):
         labels, embeddings = self.check_input(labels, embeddings)
         distance, plain = self.distances(embeddings), distances(embeddings)
         mined = self.mine(labels, embeddings, distance)
-        costly = self._sums(distance, mined).costly
+        costly = costly_positives(distance, mined, self._cost(distance, mined), self.swap)
         statistics = mined_pairs(plain, costly)
         if mined.negative is not None:
             squared = self.distance == "squared_euclidean"
