@@ -13,7 +13,7 @@ PICTURE = pathlib.Path(__file__).parent / "images/losses.svg"
 LOSSES = {
     "contrastive": "contrastive(margin=1.0)",
     "contrastive, both squared": "contrastive(margin=1.0, squared_negatives=True)",
-    "margin": "margin(mining='all')",
+    "margin": "margin(mining='all', mean='none')",
     "threshold-consistent margin": "threshold_consistent_margin(mean='none')",
     "triplet": "triplet(mining='all', margin=0.5)",
     "triplet, Euclidean": "triplet(mining='all', margin=0.2, distance='euclidean')",
