@@ -218,11 +218,6 @@ def hardest_negative(distances: Tensor, negatives: Tensor) -> Tensor:
     return ops.min(ops.where(negatives, distances, beyond), axis=1)
 
 
-def hardest_positive(distances: Tensor, positives: Tensor) -> Tensor:
-    """Returns the distance `[B]` to each anchor's farthest positive, or 0 if it has none."""
-    return ops.max(ops.where(positives, distances, 0.0), axis=1)
-
-
 def semi_hard_negative(distances: Tensor, negatives: Tensor) -> Tensor:
     """Returns, for each anchor and other row `[B, B]`, the distance to the nearest negative farther than that row.
 

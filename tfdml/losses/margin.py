@@ -23,15 +23,9 @@ class Margin(DistanceLoss):
     A pair of anchor i costs `max(0, margin + y_ij (D_ij - beta_i))`, where y_ij is 1 within a class and -1 between
     classes, and D are Euclidean distances. Each triplet also costs `nu beta_i` (Wu et al., Sampling Matters in Deep
     Embedding Learning, 2017). An anchor's own class should therefore be nearer than `beta - margin`, and other classes
-    farther away than `beta + margin`. The pairs come from triplets, which `mining` selects:
-
-    - `distance_weighted`: every positive with one negative sampled by distance, for embeddings of unit length. Nothing
-      is actually sampled: each negative counts with its probability, which is the average over draws without their
-      noise.
-    - `nearest`: as many negatives as the anchor has positives, each with one positive. These are the nearest negatives
-      at a distance of at least `cutoff`. If there are fewer such negatives than positives, each positive counts in
-      proportion.
-    - `all`: every positive with every negative. A pair counts once for each triplet that contains it.
+    farther away than `beta + margin`. The pairs come from the triplets that a miner selects, by default every positive
+    with each negative weighted by the probability that distance-weighted sampling draws it. A pair counts once for each
+    triplet that contains it.
 
     The paper sums over pairs. As in its authors' code, the loss of a batch is that sum divided by the number of pairs
     with a nonzero hinge, and by at least 1. The values of anchors are scaled so that their mean is this loss.

@@ -29,19 +29,10 @@ class Triplet(DistanceLoss):
 
     A triplet is an anchor, a positive of its class and a negative of another class. The loss of a triplet is
     `max(0, d_ap^2 - d_an^2 + margin)`, equation (2) of Divide and Conquer, where d are Euclidean distances. The loss of
-    an anchor is the mean over its triplets, which a miner selects; see `tfdml.losses.miners` for all of them:
-
-    - `all`: every positive with every negative.
-    - `semi_hard`: every positive with the nearest negative that is farther away than the positive. If there is no such
-      negative, the farthest negative.
-    - `hard`: every positive with the nearest negative.
-    - `batch_hard`: the farthest positive with the nearest negative.
-    - `distance_weighted`: every positive with a negative sampled by distance (Wu et al., Sampling Matters in Deep
-      Embedding Learning, 2017), for embeddings of unit length. Nothing is actually sampled: the value is the
-      expectation, in which each negative counts with its probability, so gradients have no sampling noise.
-    - `given`: only the triplets of the sampler `triplets`: row i of the first third of the batch with row i of the
-      second third and row i of the last third. An anchor's value is 3/2 of its triplet's loss, so that the mean over
-      the m rows is Lifted Structure's `3 / (2m)` times the sum over `m / 3` triplets.
+    an anchor is the mean over its triplets, which a miner selects, such as `"semi_hard"`, `"batch_hard"` or
+    `"distance_weighted"`. With `"given"`, only the triplets of the sampler `triplets` count. An anchor's value is then
+    3/2 of its triplet's loss, so that the mean over the m rows is Lifted Structure's `3 / (2m)` times the sum over
+    `m / 3` triplets.
 
     Use batches with several images of each of several classes, for example from `tfdml.data.pxk`. The loss does not
     normalize embeddings. With a pretrained backbone, avoid `mining="batch_hard"`, because all embeddings may become
