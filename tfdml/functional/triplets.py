@@ -95,7 +95,7 @@ def softplus(margin: float) -> Cost:
 
 
 def dynamic(distance: Tensor, mined: Mined) -> Cost:
-    """Returns the cost `share gap`, where the share is that of triplets with a smaller gap, from a histogram."""
+    """Returns the cost of a gap as the gap times the share of triplets with a smaller gap, from a histogram."""
 
     def add(own, sums):
         gaps = to_positive(own, distance) - distance

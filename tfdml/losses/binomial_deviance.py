@@ -29,7 +29,7 @@ class BinomialDeviance(PairLoss):
         alpha: Float. Sharpness of the hinge. Defaults to `2.0`.
         beta: Float from -1 to 1. Cosine at which the hinge bends. Defaults to `0.5`.
         negative_cost: Float. How much sharper the hinge is for negative pairs. Defaults to `25.0`.
-        mining, mean: see `PairLoss`. Terms are the positive pairs and, in a mean of their own, the negative pairs.
+        mining, mean: see `PairLoss`. Terms are the positive pairs and, in a separate mean, the negative pairs.
             Defaults to `"all"` and `"pairs"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 

@@ -310,9 +310,9 @@ class Nearest(Miner):
 class UniformHistogram(Miner):
     """Weights pairs so that each range of distances between them counts the same.
 
-    The distances of the positive pairs of the batch are divided into ranges of equal width, and so are those of the
-    negative pairs. Each range with a pair has the same weight, divided among its pairs. This is what drawing a number
-    of pairs from each range yields on average.
+    The distances of positive pairs are divided into ranges of equal width, and so are the distances of negative pairs.
+    Each range with a pair has the same weight, divided among its pairs. Drawing a number of pairs from each range
+    yields the same on average.
 
     Args:
         bins: Integer. Number of ranges. Defaults to `100`.

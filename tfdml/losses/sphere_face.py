@@ -116,8 +116,8 @@ class P2SGrad(ProxyLoss):
     """Computes the P2SGrad loss: squared errors of cosines to class proxies, which should be 1 or 0.
 
     The loss of an anchor is the mean over classes of `(cos θ_j - t_j)^2`, where t is 1 for its own class and 0 for
-    others. Its gradients are those of Zhang et al., P2SGrad: Refined Gradients for Optimizing Deep Face Models, 2019.
-    It has no scale and no margin to tune.
+    others. It has the gradients of Zhang et al., P2SGrad: Refined Gradients for Optimizing Deep Face Models, 2019, and
+    no scale or margin to tune.
 
     Use this loss as you would use `CosFace`. Any batches will do, because the loss compares images with proxies and not
     with each other. The model that you train ends with the layer of proxies, `loss.make_layer()(embeddings)`; the

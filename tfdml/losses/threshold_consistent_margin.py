@@ -30,7 +30,7 @@ class ThresholdConsistentMargin(PairLoss):
         negative_margin: Float. Cosine up to which a negative pair costs nothing. Defaults to `0.5`.
         positive_weight: Float. Factor of the positives' mean. Defaults to `1.0`.
         negative_weight: Float. Factor of the negatives' mean. Defaults to `1.0`.
-        mining, mean: see `PairLoss`. Terms are the positive pairs and, in a mean of their own, the negative pairs.
+        mining, mean: see `PairLoss`. Terms are the positive pairs and, in a separate mean, the negative pairs.
             Defaults to `"all"` and `"nonzero"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 

@@ -76,7 +76,7 @@ class IntraPairVariance(PairLoss):
         positive_tolerance: Float. How far below their mean the cosines of positive pairs may be, as a share of it.
             Defaults to `0.01`.
         negative_tolerance: Float. How far above their mean the cosines of negative pairs may be. Defaults to `0.01`.
-        mining, mean: see `PairLoss`. Terms are the positive pairs and, in a mean of their own, the negative pairs.
+        mining, mean: see `PairLoss`. Terms are the positive pairs and, in a separate mean, the negative pairs.
             Defaults to `"all"` and `"pairs"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
