@@ -24,7 +24,7 @@ IN_PYTHON = {
 }
 # Heading to the kinds below it.
 SECTIONS = {
-    "Losses": ("loss",),
+    "Losses": ("loss", "miner", "distance"),
     "Networks": ("method", "backbone", "head"),
     "Batches": ("sampler", "labels", "transform"),
     "Datasets": ("dataset",),

@@ -17,6 +17,8 @@ LOSS_SPECS = {
         "contrastive",
         "contrastive(margin=2.5)",
         "contrastive(positive_margin=0.4, squared_positives=False, squared_negatives=True)",
+        "contrastive(distance='signal_to_noise', mining='uniform_histogram(bins=5)', mean='pairs')",
+        "contrastive(distance='lp(p=1.5)', mining='triplet_margin', mean='nonzero')",
     ],
     "cos_face": ["cos_face(classes=7)"],
     "fast_ap": ["fast_ap", "fast_ap(bins=23)"],
@@ -31,7 +33,12 @@ LOSS_SPECS = {
         "intrinsic_manifold(classes=7)",
         "intrinsic_manifold(classes=7, restart=0.5, affinity='shifted')",
     ],
-    "lifted_structure": ["lifted_structure", "lifted_structure(form='hard', normalize=True)"],
+    "large_margin_softmax": ["large_margin_softmax(classes=7)", "large_margin_softmax(classes=7, margin=2, scale=5.0)"],
+    "lifted_structure": [
+        "lifted_structure",
+        "lifted_structure(form='hard', normalize=True)",
+        "lifted_structure(form='generalized', mining='hdc')",
+    ],
     "manifold_n_pair": ["manifold_n_pair", "manifold_n_pair(margin=0.2, restart=0.5, affinity='shifted')"],
     "margin": [
         "margin",
@@ -40,7 +47,7 @@ LOSS_SPECS = {
         "margin(learn_beta='one', mining='all')",
         "margin(learn_beta='per_class', nu=0.5, classes=7)",
     ],
-    "multi_similarity": ["multi_similarity", "multi_similarity(beta=40.0, base=0.5, mining=False)"],
+    "multi_similarity": ["multi_similarity", "multi_similarity(beta=40.0, base=0.5, mining='all')"],
     "n_pair": ["n_pair", "n_pair(margin=0.5, normalize=True, regularization=0.02)"],
     "nested": [
         "nested(loss='triplet(mining=\"batch_hard\")', dims=(2, 4))",
@@ -48,6 +55,9 @@ LOSS_SPECS = {
     ],
     "norm_softmax": ["norm_softmax(classes=7)"],
     "nt_xent": ["nt_xent", "nt_xent(temperature=0.5)"],
+    "nca": ["nca", "nca(scale=8.0, distance='cosine', mean='nonzero')"],
+    "p2s_grad": ["p2s_grad(classes=7)"],
+    "pnp": ["pnp(temperature=0.2)", *(f"pnp(temperature=0.2, form='{form}')" for form in ("Ds", "Dq", "Iu", "Ib"))],
     "proxy_anchor": ["proxy_anchor(classes=7)", "proxy_anchor(classes=7, scale=4.0)"],
     "proxy_n_pair": ["proxy_n_pair(classes=7)"],
     "proxy_nca": ["proxy_nca(classes=7)", "proxy_nca(classes=7, scale=4.0, exclude_positive=False)"],
@@ -61,12 +71,21 @@ LOSS_SPECS = {
     ],
     "smooth_ap": ["smooth_ap", "smooth_ap(temperature=0.2, include_query=True)"],
     "soft_triple": ["soft_triple(classes=7)", "soft_triple(classes=7, per_class=1)"],
+    "sphere_face": ["sphere_face(classes=7)"],
     "sub_center_arc_face": ["sub_center_arc_face(classes=7)", "sub_center_arc_face(classes=7, per_class=1, scale=4.0)"],
     "sup_con": ["sup_con", "sup_con(form='in', temperature=0.5)"],
     "triplet": [
         f"triplet(mining={mining!r})" for mining in ("all", "semi_hard", "hard", "batch_hard", "distance_weighted")
     ]
-    + ["triplet(mining='hard', squared=False)"],
+    + [
+        "triplet(mining='hard', distance='euclidean')",
+        "triplet(mining='all', swap=True, form='smooth', mean='pairs')",
+        "triplet(mining='angular(angle=30)', distance='euclidean', mean='nonzero')",
+        "triplet(mining='easy_hard', distance='cosine', form='smooth')",
+        "triplet(mining='triplet_margin', form='smooth', mean='none')",
+        "triplet(mining='maximum_loss', distance='dot')",
+    ],
+    "tuplet_margin": ["tuplet_margin", "tuplet_margin(scale=8.0, mining='multi_similarity', mean='pairs')"],
     "vicreg": ["vicreg(projector=(8, 4))"],
 }
 # Sums have no name of their own: one of losses on embeddings, one with a layer, one of layers of all kinds.

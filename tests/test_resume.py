@@ -153,7 +153,10 @@ def test_flags_txt_is_a_flagfile_of_the_identical_run(tmp_path):
 @pytest.mark.nightly
 def test_two_runs_of_the_quickstarts_size_are_equal(tmp_path):
     """At this size, unlike that of the others, operations take long enough to finish in another order each time."""
-    flags = ["--dataset=toycars(classes=64, images_per_class=4)", "--loss=triplet(mining='semi_hard', squared=False)"]
+    flags = [
+        "--dataset=toycars(classes=64, images_per_class=4)",
+        "--loss=triplet(mining='semi_hard', distance='euclidean')",
+    ]
     # One step each, whose loss is an event: it tells when two runs part.
     flags += ["--epochs=6", "--steps_per_epoch=1", "--eval_every=6", "--noprojector", f"--data_dir={tmp_path / 'data'}"]
     for name in ("first", "second"):

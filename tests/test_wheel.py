@@ -86,7 +86,7 @@ def test_its_recipes_are_found_from_any_folder(installed, tmp_path):
     """The one that help begins with, one that names another, and one by its name alone."""
     code = "import sys; from tfdml.console.flags import resolve; print(*resolve(sys.argv[1:]).values())"
     for named, line in {
-        "configs/quickstart.flags": "--loss=triplet(margin=0.2, mining='semi_hard', squared=False)",
+        "configs/quickstart.flags": "--loss=triplet(margin=0.2, mining='semi_hard', distance='euclidean')",
         "configs/cub_rll_dynamic.flags": "--dataset=cub200",
         "cub_abe.flags": "--sampler=pairs(images=32)",
     }.items():

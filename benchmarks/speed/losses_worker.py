@@ -11,6 +11,9 @@ from benchmarks.speed.peak_memory import MIB
 
 CLASSES = 512
 
+LINEAR = "contrastive(squared_positives=False, mean='nonzero'"
+TRIPLET = "triplet(distance='euclidean', margin=0.2"
+
 # Name, our spec, and the equivalent in pytorch-metric-learning, if it exists.
 OURS = {
     "angular": "angular",
@@ -18,26 +21,47 @@ OURS = {
     "circle": "circle",
     "contrastive": "contrastive",
     "cos_face": f"cos_face(classes={CLASSES})",
+    "contrastive hdc": f"{LINEAR}, mining='hdc')",
+    "contrastive lp": f"{LINEAR}, distance='lp')",
+    "contrastive pair_margin": f"{LINEAR}, mining='pair_margin')",
+    "contrastive signal_to_noise": f"{LINEAR}, distance='signal_to_noise')",
+    "contrastive uniform_histogram": f"{LINEAR}, mining='uniform_histogram')",
     "fast_ap": "fast_ap",
     "histogram": "histogram",
+    "intra_pair_variance": "intra_pair_variance",
     "intrinsic_manifold": f"intrinsic_manifold(classes={CLASSES})",
+    "large_margin_softmax": f"large_margin_softmax(classes={CLASSES})",
     "lifted_structure": "lifted_structure",
+    "lifted_structure generalized": "lifted_structure(form='generalized', mean='anchors')",
     "margin": "margin(mining='all')",
     "multi_similarity": "multi_similarity",
     "n_pair": "n_pair",
     "n_pair first_pair_per_class": "n_pair(negatives='first_pair_per_class', normalize=True)",
     "norm_softmax": f"norm_softmax(classes={CLASSES})",
+    "nca": "nca",
     "nt_xent": "nt_xent",
+    "p2s_grad": f"p2s_grad(classes={CLASSES})",
+    "pnp": "pnp",
     "proxy_anchor": f"proxy_anchor(classes={CLASSES})",
     "proxy_nca": f"proxy_nca(classes={CLASSES})",
     "ranked_list": "ranked_list",
     "smooth_ap": "smooth_ap",
     "soft_triple": f"soft_triple(classes={CLASSES})",
+    "sphere_face": f"sphere_face(classes={CLASSES})",
     "sub_center_arc_face": f"sub_center_arc_face(classes={CLASSES})",
     "sup_con": "sup_con",
-    "triplet all": "triplet(mining='all', squared=False)",
-    "triplet semi_hard": "triplet(mining='semi_hard', squared=False)",
-    "triplet batch_hard": "triplet(mining='batch_hard', squared=False)",
+    "triplet all": "triplet(mining='all', distance='euclidean')",
+    "triplet semi_hard": "triplet(mining='semi_hard', distance='euclidean')",
+    "triplet batch_hard": "triplet(mining='batch_hard', distance='euclidean')",
+    "triplet angular": f"{TRIPLET}, mining='angular', mean='nonzero')",
+    "triplet distance_weighted": f"{TRIPLET}, mining='distance_weighted', mean='nonzero')",
+    "triplet dynamic": f"{TRIPLET}, mining='all', mean='pairs', form='dynamic')",
+    "triplet easy_hard": f"{TRIPLET}, mining='easy_hard', mean='nonzero')",
+    "triplet nonzero": f"{TRIPLET}, mining='all', mean='nonzero')",
+    "triplet smooth": f"{TRIPLET}, mining='all', mean='nonzero', form='smooth')",
+    "triplet swap": f"{TRIPLET}, mining='all', mean='nonzero', swap=True)",
+    "triplet triplet_margin": f"{TRIPLET}, mining=\"triplet_margin(kind='semi_hard')\", mean='nonzero')",
+    "tuplet_margin": "tuplet_margin",
 }
 THEIRS = {
     "angular": ("AngularLoss", None),
@@ -45,26 +69,47 @@ THEIRS = {
     "circle": ("CircleLoss", None),
     "contrastive": ("ContrastiveLoss", None),
     "cos_face": ("CosFaceLoss", None),
+    "contrastive hdc": ("ContrastiveLoss", "HDCMiner"),
+    "contrastive lp": ("ContrastiveLoss", None),
+    "contrastive pair_margin": ("ContrastiveLoss", "PairMarginMiner"),
+    "contrastive signal_to_noise": ("SignalToNoiseRatioContrastiveLoss", None),
+    "contrastive uniform_histogram": ("ContrastiveLoss", "UniformHistogramMiner"),
     "fast_ap": ("FastAPLoss", None),
     "histogram": ("HistogramLoss", None),
+    "intra_pair_variance": ("IntraPairVarianceLoss", None),
     "intrinsic_manifold": ("ManifoldLoss", None),
+    "large_margin_softmax": ("LargeMarginSoftmaxLoss", None),
     "lifted_structure": ("LiftedStructureLoss", None),
+    "lifted_structure generalized": ("GeneralizedLiftedStructureLoss", None),
     "margin": ("MarginLoss", None),
     "multi_similarity": ("MultiSimilarityLoss", "MultiSimilarityMiner"),
     "n_pair": ("NPairsLoss", None),
     "n_pair first_pair_per_class": ("NPairsLoss", None),
     "norm_softmax": ("NormalizedSoftmaxLoss", None),
+    "nca": ("NCALoss", None),
     "nt_xent": ("NTXentLoss", None),
+    "p2s_grad": ("P2SGradLoss", None),
+    "pnp": ("PNPLoss", None),
     "proxy_anchor": ("ProxyAnchorLoss", None),
     "proxy_nca": ("ProxyNCALoss", None),
     "ranked_list": ("RankedListLoss", None),
     "smooth_ap": ("SmoothAPLoss", None),
     "soft_triple": ("SoftTripleLoss", None),
+    "sphere_face": ("SphereFaceLoss", None),
     "sub_center_arc_face": ("SubCenterArcFaceLoss", None),
     "sup_con": ("SupConLoss", None),
     "triplet all": ("TripletMarginLoss", None),
     "triplet semi_hard": ("TripletMarginLoss", "TripletMarginMiner"),
     "triplet batch_hard": ("TripletMarginLoss", "BatchHardMiner"),
+    "triplet angular": ("TripletMarginLoss", "AngularMiner"),
+    "triplet distance_weighted": ("TripletMarginLoss", "DistanceWeightedMiner"),
+    "triplet dynamic": ("DynamicSoftMarginLoss", None),
+    "triplet easy_hard": ("TripletMarginLoss", "BatchEasyHardMiner"),
+    "triplet nonzero": ("TripletMarginLoss", None),
+    "triplet smooth": ("TripletMarginLoss", None),
+    "triplet swap": ("TripletMarginLoss", None),
+    "triplet triplet_margin": ("TripletMarginLoss", "TripletMarginMiner"),
+    "tuplet_margin": ("TupletMarginLoss", None),
 }
 
 
@@ -76,12 +121,16 @@ def batch(size, dim):
 
 def step_of_theirs(name, labels, embeddings, device):
     """Returns a step of pytorch-metric-learning with the same loss."""
-    from pytorch_metric_learning import losses, miners
+    from pytorch_metric_learning import distances, losses, miners
 
     size, dim = embeddings.shape
     loss_name, miner_name = THEIRS[name]
-    arguments = {}
-    if OURS[name].endswith(f"classes={CLASSES})") and loss_name != "ManifoldLoss":
+    arguments = {"triplet smooth": {"smooth_loss": True}, "triplet swap": {"swap": True}}.get(name, {})
+    if name == "contrastive lp":
+        arguments = {"distance": distances.LpDistance(p=1)}
+    elif name == "p2s_grad":
+        arguments = {"num_classes": CLASSES, "descriptors_dim": dim}
+    elif OURS[name].endswith(f"classes={CLASSES})") and loss_name != "ManifoldLoss":
         arguments = {"num_classes": CLASSES, "embedding_size": dim}
     elif loss_name == "ManifoldLoss":
         # pytorch-metric-learning does not accept more classes than rows.
@@ -97,6 +146,9 @@ def step_of_theirs(name, labels, embeddings, device):
     loss.to(labels.device)
 
     def value():
+        if loss_name == "DynamicSoftMarginLoss":
+            # The histogram of the last step belongs to a graph that no longer exists.
+            loss.hist_ = loss.hist_.detach()
         # The loss of pytorch-metric-learning does not use labels, because it draws meta-classes itself.
         given = () if loss_name == "ManifoldLoss" else (labels, miner(embeddings, labels) if miner else None)
         return loss(embeddings, *given)

@@ -26,7 +26,7 @@ NETWORKS = {"MobileNetV2": ("keras_applications(name='MobileNetV2')", "mobilenet
 CLASSES, IMAGES = 32, 16
 FINE_TUNING = [
     "--sampler=pxk(classes=16, per_class=4)",
-    "--loss=triplet(margin=0.2, mining='semi_hard', squared=False)",
+    "--loss=triplet(margin=0.2, mining='semi_hard', distance='euclidean')",
     "--optimizer=adam(learning_rate=0.0001)",
     "--freeze_batch_norm=statistics",
 ]

@@ -39,7 +39,7 @@ backbone = tfdml.backbones.Small(width=16)
 backbone.load_weights(backbone.shipped_weights["toycars"])
 model = tfdml.Single(backbone, embedding_size=64)
 model.preprocessing = tfdml.Preprocessing.of(model, 48)
-model.compile(keras.optimizers.Adam(2e-3), tfdml.losses.Triplet(margin=0.2, mining="semi_hard", squared=False))
+model.compile(keras.optimizers.Adam(2e-3), tfdml.losses.Triplet(margin=0.2, mining="semi_hard", distance="euclidean"))
 images, labels = list(cars.train.images), cars.train.labels
 batches = tfdml.data.pxk(
     images, labels, classes=BATCH_CLASSES, per_class=4, backbone=model, image_size=48, transform=CROP

@@ -30,7 +30,9 @@ def test_an_embedding_of_nan_makes_the_loss_nan(make_feed, loss_spec, labeling):
 
 
 @pytest.mark.filterwarnings("ignore:All labels of the batch")
-@pytest.mark.parametrize("spec", ["triplet(squared=False)", "triplet(mining='batch_hard', squared=False)"])
+@pytest.mark.parametrize(
+    "spec", ["triplet(distance='euclidean')", "triplet(mining='batch_hard', distance='euclidean')"]
+)
 def test_an_embedding_of_nan_makes_the_loss_nan_on_plain_distances(make_feed, spec):
     test_an_embedding_of_nan_makes_the_loss_nan(make_feed, spec, "pairs")
 

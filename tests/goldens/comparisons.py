@@ -47,47 +47,6 @@ def total(labels, distance, values):
     return np.ones(len(labels))
 
 
-def of_pairs(labels, distance, values):
-    """The mean over positive pairs, where our values are means of an anchor's."""
-    count = masks(labels)[0].sum(axis=1)
-    return count / count.sum()
-
-
-def of_triplets(labels, distance, values):
-    """The mean over triplets, where our values are means of an anchor's."""
-    count = np.prod([mask.sum(axis=1) for mask in masks(labels)], axis=0)
-    return count / count.sum()
-
-
-def of_active_triplets(labels, distance, values):
-    """As before, but over triplets with a loss above 0, the margin being 0.05."""
-    positives, negatives = masks(labels)
-    hinge = distance[:, :, None] - distance[:, None, :] + 0.05
-    active = np.sum(positives[:, :, None] & negatives[:, None, :] & (hinge > 0))
-    return np.prod([mask.sum(axis=1) for mask in (positives, negatives)], axis=0) / active
-
-
-def of_positives(labels, distance, values):
-    """The mean over positive pairs, where our values are sums of an anchor's."""
-    return np.full(len(labels), 1 / masks(labels)[0].sum())
-
-
-def of_active_negatives(labels, distance, values):
-    """The mean over negative pairs nearer than 1, where our values are sums of an anchor's."""
-    return np.full(len(labels), 1 / np.sum(masks(labels)[1] & (distance < 1)))
-
-
-def of_active(labels, distance, values):
-    """The mean over anchors whose loss is above 0."""
-    return (values > 0) / np.sum(values > 0)
-
-
-def of_anchors_with_a_positive(labels, distance, values):
-    """The mean over anchors that have a positive; all others' losses are 0."""
-    has = masks(labels)[0].any(axis=1)
-    return has / has.sum()
-
-
 def of_first_rows(labels, distance, values):
     """The mean over the first rows of classes of two rows or more."""
     first = np.isin(np.arange(len(labels)), np.unique(labels, return_index=True)[1])
@@ -97,41 +56,127 @@ def of_first_rows(labels, distance, values):
 
 # Name of the golden: our spec, what the embeddings are before, weights; or several such, of which it is the sum.
 ALL_ALIKE = "differentiate_weights=True, differentiate_gallery=True"
+LINEAR = "contrastive(squared_positives=False"
+TRIPLET = "triplet(distance='euclidean'"
+GENERALIZED = "lifted_structure(form='generalized', normalize=True, mean='anchors')"
+FORMS = ("O", "Ds", "Dq", "Iu", "Ib")
+STRATEGIES = {"all": "all", "easy": "easy", "semihard": "semi_hard", "hard": "hard"}
 AGREE = {
-    "contrastive": [
-        ("contrastive(margin=0.0, squared_positives=False)", units, of_positives),
-        ("contrastive(margin=1.0, positive_margin=9.0)", units, of_active_negatives),
-    ],
-    "contrastive_sum": ("contrastive(margin=1.1, positive_margin=0.3, squared_positives=False)", units, total),
-    "triplet": ("triplet(margin=0.05, mining='all', squared=False)", units, of_active_triplets),
-    "triplet_all": ("triplet(margin=0.2, mining='all', squared=False)", units, of_triplets),
-    "triplet_all_squared": ("triplet(margin=0.2, mining='all')", units, of_triplets),
-    "triplet_batch_hard": (
-        "triplet(margin=0.2, mining='batch_hard', squared=False)",
+    "contrastive": (f"{LINEAR}, mean='nonzero')", units, mean),
+    "contrastive_sum": (f"{LINEAR}, margin=1.1, positive_margin=0.3)", units, total),
+    "contrastive_mean": (f"{LINEAR}, margin=1.1, positive_margin=0.3, mean='pairs')", units, mean),
+    "contrastive_nonzero": (f"{LINEAR}, margin=1.1, positive_margin=0.3, mean='nonzero')", units, mean),
+    "contrastive_per_anchor": (f"{LINEAR}, margin=1.1, positive_margin=0.3, mean='anchors')", units, mean),
+    # A cosine of 0.9 and of 0.3 is a distance of 0.1 and of 0.7.
+    "contrastive_cosine": (
+        f"{LINEAR}, margin=0.7, positive_margin=0.1, mean='nonzero', distance='cosine')",
+        as_they_are,
+        mean,
+    ),
+    "contrastive_manhattan": (
+        f"{LINEAR}, margin=1.1, positive_margin=0.3, mean='nonzero', distance='lp(p=1)')",
+        as_they_are,
+        mean,
+    ),
+    "signal_to_noise": (f"{LINEAR}, mean='nonzero', distance='signal_to_noise')", units, mean),
+    "triplet": (f"{TRIPLET}, margin=0.05, mining='all', mean='nonzero')", units, mean),
+    "triplet_all": (f"{TRIPLET}, mining='all', mean='pairs')", units, mean),
+    "triplet_all_squared": ("triplet(mining='all', mean='pairs')", units, mean),
+    "triplet_sum": (f"{TRIPLET}, mining='all', mean='none')", units, total),
+    "triplet_batch_hard": (f"{TRIPLET}, mining='batch_hard', mean='pairs')", units, mean),
+    "triplet_swap": (f"{TRIPLET}, mining='all', mean='nonzero', swap=True)", units, mean),
+    "triplet_smooth": (f"{TRIPLET}, mining='all', mean='nonzero', form='smooth')", units, mean),
+    "triplet_smooth_swap": (f"{TRIPLET}, mining='all', mean='pairs', form='smooth', swap=True)", units, mean),
+    "triplet_semi_hard": (f"{TRIPLET}, mining=\"triplet_margin(kind='semi_hard')\", mean='nonzero')", units, mean),
+    "dynamic_soft_margin": (f"{TRIPLET}, mining='all', mean='pairs', form='dynamic')", units, mean),
+    "triplet_cubed": (
+        "triplet(mining='all', mean='nonzero', distance='lp(p=3, power=True)')",
+        as_they_are,
+        mean,
+    ),
+    "triplet_cosine": ("triplet(mining='all', mean='nonzero', distance='cosine')", as_they_are, mean),
+    "triplet_dot": ("triplet(mining='all', mean='nonzero', distance='dot')", as_they_are, mean),
+    "triplet_signal_to_noise": ("triplet(mining='all', mean='nonzero', distance='signal_to_noise')", units, mean),
+    **{
+        f"triplet_margin_{theirs}": (
+            f"{TRIPLET}, mining=\"triplet_margin(kind='{ours}')\", mean='nonzero')",
+            units,
+            mean,
+        )
+        for theirs, ours in (("all", "all"), ("hard", "hard"), ("semihard", "semi_hard"))
+    },
+    "triplet_angular": (f"{TRIPLET}, mining='angular(angle=15)', mean='nonzero')", units, mean),
+    "triplet_hdc": (f"{TRIPLET}, mining='hdc(share=0.5)', mean='nonzero')", units, mean),
+    "triplet_multi_similarity": (
+        "triplet(mining='multi_similarity(epsilon=0.2)', mean='nonzero', distance='cosine')",
+        as_they_are,
+        mean,
+    ),
+    **{
+        f"triplet_{p}_{n}": (
+            f"{TRIPLET}, mean='nonzero', form='smooth', mining=\"easy_hard(positives='{ours}', negatives='{other}')\")",
+            units,
+            mean,
+        )
+        for p, ours in STRATEGIES.items()
+        for n, other in STRATEGIES.items()
+        if "semihard" not in (p, n) or (p != n and "all" not in (p, n))
+    },
+    "contrastive_hdc": (
+        f"{LINEAR}, margin=1.1, positive_margin=0.3, mean='pairs', mining='hdc(share=0.5)')",
         units,
-        of_anchors_with_a_positive,
+        mean,
+    ),
+    "contrastive_pair_margin": (
+        f"{LINEAR}, margin=1.1, positive_margin=0.3, mean='pairs', "
+        "mining='pair_margin(positive_margin=0.5, negative_margin=1.0)')",
+        units,
+        mean,
+    ),
+    "contrastive_angular": (
+        f"{LINEAR}, margin=1.1, positive_margin=0.3, mean='pairs', mining='angular(angle=15)')",
+        units,
+        mean,
     ),
     "margin": ("margin(mining='all')", units, mean),
     "margin_per_class": ("margin(mining='all', learn_beta='per_class', nu=0.05, classes=7)", units, mean),
     "lifted_structure": ("lifted_structure(normalize=True)", as_they_are, mean),
     "lifted_structure_as_it_is": ("lifted_structure", as_they_are, mean),
+    "generalized_lifted": (GENERALIZED, as_they_are, mean),
+    "intra_pair_variance": ("intra_pair_variance", as_they_are, mean),
+    "intra_pair_variance_wide": (
+        "intra_pair_variance(positive_tolerance=0.2, negative_tolerance=0.1)",
+        as_they_are,
+        mean,
+    ),
+    "nca": ("nca(mean='pairs')", units, mean),
+    "nca_sharp": ("nca(scale=4.0, mean='pairs')", units, mean),
     "n_pairs": ("n_pair(negatives='one_per_class', normalize=True)", as_they_are, of_first_rows),
     "n_pairs_as_it_is": ("n_pair(negatives='one_per_class')", as_they_are, of_first_rows),
-    "nt_xent": ("nt_xent(temperature=0.2)", as_they_are, of_pairs),
-    "nt_xent_sharp": ("nt_xent(temperature=0.07)", as_they_are, of_pairs),
+    "nt_xent": ("nt_xent(temperature=0.2, mean='pairs')", as_they_are, mean),
+    "nt_xent_sharp": ("nt_xent(temperature=0.07, mean='pairs')", as_they_are, mean),
+    "nt_xent_nonzero": ("nt_xent(temperature=0.07, mean='nonzero')", as_they_are, mean),
+    "nt_xent_per_anchor": ("nt_xent(temperature=0.07)", as_they_are, mean),
+    **{
+        f"pnp_{form}": (f"pnp(temperature=0.1, include_query=True, form='{form}')", as_they_are, mean) for form in FORMS
+    },
     "smooth_ap": ("smooth_ap(include_query=True)", as_they_are, mean),
     "smooth_ap_warm": ("smooth_ap(temperature=0.1, include_query=True)", as_they_are, mean),
-    "multi_similarity": ("multi_similarity(base=0.5, mining=False)", as_they_are, mean),
+    "tuplet_margin": ("tuplet_margin(mean='pairs')", as_they_are, mean),
+    "multi_similarity": ("multi_similarity(base=0.5, mining='all')", as_they_are, mean),
     "multi_similarity_mined": ("multi_similarity(beta=40.0, base=0.5)", as_they_are, mean),
-    "circle": ("circle", as_they_are, of_active),
-    "circle_faces": ("circle(margin=0.25, scale=256.0)", as_they_are, of_active),
-    "angular_of_units": ("angular", as_they_are, of_pairs),
+    "circle": ("circle(mean='nonzero')", as_they_are, mean),
+    "circle_faces": ("circle(margin=0.25, scale=256.0, mean='nonzero')", as_they_are, mean),
+    "angular_of_units": ("angular(mean='pairs')", as_they_are, mean),
     "histogram": ("histogram", as_they_are, mean),
     "histogram_20": ("histogram(bins=20)", as_they_are, mean),
-    "fast_ap": ("fast_ap", as_they_are, of_anchors_with_a_positive),
-    "fast_ap_25": ("fast_ap(bins=25)", as_they_are, of_anchors_with_a_positive),
-    "sup_con": ("sup_con", as_they_are, of_active),
-    "sup_con_warm": ("sup_con(temperature=0.5)", as_they_are, of_active),
+    "fast_ap": ("fast_ap(mean='pairs')", as_they_are, mean),
+    "fast_ap_25": ("fast_ap(bins=25, mean='pairs')", as_they_are, mean),
+    "sup_con": ("sup_con(mean='nonzero')", as_they_are, mean),
+    "sup_con_warm": ("sup_con(temperature=0.5, mean='nonzero')", as_they_are, mean),
+    "sphere_face": ("sphere_face(classes=7)", as_they_are, mean),
+    "large_margin_softmax": ("large_margin_softmax(classes=7, margin=3, scale=2.0)", as_they_are, mean),
+    "p2s_grad": ("p2s_grad(classes=7)", as_they_are, mean),
     "proxy_nca": ("proxy_nca(classes=7, exclude_positive=False)", as_they_are, mean),
     "proxy_nca_sharp": ("proxy_nca(classes=7, scale=8.0, exclude_positive=False)", as_they_are, mean),
     "normalized_softmax": ("norm_softmax(classes=7)", as_they_are, mean),
@@ -156,18 +201,22 @@ NEARLY = {
 }
 # Batches on which they do not agree, and why; see test_where_definitions_differ.
 DIFFER = {
+    # Anchors without a positive count, with their negatives or, in `pnp`, with themselves as the positive.
+    "generalized_lifted": (GENERALIZED, as_they_are, mean, ["uneven"]),
+    **{
+        f"pnp_{form}": (f"pnp(temperature=0.1, include_query=True, form='{form}')", as_they_are, mean, ["uneven"])
+        for form in FORMS
+    },
     # Pairs of two rows neither of which has a positive are left out.
     "histogram": ("histogram", as_they_are, mean, ["uneven"]),
     "histogram_20": ("histogram(bins=20)", as_they_are, mean, ["uneven"]),
     # Negatives keep their length, against the paper's f, which is derived for unit length; at unit length the value is
     # ours, but the gradient changes that length.
-    "angular": ("angular(alpha=40.0)", as_they_are, of_pairs, BATCHES),
+    "angular": ("angular(alpha=40.0, mean='pairs')", as_they_are, mean, BATCHES),
     # It divides the batch into B / C classes of C rows each, C being the number of classes: right only where a class
     # has as many rows as there are classes, as in `pk`.
     "smooth_ap": ("smooth_ap(include_query=True)", as_they_are, mean, ["pairs"]),
     "smooth_ap_warm": ("smooth_ap(temperature=0.1, include_query=True)", as_they_are, mean, ["pairs"]),
-    # All triplets whose negative is farther than the positive by less than the margin, not one for each pair.
-    "triplet_semi_hard": ("triplet(margin=0.2, squared=False)", units, mean, BATCHES),
     # Affinities are exp(2 max(0, cos)), where the paper has the cosines; degrees do not count a node itself; proxies
     # less similar than the own one by the margin are left out of the sum.
     "manifold_intrinsic": ("intrinsic_manifold(classes=7)", as_they_are, mean, BATCHES),
@@ -180,13 +229,54 @@ DIFFER = {
 }
 # The same for TensorFlow Addons, with the batches on which they agree.
 SAME_AS_ADDONS = {
-    "triplet_semihard": ("triplet(margin=1.0, squared=False)", as_they_are, of_pairs, BATCHES),
-    "triplet_semihard_squared": ("triplet(margin=0.3)", as_they_are, of_pairs, BATCHES),
+    "triplet_semihard": ("triplet(margin=1.0, distance='euclidean', mean='pairs')", as_they_are, mean, BATCHES),
+    "triplet_semihard_squared": ("triplet(margin=0.3, mean='pairs')", as_they_are, mean, BATCHES),
     "lifted_struct": ("lifted_structure", as_they_are, mean, BATCHES),
     "lifted_struct_margin": ("lifted_structure(margin=0.4)", as_they_are, mean, BATCHES),
     # Theirs takes anchors without a positive, too, which `uneven` has: their distance to the nearest negative.
-    "triplet_hard": ("triplet(margin=1.0, mining='batch_hard', squared=False)", as_they_are, mean, ("pk", "pairs")),
+    "triplet_hard": (
+        "triplet(margin=1.0, mining='batch_hard', distance='euclidean')",
+        as_they_are,
+        mean,
+        ("pk", "pairs"),
+    ),
     "triplet_hard_squared": ("triplet(margin=0.3, mining='batch_hard')", as_they_are, mean, ("pk", "pairs")),
+}
+# The same for TensorFlow Similarity. In `uneven`, its losses take anchors without a positive, too.
+HARDEST = "easy_hard(positives='hard', fallback=True)"
+EASIEST = "easy_hard(positives='easy', fallback=True)"
+OF_EVERY_ANCHOR = ("pk", "pairs")
+SAME_AS_SIMILARITY = {
+    "pn": (
+        f"triplet(margin=0.0, form='smooth', distance='cosine', mining=\"{HARDEST}\", swap=True)",
+        units,
+        mean,
+        OF_EVERY_ANCHOR,
+    ),
+    "pn_margin": (
+        f"{TRIPLET}, margin=0.3, mining=\"easy_hard(positives='easy', negatives='hard')\", swap=True)",
+        units,
+        mean,
+        OF_EVERY_ANCHOR,
+    ),
+    "soft_nearest_neighbor": ("nca", units, mean, BATCHES),
+    "soft_nearest_neighbor_sharp": ("nca(scale=5.0, distance='cosine')", units, mean, BATCHES),
+    "triplet": (
+        f"triplet(margin=0.0, form='smooth', distance='cosine', mining=\"{HARDEST}\")",
+        units,
+        mean,
+        OF_EVERY_ANCHOR,
+    ),
+    "triplet_margin": ("triplet(mining='batch_hard')", units, mean, OF_EVERY_ANCHOR),
+    # Its semi-hard negatives are farther away than the farthest positive, even if it selects the nearest one.
+    "triplet_easy": (f'{TRIPLET}, margin=1.0, mining="{EASIEST}")', units, mean, ("pairs",)),
+    "triplet_snr": (
+        "triplet(margin=1.0, distance='signal_to_noise', mining='batch_hard')",
+        units,
+        mean,
+        OF_EVERY_ANCHOR,
+    ),
+    "triplet_manhattan": ("triplet(margin=1.0, distance='lp(p=1)', mining='batch_hard')", units, mean, OF_EVERY_ANCHOR),
 }
 
 

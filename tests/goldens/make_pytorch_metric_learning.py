@@ -16,8 +16,8 @@ from pathlib import Path
 
 import torch
 from pytorch_metric_learning import losses, miners
-from pytorch_metric_learning.distances import DotProductSimilarity, LpDistance
-from pytorch_metric_learning.reducers import MeanReducer, SumReducer
+from pytorch_metric_learning.distances import CosineSimilarity, DotProductSimilarity, LpDistance, SNRDistance
+from pytorch_metric_learning.reducers import AvgNonZeroReducer, MeanReducer, PerAnchorReducer, SumReducer
 
 HERE = Path(__file__).parent
 CLASSES, CENTERS = 7, 2
@@ -31,11 +31,33 @@ def squared():
     return LpDistance(power=2)
 
 
+class DynamicSoftMargin(losses.DynamicSoftMarginLoss):
+    """Its first step. The histogram is a constant for the gradient, as in the paper."""
+
+    def update_histogram(self, data):
+        super().update_histogram(data.detach())
+
+
+def contrastive(**arguments):
+    return lambda: losses.ContrastiveLoss(0.3, 1.1, **arguments)
+
+
+def triplet(**arguments):
+    return lambda: losses.TripletMarginLoss(0.2, **arguments)
+
+
+def easy_hard(positives, negatives):
+    return lambda: miners.BatchEasyHardMiner(positives, negatives)
+
+
 # Name: what makes the loss, and the miner. A name without more to it is the loss as its defaults have it. Those of
 # OF_UNITS get the embeddings at unit length, beforehand.
-OF_UNITS = ("angular_of_units",)
+OF_UNITS = ("angular_of_units", "triplet_angular", "contrastive_angular")
+FORMS = ("O", "Ds", "Dq", "Iu", "Ib")
 # These take classes of one size alone, which those of the batch `uneven` are not.
 OF_EVEN_CLASSES = ("smooth_ap", "smooth_ap_warm")
+# Of these there is no triplet in the batch `pairs`.
+OF_NO_PAIRS = ("triplet_margin_hard",)
 PAIRS = {
     "contrastive": (lambda: losses.ContrastiveLoss(), None),
     "contrastive_sum": (lambda: losses.ContrastiveLoss(0.3, 1.1, reducer=SumReducer()), None),
@@ -70,6 +92,50 @@ PAIRS = {
     "fast_ap_25": (lambda: losses.FastAPLoss(num_bins=25), None),
     "sup_con": (lambda: losses.SupConLoss(), None),
     "sup_con_warm": (lambda: losses.SupConLoss(temperature=0.5), None),
+    "dynamic_soft_margin": (DynamicSoftMargin, None),
+    "generalized_lifted": (lambda: losses.GeneralizedLiftedStructureLoss(), None),
+    "intra_pair_variance": (lambda: losses.IntraPairVarianceLoss(), None),
+    "intra_pair_variance_wide": (lambda: losses.IntraPairVarianceLoss(0.2, 0.1), None),
+    "nca": (lambda: losses.NCALoss(), None),
+    "nca_sharp": (lambda: losses.NCALoss(softmax_scale=4), None),
+    **{f"pnp_{form}": (lambda form=form: losses.PNPLoss(anneal=0.1, variant=form), None) for form in FORMS},
+    "signal_to_noise": (lambda: losses.SignalToNoiseRatioContrastiveLoss(), None),
+    "tuplet_margin": (lambda: losses.TupletMarginLoss(math.degrees(0.1)), None),
+    "triplet_swap": (triplet(swap=True), None),
+    "triplet_smooth": (triplet(smooth_loss=True), None),
+    "triplet_smooth_swap": (triplet(smooth_loss=True, swap=True, reducer=MeanReducer()), None),
+    # Reducers.
+    "contrastive_mean": (contrastive(reducer=MeanReducer()), None),
+    "contrastive_nonzero": (contrastive(reducer=AvgNonZeroReducer()), None),
+    "contrastive_per_anchor": (contrastive(reducer=PerAnchorReducer()), None),
+    "triplet_sum": (triplet(reducer=SumReducer()), None),
+    "nt_xent_nonzero": (lambda: losses.NTXentLoss(reducer=AvgNonZeroReducer()), None),
+    "nt_xent_per_anchor": (lambda: losses.NTXentLoss(reducer=PerAnchorReducer()), None),
+    # Distances.
+    "contrastive_cosine": (lambda: losses.ContrastiveLoss(0.9, 0.3, distance=CosineSimilarity()), None),
+    "contrastive_manhattan": (contrastive(distance=LpDistance(p=1, normalize_embeddings=False)), None),
+    "triplet_cubed": (triplet(distance=LpDistance(p=3, power=3, normalize_embeddings=False)), None),
+    "triplet_cosine": (triplet(distance=CosineSimilarity()), None),
+    "triplet_dot": (triplet(distance=DotProductSimilarity(normalize_embeddings=False)), None),
+    "triplet_signal_to_noise": (triplet(distance=SNRDistance()), None),
+    # Miners.
+    **{
+        f"triplet_margin_{kind}": (triplet(), lambda kind=kind: miners.TripletMarginMiner(0.2, type_of_triplets=kind))
+        for kind in ("all", "hard", "semihard")
+    },
+    "triplet_angular": (triplet(), lambda: miners.AngularMiner(15)),
+    "triplet_hdc": (triplet(), lambda: miners.HDCMiner(0.5)),
+    "contrastive_hdc": (contrastive(reducer=MeanReducer()), lambda: miners.HDCMiner(0.5)),
+    "contrastive_pair_margin": (contrastive(reducer=MeanReducer()), lambda: miners.PairMarginMiner(0.5, 1.0)),
+    "contrastive_angular": (contrastive(reducer=MeanReducer()), lambda: miners.AngularMiner(15)),
+    "triplet_multi_similarity": (triplet(distance=CosineSimilarity()), lambda: miners.MultiSimilarityMiner(0.2)),
+    **{
+        f"triplet_{positives}_{negatives}": (triplet(smooth_loss=True), easy_hard(positives, negatives))
+        for positives in ("all", "easy", "semihard", "hard")
+        for negatives in ("all", "easy", "semihard", "hard")
+        if "semihard" not in (positives, negatives) or {positives, negatives} <= {"semihard", "easy", "hard"}
+        if (positives, negatives) != ("semihard", "semihard")
+    },
 }
 
 # Name: what makes the loss of a dimension, the name of its weights, where these are in inputs.json, and how they are
@@ -102,6 +168,14 @@ WEIGHTED = {
         COLUMNS,
     ),
     "cos_face": (lambda dim: losses.CosFaceLoss(CLASSES, dim), "W", "proxies", COLUMNS),
+    "sphere_face": (lambda dim: losses.SphereFaceLoss(CLASSES, dim), "W", "proxies", COLUMNS),
+    "large_margin_softmax": (
+        lambda dim: losses.LargeMarginSoftmaxLoss(CLASSES, dim, margin=3, scale=2),
+        "W",
+        "proxies",
+        COLUMNS,
+    ),
+    "p2s_grad": (lambda dim: losses.P2SGradLoss(dim, CLASSES), "weight", "proxies", COLUMNS),
     "manifold_intrinsic": (
         lambda dim: losses.ManifoldLoss(dim, K=CLASSES, lambdaC=0.0),
         "proxies",
@@ -145,12 +219,12 @@ def of_weights(make, attribute, stored, layout, batch):
     value = loss(embeddings, indices_tuple=labels) if manifold else loss(embeddings, labels)
     value = value.squeeze()
     value.backward()
+    found = {"value": rounded(value.detach()), "gradient": rounded(embeddings.grad)}
+    # This loss changes the length of its weights outside of the gradient.
+    if isinstance(loss, losses.P2SGradLoss):
+        return found
     gradient = parameter.grad.T if layout == COLUMNS else parameter.grad
-    return {
-        "value": rounded(value.detach()),
-        "gradient": rounded(embeddings.grad),
-        "weights_gradient": rounded(gradient.reshape(weights.shape)),
-    }
+    return {**found, "weights_gradient": rounded(gradient.reshape(weights.shape))}
 
 
 def main():
@@ -158,7 +232,8 @@ def main():
     batches = {name: batch for name, batch in inputs.items() if "embeddings" in batch}
     goldens = {}
     for name, made in PAIRS.items():
-        taken = {which: each for which, each in batches.items() if which != "uneven" or name not in OF_EVEN_CLASSES}
+        left_out = {"uneven": OF_EVEN_CLASSES, "pairs": OF_NO_PAIRS}
+        taken = {which: each for which, each in batches.items() if name not in left_out.get(which, ())}
         goldens[name] = {which: of_pairs(*made, batch, name in OF_UNITS) for which, batch in taken.items()}
     for name, made in WEIGHTED.items():
         goldens[name] = {which: of_weights(*made, batch) for which, batch in batches.items()}

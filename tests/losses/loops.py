@@ -40,12 +40,100 @@ def distance(x, y):
     return math.sqrt(sum((a - b) ** 2 for a, b in zip(x, y, strict=True)))
 
 
+DISTANCES = {
+    "euclidean": distance,
+    "squared_euclidean": lambda x, y: distance(x, y) ** 2,
+    "cosine": lambda x, y: 1 - cosine(x, y),
+    "dot": lambda x, y: -dot(x, y),
+    "lp": lambda x, y: sum(abs(a - b) for a, b in zip(x, y, strict=True)),
+    "lp(p=3, power=True)": lambda x, y: sum(abs(a - b) ** 3 for a, b in zip(x, y, strict=True)),
+    "signal_to_noise": lambda x, y: np.var(np.subtract(x, y)) / np.var(x),
+}
+
+
 def anchors(labels, embeddings):
     """Yields `(row, rows of positives, rows of negatives)` of each anchor, in float64."""
     rows = np.asarray(embeddings, np.float64)
     for i, label in enumerate(labels):
         positives = [row for j, row in enumerate(rows) if j != i and labels[j] == label]
         yield rows[i], positives, [row for j, row in enumerate(rows) if labels[j] != label]
+
+
+def nca(labels, embeddings, scale=1.0, distance="squared_euclidean"):
+    """`-log` of the probability to draw a row of the own class, as NCA defines it; 0 without a negative."""
+    values = []
+    for a, *kinds in anchors(labels, embeddings):
+        near, far = ([math.exp(-scale * DISTANCES[distance](a, x)) for x in rows] for rows in kinds)
+        values.append(-math.log(sum(near) / sum(near + far)) if near and far else 0.0)
+    return values
+
+
+def tuplet_margin(labels, embeddings, margin=0.1, scale=64.0):
+    """By the angles themselves."""
+    values = []
+    for a, positives, negatives in anchors(labels, embeddings):
+        angles = [math.acos(min(cosine(a, p), 1.0)) - margin for p in positives]
+        sums = [sum(math.exp(scale * (cosine(a, n) - math.cos(angle))) for n in negatives) for angle in angles]
+        values.append(mean([math.log(1 + each) for each in sums]))
+    return values
+
+
+def intra_pair_variance(labels, embeddings, positive_tolerance=0.01, negative_tolerance=0.01):
+    """The value of the batch."""
+    near, far = [], []
+    for a, positives, negatives in anchors(labels, embeddings):
+        near, far = near + [cosine(a, p) for p in positives], far + [cosine(a, n) for n in negatives]
+    pulls = [max(0.0, (1 - positive_tolerance) * mean(near) - s) ** 2 for s in near]
+    return mean(pulls) + mean([max(0.0, s - (1 + negative_tolerance) * mean(far)) ** 2 for s in far])
+
+
+PNP = {
+    "O": lambda w: w,
+    "Ds": lambda w: math.log(1 + w),
+    "Dq": lambda w: 1 - (1 + w) ** -1.5,
+    "Iu": lambda w: (1 + w) * math.log(1 + w),
+    "Ib": lambda w: (3 * w - math.log(1 + 3 * w)) / 9,
+}
+
+
+def pnp(labels, embeddings, temperature=0.01, include_query=False, form="O", **_):
+    """The mean over positives of a function of the number of negatives before it, a sum of sigmoids."""
+    values = []
+    for query, positives, negatives in anchors(labels, embeddings):
+        own, far = [cosine(query, x) for x in positives], [cosine(query, x) for x in negatives]
+        own = [1.0, *own] if include_query and own else own
+        before = [sum(0.5 * (1 + math.tanh((n - p) / temperature / 2)) for n in far) for p in own]
+        values.append(mean([PNP[form](w) for w in before]))
+    return values
+
+
+def generalized_lifted_structure(labels, embeddings, margin=1.0, **_):
+    """As Hermans et al. print it; 0 without a positive or a negative."""
+    values = []
+    for a, positives, negatives in anchors(labels, embeddings):
+        sums = (
+            sum(math.exp(distance(a, p)) for p in positives),
+            sum(math.exp(margin - distance(a, n)) for n in negatives),
+        )
+        values.append(max(0.0, math.log(sums[0]) + math.log(sums[1])) if all(sums) else 0.0)
+    return values
+
+
+def large_margin_softmax(labels, similarities, margin=4, scale=1.0):
+    """By the angles themselves."""
+    rows = [[c * length for c, length in row] for row in np.asarray(similarities, np.float64)]
+    for label, row, both in zip(labels, rows, similarities, strict=True):
+        angle = math.acos(both[label, 0])
+        k = math.floor(margin * angle / math.pi)
+        row[label] = ((-1) ** k * math.cos(margin * angle) - 2 * k) * both[label, 1]
+    return cross_entropy(labels, [[scale * each for each in row] for row in rows])
+
+
+def p2s_grad(labels, similarities):
+    return [
+        mean([(s - (number == label)) ** 2 for number, s in enumerate(row)])
+        for label, row in zip(labels, np.asarray(similarities, np.float64), strict=True)
+    ]
 
 
 def mean(values):
@@ -159,12 +247,12 @@ def lifted_structure(labels, embeddings, margin=1.0, form="smooth", normalize=Fa
     return [half * size / (2 * max(pairs, 1)) for half in halves]
 
 
-def multi_similarity(labels, embeddings, alpha=2.0, beta=50.0, base=0.5, epsilon=0.1, mining=True):
+def multi_similarity(labels, embeddings, alpha=2.0, beta=50.0, base=0.5, epsilon=0.1, mining="multi_similarity"):
     """Mining and loss as in Multi-Similarity Loss with General Pair Weighting, an anchor's part."""
     values = []
     for a, *kinds in anchors(labels, embeddings):
         positives, negatives = ([cosine(a, x) for x in rows] for rows in kinds)
-        if mining:
+        if mining != "all":
             hardest_positive, hardest_negative = min(positives, default=math.inf), max(negatives, default=-math.inf)
             negatives = [s for s in negatives if s > hardest_positive - epsilon]
             positives = [s for s in positives if s < hardest_negative + epsilon]
@@ -303,11 +391,11 @@ def threshold_consistent_margin(
     return positive_weight * mean(pulls) + negative_weight * mean(pushes)
 
 
-def triplet(labels, embeddings, margin, mining, squared=True):
+def triplet(labels, embeddings, margin, mining, distance="squared_euclidean"):
     """Every triplet, from the words of the papers."""
-    values = []
+    values, measure = [], DISTANCES[distance]
     for a, *kinds in anchors(labels, embeddings):
-        positives, negatives = ([distance(a, x) ** (1 + squared) for x in rows] for rows in kinds)
+        positives, negatives = ([measure(a, x) for x in rows] for rows in kinds)
         if not positives or not negatives:
             triplets = []
         elif mining == "all":

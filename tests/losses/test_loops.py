@@ -14,6 +14,7 @@ from tests.of_batches import of_batches
 from tfdml import losses
 
 # A loss, its loop, and the arguments that both have.
+GENERALIZED = {"form": "generalized", "mean": "anchors"}
 OF_PAIRS = [
     (losses.Angular, loops.angular, [{"alpha": alpha} for alpha in (5.0, 36, 45.0, 60.0)]),
     (losses.BinomialDeviance, loops.binomial_deviance, [{}, {"alpha": 0.5}, {"beta": -0.3}, {"negative_cost": 3.0}]),
@@ -51,7 +52,7 @@ OF_PAIRS = [
         loops.multi_similarity,
         [
             {**arguments, "mining": mining}
-            for mining in (True, False)
+            for mining in ("multi_similarity", "all")
             for arguments in (
                 {},
                 {"alpha": 5.0},
@@ -78,6 +79,23 @@ OF_PAIRS = [
         ],
     ),
     (losses.NTXent, loops.nt_xent, [{"temperature": temperature} for temperature in (0.05, 0.1, 2.0)]),
+    (
+        losses.NCA,
+        loops.nca,
+        [{}, {"scale": 9.0}, {"scale": 0.5, "distance": "cosine"}, {"distance": "lp"}],
+    ),
+    (losses.LiftedStructure, loops.generalized_lifted_structure, [GENERALIZED, {**GENERALIZED, "margin": 3.0}]),
+    (
+        losses.PNP,
+        loops.pnp,
+        [
+            *({"temperature": 0.3, "include_query": query} for query in (True, False)),
+            *({"form": form} for form in ("Ds", "Iu")),
+            {"form": "Dq", "alpha": 1.5},
+            {"form": "Ib", "b": 3.0},
+        ],
+    ),
+    (losses.TupletMargin, loops.tuplet_margin, [{}, {"margin": 0.0, "scale": 3.0}, {"margin": 0.7, "scale": 10.0}]),
     (losses.RankedList, loops.ranked_list, loops.RANKED_LISTS),
     (
         losses.RankedListSimpler,
@@ -98,14 +116,19 @@ OF_PAIRS = [
         (
             losses.Triplet,
             loops.triplet,
-            [{"margin": margin, "mining": mining, "squared": squared} for margin in (0.0, 0.2, 3.0)],
+            [{"margin": margin, "mining": mining, "distance": distance} for margin in (0.0, 0.2, 3.0)],
         )
         for mining in ("all", "semi_hard", "hard", "batch_hard")
-        for squared in (True, False)
+        for distance in loops.DISTANCES
     ),
 ]
 # Loops that return the mean over the batch.
 OF_BATCHES = [
+    (
+        losses.IntraPairVariance,
+        loops.intra_pair_variance,
+        [{}, {"positive_tolerance": 0.3, "negative_tolerance": 0.0}],
+    ),
     (losses.Histogram, loops.histogram, [{"bins": bins} for bins in (1, 7, 100)]),
     (
         losses.ThresholdConsistentMargin,
@@ -114,6 +137,7 @@ OF_BATCHES = [
     ),
 ]
 OF_PROXIES = [
+    (losses.P2SGrad, loops.p2s_grad, [{}]),
     (
         losses.ArcFace,
         loops.arc_face,
@@ -149,6 +173,12 @@ OF_CENTERS = [
         loops.sub_center_arc_face,
         [{}, {"scale": 2.0, "monotonic": False}, {"scale": 10.0, "margin": 2.0}],
     ),
+]
+
+
+WITH_LENGTHS = [
+    (make, loops.large_margin_softmax, [{}, {"margin": 1}, {"margin": 3, "scale": 2.0}])
+    for make in (losses.LargeMarginSoftmax, losses.SphereFace)
 ]
 
 
@@ -190,6 +220,14 @@ def test_on_centers(make_similarities, size, classes, centers, dtype, tolerance,
         np.testing.assert_allclose(*values, rtol=tolerance)
 
 
+@of_losses(WITH_LENGTHS)
+@of_batches("size, classes", [(7, 3), (13, 20), (30, 5)])
+def test_on_cosines_with_lengths(make_similarities, size, classes, dtype, tolerance, make, loop, arguments):
+    labels, cosines = make_similarities(size, classes, dtype=dtype)
+    lengths = np.random.default_rng(size).uniform(0.5, 3.0, cosines.shape).astype(dtype)
+    check(make, loop, arguments, labels, np.stack([cosines, lengths], axis=2), tolerance)
+
+
 # Of losses that no golden has. In most of these the labels of the first two rows are equal, and the others different.
 @pytest.mark.parametrize(
     "loss, labels, taken, expected",
@@ -229,6 +267,12 @@ def test_by_hand(loss, labels, taken, expected):
     [
         losses.Angular(),
         losses.Circle(),
+        losses.NCA(),
+        *(losses.PNP(form=form) for form in ("O", "Ds", "Dq", "Iu", "Ib")),
+        losses.TupletMargin(),
+        losses.LiftedStructure(form="generalized", margin=10.0),
+        *(losses.Triplet(margin=10.0, swap=True, mean=mean) for mean in ("anchors", "pairs", "nonzero", "none")),
+        *(losses.Triplet(margin=10.0, mining=mining) for mining in ("hdc", "angular", "uniform_histogram", "nearest")),
         losses.FastAP(),
         losses.Histogram(),
         *(losses.LiftedStructure(margin=10.0, form=form) for form in ("smooth", "hard")),

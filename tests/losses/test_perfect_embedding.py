@@ -15,9 +15,9 @@ AT_UNIT_LENGTH = [
     "contrastive",
     "contrastive(squared_positives=False, squared_negatives=True, positive_margin=0.1)",
     *(
-        f"triplet(mining={mining!r}, squared={squared})"
+        f"triplet(mining={mining!r}, distance={distance!r})"
         for mining in ("all", "semi_hard", "hard", "batch_hard", "distance_weighted")
-        for squared in (True, False)
+        for distance in ("squared_euclidean", "euclidean")
     ),
     *(f"margin(mining={mining!r})" for mining in ("all", "distance_weighted")),
     "margin(beta=0.6, margin=0.5, mining='all')",

@@ -170,7 +170,9 @@ def test_triplets(mining, squared, batch):
     if mining != "all":
         expected["mined_negative_distance"] = np.mean(np.sqrt(mined) if squared else mined)
     assert positives
-    assert_says(Triplet(margin=0.1, mining=mining, squared=squared), batch, expected)
+    assert_says(
+        Triplet(margin=0.1, mining=mining, distance="squared_euclidean" if squared else "euclidean"), batch, expected
+    )
 
 
 def test_multi_similarity_and_lifted_structure(batch):

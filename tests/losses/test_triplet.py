@@ -49,7 +49,9 @@ def test_distance_weighted_is_equal_to_a_loop(
 ):
     labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
     for squares in (True, False):
-        values = Triplet(margin=margin, mining="distance_weighted", squared=squares).call(labels, embeddings)
+        values = Triplet(
+            margin=margin, mining="distance_weighted", distance="squared_euclidean" if squares else "euclidean"
+        ).call(labels, embeddings)
         assert values.dtype == dtype
         expected = naive_expectation(labels, embeddings, margin, shares_of(embeddings), power=1 + squares)
         np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)

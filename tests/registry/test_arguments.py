@@ -171,8 +171,8 @@ def test_specs_are_told_what_was_expected_and_received(kind, spec, message):
 
 def test_numbers_are_read_as_python_has_them():
     for margin in (1, np.float32(1), np.int64(1)):
-        config = losses.Triplet(margin=margin, squared=np.bool_(True)).get_config()
-        assert type(config["margin"]) is float and config["margin"] == 1 and config["squared"] is True
+        config = losses.Triplet(margin=margin, swap=np.bool_(True)).get_config()
+        assert type(config["margin"]) is float and config["margin"] == 1 and config["swap"] is True
     assert losses.FastAP(bins=np.int32(7)).get_config()["bins"] == 7
     assert registry.create("transform", "random_resized_crop(area=[1, 1])", size=8)
 

@@ -1,5 +1,6 @@
 """Distances and cosine similarities of all rows of a batch, with finite gradients everywhere."""
 
+import math
 from collections.abc import Callable
 
 from keras import ops
@@ -150,3 +151,86 @@ def dot_products(rows: Tensor, queries: int | None = None) -> Tensor:
 def cosines(embeddings: Tensor, queries: int | None = None) -> Tensor:
     """Returns the cosines of the rows of `[B, d]`, as `dot_products` does. For a row of zeros, they are 0."""
     return dot_products(unit_length(embeddings), queries)
+
+
+def turned(cosine: Tensor, angle: float) -> Tensor:
+    """Returns the cosine of an angle plus `angle` radians from the cosine of the former, with finite gradients."""
+    # Rounding can make cosines larger than 1.
+    cosine = ops.clip(cosine, -1.0, 1.0)
+    squared_sine = (1.0 - cosine) * (1.0 + cosine)
+    # A sine of 0 has an infinite gradient. The negated comparison keeps NaN as NaN.
+    between = ops.logical_not(squared_sine <= 0.0)
+    sine = ops.where(between, ops.sqrt(ops.where(between, squared_sine, 1.0)), 0.0)
+    return cosine * math.cos(angle) - sine * math.sin(angle)
+
+
+# Dimensions of which all differences are in memory at once.
+DIMS_AT_ONCE = 8
+
+
+def power_distances(embeddings: Tensor, p: float, root: bool = True, queries: int | None = None) -> Tensor:
+    """Returns the Lp distances `[B, B]` of the rows of `[B, d]`, or their p-th powers. A distance of 0 has no gradient.
+
+    It adds up a few dimensions after another, because the differences of all pairs in all dimensions need too much
+    memory.
+
+    Args:
+        embeddings: `[B, d]`.
+        p: exponent, at least 1.
+        root: whether to return distances instead of their p-th powers.
+        queries: see `squared_distances`.
+    """
+    others = None if queries is None else ops.stop_gradient(embeddings[queries:])
+    blocks = -(-embeddings.shape[1] // DIMS_AT_ONCE)
+
+    @known_gradient
+    def compute(rows):
+        def in_blocks(rows):
+            rows = ops.pad(rows, ((0, 0), (0, blocks * DIMS_AT_ONCE - rows.shape[1])))
+            return ops.reshape(ops.transpose(rows), (blocks, DIMS_AT_ONCE, -1))
+
+        queries_of, gallery_of = in_blocks(rows), in_blocks(beginning_with(rows, others))
+
+        def differences(block):
+            return queries_of[block][:, :, None] - gallery_of[block][:, None, :]
+
+        def add(block, powers):
+            return powers + ops.sum(_power(ops.abs(differences(block)), p), axis=0)
+
+        powers = ops.fori_loop(0, blocks, add, 0.0 * differences(0)[0])
+        distance = _power(powers, 1.0 / p)
+
+        def gradient(upstream):
+            # The derivative of the root is d^(1 - p) / p.
+            scale = ops.divide_no_nan(upstream, _power(distance, p - 1.0)) if root else p * upstream
+            scale = ops.where(powers <= 0.0, 0.0, scale)
+
+            def move(block, moved):
+                change = differences(block)
+                pulls = scale * ops.sign(change) * _power(ops.abs(change), p - 1.0)
+                of_rows = ops.sum(pulls, axis=2) - ops.sum(pulls[:, :, : ops.shape(rows)[0]], axis=1)
+                return ops.slice_update(moved, (block, 0, 0), of_rows[None])
+
+            moved = ops.fori_loop(0, blocks, move, ops.zeros_like(queries_of))
+            moved = ops.reshape(moved, (blocks * DIMS_AT_ONCE, -1))
+            return ops.transpose(moved)[:, : rows.shape[1]]
+
+        return distance if root else powers, gradient
+
+    return compute(embeddings[:queries])
+
+
+def _power(values, exponent):
+    """Returns values to the power of an exponent, which is slow unless it is 0 or 1."""
+    return ops.ones_like(values) if exponent == 0.0 else values if exponent == 1.0 else values**exponent
+
+
+def signal_to_noise_distances(embeddings: Tensor, queries: int | None = None) -> Tensor:
+    """Returns the variance of each anchor's difference to each row, divided by the anchor's variance, `[B, B]`.
+
+    Variances are over dimensions. For an anchor with equal dimensions, all distances are 0.
+    """
+    rows = embeddings - ops.mean(embeddings, axis=1, keepdims=True)
+    signal = ops.sum(ops.square(rows[:queries]), axis=1, keepdims=True)
+    present = ops.logical_not(signal <= LEAST_SQUARED_LENGTH)
+    return squared_distances(rows, queries=queries) * ops.where(present, 1.0 / ops.where(present, signal, 1.0), 0.0)

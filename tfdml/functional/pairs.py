@@ -1,7 +1,8 @@
 """Pairs of a batch: masks by label, mining of negatives and positives, sums of exponentials over masked rows."""
 
 import math
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 from keras import ops
 from keras.backend import backend, standardize_dtype
@@ -201,21 +202,20 @@ def sorted_negatives(distances: Tensor, negatives: Tensor) -> tuple[Tensor, Tens
     return ops.sort(ops.where(negatives, distances, beyond), axis=1), ops.sum(ops.cast(negatives, "int32"), axis=1)
 
 
-def count_at_most(sorted_values: Tensor, thresholds: Tensor) -> Tensor:
-    """Counts, for each row and threshold `[B, B]`, the row's ascending values `[B, B]` up to the threshold."""
+def count_at_most(sorted_values: Tensor, thresholds: Tensor, strictly: bool = False) -> Tensor:
+    """Counts, for each row and threshold `[B, B]`, the row's ascending values `[B, B]` up to the threshold.
+
+    Values equal to a threshold count unless `strictly` is True.
+    """
+    side = "left" if strictly else "right"
     # One binary search per threshold in the values of its row.
-    return ops.vectorized_map(lambda row: ops.searchsorted(*row, side="right"), (sorted_values, thresholds))
+    return ops.vectorized_map(lambda row: ops.searchsorted(*row, side=side), (sorted_values, thresholds))
 
 
 def hardest_negative(distances: Tensor, negatives: Tensor) -> Tensor:
     """Returns the distance `[B]` to each anchor's nearest negative, or an arbitrary value if it has none."""
     beyond = ops.max(distances) + 1.0
     return ops.min(ops.where(negatives, distances, beyond), axis=1)
-
-
-def hardest_positive(distances: Tensor, positives: Tensor) -> Tensor:
-    """Returns the distance `[B]` to each anchor's farthest positive, or 0 if it has none."""
-    return ops.max(ops.where(positives, distances, 0.0), axis=1)
 
 
 def semi_hard_negative(distances: Tensor, negatives: Tensor) -> Tensor:
@@ -236,6 +236,28 @@ def nearest_beyond(distances: Tensor, negatives: Tensor, count: Tensor, cutoff: 
     # Sorting twice yields the rank of each row by distance.
     rank = ops.argsort(ops.argsort(ops.where(far, distances, beyond), axis=1), axis=1)
     return ops.logical_and(far, rank < ops.cast(count, rank.dtype))
+
+
+def over_positives(positives: Tensor, add: Callable[[Tensor, Any], Any], start: Any) -> Any:
+    """Returns the last sums of `sums = add(own, sums)`, where `own [B, B]` is 1 at one positive of each row in turn.
+
+    The number of calls is the largest number of positives in a row. Rows with fewer positives are 0 in later calls.
+    Gradients do not pass through the loop.
+
+    Args:
+        positives: mask or weights `[B, N]`.
+        add: see above.
+        start: first sums, a tensor or a structure of tensors.
+    """
+    dtype = start[0].dtype
+    # A mask cannot be compared with a number on every backend.
+    mask = ops.cast(positives, dtype) > 0.0
+    place = ops.cumsum(ops.cast(mask, "int32"), axis=1)
+
+    def step(number, sums):
+        return add(ops.cast(ops.logical_and(mask, place == number + 1), dtype), sums)
+
+    return ops.fori_loop(0, ops.max(place), step, start)
 
 
 def log_one_plus_sum_exp(mask: Tensor, exponents: Tensor) -> Tensor:

@@ -146,6 +146,53 @@ class Proxies(LossLayer):
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
+class ProxiesWithLengths(Proxies):
+    """Computes cosine similarities of embeddings to class proxies, and the lengths that a loss multiplies them by.
+
+    Args:
+        classes: Integer. Number of classes. Labels are 0 to `classes - 1`.
+        of_proxies: Boolean. Whether the lengths include the lengths of the proxies. Defaults to `True`.
+        **kwargs: see `Proxies`.
+
+    Call arguments:
+        embeddings: `[B, d]`.
+        labels: Not used.
+
+    Returns:
+        `[B, classes, 2]`: cosines, and lengths of the embedding, or of the embedding times the length of the proxy.
+
+    Example:
+
+    ```python
+    layer = tfdml.layers.ProxiesWithLengths(classes=10)
+    layer(np.ones((4, 8), "float32")).shape  # (4, 10, 2)
+    ```
+    """
+
+    def __init__(self, classes: Count, of_proxies: bool = True, **kwargs: Unpack[ProxyArguments]):
+        super().__init__(classes, **kwargs)
+        self.of_proxies = of_proxies
+
+    def call(self, embeddings, labels=None):
+        cosines, embeddings = super().call(embeddings), at_least_float32(embeddings)
+        lengths = _lengths(embeddings)[:, None] * ops.ones_like(cosines)
+        if self.of_proxies:
+            lengths = lengths * _lengths(ops.cast(self.proxies, embeddings.dtype))[None, :]
+        return ops.stack([cosines, lengths], axis=2)
+
+    def compute_output_shape(self, embeddings_shape, labels_shape=None):
+        return (embeddings_shape[0], self.classes, 2)
+
+    def get_config(self):
+        return {**super().get_config(), "of_proxies": self.of_proxies}
+
+
+def _lengths(rows):
+    """Returns the lengths of rows. A row of zeros has a gradient of 0."""
+    return ops.sum(rows * unit_length(rows), axis=1)
+
+
+@keras.saving.register_keras_serializable(package="tfdml")
 class SampledProxies(Proxies):
     """Computes cosine similarities to the proxies of the batch's classes and of a random sample of other classes.
 

@@ -1,10 +1,10 @@
 """Losses for metric learning, which are Keras losses."""
 
-from tfdml.losses import addons
+from tfdml.losses import addons, distances, miners
 from tfdml.losses.angular import Angular
 from tfdml.losses.arc_face import ArcFace, SubCenterArcFace
 from tfdml.losses.barlow_twins import BarlowTwins
-from tfdml.losses.base import EmbeddingLoss
+from tfdml.losses.base import DistanceLoss, EmbeddingLoss, PairLoss
 from tfdml.losses.binomial_deviance import BinomialDeviance
 from tfdml.losses.circle import Circle
 from tfdml.losses.composites import ByLevel, Divergence, Nested, WeightedSum
@@ -19,16 +19,19 @@ from tfdml.losses.manifold import ContextualManifold, IntrinsicManifold, Manifol
 from tfdml.losses.margin import Margin
 from tfdml.losses.multi_similarity import MultiSimilarity
 from tfdml.losses.n_pair import NPair, NTXent
+from tfdml.losses.nca import NCA
 from tfdml.losses.proxy_anchor import ProxyAnchor
 from tfdml.losses.proxy_base import ProxyLoss
 from tfdml.losses.proxy_nca import ProxyNCA, ProxyNPair
 from tfdml.losses.ranked_list import RankedList, RankedListSimpler
 from tfdml.losses.simsiam import SimSiam
-from tfdml.losses.smooth_ap import SmoothAP
+from tfdml.losses.smooth_ap import PNP, SmoothAP
 from tfdml.losses.soft_triple import SoftTriple
+from tfdml.losses.sphere_face import LargeMarginSoftmax, P2SGrad, SphereFace
 from tfdml.losses.sup_con import SupCon
 from tfdml.losses.threshold_consistent_margin import ThresholdConsistentMargin
 from tfdml.losses.triplet import Triplet
+from tfdml.losses.tuplet_margin import IntraPairVariance, TupletMargin
 from tfdml.losses.vicreg import VICReg
 
 __all__ = [
@@ -41,21 +44,28 @@ __all__ = [
     "ContextualManifold",
     "Contrastive",
     "CosFace",
+    "DistanceLoss",
     "Divergence",
     "EmbeddingLoss",
     "FastAP",
     "GeneralizedCrossEntropy",
     "Histogram",
     "ImageText",
+    "IntraPairVariance",
     "IntrinsicManifold",
+    "LargeMarginSoftmax",
     "LiftedStructure",
     "ManifoldNPair",
     "Margin",
     "MultiSimilarity",
+    "NCA",
     "NPair",
     "NTXent",
     "Nested",
     "NormSoftmax",
+    "P2SGrad",
+    "PNP",
+    "PairLoss",
     "ProxyAnchor",
     "ProxyLoss",
     "ProxyNCA",
@@ -66,11 +76,15 @@ __all__ = [
     "SimSiam",
     "SmoothAP",
     "SoftTriple",
+    "SphereFace",
     "SubCenterArcFace",
     "SupCon",
     "ThresholdConsistentMargin",
     "Triplet",
+    "TupletMargin",
     "VICReg",
     "WeightedSum",
     "addons",
+    "distances",
+    "miners",
 ]

@@ -50,13 +50,67 @@ class NpairsLoss(EmbeddingLoss):
     def call(self, y_true, y_pred):
         labels, similarities = check_pairs_input(y_true, y_pred)
         check_class_numbers(labels)
-        rows, columns = similarities.shape
-        if None not in (rows, columns) and rows != columns:
-            raise ValueError(f"Expected similarities of shape [batch, batch]. Received: shape={(rows, columns)}.")
-        same = ops.cast(labels[:, None] == labels[None, :], similarities.dtype)
-        targets = same / ops.sum(same, axis=1, keepdims=True)
-        everywhere = ops.ones_like(similarities, dtype="bool")
-        return log_sum_exp(everywhere, similarities) - ops.sum(targets * similarities, axis=1)
+        return _cross_entropy(ops.cast(labels[:, None] == labels[None, :], similarities.dtype), similarities)
+
+
+@keras.saving.register_keras_serializable(package="tfdml")
+class NpairsMultilabelLoss(EmbeddingLoss):
+    """Computes the N-pairs loss of images with several labels, a replacement for `tfa.losses.NpairsMultilabelLoss`.
+
+    The loss is the cross-entropy of each row's softmax with the columns, in proportion to the number of labels that the
+    row shares with each column. For embeddings, use a loss on pairs with [multi-hot labels](labels.md).
+
+    Args:
+        reduction, name, dtype: see `EmbeddingLoss`.
+
+    Call arguments:
+        y_true: `[B, C]`, 1 if the image has a label and 0 if not. Each image must have a label.
+        y_pred: `[B, B]` similarities, usually the products of two batches of embeddings.
+
+    Returns:
+        `[B]`, one loss per row.
+
+    Raises:
+        ValueError: If labels are not `[B, C]` or similarities are not square.
+
+    Example:
+
+    ```python
+    labels = np.array([[1, 0, 1], [1, 0, 0], [0, 1, 0], [0, 1, 1]])
+    embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
+    tfdml.losses.addons.NpairsMultilabelLoss()(labels, embeddings @ embeddings.T)  # 1.277
+    ```
+    """
+
+    _: KW_ONLY
+    name: str | None = "npairs_multilabel_loss"
+
+    # Several labels of an image are not classes.
+    needs_pairs = False
+    numbers_anew = False
+
+    def check_input(self, y_true, y_pred):
+        labels, similarities = ops.convert_to_tensor(y_true), at_least_float32(ops.convert_to_tensor(y_pred))
+        if len(labels.shape) != 2:
+            raise ValueError(f"Expected labels of shape [batch, labels]. Received: shape={tuple(labels.shape)}.")
+        # As integers, they would be levels of a hierarchy.
+        return ops.cast(labels, "bool"), similarities
+
+    def call(self, y_true, y_pred):
+        labels, similarities = self.check_input(y_true, y_pred)
+        has = ops.cast(labels, similarities.dtype)
+        return _cross_entropy(ops.matmul(has, ops.transpose(has)), similarities)
+
+
+def _cross_entropy(relevance, similarities):
+    """Returns the cross-entropy `[B]` of each row's softmax with the shares of its relevance."""
+    rows, columns = similarities.shape
+    if None not in (rows, columns) and rows != columns:
+        raise ValueError(f"Expected similarities of shape [batch, batch]. Received: shape={(rows, columns)}.")
+    total = ops.sum(relevance, axis=1, keepdims=True)
+    targets = relevance / ops.where(total == 0.0, 1.0, total)
+    everywhere = ops.ones_like(similarities, dtype="bool")
+    return log_sum_exp(everywhere, similarities) - ops.sum(targets * similarities, axis=1)
 
 
 _ANY: Any = Expected("a number", lambda value: value)
@@ -314,6 +368,7 @@ __all__ = [
     "ContrastiveLoss",
     "LiftedStructLoss",
     "NpairsLoss",
+    "NpairsMultilabelLoss",
     "TripletHardLoss",
     "TripletSemiHardLoss",
 ]

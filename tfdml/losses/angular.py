@@ -7,14 +7,13 @@ from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import cosines
-from tfdml.functional.pairs import negative_pairs, positive_pairs
-from tfdml.losses.base import EmbeddingLoss
+from tfdml.losses.base import PairLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import number
 
 
 @register("loss", "angular")
-class Angular(EmbeddingLoss):
+class Angular(PairLoss):
     """Computes the angular loss, which bounds the angle at which a negative sees a positive pair.
 
     The loss of an anchor is the mean over its positives p of `log(1 + sum_n exp(f_apn))`, where n are its negatives and
@@ -28,6 +27,7 @@ class Angular(EmbeddingLoss):
     Args:
         alpha: Float above 0 and at most 60. Bound of the angle in degrees. The smallest angle of a triangle is never
             above 60. Larger values allow wider angles. Defaults to `45.0`.
+        mining, mean: see `PairLoss`. Terms are positive pairs. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -50,14 +50,13 @@ class Angular(EmbeddingLoss):
 
     def call(self, labels, embeddings):
         labels, embeddings = check_pairs_input(labels, embeddings)
-        positives, negatives = positive_pairs(labels), negative_pairs(labels)
         similarity = cosines(embeddings)
+        positives, negatives = self.selected(labels, embeddings, 1.0 - similarity)
         tangent = math.tan(math.radians(self.alpha)) ** 2
         pairs = ops.logical_and(positives, ops.any(negatives, axis=1)[:, None])
         sums = _log_sum_of_products(similarity, 4.0 * tangent, negatives, pairs)
         exponents = sums - 2.0 * (1.0 + tangent) * similarity
-        values = ops.sum(ops.where(pairs, ops.softplus(exponents), 0.0), axis=1)
-        return values / ops.maximum(ops.sum(ops.cast(positives, values.dtype), axis=1), 1.0)
+        return self.of_pairs(ops.softplus(exponents), pairs)
 
 
 def _log_sum_of_products(similarity, scale, negatives, pairs):

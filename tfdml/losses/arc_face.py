@@ -6,6 +6,7 @@ from typing import Annotated
 
 from keras import ops
 
+from tfdml.functional.distances import turned
 from tfdml.functional.softmax import own_against_others
 from tfdml.losses.proxy_base import SoftmaxProxyLoss
 from tfdml.registry import register
@@ -64,13 +65,7 @@ class ArcFace(SoftmaxProxyLoss):
 
     def _widened(self, cosine):
         """Returns the cosine of the angle plus the margin."""
-        # Rounding can make cosines larger than 1.
-        cosine = ops.clip(cosine, -1.0, 1.0)
-        squared_sine = (1.0 - cosine) * (1.0 + cosine)
-        # A sine of 0 has an infinite gradient. The negated comparison keeps NaN as NaN.
-        between = ops.logical_not(squared_sine <= 0.0)
-        sine = ops.where(between, ops.sqrt(ops.where(between, squared_sine, 1.0)), 0.0)
-        widened = cosine * math.cos(self.margin) - sine * math.sin(self.margin)
+        widened = turned(cosine, self.margin)
         if not self.monotonic:
             return widened
         return ops.where(cosine < -math.cos(self.margin), cosine - self.margin * math.sin(self.margin), widened)

@@ -11,13 +11,17 @@ import numpy as np
 from keras import ops
 
 from tfdml.functional.checks import check_classes, check_pairs_input, concrete, nan_with
-from tfdml.functional.pairs import contradictory, finest, in_batch, is_graded
+from tfdml.functional.pairs import contradictory, finest, in_batch, is_graded, negative_pairs, positive_pairs
+from tfdml.functional.triplets import Mined
 from tfdml.layers.proxies import check_plain_keras
 from tfdml.layers.view_heads import Projector
-from tfdml.registry.arguments import Tensor, integer, several
+from tfdml.losses.miners import Miner, Mining
+from tfdml.registry.arguments import Tensor, Text, integer, several
 from tfdml.registry.fields import OF_KERAS, Declared
 from tfdml.registry.loss_hooks import LossHooks
+from tfdml.registry.parts import create
 
+Mean = Literal["anchors", "pairs", "nonzero", "none"]
 Reduction = Literal["sum_over_batch_size", "mean", "sum", "mean_with_sample_weight", "none"]
 
 
@@ -140,6 +144,122 @@ def _warn_of_missing_pairs(name, labels):
             "with several images of each of several classes, for example from tfdml.data.pxk.",
             stacklevel=3,
         )
+
+
+class PairLoss(EmbeddingLoss):
+    """Base class of losses on pairs or triplets of a batch, with a miner that selects them and a kind of mean.
+
+    The terms of a loss are what its formula averages: pairs, triplets, or the values of anchors. `mean` determines how
+    they are averaged over a batch. The values of anchors are scaled so that their own mean is the mean that you select.
+
+    Args:
+        mining: Name or spec of a miner, such as `"pair_margin(negative_margin=0.5)"`, or a `Miner`; see
+            `tfdml.losses.miners`. Defaults to `"all"`, every pair.
+        mean: `"anchors"` for the mean over an anchor's terms, then over all anchors; `"pairs"` for the mean over all
+            terms of the batch; `"nonzero"` for the mean over the terms with a positive loss; `"none"` if an anchor's
+            value is the sum of its terms. Defaults to `"anchors"`.
+        reduction, name, dtype: see `EmbeddingLoss`.
+
+    Raises:
+        ValueError: If no miner has the name, or if it weights pairs and the loss cannot use weights.
+    """
+
+    _: KW_ONLY
+    mining: Mining = "all"
+    mean: Mean = "anchors"
+
+    # Arguments that are passed on to the miner, if it has them.
+    of_miner = ()
+    # Whether pairs can have weights.
+    weighs_pairs = False
+
+    def check_arguments(self):
+        offers = {name: getattr(self, name) for name in self.of_miner}
+        self.miner: Miner = create("miner", self.mining, **offers)
+        self.warn_of_unused([name for name in self.of_miner if name not in self.miner.fields], "mining")
+        if self.miner.weighs and not self.weighs_pairs:
+            raise ValueError(
+                f"mining must be a miner that selects pairs in {type(self).__name__}, such as 'multi_similarity'. "
+                f"Received: mining={self.mining!r}, which weights pairs."
+            )
+
+    @property
+    def batch_parts(self):
+        """The number of parts of a batch that the miner expects."""
+        return self.miner.batch_parts
+
+    @property
+    def refuses_memory(self):
+        """The reason why the loss cannot use cross-batch memory, or `None` if it can."""
+        if self.miner.batch_parts == 1 and self.miner.needs_all_anchors:
+            return f"the miner {self.miner.name!r} compares rows that are not anchors"
+        return super().refuses_memory
+
+    def mine(self, labels: Tensor, embeddings: Tensor, distance: Tensor, queries: int | None = None) -> Mined:
+        """Returns the pairs and triplets that the miner selects, from distances `[B, B]` or `[queries, B]`."""
+        return self.miner.mine(embeddings, distance, positive_pairs(labels, queries), negative_pairs(labels, queries))
+
+    def selected(
+        self, labels: Tensor, embeddings: Tensor, distance: Tensor, queries: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Returns the positive and negative pairs that the miner selects: masks, or weights if the loss uses weights.
+
+        Args:
+            labels, embeddings: the arguments of `call`.
+            distance: `[B, B]` or `[queries, B]`. For a loss on cosines, 1 minus the cosine.
+            queries: number of anchors, or None.
+        """
+        mined = self.mine(labels, embeddings, distance, queries)
+        positives, negatives = mined.pairs(distance.dtype)
+        if self.weighs_pairs or mined.chosen is None:
+            return positives, negatives
+        return positives > 0.0, negatives > 0.0
+
+    def averaged(self, total: Tensor, count: Tensor, nonzero: Tensor) -> Tensor:
+        """Returns the values `[B]` of anchors from the sums of their terms, as `mean` specifies.
+
+        Args:
+            total: `[B]` sums of terms.
+            count, nonzero: `[B]` number of terms, and of terms that are positive; or the sum of their weights.
+        """
+        if self.mean == "none":
+            return total
+        count = ops.stop_gradient(nonzero if self.mean == "nonzero" else count)
+        if self.mean == "anchors":
+            return total / ops.where(count == 0.0, 1.0, count)
+        anchors = ops.cast(ops.shape(total)[0], total.dtype)
+        # The expected number of pairs may be below 1 if pairs have weights.
+        return total * (anchors / ops.maximum(ops.sum(count), 1.0))
+
+    def of_pairs(self, costs: Tensor, pairs: Tensor) -> Tensor:
+        """Returns the values `[B]` of anchors from the costs `[B, B]` of pairs and their mask or weights."""
+        weights = ops.cast(pairs, costs.dtype)
+        costs = ops.where(weights > 0.0, weights * costs, 0.0)
+        sums = (ops.sum(each, axis=1) for each in (costs, weights, ops.where(costs > 0.0, weights, 0.0)))
+        return self.averaged(*sums)
+
+    def of_anchors(self, values: Tensor, have: Tensor) -> Tensor:
+        """Returns the values `[B]` of anchors, each with a single term, or 0 for anchors that do not have one."""
+        values, have = ops.where(have, values, 0.0), ops.cast(have, values.dtype)
+        return self.averaged(values, have, ops.cast(values > 0.0, values.dtype))
+
+
+class DistanceLoss(PairLoss):
+    """Base class of losses on pairs that are defined by a distance.
+
+    Args:
+        distance: Name or spec of a distance, such as `"cosine"` or `"lp(p=1)"`; see `tfdml.losses.distances`. Defaults
+            to `"euclidean"`.
+        mining, mean: see `PairLoss`.
+        reduction, name, dtype: see `EmbeddingLoss`.
+    """
+
+    _: KW_ONLY
+    distance: Text = "euclidean"
+
+    def check_arguments(self):
+        super().check_arguments()
+        self.distances = create("distance", self.distance)
 
 
 class ViewLoss(EmbeddingLoss):

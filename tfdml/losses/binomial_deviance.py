@@ -1,19 +1,19 @@
 """Binomial deviance loss."""
 
+from dataclasses import KW_ONLY
 from typing import Annotated
 
 from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import cosines
-from tfdml.functional.pairs import negative_pairs, positive_pairs
-from tfdml.losses.base import EmbeddingLoss
+from tfdml.losses.base import Mean, PairLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive, number
 
 
 @register("loss", "binomial_deviance")
-class BinomialDeviance(EmbeddingLoss):
+class BinomialDeviance(PairLoss):
     """Computes the binomial deviance: a soft hinge on cosines, averaged separately over positives and negatives.
 
     A positive pair costs `log(1 + exp(-alpha (s - beta)))` and a negative pair
@@ -29,6 +29,8 @@ class BinomialDeviance(EmbeddingLoss):
         alpha: Float. Sharpness of the hinge. Defaults to `2.0`.
         beta: Float from -1 to 1. Cosine at which the hinge bends. Defaults to `0.5`.
         negative_cost: Float. How much sharper the hinge is for negative pairs. Defaults to `25.0`.
+        mining, mean: see `PairLoss`. Terms are the positive pairs and, in a separate mean, the negative pairs.
+            Defaults to `"all"` and `"pairs"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -51,16 +53,15 @@ class BinomialDeviance(EmbeddingLoss):
     alpha: Positive = 2.0
     beta: Annotated[float, number(at_least=-1, at_most=1)] = 0.5
     negative_cost: Positive = 25.0
+    _: KW_ONLY
+    mean: Mean = "pairs"
+
+    weighs_pairs = True
 
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
-        above = self.alpha * (cosines(embeddings, queries) - self.beta)
-        pull = _share_of_mean(positive_pairs(labels, queries), ops.softplus(-above))
-        push = _share_of_mean(negative_pairs(labels, queries), ops.softplus(self.negative_cost * above))
-        return pull + push
-
-
-def _share_of_mean(mask, values):
-    """Returns each row's share `[B]` of the mean over the pairs in the mask, so that their mean is that mean."""
-    pairs_a_row = ops.mean(ops.sum(ops.cast(mask, values.dtype), axis=1))
-    return ops.sum(ops.where(mask, values, 0.0), axis=1) / ops.where(pairs_a_row == 0.0, 1.0, pairs_a_row)
+        similarity = cosines(embeddings, queries)
+        positives, negatives = self.selected(labels, embeddings, 1.0 - similarity, queries)
+        above = self.alpha * (similarity - self.beta)
+        pull = self.of_pairs(ops.softplus(-above), positives)
+        return pull + self.of_pairs(ops.softplus(self.negative_cost * above), negatives)

@@ -6,14 +6,14 @@ from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import cosines
-from tfdml.functional.pairs import log_sum_exp, negative_pairs, positive_pairs
-from tfdml.losses.base import EmbeddingLoss
+from tfdml.functional.pairs import log_sum_exp
+from tfdml.losses.base import PairLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive, number
 
 
 @register("loss", "circle")
-class Circle(EmbeddingLoss):
+class Circle(PairLoss):
     """Computes the circle loss, which weights each pair by how far its cosine is from the optimum.
 
     With cosines s of an anchor to its positives p and negatives n, its loss is `log(1 + sum_n exp(scale a_n (s_n -
@@ -30,6 +30,7 @@ class Circle(EmbeddingLoss):
         scale: Float. Factor γ of the exponents. With larger values, the hardest pairs dominate. Defaults to `80.0`.
         differentiate_weights: Boolean. Whether gradients flow through the weights, which are constants in the paper's
             gradients. Defaults to `False`.
+        mining, mean: see `PairLoss`. Terms are anchors. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -55,8 +56,8 @@ class Circle(EmbeddingLoss):
 
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
-        positives, negatives = positive_pairs(labels, queries), negative_pairs(labels, queries)
         similarity = cosines(embeddings, queries)
+        positives, negatives = self.selected(labels, embeddings, 1.0 - similarity, queries)
         positive_weights = ops.maximum(1.0 + self.margin - similarity, 0.0)
         negative_weights = ops.maximum(similarity + self.margin, 0.0)
         if not self.differentiate_weights:
@@ -65,4 +66,4 @@ class Circle(EmbeddingLoss):
         pull = log_sum_exp(positives, -self.scale * positive_weights * (similarity - 1.0 + self.margin))
         push = log_sum_exp(negatives, self.scale * negative_weights * (similarity - self.margin))
         has_both = ops.logical_and(ops.any(positives, axis=1), ops.any(negatives, axis=1))
-        return ops.where(has_both, ops.softplus(pull + push), 0.0)
+        return self.of_anchors(ops.softplus(pull + push), has_both)

@@ -163,13 +163,13 @@ def _read_pair_loss(loss):
         raise ValueError(loss)
 
 
-PairLoss = Annotated[str | keras.losses.Loss | dict, read_by(_read_pair_loss, "a loss or its spec")]
+InnerLoss = Annotated[str | keras.losses.Loss | dict, read_by(_read_pair_loss, "a loss or its spec")]
 
 
 class OuterLoss(EmbeddingLoss):
     """Base class of losses that apply another pair-based loss and have its callbacks and batch parts.
 
-    A subclass declares the argument `loss`, a `PairLoss`: a loss without variables, or its spec.
+    A subclass declares the argument `loss`, a `InnerLoss`: a loss without variables, or its spec.
 
     Args:
         reduction, name, dtype: see `EmbeddingLoss`.
@@ -244,7 +244,7 @@ class Nested(OuterLoss):
     ```
     """
 
-    loss: PairLoss
+    loss: InnerLoss
     dims: Annotated[Sequence[int], several(integer(1))]
 
     def check_arguments(self):
@@ -317,7 +317,7 @@ class ByLevel(OuterLoss):
     ```
     """
 
-    loss: PairLoss = "triplet"
+    loss: InnerLoss = "triplet"
     weights: Annotated[Sequence[float] | None, optional(several(number(at_least=0)))] = None
 
     takes_levels = True

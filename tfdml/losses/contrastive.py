@@ -1,20 +1,21 @@
 """Contrastive loss."""
 
+from dataclasses import KW_ONLY
 from typing import Literal
 
 from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances
-from tfdml.functional.pairs import given_pairs, negative_pairs, positive_pairs
+from tfdml.functional.pairs import given_pairs
 from tfdml.functional.statistics import mined_pairs
-from tfdml.losses.base import EmbeddingLoss
+from tfdml.losses.base import DistanceLoss, Mean
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative
 
 
 @register("loss", "contrastive")
-class Contrastive(EmbeddingLoss):
+class Contrastive(DistanceLoss):
     """Computes the contrastive loss: pulls images of one class together and pushes classes apart up to a margin.
 
     The loss of an anchor i is `sum_j y_ij D_ij^2 + (1 - y_ij) max(0, margin - D_ij)`, where y_ij is 1 within a class
@@ -39,6 +40,9 @@ class Contrastive(EmbeddingLoss):
         squared_negatives: Boolean. Whether to square the amount by which a negative pair is closer than `margin`.
             Defaults to `False`.
         pairs: Which pairs to use: `"all"` pairs of the batch, or only `"given"` pairs. Defaults to `"all"`.
+        distance: Name or spec of a distance; see `tfdml.losses.distances`. Defaults to `"euclidean"`.
+        mining, mean: see `PairLoss`. Terms are the positive pairs and, in a separate mean, the negative pairs.
+            Defaults to `"all"` and `"none"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -63,34 +67,40 @@ class Contrastive(EmbeddingLoss):
     squared_positives: bool = True
     squared_negatives: bool = False
     pairs: Literal["all", "given"] = "all"
+    _: KW_ONLY
+    mean: Mean = "none"
+
+    weighs_pairs = True
 
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
-        distance = distances(embeddings, queries=queries)
+        distance = self.distances(embeddings, queries=queries)
         pull = ops.maximum(distance - self.positive_margin, 0.0) if self.positive_margin else distance
         push = ops.maximum(self.margin - distance, 0.0)
         pull = ops.square(pull) if self.squared_positives else pull
         push = ops.square(push) if self.squared_negatives else push
-        costs = ops.where(positive_pairs(labels, queries), pull, ops.where(negative_pairs(labels, queries), push, 0.0))
+        positives, negatives = self.selected(labels, embeddings, distance, queries)
         if self.pairs == "given":
-            costs = ops.where(_drawn_pairs(labels), costs / 2.0, 0.0)
-        return ops.sum(costs, axis=1)
+            drawn = _drawn_pairs(labels)
+            pull, push = ops.where(drawn, pull / 2.0, 0.0), ops.where(drawn, push / 2.0, 0.0)
+        return self.of_pairs(pull, positives) + self.of_pairs(push, negatives)
 
     @property
     def batch_parts(self):
-        return 2 if self.pairs == "given" else 1
+        return 2 if self.pairs == "given" else super().batch_parts
 
     def statistics(self, labels, embeddings):
         """Returns statistics of the pairs that cost something; see `mined_pairs`."""
         labels, embeddings = self.check_input(labels, embeddings)
-        distance = distances(embeddings)
-        positives = ops.logical_and(positive_pairs(labels), distance > self.positive_margin)
-        negatives = ops.logical_and(negative_pairs(labels), distance < self.margin)
+        distance = self.distances(embeddings)
+        positives, negatives = (ops.cast(pairs, "bool") for pairs in self.selected(labels, embeddings, distance))
+        positives = ops.logical_and(positives, distance > self.positive_margin)
+        negatives = ops.logical_and(negatives, distance < self.margin)
         if self.pairs == "given":
             drawn = _drawn_pairs(labels)
             positives, negatives = ops.logical_and(positives, drawn), ops.logical_and(negatives, drawn)
         boundaries = {"positive_boundary": self.positive_margin, "negative_boundary": self.margin}
-        return {**mined_pairs(distance, positives, negatives), **boundaries}
+        return {**mined_pairs(distances(embeddings), positives, negatives), **boundaries}
 
 
 def _drawn_pairs(labels):

@@ -4,15 +4,14 @@ from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import cosines
-from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.functional.statistics import pair_histograms
-from tfdml.losses.base import EmbeddingLoss
+from tfdml.losses.base import PairLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Count
 
 
 @register("loss", "fast_ap")
-class FastAP(EmbeddingLoss):
+class FastAP(PairLoss):
     """Computes the FastAP loss: 1 minus average precision, made differentiable by histograms of distances.
 
     Each image ranks the other images of the batch by distance, and its positives should come first. The loss of an
@@ -25,6 +24,7 @@ class FastAP(EmbeddingLoss):
 
     Args:
         bins: Integer. Number of steps of the histograms between 0 and 4, which have `bins + 1` nodes. Defaults to `10`.
+        mining, mean: see `PairLoss`. Terms are anchors. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -49,7 +49,7 @@ class FastAP(EmbeddingLoss):
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
         squared = 2.0 - 2.0 * cosines(embeddings, queries)
-        near, far = positive_pairs(labels, queries), negative_pairs(labels, queries)
+        near, far = self.selected(labels, embeddings, squared / 2.0, queries)
         positives, negatives = pair_histograms(squared, near, far, low=0.0, high=4.0, bins=self.bins)
         positives_so_far, negatives_so_far = ops.cumsum(positives, axis=1), ops.cumsum(negatives, axis=1)
         so_far = positives_so_far + negatives_so_far
@@ -57,4 +57,4 @@ class FastAP(EmbeddingLoss):
         # the loss is small.
         wrong = negatives_so_far / ops.where(so_far == 0.0, 1.0, so_far)
         count = ops.sum(ops.cast(near, squared.dtype), axis=1)
-        return ops.sum(positives * wrong, axis=1) / ops.maximum(count, 1.0)
+        return self.of_anchors(ops.sum(positives * wrong, axis=1) / ops.maximum(count, 1.0), count > 0.0)

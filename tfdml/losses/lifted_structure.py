@@ -1,14 +1,15 @@
 """Lifted structure loss."""
 
+from dataclasses import KW_ONLY
 from typing import Literal
 
 from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances, unit_length
-from tfdml.functional.pairs import hardest_negative, log_sum_exp, negative_pairs, positive_pairs
+from tfdml.functional.pairs import hardest_negative, log_sum_exp
 from tfdml.functional.statistics import mined_pairs
-from tfdml.losses.base import EmbeddingLoss
+from tfdml.losses.base import DistanceLoss, Mean
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative
 
@@ -17,7 +18,7 @@ NO_NEGATIVE = -1e30
 
 
 @register("loss", "lifted_structure")
-class LiftedStructure(EmbeddingLoss):
+class LiftedStructure(DistanceLoss):
     """Computes the lifted structure loss: each positive pair against all negatives of both of its ends.
 
     The two objectives of Song et al., Deep Metric Learning via Lifted Structured Feature Embedding, 2016, are
@@ -29,13 +30,20 @@ class LiftedStructure(EmbeddingLoss):
     k are the negatives of i, and l are the negatives of j. The smooth form is an upper bound of the hard one and is
     what the paper trains with. Each end receives half of a pair's value, scaled so that the mean over anchors is J.
 
+    `form="generalized"` compares all positives of an anchor with all of its negatives,
+    `max(0, log(sum_p exp(D_ap)) + log(sum_n exp(margin - D_an)))`, from Hermans et al., In Defense of the Triplet Loss
+    for Person Re-Identification, 2017.
+
     Use this loss with large batches. Use batches with several images of each of several classes, for example from
     `tfdml.data.pxk`. By default, it does not normalize embeddings.
 
     Args:
         margin: Float. Distance by which negatives should be farther apart than positives. Defaults to `1.0`.
-        form: `"smooth"` or `"hard"`, the hardest negative only. Defaults to `"smooth"`.
+        form: `"smooth"`, `"hard"`, the hardest negative only, or `"generalized"`. Defaults to `"smooth"`.
         normalize: Boolean. Whether to L2-normalize embeddings first. The paper does not. Defaults to `False`.
+        distance: Name or spec of a distance; see `tfdml.losses.distances`. Defaults to `"euclidean"`.
+        mining, mean: see `PairLoss`. Terms are positive pairs, or anchors if `form="generalized"`. Defaults to `"all"`
+            and `"pairs"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -56,22 +64,23 @@ class LiftedStructure(EmbeddingLoss):
     """
 
     margin: NotNegative = 1.0
-    form: Literal["smooth", "hard"] = "smooth"
+    form: Literal["smooth", "hard", "generalized"] = "smooth"
     normalize: bool = False
+    _: KW_ONLY
+    mean: Mean = "pairs"
 
     def call(self, labels, embeddings):
         labels, embeddings = check_pairs_input(labels, embeddings)
         positives, distance, objectives = self._objectives(labels, embeddings)
-        costs = ops.where(positives, ops.square(ops.maximum(objectives, 0.0)), 0.0)
-        # The matrix contains every pair twice.
-        pairs = ops.maximum(ops.sum(ops.cast(positives, distance.dtype)), 1.0) / 2.0
-        batch = ops.cast(ops.shape(distance)[0], distance.dtype)
-        return ops.sum(costs, axis=1) / 2.0 * batch / (2.0 * pairs)
+        if self.form == "generalized":
+            return self.of_anchors(ops.maximum(objectives[:, 0], 0.0), ops.any(positives, axis=1))
+        return self.of_pairs(ops.square(ops.maximum(objectives, 0.0)) / 2.0, positives)
 
     def _objectives(self, labels, embeddings):
-        """Returns the mask of positive pairs, distances and J of each pair, all `[B, B]`."""
-        distance = distances(unit_length(embeddings) if self.normalize else embeddings)
-        positives, negatives = positive_pairs(labels), negative_pairs(labels)
+        """Returns the mask of positive pairs, distances `[B, B]`, and J of each pair `[B, B]` or anchor `[B, 1]`."""
+        embeddings = unit_length(embeddings) if self.normalize else embeddings
+        distance = self.distances(embeddings)
+        positives, negatives = self.selected(labels, embeddings, distance)
         # A very low value replaces minus infinity, which has a NaN gradient. J is then far below 0.
         none = ops.logical_not(ops.any(negatives, axis=1))
         if self.form == "hard":
@@ -79,6 +88,8 @@ class LiftedStructure(EmbeddingLoss):
             violations = ops.maximum(ends[:, None], ends[None, :])
         else:
             ends = ops.where(none, NO_NEGATIVE, log_sum_exp(negatives, self.margin - distance))
+            if self.form == "generalized":
+                return positives, distance, (ends + log_sum_exp(positives, distance))[:, None]
             violations = ops.logaddexp(ends[:, None], ends[None, :])
         return positives, distance, violations + distance
 
@@ -86,4 +97,4 @@ class LiftedStructure(EmbeddingLoss):
         """Returns statistics of the positive pairs that cost something; see `mined_pairs`. Each has all negatives."""
         labels, embeddings = self.check_input(labels, embeddings)
         positives, distance, costs = self._objectives(labels, embeddings)
-        return mined_pairs(distance, ops.logical_and(positives, costs > 0.0))
+        return mined_pairs(distances(embeddings), ops.logical_and(positives, costs > 0.0))

@@ -2,14 +2,11 @@
 
 from dataclasses import KW_ONLY
 
-from keras import ops
-
 from tfdml.functional.checks import check_pairs_input, check_similarities_input
 from tfdml.functional.manifold import Affinity, Neighbors, Restart, walk_within_batch
-from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.functional.softmax import own_against_others
 from tfdml.layers.proxies import ManifoldProxies
-from tfdml.losses.base import EmbeddingLoss
+from tfdml.losses.base import PairLoss
 from tfdml.losses.n_pair import positives_against_negatives
 from tfdml.losses.proxy_base import ImageProxyLoss
 from tfdml.registry import register
@@ -129,7 +126,7 @@ class IntrinsicManifold(ManifoldLoss):
 
 
 @register("loss", "manifold_n_pair")
-class ManifoldNPair(EmbeddingLoss):
+class ManifoldNPair(PairLoss):
     """Computes the manifold N-pair loss: random walks over the batch should reach positives more than negatives.
 
     The loss of an anchor is the mean over p of `log(1 + sum_n exp(scale (f_an - f_ap + margin)))`. It is EDMS (RW) of
@@ -143,6 +140,8 @@ class ManifoldNPair(EmbeddingLoss):
     Args:
         margin: Float. Minimum difference between the similarities of positives and negatives. Defaults to `0.0005`.
         scale, restart, affinity, neighbors: see `ContextualManifold`.
+        mining, mean: see `PairLoss`. Terms are positive pairs, and distances are `-scale f`. Defaults to `"all"` and
+            `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -171,6 +170,5 @@ class ManifoldNPair(EmbeddingLoss):
         labels, embeddings = check_pairs_input(labels, embeddings)
         walk = {"restart": self.restart, "affinity": self.affinity, "neighbors": self.neighbors}
         similarity = self.scale * walk_within_batch(embeddings, **walk)
-        near, far = positive_pairs(labels), negative_pairs(labels)
-        values, weights = positives_against_negatives(near, far, similarity, self.scale * self.margin)
-        return ops.where(weights > 0.0, values, 0.0)
+        near, far = self.selected(labels, embeddings, -similarity)
+        return self.of_pairs(*positives_against_negatives(near, far, similarity, self.scale * self.margin))

@@ -7,38 +7,25 @@ from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances
-from tfdml.functional.pairs import (
-    Cutoff,
-    LossCutoff,
-    check_cutoffs,
-    nearest_beyond,
-    negative_pairs,
-    negative_weights,
-    positive_pairs,
-)
+from tfdml.functional.pairs import Cutoff, LossCutoff, check_cutoffs
 from tfdml.functional.statistics import mined_pairs
 from tfdml.layers.proxies import ClassMargins
-from tfdml.losses.base import EmbeddingLoss
+from tfdml.losses.base import DistanceLoss, Mean
+from tfdml.losses.miners import Mining
 from tfdml.registry import register
 from tfdml.registry.arguments import Count, NotNegative
 
 
 @register("loss", "margin")
-class Margin(EmbeddingLoss):
+class Margin(DistanceLoss):
     """Computes the margin loss: distances within a class stay below a boundary, distances between classes above it.
 
     A pair of anchor i costs `max(0, margin + y_ij (D_ij - beta_i))`, where y_ij is 1 within a class and -1 between
     classes, and D are Euclidean distances. Each triplet also costs `nu beta_i` (Wu et al., Sampling Matters in Deep
     Embedding Learning, 2017). An anchor's own class should therefore be nearer than `beta - margin`, and other classes
-    farther away than `beta + margin`. The pairs come from triplets, which `mining` selects:
-
-    - `distance_weighted`: every positive with one negative sampled by distance, for embeddings of unit length. Nothing
-      is actually sampled: each negative counts with its probability, which is the average over draws without their
-      noise.
-    - `nearest`: as many negatives as the anchor has positives, each with one positive. These are the nearest negatives
-      at a distance of at least `cutoff`. If there are fewer such negatives than positives, each positive counts in
-      proportion.
-    - `all`: every positive with every negative. A pair counts once for each triplet that contains it.
+    farther away than `beta + margin`. The pairs come from the triplets that a miner selects, by default every positive
+    with each negative weighted by the probability that distance-weighted sampling draws it. A pair counts once for each
+    triplet that contains it.
 
     The paper sums over pairs. As in its authors' code, the loss of a batch is that sum divided by the number of pairs
     with a nonzero hinge, and by at least 1. The values of anchors are scaled so that their mean is this loss.
@@ -64,9 +51,11 @@ class Margin(EmbeddingLoss):
         nonzero_loss_cutoff: Float or `None`. Negatives at this distance or farther are not sampled, unless an anchor
             has no others. If `None`, any distance is allowed. Only used with `mining="distance_weighted"`. Defaults to
             `1.4`.
-        mining: Which pairs to use: `"distance_weighted"`, `"nearest"` or `"all"`. Defaults to `"distance_weighted"`.
+        mining: Name or spec of a miner, or a `Miner`; see `tfdml.losses.miners`. Defaults to `"distance_weighted"`.
+        distance: Name or spec of a distance; see `tfdml.losses.distances`. Defaults to `"euclidean"`.
         classes: Integer or `None`. Number of classes, required for `learn_beta="per_class"`. The training command sets
             it. Defaults to `None`.
+        mean: see `PairLoss`. Terms are the pairs, as often as they are in triplets. Defaults to `"nonzero"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -95,14 +84,17 @@ class Margin(EmbeddingLoss):
     nu: NotNegative = 0.0
     cutoff: Cutoff = 0.5
     nonzero_loss_cutoff: LossCutoff = 1.4
-    mining: Literal["distance_weighted", "nearest", "all"] = "distance_weighted"
+    mining: Mining = "distance_weighted"
     _: KW_ONLY
+    mean: Mean = "nonzero"
     classes: Count | None = None
+
+    of_miner = ("cutoff", "nonzero_loss_cutoff")
+    weighs_pairs = True
 
     def check_arguments(self):
         check_cutoffs(self.cutoff, self.nonzero_loss_cutoff)
-        unused = {"nearest": ["nonzero_loss_cutoff"], "all": ["cutoff", "nonzero_loss_cutoff"]}
-        self.warn_of_unused(unused.get(self.mining, []), "mining")
+        super().check_arguments()
         if self.learn_beta == "no":
             self.warn_of_unused(["nu"], "learn_beta")
 
@@ -112,36 +104,32 @@ class Margin(EmbeddingLoss):
         beta, nu = self.beta, 0.0
         if self.learn_beta != "no":
             embeddings, beta, nu = embeddings[:, 0, :-1], embeddings[:, 0, -1:], self.nu
-        distance = distances(embeddings, queries=queries)
-        pulls, pushes = self._counts(labels, distance, ops.shape(embeddings)[1], queries)
+        distance = self.distances(embeddings, queries=queries)
+        pulls, pushes = self._counts(labels, embeddings, distance, queries)
         pull = ops.maximum(self.margin + distance - beta, 0.0)
         push = ops.maximum(self.margin - distance + beta, 0.0)
-        active = ops.sum(pulls * ops.cast(pull > 0, pulls.dtype) + pushes * ops.cast(push > 0, pushes.dtype))
-        values = ops.sum(pulls * (pull + nu * beta) + pushes * push, axis=1)
-        # The expected number of pairs may be below 1, because most draws then have no pair.
-        share = ops.where(active > 0, 1.0 / ops.maximum(active, 1.0), 0.0)
-        return values * ops.cast(ops.shape(distance)[0], distance.dtype) * ops.stop_gradient(share)
+        active = pulls * ops.cast(pull > 0, pulls.dtype) + pushes * ops.cast(push > 0, pushes.dtype)
+        sums = [ops.sum(each, axis=1) for each in (pulls * (pull + nu * beta) + pushes * push, pulls + pushes, active)]
+        # Without any nonzero pair, the boundary does not move.
+        return ops.where(ops.any(active > 0), self.averaged(*sums), 0.0)
 
-    def _counts(self, labels, distance, dim, queries=None):
+    def _counts(self, labels, embeddings, distance, queries=None):
         """Returns the number of triplets with each pair: `[B, B]` for positives and `[B, B]` for negatives."""
-        negatives = negative_pairs(labels, queries)
-        positives = ops.cast(positive_pairs(labels, queries), distance.dtype)
-        count = ops.sum(positives, axis=1, keepdims=True)
-        if self.mining == "all":
-            draws = ops.cast(negatives, distance.dtype)
-        elif self.mining == "nearest":
-            nearest = nearest_beyond(distance, negatives, count, self.cutoff)
-            draws = ops.cast(nearest, distance.dtype) / ops.maximum(count, 1.0)
-        else:
-            cutoffs = {"cutoff": self.cutoff, "nonzero_loss_cutoff": self.nonzero_loss_cutoff}
-            draws = negative_weights(distance, negatives, dim, **cutoffs)
-        # Each positive is combined with every drawn negative.
-        return positives * ops.sum(draws, axis=1, keepdims=True), draws * count
+        mined = self.mine(labels, embeddings, distance, queries)
+        positives, negatives = (ops.cast(pairs, distance.dtype) for pairs in mined.pairs(distance.dtype))
+        if mined.chosen is not None:
+            return positives, negatives
+        # Each positive is combined with every negative.
+        return tuple(
+            pairs * ops.sum(others, axis=1, keepdims=True)
+            for pairs, others in ((positives, negatives), (negatives, positives))
+        )
 
     @property
     def refuses_memory(self):
-        """The reason why the loss cannot use cross-batch memory if it learns a boundary, or else `None`."""
-        return None if self.learn_beta == "no" else "the boundary that it learns comes with the images of a batch"
+        """The reason why the loss cannot use cross-batch memory, or `None` if it can."""
+        learns = self.learn_beta != "no"
+        return "the boundary that it learns comes with the images of a batch" if learns else super().refuses_memory
 
     def make_layer(self):
         if self.learn_beta == "no":
@@ -178,10 +166,10 @@ class Margin(EmbeddingLoss):
         beta = ops.full((1, 1), self.beta, dtype=rows.dtype)
         if self.learn_beta != "no":
             rows, beta = rows[:, 0, :-1], rows[:, 0, -1:]
-        distance = distances(rows)
-        pulls, pushes = self._counts(labels, distance, ops.shape(rows)[1])
+        distance = self.distances(rows)
+        pulls, pushes = self._counts(labels, rows, distance)
         positives = ops.logical_and(pulls > 0, distance > beta - self.margin)
         negatives = ops.logical_and(pushes > 0, distance < beta + self.margin)
         middle = ops.mean(beta)
         boundaries = {"positive_boundary": middle - self.margin, "negative_boundary": middle + self.margin}
-        return {**mined_pairs(distance, positives, negatives), **boundaries}
+        return {**mined_pairs(distances(rows), positives, negatives), **boundaries}

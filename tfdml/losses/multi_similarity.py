@@ -4,15 +4,16 @@ from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import cosines, distances, unit_length
-from tfdml.functional.pairs import log_one_plus_sum_exp, negative_pairs, positive_pairs
+from tfdml.functional.pairs import log_one_plus_sum_exp
 from tfdml.functional.statistics import mined_pairs
-from tfdml.losses.base import EmbeddingLoss
+from tfdml.losses.base import PairLoss
+from tfdml.losses.miners import Mining
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive
 
 
 @register("loss", "multi_similarity")
-class MultiSimilarity(EmbeddingLoss):
+class MultiSimilarity(PairLoss):
     """Computes the multi-similarity loss: soft hinges on the cosines of mined positive and negative pairs.
 
     Pairs count more the harder they are, and mining keeps only pairs that compete with the hardest pair of the other
@@ -33,8 +34,10 @@ class MultiSimilarity(EmbeddingLoss):
         base: Float. The cosine λ around which the hinges bend. The paper prints 1 with a beta of 50, with which only
             negatives that are nearly equal to the anchor count; its authors' code uses 0.5 with 40. Defaults to `0.5`.
         epsilon: Float. How much easier a pair may be than the hardest pair of the other kind and still be kept. Larger
-            values keep more pairs. Defaults to `0.1`.
-        mining: Boolean. Whether to mine pairs. If `False`, all pairs count. Defaults to `True`.
+            values keep more pairs. Only used with `mining="multi_similarity"`. Defaults to `0.1`.
+        mining: Name or spec of a miner; see `tfdml.losses.miners`. With `"all"`, all pairs count. Defaults to
+            `"multi_similarity"`.
+        mean: see `PairLoss`. Terms are anchors. Defaults to `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -59,36 +62,20 @@ class MultiSimilarity(EmbeddingLoss):
     beta: Positive = 50.0
     base: float = 0.5
     epsilon: float = 0.1
-    mining: bool = True
+    mining: Mining = "multi_similarity"
+
+    of_miner = ("epsilon",)
 
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
-        positives, negatives = positive_pairs(labels, queries), negative_pairs(labels, queries)
         similarity = cosines(embeddings, queries)
-        if self.mining:
-            positives, negatives = _mined(similarity, positives, negatives, self.epsilon)
+        positives, negatives = self.selected(labels, embeddings, 1.0 - similarity, queries)
         pull = log_one_plus_sum_exp(positives, -self.alpha * (similarity - self.base)) / self.alpha
         push = log_one_plus_sum_exp(negatives, self.beta * (similarity - self.base)) / self.beta
-        return pull + push
+        return self.of_anchors(pull + push, ops.any(ops.logical_or(positives, negatives), axis=1))
 
     def statistics(self, labels, embeddings):
         """Returns statistics of the pairs that mining keeps; see `mined_pairs`. Embeddings are L2-normalized."""
         labels, embeddings = self.check_input(labels, embeddings)
-        pairs = positive_pairs(labels), negative_pairs(labels)
-        if self.mining:
-            pairs = _mined(cosines(embeddings), *pairs, self.epsilon)
+        pairs = self.selected(labels, embeddings, 1.0 - cosines(embeddings))
         return mined_pairs(distances(unit_length(embeddings)), *pairs)
-
-
-def _mined(similarity, positives, negatives, epsilon):
-    """Returns the masks of the pairs that are harder than the hardest pair of the other kind, up to epsilon."""
-    outside = 2.0 + abs(epsilon)
-    most_similar = ops.max(ops.where(negatives, similarity, -outside), axis=1, keepdims=True)
-    least_similar = ops.min(ops.where(positives, similarity, outside), axis=1, keepdims=True)
-    # Comparisons with NaN are False, so pairs with NaN are kept and the loss is NaN.
-    easy_positives = similarity >= most_similar + epsilon
-    easy_negatives = similarity <= least_similar - epsilon
-    return (
-        ops.logical_and(positives, ops.logical_not(easy_positives)),
-        ops.logical_and(negatives, ops.logical_not(easy_negatives)),
-    )

@@ -6,14 +6,14 @@ from keras import ops
 
 from tfdml.functional.checks import check_class_numbers, check_pairs_input
 from tfdml.functional.distances import dot_products, unit_length
-from tfdml.functional.pairs import log_sum_exp, negative_pairs, positive_pairs
-from tfdml.losses.base import EmbeddingLoss
+from tfdml.functional.pairs import log_sum_exp
+from tfdml.losses.base import PairLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative, Positive
 
 
 @register("loss", "n_pair")
-class NPair(EmbeddingLoss):
+class NPair(PairLoss):
     """Computes the N-pair loss: a softmax of each positive against all negatives or one image per other class.
 
     The loss of an anchor is `log(1 + sum_n exp(scale (s_an - s_ap + margin)))`, where s are dot products. Every row is
@@ -45,6 +45,7 @@ class NPair(EmbeddingLoss):
         regularization: Float. Factor of each anchor's squared length before normalization, which is added to its loss
             and keeps the length small (Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective,
             2016). Defaults to `0.0`.
+        mining, mean: see `PairLoss`. Terms are positive pairs. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -78,44 +79,39 @@ class NPair(EmbeddingLoss):
         if self.negatives != "all":
             check_class_numbers(labels)
         rows = unit_length(embeddings) if self.normalize else embeddings
+        lengths = self.regularization * ops.sum(ops.square(embeddings[:queries]), axis=1)
         if self.negatives == "first_pair_per_class":
             values, weights = _of_first_pairs(labels, rows, self.margin, self.scale)
-        else:
-            values, weights = self._of_all_rows(labels, rows, queries)
-        if self.regularization:
-            values = values + self.regularization * ops.sum(ops.square(embeddings[:queries]), axis=1)
-        return ops.where(weights > 0.0, weights * values, 0.0)
-
-    def _of_all_rows(self, labels, rows, queries):
-        """Returns the loss `[B]` of each anchor, and `[B]` with 1 for anchors that have a loss and 0 for others."""
-        near, far = positive_pairs(labels, queries), negative_pairs(labels, queries)
+            return ops.where(weights > 0.0, weights * (values + lengths), 0.0)
+        similarity = dot_products(rows, queries)
+        near, far = self.selected(labels, rows, 1.0 - similarity, queries)
         if self.negatives == "one_per_class":
             place = _at_the_next_place(labels)
             near, far = ops.logical_and(near, place), ops.logical_and(far, place)
-        similarity = self.scale * dot_products(rows, queries)
-        return positives_against_negatives(near, far, similarity, self.scale * self.margin)
+        costs, pairs = positives_against_negatives(near, far, self.scale * similarity, self.scale * self.margin)
+        return self.of_pairs(costs, pairs) + ops.where(ops.any(pairs, axis=1), lengths, 0.0)
 
     @property
     def refuses_memory(self):
         """The reason why the loss cannot use cross-batch memory if it reads the batch as pairs, or else `None`."""
-        return None if self.negatives == "all" else f"with negatives={self.negatives!r} it reads a batch as pairs"
+        reads_pairs = f"with negatives={self.negatives!r} it reads a batch as pairs"
+        return super().refuses_memory if self.negatives == "all" else reads_pairs
 
 
-def positives_against_negatives(near, far, similarity, margin):
-    """Computes each anchor's mean over p of `log(1 + sum_n exp(s_an - s_ap + margin))`, and whether it has one.
+def positives_against_negatives(near, far, similarity, margin, own=None):
+    """Computes `log(1 + sum_n exp(s_an - s_ap + margin))` of each anchor a and positive p, and which pairs have one.
 
     Args:
         near, far: Masks `[B, B]` of each anchor's positives p and negatives n.
         similarity: `[B, B]`.
         margin: Float. See `NPair`.
+        own: `[B, B]` similarities of positives, or None if these are in `similarity`.
 
     Returns:
-        The means `[B]`, and `[B]` with 1 for anchors that have both a positive and a negative, 0 for others.
+        The values `[B, B]`, and the mask `[B, B]` of the positives of anchors that have a negative.
     """
-    gap = (log_sum_exp(far, similarity) + margin)[:, None] - similarity
-    count = ops.sum(ops.cast(near, gap.dtype), axis=1)
-    values = ops.sum(ops.where(near, ops.softplus(gap), 0.0), axis=1) / ops.maximum(count, 1.0)
-    return values, ops.cast(ops.logical_and(count > 0.0, ops.any(far, axis=1)), gap.dtype)
+    gap = (log_sum_exp(far, similarity) + margin)[:, None] - (similarity if own is None else own)
+    return ops.softplus(gap), ops.logical_and(near, ops.any(far, axis=1, keepdims=True))
 
 
 def _of_first_pairs(labels, rows, margin, scale):
@@ -163,7 +159,7 @@ def _at_the_next_place(labels):
 
 
 @register("loss", "nt_xent")
-class NTXent(EmbeddingLoss):
+class NTXent(PairLoss):
     """Computes the NT-Xent loss of SimCLR: a softmax of cosines of each positive against all negatives.
 
     The loss of an anchor i is the mean over its positives p of `-log(e_ip / (e_ip + sum_n e_in))` with
@@ -178,6 +174,7 @@ class NTXent(EmbeddingLoss):
 
     Args:
         temperature: Float. Divides the cosines. With lower values, the hardest pairs count more. Defaults to `0.1`.
+        mining, mean: see `PairLoss`. Terms are positive pairs. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -201,8 +198,7 @@ class NTXent(EmbeddingLoss):
 
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
-        near, far = positive_pairs(labels, queries), negative_pairs(labels, queries)
         # The dot products of these rows are cosines divided by the temperature.
         similarity = dot_products(unit_length(embeddings) / self.temperature**0.5, queries)
-        values, weights = positives_against_negatives(near, far, similarity, 0.0)
-        return ops.where(weights > 0.0, values, 0.0)
+        near, far = self.selected(labels, embeddings, 1.0 - self.temperature * similarity, queries)
+        return self.of_pairs(*positives_against_negatives(near, far, similarity, 0.0))

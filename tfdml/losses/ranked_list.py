@@ -8,16 +8,16 @@ from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances
-from tfdml.functional.pairs import masked_softmax, negative_pairs, positive_pairs
+from tfdml.functional.pairs import masked_softmax
 from tfdml.functional.statistics import mean_of, mined_pairs
-from tfdml.losses.base import EmbeddingLoss
+from tfdml.losses.base import PairLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative, Positive, Share, number
 
 TEMPERATURES = ("positive_temperature", "negative_temperature")
 
 
-class RankedLists(EmbeddingLoss):
+class RankedLists(PairLoss):
     """Base class of ranked list losses: own class within `alpha - margin`, other classes beyond `alpha`.
 
     See `RankedList` for the arguments. A loss without `balance` has a balance of 0.5, and a loss without a temperature
@@ -26,6 +26,7 @@ class RankedLists(EmbeddingLoss):
 
     Args:
         final_negative_temperature: see `RankedList`.
+        mining, mean: see `PairLoss`. Terms are queries. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Raises:
@@ -40,6 +41,7 @@ class RankedLists(EmbeddingLoss):
     _variables = {}
 
     def check_arguments(self):
+        super().check_arguments()
         if self.margin > self.alpha:
             raise ValueError(
                 f"margin must be from 0 to alpha, which is {self.alpha!r}. Received: margin={self.margin!r}."
@@ -58,10 +60,11 @@ class RankedLists(EmbeddingLoss):
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
         distance = distances(embeddings, constant_gallery=not self.differentiate_gallery, queries=queries)
-        near, far = positive_pairs(labels, queries), negative_pairs(labels, queries)
+        near, far = self.selected(labels, embeddings, distance, queries)
         pull = self._weighted(near, distance - (self.alpha - self.margin), "positive_temperature")
         push = self._weighted(far, self.alpha - distance, "negative_temperature")
-        return (1.0 - self.balance) * pull + self.balance * push
+        has_pair = ops.any(ops.logical_or(near, far), axis=1)
+        return self.of_anchors((1.0 - self.balance) * pull + self.balance * push, has_pair)
 
     def _weighted(self, pairs, violations, temperature):
         """Returns the weighted mean `[B]` of each row's violations, equations (9) to (12)."""
@@ -79,8 +82,9 @@ class RankedLists(EmbeddingLoss):
         """Returns statistics of the pairs that violate the boundaries, and their mean weights; see `mined_pairs`."""
         labels, embeddings = self.check_input(labels, embeddings)
         distance, inner = distances(embeddings), self.alpha - self.margin
-        positives = ops.logical_and(positive_pairs(labels), distance > inner)
-        negatives = ops.logical_and(negative_pairs(labels), distance < self.alpha)
+        positives, negatives = self.selected(labels, embeddings, distance)
+        positives = ops.logical_and(positives, distance > inner)
+        negatives = ops.logical_and(negatives, distance < self.alpha)
         of_positives = ops.exp(self._temperature("positive_temperature") * (distance - inner))
         of_negatives = ops.exp(self._temperature("negative_temperature") * (self.alpha - distance))
         return {
@@ -151,6 +155,7 @@ class RankedList(RankedLists):
         final_negative_temperature: Float or `None`. Value to which the callback `TemperatureSchedule` changes
             `negative_temperature` step by step, equation (15) of the paper. The training command adds the callback. If
             `None`, the temperature stays the same. Defaults to `None`.
+        mining, mean: see `PairLoss`. Terms are queries. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -198,7 +203,7 @@ class RankedListSimpler(RankedLists):
         margin: Float from 0 to 2. Minimum gap between the distances to positives and to negatives. Defaults to `0.4`.
         negative_temperature: Float. With larger values, nearer negatives weigh more; with 0, all weigh the same.
             Defaults to `10.0`.
-        differentiate_weights, differentiate_gallery, final_negative_temperature: see `RankedList`.
+        differentiate_weights, differentiate_gallery, final_negative_temperature, mining, mean: see `RankedList`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:

@@ -6,14 +6,14 @@ from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import cosines
-from tfdml.functional.pairs import log_sum_exp, negative_pairs, positive_pairs
-from tfdml.losses.base import EmbeddingLoss
+from tfdml.functional.pairs import log_sum_exp
+from tfdml.losses.base import PairLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive
 
 
 @register("loss", "sup_con")
-class SupCon(EmbeddingLoss):
+class SupCon(PairLoss):
     """Computes the supervised contrastive loss: a softmax over the batch that all positives of an image share.
 
     Each anchor should be more similar to its positives than to all other rows of the batch. The loss is from Khosla et
@@ -29,6 +29,7 @@ class SupCon(EmbeddingLoss):
     Args:
         temperature: Float. Divides the cosines. With lower values, the hardest pairs count more. Defaults to `0.1`.
         form: `"out"` to sum over positives outside the logarithm, or `"in"` to sum inside it. Defaults to `"out"`.
+        mining, mean: see `PairLoss`. Terms are anchors. Defaults to `"all"` and `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -53,12 +54,13 @@ class SupCon(EmbeddingLoss):
 
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
-        positives = positive_pairs(labels, queries)
-        logits = cosines(embeddings, queries) / self.temperature
+        similarity = cosines(embeddings, queries)
+        positives, negatives = self.selected(labels, embeddings, 1.0 - similarity, queries)
+        logits = similarity / self.temperature
         count = ops.maximum(ops.sum(ops.cast(positives, logits.dtype), axis=1), 1.0)
         if self.form == "out":
             attraction = ops.sum(ops.where(positives, logits, 0.0), axis=1) / count
         else:
             attraction = log_sum_exp(positives, logits) - ops.log(count)
-        values = log_sum_exp(ops.logical_or(positives, negative_pairs(labels, queries)), logits) - attraction
-        return ops.where(ops.any(positives, axis=1), values, 0.0)
+        values = log_sum_exp(ops.logical_or(positives, negatives), logits) - attraction
+        return self.of_anchors(values, ops.any(positives, axis=1))

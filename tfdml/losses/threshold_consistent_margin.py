@@ -1,18 +1,19 @@
 """Threshold-consistent margin loss."""
 
+from dataclasses import KW_ONLY
+
 from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import cosines, distances, unit_length
-from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.functional.statistics import mined_pairs
-from tfdml.losses.base import EmbeddingLoss
+from tfdml.losses.base import Mean, PairLoss
 from tfdml.registry import register
 from tfdml.registry.arguments import NotNegative
 
 
 @register("loss", "threshold_consistent_margin")
-class ThresholdConsistentMargin(EmbeddingLoss):
+class ThresholdConsistentMargin(PairLoss):
     """Computes the threshold-consistent margin loss (TCM), which holds all classes to the same two cosines.
 
     The loss is the mean of `positive_margin - s` over the positive pairs of the batch with a cosine s below
@@ -29,6 +30,8 @@ class ThresholdConsistentMargin(EmbeddingLoss):
         negative_margin: Float. Cosine up to which a negative pair costs nothing. Defaults to `0.5`.
         positive_weight: Float. Factor of the positives' mean. Defaults to `1.0`.
         negative_weight: Float. Factor of the negatives' mean. Defaults to `1.0`.
+        mining, mean: see `PairLoss`. Terms are the positive pairs and, in a separate mean, the negative pairs.
+            Defaults to `"all"` and `"nonzero"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -52,24 +55,24 @@ class ThresholdConsistentMargin(EmbeddingLoss):
     negative_margin: float = 0.5
     positive_weight: NotNegative = 1.0
     negative_weight: NotNegative = 1.0
+    _: KW_ONLY
+    mean: Mean = "nonzero"
+
+    weighs_pairs = True
 
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
         similarity = cosines(embeddings, queries)
-        pull = ops.where(positive_pairs(labels, queries), ops.maximum(self.positive_margin - similarity, 0.0), 0.0)
-        push = ops.where(negative_pairs(labels, queries), ops.maximum(similarity - self.negative_margin, 0.0), 0.0)
-        return self.positive_weight * _parts_of_mean(pull) + self.negative_weight * _parts_of_mean(push)
+        positives, negatives = self.selected(labels, embeddings, 1.0 - similarity, queries)
+        pull = self.of_pairs(ops.maximum(self.positive_margin - similarity, 0.0), positives)
+        push = self.of_pairs(ops.maximum(similarity - self.negative_margin, 0.0), negatives)
+        return self.positive_weight * pull + self.negative_weight * push
 
     def statistics(self, labels, embeddings):
         """Returns statistics of the pairs that cost something; see `mined_pairs`. Embeddings are L2-normalized."""
         labels, embeddings = self.check_input(labels, embeddings)
         similarity = cosines(embeddings)
-        positives = ops.logical_and(positive_pairs(labels), similarity < self.positive_margin)
-        negatives = ops.logical_and(negative_pairs(labels), similarity > self.negative_margin)
+        positives, negatives = self.selected(labels, embeddings, 1.0 - similarity)
+        positives = ops.logical_and(ops.cast(positives, "bool"), similarity < self.positive_margin)
+        negatives = ops.logical_and(ops.cast(negatives, "bool"), similarity > self.negative_margin)
         return mined_pairs(distances(unit_length(embeddings)), positives, negatives)
-
-
-def _parts_of_mean(costs):
-    """Returns each row's share `[B]` of the mean of the nonzero costs `[B, N]`, so that their mean is that mean."""
-    count = ops.maximum(ops.sum(ops.cast(costs > 0.0, costs.dtype)), 1.0)
-    return ops.sum(costs, axis=1) * (ops.cast(ops.shape(costs)[0], costs.dtype) / count)

@@ -4,60 +4,63 @@ from typing import Literal
 
 from keras import ops
 
-from tfdml.functional import pairs as mine
 from tfdml.functional.checks import check_pairs_input
-from tfdml.functional.distances import distances, squared_distances
-from tfdml.functional.pairs import (
-    Cutoff,
-    LossCutoff,
-    check_cutoffs,
-    given_pairs,
-    negative_pairs,
-    negative_weights,
-    positive_pairs,
-)
+from tfdml.functional.distances import distances
+from tfdml.functional.pairs import Cutoff, LossCutoff, check_cutoffs
 from tfdml.functional.statistics import mean_of, mined_pairs
-from tfdml.losses.base import EmbeddingLoss
+from tfdml.functional.triplets import (
+    costly_positives,
+    dynamic,
+    hinge,
+    hinge_sums,
+    one_negative_sums,
+    softplus,
+    triplet_sums,
+)
+from tfdml.losses.base import DistanceLoss
+from tfdml.losses.miners import Mining
 from tfdml.registry import register
-from tfdml.registry.arguments import NotNegative
+from tfdml.registry.arguments import NotNegative, Text
 
 
 @register("loss", "triplet")
-class Triplet(EmbeddingLoss):
+class Triplet(DistanceLoss):
     """Computes the triplet loss: each anchor should be closer to its own class than to others, by a margin.
 
     A triplet is an anchor, a positive of its class and a negative of another class. The loss of a triplet is
     `max(0, d_ap^2 - d_an^2 + margin)`, equation (2) of Divide and Conquer, where d are Euclidean distances. The loss of
-    an anchor is the mean over its triplets, which `mining` selects:
-
-    - `all`: every positive with every negative.
-    - `semi_hard`: every positive with the nearest negative that is farther away than the positive. If there is no such
-      negative, the farthest negative.
-    - `hard`: every positive with the nearest negative.
-    - `batch_hard`: the farthest positive with the nearest negative.
-    - `distance_weighted`: every positive with a negative sampled by distance (Wu et al., Sampling Matters in Deep
-      Embedding Learning, 2017), for embeddings of unit length. Nothing is actually sampled: the value is the
-      expectation, in which each negative counts with its probability, so gradients have no sampling noise.
-    - `given`: only the triplets of the sampler `triplets`: row i of the first third of the batch with row i of the
-      second third and row i of the last third. An anchor's value is 3/2 of its triplet's loss, so that the mean over
-      the m rows is Lifted Structure's `3 / (2m)` times the sum over `m / 3` triplets.
+    an anchor is the mean over its triplets, which a miner selects, such as `"semi_hard"`, `"batch_hard"` or
+    `"distance_weighted"`. With `"given"`, only the triplets of the sampler `triplets` count. An anchor's value is then
+    3/2 of its triplet's loss, so that the mean over the m rows is Lifted Structure's `3 / (2m)` times the sum over
+    `m / 3` triplets.
 
     Use batches with several images of each of several classes, for example from `tfdml.data.pxk`. The loss does not
     normalize embeddings. With a pretrained backbone, avoid `mining="batch_hard"`, because all embeddings may become
-    equal. When you train from random weights, try `squared=False`.
+    equal. When you train from random weights, try `distance="euclidean"`, with which embeddings collapse less easily
+    (Wu et al., 2017).
+
+    With `swap=True`, the nearer of the anchor and the positive is compared with the negative (Balntas et al., Learning
+    Local Feature Descriptors with Triplets and Shallow Convolutional Neural Networks, 2016). With the miner
+    `"easy_hard(positives='hard', fallback=True)"` and `form="smooth"`, this is the PN loss of Ivis.
 
     Args:
         margin: Float. Minimum gap between the two distances. Larger values leave more triplets with a nonzero loss.
             Defaults to `0.2`.
-        mining: Which triplets to use: `"all"`, `"semi_hard"`, `"hard"`, `"batch_hard"`, `"distance_weighted"` or
-            `"given"`. Defaults to `"semi_hard"`.
-        squared: Boolean. Whether to square the distances, as in the equation. With plain distances, embeddings collapse
-            less easily (Wu et al., 2017). Defaults to `True`.
+        mining: Name or spec of a miner, or a `Miner`; see `tfdml.losses.miners`. Defaults to `"semi_hard"`.
+        distance: Name or spec of a distance; see `tfdml.losses.distances`. Defaults to `"squared_euclidean"`, as in the
+            equation.
+        form: `"hinge"`; `"smooth"` for `log(1 + exp(d_ap^2 - d_an^2 + margin))`; or `"dynamic"` for
+            `F (d_ap^2 - d_an^2)`, where F is the share of the batch's triplets with a smaller difference, a constant
+            for the gradient (Zhang and Rusinkiewicz, Learning Local Descriptors With a CDF-Based Dynamic Soft Margin,
+            2019). Use `"dynamic"` with `distance="euclidean"` and unit-length embeddings. Defaults to `"hinge"`.
+        swap: Boolean. Whether to compare the negative with the nearer of the anchor and the positive. Defaults to
+            `False`.
         cutoff: Float. Distances below this count as this distance, which limits the weight of very near negatives. Only
             used with `mining="distance_weighted"`. Defaults to `0.5`.
         nonzero_loss_cutoff: Float or `None`. Negatives at this distance or farther are not sampled, unless an anchor
             has no others. If `None`, any distance is allowed. Only used with `mining="distance_weighted"`. Defaults to
             `1.4`.
+        mean: see `PairLoss`; terms are triplets. Defaults to `"anchors"`.
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
@@ -69,7 +72,7 @@ class Triplet(EmbeddingLoss):
         `[B]`, one loss per anchor. Anchors without a positive or without a negative have a loss of 0.
 
     Raises:
-        ValueError: If `nonzero_loss_cutoff` is not above `cutoff`.
+        ValueError: If `nonzero_loss_cutoff` is not above `cutoff`, or if `mining` or `distance` is invalid.
 
     Example:
 
@@ -81,53 +84,43 @@ class Triplet(EmbeddingLoss):
     """
 
     margin: NotNegative = 0.2
-    mining: Literal["all", "semi_hard", "hard", "batch_hard", "distance_weighted", "given"] = "semi_hard"
-    squared: bool = True
+    mining: Mining = "semi_hard"
+    distance: Text = "squared_euclidean"
     cutoff: Cutoff = 0.5
     nonzero_loss_cutoff: LossCutoff = 1.4
+    form: Literal["hinge", "smooth", "dynamic"] = "hinge"
+    swap: bool = False
+
+    of_miner = ("cutoff", "nonzero_loss_cutoff")
+    weighs_pairs = True
 
     def check_arguments(self):
         check_cutoffs(self.cutoff, self.nonzero_loss_cutoff)
-        if self.mining != "distance_weighted":
-            self.warn_of_unused(["cutoff", "nonzero_loss_cutoff"], "mining")
+        super().check_arguments()
+        if self.form == "dynamic":
+            self.warn_of_unused(["margin"], "form")
 
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
-        positives, negatives = positive_pairs(labels, queries), negative_pairs(labels, queries)
-        distance = (squared_distances if self.squared else distances)(embeddings, queries=queries)
-        if self.mining == "given":
-            positives, negatives = _given(labels, positives, negatives)
-            pulled, pushed = (ops.sum(ops.where(pairs, distance, 0.0), axis=1) for pairs in (positives, negatives))
-            values = 1.5 * ops.maximum(pulled - pushed + self.margin, 0.0)
-        elif self.mining == "batch_hard":
-            gap = mine.hardest_positive(distance, positives) - mine.hardest_negative(distance, negatives)
-            values = ops.maximum(gap + self.margin, 0.0)
-        else:
-            hinges, _ = self._hinges(embeddings, distance, negatives, self.mining, queries)
-            count = ops.maximum(ops.sum(ops.cast(positives, hinges.dtype), axis=1), 1.0)
-            values = ops.sum(ops.where(positives, hinges, 0.0), axis=1) / count
-        has_triplet = ops.logical_and(ops.any(positives, axis=1), ops.any(negatives, axis=1))
-        return ops.where(has_triplet, values, 0.0)
+        distance = self.distances(embeddings, queries=queries)
+        sums = self._sums(distance, self.mine(labels, embeddings, distance, queries))
+        if self.batch_parts > 1:
+            return 1.5 * sums.total
+        return self.averaged(sums.total, sums.count, sums.nonzero)
 
-    def _hinges(self, embeddings, distance, negatives, mining, queries=None):
-        """Returns the mean loss of the triplets in which each anchor and other row `[B, B]` are the positive pair.
+    def _sums(self, distance, mined):
+        """Returns the `TripletSums` of each anchor, computed in the fastest way that the triplets allow."""
+        if self.swap:
+            return triplet_sums(distance, mined, self._cost(distance, mined), swap=True)
+        if mined.negative is not None:
+            return one_negative_sums(distance, mined, self._cost(distance, mined))
+        if mined.chosen is None and self.form == "hinge":
+            return hinge_sums(distance, mined, self.margin)
+        return triplet_sums(distance, mined, self._cost(distance, mined))
 
-        Also returns the distance `[B, B]` or `[B, 1]` to the negative of each pair, or None if pairs have several.
-        """
-        if mining == "all":
-            weights = ops.cast(negatives, distance.dtype)
-            weights = weights / ops.maximum(ops.sum(weights, axis=1, keepdims=True), 1.0)
-            return _every_triplet(distance, weights, self.margin), None
-        if mining == "distance_weighted":
-            cutoffs = {"cutoff": self.cutoff, "nonzero_loss_cutoff": self.nonzero_loss_cutoff}
-            plain = distances(embeddings, queries=queries)
-            weights = negative_weights(plain, negatives, ops.shape(embeddings)[1], **cutoffs)
-            return _every_triplet(distance, weights, self.margin), None
-        if mining == "semi_hard":
-            negative = mine.semi_hard_negative(distance, negatives)
-        else:
-            negative = mine.hardest_negative(distance, negatives)[:, None]
-        return ops.maximum(distance - negative + self.margin, 0.0), negative
+    def _cost(self, distance, mined):
+        """Returns the cost of the gap between the distances to a positive and to a negative, as a function."""
+        return dynamic(distance, mined) if self.form == "dynamic" else COSTS[self.form](self.margin)
 
     def statistics(self, labels, embeddings):
         """Returns statistics of the positive pairs in triplets that cost something; see `mined_pairs`.
@@ -135,48 +128,20 @@ class Triplet(EmbeddingLoss):
         If mining selects one negative per positive pair, they include the mean `mined_negative_distance`.
         """
         labels, embeddings = self.check_input(labels, embeddings)
-        positives, negatives = positive_pairs(labels), negative_pairs(labels)
-        plain = distances(embeddings)
-        distance = ops.square(plain) if self.squared else plain
-        # With one triplet per anchor, its negative is the hardest of the remaining negatives.
-        mining = {"batch_hard": "hard", "given": "hard"}.get(self.mining, self.mining)
-        if self.mining == "batch_hard":
-            positives = ops.logical_and(positives, distance == mine.hardest_positive(distance, positives)[:, None])
-        elif self.mining == "given":
-            positives, negatives = _given(labels, positives, negatives)
-        hinges, negative = self._hinges(embeddings, distance, negatives, mining)
-        positives = ops.logical_and(positives, ops.any(negatives, axis=1, keepdims=True))
-        positives = ops.logical_and(positives, hinges > 0.0)
-        statistics = mined_pairs(plain, positives)
-        if negative is not None:
-            negative = ops.sqrt(negative) if self.squared else negative
-            statistics["mined_negative_distance"] = mean_of(positives, negative)
+        distance, plain = self.distances(embeddings), distances(embeddings)
+        mined = self.mine(labels, embeddings, distance)
+        costly = costly_positives(distance, mined, self._cost(distance, mined), self.swap)
+        statistics = mined_pairs(plain, costly)
+        if mined.negative is not None:
+            squared = self.distance == "squared_euclidean"
+            negative = ops.sqrt(mined.negative) if squared else mined.negative
+            statistics["mined_negative_distance"] = mean_of(costly, negative)
         return statistics
 
     @property
-    def batch_parts(self):
-        return 3 if self.mining == "given" else 1
+    def refuses_memory(self):
+        """The reason why the loss cannot use cross-batch memory, or `None` if it can."""
+        return "it compares positives with negatives" if self.swap else super().refuses_memory
 
 
-def _given(labels, positives, negatives):
-    """Returns the masks of the positives and negatives in the triplets that the sampler drew."""
-    return tuple(
-        ops.logical_and(pairs, given_pairs(labels, 3, part)) for part, pairs in enumerate((positives, negatives), 1)
-    )
-
-
-def _every_triplet(distance, weights, margin):
-    """Returns each row's weighted sum of hinges, which it computes from running sums along sorted distances."""
-    order = ops.argsort(distance, axis=1)
-    ascending = ops.take_along_axis(distance, order, axis=1)
-    weights = ops.take_along_axis(weights, order, axis=1)
-    threshold = distance + margin
-    closer = mine.count_at_most(ascending, threshold)
-    return threshold * _sum_of_first(closer, weights) - _sum_of_first(closer, weights * ascending)
-
-
-def _sum_of_first(counts, values):
-    """Returns, for each count `[B, B]`, the sum of that many first values of the row."""
-    running = ops.cumsum(values, axis=1)
-    running = ops.concatenate([ops.zeros_like(running[:, :1]), running], axis=1)
-    return ops.take_along_axis(running, counts, axis=1)
+COSTS = {"hinge": hinge, "smooth": softplus}

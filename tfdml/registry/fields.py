@@ -116,7 +116,10 @@ class Declared:
         # If a class changes the default of a Keras argument, Keras still receives the argument.
         for name in new.keys() & {name for name, field in cls.fields.items() if field.of_keras}:
             new[name] = replace(new[name], of_keras=True)
-        every = {**cls.fields, **new}
+        # An argument that a class declares again, before `_: KW_ONLY`, is in the order of that class.
+        again = {name for name, field in new.items() if not field.keyword_only and name in cls.fields}
+        kept = {name: field for name, field in cls.fields.items() if name not in again or not field.keyword_only}
+        every = {**kept, **new}
         last = {name: every[name] for name in {**new, **every} if every[name].keyword_only}
         cls.fields = {**{name: field for name, field in every.items() if name not in last}, **last}
         if cls.takes_fields:

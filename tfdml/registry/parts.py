@@ -49,6 +49,8 @@ ROOMS = {
     "text_tower": "tfdml.texts",
     "method": "tfdml.methods",
     "loss": "tfdml.losses",
+    "miner": "tfdml.losses.miners",
+    "distance": "tfdml.losses.distances",
     "memory": "tfdml.methods.memories",
     "optimizer": "tfdml.optimizers",
     "schedule": "tfdml.optimizers.schedules",
