@@ -279,6 +279,35 @@ def smooth_ap(labels, embeddings, temperature=0.01, include_query=False):
     return values
 
 
+def recall_at_k(labels, embeddings, ks=(1, 2, 4, 8, 16), temperature=0.01, rank_temperature=1.0, include_query=False):
+    """1 - recall at each k of each query, with ranks that are sums of sigmoids, row by row."""
+    return recalls(
+        labels,
+        [[cosine(x, y) for y in embeddings] for x in np.asarray(embeddings, np.float64)],
+        ks,
+        temperature,
+        rank_temperature,
+        include_query,
+    )
+
+
+def recalls(labels, similarities, ks, temperature, rank_temperature, include_query=False):
+    """The values of `recall_at_k` from similarities. A label of None is in no pair."""
+
+    def step(value):
+        return 0.5 * (1 + math.tanh(value / 2))
+
+    values = []
+    for i, row in enumerate(similarities):
+        there = [j for j, label in enumerate(labels) if label is not None and (j != i or include_query)]
+        own = [j for j in there if j != i and labels[j] == labels[i]]
+        ranks = [1 + sum(step((row[j] - row[p]) / temperature) for j in there if j != p) for p in own]
+        recall = [sum(step((k - rank) / rank_temperature) for rank in ranks) / min(k, len(own) or 1) for k in ks]
+        trivial = labels[i] is None or not own or all(labels[j] == labels[i] for j in there)
+        values.append(0.0 if trivial else 1 - mean(recall))
+    return values
+
+
 def sup_con(labels, embeddings, temperature, form):
     """Equations (2) and (3) of Supervised Contrastive Learning, an anchor's part of the sum."""
     values = []

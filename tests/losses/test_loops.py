@@ -85,6 +85,16 @@ OF_PAIRS = [
         [{}, {"margin": 0.0}, {"margin": 2.0}, {"negative_temperature": 1.5}],
     ),
     (
+        losses.RecallAtK,
+        loops.recall_at_k,
+        [
+            {},
+            {"temperature": 0.5},
+            {"temperature": 0.2, "rank_temperature": 0.3, "ks": (1, 3)},
+            {"temperature": 0.1, "include_query": True},
+        ],
+    ),
+    (
         losses.SmoothAP,
         loops.smooth_ap,
         [{"temperature": one, "include_query": other} for one in (0.01, 0.5) for other in (True, False)],
@@ -238,7 +248,7 @@ def test_by_hand(loss, labels, taken, expected):
             for negatives in ("all", "one_per_class", "first_pair_per_class")
         ),
         losses.NTXent(),
-        *(losses.SmoothAP(include_query=include_query) for include_query in (True, False)),
+        *(make(include_query=include) for make in (losses.RecallAtK, losses.SmoothAP) for include in (True, False)),
         *(
             losses.Triplet(margin=10.0, mining=mining)
             for mining in ("all", "semi_hard", "hard", "batch_hard", "distance_weighted")
@@ -320,6 +330,7 @@ def test_large_exponents_do_not_overflow(make_batch, make_similarities, loss, le
                 (losses.NormSoftmax, ["temperature"]),
                 (losses.ProxyAnchor, ["scale"]),
                 (losses.ProxyNCA, ["scale"]),
+                (losses.RecallAtK, ["temperature", "rank_temperature"]),
                 (losses.SoftTriple, ["scale", "center_temperature"]),
                 (losses.SupCon, ["temperature"]),
             )

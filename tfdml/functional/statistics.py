@@ -1,5 +1,7 @@
 """Differentiable histograms, smooth ranks, divergence, and pair statistics for logs."""
 
+from collections.abc import Callable
+
 from keras import ops
 
 from tfdml.functional.checks import at_least_float32
@@ -103,8 +105,13 @@ def check_learners(learners: Tensor) -> Tensor:
     return at_least_float32(learners)
 
 
-def smooth_ap_loss_and_slopes(scores: Tensor, positives: Tensor, negatives: Tensor) -> tuple[Tensor, Tensor]:
-    """Computes 1 minus the smooth average precision of each row's ranking, and its derivative by each score.
+def smooth_rank_loss_and_slopes(
+    scores: Tensor,
+    positives: Tensor,
+    negatives: Tensor,
+    of_ranks: Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]],
+) -> tuple[Tensor, Tensor]:
+    """Computes the mean loss of the smooth ranks of each row's positives, and its derivative by each score.
 
     It compares a row's positives with the whole row one after another. A tensor of all pairs of each row would have
     `B^3` values. The derivative is explicit because automatic differentiation would store as many values.
@@ -112,9 +119,11 @@ def smooth_ap_loss_and_slopes(scores: Tensor, positives: Tensor, negatives: Tens
     Args:
         scores: `[B, N]`, divided by the temperature. Higher scores rank first.
         positives, negatives: masks `[B, N]` without common elements.
+        of_ranks: function that returns the loss `[B]` of a positive in each row, and its derivatives by its two
+            arguments: the positive's rank among the positives, and the number of negatives before it, both `[B]`.
 
     Returns:
-        Values `[B]`, 0 if a row has no positive or no negative, and derivatives `[B, N]`.
+        Values `[B]`, 0 if a row has no positive, and derivatives `[B, N]`.
     """
     place = ops.cumsum(ops.cast(positives, "int32"), axis=1)
     near, far = ops.cast(positives, scores.dtype), ops.cast(negatives, scores.dtype)
@@ -122,18 +131,23 @@ def smooth_ap_loss_and_slopes(scores: Tensor, positives: Tensor, negatives: Tens
     def add(number, sums):
         values, slopes = sums
         own = ops.cast(ops.logical_and(positives, place == number + 1), scores.dtype)
-        # The rank of each row's positive with this index among the positives, and the number of negatives before it.
         before = ops.sigmoid(scores - ops.sum(own * scores, axis=1, keepdims=True))
         rank = 1.0 + ops.sum((near - own) * before, axis=1)
-        wrong = ops.sum(far * before, axis=1)
-        total = rank + wrong
+        value, by_rank, by_wrong = of_ranks(rank, ops.sum(far * before, axis=1))
         has_one = ops.sum(own, axis=1)
-        # Each element changes wrong / total by the slope of its sigmoid, and the positive by minus the sum of these.
-        slope = far * (rank / total**2)[:, None] - (near - own) * (wrong / total**2)[:, None]
+        # Each element changes the loss by the slope of its sigmoid, and the positive by minus the sum of these.
+        slope = far * by_wrong[:, None] + (near - own) * by_rank[:, None]
         slope = has_one[:, None] * slope * before * (1.0 - before)
-        return values + has_one * wrong / total, slopes + slope - own * ops.sum(slope, axis=1, keepdims=True)
+        return values + has_one * value, slopes + slope - own * ops.sum(slope, axis=1, keepdims=True)
 
     start = ops.zeros_like(scores[:, 0]), ops.zeros_like(scores)
     values, slopes = ops.fori_loop(0, ops.max(place), add, start)
     count = ops.maximum(ops.sum(near, axis=1), 1.0)
     return values / count, slopes / count[:, None]
+
+
+def with_slopes(scores: Tensor, values: Tensor, slopes: Tensor) -> Tensor:
+    """Returns the values `[B]` with the gradient `slopes` by scores, both `[B, N]`."""
+    # The added term is 0 and has the slopes as its gradient.
+    change = scores - ops.stop_gradient(scores)
+    return ops.stop_gradient(values) + ops.sum(ops.stop_gradient(slopes) * change, axis=1)

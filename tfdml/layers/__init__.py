@@ -4,7 +4,7 @@ from tfdml.layers.embedding import EmbeddingHead, MultilevelEmbedding, SplitEmbe
 from tfdml.layers.loss_layer import LossLayer
 from tfdml.layers.norms import DropPath, LocalResponseNorm, freeze_batch_norm
 from tfdml.layers.pooling import CeilAveragePooling, CeilMaxPooling, PooledFeatures, Pooling
-from tfdml.layers.proxies import ClassMargins, ManifoldProxies, Proxies, SampledProxies, ShardedProxies
+from tfdml.layers.proxies import ClassMargins, ManifoldProxies, MixingShares, Proxies, SampledProxies, ShardedProxies
 from tfdml.layers.tokens import AttentionMasks, CenterMerging, TokenFeatures
 from tfdml.layers.view_heads import Predictor, Projector
 
@@ -19,6 +19,7 @@ __all__ = [
     "LocalResponseNorm",
     "LossLayer",
     "ManifoldProxies",
+    "MixingShares",
     "MultilevelEmbedding",
     "PooledFeatures",
     "Pooling",

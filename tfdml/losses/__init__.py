@@ -22,8 +22,19 @@ from tfdml.losses.proxy_anchor import ProxyAnchor
 from tfdml.losses.proxy_base import ProxyLoss
 from tfdml.losses.proxy_nca import ProxyNCA, ProxyNPair
 from tfdml.losses.ranked_list import RankedList, RankedListSimpler
+from tfdml.losses.regularizers import (
+    AntiCollapse,
+    CenterInvariance,
+    Decorrelation,
+    LpNorm,
+    RegularFace,
+    Regularizer,
+    SparseCenters,
+    Uniformity,
+    ZeroMean,
+)
 from tfdml.losses.simsiam import SimSiam
-from tfdml.losses.smooth_ap import SmoothAP
+from tfdml.losses.smooth_ap import RecallAtK, SmoothAP
 from tfdml.losses.soft_triple import SoftTriple
 from tfdml.losses.sup_con import SupCon
 from tfdml.losses.threshold_consistent_margin import ThresholdConsistentMargin
@@ -32,14 +43,17 @@ from tfdml.losses.vicreg import VICReg
 
 __all__ = [
     "Angular",
+    "AntiCollapse",
     "ArcFace",
     "BarlowTwins",
     "BinomialDeviance",
     "ByLevel",
+    "CenterInvariance",
     "Circle",
     "ContextualManifold",
     "Contrastive",
     "CosFace",
+    "Decorrelation",
     "Divergence",
     "EmbeddingLoss",
     "FastAP",
@@ -47,6 +61,7 @@ __all__ = [
     "Histogram",
     "IntrinsicManifold",
     "LiftedStructure",
+    "LpNorm",
     "ManifoldNPair",
     "Margin",
     "MultiSimilarity",
@@ -60,14 +75,20 @@ __all__ = [
     "ProxyNPair",
     "RankedList",
     "RankedListSimpler",
+    "RecallAtK",
+    "RegularFace",
+    "Regularizer",
     "SimSiam",
     "SmoothAP",
     "SoftTriple",
+    "SparseCenters",
     "SubCenterArcFace",
     "SupCon",
     "ThresholdConsistentMargin",
     "Triplet",
+    "Uniformity",
     "VICReg",
     "WeightedSum",
+    "ZeroMean",
     "addons",
 ]
