@@ -37,6 +37,11 @@ OF_PAIRS = [
     ),
     (losses.FastAP, loops.fast_ap, [{"bins": bins} for bins in (1, 4, 10, 33)]),
     (
+        losses.HyperbolicNTXent,
+        loops.hyperbolic_nt_xent,
+        [{}, {"temperature": 1.0}, {"curvature": 1.0}, {"clip": 0.7}, {"curvature": 2.0, "clip": 1.5}],
+    ),
+    (
         losses.LiftedStructure,
         loops.lifted_structure,
         [
@@ -241,6 +246,7 @@ def test_by_hand(loss, labels, taken, expected):
         losses.Circle(),
         losses.FastAP(),
         losses.Histogram(),
+        losses.HyperbolicNTXent(),
         *(losses.LiftedStructure(margin=10.0, form=form) for form in ("smooth", "hard")),
         *(losses.MultiSimilarity(epsilon=epsilon) for epsilon in (0.1, 10.0)),
         *(
@@ -326,8 +332,10 @@ def test_large_exponents_do_not_overflow(make_batch, make_similarities, loss, le
                 (losses.BinomialDeviance, ["alpha", "negative_cost"]),
                 (losses.Circle, ["scale"]),
                 (losses.CosFace, ["scale"]),
+                (losses.HyperbolicNTXent, ["temperature", "curvature", "clip"]),
                 (losses.MultiSimilarity, ["alpha", "beta"]),
                 (losses.NormSoftmax, ["temperature"]),
+                (losses.PotentialField, ["alpha"]),
                 (losses.ProxyAnchor, ["scale"]),
                 (losses.ProxyNCA, ["scale"]),
                 (losses.RecallAtK, ["temperature", "rank_temperature"]),

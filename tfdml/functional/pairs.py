@@ -141,6 +141,14 @@ def batch_ids(labels: Tensor) -> Tensor:
     return ops.argmax(same, axis=1)
 
 
+def places_in_class(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the number of earlier rows of each row's class, `[B]`, and the number of all rows of its class, `[B]`."""
+    same = labels[:, None] == labels[None, :]
+    rows = ops.arange(ops.shape(labels)[0])
+    before = ops.logical_and(same, rows[None, :] < rows[:, None])
+    return ops.sum(ops.cast(before, "int32"), axis=1), ops.sum(ops.cast(same, "int32"), axis=1)
+
+
 def class_mask(labels: Tensor, classes: int) -> Tensor:
     """Returns the mask `[B, C]` of each row's own class. It is all False if a label is not from 0 to C - 1."""
     return ops.cast(labels, "int32")[:, None] == ops.arange(classes, dtype="int32")[None, :]

@@ -13,11 +13,13 @@ from tfdml.losses.cos_face import CosFace, NormSoftmax
 from tfdml.losses.fast_ap import FastAP
 from tfdml.losses.generalized_cross_entropy import GeneralizedCrossEntropy
 from tfdml.losses.histogram import Histogram
+from tfdml.losses.hyperbolic import HyperbolicNTXent
 from tfdml.losses.lifted_structure import LiftedStructure
 from tfdml.losses.manifold import ContextualManifold, IntrinsicManifold, ManifoldNPair
 from tfdml.losses.margin import Margin
 from tfdml.losses.multi_similarity import MultiSimilarity
 from tfdml.losses.n_pair import NPair, NTXent
+from tfdml.losses.potential_field import PotentialField
 from tfdml.losses.proxy_anchor import ProxyAnchor
 from tfdml.losses.proxy_base import ProxyLoss
 from tfdml.losses.proxy_nca import ProxyNCA, ProxyNPair
@@ -59,6 +61,7 @@ __all__ = [
     "FastAP",
     "GeneralizedCrossEntropy",
     "Histogram",
+    "HyperbolicNTXent",
     "IntrinsicManifold",
     "LiftedStructure",
     "LpNorm",
@@ -69,6 +72,7 @@ __all__ = [
     "NTXent",
     "Nested",
     "NormSoftmax",
+    "PotentialField",
     "ProxyAnchor",
     "ProxyLoss",
     "ProxyNCA",

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from keras import ops
 
+from tfdml.functional.checks import nan_with
 from tfdml.functional.distances import cosines, squared_distances, unit_length
 from tfdml.functional.pairs import log_sum_exp, other_rows
 from tfdml.layers.loss_layer import ProxyCost
@@ -288,9 +289,12 @@ class AntiCollapse(Regularizer):
         factor = dim / (self.epsilon**2 * ops.cast(ops.shape(rows)[0], rows.dtype))
         # The determinants of I + X X^T and I + X^T X are equal.
         few = rows if rows.shape[0] is not None and rows.shape[0] < dim else ops.transpose(rows)
-        gram = ops.eye(few.shape[0], dtype=rows.dtype) + factor * ops.matmul(few, ops.transpose(few))
-        # Half of the log-determinant is the sum of the logarithms of the triangular factor's diagonal.
-        return -ops.sum(ops.log(ops.diagonal(ops.cholesky(gram))))
+        identity = ops.eye(few.shape[0], dtype=rows.dtype)
+        gram = identity + factor * ops.matmul(few, ops.transpose(few))
+        # TensorFlow raises an error for NaN, so the value is computed without it.
+        triangle = ops.cholesky(ops.where(ops.any(ops.isnan(gram)), identity, gram))
+        # The sum of the logarithms of the diagonal is half of the log-determinant.
+        return nan_with(-ops.sum(ops.log(ops.diagonal(triangle))), gram)
 
 
 @register("loss", "uniformity")

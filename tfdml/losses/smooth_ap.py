@@ -7,7 +7,7 @@ from keras import ops
 
 from tfdml.functional.checks import check_class_numbers, check_pairs_input
 from tfdml.functional.distances import cosines, dot_products, unit_length
-from tfdml.functional.pairs import negative_pairs, other_rows, positive_pairs
+from tfdml.functional.pairs import negative_pairs, other_rows, places_in_class, positive_pairs
 from tfdml.functional.statistics import smooth_rank_loss_and_slopes, with_slopes
 from tfdml.layers.proxies import MixingShares
 from tfdml.losses.base import EmbeddingLoss
@@ -115,7 +115,7 @@ class RecallAtK(EmbeddingLoss):
     ```python
     labels = np.array([0, 0, 1, 1])
     embeddings = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], "float32")
-    tfdml.losses.RecallAtK(ks=(1, 2))(labels, embeddings)  # 0.498
+    tfdml.losses.RecallAtK(ks=(1, 2))(labels, embeddings)  # 0.5
     ```
     """
 
@@ -197,9 +197,7 @@ class RecallAtK(EmbeddingLoss):
 
 def _partners(labels, number):
     """Returns the row `[B]` that comes `number` rows of its class after each row, in a circle."""
+    place, size = places_in_class(labels)
     same = labels[:, None] == labels[None, :]
-    rows = ops.arange(ops.shape(labels)[0], dtype="int32")
-    earlier = ops.cast(ops.logical_and(same, rows[None, :] < rows[:, None]), "int32")
-    place, size = ops.sum(earlier, axis=1), ops.sum(ops.cast(same, "int32"), axis=1)
     wanted = ops.logical_and(same, place[None, :] == ((place + number) % size)[:, None])
     return ops.cast(ops.argmax(ops.cast(wanted, "int32"), axis=1), "int32")
