@@ -246,6 +246,21 @@ def nearest_beyond(distances: Tensor, negatives: Tensor, count: Tensor, cutoff: 
     return ops.logical_and(far, rank < ops.cast(count, rank.dtype))
 
 
+def hardest_pairs(values: Tensor, pairs: Tensor, count: Tensor) -> Tensor:
+    """Returns the mask `[B, B]` of the pairs with the `count` largest values. Pairs with equal values stay together.
+
+    Args:
+        values: `[B, B]`.
+        pairs: mask `[B, B]` of the pairs that are compared. If there are fewer than `count`, the result has all.
+        count: how many, a scalar. If 0, the result has none.
+    """
+    values = ops.where(pairs, values, -math.inf)
+    ascending = ops.sort(ops.reshape(values, (-1,)))
+    size = ops.cast(ops.shape(ascending)[0], "int32")
+    least = ops.take(ascending, ops.clip(size - ops.cast(count, "int32"), 0, size - 1))
+    return ops.logical_and(ops.logical_and(pairs, values >= least), count > 0)
+
+
 def log_one_plus_sum_exp(mask: Tensor, exponents: Tensor) -> Tensor:
     """Computes `log(1 + sum exp(exponents))` `[B]` over the elements of each row `[B, N]` inside the mask."""
 
